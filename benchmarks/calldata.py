@@ -29,7 +29,7 @@ from oracle.domain.blocks import BlockRange  # noqa: E402
 from oracle.domain.logs import Call, Log  # noqa: E402
 from oracle.resources import find_shipped_path  # noqa: E402
 from oracle.rpc.pool import EndpointPool  # noqa: E402
-from tests.integration.traces.following import addresses, recorded  # noqa: E402
+from tests.integration.traces.following import addresses, load_recording  # noqa: E402
 
 HEAD_BLOCK = 1375
 # Finality depth, so small that nearly all blocks are history.
@@ -63,7 +63,7 @@ def write_profile_without_calls(folder: Path) -> str:
 def fetch_history(url: str, reader: EventReader) -> tuple[float, list[Log], list[Call]]:
     """Fetch all windows as in a backfill; return the seconds, the logs and the calls."""
     source = ChainSource(
-        EndpointPool.from_urls([url], recorded().chain_id), reader, FINALITY_DEPTH
+        EndpointPool.from_urls([url], load_recording().chain_id), reader, FINALITY_DEPTH
     )
     logs, calls, first_block = list[Log](), list[Call](), 0
     source.fetch_heads()

@@ -37,8 +37,8 @@ from tests.support.chain.network_logs import NETWORK, ORACLE  # noqa: E402
 from tests.support.cli.daemon import Daemon, run_daemon  # noqa: E402
 from tests.support.cli.local_network import write_config  # noqa: E402
 from tests.support.ingest.a_chain import AChain  # noqa: E402
+from tests.support.ingest.event_encoding import build_transactions  # noqa: E402
 from tests.support.ingest.indexer import CHAIN_ID  # noqa: E402
-from tests.support.ingest.speaking import build_transactions  # noqa: E402
 from tests.support.traffic import build_accepted_round  # noqa: E402
 
 # Blocks before the measured ones, from which the daemon learns the block time.

@@ -28,8 +28,8 @@ from devnet.fakechain.server import serve_endpoint  # noqa: E402
 from devnet.fakechain.tree import BlockTree  # noqa: E402
 from oracle.errors import TransientError  # noqa: E402
 from oracle.store.schema import migrate  # noqa: E402
+from tests.support.ingest.event_encoding import build_transactions  # noqa: E402
 from tests.support.ingest.indexer import CHAIN_ID, Indexer  # noqa: E402
-from tests.support.ingest.speaking import build_transactions  # noqa: E402
 from tests.support.traffic import Traffic  # noqa: E402
 
 # The minimum speed with faults, as a share of the speed without faults.

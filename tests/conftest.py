@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 from oracle.telemetry import safe_text
 from tests.support.examples import BOUNDED, MOST, QUICK, UNSHRUNK, is_bounded, is_quick
 
-# Also where the environment forbids bytecode: every process would rewrite the asserts of 600 files
+# Even if the environment disables bytecode: every process would rewrite the asserts of 600 files
 # again.
 sys.dont_write_bytecode = False
 
@@ -78,7 +78,7 @@ def bounded(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(autouse=True)
 def restored_secrets() -> Iterator[None]:
-    """Forget the secrets that a test registers, which would be redacted in later tests too."""
+    """Unregister the secrets of a test, which would be redacted in later tests."""
     before = safe_text._hidden.copy()
     yield
     safe_text._hidden.intersection_update(before)

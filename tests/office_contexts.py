@@ -1,4 +1,4 @@
-"""What an office works with: the account, the quorum, and the customers of both."""
+"""The contexts of an office: the account, the quorum, and their users."""
 
 from dataclasses import replace
 from typing import Any
@@ -24,14 +24,14 @@ from tests.pools import pool_of
 
 
 class WithContexts:
-    """An office's contexts; one that is put in another's place is known to the others too."""
+    """An office's contexts; replacing one updates the others that refer to it."""
 
     contexts: ReporterContexts
     premises: Any
 
     @property
     def context(self) -> AccountContext:
-        """The account that sends."""
+        """Return the context of the sending account."""
         return self.contexts.account_context
 
     @context.setter
@@ -69,7 +69,7 @@ class WithContexts:
 
 
 def contexts_of(office: Any, domain: Domain, rules: Rules, rules_hash: Hash) -> ReporterContexts:
-    """What the daemon of an office works with, as its settings and equipment say."""
+    """Build the contexts of an office's daemon from its settings and equipment."""
     premises = office.premises
     equipment = office.equipment
     peers, head_start = equipment.get("peers"), equipment.get("head_start", 0)

@@ -1,4 +1,6 @@
-"""Endpoints at some addresses, as a pool or as who sends sees them; nothing is asked of them."""
+"""Endpoints at given addresses, as a pool or as the sending side uses them;
+nothing is requested.
+"""
 
 import time
 from collections.abc import Callable, Mapping
@@ -8,7 +10,7 @@ from oracle.chain.source import ChainSource
 from oracle.rpc.fanout import EndpointCaller, PoolView
 from oracle.rpc.pool import EndpointPool
 
-# Anvil's chain id, as of all local chains here.
+# Anvil's chain id, which all local chains here have.
 CHAIN_ID = 31337
 # A limit for a slow machine, not for a hanging request.
 SECONDS = 60.0
@@ -19,19 +21,21 @@ def pool_of(
     clock: Callable[[], float] = time.monotonic,
     providers: Mapping[str, str] | None = None,
 ) -> EndpointPool:
-    """Return a pool of these, the first one preferred; `providers` as in the settings."""
+    """Return a pool of these endpoints, the first one preferred;
+    `providers` as in the settings.
+    """
     return EndpointPool.from_urls(urls, CHAIN_ID, clock, providers=providers)
 
 
 def view_of(*urls: str, clock: Callable[[], float] = time.monotonic) -> PoolView:
-    """Return these as who sends sees them."""
+    """Return the view of these endpoints that the sending side uses."""
     return pool_of(*urls, clock=clock).create_view(SECONDS)
 
 
 def caller_of(
     url: str, seconds: float = SECONDS, clock: Callable[[], float] = time.monotonic
 ) -> EndpointCaller:
-    """Return one by itself, which is waited for so many seconds."""
+    """Return a single endpoint with this timeout in seconds."""
     (caller,) = pool_of(url, clock=clock).create_view(seconds).callers
     return caller
 
@@ -42,5 +46,5 @@ def source_on(
     depth: int = 4,
     providers: Mapping[str, str] | None = None,
 ) -> ChainSource:
-    """Return the chain behind these, final so many blocks under its head."""
+    """Return the chain source of these endpoints, with this finality depth."""
     return ChainSource(pool_of(*urls, providers=providers), reader, depth)

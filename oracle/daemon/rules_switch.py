@@ -155,7 +155,7 @@ def find_known_rules(index: Index, uow: UnitOfWork, rules_hash: Hash) -> Rules:
 
 
 def has_known_rules(index: Index, rules_hash: Hash) -> bool:
-    """Return whether the daemon may switch to rules with this hash, without its operator."""
+    """Return whether the daemon has everything to switch to the rules with this hash by itself."""
     with index.store.read_transaction() as uow:
         try:
             find_known_rules(index, uow, rules_hash)

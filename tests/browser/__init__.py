@@ -1,1 +1,1 @@
-"""The pages in a real browser: Debian's Chromium, driven by Playwright, over a played chain."""
+"""Tests of the pages in a real browser: Debian's Chromium, driven by Playwright."""

@@ -1,4 +1,4 @@
-"""Finds Chromium, serves a database to it, and knows what axe finds on a page."""
+"""Finds Chromium, serves a database to it, and runs axe on pages."""
 
 import os
 import shutil
@@ -24,13 +24,13 @@ _TAGS = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
 
 
 def program() -> str | None:
-    """Return the browser's path; None: this machine has none."""
+    """Return the browser's path, or None if this machine has none."""
     return os.environ.get(SETTING) or shutil.which("chromium")
 
 
 @contextmanager
 def browsing() -> Iterator[Browser]:
-    """Open the browser, without a window and without a way out of this machine."""
+    """Open the browser, headless and without access to other machines."""
     # Chromium's sandbox does not work for root, as in a CI container.
     flags = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as driver:
@@ -42,8 +42,8 @@ def browsing() -> Iterator[Browser]:
 
 
 @contextmanager
-def served(config: Path, log: Path) -> Iterator[str]:
-    """Run `qos-oracle serve` as a process of its own; yields its address."""
+def serve_config(config: Path, log: Path) -> Iterator[str]:
+    """Run `qos-oracle serve` as a separate process, and yield its address."""
     command = [sys.executable, "-m", "oracle", "serve", "--config", str(config)]
     with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
         try:
@@ -53,7 +53,7 @@ def served(config: Path, log: Path) -> Iterator[str]:
 
 
 def axe_findings(page: Page) -> list[str]:
-    """Return what axe finds against WCAG at level AA, one line each."""
+    """Return axe's findings against WCAG at level AA, one line each."""
     page.evaluate(_axe())
     options = {"runOnly": list(_TAGS), "resultTypes": ["violations"]}
     axe_report: dict[str, Any] = page.evaluate("options => axe.run(document, options)", options)
@@ -66,7 +66,7 @@ def axe_findings(page: Page) -> list[str]:
 
 @cache
 def _axe() -> str:
-    """Bring axe from npm, as the lock file says, where it is not there yet; its script."""
+    """Install axe from npm by the lock file unless it is there; return its script."""
     lock = (_FOLDER / "package-lock.json").read_bytes()
     modules = _FOLDER / "node_modules"
     mark, lock_digest = modules / ".installed", sha256(lock).hexdigest()

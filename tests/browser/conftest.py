@@ -1,4 +1,4 @@
-"""One browser and one server for all tests of this folder; skipped where there is no Chromium."""
+"""Fixtures: one browser and one server for all tests of this folder; skipped without Chromium."""
 
 import os
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser.chromium import SETTING, browsing, program, served
+from tests.browser.chromium import SETTING, browsing, program, serve_config
 from tests.support.cli.played_chain import played_chain
 
 __all__ = ["played_chain"]
@@ -23,6 +23,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def url(browser: Browser, played_chain: Path, tmp_path_factory) -> Iterator[str]:
-    """The server's address; `browser` first, so that nothing is played where there is none."""
-    with served(played_chain, tmp_path_factory.mktemp("serve") / "serve.log") as address:
+    """Return the server's address; `browser` comes first,
+    so that nothing is played without one.
+    """
+    with serve_config(played_chain, tmp_path_factory.mktemp("serve") / "serve.log") as address:
         yield address

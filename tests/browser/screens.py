@@ -1,8 +1,8 @@
-"""Makes the pictures that README and docs show: `make screens`.
+"""Takes the screenshots that README and docs show: `make screens`.
 
-A chain is played, the daemon reads it, Chromium shows it. Beside the pictures lies a digest of
-what pages are drawn with; tests/house/pages/test_screens.py compares it, so that none is older
-than the pages.
+A chain is played, the daemon indexes it, Chromium shows it. A digest of everything that
+determines the pages is stored with the screenshots; tests/house/pages/test_screens.py compares
+it, so that they are never older than the pages.
 """
 
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ import requests
 from playwright.sync_api import Browser, Page, ViewportSize
 
 from oracle.daemon.web.pages.page_frame import FOLDER
-from tests.browser.chromium import browsing, served
+from tests.browser.chromium import browsing, serve_config
 from tests.support.cli.played_chain import build_indexed_chain
 
 SCREENS = Path(__file__).resolve().parents[2] / "docs" / "screens"
 DIGEST = SCREENS / "pages.sha256"
-# By the name of the picture: the colours, and the state of the node that is shown; None: of all.
+# By the name of the screenshot: the theme, and the state of the shown node; None: of all nodes.
 PICTURES: Mapping[str, tuple[Literal["light", "dark"], str | None]] = {
     "network": ("light", None),
     "node": ("light", "excluded"),
@@ -32,7 +32,9 @@ _PATIENCE_SECONDS = 120
 
 
 def digest() -> str:
-    """Return the digest of what pages look like: templates, style sheet, drawings, checks."""
+    """Return the digest of everything that determines the pages: templates, style sheet,
+    charts, checks.
+    """
     drawn = [*FOLDER.glob("templates/**/*.html"), *FOLDER.glob("static/*.css")]
     drawn += FOLDER.glob("static/proof*.js")
     drawn += FOLDER.rglob("drawings.py")
@@ -44,7 +46,7 @@ def digest() -> str:
 
 
 def take(browser: Browser, url: str) -> None:
-    """Take every picture."""
+    """Take every screenshot."""
     rows = requests.get(f"{url}/v1/nodes", timeout=_PATIENCE_SECONDS).json()["nodes"]
     nodes = {row["state"]: row["node"] for row in rows}
     SCREENS.mkdir(exist_ok=True)
@@ -67,10 +69,10 @@ def _check_proof(page: Page) -> None:
 
 
 def main() -> None:
-    """Play, serve, and take them."""
+    """Play, serve, and take the screenshots."""
     with TemporaryDirectory() as folder, browsing() as browser:
         config = build_indexed_chain(Path(folder))
-        with served(config, Path(folder) / "serve.log") as url:
+        with serve_config(config, Path(folder) / "serve.log") as url:
             take(browser, url)
 
 

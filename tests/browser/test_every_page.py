@@ -1,9 +1,11 @@
-"""Every page over a played chain: silent console, strict policy, WCAG AA, no sideways scroll."""
+"""Every page over an indexed chain: no console message, strict policy, WCAG AA,
+no sideways scroll.
+"""
 
 import pytest
 
 from oracle.daemon.web.pages.chain_pages import PAGES
-from tests.browser.walking import NO_PAGES, View, walked
+from tests.browser.walking import NO_PAGES, View, walk_pages
 
 pytestmark = [pytest.mark.slow, pytest.mark.evm, pytest.mark.timeout(900)]
 
@@ -14,6 +16,6 @@ VIEWS = [*_CI, *(pytest.param(view, marks=pytest.mark.nightly) for view in _NIGH
 
 @pytest.mark.parametrize("view", VIEWS, ids=str)
 def test_every_page_passes_accessibility_policy_and_console_checks(browser, url, view: View):
-    walk = walked(browser, url, view)
+    walk = walk_pages(browser, url, view)
     assert set(PAGES) - walk.kinds == NO_PAGES
     assert walk.faults == []

@@ -1,4 +1,4 @@
-"""Who has no mouse, and who has no scripts: everything is reached, and everything is there."""
+"""Pages without a mouse and without scripts: everything can be reached, and nothing is missing."""
 
 import pytest
 from playwright.sync_api import Page
@@ -26,7 +26,7 @@ def page(browser, url):
 
 
 def steps_to_content(page: Page) -> list[dict[str, object]]:
-    """What the Tab key comes to, up to the first thing in the content."""
+    """Return the focused elements up to the first one in the content."""
     focused_elements: list[dict[str, object]] = []
     while len(focused_elements) < MOST_STEPS and not (
         focused_elements and focused_elements[-1]["inMain"]
@@ -79,7 +79,7 @@ def test_pages_show_same_content_without_scripts(browser, url, page):
     for path in ("/", "/nodes", "/rounds", "/kickouts", "/draws", "/health", "/rules"):
         page.goto(path)
         plain.goto(path)
-        # But for the sign that events come by themselves, what a clipboard takes, and the replay.
+        # Except for the live sign, the copy buttons, and the replay.
         page.evaluate("document.getElementById('replay')?.remove()")
         expected_text = (
             page.locator("main").inner_text().replace(" ● live", "").replace(" Copy", "")

@@ -1,4 +1,4 @@
-"""On a phone of 360 pixels the score of a node and every page of the navigation are in sight."""
+"""On a phone of 360 pixels, a node's score and all pages of the navigation are visible."""
 
 import pytest
 

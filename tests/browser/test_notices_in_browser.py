@@ -1,4 +1,4 @@
-"""Notifications of the browser for watched nodes, and a subscription that a wallet signs."""
+"""Browser notifications for watched nodes, and a subscription that a wallet signs."""
 
 import json
 from collections.abc import Iterator

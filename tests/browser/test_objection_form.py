@@ -24,7 +24,7 @@ __all__ = ["indexed", "new_sqlite_store"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-# A wallet as a page sees it (EIP-1193); the key stays outside of the page.
+# A wallet as seen by a page (EIP-1193); the key stays outside of the page.
 WALLET = """
 window.ethereum = {
   request: ({ method, params }) => window.askWallet(method, JSON.stringify(params ?? [])),
@@ -34,7 +34,7 @@ _TOO_WIDE = "document.documentElement.scrollWidth > document.documentElement.cli
 
 
 def ask_wallet(method: str, params: str, account: str = KEY.address) -> Any:
-    """Answer as a wallet with the key of the node does."""
+    """Answer like a wallet with the key of the node."""
     if method == "eth_requestAccounts":
         return [account]
     assert method == "eth_signTypedData_v4"

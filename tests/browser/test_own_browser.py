@@ -1,4 +1,4 @@
-"""What a page keeps in, and takes from, the reader's own browser: watched nodes, and the zone."""
+"""Settings in the reader's own browser: watched nodes, and the time zone."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The pages check proofs in the browser: true for the server's, false for any changed byte."""
+"""Pages check proofs in the browser: true for the server's proof, false for any changed byte."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -52,13 +52,13 @@ def node(url) -> str:
 
 @pytest.fixture(scope="module")
 def proof(url, node) -> Proof:
-    """The server's proof of the node in the newest round."""
+    """Return the server's proof of the node in the newest round."""
     answer = requests.get(f"{url}/v1/nodes/{node}/proof", timeout=_PATIENCE_SECONDS).json()
     return dict(answer["proof"])
 
 
 def read_verdict(page: Page, path: str, other_root: str = "") -> str:
-    """Open a page, check its proof by the keyboard, and return the verdict."""
+    """Open a page, check its proof with the keyboard, and return the verdict."""
     page.goto(path)
     page.get_by_label("Root from another source").fill(other_root)
     page.get_by_label("Root from another source").press("Enter")
@@ -72,7 +72,7 @@ def read_shown_verdict(page: Page) -> str:
 
 
 def answer_with(page: Page, alter: Callable[[Proof], object]) -> None:
-    """Let the server answer with a proof that was changed on its way."""
+    """Let the server return a proof that was changed on its way."""
 
     def alter_response(route: Route) -> None:
         response = route.fetch()
@@ -181,7 +181,7 @@ def test_proof_under_another_root_than_the_stored_one_is_false(desktop, node):
 
 
 def test_proof_of_another_round_is_false(desktop, node, proof):
-    """A server that answers with an older, better round is caught."""
+    """A server that returns an older, better round is detected."""
     older = proof["summary"]["round"] - 1
     desktop.route(
         "**/proof?round=*",

@@ -32,7 +32,7 @@ _CONFIRMED = "✓ Confirmed: the contract that you entered has this leaf"
 
 @pytest.fixture(scope="module")
 def bundle(url) -> dict[str, Any]:
-    """The bundle of the kicked out node, in the newest round that states its kickout."""
+    """Return the bundle of the kicked out node, in the newest round that states its kickout."""
     rows = requests.get(f"{url}/v1/nodes", timeout=_PATIENCE_SECONDS).json()["nodes"]
     node = next(row["node"] for row in rows if row["state"] == "kicked_out")
     newest = requests.get(f"{url}/v1/rounds", timeout=_PATIENCE_SECONDS).json()["rounds"][0]
@@ -81,7 +81,7 @@ def test_bundle_of_the_server_is_consistent_on_phone_and_desktop(page, url, bund
     assert not page.evaluate(_TOO_WIDE)
     assert axe_findings(page) == []
 
-    # The pages of an oracle have no endpoint and no contract that its reader entered.
+    # The pages of an oracle have no endpoint and no contract that the reader entered.
     assert _CONSISTENT in read_headline(page)
     assert "card calm" not in page.locator("#verdict").inner_html()
     results = read_results(page)
@@ -117,7 +117,7 @@ def test_bundle_of_another_node_or_round_is_refused(browser, url, bundle):
 
 @pytest.fixture
 def saved_page(browser, tmp_path: Path) -> Iterator[Page]:
-    """The page as a file, in a browser without a network."""
+    """Open the saved page in a browser without a network."""
     path = tmp_path / "verify.html"
     path.write_text(build_verify_page(), "utf-8")
     context = browser.new_context(offline=True)
@@ -169,7 +169,7 @@ def test_forged_score_is_named(saved_page, tmp_path, bundle):
 
 
 def test_forged_answer_to_an_objection_is_named(saved_page, tmp_path, bundle):
-    """The file states that a reporter answered, but another key signed it."""
+    """The file states that a reporter answered, but another key signed the answer."""
     forged = build_answered_objection(answered_by=STRANGER)
     forged["answer"]["signer"] = bundle["signed_round"]["configuration"]["signers"][0]
     due_since = bundle["proof"]["leaf"]["kickout_due_since"]
@@ -195,7 +195,7 @@ def evidence(browser, network, tmp_path_factory) -> ReaderEvidence:
 
 @pytest.fixture
 def anchored_page(page: Page, network, evidence, tmp_path) -> Page:
-    """The page as a file, with everything that a reader enters, in light and dark."""
+    """Open the saved page with everything that a reader enters, in light and dark."""
     path = tmp_path / "verify.html"
     path.write_text(build_verify_page(), "utf-8")
     page.goto(path.as_uri())
@@ -233,7 +233,7 @@ def test_headline_without_all_events_is_not_green(anchored_page, evidence, tmp_p
 
 
 def test_invented_contract_of_a_bundle_is_named(anchored_page, evidence, tmp_path):
-    """The reader entered the contract of the network, and the bundle is of another."""
+    """The reader entered the network's contract, but the bundle names another."""
     forged = json.loads(json.dumps(evidence.bundle))
     forged["signed_round"]["contract"] = "0x" + 40 * "5"
     choose_evidence(anchored_page, tmp_path, replace(evidence, bundle=forged))

@@ -1,4 +1,4 @@
-"""Walks through all pages as they link to one another, and notes what is wrong with each."""
+"""Follows the links of all pages, and records the faults of each page."""
 
 import re
 from collections import Counter, deque
@@ -16,7 +16,7 @@ from tests.browser.chromium import axe_findings
 
 SCREENS = Path(__file__).resolve().parents[2] / "build" / "screens"
 _PATIENCE_SECONDS = 120
-# Of pages that differ in their numbers alone.
+# One entry for pages that differ only in numbers.
 _MOST_OF_A_KIND = 2
 _HEIGHT = 900
 _NOT_THERE = "/nothing"
@@ -29,14 +29,14 @@ document.addEventListener("securitypolicyviolation", (event) =>
   window.violations.push(`${event.violatedDirective}: ${event.blockedURI}`));
 """
 _TOO_WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
-# Of a link in a drawing `href` is no text.
+# The `href` of a link in an SVG is not a string.
 _LINKS = """Array.from(document.querySelectorAll("a[href]"),
   (link) => new URL(link.getAttribute("href"), location).href)"""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How a page is looked at: its colours, and the width of the window in CSS pixels."""
+    """How a page is viewed: its theme, and the width of the window in CSS pixels."""
 
     theme: Literal["light", "dark"]
     width: int
@@ -47,14 +47,14 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """What was seen: the paths of `PAGES` that pages were shown of, and what was wrong."""
+    """The result: the visited paths of `PAGES`, and the faults."""
 
     kinds: frozenset[str]
     faults: list[str]
 
 
-def walked(browser: Browser, url: str, view: View) -> Walk:
-    """Look at every kind of page; keep a picture of each below build/screens/."""
+def walk_pages(browser: Browser, url: str, view: View) -> Walk:
+    """Visit every kind of page; keep a screenshot of each below build/screens/."""
     context = browser.new_context(
         viewport={"width": view.width, "height": _HEIGHT}, color_scheme=view.theme
     )
@@ -68,23 +68,23 @@ def walked(browser: Browser, url: str, view: View) -> Walk:
         for kind, path in _paths(page, url):
             kinds.add(kind)
             faults += [
-                f"{view} {path}: {fault}" for fault in _faults(page, path, console_messages)
+                f"{view} {path}: {fault}" for fault in _find_faults(page, path, console_messages)
             ]
             console_messages.clear()
-            page.screenshot(path=_picture(view, path), full_page=True)
+            page.screenshot(path=_build_picture_path(view, path), full_page=True)
     finally:
         context.close()
     return Walk(frozenset(kinds), faults)
 
 
 def _paths(page: Page, url: str) -> Iterator[tuple[str, str]]:
-    """Go to page after page, by the links on them; at most so many of a kind."""
-    always = [*_beginnings(url), _NOT_THERE]
+    """Follow the links of pages; visit a limited number of each kind."""
+    always = [*_list_start_paths(url), _NOT_THERE]
     ahead, visited = deque(always), set[str]()
     shown: Counter[tuple[str, frozenset[str]] | None] = Counter()
     while ahead:
         path = ahead.popleft()
-        kind = _kind(path)
+        kind = _classify_path(path)
         is_enough = shown[kind] >= _MOST_OF_A_KIND and path not in always
         if kind is None or path in visited or is_enough:
             continue
@@ -96,14 +96,14 @@ def _paths(page: Page, url: str) -> Iterator[tuple[str, str]]:
         ahead += [link.removeprefix(url) for link in links if link.startswith(url)]
 
 
-def _beginnings(url: str) -> list[str]:
-    """The front page, and the page of one node in each state that there is."""
+def _list_start_paths(url: str) -> list[str]:
+    """Return the front page, and the page of one node in each existing state."""
     rows = requests.get(f"{url}/v1/nodes", timeout=_PATIENCE_SECONDS).json()["nodes"]
     return ["/", *{row["state"]: f"/nodes/{row['node']}" for row in rows}.values()]
 
 
-def _kind(path: str) -> tuple[str, frozenset[str]] | None:
-    """Return which of `PAGES` it is, and the names of its query; None: none to look at."""
+def _classify_path(path: str) -> tuple[str, frozenset[str]] | None:
+    """Return the matching path of `PAGES` and the names of the query, or None."""
     parts = urlsplit(path)
     if path == _NOT_THERE:
         return path, frozenset()
@@ -115,7 +115,7 @@ def _kind(path: str) -> tuple[str, frozenset[str]] | None:
     return None
 
 
-def _faults(page: Page, path: str, console_messages: list[str]) -> Iterator[str]:
+def _find_faults(page: Page, path: str, console_messages: list[str]) -> Iterator[str]:
     for text in console_messages:
         if path != _NOT_THERE or "404" not in text:
             yield f"the console: {text}"
@@ -125,6 +125,6 @@ def _faults(page: Page, path: str, console_messages: list[str]) -> Iterator[str]
     yield from (f"axe: {finding}" for finding in axe_findings(page))
 
 
-def _picture(view: View, path: str) -> Path:
+def _build_picture_path(view: View, path: str) -> Path:
     name = re.sub(r"\W+", "-", path).strip("-") or "network"
     return SCREENS / str(view) / f"{name}.png"

@@ -1,4 +1,4 @@
-"""What a case of `random_cases` must give, by this project's own fold."""
+"""The expected result of a case of `random_cases`, by this project's own fold."""
 
 import json
 from typing import Any

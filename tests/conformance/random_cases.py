@@ -21,7 +21,7 @@ Case = dict[str, Any]
 
 _CRYNUX, _CRYNUX_DOCS = get_rules("crynux"), get_rules("crynux-docs")
 _RELAY = get_rules("relay")
-# The shipped sets come up most, the others reach rules that the shipped ones do not use.
+# The shipped sets are the most frequent; the others cover rules that the shipped ones do not use.
 RULE_SETS: tuple[Rules, ...] = (
     _CRYNUX,
     _CRYNUX_DOCS,
@@ -96,7 +96,7 @@ def iter_cases(seed: str, count: int) -> Iterator[Case]:
 
 
 def draw_case(rng: random.Random, number: int) -> Case:
-    """Draw a case; its number decides the rule set, so that each comes up equally often."""
+    """Draw a case; its number selects the rule set, so that each is equally frequent."""
     rules = RULE_SETS[number % len(RULE_SETS)]
     is_orderly = rng.random() < 0.5
     if is_orderly and rules is INCIDENT_RULES and rng.random() < 0.8:
@@ -306,7 +306,9 @@ def _write_departure(writer: _Writer, rng: random.Random, node: str) -> None:
 
 
 def draw_incident_history(rng: random.Random) -> list[Event]:
-    """Draw rounds in which all nodes work; in some, tasks time out everywhere, or those of one."""
+    """Draw rounds in which all nodes work; in some, all tasks time out,
+    or those of one creator.
+    """
     writer = _Writer(rng, _SHORT_GAPS)
     nodes = [_address(number) for number in range(1, _INCIDENT_NODES + 1)]
     good_creators = [_address(0xC0 + number) for number in range(1, 9)]

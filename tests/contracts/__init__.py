@@ -1,1 +1,1 @@
-"""The contracts, each on a real EVM."""
+"""Tests of the contracts on a real EVM."""

@@ -1,4 +1,4 @@
-"""Gives every contract test the chain of tests/support/evm."""
+"""Fixtures: every contract test uses the chain of tests/support/evm."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""A project of another owner that installed the npm package of the contracts."""
+"""A third-party project that installed the npm package of the contracts."""
 
 import json
 import shutil
@@ -11,7 +11,7 @@ HERE = Path(__file__).parent / "consumer"
 
 
 def run(*command: str, cwd: Path) -> str:
-    """Run a command and return what it prints."""
+    """Run a command and return its output."""
     program = shutil.which(command[0]) or str(ROOT / ".venv" / "bin" / command[0])
     done = subprocess.run(
         [program, *command[1:]], cwd=cwd, capture_output=True, text=True, check=False, timeout=240
@@ -21,7 +21,7 @@ def run(*command: str, cwd: Path) -> str:
 
 
 def install_package(folder: Path) -> None:
-    """Pack the contracts and install the package into an empty folder; no registry is asked."""
+    """Pack the contracts and install the package into an empty folder, without a registry."""
     cache = ("--cache", str(folder / "cache"))
     packed = run("npm", "pack", str(ROOT / "contracts"), "--json", *cache, cwd=folder)
     (package,) = json.loads(packed)
@@ -30,7 +30,7 @@ def install_package(folder: Path) -> None:
 
 
 def compile_files(project: Path, *arguments: str) -> str:
-    """Compile files of the project, see consumer/compile.mjs."""
+    """Compile files of the project; see consumer/compile.mjs."""
     return run("node", str(HERE / "compile.mjs"), str(project), *arguments, cwd=project)
 
 

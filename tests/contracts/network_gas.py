@@ -25,7 +25,7 @@ SIZE = 3
 
 
 class Meter:
-    """A network with six nodes, and what each transaction cost, by its name."""
+    """A network with six nodes, and the gas of each transaction by name."""
 
     def __init__(self, chain: Chain) -> None:
         self.network = Network.deployed(chain)
@@ -33,7 +33,7 @@ class Meter:
         self._groups = 0
 
     def weigh(self, name: str, receipt: Receipt) -> Receipt:
-        """Of transactions with one name the dearest counts."""
+        """Record the gas of a transaction; of equal names the highest counts."""
         self.found[name] = max(self.found.get(name, 0), receipt.gas)
         return receipt
 
@@ -69,7 +69,7 @@ class Meter:
         return bytes(receipt.only("TaskCreated")["task"])
 
     def grouped(self, nodes: list[str], results: str) -> tuple[bytes, Any]:
-        """A group up to its comparison; its key, and its tasks."""
+        """Run a group up to its comparison; return its key and its tasks."""
         network, self._groups = self.network, self._groups + 1
         name = encode_word(10_000 + self._groups)
         group_fields = {"group": name, "group_size": SIZE}
@@ -82,7 +82,7 @@ class Meter:
         return network.key(network.creator, name), tasks
 
     def second(self, contested: bytes, nodes: list[str], results: str) -> None:
-        """The second group of a contest, up to its comparison."""
+        """Run the second group of a contest up to its comparison."""
         network, name = self.network, encode_word(30_000)
         ordered = order_second_group(network, contested, name, nodes)
         self.weigh("probe, second group of three", ordered)
@@ -90,7 +90,7 @@ class Meter:
         self.played(network.dispatcher, name, runs, results)
 
     def played(self, creator: str, name: bytes, runs: dict[bytes, str], results: str) -> None:
-        """The group's nodes commit and reveal, and its creator has it compared."""
+        """Let the group's nodes commit and reveal, and its creator compare."""
         network, key = self.network, self.network.key(creator, name)
         for (task, node), result in zip(runs.items(), results, strict=True):
             committed = network.commit(task, node, compute_answer(key, ord(result)))
@@ -102,7 +102,7 @@ class Meter:
         self.weigh(f"validateGroup, three, {kind}", compared)
 
     def at_once(self) -> None:
-        """A group that a draw starts whole; its nodes are silent."""
+        """Start a complete group after a draw; its nodes do not answer."""
         network = self.network
         name = encode_word(20_000)
         tasks = [network.create(group=name, group_size=SIZE) for _ in range(SIZE)]
@@ -128,8 +128,8 @@ class Meter:
         self.weigh("withdraw", network.by(network.nodes[0], network.does.withdraw()))
 
 
-def measured(chain: Chain) -> dict[str, int]:
-    """Gas by the transaction's name."""
+def measure_gas(chain: Chain) -> dict[str, int]:
+    """Return the gas by the transaction's name."""
     meter = Meter(chain)
     oracle, scores = (chain.deploy("testing/PlainOracle").address for _ in range(2))
     network = meter.network
@@ -151,7 +151,7 @@ def measured(chain: Chain) -> dict[str, int]:
 def main() -> int:
     with run_anvil() as url:
         chain = Chain(url)
-        gas_by_name = measured(chain)
+        gas_by_name = measure_gas(chain)
         chain.close()
     KEPT.write_text(json.dumps(gas_by_name, indent=1) + "\n", "utf-8")
     for name, gas in gas_by_name.items():

@@ -1,4 +1,4 @@
-"""What the reference network's events alone say about its money, tasks and nodes."""
+"""The reference network's money, tasks and nodes, from its events alone."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -35,7 +35,9 @@ LEAVES = {
 
 @dataclass
 class Ledger:
-    """Amounts in wei; `fees` of open tasks only; `stakes` of members, and of who left unjudged."""
+    """Amounts in wei; `fees` of open tasks only; `stakes` of members,
+    and of leavers under contest.
+    """
 
     stakes: dict[str, int] = field(default_factory=dict)
     fees: dict[bytes, int] = field(default_factory=dict)
@@ -63,7 +65,7 @@ class Ledger:
         return sum(self.stakes.values()) + sum(self.fees.values()) + sum(self.owed.values())
 
     def at(self, *statuses: Status) -> list[bytes]:
-        """The tasks that stand there, oldest first."""
+        """Return the tasks in this state, oldest first."""
         return [task for task, status in self.tasks.items() if status in statuses]
 
     def _task(self, event: str, args: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Signers of the oracle contract, and EIP-712 signatures apart from the daemon's own code."""
+"""Signers of the oracle contract, and EIP-712 signatures independent of the daemon's code."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from eth_account import Account
 from eth_account.signers.local import LocalAccount
 from web3 import Web3
 
-# Sorted as the contract lists them: signer i has bit i.
+# Sorted as in the contract: signer i has bit i.
 SIGNERS: tuple[LocalAccount, ...] = tuple(
     Account.from_key(Web3.keccak(text=f"signer {number}")) for number in range(3)
 )

@@ -1,4 +1,4 @@
-"""abi/ holds what the sources in contracts/ say, and nothing else."""
+"""abi/ contains exactly the compiled sources of contracts/."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ def build(root: Path, *args: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """A checkout of its own, with one interface as its only contract."""
+    """Create a checkout with one interface as its only contract."""
     (tmp_path / "contracts").mkdir()
     (tmp_path / "abi").mkdir()
     for name in ("package.json", "contracts/build.mjs", "contracts/IKickTarget.sol"):
@@ -66,9 +66,10 @@ def test_build_check_reports_missing_stale_and_orphaned_artifacts(copy: Path):
 @pytest.mark.slow
 @pytest.mark.nightly
 def test_oracle_storage_layout_matches_recorded_layout():
-    """`node contracts/build.mjs --layout QoSRoots` prints it anew.
+    """`node contracts/build.mjs --layout QoSRoots` prints it again.
 
-    Tools that read or write a slot by its number, and one slot for what a push reads, hang on it.
+    Tools that read or write a slot by number depend on it, and so does the single slot that a
+    push reads.
     """
     printed = build(ROOT, "--layout", "QoSRoots")
     assert printed.returncode == 0, printed.stderr

@@ -1,7 +1,7 @@
 """ERC-7730 descriptors show every call of the contracts' roles, with the types of the ABI.
 
 Specification: https://github.com/ethereum/ERCs/blob/master/ERCS/erc-7730.md, version 2 of its
-schema: keys are signatures with the names of the parameters.
+schema: keys are signatures with parameter names.
 """
 
 import json
@@ -39,7 +39,7 @@ TYPES = {
     "enum": re.compile(r"uint\d+"),
     "unit": re.compile(r"uint\d+"),
 }
-# The parameters that a format must and may have.
+# The required and the permitted parameters of a format.
 REQUIRED_PARAMS = {
     "date": {"encoding"},
     "enum": {"$ref"},
@@ -222,7 +222,7 @@ def test_both_descriptors_of_objections_name_the_same_reasons():
 
 @pytest.mark.parametrize("call", CALLS)
 def test_calls_of_roles_hide_no_value(call: Call):
-    """Only what a program computes is hidden: proofs, signatures, the rest of a leaf."""
+    """Only computed values are hidden: proofs, signatures, the rest of a leaf."""
     hidden = {field["path"] for field in call.fields if field["visible"] == "never"}
     if call.name in OPEN_CALLS:
         assert hidden < set(call.types)

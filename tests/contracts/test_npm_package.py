@@ -1,4 +1,4 @@
-"""Who consumes the contracts installs them from npm, and compiles against them."""
+"""Consumers install the contracts from npm, and compile against them."""
 
 import json
 import re
@@ -40,7 +40,7 @@ def test_consumer_of_proofs_compiles_against_the_package(project: Path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_of_the_package_are_those_that_are_tested(project: Path, name: str):
-    """The artifacts, which tests/contracts/roots deploys, have the bytecode of the package."""
+    """The artifacts that tests/contracts/roots deploys have the bytecode of the package."""
     built = ROOT / "abi" / "roots" / "consumers" / f"{name}.json"
     source = f"@qos-oracle/contracts/roots/consumers/{name}.sol"
 

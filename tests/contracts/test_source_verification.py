@@ -1,4 +1,4 @@
-"""The standard JSON input of a contract compiles to its deployed code, in a block explorer too."""
+"""The standard JSON input of a contract compiles to its deployed code, as for a block explorer."""
 
 import json
 import shutil
@@ -28,7 +28,7 @@ def run_node(*arguments: str) -> str:
 
 
 def compile_standard_json(name: str, folder: Path) -> dict[str, Any]:
-    """Return what the sources in the input alone compile to."""
+    """Return the result of compiling only the sources in the input."""
     path = folder / f"{name}.json"
     path.write_text(run_node(str(ROOT / "contracts" / "build.mjs"), "--standard-json", name))
     output = json.loads(run_node(str(HERE / "compile_input.mjs"), str(path)))

@@ -38,24 +38,27 @@ class Rule:
     rule: str
 
 
-def all_cases() -> list[Case]:
+def list_all_cases() -> list[Case]:
     """Return every case, those of ingest first, by number."""
-    return [*cases_of(INGEST), *cases_of(SENDING)]
+    return [*list_cases(INGEST), *list_cases(SENDING)]
 
 
-def cases_of(folder: Path) -> list[Case]:
+def list_cases(folder: Path) -> list[Case]:
     """Return the cases of a suite, ordered by number."""
     catalogue = tomllib.loads((folder / "cases.toml").read_text("utf-8"))
-    return [Case(**{**entry, "number": _written(entry["number"])}) for entry in catalogue["case"]]
+    return [
+        Case(**{**entry, "number": format_case_number(entry["number"])})
+        for entry in catalogue["case"]
+    ]
 
 
-def rules_of_the_outbox() -> list[Rule]:
+def list_outbox_rules() -> list[Rule]:
     """Return M1 to M9."""
     catalogue = tomllib.loads((SENDING / "cases.toml").read_text("utf-8"))
     return [Rule(**entry) for entry in catalogue["mutant"]]
 
 
-def played() -> dict[str, list[str]]:
+def find_case_tests() -> dict[str, list[str]]:
     """Return the node ids of each case's tests, `test_case_NN_...`, by the case's number."""
     node_ids_by_case: dict[str, list[str]] = {}
     for path in sorted(TESTS.rglob("test_*.py")):
@@ -65,11 +68,11 @@ def played() -> dict[str, list[str]]:
     return node_ids_by_case
 
 
-def case_of(test: str) -> str | None:
+def find_case_number(test: str) -> str | None:
     """Return the number of the case that a test's name contains, or None."""
     named = re.search(r"::test_case_(f?\d\d)_", test)
     return None if named is None else named[1]
 
 
-def _written(number: int | str) -> str:
+def format_case_number(number: int | str) -> str:
     return f"{number:02}" if isinstance(number, int) else number

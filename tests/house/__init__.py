@@ -1,1 +1,1 @@
-"""Rules of the house that no linter knows."""
+"""Tests of repository rules that no linter covers."""

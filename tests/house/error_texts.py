@@ -1,4 +1,4 @@
-"""Finds where the program reads the text of an error to decide something: a class says it."""
+"""Finds code that decides by the text of an error instead of its class."""
 
 import ast
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def _reads(function: ast.FunctionDef) -> bool:
 
 
 def _errors(function: ast.FunctionDef) -> Iterator[str]:
-    """Yield the names that stand for errors: caught ones, and arguments that are called so."""
+    """Yield the names of errors: caught ones, and annotated arguments."""
     for node in ast.walk(function):
         if isinstance(node, ast.ExceptHandler) and node.name is not None:
             yield node.name
@@ -63,7 +63,7 @@ def _decides(node: ast.AST, errors: set[str], texts: set[str]) -> bool:
 
 
 def _is_text(node: ast.expr, errors: set[str], texts: set[str]) -> bool:
-    """Tell whether it is the text of an error, in lower case or stripped as it may be."""
+    """Return whether an expression is the text of an error, possibly in lower case or stripped."""
     if isinstance(node, ast.Name):
         return node.id in texts
     if isinstance(node, ast.Attribute):

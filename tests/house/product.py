@@ -18,14 +18,16 @@ SOURCES = [path for package in PACKAGES for path in sorted((ROOT / package).rglo
 def parse_sources() -> dict[Path, ast.Module]:
     """Return the syntax tree of every source file."""
     trees = {path: ast.parse(path.read_text("utf-8")) for path in SOURCES}
-    # A million objects that stay: without this, each later collection would visit them.
+    # A million permanent objects: without this, each later collection would visit them.
     gc.freeze()
     return trees
 
 
 @cache
 def list_nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
-    """Return the nodes of a syntax tree, as `ast.walk` does, which takes a second for them all."""
+    """Return the nodes of a syntax tree, like `ast.walk`; cached,
+    because walking all trees takes a second.
+    """
     return tuple(ast.walk(tree))
 
 

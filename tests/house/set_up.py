@@ -1,4 +1,6 @@
-"""A checkout for bootstrap to work in: tiny locks, a tiny build, and an index on 127.0.0.1."""
+"""A checkout for tests of bootstrap: small locks, a small build,
+and a package index on 127.0.0.1.
+"""
 
 import base64
 import hashlib
@@ -17,7 +19,7 @@ import pytest
 
 import bootstrap
 
-# Builds an editable wheel with nothing but Python, so that no build tool has to be fetched.
+# Builds an editable wheel with the standard library alone, so that no build tool is fetched.
 _BACKEND = """
 from pathlib import Path
 from zipfile import ZipFile
@@ -50,7 +52,7 @@ version = "1.0"
 
 @dataclass(frozen=True)
 class Wheel:
-    """A wheel with one empty module and the requirements that its metadata names."""
+    """A wheel with one empty module and the requirements of its metadata."""
 
     name: str
     version: str
@@ -95,7 +97,7 @@ def sha256(content: bytes) -> str:
 
 @dataclass
 class Index:
-    """What an index serves (file names and their bytes), and what it was asked for."""
+    """The files of an index (names and bytes), and its recorded requests."""
 
     files: dict[str, bytes] = field(default_factory=dict)
     paths: list[str] = field(default_factory=list)
@@ -108,7 +110,7 @@ class Index:
 
 @contextmanager
 def serve_index(index: Index) -> Iterator[Index]:
-    """Serve the index on 127.0.0.1, its password in the address if it has one."""
+    """Serve the index on 127.0.0.1; the address contains its password if it has one."""
     authorized = f"Basic {base64.b64encode(f'ada:{index.password}'.encode()).decode()}"
 
     class Handler(BaseHTTPRequestHandler):
@@ -125,7 +127,7 @@ def serve_index(index: Index) -> Iterator[Index]:
             self.wfile.write(body)
 
         def log_message(self, *_):
-            """Keep the requests out of the output of the tests."""
+            """Drop the access log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
@@ -151,7 +153,7 @@ def _body(index: Index, path: str) -> bytes:
 
 
 def use_index(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let pip know this index and no other, whatever the machine's settings are."""
+    """Configure pip for this index only, whatever the machine's settings are."""
     for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "PIP_NO_INDEX", "PIP_CERT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
@@ -180,6 +182,6 @@ def make_checkout(
 
 
 def link_this_python(environment: Path) -> None:
-    """Make what passes for an environment with pip, without the seconds that pip takes."""
+    """Create a fake environment with pip, without the seconds that pip takes."""
     (environment / "bin").mkdir(parents=True)
     (environment / "bin/python").symlink_to(sys.executable)

@@ -1,4 +1,4 @@
-"""What benchmarks claim: a target is reached at its own size, and in no other case."""
+"""A benchmark reports its target as reached only at the target's own size."""
 
 import json
 

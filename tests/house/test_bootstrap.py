@@ -37,7 +37,7 @@ def without_ensurepip(_):
 
 
 def remove_pip(monkeypatch):
-    """A Debian with python3 alone."""
+    """Simulate a Debian with only python3."""
     for method_name in ("_create_with_venv", "_create_with_virtualenv", "_create_with_system_pip"):
         monkeypatch.setattr(bootstrap, method_name, without_ensurepip)
 
@@ -169,7 +169,9 @@ def test_network_failure_is_reported_in_one_line(monkeypatch, capsys, output, re
 
 
 def commands_run(monkeypatch):
-    """Record what bootstrap would run to install packages, in place of running it."""
+    """Record the commands that bootstrap would run to install packages,
+    instead of running them.
+    """
     commands: list[list[str]] = []
     monkeypatch.setattr(bootstrap, "_create_with_venv", link_this_python)
     monkeypatch.setattr(bootstrap, "_run", commands.append)
@@ -227,14 +229,14 @@ def test_only_wheels_with_pinned_hashes_are_fetched(monkeypatch, purpose, has_np
     of_checkout = ["--no-deps", "--no-build-isolation", "--editable", "."]
     (locks, *other_installs) = installs
     assert locks[:4] == ["--no-deps", "--require-hashes", "--only-binary", ":all:"]
-    # The checkout has no hash; its own build brings nothing along.
+    # The checkout has no hash; its own build has no dependencies.
     assert other_installs == ([of_checkout] if purpose in {"demo", "check"} else [])
     needs_npm = bootstrap.PURPOSES[purpose].includes_checkout and not has_npm
     assert ("constraints/node.txt" in locks) == needs_npm
 
 
 def test_npm_of_environment_is_not_used_as_machine_npm(monkeypatch, checkout):
-    """`make` puts .venv/bin on the PATH: what is to be installed must not depend on that."""
+    """`make` puts .venv/bin on the PATH, which must not change what is installed."""
     npm = checkout / ".venvs/some/bin/npm"
     npm.parent.mkdir(parents=True)
     npm.write_text("#!/bin/sh\n")
@@ -247,7 +249,7 @@ def test_npm_of_environment_is_not_used_as_machine_npm(monkeypatch, checkout):
 
 @pytest.mark.slow
 def test_wheel_with_different_bytes_is_not_installed(monkeypatch, checkout, environment):
-    """An index that gives other code under a known version, however pip was told of it."""
+    """An index returns other bytes for a pinned version, however pip was configured to use it."""
     wheel = Wheel("some_package", "1.0")
     index = Index()
     index.add(wheel)

@@ -1,4 +1,4 @@
-"""What constraints/ pins: each package by its hash, and nothing that is asked for is left out."""
+"""constraints/ pins each package by its hash, and all requirements."""
 
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires
@@ -13,13 +13,13 @@ WANTED = get_requirements_by_file(load_project())
 NAMES = sorted(WANTED)
 
 
-def pinned(name: str) -> set[str]:
+def list_pinned_packages(name: str) -> set[str]:
     return {normalize_name(pin.name) for pin in read_pins(FOLDER / f"{name}.txt")}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_requirement_is_pinned(name):
-    assert parse_package_names(WANTED[name]) <= pinned(name)
+    assert parse_package_names(WANTED[name]) <= list_pinned_packages(name)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -29,7 +29,7 @@ def test_every_pin_has_wheel_hashes(name):
 
 @pytest.mark.parametrize("name", ["run", "build"])
 def test_tested_packages_equal_installed_packages(name):
-    """`./check` installs the same bytes of everything that an operator gets."""
+    """`./check` installs the same bytes as an operator's installation."""
     tested = {(pin.name, pin.version): set(pin.hashes) for pin in read_pins(FOLDER / "check.txt")}
     differing_pins = [
         pin
@@ -41,7 +41,10 @@ def test_tested_packages_equal_installed_packages(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_lock_satisfies_every_requirement_of_its_packages(name):
-    """pip's resolver is not asked, so it does not notice that a lock lacks a package.
+    """pip's resolver is not used, so it does not notice that a lock lacks a package.
+
+    The requirements are those of the packages installed here, and so those for this Python. `pip
+    check` does the same wherever a lock is installed.
 
     Read from the packages that are installed here, and so for this Python. `pip check` does the
     same wherever a lock is installed.
@@ -90,10 +93,10 @@ def requirements_of(package: str) -> list[Requirement]:
 
 
 def test_every_package_named_as_requiring_a_pin_is_itself_pinned():
-    """Else the bill of materials would have an edge that leads nowhere."""
+    """Otherwise the bill of materials would have an edge that leads nowhere."""
     pins = read_pins(FOLDER / "run.txt")
     dependents = {normalize_name(dependent) for pin in pins for dependent in pin.dependents}
-    assert dependents <= pinned("run")
+    assert dependents <= list_pinned_packages("run")
 
 
 def test_pin_is_parsed_with_marker_hashes_and_requiring_packages(tmp_path):

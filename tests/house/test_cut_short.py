@@ -1,4 +1,4 @@
-"""A set-up that fails, is interrupted, killed or moved leaves the old environment as it was."""
+"""A set-up that fails, is interrupted, killed or moved leaves the old environment unchanged."""
 
 import shutil
 import subprocess
@@ -24,7 +24,7 @@ def checkout(monkeypatch, tmp_path):
 
 
 def install_nothing(*_):
-    """Every command succeeds at once."""
+    """Let every command succeed at once."""
 
 
 def write_half_a_package(command, *_):
@@ -76,7 +76,7 @@ def test_failed_set_up_keeps_working_environment(monkeypatch, checkout, capsys, 
 
 
 def test_environment_left_half_built_by_sigkill_is_recreated(monkeypatch, checkout):
-    """SIGKILL lets nothing clean up: the half is there, and has no mark."""
+    """SIGKILL allows no cleanup: the partial environment exists, and has no completion mark."""
     half = bootstrap.get_environment_path("check")
     link_this_python(half)
     (half / "half-a-package").touch()
@@ -149,7 +149,7 @@ def test_moved_or_copied_checkout_gets_its_own_environment(monkeypatch, checkout
 @pytest.mark.slow
 @pytest.mark.nightly
 def test_installed_programs_run_after_switch_to_new_environment(monkeypatch, checkout):
-    """Their first line names the folder that they were installed in, which stays where it is."""
+    """Their first line names the folder in which they were installed, which is kept."""
     monkeypatch.undo()
     make_checkout(checkout.with_name("another checkout"), monkeypatch)
     checkout = checkout.with_name("another checkout")

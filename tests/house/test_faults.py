@@ -1,6 +1,6 @@
-"""Every fault case has a test of its name; a critical one is played in CI, and has a mutant.
+"""Every fault case has a test with its number; a critical one runs in CI, and has a mutant.
 
-A mutant of a critical case is noticed by a test that plays the case.
+A mutant of a critical case must fail a test of the case.
 """
 
 import ast
@@ -8,56 +8,56 @@ import ast
 from tests.faults.catalogue import (
     INGEST,
     SENDING,
-    all_cases,
-    case_of,
-    cases_of,
-    played,
-    rules_of_the_outbox,
+    find_case_number,
+    find_case_tests,
+    list_all_cases,
+    list_cases,
+    list_outbox_rules,
 )
-from tests.mutants.patches import ROOT, all_mutants
+from tests.mutants.patches import ROOT, list_mutants
 from tests.support.suites import proofs, representatives
 
 
 def test_ingest_has_seventy_six_cases():
-    assert [case.number for case in cases_of(INGEST)] == [f"{n:02}" for n in range(1, 77)]
+    assert [case.number for case in list_cases(INGEST)] == [f"{n:02}" for n in range(1, 77)]
 
 
 def test_publishing_has_seventy_four_cases():
-    assert [case.number for case in cases_of(SENDING)] == [f"f{n:02}" for n in range(1, 75)]
+    assert [case.number for case in list_cases(SENDING)] == [f"f{n:02}" for n in range(1, 75)]
 
 
 def test_every_case_has_named_test():
-    assert {case.number for case in all_cases()} - played().keys() == set()
+    assert {case.number for case in list_all_cases()} - find_case_tests().keys() == set()
 
 
 def test_every_critical_case_has_mutant_detected_by_its_test():
     noticed = {
         number
-        for mutant in all_mutants()
+        for mutant in list_mutants()
         for number in mutant.cases
-        if any(case_of(test) == number for test in mutant.tests)
+        if any(find_case_number(test) == number for test in mutant.tests)
     }
-    critical = {case.number for case in all_cases() if case.severity == "critical"}
+    critical = {case.number for case in list_all_cases() if case.severity == "critical"}
     assert critical - noticed == set()
 
 
 def test_every_outbox_rule_has_mutant():
-    broken = {rule for mutant in all_mutants() for rule in mutant.rules}
-    rule_numbers = {rule.number for rule in rules_of_the_outbox()}
+    broken = {rule for mutant in list_mutants() for rule in mutant.rules}
+    rule_numbers = {rule.number for rule in list_outbox_rules()}
     assert broken == rule_numbers
 
 
 def test_tests_and_mutants_name_only_existing_cases():
-    numbers = {case.number for case in all_cases()}
-    named = {number for mutant in all_mutants() for number in mutant.cases}
-    assert named | played().keys() <= numbers
+    numbers = {case.number for case in list_all_cases()}
+    named = {number for mutant in list_mutants() for number in mutant.cases}
+    assert named | find_case_tests().keys() <= numbers
 
 
 def test_every_mutant_lists_a_test_for_each_of_its_cases():
     blind = [
         mutant.name
-        for mutant in all_mutants()
-        if not set(mutant.cases) <= {case_of(test) for test in mutant.tests}
+        for mutant in list_mutants()
+        if not set(mutant.cases) <= {find_case_number(test) for test in mutant.tests}
     ]
     assert blind == []
 
@@ -65,15 +65,15 @@ def test_every_mutant_lists_a_test_for_each_of_its_cases():
 def test_every_mutant_lists_the_cases_of_its_tests():
     silent = [
         mutant.name
-        for mutant in all_mutants()
-        if not {case_of(test) for test in mutant.tests} - {None} <= set(mutant.cases)
+        for mutant in list_mutants()
+        if not {find_case_number(test) for test in mutant.tests} - {None} <= set(mutant.cases)
     ]
     assert silent == []
 
 
 def test_every_critical_case_runs_in_ci():
-    critical = {case.number for case in all_cases() if case.severity == "critical"}
-    in_ci = {case_of(test) for test in proofs() if not _is_nightly(test)}
+    critical = {case.number for case in list_all_cases() if case.severity == "critical"}
+    in_ci = {find_case_number(test) for test in proofs() if not _is_nightly(test)}
     assert critical - in_ci == set()
 
 
@@ -91,7 +91,7 @@ def test_tests_without_critical_mutant_run_only_nightly():
 
 
 def _is_nightly(test: str) -> bool:
-    """Tell whether a mark in the source keeps a test out of CI."""
+    """Return whether a mark in the source keeps a test out of CI."""
     path, _, name = test.partition("::")
     tree = ast.parse((ROOT / path).read_text("utf-8"))
     (function,) = (node for node in tree.body if getattr(node, "name", None) == name)

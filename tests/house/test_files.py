@@ -1,4 +1,4 @@
-"""Rules about files: how long, how they open, what they are called, what they must not name."""
+"""Rules about files: their length, first lines and names, and words that they must not contain."""
 
 import ast
 import re
@@ -18,8 +18,8 @@ DRAWERS = {"utils", "util", "common", "helpers", "helper", "base", "types", "mis
 MACHINES = re.compile(rf"/(?:home|Users)/[a-z]\w*/|/root/|{re.escape(str(ROOT))}/")
 
 
-def tracked(*patterns: str) -> list[Path]:
-    """What git knows; outside of a clone, what lies there."""
+def list_tracked_files(*patterns: str) -> list[Path]:
+    """Return the files that git knows; outside of a clone, the existing files."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--", *patterns],  # noqa: S607 - git is where it is
         cwd=ROOT,
@@ -32,7 +32,10 @@ def tracked(*patterns: str) -> list[Path]:
 
 
 def tracked_sources(folder: str) -> list[str]:
-    return [str(path.relative_to(ROOT)) for path in tracked(f"{folder}/**.py", f"{folder}/*.py")]
+    return [
+        str(path.relative_to(ROOT))
+        for path in list_tracked_files(f"{folder}/**.py", f"{folder}/*.py")
+    ]
 
 
 CODE = sorted(
@@ -68,7 +71,7 @@ def test_no_module_has_catch_all_name():
 
 def test_no_file_contains_machine_name():
     own = Path(__file__)
-    texts = (path for path in tracked(".") if path != own)
+    texts = (path for path in list_tracked_files(".") if path != own)
     named = [
         f"{path.relative_to(ROOT)}: {match.group()}"
         for path in texts
@@ -78,7 +81,7 @@ def test_no_file_contains_machine_name():
 
 
 def test_lock_files_contain_no_registry_url():
-    for path in tracked("**package-lock.json", "constraints/*.txt"):
+    for path in list_tracked_files("**package-lock.json", "constraints/*.txt"):
         text = path.read_text("utf-8")
         # Funding and home page addresses of packages are not download locations.
         fetched = re.sub(r'"(?:url|homepage)": "[^"]*"', "", text)

@@ -1,6 +1,6 @@
-"""What `--json` prints is a model that HTTP could answer, and no dictionary made for it.
+"""`--json` prints a model that HTTP could return, never a dictionary built for it.
 
-A key that is written into a dictionary is in no schema, and the same fact soon has two keys
+A key of such a dictionary is in no schema, and the same fact soon has two keys
 (docs/reference/read-api.md#conventions).
 """
 
@@ -13,7 +13,7 @@ import pytest
 from tests.house.product import ROOT, list_nodes, parse_package
 
 ROOMS = ("oracle/cli", "oracle/queries")
-# Formats with bytes of their own, which no model may change: why each stays a dictionary.
+# Formats with fixed bytes, which no model may change: the reason why each stays a dictionary.
 FORMATS = {
     "oracle/queries/replay.py::_build_node_rows": "lines of `replay`, compared byte for byte",
     "oracle/queries/replay.py::_build_node_row": "lines of `replay`",
@@ -34,7 +34,7 @@ _ANY = {"object", "Any", "JsonValue"}
 
 
 def functions(root: Path) -> Iterator[tuple[str, ast.FunctionDef]]:
-    """Yield each function of the rooms by its file and name."""
+    """Yield each function of the packages by its file and name."""
     for room in ROOMS:
         for path, tree in parse_package(root, room).items():
             name = path.relative_to(root)
@@ -44,7 +44,7 @@ def functions(root: Path) -> Iterator[tuple[str, ast.FunctionDef]]:
 
 
 def is_for_json(annotation: ast.expr | None) -> bool:
-    """Tell whether a type holds a mapping of names to values of any type, however deep."""
+    """Return whether a type contains a mapping of names to values of any type, at any depth."""
     if annotation is None:
         return False
     for part in ast.walk(annotation):

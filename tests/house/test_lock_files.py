@@ -1,6 +1,6 @@
-"""A lock file installs the same packages for ever, by the oldest and the newest pip of a machine.
+"""A lock file installs the same packages forever, with the oldest and the newest supported pip.
 
-The index of these tests also offers a newer version of every package, as an index does some day.
+The index of these tests also has a newer version of every package, as a real index will.
 """
 
 import subprocess
@@ -14,7 +14,7 @@ from tests.house.set_up import Index, Wheel, make_checkout, serve_index, sha256,
 
 pytestmark = pytest.mark.slow
 
-# What Ubuntu 22.04 brings for its Python 3.11; Debian 12 has 23.0.1.
+# The pip of Ubuntu 22.04's Python 3.11; Debian 12 has 23.0.1.
 OLDEST = ("22.0.2", "682eabc4716bfce606aca8dab488e9c7b58b0737e9001004eb858cdafcd8dbdd")
 NEWEST = (bootstrap.PIP_VERSION, bootstrap.PIP_SHA256)
 
@@ -28,7 +28,9 @@ PUBLISHED_LATER = (
 
 
 def pip_wheel(version, digest, folder):
-    """Return the file of a version of pip, by its hash, from where this machine's pip looks."""
+    """Return the file of a version of pip, by its hash,
+    from the index that this machine's pip uses.
+    """
     lock = folder / "pip.txt"
     lock.write_text(f"pip=={version} --hash=sha256:{digest}\n", "utf-8")
     options = ("--quiet", "--no-deps", "--require-hashes", "--dest", folder, "-r", lock)
@@ -58,7 +60,7 @@ def without_pip(_):
     raise subprocess.CalledProcessError(1, ["venv"], "no pip")
 
 
-def installed(checkout):
+def list_installed_packages(checkout):
     python = checkout / ".venv/bin/python"
     listed = subprocess.run(
         [python, "-m", "pip", "list", "--format", "freeze"],
@@ -71,7 +73,7 @@ def installed(checkout):
 
 def assert_lock_is_installed(tmp_path, version):
     assert bootstrap.main(["check"]) == 0
-    assert installed(tmp_path / "checkout") == {
+    assert list_installed_packages(tmp_path / "checkout") == {
         "caller==1.0",
         "hello==1.0",
         "library==1.0",
@@ -99,13 +101,13 @@ def test_newest_pip_installs_lock_despite_later_releases(tmp_path, pip, index):
 def test_lock_missing_requirement_fails_and_keeps_old_environment(tmp_path, capsys):
     assert bootstrap.main(["check"]) == 0
     checkout = tmp_path / "checkout"
-    before = installed(checkout)
+    before = list_installed_packages(checkout)
 
     (checkout / "constraints/check.txt").write_text(CALLER.pin, "utf-8")
     assert bootstrap.main(["check"]) == 1
 
     assert "caller 1.0 requires library, which is not installed" in capsys.readouterr().err
-    assert installed(checkout) == before
+    assert list_installed_packages(checkout) == before
 
 
 @pytest.mark.nightly
@@ -114,12 +116,12 @@ def test_lock_missing_requirement_fails_and_keeps_old_environment(tmp_path, caps
 def test_version_missing_from_index_fails_and_keeps_old_environment(tmp_path, index):
     assert bootstrap.main(["check"]) == 0
     checkout = tmp_path / "checkout"
-    before = installed(checkout)
+    before = list_installed_packages(checkout)
 
     withdrawn = Wheel("caller", "0.9")
     (checkout / "constraints/check.txt").write_text(LIBRARY.pin + withdrawn.pin, "utf-8")
     assert bootstrap.main(["check"]) == 1
 
     assert index.paths
-    assert installed(checkout) == before
+    assert list_installed_packages(checkout) == before
     assert Path(checkout / ".venv").resolve().exists()

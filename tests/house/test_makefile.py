@@ -1,11 +1,11 @@
-"""Every target installs what it needs: after ./demo alone, none of them lacks a module."""
+"""Every target installs what it needs: after ./demo alone, no target lacks a module."""
 
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
-# They install by themselves, or run a program of every machine.
+# These install by themselves, or run a program that every machine has.
 WITHOUT_TOOLS = {"help", "demo", "check", "clean"}
 
 
@@ -16,5 +16,5 @@ def test_every_tool_target_depends_on_tools():
 
 
 def test_environments_are_created_only_by_bootstrap():
-    """There each package is installed by its hash, and a failure leaves what was there."""
+    """Bootstrap installs each package by its hash, and a failure leaves the old environment."""
     assert not re.search(r"-m venv|--requirement|install .*-r ", MAKEFILE)

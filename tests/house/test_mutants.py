@@ -1,4 +1,4 @@
-"""Every mutant still fits the code, and there are only so many of them."""
+"""Every mutant still applies to the code, and their number is limited."""
 
 import os
 import re
@@ -7,14 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.mutants.patches import ROOT, all_mutants
+from tests.mutants.patches import ROOT, list_mutants
 from tests.mutants.report import written_now
 from tests.mutants.results import Results
 
-MUTANTS = all_mutants()
-# Each has to be carried along with the code (decision 0140). Raised from 220 by defences of
-# money and truth that had no mutant, and by those of roots, the hot set, incidents and
-# the page `/verify`.
+MUTANTS = list_mutants()
+# Each must follow the changes of its code (decision 0140). Raised from 220 for defences of money
+# and truth that had no mutant, and for those of roots, the hot set, incidents and the page
+# `/verify`.
 MOST = 379
 
 
@@ -28,7 +28,7 @@ def test_tests_named_by_mutant_exist():
 
 
 def test_every_mutant_applies_and_uses_no_undefined_name(tmp_path: Path):
-    """Any test notices a mutant that only breaks the code, which shows no defence to be tested."""
+    """A mutant that only breaks the code fails any test, which shows nothing about the defence."""
     for mutant in MUTANTS:
         for name in mutant.patched:
             copy = tmp_path / mutant.name / name

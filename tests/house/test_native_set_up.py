@@ -1,4 +1,4 @@
-"""The native code is compiled where the machine can, and nobody has to have it."""
+"""The native code is compiled if the machine can, and is optional."""
 
 import subprocess
 
@@ -57,7 +57,7 @@ def test_native_code_is_recompiled_after_source_changes(monkeypatch, tmp_path, e
 
 
 def test_interrupted_native_compilation_is_repeated(monkeypatch, tmp_path, environment):
-    """Also where the sources are again those of the last compilation that was finished."""
+    """Even if the sources are again those of the last finished compilation."""
     commands: list[list[str]] = []
     monkeypatch.setattr(bootstrap, "_can_compile", lambda: True)
     monkeypatch.setattr(bootstrap, "ROOT", tmp_path)

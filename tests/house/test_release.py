@@ -1,4 +1,4 @@
-"""A release says what is in it, the same wherever it is made; images are named by digest."""
+"""A release lists its content, reproducibly; images are named by digest."""
 
 import gzip
 import hashlib

@@ -1,4 +1,4 @@
-"""Addresses are secret settings; what shows settings shows no secret one."""
+"""Addresses are secret settings; output of settings shows no secret one."""
 
 import re
 from typing import get_args

@@ -1,4 +1,6 @@
-"""Every point of docs/explanation/security.md has a test or a person; ops/ is as it says."""
+"""Every item of docs/explanation/security.md has a test or a person;
+ops/ is as described there.
+"""
 
 import json
 import re
@@ -47,7 +49,7 @@ _TARGETS = (ROOT / "Makefile").read_text("utf-8")
 
 
 def points(page: Path) -> Iterator[tuple[str, str]]:
-    """Yield the point and who sees to it, of every table that has a column for that."""
+    """Yield each item and its test or person, of every table with a column for it."""
     is_asked = False
     for line in page.read_text("utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip("|").split(" | ")]
@@ -115,7 +117,7 @@ def test_systemd_unit_has_hardening_options():
         *("MemoryDenyWriteExecute=yes", "PrivateMounts=yes", "PrivateIPC=yes"),
         "StateDirectoryMode=0700",
         *("DevicePolicy=closed", "NoExecPaths=/var/lib/qos-oracle /tmp /var/tmp -/dev/shm"),
-        # 2 needs a person.
+        # Exit code 2 needs an operator.
         "RestartPreventExitStatus=2",
     }
     assert required_lines <= set(uow)
@@ -169,9 +171,9 @@ def test_signer_policy_contains_domain_and_signed_types():
 
 
 def test_kms_policy_allows_get_public_key():
-    """AWS knows the algorithm and the kind of message of `Sign` and `Verify` alone.
+    """AWS evaluates the algorithm and the message type only for `Sign` and `Verify`.
 
-    Where a condition names them, another act has none of them and is not allowed.
+    With a condition on them, another action lacks both values and is not allowed.
     """
     statements = policy("kms-key-policy.json")["Statement"]
     bound = {"kms:SigningAlgorithm", "kms:MessageType"}

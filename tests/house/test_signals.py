@@ -1,4 +1,4 @@
-"""A signal's handler does nothing: what it raised might be lost, and it might never be called."""
+"""Signal handlers do nothing: an exception of one might be lost, and it might never be called."""
 
 import ast
 
@@ -9,7 +9,7 @@ STRANGE = {"sigwait", "setitimer", "alarm", "add_signal_handler", "pthread_kill"
 
 
 def calls(tree: ast.Module, *names: str) -> list[ast.Call]:
-    """Every call of an attribute of one of these names."""
+    """Yield every call of an attribute with one of these names."""
     return [
         node
         for node in list_nodes(tree)
@@ -19,8 +19,8 @@ def calls(tree: ast.Module, *names: str) -> list[ast.Call]:
     ]
 
 
-def installed(tree: ast.Module) -> list[ast.expr]:
-    """What is put in as a handler."""
+def iterate_installed_handlers(tree: ast.Module) -> list[ast.expr]:
+    """Yield the installed handlers."""
     return [
         call.args[1]
         for call in calls(tree, "signal")
@@ -31,7 +31,9 @@ def installed(tree: ast.Module) -> list[ast.expr]:
 
 
 def is_harmless(handler: ast.expr, tree: ast.Module) -> bool:
-    """One that the kernel or Python had before, or one that has nothing but a docstring."""
+    """Return whether a handler is the default of the kernel or of Python,
+    or has only a docstring.
+    """
     if isinstance(handler, ast.Attribute):
         return handler.attr in {"SIG_IGN", "SIG_DFL"}
     assert isinstance(handler, ast.Name), ast.dump(handler)
@@ -48,14 +50,16 @@ def is_harmless(handler: ast.expr, tree: ast.Module) -> bool:
 def test_every_signal_handler_has_an_empty_body():
     for path, tree in parse_sources().items():
         assert not calls(tree, *STRANGE), path
-        assert all(is_harmless(handler, tree) for handler in installed(tree)), path
+        assert all(is_harmless(handler, tree) for handler in iterate_installed_handlers(tree)), (
+            path
+        )
 
 
 def test_signal_handlers_are_installed_only_in_listed_modules():
     places = {
         path.relative_to(ROOT).as_posix()
         for path, tree in parse_sources().items()
-        if installed(tree)
+        if iterate_installed_handlers(tree)
     }
     workers = {
         "oracle/chain/segments/worker.py",
@@ -69,5 +73,5 @@ def test_raising_signal_handler_is_detected():
     tree = ast.parse(
         "def note(number, frame):\n    raise SystemExit\nsignal.signal(signal.SIGTERM, note)"
     )
-    (handler,) = installed(tree)
+    (handler,) = iterate_installed_handlers(tree)
     assert not is_harmless(handler, tree)

@@ -1,4 +1,4 @@
-"""What CI leaves to the night of the tests that it plays."""
+"""Which of its tests CI leaves to the nightly run."""
 
 import pytest
 

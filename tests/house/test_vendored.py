@@ -1,4 +1,4 @@
-"""What the pages load in a browser is what npm has under the locked versions, and nothing else."""
+"""The scripts and fonts of the pages are those of npm at the locked versions, and nothing else."""
 
 import json
 

@@ -1,4 +1,6 @@
-"""Empty words in names and dialect in texts: their numbers only fall (CONTRIBUTING.md#words)."""
+"""Filler words in names and banned words in texts:
+their numbers only fall (CONTRIBUTING.md#words).
+"""
 
 import json
 from pathlib import Path

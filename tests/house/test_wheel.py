@@ -1,4 +1,4 @@
-"""The wheel works without the checkout: installed into an empty environment, somewhere else."""
+"""The wheel works without the checkout: installed into an empty environment in another folder."""
 
 import json
 import os
@@ -28,7 +28,9 @@ JOINED = {"type": "node_joined", "block": 1, "tx": 0, "log": 0, "time": 100, "no
 
 
 def ran(folder: Path, *command: str | Path, **environment: str) -> str:
-    """What the command prints; outside of the checkout, and without what surrounds this test."""
+    """Return the command's output; it runs outside of the checkout,
+    without this test's environment.
+    """
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith("PYTHON")
     }
@@ -51,7 +53,7 @@ def elsewhere(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Built where an operator's own configuration lies beside the example."""
+    """Build the wheel while an operator's own configuration is beside the example."""
     folder = tmp_path_factory.mktemp("wheel")
     checkout = folder / "checkout"
     apart = ("node_modules", "tests", "docs", "build", "dist", "__pycache__")
@@ -64,7 +66,7 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def program(wheel, tmp_path_factory, *, bounded):
-    """`qos-oracle` as a user has it; bounded, with the libraries that we have installed."""
+    """Return the installed `qos-oracle`, with the library versions that are installed here."""
     folder = tmp_path_factory.mktemp("installed")
     venv.create(folder / "venv", with_pip=True)
     pip = (folder / "venv/bin/python", "-m", "pip", "install", "--quiet")
@@ -93,7 +95,9 @@ def test_wheel_contains_no_operator_configuration(wheel):
 
 
 def test_wheel_build_is_reproducible(wheel, tmp_path):
-    """In another place, time zone and language, with other file times, rights and hash seeds."""
+    """In another folder, time zone and locale, with other file times,
+    permissions and hash seeds.
+    """
     elsewhere = tmp_path / "a checkout of somebody else"
     shutil.copytree(wheel.parent / "checkout", elsewhere, copy_function=shutil.copyfile)
     for path in elsewhere.rglob("*"):
@@ -111,7 +115,7 @@ def test_wheel_build_is_reproducible(wheel, tmp_path):
 
 @pytest.fixture(scope="module")
 def sdist(wheel):
-    """The source distribution of the same checkout."""
+    """Build the source distribution of the same checkout."""
     return build_sdist(wheel.parent / "checkout", wheel.parent, COMMITTED)
 
 

@@ -21,20 +21,21 @@ from typing import NamedTuple
 from tests.house.product import PACKAGES, ROOT, list_nodes, parse_package
 
 BASELINE = Path(__file__).with_name("vocabulary.json")
-# A name made only of these words does not describe its content: they are participles of speech,
-# pronouns, quantities and metaphors.
+# A name made only of these words does not describe its content: participles, pronouns, quantities
+# and metaphors.
 _EMPTY = (
     "told said asked found given wanted known made seen one ones each other others rest whole all "
     "place manner look turn word words ours theirs mine why how way thing got did done"
 )
-# Not in the name of a function or a class, not even as a part of it.
+# Not allowed in the name of a function or a class, not even as a part.
 _METAPHORS = (
     "house room floor door desk office drawer cast act purse habit spell turn look deed wire worn"
 )
 EMPTY, METAPHORS = frozenset(_EMPTY.split()), frozenset(_METAPHORS.split())
 KINDS = ("parameter", "local", "function", "class")
 PREDICATES = ("is_", "has_", "can_")
-# Software returns, reports and rejects; and a sentence names the person or thing that it is about.
+# Software returns, reports and rejects; and a sentence names the person or thing that it is
+# about.
 DIALECT = {
     "speech": r"say|says|said|tells?|told|asks?|asked|knows?|believed?|believes|hears?|heard",
     "metaphor": r"nobody|somebody|whoever|houses?|rooms?|doors?|laws?|ail(?:s|ing)|mends?|dearer",
@@ -49,7 +50,9 @@ Counts = Mapping[str, Mapping[str, int]]
 
 
 class Finding(NamedTuple):
-    """A name of empty words in a package, or a word of the dialect in a collection of texts.
+    """A filler name in a package, or a banned word in a collection of texts.
+
+    `where` is a path; for a name, a path and a line.
 
     `where` is a path; for a name, a path and a line.
     """
@@ -61,7 +64,7 @@ class Finding(NamedTuple):
 
 
 def empty_names(root: Path, packages: Iterable[str]) -> Iterator[Finding]:
-    """Yield the names of the product that are made of empty words."""
+    """Yield the names of the product that consist of filler words."""
     for package in packages:
         for path, tree in parse_package(root, package).items():
             for kind, name, line in _names(tree):
@@ -71,7 +74,7 @@ def empty_names(root: Path, packages: Iterable[str]) -> Iterator[Finding]:
 
 
 def is_empty(kind: str, name: str) -> bool:
-    """Return whether a name is made of empty words alone, or has a metaphor in it."""
+    """Return whether a name consists of filler words, or contains a metaphor."""
     spaced = "".join(f"_{char.lower()}" if char.isupper() else char for char in name)
     parts = [part for part in spaced.split("_") if part]
     if kind in {"function", "class"} and not METAPHORS.isdisjoint(parts):
@@ -87,7 +90,7 @@ def count_empty_names(root: Path, packages: Iterable[str]) -> dict[str, dict[str
 
 
 def dialect_words(root: Path) -> Iterator[Finding]:
-    """Yield the words of the dialect in documentation, page templates and contract comments."""
+    """Yield the banned words in documentation, page templates and contract comments."""
     for collection, path, text in _texts(root):
         for kind, words in _WORDS.items():
             for word in words.findall(text):
@@ -113,7 +116,10 @@ def wrong_predicates(root: Path, packages: Iterable[str]) -> Iterator[str]:
 
 
 def raised_numbers(before: Counts, now: Counts) -> list[str]:
-    """Return what rose: in a package that was counted before, or in all packages together.
+    """Return the counts that rose: in a package that was counted before, or in all packages
+    together.
+
+    A new package may have what others lost, because its modules were moved.
 
     A package that is new to the file may have what the others lost: its modules were moved.
     """
@@ -132,7 +138,7 @@ def raised_numbers(before: Counts, now: Counts) -> list[str]:
 
 
 def main(*arguments: str) -> int:
-    """Write the numbers down if none rose; `--list` prints the names, of a package or a kind."""
+    """Write the counts if none rose; `--list` prints the names of a package or a kind."""
     if arguments[:1] == ("--list",):
         for empty in (*empty_names(ROOT, PACKAGES), *dialect_words(ROOT)):
             if {empty.package, empty.kind}.issuperset(arguments[1:]):
@@ -177,7 +183,7 @@ def _names(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
 def _returns_bool(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     returns = "" if node.returns is None else ast.unparse(node.returns).strip("'\"")
     narrows = returns.startswith(("TypeGuard[", "TypeIs["))
-    # A condition of SQL is a predicate too.
+    # An SQL condition is a predicate as well.
     return returns in {"bool", "ColumnElement[bool]"} or narrows
 
 

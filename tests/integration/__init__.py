@@ -1,1 +1,1 @@
-"""Rooms together, and with what is outside: chains, servers, sockets, processes."""
+"""Tests of several packages together, with chains, servers, sockets and processes."""

@@ -1,1 +1,1 @@
-"""One patch for each defence of ours: with it applied, the tests that it names must fail."""
+"""One patch for each defence: with the patch applied, the tests that it names must fail."""

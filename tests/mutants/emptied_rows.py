@@ -21,16 +21,16 @@ from typing import Self
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.house.pages.fidelity import Place, Statement, named, statements  # noqa: E402
-from tests.mutants.emptying import emptied  # noqa: E402
+from tests.house.pages.fidelity import Place, Statement, find_names, statements  # noqa: E402
+from tests.mutants.emptying import write_emptying_patch  # noqa: E402
 from tests.mutants.patches import BUILD  # noqa: E402
 from tests.mutants.running import ONE_ENGINE, Tester  # noqa: E402
-from tests.mutants.trees import copied, mutated  # noqa: E402
+from tests.mutants.trees import copy_checkout, create_mutated_tree  # noqa: E402
 from tests.support.examples import UNSHRUNK  # noqa: E402
 
 _GREEN_SECONDS, _SECONDS = 3600, 300
 _OPTIONS = (*ONE_ENGINE, f"--hypothesis-profile={UNSHRUNK}")
-# A name that is not there shows nothing, and a test that pytest ended for its length neither.
+# A missing name shows nothing, and neither does a test that timed out.
 _FELL = {"failed", "error"}
 REPORT = BUILD / "emptied-rows.txt"
 
@@ -39,17 +39,17 @@ Fallen = Mapping[Place, set[str] | str]
 
 
 def main() -> int:
-    """Run what was asked for; the exit code."""
+    """Run the selected rows; return the exit code."""
     parser = argparse.ArgumentParser(description="See that the tests of docs/fidelity/ look.")
     parser.add_argument("--only", metavar="ROW", nargs="+", help="rows by name, such as Q12")
     parser.add_argument("--jobs", type=int, default=2, help="trees at a time (default: 2)")
     options = parser.parse_args()
-    rows = [row for row in cited() if not options.only or row.name in options.only]
+    rows = [row for row in list_cited_rows() if not options.only or row.name in options.only]
     if not rows:
         parser.error(f"no row that cites code is called {options.only}")
     with tempfile.TemporaryDirectory(prefix="emptied-") as folder:
-        fallen_by_place = tried(rows, Path(folder), options.jobs)
-    faults = [*standing(rows, fallen_by_place)]
+        fallen_by_place = run_rows(rows, Path(folder), options.jobs)
+    faults = [*find_unconfirmed_citations(rows, fallen_by_place)]
     for fault in faults:
         sys.stdout.write(f"{fault}\n")
     summary = (
@@ -62,7 +62,7 @@ def main() -> int:
     return 1 if faults else 0
 
 
-def cited() -> list[Statement]:
+def list_cited_rows() -> list[Statement]:
     """Return the rows that are not prose, and have a test."""
     return [row for row in statements() if not row.is_prose and row.tests]
 
@@ -71,20 +71,20 @@ def node_ids(row: Statement) -> list[str]:
     """Return the tests of a row as pytest names them."""
     return [
         f"{path}::{name.replace('.', '::')}"
-        for path, name in named(row.test)
+        for path, name in find_names(row.test)
         if path.startswith("tests/") and name
     ]
 
 
-def tried(rows: Sequence[Statement], folder: Path, jobs: int) -> Fallen:
-    """Empty each thing that these rows name, and run the tests of those that name it."""
+def run_rows(rows: Sequence[Statement], folder: Path, jobs: int) -> Fallen:
+    """Empty each cited name of these rows, and run the tests of the rows that cite it."""
     tests_by_place: dict[Place, set[str]] = {}
     for row in rows:
         for place in (*row.ours, *row.contracts):
             tests_by_place.setdefault(place, set()).update(node_ids(row))
-    unmodified_tree = copied(folder / "whole")
+    unmodified_tree = copy_checkout(folder / "whole")
     with _Testers(jobs) as testers, ThreadPoolExecutor(max_workers=jobs) as pool:
-        # Tests that fail anyway show nothing.
+        # Tests that fail without a change show nothing.
         green = testers.green(sorted(set().union(*tests_by_place.values())), unmodified_tree)
 
         def test_place(place: Place) -> set[str] | str:
@@ -104,7 +104,7 @@ def tried(rows: Sequence[Statement], folder: Path, jobs: int) -> Fallen:
 
 
 class _Testers:
-    """So many processes that tests are forked from."""
+    """A number of processes from which tests are forked."""
 
     def __init__(self, jobs: int) -> None:
         self._stack = ExitStack()
@@ -120,7 +120,7 @@ class _Testers:
         self._stack.close()
 
     def green(self, tests: list[str], unmodified_tree: Path) -> set[str]:
-        """Return which of these tests pass while nothing is empty; name the others."""
+        """Return which of these tests pass while nothing is empty; print the others."""
         tester = self._idle.get()
         ran = tester.run_tests(unmodified_tree, tests, _GREEN_SECONDS, *_OPTIONS)
         self._idle.put(tester)
@@ -130,19 +130,20 @@ class _Testers:
         return passed
 
     def fallen(self, place: Place, tests: list[str], unmodified_tree: Path) -> set[str] | str:
-        """Return which of these tests fall when it is empty, or why it cannot be tried."""
+        """Return the tests that fail when the place is empty, or why it cannot be tried."""
         if not tests:
             return "no test of its rows is green as it is"
         tree = unmodified_tree.parent / f"{'-'.join(place).replace('/', '-')}"
         tester = self._idle.get()
         try:
-            mutant = emptied(place, tuple(tests), unmodified_tree.parent)
-            fault = mutated(mutant, unmodified_tree, tree)
+            mutant = write_emptying_patch(place, tuple(tests), unmodified_tree.parent)
+            fault = create_mutated_tree(mutant, unmodified_tree, tree)
             if fault is not None:
                 return fault
             ran = tester.run_tests(tree, tests, _SECONDS, *_OPTIONS)
         except (ValueError, subprocess.TimeoutExpired) as error:
-            # Nothing that can be emptied, or a contract that took too long to compile.
+            # A place that cannot be emptied, or a contract that took too long to
+            # compile.
             return str(error)
         finally:
             self._idle.put(tester)
@@ -152,8 +153,10 @@ class _Testers:
         return {test for test in tests if _FELL.intersection(ran.of(test))}
 
 
-def standing(rows: Sequence[Statement], fallen_by_place: Fallen) -> Iterator[str]:
-    """Yield each citation of a row that shows nothing."""
+def find_unconfirmed_citations(
+    rows: Sequence[Statement], fallen_by_place: Fallen
+) -> Iterator[str]:
+    """Yield each citation of a row that no test failure confirms."""
     for row in rows:
         tests, covered_tests = set(node_ids(row)), set[str]()
         for place in (*row.ours, *row.contracts):

@@ -1,7 +1,8 @@
-"""Empties what a row of docs/fidelity/ cites: the patch that takes one function's work away.
+"""Empties a cited function of docs/fidelity/: a patch that removes the body of one function.
 
-It is empty while a test runs, and whole while modules are loaded: what is called at the import
-would break every test alike, and show nothing. Processes that a test starts find it empty too.
+The function is empty while a test runs, and complete while modules are loaded: a function that is
+called at import would break every test alike, and show nothing. Processes that a test starts find
+it empty, too.
 """
 
 import ast
@@ -29,8 +30,8 @@ def _silent(real):
 """
 
 
-def emptied(place: Place, tests: tuple[str, ...], folder: Path) -> Mutant:
-    """Write the patch that empties what is cited there, as a mutant that these tests notice.
+def write_emptying_patch(place: Place, tests: tuple[str, ...], folder: Path) -> Mutant:
+    """Write the patch that empties a cited function, as a mutant that these tests must notice.
 
     Raises:
         ValueError: it is nothing that can be emptied: a constant, a whole class.
@@ -88,7 +89,7 @@ def _line_of(node: ast.stmt) -> int:
 
 
 def _emptied_contract(name: str) -> dict[str, str]:
-    """Return the files of contracts that change: a function does nothing, an event is silent."""
+    """Return the changed contract files: a function does nothing, or an event is not emitted."""
     changed_files = {}
     for path in sorted((ROOT / "contracts").rglob("*.sol")):
         text = path.read_text("utf-8")
@@ -117,7 +118,7 @@ def _without_body(text: str, start: int) -> str:
 
 
 def _built_as(path: str) -> str:
-    """Return the contract to compile: the one at the top that is made of this file."""
+    """Return the contract to compile: the deployed one that contains this file."""
     if "/roots/core/" in path:
         return "QoSWords" if path.endswith("/Lanes.sol") else "QoSRoots"
     return Path(path).stem if "/roots/" in path else "TaskNetwork"

@@ -1,4 +1,4 @@
-"""Reads the patches: which defence each one takes away, and which tests must notice."""
+"""Reads the patches: the defence that each one removes, and the tests that must fail."""
 
 import os
 import re
@@ -45,11 +45,11 @@ class Mutant:
 
     @property
     def patched(self) -> list[str]:
-        """The files that it changes, from the top of the checkout."""
+        """Return the files that the patch changes, by path from the root."""
         return re.findall(r"^\+\+\+ b/(.+)$", self.path.read_text("utf-8"), re.MULTILINE)
 
 
-def all_mutants() -> list[Mutant]:
+def list_mutants() -> list[Mutant]:
     """Return every mutant, by number.
 
     Raises:
@@ -58,10 +58,10 @@ def all_mutants() -> list[Mutant]:
     return [_read(path) for path in sorted(FOLDER.glob("*.patch"))]
 
 
-def of_the_change() -> list[Mutant]:
-    """Return some mutants whose code, or whose tests, the last commit or what follows it touches.
+def list_affected_mutants() -> list[Mutant]:
+    """Return some mutants whose code or tests the last commit or the working tree changes.
 
-    At most six, from all over: a change that touches many is looked at by the night.
+    At most six: a change that concerns many is covered by the nightly run.
     """
     command = ["git", "diff", "--name-only", "HEAD~1"]
     # A shallow clone has only one commit.
@@ -69,7 +69,7 @@ def of_the_change() -> list[Mutant]:
     changed = {*completed.stdout.splitlines()}
     touched_mutants = [
         mutant
-        for mutant in all_mutants()
+        for mutant in list_mutants()
         if changed.intersection([*mutant.patched, *(t.partition("::")[0] for t in mutant.tests)])
     ]
     return touched_mutants[:: -(-len(touched_mutants) // _OF_A_CHANGE) or 1]
@@ -97,8 +97,8 @@ def _read(path: Path) -> Mutant:
     )
 
 
-def applied(mutant: Mutant, tree: Path, *, only_check: bool = False) -> str | None:
-    """Apply the patch to a tree, or see whether it would go; return what git minds, or None."""
+def try_apply(mutant: Mutant, tree: Path, *, only_check: bool = False) -> str | None:
+    """Apply the patch to a tree, or only check that it applies; return git's error, or None."""
     check = ["--check"] if only_check else []
     done = subprocess.run(
         ["git", "apply", *check, str(mutant.path)],  # noqa: S607 - git is where it is

@@ -1,4 +1,4 @@
-"""What build/reliability.md says; it is made by run.py and never written by hand."""
+"""Generates build/reliability.md; run.py calls it."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,9 +8,9 @@ from tests.faults.catalogue import (
     SENDING,
     Case,
     Rule,
-    cases_of,
-    played,
-    rules_of_the_outbox,
+    find_case_tests,
+    list_cases,
+    list_outbox_rules,
 )
 from tests.mutants.patches import Mutant
 from tests.mutants.results import NOT_RUN, Results
@@ -63,11 +63,11 @@ _OTHERS = """
 
 
 def written_now(mutants: Sequence[Mutant], results: Results) -> str:
-    """Return the document about these mutants, and the cases and tests that there are."""
-    by_case = played()
-    ingest = [_case_row(case, by_case, mutants, results) for case in cases_of(INGEST)]
-    sending = [_case_row(case, by_case, mutants, results) for case in cases_of(SENDING)]
-    rules = [_rule_row(rule, mutants, results) for rule in rules_of_the_outbox()]
+    """Return the document about these mutants, with all cases and their tests."""
+    by_case = find_case_tests()
+    ingest = [_case_row(case, by_case, mutants, results) for case in list_cases(INGEST)]
+    sending = [_case_row(case, by_case, mutants, results) for case in list_cases(SENDING)]
+    rules = [_rule_row(rule, mutants, results) for rule in list_outbox_rules()]
     other_rows = [_row(mutant, results) for mutant in mutants if not mutant.cases]
     parts = [_OPENING, _INGEST, _TABLE, *ingest, _SENDING, _TABLE, *sending]
     return "".join([*parts, _RULES, *rules, _OTHERS, *other_rows])
@@ -114,7 +114,7 @@ def _row(mutant: Mutant, results: Results) -> str:
 
 
 def _short(test: str) -> str:
-    """Return a test's node id as the tables print it: the folder of its suite goes unsaid."""
+    """Return a test's node id for the tables, without the folder of its suite."""
     return test.removeprefix("tests/").removeprefix("faults/").removeprefix("sending/")
 
 

@@ -1,4 +1,4 @@
-"""What earlier runs found: build/mutants.json, from which build/reliability.md is made."""
+"""The results of earlier runs: build/mutants.json, from which build/reliability.md is made."""
 
 import fcntl
 import hashlib
@@ -17,7 +17,9 @@ NOT_RUN = "not run yet"
 
 @dataclass(slots=True)
 class Results:
-    """`tests`: how the tests of cases end without a patch, by node id. `mutants`: by name.
+    """`tests`: the results of the cases' tests without a patch, by node id. `mutants`: by name.
+
+    Of a mutant: why it was not noticed (None: it was), and the digest of its inputs.
 
     Of a mutant: why it was not noticed (None: it was), and the digest of what was run.
     """
@@ -26,11 +28,11 @@ class Results:
     mutants: dict[str, dict[str, str | None]] = field(default_factory=dict)
 
     def why_not(self, mutant: Mutant) -> str | None:
-        """Return why a mutant was not noticed; None: it was."""
+        """Return why a mutant was not noticed, or None if it was."""
         return self.mutants.get(mutant.name, {"why_not": NOT_RUN})["why_not"]
 
     def is_known(self, mutant: Mutant, tree: Path) -> bool:
-        """Tell whether this very patch was noticed, by these tests, on these files."""
+        """Return whether this patch was already noticed by these tests on these files."""
         recorded = self.mutants.get(mutant.name)
         return (
             recorded is not None
@@ -39,7 +41,7 @@ class Results:
         )
 
     def keep(self, mutants: Sequence[Mutant], tests: Sequence[str]) -> None:
-        """Forget what is not there any more."""
+        """Delete the results of removed mutants and tests."""
         names = {mutant.name for mutant in mutants}
         self.mutants = {name: self.mutants[name] for name in sorted(names & self.mutants.keys())}
         self.tests = {test: self.tests[test] for test in sorted(set(tests) & self.tests.keys())}
@@ -56,7 +58,7 @@ def digest(mutant: Mutant, tree: Path) -> str:
 
 
 def results() -> Results:
-    """Return what earlier runs found; waits for whoever writes it now."""
+    """Return the results of earlier runs; waits for a process that writes them."""
     if not RESULTS.exists():
         return Results()
     with RESULTS.open(encoding="utf-8") as results_file:
@@ -66,7 +68,7 @@ def results() -> Results:
 
 @contextmanager
 def changing() -> Iterator[Results]:
-    """Change the results; whoever else runs mutants now waits."""
+    """Change the results; other processes that run mutants wait."""
     BUILD.mkdir(exist_ok=True)
     with RESULTS.open("a+", encoding="utf-8") as results_file:
         fcntl.flock(results_file, fcntl.LOCK_EX)

@@ -1,9 +1,9 @@
-"""Takes our defences away, one by one, sees that tests notice, and writes build/reliability.md.
+"""Applies the mutants one by one, checks that their tests fail, and writes build/reliability.md.
 
-    .venv/bin/python tests/mutants/run.py [--only NAME ...] [--stale] [--jobs 2] [--again]
+.venv/bin/python tests/mutants/run.py [--only NAME ...] [--stale] [--jobs 2] [--again]
 
-Each result is written down at once, so that a run that is broken off keeps what it saw; `--report`
-runs nothing and makes the report of what is kept. The bounded run (`--quick`) writes nothing.
+Each result is stored immediately, so an interrupted run keeps its results; `--report` runs
+nothing and writes the report of the stored results. The bounded run (`--quick`) writes nothing.
 Exit code 1: a mutant survived.
 """
 
@@ -21,25 +21,25 @@ from typing import Self
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.faults.catalogue import played  # noqa: E402
-from tests.mutants.patches import REPORT, Mutant, all_mutants, of_the_change  # noqa: E402
+from tests.faults.catalogue import find_case_tests  # noqa: E402
+from tests.mutants.patches import REPORT, Mutant, list_affected_mutants, list_mutants  # noqa: E402
 from tests.mutants.report import written_now  # noqa: E402
 from tests.mutants.results import changing, digest, results  # noqa: E402
 from tests.mutants.running import FAILED, ONE_ENGINE, PASSED, Ran, Tester  # noqa: E402
-from tests.mutants.trees import copied, mutated, stat_sources  # noqa: E402
+from tests.mutants.trees import copy_checkout, create_mutated_tree, stat_sources  # noqa: E402
 
 # Every test together without a mutant; a mutant's own tests.
 _GREEN_SECONDS, _RED_SECONDS = 7200, 900
 
 
 def main() -> int:
-    """Run what was asked for; the exit code."""
+    """Run the selected mutants; return the exit code."""
     parser = _parser()
     options = parser.parse_args()
     if options.report:
         _report()
         return 0
-    chosen = _chosen(options)
+    chosen = select_mutants(options)
     if not chosen:
         parser.error(f"no mutant is called {options.only}, or none of them is stale")
     verdicts: dict[str, str | None] = {}
@@ -52,13 +52,13 @@ def main() -> int:
         may_keep = not (options.only or options.again or options.quick)
         for mutant, verdict in trial.verdicts(may_keep=may_keep):
             verdicts[mutant.name] = verdict
-            _say(f"{mutant.name}: {verdict or 'noticed'}")
+            _print_line(f"{mutant.name}: {verdict or 'noticed'}")
             if not options.quick:
                 _write_verdict(trial, mutant, verdict)
     if not options.quick:
         _report()
     survivors = [name for name, verdict in verdicts.items() if verdict is not None]
-    _say(f"{len(chosen) - len(survivors)} of {len(chosen)} mutants noticed")
+    _print_line(f"{len(chosen) - len(survivors)} of {len(chosen)} mutants noticed")
     return 1 if survivors else 0
 
 
@@ -79,33 +79,33 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _chosen(options: argparse.Namespace) -> list[Mutant]:
+def select_mutants(options: argparse.Namespace) -> list[Mutant]:
     earlier_results = results()
     if options.quick:
-        return of_the_change() or [mutant for mutant in all_mutants() if mutant.is_quick]
+        return list_affected_mutants() or [mutant for mutant in list_mutants() if mutant.is_quick]
     return [
         mutant
-        for mutant in all_mutants()
+        for mutant in list_mutants()
         if any(part in mutant.name for part in options.only or [""])
         and not (options.stale and earlier_results.is_known(mutant, ROOT))
     ]
 
 
 class _Trial:
-    """These mutants, each in a tree of its own beside the whole one."""
+    """Runs these mutants, each in a separate copy of the tree."""
 
     def __init__(
         self, mutants: Sequence[Mutant], folder: Path, jobs: int, *, is_quick: bool
     ) -> None:
-        """Copy the checkout, and start as many testers as mutants may run at a time."""
+        """Copy the checkout, and start as many testers as mutants may run in parallel."""
         self.mutants = mutants
         self._folder = folder
-        self._whole = copied(folder / "whole")
+        self._whole = copy_checkout(folder / "whole")
         self._jobs = jobs
         self._stack = ExitStack()
         self._idle: SimpleQueue[Tester] = SimpleQueue()
         # The bounded run reports on no case.
-        by_case = {} if is_quick else played()
+        by_case = {} if is_quick else find_case_tests()
         self.of_cases = sorted(
             {
                 test
@@ -118,11 +118,11 @@ class _Trial:
         self.digests = {mutant.name: digest(mutant, self._whole) for mutant in mutants}
 
     def __enter__(self) -> Self:
-        """Run all their tests without a patch first, and those of their cases."""
+        """First run all their tests without a patch, and those of their cases."""
         for _ in range(self._jobs):
             self._idle.put(self._stack.enter_context(Tester()))
         tests = {test for mutant in self.mutants for test in mutant.tests} | {*self.of_cases}
-        _say(f"without a mutant: {len(tests)} tests")
+        _print_line(f"without a mutant: {len(tests)} tests")
         # Tests of a file stay together.
         files = sorted({test.partition("::")[0] for test in tests})
         parts = [{*files[number :: self._jobs]} for number in range(self._jobs)]
@@ -153,7 +153,7 @@ class _Trial:
             self._idle.put(tester)
 
     def verdicts(self, *, may_keep: bool) -> Iterable[tuple[Mutant, str | None]]:
-        """Yield, as they come, why a mutant was not noticed; None: it was.
+        """Yield, as they finish, why each mutant was not noticed; None: it was.
 
         `may_keep`: what was noticed before, and nothing of it changed, is not run again.
 
@@ -180,7 +180,7 @@ class _Trial:
                 yield runs[run], run.result()
 
     def _unsound(self, mutant: Mutant) -> str | None:
-        # A test that fails anyway notices nothing.
+        # A test that fails without the patch notices nothing.
         unsound = [test for test in mutant.tests if set(self.green.of(test)) != {"passed"}]
         if not unsound:
             return None
@@ -189,21 +189,21 @@ class _Trial:
     def _verdict(self, mutant: Mutant) -> str | None:
         tree = self._folder / mutant.name
         try:
-            fault = mutated(mutant, self._whole, tree)
+            fault = create_mutated_tree(mutant, self._whole, tree)
             if fault is not None:
                 return fault
             with self._tester() as tester:
                 red = tester.run_tests(tree, mutant.tests, _RED_SECONDS, *ONE_ENGINE)
                 if not all(red.of(test) for test in mutant.tests):
-                    # Some test needs the other database engine.
+                    # A test needs the other database engine.
                     red = tester.run_tests(tree, mutant.tests, _RED_SECONDS)
         finally:
             shutil.rmtree(tree, ignore_errors=True)
-        return _seen(mutant, red)
+        return find_survival_reason(mutant, red)
 
 
-def _seen(mutant: Mutant, red: Ran) -> str | None:
-    """Return why the tests did not notice; None: each of them failed."""
+def find_survival_reason(mutant: Mutant, red: Ran) -> str | None:
+    """Return why the tests did not notice the mutant, or None if each of them failed."""
     blind = [test for test in mutant.tests if "failed" not in red.of(test)]
     if not blind and red.code == FAILED:
         return None
@@ -214,7 +214,7 @@ def _seen(mutant: Mutant, red: Ran) -> str | None:
 
 
 def _write_tests(trial: _Trial) -> None:
-    """Keep how the tests of cases ended without a patch; what was not run stays as it is."""
+    """Store the results of the cases' tests without a patch; results of other tests are kept."""
     with changing() as stored_results:
         for test in trial.of_cases:
             ends = set(trial.green.of(test))
@@ -232,14 +232,16 @@ def _write_verdict(trial: _Trial, mutant: Mutant, verdict: str | None) -> None:
 
 
 def _report() -> None:
-    """Forget what is not there any more and make the report."""
-    mutants = all_mutants()
+    """Delete outdated results and write the report."""
+    mutants = list_mutants()
     with changing() as stored_results:
-        stored_results.keep(mutants, [test for tests in played().values() for test in tests])
+        stored_results.keep(
+            mutants, [test for tests in find_case_tests().values() for test in tests]
+        )
         REPORT.write_text(written_now(mutants, stored_results), "utf-8")
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""Runs tests in a tree and reads how each of them ended."""
+"""Runs tests in a tree and reads their results."""
 
 import json
 import os
@@ -14,27 +14,27 @@ from typing import NamedTuple, Self
 
 PASSED, FAILED = 0, 1
 _TEST_SECONDS = 300
-# A test that cannot even be run for want of a name notices nothing.
+# A test that fails because a name is undefined notices nothing.
 _BROKEN = ("ImportError", "ModuleNotFoundError", "SyntaxError", "IndentationError", "NameError")
-# Nor does a run that a busy machine kept from finishing.
+# Neither does a run that timed out on a busy machine.
 _LATE = "Failed: Timeout"
 _OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=short")
-# pytest would see to the asserts of libraries that are loaded already.
+# pytest would rewrite the asserts of libraries that are already loaded.
 _SILENT = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
 
 
 class Ran(NamedTuple):
-    """What pytest said: its exit code, and by name of a test how its cases ended."""
+    """The result of a pytest run: its exit code, and the results of cases by test name."""
 
     code: int
     ends: dict[str, list[str]]
     text: str
 
     def of(self, test: str) -> list[str]:
-        """Return how the cases of a test ended; `test` may be one case or stand for all.
+        """Return the results of a test's cases; `test` may be one case or stand for all.
 
-        `failed` in the call itself, `error` around it, `broken` by a name that is not there,
-        `late` when pytest ended it, `skipped` or `passed`.
+        `failed` in the call itself, `error` around it, `broken` by an undefined name, `late`
+        after a timeout, `skipped` or `passed`.
         """
         key = test if "[" in test else f"{test}["
         return [
@@ -45,21 +45,23 @@ class Ran(NamedTuple):
         ]
 
 
-# PostgreSQL's server is slow to start, and no defence here is an engine's.
+# PostgreSQL's server is slow to start, and no defence here depends on the engine.
 ONE_ENGINE = ("-m", "not postgres")
 
 
 class Tester:
-    """One process that pytest is forked from: starting Python and its libraries costs seconds."""
+    """A process from which pytest is forked, because starting Python and its
+    libraries takes seconds.
+    """
 
     def __init__(self) -> None:
-        """Start it; it runs one thing at a time."""
+        """Start the process; it runs one order at a time."""
         script = Path(__file__).with_name("server.py")
-        # Compiled files are kept in the trees, whatever is the habit here: each start of pytest
-        # would compile all of ours.
+        # Compiled files are kept in the trees, whatever the environment sets: otherwise
+        # each start of pytest would compile everything.
         surroundings = {**os.environ}
         surroundings.pop("PYTHONDONTWRITEBYTECODE", None)
-        # -P: without the folder of the script among the places of modules.
+        # -P: without the folder of the script in the module path.
         self._server = subprocess.Popen(
             [sys.executable, "-P", str(script)],
             env=surroundings,
@@ -77,11 +79,11 @@ class Tester:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """It ends when nobody asks any more."""
+        """Close the input, so that the process ends."""
         self._server.communicate()
 
     def run_tests(self, tree: Path, tests: Iterable[str], seconds: int, *options: str) -> Ran:
-        """Run these tests in a tree, the slow ones too, for at most so many seconds."""
+        """Run these tests in a tree, including slow ones, for up to `seconds`."""
         # Several test processes may use one tree.
         junit_file, output_file = (
             tree / f"told-{self._server.pid}.{end}" for end in ("xml", "txt")
@@ -98,8 +100,8 @@ class Tester:
                 *tests,
             ],
             "said": str(output_file),
-            # What tests start finds the copy too; examples are drawn as in CI, the same ones
-            # every time.
+            # Processes that tests start use the copy, too; examples are drawn as in
+            # CI, always the same ones.
             "env": {"PYTHONPATH": str(tree), "CI": "1"},
         }
         code = self._ran(json.dumps(order), seconds)
@@ -124,7 +126,7 @@ class Tester:
 
 
 def _end_all(group: int) -> None:
-    """End a run with what it started."""
+    """Kill a run with all processes that it started."""
     os.killpg(group, signal.SIGKILL)
 
 
@@ -138,8 +140,8 @@ def _ends(junit_file: Path) -> dict[str, list[str]]:
 
 
 def _end(case: ET.Element) -> str:
-    # pytest calls a failure what failed in the test's own call, and an error what failed
-    # around it.
+    # pytest reports an exception of the test's own call as a failure, and any other as an
+    # error.
     failure = case.find("failure")
     if failure is not None:
         message = failure.get("message", "")

@@ -1,7 +1,8 @@
-"""Runs pytest again and again, forked from one Python that has loaded the libraries, none of ours.
+"""Runs pytest repeatedly, forked from a Python that has loaded the libraries, but not the
+product.
 
-Reads a line of JSON for each run, {"tree", "args", "said", "env"}; answers with the run's process
-id, and when it is over with its exit code, each on a line.
+Reads a line of JSON for each run, {"tree", "args", "said", "env"}; writes the process id of the
+run, and after it the exit code, each on a line.
 """
 
 import gc
@@ -43,29 +44,29 @@ LIBRARIES = (
 
 
 def main() -> None:
-    """Run what is asked for until nobody asks any more."""
+    """Run the orders until the input ends."""
     for name in LIBRARIES:
         importlib.import_module(name)
-    # pytest collects garbage several times; what is loaded once is none.
+    # pytest collects garbage several times; objects loaded once are never garbage.
     gc.freeze()
     for line in sys.stdin:
         order = json.loads(line)
         child = os.fork()
         if child == 0:
-            sys.exit(_tested(order))
+            sys.exit(run_order(order))
         try:
-            _say(child)
+            _write_number(child)
             _, status = os.waitpid(child, 0)
         except BaseException:
             # No process waits for it any longer.
             with suppress(ProcessLookupError):
                 os.killpg(child, signal.SIGKILL)
             raise
-        _say(os.waitstatus_to_exitcode(status))
+        _write_number(os.waitstatus_to_exitcode(status))
 
 
-def _tested(order: dict[str, Any]) -> int:
-    # A group of its own, so that whatever it starts can be ended with it.
+def run_order(order: dict[str, Any]) -> int:
+    # A separate process group, so that all processes that it starts can be killed with it.
     os.setsid()
     output_fd = os.open(order["said"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -73,12 +74,12 @@ def _tested(order: dict[str, Any]) -> int:
         os.dup2(mine, target_fd)
     os.chdir(order["tree"])
     os.environ.update(order["env"])
-    # The copy comes before the checkout that .venv has installed.
+    # The copy precedes the checkout that is installed in .venv.
     sys.path.insert(0, order["tree"])
     return int(pytest.main(order["args"]))
 
 
-def _say(number: int) -> None:
+def _write_number(number: int) -> None:
     sys.stdout.write(f"{number}\n")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""Copies of the checkout to take defences away in: one real copy, and links to it for the rest."""
+"""Copies of the checkout for mutants: one real copy, and hard links to it for the others."""
 
 import hashlib
 import os
@@ -7,23 +7,23 @@ import subprocess
 from pathlib import Path
 
 from tests.house.product import PACKAGES
-from tests.mutants.patches import ROOT, Mutant, applied
+from tests.mutants.patches import ROOT, Mutant, try_apply
 
 # Files of a checkout that are not in git.
 _LINKED = ("node_modules", ".venv")
 # Files that a test run creates.
 _LEFT = shutil.ignore_patterns(".hypothesis", "told-*")
-# Contracts without their guards, by the hash of all that they are compiled from: a compiler takes
-# longer than the tests.
+# Compiled mutants of contracts, by the hash of their inputs: compiling takes longer than the
+# tests.
 _COMPILED = ROOT / ".mutants_cache"
 _BUILD_SECONDS = 300
 
-# By path: size and time of change.
+# By path: size and modification time.
 Look = dict[str, tuple[int, int]]
 
 
-def copied(place: Path) -> Path:
-    """Copy what git knows or would take, as it stands now; installed packages are linked."""
+def copy_checkout(place: Path) -> Path:
+    """Copy the files that git tracks or would track; installed packages are linked."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],  # noqa: S607 - git is where it is
         cwd=ROOT,
@@ -41,28 +41,29 @@ def copied(place: Path) -> Path:
     return place
 
 
-def mutated(mutant: Mutant, unmodified_tree: Path, place: Path) -> str | None:
-    """Make the tree without the defence out of the whole one; return what went wrong, or None.
+def create_mutated_tree(mutant: Mutant, unmodified_tree: Path, place: Path) -> str | None:
+    """Create a tree with the patch applied from the unmodified tree; return an error, or None.
 
-    Files are hard links, compiled ones too, so that only what the patch changes is compiled anew:
-    git puts a new file in the place of one that it changes. A compiler of contracts writes into
-    the file that is there, so that trees to build in are copied.
+    Files are hard links, including compiled ones, so that only changed files are compiled again:
+    git replaces a file that it changes. A compiler of contracts writes into existing files, so
+    trees for compiling are copied.
     """
     carry = os.link if mutant.build is None else shutil.copy2
     shutil.copytree(unmodified_tree, place, symlinks=True, copy_function=carry, ignore=_LEFT)
-    fault = applied(mutant, place)
+    fault = try_apply(mutant, place)
     if fault is not None:
         return fault
     for name in mutant.patched:
         path = place / name
-        # Python identifies a source by modification second and size, and both may be unchanged.
+        # Python identifies a source by modification second and size, both of which may be
+        # unchanged.
         for old in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
             old.unlink()
     return _built(mutant, place)
 
 
 def _built(mutant: Mutant, tree: Path) -> str | None:
-    """Compile the contract that the patch changed, if it did; return what went wrong, or None."""
+    """Compile the contract that the patch changed, if any; return an error, or None."""
     if mutant.build is None:
         return None
     # The name of a contract is unique in all folders.
@@ -95,7 +96,9 @@ def _sources(tree: Path) -> str:
 
 
 def stat_sources(tree: Path) -> Look:
-    """Return how the sources in a tree stand; a test that wrote into one changed all its links."""
+    """Return size and time of a tree's sources;
+    a test that wrote into one changed all its links.
+    """
     return {
         str(path.relative_to(tree)): (path.stat().st_size, path.stat().st_mtime_ns)
         for folder in (*PACKAGES, "tests", "migrations", "abi", "contracts", "config")

@@ -1,1 +1,1 @@
-"""Hypothesis at length: whatever happens, the index comes to hold the chain."""
+"""Long Hypothesis runs: whatever happens, the index equals the chain in the end."""

@@ -239,7 +239,7 @@ class Books:
 
     def check_counters(self, living: OutboxStatistics, fresh: OutboxStatistics) -> None:
         """Check I14 and F74: counters that were updated continuously equal a recount."""
-        along, anew = _counted(living), _counted(fresh)
+        along, anew = _flatten_statistics(living), _flatten_statistics(fresh)
         if along != anew:
             differing = [name for name, figure in anew.items() if along[name] != figure]
             self._fault("I14", f"counted along and anew {differing} differ")
@@ -264,7 +264,7 @@ class Books:
             self.faults.append(fault)
 
 
-def _counted(stats: OutboxStatistics) -> dict[str, object]:
+def _flatten_statistics(stats: OutboxStatistics) -> dict[str, object]:
     """Return every value of the statistics by name, in a form that can be compared."""
     return {
         figure_field.name: _plain(getattr(stats, figure_field.name))

@@ -111,7 +111,7 @@ class _RoomOfMemory:
     def _answer(
         self, path: tuple[str, ...], arguments: tuple[Any, ...], named: dict[str, Any]
     ) -> Any:
-        question = (path, *map(_frozen, arguments), *sorted(named.items()))
+        question = (path, *map(_freeze, arguments), *sorted(named.items()))
         cached_answers = self._memory.known
         if question not in cached_answers:
             room: Any = self._memory.uow
@@ -126,5 +126,5 @@ class _RoomOfMemory:
         return answer.copy() if isinstance(answer, list | dict | set) else answer
 
 
-def _frozen(argument: Any) -> Any:
+def _freeze(argument: Any) -> Any:
     return tuple(argument) if isinstance(argument, list | set) else argument

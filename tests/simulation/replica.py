@@ -33,7 +33,7 @@ from tests.simulation.money import MILLIETHER
 from tests.simulation.planner import OTHER, Planner
 from tests.simulation.wires import SIGNER, MortalStore, PaperSigner, Talk, pool_in
 from tests.simulation.world import Died, World
-from tests.support.txmgr.operator_acts import bump_fee_now, cancel_intent
+from tests.support.txmgr.operator_actions import bump_fee_now, cancel_intent
 
 CHAIN_ID = 31337
 ETHER = 10**18

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import structlog
 
-from tests.simulation.playing import Played, play, play_naive, template
+from tests.simulation.mishaps import Setting
 from tests.simulation.settings import SETTINGS
 from tests.simulation.tally import FAULTS, summarize_runs, table, tally
-from tests.simulation.weather import Setting
+from tests.simulation.world_runs import Played, play, play_naive, template
 
 # A database library creates much small garbage, so it is collected less often.
 _GARBAGE = 50_000
@@ -76,14 +76,14 @@ def _begin() -> None:
 def _play_seed(
     setting: Setting, seed: int, template_path: Path, options: argparse.Namespace
 ) -> Played:
-    log, began = _say if options.log else _silent, time.process_time()
+    log, began = _print_line if options.log else _silent, time.process_time()
     played = (
         play_naive(setting, seed, log)
         if options.naive
         else play(setting, seed, template_path, log)
     )
     if not played.is_clean and not options.naive:
-        _say(f"{setting.name}, seed {seed}: {played.verdict} {'; '.join(played.faults)}")
+        _print_line(f"{setting.name}, seed {seed}: {played.verdict} {'; '.join(played.faults)}")
     return replace(played, seconds=time.process_time() - began)
 
 
@@ -93,19 +93,19 @@ def _progress(seed: int, played_by_setting: dict[str, list[Played]]) -> None:
     )
     wrong = ", ".join(f"{so_far[fault]:.0f} {fault}" for fault in FAULTS)
     rounds, seconds = so_far["rounds"], so_far["seconds"]
-    _say(f"up to seed {seed}: {rounds:.0f} rounds, {wrong}, {seconds:.0f} s of CPU")
+    _print_line(f"up to seed {seed}: {rounds:.0f} rounds, {wrong}, {seconds:.0f} s of CPU")
 
 
 def _end(
     options: argparse.Namespace, played_by_setting: dict[str, list[Played]], seconds: float
 ) -> int:
     """Print the results, and return the exit code."""
-    _say(table(played_by_setting))
+    _print_line(table(played_by_setting))
     total = tally(
         [played for played_worlds in played_by_setting.values() for played in played_worlds]
     )
     rounds, worked = total["rounds"], max(total["seconds"], 0.001)
-    _say(f"{rounds / seconds:.1f} rounds a second, {rounds / worked:.1f} a second of CPU")
+    _print_line(f"{rounds / seconds:.1f} rounds a second, {rounds / worked:.1f} a second of CPU")
     if options.json is not None:
         facts = {
             "publisher": "naive" if options.naive else "outbox",
@@ -124,7 +124,7 @@ def _silent(_: str) -> None:
     """Print nothing."""
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

@@ -1,6 +1,6 @@
 """The settings of the simulated worlds."""
 
-from tests.simulation.weather import Setting
+from tests.simulation.mishaps import Setting
 
 SETTINGS = {
     one.name: one

@@ -4,7 +4,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.simulation.playing import Played
+from tests.simulation.world_runs import Played
 
 Row = Mapping[str, float]
 
@@ -42,8 +42,8 @@ def tally(played_worlds: Sequence[Played]) -> dict[str, float]:
         "bumps": sum(played.signed.get("bump", 0) for played in played_worlds),
         "retargets": sum(played.signed.get("replacement", 0) for played in played_worlds),
         "reorgs": sum(played.passed.get("reorg", 0) for played in played_worlds),
-        "crashes": _passed(played_worlds, "died"),
-        "stalls": _passed(played_worlds, "stalled"),
+        "crashes": sum_mishaps(played_worlds, "died"),
+        "stalls": sum_mishaps(played_worlds, "stalled"),
         "blocks": sum(played.blocks for played in played_worlds),
         "seconds": round(sum(played.seconds for played in played_worlds), 1),
     }
@@ -103,7 +103,7 @@ def _git(root: Path, *arguments: str) -> str:
     return completed.stdout.strip() if completed.returncode == 0 else ""
 
 
-def _passed(played_worlds: Sequence[Played], what: str) -> int:
+def sum_mishaps(played_worlds: Sequence[Played], what: str) -> int:
     return sum(
         count
         for played in played_worlds

@@ -9,8 +9,8 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
 from oracle.errors import TransientError
 from tests.simulation.chain import GWEI, Block, Chain, Tx
+from tests.simulation.mishaps import Setting, Weather
 from tests.simulation.node import Node
-from tests.simulation.weather import Setting, Weather
 
 _MOST_LAG = 4
 _ETHER = 100 * 10**18

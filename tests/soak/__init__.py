@@ -1,1 +1,1 @@
-"""A long life among endpoints that fail by lot: nothing is lost, and memory stays flat."""
+"""Long runs with endpoints that fail at random: nothing is lost, and memory stays flat."""

@@ -1,8 +1,8 @@
-"""The chain of a soak: three endpoints in a process of their own, whose memory is not ours.
+"""The chain of a soak: three endpoints in a separate process, whose memory is not measured.
 
-Run by `tests.soak.run` and `tests.soak.reporters`, which write a line to its input for more of the
-chain; every answer is a line of JSON. A line may hold a report, as JSON, which the contract then
-accepts or rejects as the real one does; "end" ends the chain. Faults strike by lot, from a seed.
+Run by `tests.soak.run` and `tests.soak.reporters`, which write a line to its input to advance the
+chain; every output is a line of JSON. An input line may contain a report as JSON, which the
+contract accepts or rejects like the real one; "end" ends the chain. Faults are drawn from a seed.
 """
 
 import argparse
@@ -25,11 +25,11 @@ from tests.properties.machine.faulty import LOUD
 from tests.soak.traffic import blocks_of
 from tests.support.chain.network_logs import NETWORK, ORACLE
 from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.event_encoding import build_transactions as txs_of
 from tests.support.ingest.indexer import ANCHOR_WINDOW
-from tests.support.ingest.speaking import build_transactions as txs_of
 from tests.support.rounds import build_accepted_round
 
-# Of a hundred questions, how many are spoiled, by the endpoint; the last one is the best.
+# Percentage of spoiled responses by endpoint; the last endpoint is the best.
 _PER_CENT = (25.0, 10.0, 3.0)
 # Limits that a client keeps for a day, or permanently, after one error.
 _LASTING = {"another chain", "short ranges", "few results", "small batches"}
@@ -40,7 +40,7 @@ END = "end"
 
 @dataclass(frozen=True)
 class Submission:
-    """A report that a reporter submits: it can become round `round` on the root `prev`."""
+    """A submitted report: it can become round `round` on the root `prev`."""
 
     round: int
     prev: Hash
@@ -51,7 +51,7 @@ class Submission:
 
 @dataclass
 class Life:
-    """The chain as it grows: mostly forwards.
+    """The growing chain, with occasional forks.
 
     A `history` share of the events is there at the start; then `step` blocks come at a time, with
     about `logs_a_block` logs each.
@@ -90,7 +90,7 @@ class Life:
         return self.chain.tree.mine([*txs, *round_txs], on)
 
     def grow(self, submission: Submission | None = None) -> bool:
-        """Mine some more, now and then on another fork; tell whether there is more to come.
+        """Mine more blocks, occasionally on another fork; return whether there is more to come.
 
         A submitted report is mined after the transactions of blocks that the fork removes.
         """
@@ -177,9 +177,9 @@ def branch_top(head: Block, blocks: int) -> list[Block]:
     return branch_blocks[::-1]
 
 
-def by_lot(per_cent: float, seed: int) -> list[InjectedFault]:
-    """Return every loud fault, each to strike its share of so many questions in a hundred."""
-    # Repeatable, as far as questions come in the same order.
+def list_random_faults(per_cent: float, seed: int) -> list[InjectedFault]:
+    """Return every detectable fault, each with its share of the requests in percent."""
+    # Repeatable, if requests come in the same order.
     random, lock = Random(seed), Lock()  # noqa: S311
     names = [name for name in sorted(LOUD) if name not in _LASTING]
     share = per_cent / 100 / len(names)
@@ -188,20 +188,20 @@ def by_lot(per_cent: float, seed: int) -> list[InjectedFault]:
         with lock:
             return random.random() < share
 
-    return [spoiled(LOUD[name], strikes) for name in names]
+    return [restrict_fault(LOUD[name], strikes) for name in names]
 
 
-def spoiled(
+def restrict_fault(
     make_fault: Callable[[], InjectedFault], strikes: Callable[[FakeRequest], bool]
 ) -> InjectedFault:
-    """Return the fault, to strike only where `strikes` says so as well."""
+    """Return the fault, restricted to requests for which `strikes` is true."""
     fault = make_fault()
     fault.limits = {**fault.limits, "when": strikes}
     return fault
 
 
 def _digest(head: Block) -> str:
-    """Of (block hash, index) of every log of ours, in order."""
+    """Return the digest of (block hash, index) of every log of our contracts, in order."""
     sha = hashlib.sha256()
     for block in get_branch(head):
         index = 0
@@ -247,7 +247,10 @@ def main() -> None:
     options = parser.parse_args()
     with ExitStack() as until_the_end:
         chain = AChain(until_the_end)
-        faults = [by_lot(rate, options.seed + number) for number, rate in enumerate(_PER_CENT)]
+        faults = [
+            list_random_faults(rate, options.seed + number)
+            for number, rate in enumerate(_PER_CENT)
+        ]
         for endpoint_faults in faults:
             chain.serve().faults = endpoint_faults
         life = Life(

@@ -34,7 +34,7 @@ from oracle.indexer.reorgs.reorg import RewindResult
 from oracle.store.schema import migrate
 from oracle.telemetry import logging_setup
 from tests.soak.endpoints import END, Submission
-from tests.soak.run import advance_chain, print_progress, received, served
+from tests.soak.run import advance_chain, print_progress, read_chain_line, serve_chain
 from tests.support.ingest.indexer import ANCHOR_WINDOW, Indexer
 from tests.support.postgresql import Server, find_programs
 
@@ -152,7 +152,7 @@ class Reporter:
 
 @dataclass
 class Comparison:
-    """Three reporters and the chain that they follow, for `max_seconds` at most."""
+    """Three reporters and the chain that they follow, for up to `max_seconds`."""
 
     chain: "subprocess.Popen[str]"
     reporters: Sequence[Reporter]
@@ -258,7 +258,7 @@ def open_reporters(urls: Sequence[str], folder: Path, seed: int) -> Iterator[lis
 
 
 def main() -> int:
-    """The exit code."""
+    """Run the comparison, and return the exit code."""
     parser = argparse.ArgumentParser(description="Compare the roots of three reporters.")
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
@@ -270,8 +270,8 @@ def main() -> int:
     logging_setup.configure_logging("json", "warning")
     with (
         tempfile.TemporaryDirectory(prefix="reporters-") as folder,
-        served(options.events, options.seed, _HISTORY, _STEP, _LOGS_A_BLOCK) as chain,
-        open_reporters(received(chain)["urls"], Path(folder), options.seed) as reporters,
+        serve_chain(options.events, options.seed, _HISTORY, _STEP, _LOGS_A_BLOCK) as chain,
+        open_reporters(read_chain_line(chain)["urls"], Path(folder), options.seed) as reporters,
     ):
         random = Random(options.seed)  # noqa: S311  # repeatable
         comparison = Comparison(chain, reporters, options.events, 60 * options.minutes, random)

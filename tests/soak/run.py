@@ -1,6 +1,6 @@
-"""Follows a chain of many events through endpoints that fail by lot, and measures its memory.
+"""Follows a chain of many events through endpoints that fail at random, and measures its memory.
 
-    .venv/bin/python -m tests.soak.run [--events 1000000] [--seed 1] [--most-mb 64]
+.venv/bin/python -m tests.soak.run [--events 1000000] [--seed 1] [--most-mb 64]
 
 Prints a line at each twentieth of the way, and at the end one line of JSON. Exit code 1: logs are
 missing, the state is not what a fold of the logs gives, or memory grew after the first third.
@@ -32,7 +32,7 @@ from oracle.telemetry import logging_setup
 from tests.support.ingest.indexer import Indexer
 
 ROOT = Path(__file__).resolve().parents[2]
-# Full early, so that what grows later is not SQLite's.
+# It is full early, so later growth is not SQLite's.
 _CACHE_KIB = 8_192
 _WARM = 1 / 3
 # Seconds by which the endpoints' clock advances if nothing could be read.
@@ -123,15 +123,15 @@ class Soak:
 
 
 def resident_mb() -> float:
-    """What this process holds now."""
+    """Return the resident memory of this process in MB."""
     status = Path("/proc/self/status").read_text("utf-8")
     return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 
 
 def settled_mb() -> float:
-    """What it holds once all that is free has been given back.
+    """Return the resident memory after freed memory was returned to the system, in MB.
 
-    An allocator keeps what threads have freed, and how much that is depends on who ran when.
+    An allocator keeps what threads have freed, and the amount depends on their timing.
     """
     gc.collect()
     # Of glibc; others have none, and keep less.
@@ -146,10 +146,10 @@ def advance_chain(chain: "subprocess.Popen[str]", line: str = "") -> dict[str, A
     assert chain.stdin is not None
     chain.stdin.write(f"{line}\n")
     chain.stdin.flush()
-    return received(chain)
+    return read_chain_line(chain)
 
 
-def received(chain: "subprocess.Popen[str]") -> dict[str, Any]:
+def read_chain_line(chain: "subprocess.Popen[str]") -> dict[str, Any]:
     """Read one line of the chain's process."""
     assert chain.stdout is not None
     line: dict[str, Any] = json.loads(chain.stdout.readline())
@@ -157,10 +157,10 @@ def received(chain: "subprocess.Popen[str]") -> dict[str, Any]:
 
 
 @contextmanager
-def served(
+def serve_chain(
     events: int, seed: int, history: float = 0.8, step: int = 25, logs_a_block: int = 40
 ) -> "Iterator[subprocess.Popen[str]]":
-    """Run the chain in a process of its own until the block ends.
+    """Run the chain in a separate process within the context.
 
     A `history` share of the events is there at the start; `step` blocks follow at a time, with
     about `logs_a_block` logs each.
@@ -194,12 +194,12 @@ def main() -> int:
     engine._CACHE_KIB = _CACHE_KIB
     with (
         tempfile.TemporaryDirectory(prefix="soak-") as folder,
-        served(options.events, options.seed) as chain,
+        serve_chain(options.events, options.seed) as chain,
     ):
         url = f"sqlite:///{folder}/oracle.sqlite"
         migrate(url)
         clock = VirtualClock()
-        indexer = Indexer(received(chain)["urls"], url, clock=clock)
+        indexer = Indexer(read_chain_line(chain)["urls"], url, clock=clock)
         soak = Soak(chain, indexer, clock, options.events)
         soak.follow()
         indexer.close()

@@ -11,7 +11,7 @@ from tests.soak.reporters import Result
 from tests.soak.run import ROOT
 
 EVENTS = 10_000
-# Its own tables and pages come to less; two kilobytes kept of each event would be more.
+# Its own tables and pages need less; two kilobytes kept per event would need more.
 MOST_MB = 24
 
 
@@ -22,7 +22,7 @@ def test_long_run_with_failing_endpoints_keeps_all_logs_and_bounded_memory():
     command = [sys.executable, "-m", "tests.soak.run", "--events", str(EVENTS)]
     command += ["--most-mb", str(MOST_MB)]
 
-    # One arena: what several leave unused depends on which thread ran when.
+    # One arena: the unused memory of several depends on the timing of threads.
     told_to = {**os.environ, "MALLOC_ARENA_MAX": "1"}
     ran = subprocess.run(
         command, cwd=ROOT, env=told_to, capture_output=True, text=True, check=False

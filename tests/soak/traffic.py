@@ -1,4 +1,4 @@
-"""Much traffic of a reference network, as transactions of true blocks."""
+"""The traffic of a large reference network, as transactions of valid blocks."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -8,17 +8,17 @@ from benchmarks.ordinary_traffic import Network
 from devnet.fakechain.block_json import FakeLog, Tx
 from tests.support.chain.memory_chain import UnminedLog as Words
 from tests.support.chain.network_logs import NETWORK
-from tests.support.ingest.speaking import ANYBODY
+from tests.support.ingest.event_encoding import ANYBODY
 
-# What one step of a group says.
+# The events of one step of a group.
 Stage = list[Words]
 
 
 def blocks_of(events: int, random: Random, logs_a_block: int) -> Iterator[list[Tx]]:
-    """Yield the transactions of one block after another, about so many logs in all.
+    """Yield the transactions of one block after another, with about this number of logs in total.
 
-    Every step of a group is one transaction; the last groups are finished. A block holds at most
-    `logs_a_block` logs, but for the stages of what began earlier.
+    Every step of a group is one transaction; the last groups are finished. A block has at most
+    `logs_a_block` logs, except for later steps of earlier groups.
     """
     network = Network(random)
     joins = network.build_joins()

@@ -24,7 +24,7 @@ from tests.support.accepted_rounds import load_newest_report
 from tests.support.histories import History, node_address
 from tests.support.rounds import build_acceptance
 from tests.support.scripted import ScriptedReader
-from tests.support.txmgr.follower import DOMAIN, RULES, SETTINGS, Follower, folder, mined
+from tests.support.txmgr.follower import DOMAIN, RULES, SETTINGS, Follower, folder, mine_blocks
 
 Bundle = dict[str, Any]
 
@@ -73,7 +73,9 @@ def bundle_slow_node(
         list(events)
         for _, events in groupby(build_history(group_count).events, lambda event: event.at.block)
     ]
-    chain = mined([[SignersSet(_AT, 0, _SIGNERS, QUORUM), ConfigSet(_AT, 0, 1, config)], *blocks])
+    chain = mine_blocks(
+        [[SignersSet(_AT, 0, _SIGNERS, QUORUM), ConfigSet(_AT, 0, 1, config)], *blocks]
+    )
     follower = Follower(chain, store, folder=folder(rules))
     chain.mine_many(8)
     follower.catch_up()

@@ -112,22 +112,22 @@ def learn(value: str | bytes, what: str = "a secret of a test") -> None:
 
 def pytest_configure() -> None:
     """Install the hooks where secrets are created and where texts are shown."""
-    _listen(keystore, "_write_new_file", before=lambda _path, text: _learn_password(text))
-    _listen(keystore, "read_secret_file", after=_learn_password)
-    _listen(keystore, "import_eth_account", after=_learn_what_it_makes)
-    _listen(KeySigner, "__init__", before=lambda _self, key: watch.learn(key, "a key"))
-    _listen(
+    _record_calls(keystore, "_write_new_file", before=lambda _path, text: _learn_password(text))
+    _record_calls(keystore, "read_secret_file", after=_learn_password)
+    _record_calls(keystore, "import_eth_account", after=_learn_what_it_makes)
+    _record_calls(KeySigner, "__init__", before=lambda _self, key: watch.learn(key, "a key"))
+    _record_calls(
         OracleError,
         "__init__",
         before=lambda _self, *arguments: watch.record_text("an error", arguments),
     )
-    _listen(
+    _record_calls(
         CaptureFixture, "readouterr", after=lambda read: watch.record_text("output", "".join(read))
     )
-    _listen(
+    _record_calls(
         subprocess.Popen, "communicate", after=lambda read: watch.record_text("a program", read)
     )
-    _listen(subprocess.Popen, "__init__", before=logs.follow)
+    _record_calls(subprocess.Popen, "__init__", before=logs.follow)
 
 
 def _learn_password(text: str) -> None:
@@ -139,10 +139,10 @@ def _learn_password(text: str) -> None:
 def _learn_what_it_makes(accounts: Any) -> None:
     """Learn the keys that this process creates, because a daemon may open them."""
     if getattr(accounts.encrypt, "__name__", "") != "received":
-        _listen(accounts, "encrypt", before=lambda key, *_: watch.learn(bytes(key), "a key"))
+        _record_calls(accounts, "encrypt", before=lambda key, *_: watch.learn(bytes(key), "a key"))
 
 
-def _listen(owner: Any, name: str, *, before: Any = None, after: Any = None) -> None:
+def _record_calls(owner: Any, name: str, *, before: Any = None, after: Any = None) -> None:
     original = getattr(owner, name)
 
     def received(*arguments: Any, **named: Any) -> Any:

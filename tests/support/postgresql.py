@@ -94,7 +94,7 @@ class Server:
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
                 (name,),
             )
-            if _emptied(url, form):
+            if _try_empty_tables(url, form):
                 free.append(name)
             else:
                 self._say("DROP DATABASE {} WITH (FORCE)", name)
@@ -182,7 +182,7 @@ def _form(connection: psycopg.Connection) -> object:
     return tables, connection.execute("SELECT version_num FROM alembic_version").fetchall()
 
 
-def _emptied(url: str, form: object) -> bool:
+def _try_empty_tables(url: str, form: object) -> bool:
     """Delete every row and restart the sequences; return False if a test changed the tables."""
     with psycopg.connect(url) as connection:
         if _form(connection) != form:

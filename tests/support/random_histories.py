@@ -141,10 +141,10 @@ def any_histories(
     sized = st.integers(0, max_size).flatmap(
         lambda size: st.lists(step, min_size=size, max_size=size)
     )
-    return sized.map(_placed)
+    return sized.map(_assign_positions)
 
 
-def _placed(steps: list[tuple[DomainEvent, int, bool]]) -> list[DomainEvent]:
+def _assign_positions(steps: list[tuple[DomainEvent, int, bool]]) -> list[DomainEvent]:
     """Give every event the next position, or one after a gap or in a new block."""
     placed = []
     block, time, log = 1, GENESIS_TIME, 0

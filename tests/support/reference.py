@@ -22,7 +22,7 @@ _TERMINALS = {
 }
 
 
-def decayed(seconds: int) -> int:
+def compute_decay_factor(seconds: int) -> int:
     """Return exp(-seconds/1800) in units of 2^-128, computed bit by bit."""
     if seconds >= 2**21:
         return 0
@@ -40,7 +40,7 @@ def decayed(seconds: int) -> int:
 def h_at(node: Event, time: int) -> int:
     seconds = max(0, time - node["since"])
     base: int = node["base"]
-    return base + (ONE - base) * (2**128 - decayed(seconds)) // 2**128
+    return base + (ONE - base) * (2**128 - compute_decay_factor(seconds)) // 2**128
 
 
 def is_due(pool: list[int]) -> bool:

@@ -31,7 +31,7 @@ from tests.support.scripted_reader import (
     Event,
     ScriptedReader,
     is_round,
-    written,
+    write_event,
 )
 
 __all__ = ["NETWORK", "ORACLE", "REPORTER", "Block", "Event", "ScriptedChain", "ScriptedReader"]
@@ -347,5 +347,5 @@ def _write_log(block: BlockRef, event: Event) -> Log:
         index=at.log,
         address=NETWORK if is_network else ORACLE,
         topics=(TOPIC,),
-        data=written(event),
+        data=write_event(event),
     )

@@ -20,7 +20,7 @@ TOPIC = "0x" + "70" * 32
 Event = DomainEvent | ContractEvent
 
 
-def written(event: Event) -> str:
+def write_event(event: Event) -> str:
     text = type(event).__name__.encode() + b" " + msgspec.json.encode(event, enc_hook=str)
     return "0x" + text.hex()
 

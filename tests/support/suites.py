@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.catalogue import INGEST, SENDING, all_cases, case_of
-from tests.mutants.patches import all_mutants
+from tests.faults.catalogue import INGEST, SENDING, find_case_number, list_all_cases
+from tests.mutants.patches import list_mutants
 from tests.support.examples import is_quick
 
 _TESTS = Path(__file__).resolve().parents[1]
@@ -120,9 +120,9 @@ def first_forms(node_ids: Iterable[str]) -> set[str]:
 
 def proofs() -> set[str]:
     """Return the tests of critical cases, without parameters, that mutants name."""
-    critical = {case.number for case in all_cases() if case.severity == "critical"}
-    tests = {test.partition("[")[0] for mutant in all_mutants() for test in mutant.tests}
-    return {test for test in tests if case_of(test) in critical}
+    critical = {case.number for case in list_all_cases() if case.severity == "critical"}
+    tests = {test.partition("[")[0] for mutant in list_mutants() for test in mutant.tests}
+    return {test for test in tests if find_case_number(test) in critical}
 
 
 def _is_in_ci(item: pytest.Item) -> bool:

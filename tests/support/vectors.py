@@ -20,12 +20,12 @@ _ABOUT = {"source", "kind", "note", "profile", "formula", "persist_source", "_me
 RUN: set[str] = set()
 
 
-def listed() -> dict[str, str]:
+def list_not_applicable() -> dict[str, str]:
     """Return the patterns of NOT_APPLICABLE.md with their reasons."""
     return dict(_ROW.findall((FOLDER / "NOT_APPLICABLE.md").read_text(encoding="utf-8")))
 
 
-def superseded() -> dict[str, str]:
+def list_superseded() -> dict[str, str]:
     """Return the patterns of SUPERSEDED.md, each with the pattern that replaces it."""
     text = (FOLDER / "SUPERSEDED.md").read_text(encoding="utf-8")
     return {row[0]: row[1] for row in _REPLACED.findall(text)}
@@ -62,7 +62,7 @@ def _name(entry: Any, n: int) -> str:
 
 
 def is_listed(name: str) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in listed())
+    return any(fnmatchcase(name, pattern) for pattern in list_not_applicable())
 
 
 def vectors_of(section: str, *, file: str = "crynux") -> pytest.MarkDecorator:

@@ -1,1 +1,1 @@
-"""Tests of one room each: no chain, no server, no process, no socket, no sleep."""
+"""Tests of single packages: no chain, server, process, socket or sleep."""

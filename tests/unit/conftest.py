@@ -1,4 +1,4 @@
-"""No test of one room sleeps, starts a process, or opens a socket to anything but a database."""
+"""Unit tests must not sleep, start a process, or open a socket to anything but a database."""
 
 import socket
 import subprocess
@@ -13,9 +13,9 @@ _STAYS_QUIET = "a test in tests/unit may not {}: it belongs in tests/integration
 
 @pytest.fixture(autouse=True)
 def quiet(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forbid all three; PostgreSQL is spoken to by its own library, which asks nobody here."""
+    """Forbid sleeping, processes and sockets; the PostgreSQL driver uses its own sockets."""
     if request.node.get_closest_marker("postgres"):
-        # Its server is started once for the session, which is no doing of this test.
+        # The server is started once for the session, not by this test.
         request.getfixturevalue("postgresql_template")
     earlier = set(threading.enumerate())
     for owner, name, what in (
@@ -28,9 +28,10 @@ def quiet(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def _forbidden(what: str, original: Any, earlier: set[threading.Thread]) -> Any:
-    """Return what stands for `known`; a thread that an earlier test left behind still has it.
+    """Return a replacement of `original` that raises; a thread of an earlier test still gets the
+    original.
 
-    Refused in the middle of connecting, that thread would leave a socket open.
+    If connecting were interrupted there, the thread would leave a socket open.
     """
     own = threading.current_thread()
 

@@ -1,4 +1,4 @@
-"""What tests of one room may not do, and what is left to threads that others started."""
+"""The operations that unit tests must not use; threads of other tests may still use them."""
 
 import socket
 import threading
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def left_behind() -> "Iterator[tuple[Queue[int | None], Queue[str]]]":
-    """A thread from before the test: it connects to the ports that it is given."""
+    """Start a thread before the test, which connects to the ports that it is given."""
     ports: Queue[int | None] = Queue()
     outcomes: Queue[str] = Queue()
 

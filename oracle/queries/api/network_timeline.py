@@ -102,9 +102,7 @@ class TimelineCache:
         return NetworkTimeline(
             rounds=rounds,
             counts=movements.counts,
-            tracks=tuple(
-                sorted(tracks, key=lambda track: (not track.ranks[-1], track.ranks[-1]))
-            ),
+            tracks=tuple(sorted(tracks, key=lambda track: (not track.ranks[-1], track.ranks[-1]))),
         )
 
     def _load_newest_lanes(

@@ -1,1 +1,1 @@
-"""Adapters in front of networks that know nothing of the oracle."""
+"""Tests of adapters for networks without support for oracles."""

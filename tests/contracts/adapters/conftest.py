@@ -1,4 +1,6 @@
-"""Both generations with a Node contract, deployed once a module; each test on a clean state."""
+"""Fixtures: both generations with a Node contract, deployed once per module,
+reset for each test.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +15,7 @@ GENERATIONS: dict[str, Callable[[Chain], NodeNetwork]] = {"vss": vss_nodes, "com
 
 @pytest.fixture(scope="module", params=GENERATIONS)
 def fresh_nodes(request: pytest.FixtureRequest, fresh_chain: Chain) -> NodeNetwork:
-    """Three members; the adapter has the network's role."""
+    """Return a network with three members; the adapter has the owner's role."""
     network = GENERATIONS[request.param](fresh_chain)
     for place in (5, 6, 7):
         network.join(place)

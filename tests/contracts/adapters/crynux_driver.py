@@ -1,6 +1,7 @@
-"""Drives the stand-ins of Crynux's contracts with an adapter in front of them.
+"""Drives the doubles of Crynux's contracts with an adapter in front of them.
 
-The oracle is a KickCaller: it gives the adapter a kickout's gas and takes one word of its answer.
+The oracle is a KickCaller: it gives the adapter the gas of a kickout and reads one word of its
+result.
 """
 
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ GAS = {"VssTaskAdapter": 3_000_000, "CommitTaskAdapter": 600_000, "NodeStakingAd
 
 @dataclass
 class NodeNetwork:
-    """A Node contract of one generation, all that stands around it, and its adapter."""
+    """A Node contract of one generation with its related contracts, and its adapter."""
 
     chain: Chain
     node: Contract
@@ -33,7 +34,9 @@ class NodeNetwork:
 
     @property
     def owner(self) -> str:
-        """Of the network, until the adapter is; creator of tasks, relay and deployer as well."""
+        """Return the account that owns the network until the adapter does, creates tasks, and is
+        relay and deployer.
+        """
         return self.chain.accounts[0]
 
     @property
@@ -55,15 +58,15 @@ class NodeNetwork:
         return account
 
     def work(self) -> Any:
-        """Give every member a task; what `rest` takes."""
+        """Give every member a task; pass the result to `rest`."""
         raise NotImplementedError
 
     def rest(self, work: Any) -> None:
-        """Let them bring it to its end."""
+        """Let the members complete the tasks."""
         raise NotImplementedError
 
     def slash(self, work: Any) -> Receipt:
-        """Let one of the members be found out to have lied."""
+        """Let one member be caught with a wrong result."""
         raise NotImplementedError
 
     def status(self, account: str) -> int:
@@ -80,7 +83,7 @@ class NodeNetwork:
         return self.send(call)
 
     def reason(self, receipt: Receipt) -> bytes:
-        """The selector of what the adapter refused with."""
+        """Return the selector of the adapter's error."""
         return bytes(receipt.only("Refused")["reason"])[:4]
 
     @property
@@ -95,7 +98,7 @@ class NodeNetwork:
 
 
 class VssNodes(NodeNetwork):
-    """One node a task."""
+    """One node per task."""
 
     @property
     def name(self) -> str:
@@ -106,7 +109,7 @@ class VssNodes(NodeNetwork):
         return "RTX 4090", 24, (1, 2, 0), derive_public_key(place), names
 
     def _tasks(self, count: int) -> list[bytes]:
-        """Three at most are of one group."""
+        """Return tasks; up to three of them are in one group."""
         self.made += 1
         guid = keccak(text=f"group {self.made}")
         ids = []
@@ -145,7 +148,7 @@ class VssNodes(NodeNetwork):
 
 
 class CommitNodes(NodeNetwork):
-    """Three nodes a task."""
+    """Three nodes per task."""
 
     @property
     def name(self) -> str:
@@ -188,21 +191,21 @@ class CommitNodes(NodeNetwork):
 
 
 def vss_nodes(chain: Chain) -> VssNodes:
-    """The VSSTask generation; its relay is the owner."""
-    network = VssNodes(chain, *_deployed(chain, "Vss", (10, 10), ()))
+    """Deploy the VSSTask generation; its relay is the owner."""
+    network = VssNodes(chain, *_deploy_contracts(chain, "Vss", (10, 10), ()))
     network.send(network.task.functions.setRelayAddress(network.owner))
     _hand_over(network)
     return network
 
 
 def commit_nodes(chain: Chain) -> CommitNodes:
-    parts = _deployed(chain, "Commit", (20, 20), (50,))
+    parts = _deploy_contracts(chain, "Commit", (20, 20), (50,))
     network = CommitNodes(chain, *parts)
     _hand_over(network)
     return network
 
 
-def _deployed(
+def _deploy_contracts(
     chain: Chain, generation: str, numbers: tuple[int, int], more: tuple[int, ...]
 ) -> tuple[Contract, Contract, Contract, Contract, Contract]:
     qos = chain.deploy("testing/CrynuxQos", *numbers)

@@ -1,4 +1,4 @@
-"""What a kickout costs on each kind of network, and what a node with many models does to it."""
+"""The gas of a kickout on each kind of network, and the effect of a node with many models."""
 
 import pytest
 
@@ -17,17 +17,17 @@ pytestmark = pytest.mark.evm
 MODELS = (1, 10, 25, 50, 100)
 
 
-def member_with(nodes: NodeNetwork, place: int, models: int) -> str:
-    """A node with so many models; it joins with one, and reports the others as it likes."""
+def join_with_models(nodes: NodeNetwork, place: int, models: int) -> str:
+    """Let a node join with one model, and report this number of others."""
     account = nodes.join(place)
     for number in range(1, models):
         nodes.by_node(account, "reportModelDownloaded", f"model {number}")
     return account
 
 
-def kicked(nodes: NodeNetwork, place: int, models: int) -> int:
-    """The gas of the whole transaction, with as much as it wants."""
-    account = member_with(nodes, place, models)
+def measure_kick_gas(nodes: NodeNetwork, place: int, models: int) -> int:
+    """Return the gas of the complete transaction without a gas limit."""
+    account = join_with_models(nodes, place, models)
     with nodes.chain.undone():
         receipt = nodes.kick(account, gas=10_000_000)
         assert nodes.status(account) == QUIT
@@ -36,14 +36,17 @@ def kicked(nodes: NodeNetwork, place: int, models: int) -> int:
 
 def test_kickout_of_a_node_with_one_model_stays_within_the_gas_limit(chain: Chain):
     for nodes in (vss_nodes(chain), commit_nodes(chain)):
-        assert kicked(nodes, 4, 1) < GAS[nodes.name]
+        assert measure_kick_gas(nodes, 4, 1) < GAS[nodes.name]
 
 
 def test_kickout_gas_grows_with_the_number_of_models(
     chain: Chain, capsys: pytest.CaptureFixture[str]
 ):
     nodes = vss_nodes(chain)
-    gas = {models: kicked(nodes, place, models) for place, models in enumerate(MODELS, start=4)}
+    gas = {
+        models: measure_kick_gas(nodes, place, models)
+        for place, models in enumerate(MODELS, start=4)
+    }
     with capsys.disabled():
         print("\nmodels  gas of a kickout")  # noqa: T201 - a table is what this is for
         for models, cost in gas.items():
@@ -58,7 +61,7 @@ def test_kickout_gas_grows_with_the_number_of_models(
 
 def test_kickout_that_exceeds_the_gas_limit_is_refused_without_effect(chain: Chain):
     nodes = vss_nodes(chain)
-    account = member_with(nodes, 4, 100)
+    account = join_with_models(nodes, 4, 100)
     receipt = nodes.kick(account)
     assert receipt.names == ["Refused"]
     assert nodes.status(account) == AVAILABLE

@@ -1,4 +1,4 @@
-"""What `contract check` finds out about a kick target by calls that are tried and never sent."""
+"""The findings of `contract check` about a kick target, from simulated calls."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ from tests.pools import pool_of
 pytestmark = pytest.mark.evm
 __all__ = ["network"]
 
-# A kick target, its address, its oracle and the contracts that it should be linked with.
+# A kick target, its address, its oracle and the contracts to which it must be linked.
 Wiring = tuple[KickTarget, Address, Address, Mapping[str, str]]
 
 
@@ -31,7 +31,7 @@ def lines_to(nodes: NodeNetwork | Staking) -> PoolView:
     return pool_of(nodes.chain.url).create_view()
 
 
-def wired(nodes: NodeNetwork, **overrides: str) -> Wiring:
+def link_target(nodes: NodeNetwork, **overrides: str) -> Wiring:
     task = "VSSTask" if nodes.name == "VssTaskAdapter" else "Task"
     right = {"Node": nodes.node.address, task: nodes.task.address}
     target = get_kick_target(nodes.name)
@@ -39,11 +39,11 @@ def wired(nodes: NodeNetwork, **overrides: str) -> Wiring:
     return target, lower(nodes.adapter.address), oracle, right | overrides
 
 
-def whats(nodes: NodeNetwork, wiring: Wiring) -> list[str]:
+def list_mismatch_subjects(nodes: NodeNetwork, wiring: Wiring) -> list[str]:
     return [mismatch.subject for mismatch in find_kick_target_mismatches(lines_to(nodes), *wiring)]
 
 
-def redeployed(nodes: NodeNetwork, **changed: str) -> None:
+def redeploy_adapter(nodes: NodeNetwork, **changed: str) -> None:
     """Give the role to an adapter that is deployed with other arguments."""
     address_by_parameter: Mapping[str, str] = {
         "oracle": nodes.caller.address,
@@ -58,12 +58,14 @@ def redeployed(nodes: NodeNetwork, **changed: str) -> None:
 
 
 def test_correctly_wired_adapter_has_no_mismatch(nodes: NodeNetwork):
-    assert whats(nodes, wired(nodes)) == []
+    assert list_mismatch_subjects(nodes, link_target(nodes)) == []
 
 
 def test_wrong_task_contract_is_detected(nodes: NodeNetwork):
-    redeployed(nodes, task=nodes.caller.address)
-    (mismatch,) = find_kick_target_mismatches(lines_to(nodes), *wired(nodes, **_any_task(nodes)))
+    redeploy_adapter(nodes, task=nodes.caller.address)
+    (mismatch,) = find_kick_target_mismatches(
+        lines_to(nodes), *link_target(nodes, **_any_task(nodes))
+    )
     assert mismatch.subject == "task contract of Node"
     assert mismatch.actual == "Not called by the task contract"
 
@@ -82,34 +84,38 @@ def test_task_contract_is_distinguished_from_other_addresses(nodes: NodeNetwork)
 
 def test_adapter_without_role_is_detected(nodes: NodeNetwork):
     nodes.send(nodes.adapter.functions.giveBack(nodes.owner))
-    (mismatch,) = find_kick_target_mismatches(lines_to(nodes), *wired(nodes))
+    (mismatch,) = find_kick_target_mismatches(lines_to(nodes), *link_target(nodes))
     assert (mismatch.subject, mismatch.actual) == ("owner of Node", lower(nodes.owner))
 
 
 def test_adapter_with_the_wrong_qos_contract_is_detected(nodes: NodeNetwork):
-    redeployed(nodes, qos=nodes.chain.deploy("testing/CrynuxQos", 10, 10).address)
-    assert whats(nodes, wired(nodes)) == ["QOS of Node"]
+    redeploy_adapter(nodes, qos=nodes.chain.deploy("testing/CrynuxQos", 10, 10).address)
+    assert list_mismatch_subjects(nodes, link_target(nodes)) == ["QOS of Node"]
 
 
 def test_adapter_for_another_oracle_or_network_is_detected(nodes: NodeNetwork):
-    redeployed(nodes, oracle=nodes.first)
-    assert whats(nodes, wired(nodes)) == ["oracle of the kick target"]
-    assert "Node of the kick target" in whats(nodes, wired(nodes, Node=nodes.owner))
+    redeploy_adapter(nodes, oracle=nodes.first)
+    assert list_mismatch_subjects(nodes, link_target(nodes)) == ["oracle of the kick target"]
+    assert "Node of the kick target" in list_mismatch_subjects(
+        nodes, link_target(nodes, Node=nodes.owner)
+    )
 
 
 def test_foreign_contract_as_adapter_is_detected(nodes: NodeNetwork):
-    target, _, oracle, contract_by_name = wired(nodes)
-    assert whats(nodes, (target, lower(nodes.first), oracle, contract_by_name)) == ["kick target"]
-    assert whats(nodes, (target, lower(nodes.node.address), oracle, contract_by_name)) == [
-        "kick target's code hash"
-    ]
+    target, _, oracle, contract_by_name = link_target(nodes)
+    assert list_mismatch_subjects(
+        nodes, (target, lower(nodes.first), oracle, contract_by_name)
+    ) == ["kick target"]
+    assert list_mismatch_subjects(
+        nodes, (target, lower(nodes.node.address), oracle, contract_by_name)
+    ) == ["kick target's code hash"]
 
 
 def test_adapter_owner_that_is_a_plain_account_is_reported(nodes: NodeNetwork):
-    (finding,) = find_single_key_owner_mismatches(lines_to(nodes), *wired(nodes)[:2])
+    (finding,) = find_single_key_owner_mismatches(lines_to(nodes), *link_target(nodes)[:2])
     assert finding.subject == "kick target's owner"
-    redeployed(nodes, owner=nodes.caller.address)
-    assert find_single_key_owner_mismatches(lines_to(nodes), *wired(nodes)[:2]) == []
+    redeploy_adapter(nodes, owner=nodes.caller.address)
+    assert find_single_key_owner_mismatches(lines_to(nodes), *link_target(nodes)[:2]) == []
 
 
 def test_staking_admin_is_verified_by_revert_reason(network: Staking):

@@ -1,4 +1,4 @@
-"""Nodes are kicked out although their contract lets them leave only at the end of a task.
+"""Nodes are kicked out although their contract permits leaving only at the end of a task.
 
 See docs/explanation/kickouts.md#adapters; both generations of the contract are tested.
 """
@@ -99,7 +99,7 @@ def test_kickout_works_when_the_network_threshold_is_zero(nodes: NodeNetwork):
 
 
 def test_waiting_task_does_not_start_during_kickout(nodes: NodeNetwork):
-    # A first one keeps all three busy; the second one waits for them, or for one of them.
+    # The first task keeps all three busy; the second one waits for all, or for one of them.
     work = nodes.work()
     for member in nodes.members[1:]:
         nodes.by_node(member, "quit")
@@ -157,7 +157,7 @@ def test_only_the_owner_can_give_the_role_back(nodes: NodeNetwork):
         assert refusal(nodes, call, account) == "NotAllowed"
     nodes.send(call)
     assert nodes.node.functions.owner().call() == nodes.chain.accounts[8]
-    # Kickouts are refused from now on, and harm no node.
+    # Kickouts are refused from now on, and no node is affected.
     assert nodes.kick(nodes.first).names == ["Refused"]
     assert nodes.status(nodes.first) == AVAILABLE
 
@@ -183,7 +183,7 @@ def test_adapter_exposes_no_other_owner_functions(nodes: NodeNetwork):
         if part["type"] == "function" and part["stateMutability"] not in {"view", "pure"}
     }
     assert writing | {"nodeAvailableCallback"} == passed_on | own
-    # Ownable has it, and a network whose owner has renounced can never be helped again.
+    # Ownable has it, and a network whose owner has renounced cannot be repaired.
     for call in (
         nodes.node.functions.renounceOwnership(),
         nodes.node.functions.finishTask(nodes.first),

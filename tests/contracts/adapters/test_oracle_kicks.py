@@ -1,4 +1,4 @@
-"""The oracle contract itself kicks out nodes of networks that were not built for it."""
+"""The oracle contract itself kicks out nodes of networks without support for oracles."""
 
 from dataclasses import dataclass, replace
 
@@ -18,7 +18,7 @@ REFUSED = 3
 
 @dataclass
 class DueNode:
-    """A network, and the oracle whose last root states that its first member's kickout is due."""
+    """A network, and an oracle whose last root states a due kickout of the first member."""
 
     oracle: RootsOracle
     nodes: NodeNetwork
@@ -31,7 +31,7 @@ class DueNode:
         self.oracle.push_leaves(leaves_of([*self.nodes.members[:3], self.nodes.owner], SEAT))
 
     def prepare(self) -> None:
-        """Accuse the node, and let the delay and the rounds of an execution pass."""
+        """Accuse the node, and let the delay and the rounds before an execution pass."""
         self.oracle.accuse(SEAT)
         wait_until_ready(self.oracle, self.oracle.last_round.leaves)
 
@@ -47,7 +47,7 @@ class DueNode:
 
 @pytest.fixture
 def due(nodes: NodeNetwork) -> DueNode:
-    """Three members; the oracle's target is the network's adapter."""
+    """Return a network with three members; the oracle's target is its adapter."""
     gas = KICK_LIMITS | {"kickGas": GAS[nodes.name]}
     due = DueNode(deploy_roots(nodes.chain, kickLimits=gas), nodes)
     adapter = due.deploy_adapter()

@@ -1,4 +1,4 @@
-"""Nodes that have nothing on chain but their stake are put out by returning it."""
+"""Nodes that have only a stake on chain are kicked out by returning it."""
 
 from dataclasses import dataclass
 
@@ -11,13 +11,13 @@ from tests.support.evm.chain import Chain, Receipt, RevertedError, encode_callda
 pytestmark = pytest.mark.evm
 
 UNSTAKED, STAKED, PENDING = 0, 1, 2
-# Runtime code of a beneficiary: reverts with a megabyte; never ends.
+# Runtime code of a beneficiary: one reverts with a megabyte, one never ends.
 BOMB, LOOP = "0x620fffff5ffd", "0x5b5f56"
 
 
 @dataclass
 class Staking:
-    """NodeStaking, who names its admin, and the adapter that is it."""
+    """NodeStaking, its owner, and the adapter that is its admin."""
 
     chain: Chain
     staking: Contract
@@ -58,7 +58,7 @@ def network(chain: Chain) -> Staking:
     return staking_network
 
 
-def refused(network: Staking, call, sender: str) -> str:
+def get_refusal(network: Staking, call, sender: str) -> str:
     with pytest.raises(RevertedError) as caught:
         network.chain.send(call, sender=sender)
     return str(caught.value)
@@ -88,7 +88,7 @@ def test_kick_of_node_without_stake_has_no_effect(network: Staking):
 def test_only_oracle_may_kick(network: Staking):
     call = network.adapter.functions.kick(network.node, EVIDENCE)
     for account in (network.owner, network.relay, network.writer, network.node):
-        assert refused(network, call, account).startswith("NotAllowed")
+        assert get_refusal(network, call, account).startswith("NotAllowed")
 
 
 def test_relay_unstakes_and_slashes_through_adapter(network: Staking):
@@ -103,7 +103,7 @@ def test_accounts_other_than_the_relay_cannot_unstake_or_slash_through_adapter(n
     functions = network.adapter.functions
     for call in (functions.unstake(network.node), functions.slashStaking(network.node)):
         for account in (network.owner, network.node):
-            assert refused(network, call, account).startswith("NotAllowed")
+            assert get_refusal(network, call, account).startswith("NotAllowed")
     names = {part["name"] for part in network.adapter.abi if part["type"] == "function"}
     own = {"kick", "transferOwnership", "acceptOwnership", "setOperator"}
     views = {"ORACLE", "STAKING", "owner", "pendingOwner", "operator"}
@@ -112,10 +112,10 @@ def test_accounts_other_than_the_relay_cannot_unstake_or_slash_through_adapter(n
 
 def test_only_the_owner_can_change_the_operator(network: Staking):
     call = network.adapter.functions.setOperator(network.other)
-    assert refused(network, call, network.relay).startswith("NotAllowed")
+    assert get_refusal(network, call, network.relay).startswith("NotAllowed")
     network.chain.send(call, sender=network.owner)
     unstake = network.adapter.functions.unstake(network.node)
-    assert refused(network, unstake, network.relay).startswith("NotAllowed")
+    assert get_refusal(network, unstake, network.relay).startswith("NotAllowed")
     network.chain.send(unstake, sender=network.other)
 
 

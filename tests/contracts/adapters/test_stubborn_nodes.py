@@ -1,4 +1,4 @@
-"""Who is paid its stake may refuse it, or join again in the same breath.
+"""A node that is paid its stake may reject the payment, or join again in the same call.
 
 In the commit generation a contract can be a node. In the VSSTask generation a node proves its
 key, but since EIP-7702 an account with a key may have code.
@@ -18,7 +18,7 @@ DELEGATED = "0xef0100"
 
 @pytest.fixture
 def stubborn(nodes: NodeNetwork) -> Contract:
-    """A member that is a contract, and rejects payments until the test lets it accept them."""
+    """Add a member that is a contract, and rejects payments until the test lets it accept them."""
     chain = nodes.chain
     code = chain.deploy("testing/StubbornNode")
     if nodes.name == "CommitTaskAdapter":
@@ -63,7 +63,7 @@ def test_node_that_rejoins_during_its_stake_payment_is_a_new_member(
     assert receipt.only("NodeKickedOut")["nodeAddress"] == stubborn.address
     assert nodes.status(stubborn.address) == AVAILABLE
 
-    # It is due at once, and has taken its stake quietly this time.
+    # It is due at once, and has accepted its stake this time.
     nodes.kick(stubborn.address)
     assert nodes.status(stubborn.address) == QUIT
 

@@ -1,1 +1,1 @@
-"""What programs prove and find of the contracts: Halmos, Slither and solhint."""
+"""Static analysis and proofs of the contracts: Halmos, Slither and solhint."""

@@ -21,7 +21,9 @@ HEAD = """\
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """One detector at one function (empty: the contract itself; without contracts, the file)."""
+    """A detector's finding at one function (empty: the contract itself;
+    without contracts, the file).
+    """
 
     detector: str
     contract: str
@@ -37,8 +39,8 @@ class Finding:
         return f"{self.detector} in {self.place}"
 
 
-def baseline(tool: str, path: Path = BASELINE) -> Counter[Finding]:
-    """Return what is known of a tool, each as often as it is found at that place.
+def load_baseline(tool: str, path: Path = BASELINE) -> Counter[Finding]:
+    """Return the accepted findings of a tool, each as often as it occurs at that place.
 
     Raises:
         ValueError: an entry has no reason.
@@ -65,7 +67,7 @@ def _findings(entry: Mapping[str, Any]) -> Counter[Finding]:
     return named
 
 
-def differences(
+def find_differences(
     current_findings: Iterable[Finding], accepted_findings: Counter[Finding]
 ) -> Iterator[str]:
     """Yield a line for each finding that is new, and for each that is gone."""
@@ -76,7 +78,7 @@ def differences(
         yield f"gone, take it out of the baseline: {finding} ({times})"
 
 
-def rewritten(tool: str, findings: Iterable[Finding], path: Path = BASELINE) -> str:
+def rewrite_baseline(tool: str, findings: Iterable[Finding], path: Path = BASELINE) -> str:
     """Return a tool's part of the baseline as it would be true: places that are gone are left out.
 
     A new finding gets an entry of its own with an empty reason, which you fill in.

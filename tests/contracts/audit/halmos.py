@@ -1,6 +1,6 @@
 """Proves checks/*.sol for all inputs: `make halmos` (docs/reference/audit.md#what-is-proven).
 
-Each check must hold, and each `check_refuted_` must be refuted. Exit code 1: one is otherwise.
+Each check must hold, and each `check_refuted_` must be refuted. Exit code 1: one is not.
 """
 
 import json
@@ -10,7 +10,14 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tests.contracts.audit.tools import HERE, ROOT, forge_output, program, ready, run_and_capture
+from tests.contracts.audit.tools import (
+    HERE,
+    ROOT,
+    compile_like_forge,
+    get_program_path,
+    install_programs,
+    run_and_capture,
+)
 
 # Options per check contract: loop iterations and lengths of bytes.
 CHECKS: Mapping[str, tuple[str, ...]] = {
@@ -19,7 +26,8 @@ CHECKS: Mapping[str, tuple[str, ...]] = {
     # Two signatures of 65 bytes; a proof of two hashes.
     "RootsQuorumCheck": ("--loop", "4", "--default-bytes-lengths", "130"),
     "RootsKickCheck": ("--loop", "4", "--default-array-lengths", "2"),
-    # The product of LAG and an interval takes the solver more than a minute on a busy machine.
+    # The product of LAG and an interval takes the solver more than a minute on a busy
+    # machine.
     "RootsLimitsCheck": ("--solver-timeout-assertion", "10m"),
     "RootsPauseCheck": ("--loop", "5"),
     "RootsRolesCheck": (),
@@ -30,38 +38,46 @@ _SAID = {HOLDS: "holds", REFUTED: "refuted", 2: "timeout", 3: "stuck", 4: "alway
 
 
 def main() -> int:
-    """Compile and prove each contract of checks, as many at a time as there are processors."""
-    ready()
+    """Compile and prove each contract of checks, as many in parallel as there are processors."""
+    install_programs()
     failed = 0
     with ThreadPoolExecutor(os.cpu_count()) as executor:
-        for contract, results in zip(CHECKS, executor.map(proven, CHECKS), strict=True):
+        for contract, results in zip(CHECKS, executor.map(prove_contract, CHECKS), strict=True):
             wrong = [check for check, code in results.items() if code != expected_exit_code(check)]
             for check in wrong:
-                _say(f"{contract}.{check}: {_SAID.get(results[check], results[check])}")
+                _print_line(f"{contract}.{check}: {_SAID.get(results[check], results[check])}")
             right = len(results) - len(wrong)
-            _say(f"{contract}: {right} of {len(results)} checks are as they should be")
+            _print_line(f"{contract}: {right} of {len(results)} checks are as they should be")
             failed += len(wrong) + (not results)
     return 1 if failed else 0
 
 
 def expected_exit_code(check: str) -> int:
-    """What must come of a check: a `check_refuted_` is, or its sibling is true of nothing."""
+    """Return the exit code that a check must have: that of a refutation for `check_refuted_`,
+    else of a proof.
+    """
     return REFUTED if check.startswith("check_refuted_") else HOLDS
 
 
-def proven(contract: str) -> Mapping[str, int]:
-    """Return each check of a contract with what came of it.
+def prove_contract(contract: str) -> Mapping[str, int]:
+    """Return the result of each check of a contract.
 
     Raises:
         RuntimeError: the checks do not compile, or Halmos did not get to them.
     """
     source = HERE / "checks" / f"{contract}.sol"
-    root = forge_output(f"halmos-{contract}", [str(source.relative_to(ROOT))], "--code")
+    root = compile_like_forge(f"halmos-{contract}", [str(source.relative_to(ROOT))], "--code")
     results_path = root / "results.json"
     # z3 is included in Halmos; other solvers would be downloaded at their first use.
     options = ("--root", str(root), "--contract", contract, "--solver", "z3", "--no-status")
     done = run_and_capture(
-        [program("halmos"), *options, *CHECKS[contract], "--json-output", str(results_path)]
+        [
+            get_program_path("halmos"),
+            *options,
+            *CHECKS[contract],
+            "--json-output",
+            str(results_path),
+        ]
     )
     if not results_path.is_file():
         raise RuntimeError(f"halmos: {done.stdout}{done.stderr}")
@@ -73,7 +89,7 @@ def proven(contract: str) -> Mapping[str, int]:
     }
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

@@ -16,7 +16,7 @@ CONTRACTS = {
 }
 
 
-def layouts(root: Path) -> dict[str, list[str]]:
+def read_layouts(root: Path) -> dict[str, list[str]]:
     """Return each variable and each field of a struct, with slot, offset and type, as compiled."""
     contracts_by_path = json.loads((root / "out/build-info/audit.json").read_text("utf-8"))[
         "output"
@@ -27,17 +27,17 @@ def layouts(root: Path) -> dict[str, list[str]]:
     }
 
 
-def moved(root: Path) -> Iterator[str]:
-    """Yield a line for each place that is not as it is kept."""
+def find_moved_fields(root: Path) -> Iterator[str]:
+    """Yield a line for each variable or field that differs from `storage.json`."""
     recorded: Mapping[str, list[str]] = json.loads(KEPT.read_text("utf-8"))
-    for name, places in layouts(root).items():
+    for name, places in read_layouts(root).items():
         for place in sorted({*places} ^ {*recorded.get(name, [])}):
             yield f"{name} {place}: {'new' if place in places else 'gone'}"
 
 
 def write(root: Path) -> None:
-    """Keep what is compiled today."""
-    KEPT.write_text(f"{json.dumps(layouts(root), indent=1)}\n", "utf-8")
+    """Write today's layout."""
+    KEPT.write_text(f"{json.dumps(read_layouts(root), indent=1)}\n", "utf-8")
 
 
 def _variables(layout: Mapping[str, Any]) -> Iterator[str]:

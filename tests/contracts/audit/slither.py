@@ -15,36 +15,36 @@ from tests.contracts.audit.findings import (
     BASELINE,
     HEAD,
     Finding,
-    baseline,
-    differences,
-    rewritten,
+    find_differences,
+    load_baseline,
+    rewrite_baseline,
 )
 from tests.contracts.audit.tools import (
     BUILD,
     ROOT,
-    deployed,
-    forge_output,
-    program,
-    ready,
+    compile_like_forge,
+    get_program_path,
+    install_programs,
+    list_deployed_sources,
     run_and_capture,
 )
 
 
 def main(flags: Sequence[str]) -> int:
-    """Print what differs from the baselines: of both analysers, and of where storage lies."""
-    ready()
+    """Print the differences from the baselines: of both analysers, and of the storage layout."""
+    install_programs()
     results = {"slither": [*list_findings()], "solhint": [*solhint.list_findings()]}
     if "--write" in flags:
         layouts.write(BUILD / "slither")
-        text = "\n".join(rewritten(tool, results[tool]) for tool in results)
+        text = "\n".join(rewrite_baseline(tool, results[tool]) for tool in results)
         BASELINE.write_text(f"{HEAD}\n{text}", "utf-8")
         return 0
     lines = [
         f"{tool}: {line}"
         for tool, findings in results.items()
-        for line in differences(findings, baseline(tool))
+        for line in find_differences(findings, load_baseline(tool))
     ]
-    lines += (f"storage: {line}" for line in layouts.moved(BUILD / "slither"))
+    lines += (f"storage: {line}" for line in layouts.find_moved_fields(BUILD / "slither"))
     for line in lines:
         sys.stdout.write(f"{line}\n")
     sys.stdout.write("" if lines else "slither, solhint, storage: as the baseline has it\n")
@@ -52,12 +52,12 @@ def main(flags: Sequence[str]) -> int:
 
 
 def list_findings() -> Iterator[Finding]:
-    """Yield what Slither finds.
+    """Yield Slither's findings.
 
     Raises:
         RuntimeError: it did not get to the contracts.
     """
-    root = forge_output("slither", deployed())
+    root = compile_like_forge("slither", list_deployed_sources())
     (root / "foundry.toml").write_text("[profile.default]\n", "utf-8")
     # Slither looks for sources at the paths that the compiler reports.
     for name, place in (
@@ -68,7 +68,7 @@ def list_findings() -> Iterator[Finding]:
     report_path = root / "slither.json"
     options = ("--compile-force-framework", "foundry", "--foundry-ignore-compile", "--no-fail")
     done = run_and_capture(
-        [program("slither"), str(root), *options, "--json", str(report_path)], folder=root
+        [get_program_path("slither"), str(root), *options, "--json", str(report_path)], folder=root
     )
     if not report_path.is_file():
         raise RuntimeError(f"slither: {done.stdout}{done.stderr}")
@@ -88,7 +88,7 @@ def _is_from_npm(element: Mapping[str, Any]) -> bool:
 
 
 def _finding(detector: str, elements: list[Mapping[str, Any]]) -> Finding:
-    """Where its first element is; a finding without one is of all files."""
+    """Return a finding at its first element; without elements, it concerns all files."""
     if not elements:
         return Finding(detector, "", "")
     contract, function = _place(elements[0])

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.contracts.audit.findings import Finding
-from tests.contracts.audit.tools import HERE, ROOT, deployed, node_program, run_and_capture
+from tests.contracts.audit.tools import (
+    HERE,
+    ROOT,
+    get_node_program_path,
+    list_deployed_sources,
+    run_and_capture,
+)
 
 _SCRIPT = HERE / "node_modules" / "solhint" / "solhint.js"
 _OPENING = re.compile(
@@ -16,13 +22,22 @@ _OPENING = re.compile(
 
 
 def list_findings() -> Iterator[Finding]:
-    """Yield what solhint finds, by contract and function.
+    """Yield solhint's findings by contract and function.
 
     Raises:
         RuntimeError: it did not get to the contracts.
     """
-    command = (node_program("node"), str(_SCRIPT), "--noPoster", "--disc", "--formatter", "json")
-    done = run_and_capture([*command, "--config", str(HERE / "solhint.json"), *deployed()])
+    command = (
+        get_node_program_path("node"),
+        str(_SCRIPT),
+        "--noPoster",
+        "--disc",
+        "--formatter",
+        "json",
+    )
+    done = run_and_capture(
+        [*command, "--config", str(HERE / "solhint.json"), *list_deployed_sources()]
+    )
     begin = done.stdout.find("[")
     if begin < 0:
         raise RuntimeError(f"solhint: {done.stdout}{done.stderr}")
@@ -33,7 +48,7 @@ def list_findings() -> Iterator[Finding]:
 
 
 def place(path: Path, line: int) -> tuple[str, str]:
-    """Return the contract and the function that a line of a source stands in (from 1)."""
+    """Return the contract and the function that contain a line of a source (counted from 1)."""
     contract = function = ""
     for text in path.read_text("utf-8").splitlines()[:line]:
         if opening := _OPENING.match(text):

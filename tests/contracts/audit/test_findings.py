@@ -1,4 +1,4 @@
-"""The baseline is what analysers find today: nothing new is unseen, nothing gone is listed."""
+"""The baseline equals today's findings: nothing new is missing, nothing outdated is listed."""
 
 import re
 from collections import Counter
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contracts.audit.findings import BASELINE, Finding, baseline, differences
+from tests.contracts.audit.findings import BASELINE, Finding, find_differences, load_baseline
 from tests.contracts.audit.halmos import CHECKS, HOLDS, REFUTED, expected_exit_code
 from tests.contracts.audit.solhint import place
 
@@ -20,21 +20,21 @@ SOURCES = {
 
 
 def test_finding_in_the_baseline_is_not_reported():
-    assert [*differences([KNOWN], Counter([KNOWN]))] == []
+    assert [*find_differences([KNOWN], Counter([KNOWN]))] == []
 
 
 def test_new_finding_is_reported():
-    assert [*differences([KNOWN], Counter())] == ["new: timestamp in Rounds.push (1)"]
+    assert [*find_differences([KNOWN], Counter())] == ["new: timestamp in Rounds.push (1)"]
 
 
 def test_second_finding_at_the_same_place_is_reported_as_new():
-    assert [*differences([KNOWN, KNOWN], Counter([KNOWN]))] == [
+    assert [*find_differences([KNOWN, KNOWN], Counter([KNOWN]))] == [
         "new: timestamp in Rounds.push (1)"
     ]
 
 
 def test_baseline_entry_without_a_finding_is_reported():
-    (line,) = differences([], Counter([KNOWN]))
+    (line,) = find_differences([], Counter([KNOWN]))
     assert line == "gone, take it out of the baseline: timestamp in Rounds.push (1)"
 
 
@@ -42,14 +42,14 @@ def test_baseline_entry_without_reason_is_rejected(tmp_path):
     entry = '[[slither]]\ndetector = "timestamp"\nplaces = ["Rounds.push"]\nreason = " "\n'
     (tmp_path / "baseline.toml").write_text(entry, "utf-8")
     with pytest.raises(ValueError, match="no reason"):
-        baseline("slither", tmp_path / "baseline.toml")
+        load_baseline("slither", tmp_path / "baseline.toml")
 
 
 @pytest.mark.parametrize("tool", ["slither", "solhint"])
 def test_baseline_contracts_exist_in_sources(tool):
     text = "\n".join(SOURCES.values())
     stems = {path.stem for path in SOURCES}
-    names = {finding.contract for finding in baseline(tool)} - {""}
+    names = {finding.contract for finding in load_baseline(tool)} - {""}
     gone = {
         name
         for name in names

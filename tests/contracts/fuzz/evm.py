@@ -1,4 +1,4 @@
-"""The oracle and its network in an EVM of this process: bytes go in, plain words come out."""
+"""The oracle and its network in an EVM in this process; results are decoded to plain words."""
 
 import re
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from pyrevm import EVM, AccountInfo, BlockEnv
 
 from tests.support.evm.artifacts import load_artifact
 
-# Gas of a call, unless the caller wants to starve it.
+# The gas of a call, unless a caller limits it.
 GAS = 12_000_000
 DEPLOYER = "0x" + "d0" * 20
 ARB_SYS = "0x" + "00" * 19 + "64"
@@ -51,7 +51,7 @@ class Answer(NamedTuple):
 
 
 class ConstructorError(Exception):
-    """A constructor refused its arguments; the text is the error's name."""
+    """A constructor rejected its arguments; the text is the error's name."""
 
 
 class Names:
@@ -75,7 +75,7 @@ class Names:
 
 
 def _encode_members(members: Sequence[Argument]) -> bytes:
-    """Encode the members of a struct or an array: dynamic ones behind all others."""
+    """Encode the members of a struct or an array; dynamic ones follow all others."""
     encoded = [(_is_dynamic(member), _encode(member)) for member in members]
     offset = sum(32 if is_dynamic else len(part) for is_dynamic, part in encoded)
     heads, tail = b"", b""
@@ -118,18 +118,18 @@ class Machine:
     """A chain without fees, whose blocks are made only on request."""
 
     def __init__(self, *artifacts: str) -> None:
-        """`artifacts`: whose calls, events and errors are known by name."""
+        """Create the machine; the calls, events and errors of `artifacts` are known by name."""
         self._evm = EVM(spec_id="PRAGUE", gas_limit=30_000_000)
         self.number = self.time = 0
         self.names = names_of(*artifacts)
 
     def turn(self, number: int, time: int) -> None:
-        """The next calls are in this block, at this second."""
+        """Set the block and the time of the next calls."""
         self.number, self.time = number, time
         self._evm.set_block_env(BlockEnv(number=number, timestamp=time, gas_limit=10**9))
 
     def remember(self, number: int, block_hash: bytes) -> None:
-        """What the chain itself does in the block after `number`: keep its hash."""
+        """Store a block hash, as the chain does in the following block."""
         now = self.number
         self.turn(number + 1, self.time)
         self._evm.message_call(SYSTEM, HISTORY, block_hash)
@@ -154,7 +154,7 @@ class Machine:
 
     @property
     def events(self) -> tuple[EmittedEvent, ...]:
-        """The events of the last call."""
+        """Return the events of the last call."""
         result = self._evm.result
         return tuple(self._read(log.data) for log in result.logs) if result else ()
 
@@ -167,7 +167,7 @@ class Machine:
         return EmittedEvent(name, (*ordered, *plain))
 
     def call(self, caller: str, to: str, calldata: bytes, gas: int = GAS) -> Answer:
-        """Send a transaction; what fails leaves nothing behind."""
+        """Send a transaction; a failed one changes nothing."""
         try:
             output = self._evm.message_call(caller, to, calldata, gas=gas)
         except RuntimeError as error:
@@ -194,11 +194,11 @@ class Machine:
             return None
 
     def mark(self) -> Any:
-        """A place to go back to."""
+        """Return a snapshot of the state."""
         return self._evm.snapshot()
 
     def back(self, mark: Any) -> None:
-        """Everything since never happened."""
+        """Restore a snapshot."""
         self._evm.revert(mark)
 
 

@@ -1,4 +1,4 @@
-"""What bounds kickouts, in the contract's order of fields; and which bounds can be."""
+"""Limits of kickouts in the contract's order of fields, and which limits are valid."""
 
 from typing import NamedTuple
 
@@ -19,6 +19,6 @@ class KickLimits(NamedTuple):
         return self.frame != 0 and 50_000 <= self.gas <= 15_000_000
 
     def refilled(self, left: int, since: int, now: int) -> tuple[int, int]:
-        """What is in the bucket now, and since when this frame runs."""
+        """Return the current content of the bucket, and the start of its interval."""
         frames = (now - since) // self.frame
         return min(left + frames * self.per_frame, self.most), since + frames * self.frame

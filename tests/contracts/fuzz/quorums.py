@@ -1,4 +1,4 @@
-"""Signatures of a quorum by lot, right ones and twisted ones."""
+"""Random signatures of a quorum, valid and invalid ones."""
 
 from dataclasses import replace
 from random import Random
@@ -8,15 +8,15 @@ from tests.contracts.fuzz.signing import Form, Signature, Signatures, ring
 
 
 class Quorum(Protocol):
-    """The signers of an oracle, and how many of them must sign."""
+    """The signers of an oracle, and the required number of signatures."""
 
     @property
     def signers(self) -> tuple[int, ...]:
-        """Their addresses."""
+        """Return their addresses."""
 
     @property
     def quorum(self) -> int:
-        """Signatures that a report needs."""
+        """Return the number of signatures that a report needs."""
 
 
 def key_number(address: int) -> int:
@@ -25,13 +25,13 @@ def key_number(address: int) -> int:
 
 
 def sign_by_quorum(chosen: Random, state: Quorum, digest: bytes) -> Signatures:
-    """Return a right quorum's signatures."""
+    """Return the signatures of a valid quorum."""
     who = chosen.sample(state.signers, state.quorum)
     return Signatures(tuple(Signature(key_number(address), digest) for address in who))
 
 
 def twist_signatures(chosen: Random, good: Signatures) -> Signatures:
-    """Return the signatures with an error in them, or as they are if there is none to make."""
+    """Return the signatures with an error, or unchanged if no error is possible."""
     signatures, at = list(good.given), chosen.randrange(len(good.given))
     mutation = chosen.randrange(8)
     if mutation == 0:

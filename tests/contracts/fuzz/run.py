@@ -20,7 +20,7 @@ from tests.contracts.fuzz.roots.walk import RootsWalk  # noqa: E402
 from tests.contracts.fuzz.shrinking import fault, shortest  # noqa: E402
 from tests.support.evm.artifacts import load_artifact  # noqa: E402
 
-# Then another oracle begins, with other limits, on another kind of chain.
+# Then another oracle starts, with other limits, on another kind of chain.
 CALLS_OF_A_WALK = 500
 
 
@@ -33,7 +33,7 @@ UNREACHED = frozenset(
 
 
 class Tally:
-    """What all walks came to."""
+    """The totals of all walks."""
 
     def __init__(self) -> None:
         self.ends: Counter[str] = Counter()
@@ -54,7 +54,7 @@ class Tally:
         return sum(count for end, count in self.ends.items() if end.endswith(": done"))
 
     def missing(self) -> list[str]:
-        """Return the errors and events of the contracts that no call came to."""
+        """Return the errors and events of the contracts that no call caused."""
         parts = [part for name in ARTIFACTS for part in load_artifact(name)["abi"]]
         kinds = {"error": self.met, "event": self.received}
         return sorted(
@@ -68,8 +68,8 @@ class Tally:
         )
 
 
-def walked(seed: int, calls: int) -> Tally:
-    """Make so many calls, in walks of CALLS_OF_A_WALK.
+def run_walks(seed: int, calls: int) -> Tally:
+    """Make this number of calls, in walks of CALLS_OF_A_WALK.
 
     Raises:
         AssertionError: something does not hold; seed, walk, and the shortest way to it are in it.
@@ -107,7 +107,7 @@ def main() -> int:
     arguments = parser.parse_args()
     begun = time.perf_counter()
     try:
-        tally = walked(arguments.seed, arguments.calls)
+        tally = run_walks(arguments.seed, arguments.calls)
     except AssertionError as error:
         sys.stdout.write(f"{error}\n")
         return 1

@@ -1,4 +1,4 @@
-"""A walk that ends badly, made shorter: steps that its end does not need are left out."""
+"""Shortens a failing walk: steps that are not needed for the failure are removed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -10,12 +10,12 @@ _TIMELESS = (MARK, REORG)
 
 
 class Player(Protocol):
-    """A walk that plays steps one after the other."""
+    """A walk that runs steps one after the other."""
 
     steps: list[Any]
 
     def play(self, step: Any) -> None:
-        """Raises: AssertionError: something does not hold after the step."""
+        """Run a step."""
 
 
 # Makes the same walk again, before its first step.
@@ -23,9 +23,9 @@ MakeWalk = Callable[[], Player]
 
 
 def fault(make_walk: MakeWalk, steps: Sequence[Any]) -> tuple[str, int] | None:
-    """Play these steps from this walk's start: what went wrong and after how many; None: nothing.
+    """Run these steps from this walk's start; return the error and its step number, or None.
 
-    Steps that the model has no word for, as a node that quits twice, are no fault.
+    Steps that the model does not support, for example a node that quits twice, are no failure.
     """
     walk = make_walk()
     try:
@@ -39,12 +39,13 @@ def fault(make_walk: MakeWalk, steps: Sequence[Any]) -> tuple[str, int] | None:
 
 
 def shortest(make_walk: MakeWalk, steps: Sequence[Any], tries: int = 100) -> list[Any]:
-    """Return steps that end in a fault of the same last one, as few as so many tries come to.
+    """Return a shorter list of steps that fails in the same last step, found in at most `tries`
+    tries.
 
-    Halves are left out, then quarters, and so on to single steps; the time that they took passes
-    all the same, so that blocks and deadlines stay where they were. A report signs its round and
-    the report before it, so that those on the way to a fault stay. A fault at another step is of
-    the leaving out: the network, too, minds a node that quits before it joins.
+    Halves are removed, then quarters, down to single steps; the time of a removed step still
+    passes, so that blocks and deadlines stay the same. A report signs its round and the previous
+    report, so reports before a failure stay. A failure at another step is caused by the removal:
+    for example, the network rejects a node that quits before it joins.
     """
     remaining_steps = list(steps)
     size = len(remaining_steps) // 2
@@ -65,7 +66,7 @@ def shortest(make_walk: MakeWalk, steps: Sequence[Any], tries: int = 100) -> lis
 
 
 def _without(steps: Sequence[Any], start: int, end: int) -> list[Any]:
-    """Return the steps without those from start to before end; there are some after these."""
+    """Return the steps without those from `start` to before `end`; the time still passes."""
     left_out = [step for step in steps[start:end] if step.name not in _TIMELESS]
     remaining_steps = list(steps[end:])
     at = next(place for place, step in enumerate(remaining_steps) if step.name not in _TIMELESS)

@@ -1,6 +1,6 @@
-"""Signatures of throw-away keys, made by three multiplications, and what they are made for.
+"""Signatures of test keys, made by three multiplications, and the digests that they sign.
 
-The nonce of every key is fixed, which would give the key away: nothing hangs on these.
+The nonce of every key is fixed, which reveals the key: these keys protect nothing.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ _KICK = keccak(
 
 
 class Form(Enum):
-    """How a signature is written down; only the first is right."""
+    """The form of a signature; only the first one is valid."""
 
     RIGHT = "right"
     HIGH_S = "high s"
@@ -71,13 +71,13 @@ class Key:
 
 @cache
 def ring() -> tuple[Key, ...]:
-    """Every key there is: signers, signers to come, strangers."""
+    """Return all keys: signers, future signers, unrelated accounts."""
     return tuple(map(Key.of, range(KEYS)))
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The key of this number signed this digest."""
+    """A signature of a digest by the key of this number."""
 
     key: int
     digest: bytes
@@ -89,7 +89,9 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Signatures:
-    """Several, one after the other; `longer`: bytes added at the end, or cut where negative."""
+    """Several concatenated signatures; `longer`: bytes added at the end,
+    or removed if negative.
+    """
 
     given: tuple[Signature, ...]
     longer: int = 0
@@ -108,7 +110,7 @@ class Signatures:
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Which contract on which chain a signature is for."""
+    """The contract and the chain that a signature is for."""
 
     chain_id: int
     contract: int

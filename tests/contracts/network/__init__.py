@@ -1,1 +1,1 @@
-"""TaskNetwork on a real EVM."""
+"""Tests of TaskNetwork on a real EVM."""

@@ -1,4 +1,4 @@
-"""Networks that most tests of the task contract begin with; each test gets them as deployed."""
+"""Networks for most tests of the task contract; each test gets them as deployed."""
 
 import pytest
 

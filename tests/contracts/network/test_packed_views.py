@@ -1,4 +1,4 @@
-"""The widths that the network's views unpack structs by are those that the compiler packs by."""
+"""The field widths in the network's views are those of the compiler's packing."""
 
 import json
 import re
@@ -16,7 +16,7 @@ NEXT = 0x80
 
 
 def widths(name: str) -> bytes:
-    """Return the constant that a view passes, from whichever source has it."""
+    """Return the constant that a view uses, from the source that defines it."""
     sources = "".join(path.read_text("utf-8") for path in sorted(NETWORK.glob("*.sol")))
     (fields_hex,) = re.findall(
         rf'{name}_FIELDS =\s*bytes32\(bytes\d+\(hex"([0-9a-f]+)"\)\)', sources
@@ -25,7 +25,7 @@ def widths(name: str) -> bytes:
 
 
 def width_of(kind: str) -> int:
-    """Return the bytes that a value of this Solidity type takes."""
+    """Return the size of a value of this Solidity type in bytes."""
     if kind.startswith(("bool", "enum")):
         return 1
     bits = re.fullmatch(r"uint(\d+)", kind)
@@ -33,7 +33,7 @@ def width_of(kind: str) -> int:
 
 
 def laid_out(struct: str) -> bytes:
-    """Return the same from the compiler's layout, which `make slither` keeps."""
+    """Return the widths by the compiler's layout, which `make slither` keeps."""
     lines = json.loads(KEPT.read_text("utf-8"))["TaskNetwork"]
     place = rf"{re.escape(struct)}\.\w+: slot (\d+), byte (\d+), (\S+).*"
     fields = [field_match for line in lines if (field_match := re.fullmatch(place, line))]

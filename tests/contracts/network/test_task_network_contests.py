@@ -33,7 +33,8 @@ def first(network: Network) -> Group:
 @pytest.mark.parametrize(
     ("says", "slashed"),
     [
-        # The second group agrees with the first one's majority, with its minority, with neither.
+        # The second group agrees with the first one's majority, with its minority, or
+        # with neither.
         ("AAB AAA A", [IN, IN, OUT]),
         ("AAB BBB B", [OUT, OUT, IN]),
         ("AAB CCC C", [IN, IN, IN]),
@@ -59,7 +60,7 @@ def test_second_group_decides_contest(first: Group, says: str, slashed: list[Sta
     cost = TOLL if slashed_stake and proof != ERROR else 0
     assert settled.names.count("NodeSlashed") == slashed.count(OUT)
     assert sum(s.args["amount"] for s in settled.events if s.event == "Credited") == slashed_stake
-    # A second group that finds nothing costs the dispatcher the toll of each answer.
+    # A second group without a verdict costs the dispatcher the toll of each answer.
     tolls = TOLL * (3 if second_says == "ABC" else second_says.count(SILENT))
     assert network.owed(network.treasury) == slashed_stake - cost + tolls
 
@@ -90,7 +91,7 @@ def test_contested_node_may_take_tasks(network: Network, first: Group):
 def test_quitting_during_a_contest_does_not_save_the_stake(
     network: Network, first: Group, place: int
 ):
-    """Two that lied alike would be gone before the second group has spoken."""
+    """Two nodes with the same lie could otherwise leave before the second group has answered."""
     liar = first.nodes[place]
     first.play("AAB")
     network.by(liar, network.does.quit())

@@ -1,4 +1,4 @@
-"""Nodes are asked to download a model: by the dispatcher, members only, one request at a time."""
+"""Download requests to nodes: from the dispatcher, for members, one at a time."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def network(joined: Network, chain: Chain) -> Network:
 
 
 def ask(network: Network, node: str, model: str = MODEL, sender: str = "") -> int:
-    """When the request is over."""
+    """Ask a node to download a model; return the end of the request."""
     call = network.does.requestDownload(node, model)
     event = network.by(sender or network.dispatcher, call).only("DownloadRequested")
     assert (event["node"], event["model"]) == (node, model)

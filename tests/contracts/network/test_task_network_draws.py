@@ -1,4 +1,4 @@
-"""A start that names the block of its draw lands on no other history."""
+"""A start that names its draw's seed block is rejected on any other history."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from tests.support.evm.network import Network, Status
 pytestmark = pytest.mark.evm
 
 ARB_SYS = "0x" + 38 * "0" + "64"
-# EIP-2935: the contract that returns hashes of blocks beyond the last 256.
+# EIP-2935: the contract that returns block hashes beyond the last 256.
 HISTORY = "0x0000F90827F1C53a10cb7A02335B175320002935"
 # The first block number of the double.
 ARBITRUM = 1_000_000
@@ -33,7 +33,7 @@ def network(busy: Network, chain: Chain) -> Network:
 
 @pytest.fixture
 def brittle() -> Iterator[Network]:
-    """On a chain of its own: Anvil's snapshots do not survive a reorg."""
+    """Yield a network on a separate chain, because Anvil's snapshots do not survive a reorg."""
     with run_anvil() as url:
         chain = Chain(url)
         network = Network.deployed(chain)

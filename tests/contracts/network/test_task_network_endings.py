@@ -1,4 +1,4 @@
-"""How a task that is in no group ends, and to whom its fee goes."""
+"""How a task without a group ends, and who gets its fee."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What tasks pay and give at least, and the attacks that cost too much by that."""
+"""Minimum fees and timeouts of tasks, and the attacks that they make too expensive."""
 
 from typing import Any
 
@@ -125,7 +125,7 @@ def test_cancelling_an_unstarted_task_costs_a_toll_only_in_the_first_24_hours(
 
 
 def test_each_forced_timeout_costs_the_attacker_a_toll(network: Network):
-    """Cheap groups with impossible timeouts: neither is there to be had."""
+    """Cheap groups with impossible timeouts: both are prevented."""
     cheap: dict[str, Any] = {"group": GROUP, "group_size": 3}
     with pytest.raises(RevertedError, match="FeeTooLow"):
         network.create(fee=0, **cheap)

@@ -1,10 +1,10 @@
-"""What the reference network's transactions cost is what is written down in network_gas.json."""
+"""The gas of the reference network's transactions equals network_gas.json."""
 
 import json
 
 import pytest
 
-from tests.contracts.network_gas import KEPT, measured
+from tests.contracts.network_gas import KEPT, measure_gas
 from tests.support.evm.chain import Chain
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
@@ -13,9 +13,9 @@ TOLERANCE = 0.01
 
 
 def test_gas_of_every_transaction_matches_recorded_values(chain: Chain):
-    """`.venv/bin/python tests/contracts/network_gas.py` writes it down anew."""
+    """`.venv/bin/python tests/contracts/network_gas.py` records the values."""
     recorded_gas: dict[str, int] = json.loads(KEPT.read_text("utf-8"))
-    gas_by_name = measured(chain)
+    gas_by_name = measure_gas(chain)
     assert gas_by_name.keys() == recorded_gas.keys()
     off = {
         name: (gas, recorded_gas[name])

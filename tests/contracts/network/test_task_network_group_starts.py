@@ -1,4 +1,4 @@
-"""A group is started whole, on a node for each task, or not at all."""
+"""A group is started completely, with a node for each task, or not at all."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,13 +10,13 @@ from tests.support.evm.network import Network, Status
 pytestmark = pytest.mark.evm
 
 GROUP = b"g" * 32
-# No block is looked at.
+# The start names no seed block.
 NO_BLOCK = (0, bytes(32))
 
 
 @pytest.fixture(scope="module")
 def busy(fresh_chain: Chain) -> Network:
-    """A network with four nodes."""
+    """Return a network with four nodes."""
     network = Network.deployed(fresh_chain)
     for node in network.nodes[:4]:
         network.join(node)
@@ -28,7 +28,7 @@ def network(busy: Network, chain: Chain) -> Network:
     return busy
 
 
-def ordered(network: Network, size: int = 3, created: int = 3) -> list[bytes]:
+def order_group(network: Network, size: int = 3, created: int = 3) -> list[bytes]:
     return [network.create(group=GROUP, group_size=size) for _ in range(created)]
 
 
@@ -50,7 +50,7 @@ def last_block(network: Network) -> tuple[int, bytes]:
 
 
 def test_all_tasks_of_group_start_together(network: Network):
-    tasks, nodes = ordered(network), network.nodes[:3]
+    tasks, nodes = order_group(network), network.nodes[:3]
     receipt = start(network, tasks, nodes, last_block(network))
 
     assert receipt.names == ["GroupStarted", *["TaskDrawn", "TaskStarted"] * 3]
@@ -63,11 +63,11 @@ def test_all_tasks_of_group_start_together(network: Network):
 
 
 def test_group_start_without_a_draw_block_emits_no_draw_event(network: Network):
-    receipt = start(network, ordered(network), network.nodes[:3])
+    receipt = start(network, order_group(network), network.nodes[:3])
     assert receipt.names == ["GroupStarted", *["TaskStarted"] * 3]
 
 
-def _paused(network: Network, _: list[bytes]) -> None:
+def _pause_node(network: Network, _: list[bytes]) -> None:
     network.by(network.nodes[2], network.does.pause())
 
 
@@ -75,27 +75,27 @@ def _busy(network: Network, _: list[bytes]) -> None:
     network.begun(network.nodes[2])
 
 
-def _gone(network: Network, _: list[bytes]) -> None:
+def _quit_node(network: Network, _: list[bytes]) -> None:
     network.by(network.nodes[2], network.does.quit())
 
 
-def _started(network: Network, tasks: list[bytes]) -> None:
+def _start_elsewhere(network: Network, tasks: list[bytes]) -> None:
     network.start(tasks[2], network.nodes[3])
 
 
 @pytest.mark.parametrize(
     ("spoil", "error"),
     [
-        (_paused, "NodeIsPaused"),
+        (_pause_node, "NodeIsPaused"),
         (_busy, "NodeBusy"),
-        (_gone, "NotMember"),
-        (_started, "WrongStatus"),
+        (_quit_node, "NotMember"),
+        (_start_elsewhere, "WrongStatus"),
     ],
 )
 def test_group_start_reverts_when_last_task_cannot_start(
     network: Network, spoil: Callable[[Network, list[bytes]], None], error: str
 ):
-    tasks = ordered(network)
+    tasks = order_group(network)
     spoil(network, tasks)
     with pytest.raises(RevertedError, match=error):
         start(network, tasks, network.nodes[:3])
@@ -106,8 +106,8 @@ def test_group_start_reverts_when_last_task_cannot_start(
 def test_group_start_reverts_early_when_a_node_paused_quit_or_changed_version(
     network: Network, spoil: str
 ):
-    """It cost the dispatcher 245,670 gas, for 28,614 of the node's own."""
-    tasks, node = ordered(network), network.nodes[2]
+    """Without the check it cost the dispatcher 245,670 gas, for 28,614 of the node's own."""
+    tasks, node = order_group(network), network.nodes[2]
     args = (9, 0, 0) if spoil == "updateVersion" else ()
     network.by(node, getattr(network.does, spoil)(*args))
     with pytest.raises(RevertedError):
@@ -117,20 +117,20 @@ def test_group_start_reverts_early_when_a_node_paused_quit_or_changed_version(
 
 
 def test_group_start_with_the_same_node_twice_is_rejected(network: Network):
-    tasks, (first_node, second_node, *_) = ordered(network), network.nodes
+    tasks, (first_node, second_node, *_) = order_group(network), network.nodes
     with pytest.raises(RevertedError, match="TookPart"):
         start(network, tasks, [first_node, second_node, first_node])
 
 
 @pytest.mark.parametrize("part", [slice(0), slice(2), slice(1, 3)])
 def test_start_of_only_part_of_a_group_is_rejected(network: Network, part: slice):
-    tasks = ordered(network)[part]
+    tasks = order_group(network)[part]
     with pytest.raises(RevertedError, match="WrongMembers"):
         start(network, tasks, network.nodes[: len(tasks)])
 
 
 def test_duplicate_or_foreign_task_in_group_start_is_rejected(network: Network):
-    first_task, second_task, _ = ordered(network)
+    first_task, second_task, _ = order_group(network)
     for third in (second_task, network.create(), bytes(32)):
         with pytest.raises(RevertedError, match="WrongMembers"):
             start(network, [first_task, second_task, third], network.nodes[:3])
@@ -144,21 +144,21 @@ def test_group_start_of_a_task_without_a_group_is_rejected(network: Network):
 @pytest.mark.parametrize("many", [2, 4])
 def test_node_count_must_equal_task_count(network: Network, many: int):
     with pytest.raises(RevertedError, match="WrongMembers"):
-        start(network, ordered(network), network.nodes[:many])
+        start(network, order_group(network), network.nodes[:many])
 
 
 def test_start_of_a_group_with_missing_tasks_is_rejected(network: Network):
     with pytest.raises(RevertedError, match="WrongMembers"):
-        start(network, ordered(network, size=4), network.nodes[:3])
+        start(network, order_group(network, size=4), network.nodes[:3])
 
 
 def test_group_start_with_wrong_block_hash_is_rejected(network: Network):
-    tasks, (number, _) = ordered(network), last_block(network)
+    tasks, (number, _) = order_group(network), last_block(network)
     with pytest.raises(RevertedError, match="Reorged"):
         start(network, tasks, network.nodes[:3], (number, b"\x01" * 32))
 
 
 def test_only_dispatcher_may_start_group(network: Network):
-    tasks = ordered(network)
+    tasks = order_group(network)
     with pytest.raises(RevertedError, match="NotDispatcher"):
         start(network, tasks, network.nodes[:3], sender=network.creator)

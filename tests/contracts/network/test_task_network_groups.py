@@ -1,4 +1,4 @@
-"""Groups of the reference network: who may compare what, when, and with which outcome."""
+"""Groups of the reference network: who may compare which tasks, when, and with which outcome."""
 
 from typing import Any
 
@@ -76,7 +76,7 @@ def test_group_outcome_and_payments_follow_from_the_answers(
     assert network.owed(network.creator) == fees - sum(paid) - tolls
     assert sum(map(network.owed, network.nodes)) == sum(paid)
     assert network.owed(network.treasury) == tolls
-    # A comparison alone slashes no node.
+    # A single comparison slashes no node.
     assert receipt.names.count("NodeContested") == outcome.count("Invalidated")
     assert network.does.activeCount().call() == len(network.nodes)
 

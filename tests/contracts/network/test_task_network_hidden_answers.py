@@ -1,4 +1,4 @@
-"""A node that does not reveal: its partner is paid, and its own stake answers for its silence."""
+"""If a node does not reveal, its partner is paid, and its own stake is at risk."""
 
 import pytest
 
@@ -28,7 +28,9 @@ def network(staffed: Network, chain: Chain) -> Network:
 
 
 def hide(network: Network, answers: str, hidden: str, group: bytes = GROUP) -> list[bytes]:
-    """A group whose nodes commit to `answers`; where `hidden` has an x one does not reveal."""
+    """Run a group whose nodes commit to `answers`;
+    a node with an x in `hidden` does not reveal.
+    """
     first = group != GROUP
     nodes = network.nodes[len(answers) :] if first else network.nodes
     creator = network.dispatcher if first else network.creator
@@ -145,7 +147,9 @@ def test_late_reveal_must_match_commitment(network: Network, wrong: str):
 
 
 def test_node_with_garbage_answer_is_slashed_after_late_reveal_by_another_node(network: Network):
-    """An honest node whose reveal was held up: the garbage is paid at first, and slashed then."""
+    """The reveal of an honest node was delayed: the wrong answer is paid at first,
+    and slashed later.
+    """
     tasks = hide(network, "GA", ".x")
     compare_answers(network, tasks)
     network.reveal(tasks[1])
@@ -165,7 +169,7 @@ def test_node_that_hid_its_answer_keeps_its_stake_without_a_second_group(network
 
 
 def test_undecided_second_group_slashes_no_node(network: Network):
-    """Also not by the error report, which is what a group without a verdict has for one."""
+    """Nor does its error report, which a group without a verdict counts as one."""
     tasks = hide(network, "eeA", "...")
     compare_answers(network, tasks)
     again = hide(network, "Aee", "..x", SECOND)

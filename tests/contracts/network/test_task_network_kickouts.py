@@ -1,4 +1,4 @@
-"""Kickouts from the reference network: by the oracle alone, at once, and for how long."""
+"""Kickouts from the reference network: only by the oracle, immediately, and their duration."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ FOREVER = 2**32 - 1
 
 @dataclass(frozen=True)
 class Watched:
-    """A network and the oracle that watches it."""
+    """A network and its oracle."""
 
     network: Network
     oracle: Contract
@@ -119,7 +119,7 @@ def test_stake_is_returned_after_kickout_only_when_the_open_answer_is_validated(
 
 
 def committing_group(network: Network, first: str) -> tuple[list[bytes], list[str]]:
-    """A group of three on this node and two more that join for it; all of them run."""
+    """Create a running group of three with this node and two more that join for it."""
     nodes = [first, *network.nodes[2:4]]
     for node in nodes[1:]:
         network.join(node)
@@ -186,7 +186,7 @@ def test_kickout_cool_down_ends_exactly_on_time(watched: Watched, bob: str):
     network.join(bob)
     network.by(bob, network.does.quit())
     network.chain.later(1800)
-    # The old kickout is over and done with.
+    # The earlier kickout has no effect any more.
     network.join(bob)
 
 

@@ -1,4 +1,4 @@
-"""Nodes of the reference network: joining, pausing, leaving, and what is refused."""
+"""Nodes of the reference network: joining, pausing, leaving, and rejected calls."""
 
 import pytest
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.evm
 
 @pytest.fixture(scope="module")
 def alone(fresh_chain: Chain) -> Network:
-    """A network without an oracle."""
+    """Return a network without an oracle."""
     return Network.deployed(fresh_chain)
 
 
@@ -89,7 +89,7 @@ def test_member_updates_emit_events(network: Network, alice: str):
 
 
 def test_zero_stake_increase_is_rejected(network: Network, alice: str):
-    """An event for gas alone, in a loop, is the cheapest noise that the network has."""
+    """Otherwise, a loop could emit events for the price of gas alone."""
     with pytest.raises(RevertedError, match=r"StakeTooLow\(0, 1\)"):
         network.by(alice, network.does.addStake())
     network.by(alice, network.does.addStake(), value=1)
@@ -183,6 +183,6 @@ def test_node_that_quit_may_rejoin_after_a_delay(network: Network, alice: str):
     network.chain.at(left + 1800)
     assert network.join(alice, stake=MIN_STAKE + 1).names == ["NodeJoined"]
     assert network.owed(alice) == MIN_STAKE
-    # The old wish to leave is not taken along.
+    # The earlier request to leave is not kept.
     network.by(network.creator, network.does.validateTask(network.submitted(alice)))
     assert network.standing(alice) is Standing.ACTIVE

@@ -1,4 +1,6 @@
-"""What the reference network reads from its oracle and its scores, and how it does without."""
+"""What the reference network reads from its oracle and its scores,
+and its behaviour without them.
+"""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -23,7 +25,7 @@ EVIDENCE = encode_word(0xE71D)
 
 
 class Mood(IntEnum):
-    """How the oracle of these tests answers."""
+    """The behaviour of the oracle in these tests."""
 
     SOUND = 0
     REVERTING = 1
@@ -36,7 +38,9 @@ UNWELL = [Mood.REVERTING, Mood.ENDLESS, Mood.WORDY]
 
 @dataclass(frozen=True)
 class Watched:
-    """A network with two nodes and an oracle; `scores` is a contract that the network may read."""
+    """A network with two nodes and an oracle; the network may read scores
+    from the contract `scores`.
+    """
 
     network: Network
     oracle: Contract
@@ -134,7 +138,7 @@ def test_quit_and_kickout_in_the_same_block_result_in_kickout(
 
 
 def test_low_gas_limit_does_not_bypass_kickout_on_quit(watched: Watched):
-    """The question cannot be starved so that leaving still succeeds."""
+    """Limiting the gas of the query cannot make leaving succeed."""
     network, chain = watched.network, watched.network.chain
     watched.set_oracle("setPending", watched.bob, True)
     quit_ = chain.request(network.does.quit(), sender=watched.bob)
@@ -226,5 +230,5 @@ def test_long_answer_of_the_scores_costs_a_task_start_nothing(watched: Watched):
             watched.score("setMood", mood)
             gas_by_mood[mood] = network.start(network.create(), watched.bob).gas
 
-    # What the scores spend on the memory of 4096 bytes is theirs; nothing of it is copied.
+    # The scores contract pays for its memory of 4096 bytes; nothing of it is copied.
     assert abs(gas_by_mood[Mood.WORDY] - gas_by_mood[Mood.SOUND]) < 2_000

@@ -1,4 +1,4 @@
-"""Groups that are never compared or never get ready: no answer waits for ever."""
+"""Groups that are never compared or never complete: no answer waits forever."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How the one fee of a group is split: by points to the wei as the library says, or not at all."""
+"""The split of a group's fee by points equals the library's to the wei, or does not happen."""
 
 from itertools import permutations
 
@@ -16,7 +16,7 @@ POINTS = (10, 5, 2)
 
 @pytest.fixture(scope="module")
 def staffed(fresh_chain: Chain) -> Network:
-    """A network that pays by points, with three nodes."""
+    """Return a network that pays by points, with three nodes."""
     network = Network.deployed(fresh_chain)
     for node in network.nodes[:3]:
         network.join(node)
@@ -29,13 +29,13 @@ def network(staffed: Network, chain: Chain) -> Network:
     return staffed
 
 
-def played(
+def play_group(
     network: Network,
     order: tuple[int, ...],
     answers: str = "AAA",
     reveals: tuple[int, ...] = (0, 1, 2),
 ) -> list[bytes]:
-    """A group whose members commit and reveal in these orders of places, a second apart."""
+    """Run a group whose members commit and reveal in these orders, a second apart."""
     tasks = create_member_tasks(network, 3)
     for task, node in zip(tasks, network.nodes, strict=False):
         network.start(task, node)
@@ -47,7 +47,7 @@ def played(
 
 
 def fastest_of(network: Network, tasks: list[bytes]) -> bytes:
-    """Return the task with the least time from start to commitment, the first of equals."""
+    """Return the task with the shortest time from start to commitment, the first of equals."""
 
     def elapsed(task: bytes) -> int:
         task_view = network.read_task(task)
@@ -57,7 +57,7 @@ def fastest_of(network: Network, tasks: list[bytes]) -> bytes:
 
 
 def points_of(order: tuple[int, ...], reveals: tuple[int, ...]) -> list[int]:
-    """Return the points of both rounds, by place in the group."""
+    """Return the points of both rounds, by position in the group."""
     return [
         POINTS[order.index(place)] + POINTS[reveals.index(place)] for place in range(len(order))
     ]
@@ -70,7 +70,7 @@ def points_of(order: tuple[int, ...], reveals: tuple[int, ...]) -> list[int]:
 def test_group_fee_is_split_by_points_of_commit_and_reveal_order(
     network: Network, order: tuple[int, ...], named: tuple[int, ...], reveals: tuple[int, ...]
 ):
-    tasks = played(network, order, reveals=reveals)
+    tasks = play_group(network, order, reveals=reveals)
     fee = network.read_task(fastest_of(network, tasks))["fee"]
     before = [network.owed(node) for node in network.nodes[:3]]
     receipt = compare_answers(network, [tasks[place] for place in named])
@@ -85,7 +85,7 @@ def test_group_fee_is_split_by_points_of_commit_and_reveal_order(
 
 
 def test_node_with_wrong_result_keeps_its_rank_but_gets_no_fee(network: Network):
-    tasks = played(network, (0, 1, 2), "BAA")
+    tasks = play_group(network, (0, 1, 2), "BAA")
     fee = network.read_task(tasks[1])["fee"]
     receipt = compare_answers(network, tasks)
 
@@ -94,7 +94,7 @@ def test_node_with_wrong_result_keeps_its_rank_but_gets_no_fee(network: Network)
 
 
 def test_payment_mode_is_fixed_at_group_creation(network: Network):
-    tasks = played(network, (0, 1, 2))
+    tasks = play_group(network, (0, 1, 2))
     network.by(network.admin, network.does.setPayment(False))
     later = create_member_tasks(network, 3, group=encode_word(78))
 
@@ -128,7 +128,7 @@ def test_node_timeout_shorter_than_task_timeout_applies_to_the_task(network: Net
 
 @pytest.mark.parametrize("promised", [0, 1, 59])
 def test_node_timeout_below_floor_is_raised_to_floor(network: Network, promised: int):
-    """A promise of nothing would end every task at once, at its creator's toll."""
+    """Otherwise, a timeout of 0 would end every task at once, for its creator's toll."""
     alice = network.nodes[0]
     for call in (network.does.pause(), network.does.setTimeout(promised), network.does.resume()):
         network.by(alice, call)
@@ -141,7 +141,7 @@ def test_node_timeout_below_floor_is_raised_to_floor(network: Network, promised:
 
 
 def test_node_timeout_is_raised_to_the_floor_at_task_creation(network: Network):
-    """What the admin sets later neither lengthens nor shortens what was ordered before."""
+    """Later settings of the admin do not change existing tasks."""
     task = network.create(timeout=120)
     network.by(network.admin, network.does.setFloor(0, (*FLOOR[:2], 100, 0)))
     alice = network.nodes[0]

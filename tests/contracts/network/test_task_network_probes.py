@@ -1,4 +1,4 @@
-"""System tasks of the dispatcher: created, paid and started at once, or not at all."""
+"""System tasks of the dispatcher: created, paid and started in one call, or not at all."""
 
 import pytest
 
@@ -13,7 +13,7 @@ NAME = encode_word(1 << 40)
 
 @pytest.fixture(scope="module")
 def staffed(fresh_chain: Chain) -> Network:
-    """A network with three nodes and an ether in its dispatcher's purse."""
+    """Return a network with three nodes and a credit of one ether for its dispatcher."""
     network = Network.deployed(fresh_chain)
     for node in network.nodes[:3]:
         network.join(node)

@@ -1,4 +1,4 @@
-"""Groups commit to hidden answers and reveal them together, so that none can be copied."""
+"""Nodes of a group commit to hidden answers and reveal them together, so that none can copy."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def network(staffed: Network, chain: Chain) -> Network:
 
 @pytest.fixture
 def tasks(network: Network) -> list[bytes]:
-    """A group of three; all of them run."""
+    """Create a running group of three."""
     created_tasks = create_member_tasks(network)
     for task, node in zip(created_tasks, network.nodes, strict=False):
         network.start(task, node)
@@ -41,7 +41,7 @@ def commit_all(network: Network, tasks: list[bytes], *answers: int) -> None:
         network.commit(task, node, encode_word(answer))
 
 
-# --- the way of an answer ---
+# --- the life of an answer ---
 
 
 def test_commitment_hides_answer_until_reveal(network: Network, tasks: list[bytes]):
@@ -193,7 +193,7 @@ def test_group_is_not_compared_before_all_reveals(network: Network, tasks: list[
 def test_copied_commitment_cannot_be_revealed_by_the_copying_node(
     network: Network, tasks: list[bytes]
 ):
-    """The always-third copier: nothing is to be seen until it has committed itself."""
+    """A node that always copies sees nothing before it has committed."""
     honest, copier = network.nodes[0], network.nodes[2]
     commit_all(network, tasks[:2], 7, 7)
     copied = network.read_task(tasks[0])["answer"]

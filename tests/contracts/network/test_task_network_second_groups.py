@@ -1,4 +1,4 @@
-"""What a second group is, and the attacks that it is there for."""
+"""The definition of a second group, and the attacks that it prevents."""
 
 from typing import Any
 
@@ -66,7 +66,9 @@ def test_second_group_must_match_the_first_group(network: Network, first: Group,
 
 @pytest.mark.parametrize("state", ["waits", "runs with the first group's nodes", "cancelled"])
 def test_existing_group_cannot_become_second_group(network: Network, first: Group, state: str):
-    """Else nodes of the first group could be their own judges: linked after their start."""
+    """Otherwise nodes of the first group could judge themselves,
+    in a group linked after its start.
+    """
     first.play("AAB")
     before = Group(network, network.dispatcher, SECOND, first.nodes)
     if state == "cancelled":
@@ -151,7 +153,7 @@ def test_two_colluding_liars_lose_their_stakes(network: Network, first: Group):
 def test_second_group_copying_revealed_answers_cannot_settle_the_contest(
     network: Network, first: Group
 ):
-    """What the first majority answered is public by then, and means nothing in another group."""
+    """The first majority's answers are public by then, but are not valid in another group."""
     first.play("LLA")
     second = create_second_group(first)
     shown = compute_answer(first.key, ord("L"))

@@ -1,4 +1,4 @@
-"""Tasks of the reference network, from creation to the end, alone."""
+"""Tasks of the reference network outside of groups, from creation to their end."""
 
 from typing import Any
 

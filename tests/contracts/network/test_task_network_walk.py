@@ -1,4 +1,4 @@
-"""The reference network on any way through it: no wei is lost, and no task hangs."""
+"""Random walks of the reference network: no wei is lost, and every task ends."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from tests.support.evm.network import (
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
-# As groupOf has them: the standing of a contested group, and where its second group stands.
+# As groupOf returns them: the state of a contested group, and the state of its second group.
 CONTESTED, PEER = 2, 14
 WAITING = (Status.CREATED, Status.QUEUED)
 ANSWERED = (Status.SUBMITTED, Status.ERROR_REPORTED)
@@ -51,7 +51,7 @@ def pair(fresh_chain: Chain) -> tuple[Network, Contract]:
 
 
 class Walk:
-    """Everybody does this and that; what the contract refuses must have a name."""
+    """Random calls of all accounts; every rejected call must revert with a named error."""
 
     def __init__(self, network: Network, oracle: Contract, chance: Random) -> None:
         self.network, self.oracle, self.chance = network, oracle, chance
@@ -90,7 +90,7 @@ class Walk:
             self.step(node, self.does.join("Any", 8, 1, 0, 0, []), stake)
 
     def create(self) -> None:
-        """A task alone, or a group, now and then without its last member."""
+        """Create a single task, or a group, occasionally without its last member."""
         self.order(self.network.creator, self.chance.choice([1, 2, 3, 3]))
 
     def order(self, creator: str, size: int) -> bytes:
@@ -144,7 +144,7 @@ class Walk:
                 self.step(creator, self.does.validateGroup(group, tasks))
 
     def all_groups(self) -> list[tuple[str, bytes, list[bytes]]]:
-        """Creator, the creator's name for it, and tasks of each."""
+        """Return creator, the creator's name, and tasks of each group."""
         creators = (self.network.creator, self.network.dispatcher)
         named = [(who, encode_word(n)) for who in creators for n in range(1, self.groups + 1)]
         keyed = [(*name, self.ledger.groups.get(self.network.key(*name), [])) for name in named]
@@ -189,7 +189,7 @@ class Walk:
                 )
 
     def trial(self) -> None:
-        """A group is played to its end, and where it is contested a second one too."""
+        """Run a group to its end, and a second one if it is contested."""
         self.join()
         self.order(self.network.creator, 3)
         for again in (self.revalidate, self.settle):
@@ -199,7 +199,7 @@ class Walk:
             self.conceal()
 
     def conceal(self) -> None:
-        """Who has not revealed in time has timed out, and its group is compared without it."""
+        """Let nodes not reveal in time; their group is compared without them."""
         if self.ledger.at(Status.COMMITTED):
             self.wait(121)
         for task in self.ledger.at(Status.COMMITTED):
@@ -225,7 +225,7 @@ class Walk:
         self.step(self.network.dispatcher, self.does.queueTask(self.some(*WAITING)))
 
     def take_back(self) -> None:
-        """One task, or the group of one, whole."""
+        """Cancel a single task, or its complete group."""
         for act, sender in (("drop", self.network.dispatcher), ("cancel", self.network.creator)):
             reason = [self.chance.choice([1, 4, 5])] if act == "drop" else []
             task = self.some(*WAITING)
@@ -234,7 +234,7 @@ class Walk:
             self.step(sender, getattr(self.does, f"{act}Group")(fellows, *reason))
 
     def show_late(self) -> None:
-        """A node whose reveal was not in time shows its answer for the contest."""
+        """Let a node that did not reveal in time show its answer for the contest."""
         for task in self.ledger.at(Status.TIMED_OUT):
             if task in self.hidden and self.chance.random() < 0.5:
                 call = self.does.revealAnswer(task, self.hidden[task], SALT)
@@ -252,7 +252,7 @@ class Walk:
         self.step(self.chance.choice(self.network.chain.accounts), self.does.withdraw())
 
     def meddle(self) -> None:
-        """Anybody tries anything on any task."""
+        """Call any function for any task from any account."""
         acts = ["queueTask", "cancelTask", "validateTask", "acceptError", "endUnvalidated"]
         act = getattr(self.does, self.chance.choice([*acts, "timeOutTask", "reportError"]))
         self.step(self.chance.choice(self.network.chain.accounts), act(self.some(*Status)))
@@ -279,7 +279,7 @@ class Walk:
         assert self.network.balance() == self.ledger.balance()
 
     def same_as_the_books(self) -> None:
-        """The events alone say what the contract's own books say."""
+        """The ledger of the events equals the storage of the contract."""
         for task, status in self.ledger.tasks.items():
             assert self.network.status(task) is status
         for node, standing in self.ledger.nodes.items():
@@ -289,7 +289,7 @@ class Walk:
         assert self.does.activeCount().call() == len(self.ledger.members())
 
     def all_go_home(self) -> None:
-        """From wherever we are, waiting alone ends every task and frees every wei."""
+        """From the current state, waiting alone ends every task and releases every wei."""
         self.wait(3600)
         for task in self.ledger.at(Status.STARTED):
             assert self.step(self.network.admin, self.does.timeOutTask(task))

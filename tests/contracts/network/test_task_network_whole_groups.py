@@ -1,4 +1,4 @@
-"""A group lives or dies whole: taken back as one, not started once it cannot find a majority."""
+"""A group is cancelled as a whole, and does not start without the chance of a majority."""
 
 import pytest
 
@@ -31,11 +31,11 @@ def statuses(network: Network, tasks: list[bytes]) -> list[Status]:
     return [network.status(task) for task in tasks]
 
 
-# --- taken back ---
+# --- cancelled ---
 
 
 def test_cancelling_or_dropping_a_single_task_of_a_group_is_rejected(network: Network):
-    """The ghost group: of two tasks one is cancelled, and the other's answer is never compared."""
+    """If one of two tasks is cancelled, the other's answer would never be compared."""
     tasks = create_member_tasks(network, 2)
     with pytest.raises(RevertedError, match="InGroup"):
         network.by(network.creator, network.does.cancelTask(tasks[0]))
@@ -183,7 +183,7 @@ def test_second_timeout_in_a_group_of_three_prevents_start_of_its_last_task(netw
 def test_undecided_group_costs_its_creator_the_toll_of_every_task(
     network: Network, answers: str, tolls: int
 ):
-    """A ghost group that is free gives scores for gas alone."""
+    """A group without a verdict would otherwise give scores for gas alone."""
     compare_answers(network, play_group(network, answers))
     assert network.owed(network.treasury) == tolls * TOLL
     assert sum(map(network.owed, network.nodes)) == 0
@@ -199,7 +199,9 @@ def test_decided_group_costs_only_the_tolls_of_its_timeouts(network: Network, an
 
 
 def test_group_deadline_counts_from_the_latest_task_time_limit(network: Network):
-    """Counted from its own answer, the first garbage answerer ended a group that still worked."""
+    """If it counted from its own answer, the first wrong answer would end a
+    group that still works.
+    """
     tasks = create_member_tasks(network, 2, timeout=2 * GROUP_TIMEOUT)
     for task, node in zip(tasks, network.nodes, strict=False):
         network.start(task, node)
@@ -251,7 +253,7 @@ def test_unstarted_group_cannot_be_given_up(network: Network):
 
 
 def test_inactive_creator_pays_every_result_in_full(network: Network):
-    """Else silence would cost a creator less than its word."""
+    """Otherwise an inactive creator would pay less than an active one."""
     tasks = play_group(network, "AAA")
     network.chain.later(601)
     for task in tasks:

@@ -1,1 +1,1 @@
-"""Roots and what reads them, on a real EVM."""
+"""Tests of roots and their consumers, on a real EVM."""

@@ -1,4 +1,4 @@
-"""Gives the tests of the oracle of roots one with a round of twenty healthy nodes."""
+"""Fixtures: an oracle of roots with a round of twenty healthy nodes."""
 
 from dataclasses import replace
 
@@ -21,5 +21,5 @@ def fresh_roots(fresh_chain: Chain) -> RootsOracle:
 
 @pytest.fixture
 def roots(chain: Chain, fresh_roots: RootsOracle) -> RootsOracle:
-    """Round 1 has the leaves of twenty members with a QoS of 0.7 each."""
+    """Return the oracle, whose round 1 has the leaves of twenty members with a QoS of 0.7 each."""
     return replace(fresh_roots)

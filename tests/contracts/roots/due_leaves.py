@@ -1,4 +1,4 @@
-"""Leaves of nodes whose kickout is due, and what leads up to its execution."""
+"""Leaves of nodes whose kickout is due, and the steps up to its execution."""
 
 from collections.abc import Sequence
 from dataclasses import replace

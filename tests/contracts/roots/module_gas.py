@@ -58,7 +58,7 @@ STRANGER = Address("0x" + "11" * 20)
 
 
 class UniformLeaves(Sequence[NodeLeaf]):
-    """The leaves of so many healthy nodes with one lane, made when they are read."""
+    """The leaves of healthy nodes with one lane, created on access."""
 
     def __init__(self, count: int, lane: int) -> None:
         self._lane = lane
@@ -94,7 +94,7 @@ class UniformLeaves(Sequence[NodeLeaf]):
 
 @dataclass(frozen=True)
 class LargeRound(RootRound):
-    """A round whose tree other rounds of the same leaves share."""
+    """A round that shares its tree with other rounds of the same leaves."""
 
     @property
     def shared(self) -> UniformLeaves:
@@ -111,7 +111,7 @@ class LargeRound(RootRound):
 
 
 class Meter:
-    """An oracle of roots, what reads it, and what each transaction cost, by its name."""
+    """An oracle of roots, its consumers, and the gas of each transaction by name."""
 
     def __init__(self, chain: Chain) -> None:
         chain.mine(3)
@@ -276,7 +276,7 @@ class Meter:
             )
 
     def measure_objections(self) -> None:
-        """Measure objections of 94 bytes: by the node, brought for it, and for a contract."""
+        """Measure objections of 94 bytes: sent by the node, sent for it, and of a contract."""
         driver = deploy_objections(self.chain, self.roots.contract.address)
         words = WORDS + " Mine did so too, between 14:02 and 14:20."
         wallet = self.chain.deploy("testing/SmartWallet", STRANGER_ACCOUNT.address)
@@ -291,7 +291,7 @@ class Meter:
 
 
 def draw_seats(seed: bytes, number: int, made: RootRound) -> Iterator[int]:
-    """Yield the seats that the tries of a draw name, up to the one that takes its node."""
+    """Yield the seats of the tries of a draw, up to the one that takes its node."""
     for attempt in range(1_000):
         hashed = int.from_bytes(keccak(seed + number.to_bytes(32) + attempt.to_bytes(32)))
         yield (seat := hashed % len(made.leaves))

@@ -1,6 +1,6 @@
-"""Drives an Objections contract: objections by nodes, and signed ones that anyone brings.
+"""Drives an Objections contract: objections by nodes, and signed ones that any account sends.
 
-The signed type is written apart from the daemon's own code (docs/explanation/objections.md).
+The signed type is independent of the daemon's code (docs/explanation/objections.md).
 """
 
 from dataclasses import dataclass, replace
@@ -61,7 +61,7 @@ class ObjectionsDriver:
         return self.chain.send(call, sender=node)
 
     def bring(self, objection: SignedObjection, signer: LocalAccount, **signed_as: Any) -> Receipt:
-        """Send an objection; `signed_as` are the fields that the signer signed otherwise."""
+        """Send a signed objection; `signed_as` are the fields in which the signature differs."""
         signature = replace(objection, **signed_as).sign(
             signer, self.chain.id, self.contract.address
         )

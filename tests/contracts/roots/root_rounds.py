@@ -13,7 +13,7 @@ from oracle.domain.roots.merkle_tree import hash_pair
 from oracle.domain.roots.round_tree import RoundTree
 from tests.support.round_leaves import build_round_tree, compute_next_addresses, find_predecessor
 
-# A leaf or a summary as web3 encodes it.
+# A leaf or a summary in web3's encoding.
 Tuple = tuple[Any, ...]
 
 # Fifty scores of 7: a long-term score of 0.7, so a QoS of 7000 at a reliability of 1.
@@ -56,7 +56,7 @@ def make_leaves(count: int, by_seat: dict[int, dict[str, Any]] | None = None) ->
 
 
 def leaf_tuple(leaf: NodeLeaf) -> Tuple:
-    """Return a leaf as the contracts take it: node, nextNode, fields, poolHash."""
+    """Return a leaf in the form of the contracts: node, nextNode, fields, poolHash."""
     encoded = leaf.encode()
     return encoded[12:32], encoded[44:64], int.from_bytes(encoded[64:96]), encoded[96:]
 

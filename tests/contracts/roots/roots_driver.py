@@ -22,7 +22,7 @@ RULES_HASH = bytes.fromhex("ab" * 32)
 FOR_EVER = 2**40 - 1
 KEPT, LAG = 256, 2
 
-# As the first deployment of a network would have them, with short times.
+# As in a network's first deployment, with short times.
 LIMITS: dict[str, int] = {
     "minInterval": 10,
     "anchorWindow": 8_000,
@@ -42,7 +42,7 @@ FLOORS: dict[str, int] = {
     "kickRounds": 0,
     "minOpen": 0,
 }
-# The pauser tightens no further than this.
+# The pauser cannot tighten beyond these.
 TIGHTEST: dict[str, int] = {
     "minInterval": 600,
     "anchorWindow": 8_000,
@@ -80,7 +80,9 @@ REPORT_FIELDS = [
 
 @dataclass(frozen=True)
 class RootReport:
-    """One report with the domain it is signed for; replace(report, round=7) makes a wrong one.
+    """A report with the domain that it is signed for; replace(report, round=7) makes a wrong one.
+
+    `count` is the configuration's number, which is sent; `config` is its digest, which is signed.
 
     `count` is the configuration's number, which is sent; `config` is its digest, which is signed.
     """
@@ -123,7 +125,9 @@ class RootReport:
 
 @dataclass
 class RootsOracle:
-    """The contract under test, its network, the accounts that hold its roles, the last round."""
+    """The contract under test, its network, the accounts that hold its roles,
+    and the last round.
+    """
 
     chain: Chain
     contract: Contract
@@ -138,11 +142,11 @@ class RootsOracle:
     # --- reading ---
 
     def read(self, name: str, *args: Any) -> Any:
-        """Call a view in the last block, at the last block's time."""
+        """Call a view as of the last block and its time."""
         return getattr(self.contract.functions, name)(*args).call(block_identifier="latest")
 
     def named(self, view: str, *args: Any) -> dict[str, Any]:
-        """Return a view's struct by the names of its fields."""
+        """Return a view's struct by field name."""
         (output,) = self.contract.get_function_by_name(view).abi["outputs"]
         names = (part["name"] for part in output["components"])
         return dict(zip(names, self.read(view, *args), strict=True))
@@ -178,12 +182,12 @@ class RootsOracle:
     # --- reports ---
 
     def make_round(self, leaves: Sequence[NodeLeaf], as_of: int | None = None) -> RootRound:
-        """Return the next round of these leaves, as of the block before the last."""
+        """Return the next round with these leaves, as of the block before the last."""
         number = self.chain.block - 1 if as_of is None else as_of
         return RootRound(leaves, *self.domain, self.round + 1, number)
 
     def report(self, root: bytes, **changes: Any) -> RootReport:
-        """Return a report that the contract accepts now."""
+        """Return a report that the contract would accept now."""
         changes.setdefault("as_of", self.chain.block - 1)
         block = self.chain.rpc("eth_getBlockByNumber", hex(changes["as_of"]), False)
         head = self.named("head")
@@ -208,7 +212,9 @@ class RootsOracle:
         return self.send(self.call(report, signatures))
 
     def push_leaves(self, leaves: Sequence[NodeLeaf]) -> Receipt:
-        """Push one more round in time: mine what the as-of needs and wait for the interval."""
+        """Push one more round in time: mine the blocks that the as-of needs,
+        and wait for the interval.
+        """
         self.chain.mine(2)
         candidate = self.make_round(leaves)
         report = self.report(candidate.root, as_of=candidate.as_of)
@@ -246,7 +252,7 @@ class RootsOracle:
         return self.send(getattr(self.contract.functions, name)(*args), sender=sender)
 
     def set_limits(self, **changes: int) -> Receipt:
-        """Set limits that differ from LIMITS in these."""
+        """Set limits that differ from LIMITS in these fields."""
         new_limits = tuple((LIMITS | changes).values())
         return self.do("setLimits", new_limits, sender=self.admin)
 
@@ -262,12 +268,12 @@ class RootsOracle:
 
 
 def as_tuple(fields: dict[str, Any]) -> tuple[Any, ...]:
-    """Return a struct as web3 takes it in a constructor; its keys are in the fields' order."""
+    """Return a struct in web3's form for a constructor; the keys are in the fields' order."""
     return tuple(as_tuple(part) if isinstance(part, dict) else part for part in fields.values())
 
 
 def make_setup(target: str, accounts: Sequence[str], **changes: Any) -> dict[str, Any]:
-    """Return the constructor's argument; accounts: admin, pauser, vetoer."""
+    """Return the constructor's argument; `accounts`: admin, pauser, vetoer."""
     right = {
         "admin": accounts[0],
         "pauser": accounts[1],
@@ -290,7 +296,7 @@ def make_setup(target: str, accounts: Sequence[str], **changes: Any) -> dict[str
 
 
 def deploy_roots(chain: Chain, **changes: Any) -> RootsOracle:
-    """Deploy an oracle and a plain network that know each other; the network has no member."""
+    """Deploy an oracle and a plain network that are linked; the network has no member."""
     network = chain.deploy("testing/PlainNetwork")
     arguments = make_setup(network.address, chain.accounts[1:4], **changes)
     contract = chain.deploy("roots/QoSRoots", as_tuple(arguments))

@@ -43,7 +43,7 @@ SIGNERS: tuple[LocalAccount, ...] = tuple(
 
 @dataclass(frozen=True)
 class DeepRound:
-    """A round of so many nodes, of which one leaf is known."""
+    """A round of very many nodes, of which one leaf is known."""
 
     known_leaf: NodeLeaf
     node_count: int

@@ -34,7 +34,7 @@ from tests.support.evm.chain import Chain, RevertedError
 
 KEPT, LAG = 5, 1
 NODES = 8
-# Kickouts of these seats are due now and then; the node at the last seat was expelled before.
+# Kickouts of these seats are due at times; the node at the last seat was expelled before.
 SEATS = range(5)
 QUICK_LIMITS = LIMITS | {"minInterval": 1, "vetoDelay": 20, "kickRounds": 1}
 QUICK_KICK_LIMITS = KICK_LIMITS | {"bucketMost": 50, "kickCooldown": 200}
@@ -65,7 +65,7 @@ class StateWalk:
         )
         self._listed: list[LocalAccount] = list(SIGNERS)
         self._signed_by: list[str] = []
-        # By seat: what differs in the leaf of a node whose kickout is due.
+        # By seat: the differing fields of a leaf whose kickout is due.
         self._due_fields: dict[int, dict[str, Any]] = {
             seat: DUE | {"kickout_due_since": 1_000} for seat in SEATS
         }
@@ -80,7 +80,7 @@ class StateWalk:
         self._check()
 
     def play(self, steps: int) -> None:
-        """Make so many random calls.
+        """Make this number of random calls.
 
         Raises:
             AssertionError: the folded state differs from the contract's.

@@ -1,4 +1,6 @@
-"""An oracle on an Arbitrum chain, whose blocks ArbSys numbers; a double stands at its address."""
+"""An oracle on an Arbitrum chain, whose block numbers come from ArbSys;
+a double is at its address.
+"""
 
 from dataclasses import replace
 
@@ -32,7 +34,7 @@ def oracle(chain: Chain) -> RootsOracle:
 
 
 def report_as_of(oracle: RootsOracle, back: int, offset: int = OFFSET) -> RootReport:
-    """Return a report as of so many of ArbSys' blocks before the next transaction."""
+    """Return a report as of an ArbSys block before the next transaction."""
     as_of = oracle.chain.block + 1 - back + offset
     encoded = oracle.chain.web3.codec.encode(["string", "uint256"], ["arbitrum", as_of])
     as_of_hash = bytes(Web3.keccak(encoded))

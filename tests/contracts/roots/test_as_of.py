@@ -1,4 +1,4 @@
-"""The hash of a report's as-of block, which the contract reads from the chain, however old."""
+"""The contract reads the hash of a report's as-of block from the chain, whatever its age."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -42,7 +42,7 @@ def test_report_with_a_wrong_hash_is_rejected(chain: Chain, back: int, wrong: by
 
 
 @pytest.fixture
-def aged() -> Iterator[RootsOracle]:
+def run_old_chain() -> Iterator[RootsOracle]:
     """A chain twenty thousand blocks old, and the widest window that there is."""
     with run_anvil(*FREE_BY_HAND, "--number", "20000") as url:
         chain = Chain(url)
@@ -57,7 +57,7 @@ def aged() -> Iterator[RootsOracle]:
 def test_history_contract_provides_hashes_up_to_the_widest_anchor_window(
     aged: RootsOracle, back: int
 ):
-    """Anvil's history contract is empty; one hash is written here as the chain would."""
+    """Anvil's history contract is empty; one hash is written here as a chain would."""
     as_of, stored_hash = aged.chain.block + 1 - back, b"\x07" * 32
     first = replace(aged.report(ROOT), as_of=as_of, as_of_hash=stored_hash)
     with pytest.raises(RevertedError, match=rf"Reorged\({as_of}, "):
@@ -79,7 +79,7 @@ def test_report_with_as_of_block_beyond_the_widest_window_is_rejected(aged: Root
 
 @pytest.fixture(scope="module")
 def old_chain() -> Iterator[Chain]:
-    """A chain without EIP-2935."""
+    """Yield a chain without EIP-2935."""
     with run_anvil(*FREE_BY_HAND, "--hardfork", "cancun") as url:
         chain = Chain(url)
         yield chain

@@ -1,4 +1,4 @@
-"""QoSChallenge: what a root's own leaves show to be wrong, and that a right root shows nothing."""
+"""QoSChallenge: errors that a root's own leaves prove; a correct root proves none."""
 
 import random
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from oracle.domain.scoring.node_scores import compute_pool_mean
 from oracle.systems.registry import get_rules
 from tests.contracts.roots.root_rounds import RootRound, make_leaves
 from tests.contracts.roots.roots_driver import RootsOracle
-from tests.contracts.roots.test_words import refused
+from tests.contracts.roots.test_words import get_error_name
 from tests.support.evm.chain import Receipt
 
 RULES = get_rules("crynux")
@@ -65,13 +65,14 @@ def test_two_leaves_of_one_address_or_seat_are_wrong(challenge: Challenge, chang
         tree_of[5] = replace(leaves[5], node=leaves[2].node)
         source = challenge.push(tree_of)
     else:
-        # The leaf stands on place 5 of the tree and names seat 2: RoundTree puts it by its seat.
+        # The leaf is at index 5 of the tree and names seat 2: RoundTree uses the seat as
+        # index.
         source = push_at_places(challenge, [*leaves[:5], replace(leaves[5], seat=2), *leaves[6:]])
     receipt = challenge.two_leaves(source, 2, 5)
     event = receipt.only("RoundWrong")
     assert (event["round"], event["reason"].rstrip(b"\0")) == (source.round, b"two leaves")
     assert challenge.is_wrong(source)
-    assert refused(lambda: challenge.two_leaves(source, 2, 5)) == "NothingWrong"
+    assert get_error_name(lambda: challenge.two_leaves(source, 2, 5)) == "NothingWrong"
 
 
 def push_at_places(challenge: Challenge, leaves: Sequence[NodeLeaf]) -> RootRound:
@@ -89,7 +90,7 @@ def push_at_places(challenge: Challenge, leaves: Sequence[NodeLeaf]) -> RootRoun
 
 @dataclass(frozen=True)
 class PlacedLeaves(RootRound):
-    """A round whose leaves lie in the order of the list, whatever their seats are."""
+    """A round whose leaves are in the order of the list, whatever their seats are."""
 
     @property
     def sound(self) -> RootRound:
@@ -119,9 +120,9 @@ def test_leaf_in_the_gap_of_another_is_wrong(challenge: Challenge) -> None:
         skipping = list(leaves)
         skipping[first.seat] = replace(first, next_node=last.node)
         source = challenge.push(skipping)
-        # The skipped leaf could be shown to be absent.
+        # The skipped leaf could be proven to be absent.
         assert (
-            refused(
+            get_error_name(
                 lambda source=source, hidden=hidden, last=last: challenge.two_leaves(
                     source, hidden.seat, last.seat
                 )
@@ -137,7 +138,9 @@ def test_two_leaves_of_a_right_root_are_not_wrong(challenge: Challenge) -> None:
     for seat in range(COUNT):
         for other in (seat, (seat + 1) % COUNT, (seat + 5) % COUNT):
             assert (
-                refused(lambda seat=seat, other=other: challenge.two_leaves(source, seat, other))
+                get_error_name(
+                    lambda seat=seat, other=other: challenge.two_leaves(source, seat, other)
+                )
                 == "NothingWrong"
             )
     assert not challenge.is_wrong(source)
@@ -175,7 +178,9 @@ def test_lane_that_does_not_follow_from_its_leaf_is_wrong(challenge: Challenge) 
     leaves = make_random_leaves(64)
     source = challenge.push(leaves)
     for seat in range(64):
-        assert refused(lambda seat=seat: challenge.wrong_lane(source, seat)) == "NothingWrong"
+        assert (
+            get_error_name(lambda seat=seat: challenge.wrong_lane(source, seat)) == "NothingWrong"
+        )
     assert not challenge.is_wrong(source)
     judged = [
         leaf.seat
@@ -196,7 +201,7 @@ def test_lane_that_does_not_follow_from_its_leaf_is_wrong(challenge: Challenge) 
 def test_pool_without_a_positive_score_is_not_judged(challenge: Challenge, pool: bytes) -> None:
     by_seat = {3: {"score_count": len(pool), "score_sum": 0, "lane": 5_002}}
     source = challenge.push(make_leaves(COUNT, by_seat))
-    assert refused(lambda: challenge.wrong_lane(source, 3)) == "NothingWrong"
+    assert get_error_name(lambda: challenge.wrong_lane(source, 3)) == "NothingWrong"
 
 
 @pytest.mark.parametrize(("count_error", "sum_error"), [(0, 0), (1, 0), (-1, 0), (0, 1), (0, -1)])
@@ -213,9 +218,9 @@ def test_pool_that_does_not_have_its_sum_and_count_is_wrong(
     }
     source = challenge.push(make_leaves(COUNT, by_seat))
     # Other bytes are not the pool of the leaf.
-    assert refused(lambda: challenge.wrong_pool(source, 3, pool[:-1])) == "NothingWrong"
+    assert get_error_name(lambda: challenge.wrong_pool(source, 3, pool[:-1])) == "NothingWrong"
     if (count_error, sum_error) == (0, 0):
-        assert refused(lambda: challenge.wrong_pool(source, 3, pool)) == "NothingWrong"
+        assert get_error_name(lambda: challenge.wrong_pool(source, 3, pool)) == "NothingWrong"
     else:
         assert challenge.wrong_pool(source, 3, pool).only("RoundWrong")["reason"][:4] == b"pool"
     assert challenge.is_wrong(source) == ((count_error, sum_error) != (0, 0))
@@ -225,17 +230,17 @@ def test_challenges_need_leaves_of_the_round(challenge: Challenge) -> None:
     wrong = make_leaves(COUNT, {3: {"lane": 1}})
     source = challenge.push(make_leaves(COUNT))
     forged = RootRound(wrong, *challenge.roots.domain, source.round, source.as_of)
-    assert refused(lambda: challenge.wrong_lane(forged, 3)) == "NotProven"
-    assert refused(lambda: challenge.wrong_pool(forged, 3, b"")) == "NotProven"
-    assert refused(lambda: challenge.two_leaves(forged, 3, 4)) == "NotProven"
+    assert get_error_name(lambda: challenge.wrong_lane(forged, 3)) == "NotProven"
+    assert get_error_name(lambda: challenge.wrong_pool(forged, 3, b"")) == "NotProven"
+    assert get_error_name(lambda: challenge.two_leaves(forged, 3, 4)) == "NotProven"
     assert (
-        refused(
+        get_error_name(
             lambda: challenge.send("twoLeaves", source.round, *source.proven(4), *forged.proven(3))
         )
         == "NotProven"
     )
     later = replace_round(source, source.round + 1)
-    assert refused(lambda: challenge.wrong_lane(later, 3)) == "NoRoot"
+    assert get_error_name(lambda: challenge.wrong_lane(later, 3)) == "NoRoot"
 
 
 def replace_round(source: RootRound, number: int) -> RootRound:
@@ -246,6 +251,6 @@ def replace_round(source: RootRound, number: int) -> RootRound:
 def test_best_score_that_no_byte_holds_is_rejected(challenge: Challenge, q_max: int) -> None:
     arguments = (challenge.roots.contract.address, q_max)
     assert (
-        refused(lambda: challenge.roots.chain.deploy("roots/QoSChallenge", *arguments))
+        get_error_name(lambda: challenge.roots.chain.deploy("roots/QoSChallenge", *arguments))
         == "BadMaxScore"
     )

@@ -13,7 +13,7 @@ from oracle.domain.ids import Address
 from tests.contracts.roots.conftest import NODES
 from tests.contracts.roots.root_rounds import OPEN_LANE, SCORED_AT, RootRound, Tuple, make_leaves
 from tests.contracts.roots.roots_driver import LAG, ZERO, RootsOracle
-from tests.contracts.roots.test_words import refused
+from tests.contracts.roots.test_words import get_error_name
 from tests.contracts.roots.words_driver import HotSet, deploy_words
 from tests.support.evm.artifacts import load_artifact
 from tests.support.evm.chain import Receipt
@@ -59,7 +59,7 @@ def deploy(roots: RootsOracle, name: str, *args: Any) -> Consumer:
 
 
 def expel(consumer: Consumer, seat: int) -> None:
-    """Kick a node out by its leaf; its lane in the last round is good again."""
+    """Kick a node out by its leaf; its lane in the last round is healthy again."""
     roots = consumer.roots
     consumer.push({seat: DUE})
     roots.accuse(seat)
@@ -87,13 +87,13 @@ def test_job_payment_follows_the_score_of_its_round(escrow: Consumer) -> None:
     escrow.wait_for_lag()  # rounds in which the node has a QoS of 0.7
     before = escrow.balance(payer)
     other = escrow.roots.last_round
-    assert refused(lambda: escrow.send("settle", 1, *other.proven(3))) == "NotProven"
-    assert refused(lambda: escrow.send("settle", 1, *source.proven(4))) == "NotThisJob"
+    assert get_error_name(lambda: escrow.send("settle", 1, *other.proven(3))) == "NotProven"
+    assert get_error_name(lambda: escrow.send("settle", 1, *source.proven(4))) == "NotThisJob"
     settled = escrow.send("settle", 1, *source.proven(3)).only("JobSettled")
     assert (settled["paid"], settled["returned"]) == (FEE // 2, FEE // 2)
     assert escrow.balance(node) == FEE // 2
     assert escrow.balance(payer) - before == FEE // 2
-    assert refused(lambda: escrow.send("settle", 1, *source.proven(3))) == "NotThisJob"
+    assert get_error_name(lambda: escrow.send("settle", 1, *source.proven(3))) == "NotThisJob"
     assert escrow.balance(escrow.contract.address) == 0
 
 
@@ -113,11 +113,13 @@ def test_job_waits_until_its_root_could_have_been_struck(escrow: Consumer) -> No
     stolen = escrow.push({3: {"lane": 1}})
     escrow.send("create", escrow.roots.node(3), value=FEE)
     for _ in range(LAG):
-        assert refused(lambda: escrow.send("settle", 1, *stolen.proven(3))) == "RoundTooRecent"
-        assert refused(lambda: escrow.send("settleWithoutRoot", 1)) == "RootIsKept"
+        assert (
+            get_error_name(lambda: escrow.send("settle", 1, *stolen.proven(3))) == "RoundTooRecent"
+        )
+        assert get_error_name(lambda: escrow.send("settleWithoutRoot", 1)) == "RootIsKept"
         escrow.push()
     escrow.strike(stolen.round)
-    assert refused(lambda: escrow.send("settle", 1, *stolen.proven(3))) == "NoRoot"
+    assert get_error_name(lambda: escrow.send("settle", 1, *stolen.proven(3))) == "NoRoot"
     assert escrow.send("settleWithoutRoot", 1).only("JobSettled")["paid"] == FEE // 2
 
 
@@ -126,14 +128,14 @@ def test_node_without_a_leaf_is_paid_as_a_newcomer(escrow: Consumer) -> None:
     escrow.send("create", Web3.to_checksum_address(STRANGER), value=FEE)
     escrow.send("create", escrow.roots.node(3), value=FEE)
     absence = source.absence(STRANGER)
-    assert refused(lambda: escrow.send("settleNewcomer", 1, *absence)) == "RoundTooRecent"
+    assert get_error_name(lambda: escrow.send("settleNewcomer", 1, *absence)) == "RoundTooRecent"
     escrow.wait_for_lag()
     assert escrow.send("settleNewcomer", 1, *absence).only("JobSettled")["paid"] == FEE // 2
-    # A node that has a leaf does not pass for a newcomer.
+    # A node that has a leaf cannot pass for a newcomer.
     for seat in range(NODES):
         proven = source.proven(seat)
         assert (
-            refused(lambda proven=proven: escrow.send("settleNewcomer", 2, *proven))
+            get_error_name(lambda proven=proven: escrow.send("settleNewcomer", 2, *proven))
             == "AbsenceNotProven"
         )
 
@@ -148,12 +150,12 @@ def test_recipient_that_refuses_does_not_hold_up_the_other(escrow: Consumer) -> 
     escrow.send("settle", 1, *source.proven(3))
     assert escrow.balance(node) == FEE // 4
     assert escrow.read("owed", picky.address) == FEE * 3 // 4
-    assert refused(lambda: escrow.roots.chain.send(picky.functions.withdraw(True))) == (
+    assert get_error_name(lambda: escrow.roots.chain.send(picky.functions.withdraw(True))) == (
         "NothingToWithdraw"
     )
     escrow.roots.chain.send(picky.functions.withdraw(False))
     assert escrow.balance(picky.address) == FEE * 3 // 4
-    assert refused(lambda: escrow.roots.chain.send(picky.functions.withdraw(False))) == (
+    assert get_error_name(lambda: escrow.roots.chain.send(picky.functions.withdraw(False))) == (
         "NothingToWithdraw"
     )
     assert escrow.balance(escrow.contract.address) == FEE
@@ -169,7 +171,7 @@ def draw(roots: RootsOracle) -> Consumer:
 
 @dataclass(frozen=True)
 class RequestedDraw:
-    """A draw with its seed, and the seats that its tries name."""
+    """A draw with its seed, and the seats of its tries."""
 
     consumer: Consumer
     id: int
@@ -228,26 +230,28 @@ def test_draw_takes_the_first_node_whose_weight_exceeds_its_coin(draw: Consumer)
         drawn = requested.complete(requested.seats).only("NodeDrawn")
         assert drawn["node"] == draw.roots.node(requested.seats[-1])
         assert drawn["tries"] == len(requested.seats)
-        assert refused(lambda made=requested: made.complete(made.seats)) == "NoDraw"
+        assert get_error_name(lambda made=requested: made.complete(made.seats)) == "NoDraw"
         tries.add(len(requested.seats) > 1)
 
 
 def test_draw_cannot_be_steered(draw: Consumer) -> None:
     source = push_lagged(draw, {})
     two = request_draw_of(draw, source, 2)
-    assert refused(lambda: two.complete(two.seats[:1])) == "NoNodeTaken"
-    assert refused(lambda: two.complete([])) == "NoNodeTaken"
-    assert refused(lambda: two.complete(two.seats[1:])) == "WrongSeat"
-    assert refused(lambda: two.complete([*two.seats, 0])) == "NodeSkipped"
-    # Another count of nodes would name other seats.
+    assert get_error_name(lambda: two.complete(two.seats[:1])) == "NoNodeTaken"
+    assert get_error_name(lambda: two.complete([])) == "NoNodeTaken"
+    assert get_error_name(lambda: two.complete(two.seats[1:])) == "WrongSeat"
+    assert get_error_name(lambda: two.complete([*two.seats, 0])) == "NodeSkipped"
+    # Another number of nodes would give other seats.
     chain_id, oracle, number, as_of, count, *rest = source.summary_abi
     fewer = (chain_id, oracle, number, as_of, count - 1, *rest)
-    assert refused(lambda: two.complete(two.seats, fewer)) == "SummaryNotProven"
+    assert get_error_name(lambda: two.complete(two.seats, fewer)) == "SummaryNotProven"
     # A leaf of another round has another weight.
     other = draw.push({two.seats[0]: {"lane": 10_002}})
     moved = RequestedDraw(draw, two.id, other, two.seats)
-    assert refused(lambda: moved.complete(two.seats)) == "SummaryNotProven"
-    assert refused(lambda: moved.complete(two.seats, source.summary_abi)) == "SummaryNotProven"
+    assert get_error_name(lambda: moved.complete(two.seats)) == "SummaryNotProven"
+    assert (
+        get_error_name(lambda: moved.complete(two.seats, source.summary_abi)) == "SummaryNotProven"
+    )
     two.complete(two.seats)
 
 
@@ -262,7 +266,7 @@ def test_winner_of_a_try_is_not_skipped(draw: Consumer) -> None:
         second = int.from_bytes(keccak(seed + won.id.to_bytes(32) + (1).to_bytes(32)))
         if (second >> 128) % 10_001 < OPEN_LANE - 1:
             break
-    assert refused(lambda: won.complete([won.seats[0], second % NODES])) == "NodeSkipped"
+    assert get_error_name(lambda: won.complete([won.seats[0], second % NODES])) == "NodeSkipped"
     won.complete(won.seats)
 
 
@@ -281,20 +285,20 @@ def test_draw_needs_a_seed_block_that_is_mined_and_recent(draw: Consumer) -> Non
     source = push_lagged(draw, {})
     event = draw.send("request").only("DrawRequested")
     requested = RequestedDraw(draw, event["id"], source, [0])
-    assert refused(lambda: requested.complete([0])) == "NoSeed"  # its own block
+    assert get_error_name(lambda: requested.complete([0])) == "NoSeed"  # its own block
     late = request_draw(draw, source)
     draw.roots.chain.mine(256)
-    assert refused(lambda: late.complete(late.seats)) == "NoSeed"
+    assert get_error_name(lambda: late.complete(late.seats)) == "NoSeed"
 
 
 def test_draw_needs_a_lagged_round(draw: Consumer) -> None:
-    assert refused(lambda: draw.send("request")) == "NoRoot"
+    assert get_error_name(lambda: draw.send("request")) == "NoRoot"
     stolen = draw.push()
     draw.wait_for_lag()
     requested = request_draw(draw, stolen)
     draw.strike(stolen.round)
-    assert refused(lambda: draw.send("request")) == "NoRoot"
-    assert refused(lambda: requested.complete(requested.seats)) == "NoRoot"
+    assert get_error_name(lambda: draw.send("request")) == "NoRoot"
+    assert get_error_name(lambda: requested.complete(requested.seats)) == "NoRoot"
 
 
 # --- dispatcher ---
@@ -313,7 +317,9 @@ def dispatcher(roots: RootsOracle, hot_set: HotSet) -> Consumer:
 
 
 def push_graded(dispatcher: Consumer) -> RootRound:
-    """Seats 0 to 3: excluded, a weight below the minimum, the minimum, and a good one."""
+    """Push lanes of seats 0 to 3: excluded, a weight below the minimum, the minimum,
+    and a good one.
+    """
     lanes = [1, MIN_WEIGHT, MIN_WEIGHT + 1, 9_002]
     return push_lagged(dispatcher, {seat: {"lane": lane} for seat, lane in enumerate(lanes)})
 
@@ -324,7 +330,9 @@ def test_dispatcher_starts_tasks_by_the_hot_set(dispatcher: Consumer, hot_set: H
     hot_set.bind(source, *range(4))
     nodes = [dispatcher.roots.node(seat) for seat in range(4)]
     for node in nodes[:2]:
-        assert refused(lambda node=node: dispatcher.send("start", node)) == "NodeNotGoodEnough"
+        assert (
+            get_error_name(lambda node=node: dispatcher.send("start", node)) == "NodeNotGoodEnough"
+        )
     for node, weight in zip(nodes[2:], (MIN_WEIGHT, 9_001), strict=True):
         started = dispatcher.send("start", node).only("TaskStarted")
         assert (started["node"], started["weight"]) == (node, weight)
@@ -340,7 +348,7 @@ def test_dispatcher_starts_tasks_by_proof(dispatcher: Consumer) -> None:
         return dispatcher.send("startByProof", source.round, *source.proven(seat))
 
     for seat in (0, 1):
-        assert refused(lambda seat=seat: start(seat)) == "NodeNotGoodEnough"
+        assert get_error_name(lambda seat=seat: start(seat)) == "NodeNotGoodEnough"
     assert [start(seat).only("TaskStarted")["weight"] for seat in (2, 3)] == [MIN_WEIGHT, 9_001]
     stranger = Web3.to_checksum_address(STRANGER)
     absence = source.absence(STRANGER)
@@ -348,7 +356,9 @@ def test_dispatcher_starts_tasks_by_proof(dispatcher: Consumer) -> None:
     assert started.only("TaskStarted")["weight"] == 5_000
     node = dispatcher.roots.node(0)
     assert (
-        refused(lambda: dispatcher.send("startNewcomer", source.round, node, *source.proven(1)))
+        get_error_name(
+            lambda: dispatcher.send("startNewcomer", source.round, node, *source.proven(1))
+        )
         == "AbsenceNotProven"
     )
 
@@ -360,12 +370,12 @@ def test_dispatcher_takes_proofs_of_recent_lagged_rounds_only(dispatcher: Consum
         return dispatcher.send("startByProof", source.round, *source.proven(3))
 
     for _ in range(LAG):
-        assert refused(start) == "RoundTooRecent"
+        assert get_error_name(start) == "RoundTooRecent"
         dispatcher.push()
     for _ in range(4):
         start()
         dispatcher.push()
-    assert refused(start) == "RoundTooOld"
+    assert get_error_name(start) == "RoundTooOld"
 
 
 def test_dispatcher_starts_no_task_on_an_expelled_node(
@@ -378,9 +388,9 @@ def test_dispatcher_starts_no_task_on_an_expelled_node(
     hot_set.bind(source, 4)
     node = dispatcher.roots.node(4)
     assert source.leaves[4].lane == OPEN_LANE
-    assert refused(lambda: dispatcher.send("start", node)) == "NodeNotGoodEnough"
+    assert get_error_name(lambda: dispatcher.send("start", node)) == "NodeNotGoodEnough"
     assert (
-        refused(lambda: dispatcher.send("startByProof", source.round, *source.proven(4)))
+        get_error_name(lambda: dispatcher.send("startByProof", source.round, *source.proven(4)))
         == "NodeNotGoodEnough"
     )
 
@@ -410,7 +420,9 @@ def test_feedback_is_given_when_the_band_changes(bridge: Consumer, registry: Con
         source = push_lagged(bridge, {3: {"lane": lane}})
         if value is None:
             assert (
-                refused(lambda source=source: bridge.send("giveFeedback", 17, *source.proven(3)))
+                get_error_name(
+                    lambda source=source: bridge.send("giveFeedback", 17, *source.proven(3))
+                )
                 == "SameBand"
             )
             continue
@@ -433,13 +445,13 @@ def test_feedback_without_owners_leaf_of_lagged_round_reverts(
     chain.send(registry.functions.register(17, bridge.roots.node(3)))
     source = bridge.push()
     for _ in range(LAG):
-        assert refused(lambda: bridge.send("giveFeedback", 17, *source.proven(3))) in {
+        assert get_error_name(lambda: bridge.send("giveFeedback", 17, *source.proven(3))) in {
             "NotProven",
             "NoRoot",
         }
         bridge.push()
-    assert refused(lambda: bridge.send("giveFeedback", 17, *source.proven(4))) == "NotOwner"
-    assert refused(lambda: bridge.send("giveFeedback", 18, *source.proven(3))) == "NotOwner"
+    assert get_error_name(lambda: bridge.send("giveFeedback", 17, *source.proven(4))) == "NotOwner"
+    assert get_error_name(lambda: bridge.send("giveFeedback", 18, *source.proven(3))) == "NotOwner"
     bridge.send("giveFeedback", 17, *source.proven(3))
 
 
@@ -476,9 +488,9 @@ def test_score_is_attested_when_the_band_changes(attester: Consumer, service: Co
     for lane, band in BAND_BY_LANE.items():
         source = push_lagged(attester, {3: {"lane": lane}})
         if band == previous_band:
-            assert refused(lambda source=source: attester.send("attest", *source.proven(3))) == (
-                "SameBand"
-            )
+            assert get_error_name(
+                lambda source=source: attester.send("attest", *source.proven(3))
+            ) == ("SameBand")
             continue
         receipt = attester.send("attest", *source.proven(3))
         event = receipt.only("ScoreAttested")
@@ -504,21 +516,21 @@ def test_attestation_needs_a_leaf_of_the_lagged_round(
     register_schema(attester, service)
     source = attester.push({3: {"lane": 9_002}})
     for _ in range(LAG):
-        assert refused(lambda: attester.send("attest", *source.proven(3))) in {
+        assert get_error_name(lambda: attester.send("attest", *source.proven(3))) in {
             "NotProven",
             "NoRoot",
         }
         attester.push()
     forged = source.leaf(3)[:1] + source.leaf(4)[1:]
-    assert refused(lambda: attester.send("attest", forged, source.proof(3))) == "NotProven"
+    assert get_error_name(lambda: attester.send("attest", forged, source.proof(3))) == "NotProven"
     attester.send("attest", *source.proven(3))
 
 
 def test_attestation_needs_the_registered_schema(attester: Consumer, service: Contract) -> None:
     source = push_lagged(attester, {})
-    assert refused(lambda: attester.send("attest", *source.proven(3))) == "InvalidSchema"
+    assert get_error_name(lambda: attester.send("attest", *source.proven(3))) == "InvalidSchema"
     register_schema(attester, service)
-    assert refused(lambda: register_schema(attester, service)) == "AlreadyExists"
+    assert get_error_name(lambda: register_schema(attester, service)) == "AlreadyExists"
     attester.send("attest", *source.proven(3))
 
 

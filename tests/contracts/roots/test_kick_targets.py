@@ -1,4 +1,4 @@
-"""The contract that the oracle calls to end a membership, which may do anything."""
+"""The contract that the oracle calls to end a membership may behave in any way."""
 
 from dataclasses import replace
 
@@ -33,7 +33,7 @@ REFUSES_LONG, EATS_GAS, RETURNS_MUCH, REVERTS_MUCH = 1, 2, 3, 4
 
 @pytest.fixture
 def roots(roots: RootsOracle) -> RootsOracle:
-    """The kickout of the node at seat 4, a member, can be executed."""
+    """Return an oracle for which the kickout of the node at seat 4, a member, can be executed."""
     roots.push_leaves(BAD)
     roots.by_network("join", roots.node(SEAT))
     roots.accuse(SEAT)
@@ -43,7 +43,7 @@ def roots(roots: RootsOracle) -> RootsOracle:
 
 @pytest.fixture
 def hostile(roots: RootsOracle) -> RootsOracle:
-    """The same, with a target whose behaviour the test sets."""
+    """Return the same, with a target whose behaviour the test sets."""
     target = roots.chain.deploy("testing/HostileTarget")
     set_target(roots, target.address)
     return replace(roots, network=target)
@@ -58,7 +58,7 @@ def set_target(oracle: RootsOracle, target: str) -> Receipt:
 
 
 def refusal_reason(oracle: RootsOracle, receipt: Receipt) -> bytes:
-    """Return the reason of the refusal; the node is expelled all the same."""
+    """Return the reason of the refusal; the node is expelled nevertheless."""
     assert receipt.names[0] == "KickExecuted"
     event = receipt.only("KickRefused")
     assert (event["node"], event["target"]) == (oracle.node(SEAT), oracle.network.address)
@@ -128,7 +128,7 @@ def test_large_return_data_costs_the_oracle_no_gas(hostile: RootsOracle):
 
 
 def test_case_f59_caller_cannot_starve_the_target_of_gas(hostile: RootsOracle):
-    """Around the minimum gas the call reverts, or the target gets all its gas."""
+    """Around the minimum gas, the call reverts or the target gets all its gas."""
     call = hostile.chain.request(hostile.execution(SEAT))
 
     def outcome(gas: int) -> tuple[bool, int]:
@@ -166,7 +166,7 @@ def test_target_that_calls_back_changes_nothing(hostile: RootsOracle):
     assert (hostile.kick(SEAT)["state"], hostile.read("bucket")[0]) == (EXPELLED, 1)
 
 
-# --- again ---
+# --- retries ---
 
 
 def test_rejoined_node_is_kicked_out_again_every_kick_rounds(roots: RootsOracle):

@@ -1,4 +1,4 @@
-"""A kickout is due by a leaf, accused, waited for, and executed by the last root only."""
+"""A kickout is due by a leaf, accused, delayed, and executed only with the last root."""
 
 from dataclasses import replace
 from typing import Any
@@ -38,7 +38,7 @@ GOOD = make_leaves(NODES)
 
 @pytest.fixture
 def roots(roots: RootsOracle) -> RootsOracle:
-    """Kickouts of the nodes at seats 4 to 6, who are members, are due in round 2."""
+    """Return an oracle in whose round 2 the kickouts of the members at seats 4 to 6 are due."""
     roots.push_leaves(BAD)
     for seat in (4, 5, 6):
         roots.by_network("join", roots.node(seat))
@@ -105,7 +105,7 @@ def test_accusation_needs_a_due_leaf_with_a_low_lane(
 
 
 def test_leaf_that_is_due_since_the_future_is_rejected(roots: RootsOracle):
-    """Otherwise a stolen quorum would spare a node for ever."""
+    """Otherwise a stolen quorum could protect a node forever."""
     moment = roots.chain.time + 1_000
     roots.push_leaves(due_leaves(4, kickout_due_since=moment))
     with roots.chain.undone():
@@ -326,7 +326,7 @@ def test_bucket_bounds_executions_and_refills(roots: RootsOracle):
     assert roots.execute(6).names == KICKED
 
 
-# --- ends ---
+# --- endings ---
 
 
 def test_any_account_clears_an_accusation_once_its_interval_is_over(roots: RootsOracle):
@@ -380,7 +380,7 @@ def test_veto_ends_a_kickout_for_its_interval_only(roots: RootsOracle):
 def test_veto_for_the_reason_of_a_recovery_differs_from_a_clearing_by_the_vetoer(
     roots: RootsOracle,
 ):
-    """The events alone show which of the two spares the interval."""
+    """Only the events show which of the two protects the interval."""
     roots.accuse(4)
     roots.accuse(5)
     veto = roots.veto(4, RECOVERED).only("KickCancelled")

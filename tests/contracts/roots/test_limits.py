@@ -18,7 +18,7 @@ from tests.support.evm.chain import Chain, RevertedError
 pytestmark = pytest.mark.evm
 
 DAY = 86_400
-# The fields with a tighter side, which anchorWindow has not.
+# The fields that have a tighter side; anchorWindow has none.
 NAMES = [name for name in LIMITS if name != "anchorWindow"]
 
 
@@ -217,7 +217,7 @@ def test_network_still_works_under_everything_that_the_pauser_can_tighten(roots:
     for _ in range(LAG + 1):
         roots.push_leaves(make_leaves(NODES))
     assert roots.read("isFresh")
-    # The newest root that is LAG rounds old is younger than the scores may be.
+    # The newest root with an age of LAG rounds is younger than the maximum age of scores.
     assert LAG * TIGHTEST["minInterval"] < TIGHTEST["maxAgeSeconds"]
 
 

@@ -1,4 +1,4 @@
-"""Reads and transactions of the modules of roots cost what module_gas.json records."""
+"""The gas of reads and transactions of the roots' modules equals module_gas.json."""
 
 import json
 
@@ -13,7 +13,9 @@ TOLERANCE = 0.01
 
 @pytest.mark.nightly
 def test_gas_of_reads_and_modules_matches_recorded_values(chain: Chain) -> None:
-    """`.venv/bin/python tests/contracts/roots/module_gas.py` records all, also of large rounds."""
+    """`.venv/bin/python tests/contracts/roots/module_gas.py` records all values,
+    including large rounds.
+    """
     recorded: dict[str, int] = json.loads(KEPT.read_text("utf-8"))
     gas_by_name = measure(chain, sizes=(1_000,), read_sizes=(10, 100, 1_000))
     assert gas_by_name.keys() <= recorded.keys()

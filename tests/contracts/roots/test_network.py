@@ -1,4 +1,4 @@
-"""The reference network with its oracle and the hot set as its scores: what befalls a node."""
+"""The reference network with its oracle, and the hot set as its scores: the effects on a node."""
 
 from dataclasses import dataclass, replace
 
@@ -42,19 +42,21 @@ class Town:
         return self.network.nodes[1]
 
     def leaves(self, *due: int, closed: tuple[int, ...] = ()) -> list[NodeLeaf]:
-        """Return leaves in which kickouts of the seats `due` are due, and `closed` are paused."""
+        """Return leaves in which kickouts of the seats `due` are due,
+        and the nodes of `closed` are paused.
+        """
         leaves = leaves_of([*self.network.nodes[1:5], *self.extra], *due)
         for seat in closed:
             leaves[seat] = replace(leaves[seat], lane=1, flags=LeafFlag.MEMBER | LeafFlag.PAUSED)
         return leaves
 
     def push(self, *due: int, closed: tuple[int, ...] = ()) -> None:
-        """Push one more round and bring its words."""
+        """Push one more round and send its words."""
         self.oracle.push_leaves(self.leaves(*due, closed=closed))
         self.words.bring(self.oracle.last_round)
 
     def prepare(self, seat: int) -> None:
-        """Accuse a node, and let delay and rounds of an execution pass."""
+        """Accuse a node, and let the delay and the rounds before an execution pass."""
         leaves = self.leaves(seat)
         self.oracle.push_leaves(leaves)
         self.oracle.accuse(seat)
@@ -119,7 +121,7 @@ def test_new_member_without_a_leaf_gets_work_as_a_newcomer(town: Town):
 
 
 def test_node_whose_word_closes_its_lane_gets_no_work_until_another_word(town: Town):
-    """A daemon pauses a node in its next report; the network reads it by the scores."""
+    """A daemon pauses a node in its next report; the network reads this from the scores."""
     network = town.network
     task = network.create()
     town.push(closed=(ANN,))
@@ -131,7 +133,7 @@ def test_node_whose_word_closes_its_lane_gets_no_work_until_another_word(town: T
 
 
 def test_expelled_node_gets_no_work_at_once_with_or_without_scores(town: Town):
-    """The network refuses the kickout, so that the node is still its member."""
+    """The network refuses the kickout, so the node is still its member."""
     network = town.network
     town.oracle.do("setTarget", town.words.contract.address, sender=town.oracle.admin)
     town.prepare(ANN)
@@ -169,7 +171,7 @@ def test_kicked_out_node_cannot_rejoin(town: Town):
 
 
 def test_node_readmitted_only_by_the_network_gets_no_work(town: Town):
-    """Both have to: the network lets it in, the oracle lets it work."""
+    """Both must readmit the node: the network as a member, the oracle for work."""
     town.kick_ann()
     town.network.by(town.network.admin, town.network.does.readmit(town.ann))
     town.rejoin(town.ann)
@@ -221,7 +223,7 @@ def test_node_that_quits_after_a_veto_can_rejoin(town: Town):
 
 
 def test_case_f55_accusation_stays_with_a_node_that_leaves_and_rejoins(town: Town):
-    """An accusation is of an address: leaving within the veto delay is no way out."""
+    """An accusation is tied to an address: leaving within the veto delay does not avoid it."""
     town.push(ANN)
     town.oracle.accuse(ANN)
     town.quit(town.ann)
@@ -273,7 +275,7 @@ def test_kickout_by_a_foreign_oracle_is_refused_by_the_network(town: Town):
 
 
 def test_case_f57_node_without_a_score_cannot_be_accused(town: Town):
-    """A leaf of a newcomer states no due kickout; an address without a leaf has no proof."""
+    """A newcomer's leaf states no due kickout; an address without a leaf has no proof."""
     town.push()
     with pytest.raises(RevertedError, match="NotDue"):
         town.oracle.accuse(3)

@@ -1,4 +1,4 @@
-"""Objections: who can make one, which signatures count, and what the event holds."""
+"""Objections: who can make one, which signatures are valid, and the content of the event."""
 
 from dataclasses import replace
 from typing import Any
@@ -39,7 +39,7 @@ def objection() -> SignedObjection:
     return SignedObjection(NODE.address)
 
 
-def refused(call: Any) -> str:
+def get_error_name(call: Any) -> str:
     with pytest.raises(RevertedError) as caught:
         call()
     return caught.value.error
@@ -79,7 +79,7 @@ def test_signed_objection_is_brought_by_anyone(
 def test_signature_of_another_account_is_refused(
     objections: ObjectionsDriver, objection: SignedObjection
 ) -> None:
-    assert refused(lambda: objections.bring(objection, STRANGER)) == "NotSignedByNode"
+    assert get_error_name(lambda: objections.bring(objection, STRANGER)) == "NotSignedByNode"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,9 @@ def test_signature_of_another_account_is_refused(
 def test_every_field_is_signed(
     objections: ObjectionsDriver, objection: SignedObjection, signed_as: dict[str, Any]
 ) -> None:
-    assert refused(lambda: objections.bring(objection, NODE, **signed_as)) == "NotSignedByNode"
+    assert (
+        get_error_name(lambda: objections.bring(objection, NODE, **signed_as)) == "NotSignedByNode"
+    )
 
 
 @pytest.mark.parametrize("domain", ["chain", "contract"])
@@ -110,12 +112,15 @@ def test_signature_counts_on_one_chain_and_contract(
         if domain == "chain"
         else objection.sign(NODE, chain_id, ORACLE)
     )
-    assert refused(lambda: objections.bring_signature(objection, signature)) == "NotSignedByNode"
+    assert (
+        get_error_name(lambda: objections.bring_signature(objection, signature))
+        == "NotSignedByNode"
+    )
 
 
 def test_signature_counts_once(objections: ObjectionsDriver, objection: SignedObjection) -> None:
     objections.bring(objection, NODE)
-    assert refused(lambda: objections.bring(objection, NODE)) == "WrongSeq"
+    assert get_error_name(lambda: objections.bring(objection, NODE)) == "WrongSeq"
 
 
 def test_objection_by_the_node_itself_voids_what_it_signed_before(
@@ -124,13 +129,13 @@ def test_objection_by_the_node_itself_voids_what_it_signed_before(
     node = objections.chain.accounts[1]
     objections.object(node)
     objection = SignedObjection(node)
-    assert refused(lambda: objections.bring_signature(objection, bytes(65))) == "WrongSeq"
+    assert get_error_name(lambda: objections.bring_signature(objection, bytes(65))) == "WrongSeq"
 
 
 def test_objection_of_a_later_number_waits(
     objections: ObjectionsDriver, objection: SignedObjection
 ) -> None:
-    assert refused(lambda: objections.bring(replace(objection, seq=1), NODE)) == "WrongSeq"
+    assert get_error_name(lambda: objections.bring(replace(objection, seq=1), NODE)) == "WrongSeq"
 
 
 @pytest.mark.parametrize(("late", "error"), [(0, None), (1, "ObjectionExpired")])
@@ -143,7 +148,7 @@ def test_deadline_is_the_last_block_time_that_counts(
     if error is None:
         assert objections.bring(bound, NODE).names == ["Objected"]
     else:
-        assert refused(lambda: objections.bring(bound, NODE)) == error
+        assert get_error_name(lambda: objections.bring(bound, NODE)) == error
 
 
 @pytest.mark.parametrize("words", ["x" * 280, "ä" * 140, ""])
@@ -159,9 +164,10 @@ def test_longer_objection_text_reverts(
     objections: ObjectionsDriver, objection: SignedObjection, words: str
 ) -> None:
     node = objections.chain.accounts[2]
-    assert refused(lambda: objections.object(node, words=words)) == "WordsTooLong"
+    assert get_error_name(lambda: objections.object(node, words=words)) == "WordsTooLong"
     assert (
-        refused(lambda: objections.bring(replace(objection, words=words), NODE)) == "WordsTooLong"
+        get_error_name(lambda: objections.bring(replace(objection, words=words), NODE))
+        == "WordsTooLong"
     )
 
 
@@ -170,7 +176,7 @@ def test_high_s_is_refused(objections: ObjectionsDriver, objection: SignedObject
     s = int.from_bytes(signature[32:64])
     high = signature[:32] + (ORDER - s).to_bytes(32) + bytes([55 - signature[64]])
     assert EcdsaSignature.from_bytes(high).to_low_s().raw_bytes == signature
-    assert refused(lambda: objections.bring_signature(objection, high)) == "NotSignedByNode"
+    assert get_error_name(lambda: objections.bring_signature(objection, high)) == "NotSignedByNode"
 
 
 @pytest.mark.parametrize("node", [ZERO, "0x" + "0" * 39 + "1"], ids=["zero", "precompile"])
@@ -179,7 +185,10 @@ def test_malformed_signature_is_of_nobody(
     objections: ObjectionsDriver, node: str, signature: bytes
 ) -> None:
     objection = SignedObjection(node)
-    assert refused(lambda: objections.bring_signature(objection, signature)) == "NotSignedByNode"
+    assert (
+        get_error_name(lambda: objections.bring_signature(objection, signature))
+        == "NotSignedByNode"
+    )
 
 
 @given(signature=st.binary(min_size=0, max_size=70))
@@ -188,7 +197,7 @@ def test_random_signature_is_refused(chain: Chain, signature: bytes) -> None:
     with chain.undone():
         objections = deploy_objections(chain, ORACLE)
         objection = SignedObjection(NODE.address)
-        error = refused(lambda: objections.bring_signature(objection, signature))
+        error = get_error_name(lambda: objections.bring_signature(objection, signature))
     assert error == "NotSignedByNode"
 
 
@@ -198,7 +207,8 @@ def test_node_that_is_a_contract_signs_by_its_own_check(objections: ObjectionsDr
 
     assert objections.bring(objection, NODE).only("Objected")["node"] == wallet.address
     assert (
-        refused(lambda: objections.bring(replace(objection, seq=1), STRANGER)) == "NotSignedByNode"
+        get_error_name(lambda: objections.bring(replace(objection, seq=1), STRANGER))
+        == "NotSignedByNode"
     )
 
 
@@ -209,11 +219,11 @@ def test_contract_that_does_not_accept_signs_nothing(
     wallet = objections.chain.deploy("testing/SmartWallet", NODE.address)
     objections.chain.send(wallet.functions.setWay(way))
     objection = SignedObjection(wallet.address)
-    assert refused(lambda: objections.bring(objection, NODE)) == "NotSignedByNode"
+    assert get_error_name(lambda: objections.bring(objection, NODE)) == "NotSignedByNode"
 
 
 def test_account_with_code_may_sign_with_its_key(objections: ObjectionsDriver) -> None:
-    """An account of EIP-7702 has the code of another contract, and keeps its key."""
+    """An EIP-7702 account has the code of another contract, and keeps its key."""
     wallet = objections.chain.deploy("testing/SmartWallet", STRANGER.address)
     code = objections.chain.rpc("eth_getCode", wallet.address, "latest")
     objections.chain.rpc("anvil_setCode", NODE.address, code)
@@ -223,7 +233,7 @@ def test_account_with_code_may_sign_with_its_key(objections: ObjectionsDriver) -
 
 
 def test_domain_is_readable(objections: ObjectionsDriver) -> None:
-    """ERC-5267: a wallet or a client needs no configuration to build what is signed."""
+    """With ERC-5267, a wallet or a client needs no configuration to build the signed message."""
     domain = objections.contract.functions.eip712Domain().call(block_identifier="latest")
     address, chain_id = objections.contract.address, objections.chain.id
     assert domain == [b"\x0f", "QoSObjections", "1", chain_id, address, bytes(32), []]

@@ -1,7 +1,7 @@
-"""The examples run on Anvil as the npm package ships them, compiled in an empty project.
+"""The examples of the npm package run on Anvil, compiled in an empty project.
 
-Other than in abi/, they are compiled with the settings of that project. What each example must
-refuse is in test_consumers.py.
+Unlike abi/, they are compiled with the settings of that project. What each example must reject is
+in test_consumers.py.
 """
 
 from collections.abc import Callable
@@ -90,7 +90,7 @@ def test_packed_dispatcher_starts_tasks_by_words_and_by_proof(
 def test_packed_bridge_gives_feedback_to_the_registry(
     roots: RootsOracle, deploy: Deployer
 ) -> None:
-    # Its event has too many strings for a compiler that does not go via Yul.
+    # Its event has too many strings for a compiler that does not use Yul.
     registry = roots.chain.deploy("roots/consumers/ReputationRegistryDouble")
     arguments = roots.contract.address, registry.address, registry.address
     bridge = Consumer(roots, deploy("ReputationBridge", *arguments))

@@ -1,4 +1,4 @@
-"""QoSProof verifies what OpenZeppelin's library and the daemon's tree prove, and nothing else."""
+"""QoSProof accepts exactly the proofs of OpenZeppelin's library and of the daemon's tree."""
 
 import json
 from collections.abc import Callable
@@ -55,7 +55,7 @@ def vector_leaf(row: dict[str, str]) -> Tuple:
     return node, next_node, int(row["packed"]), pool_hash
 
 
-def refused(call: Any) -> str:
+def get_error_name(call: Any) -> str:
     with pytest.raises(RevertedError) as caught:
         call()
     return caught.value.error
@@ -130,7 +130,7 @@ def test_each_leaf_of_a_round_is_proven_and_no_other_leaf_by_its_proof(
 def test_inner_node_does_not_pass_for_a_leaf(call: Call) -> None:
     made = root_round(16)
     proof = made.proof(0)
-    # The two hashes below an inner node as a leaf, which has 128 bytes and is hashed twice.
+    # The two hashes below an inner node, used as a leaf of 128 bytes that is hashed twice.
     left, right = sorted((hash_leaf(made.leaves[0].encode(), keccak), proof[0]))
     fake = (left[12:], right[12:], int.from_bytes(left), right)
     for shorter in (proof[1:], proof[-1:], []):
@@ -209,7 +209,7 @@ def test_dirty_bits_beside_an_address_revert(chain: Chain, probe: Contract) -> N
     chain.transact(to=probe.address, data="0x" + clean.hex())
     for place in (4 + 32, 4 + 64):  # node and nextNode, the 12 bytes before each
         dirty = clean[:place] + b"\xff" + clean[place + 1 :]
-        assert refused(
+        assert get_error_name(
             lambda dirty=dirty: chain.transact(to=probe.address, data="0x" + dirty.hex())
         ).startswith("unnamed")
 
@@ -221,9 +221,9 @@ def test_refusals_name_the_node_and_the_round(chain: Chain, probe: Contract) -> 
     def send(name: str, *args: Any) -> Any:
         return chain.send(getattr(probe.functions, name)(*args))
 
-    assert refused(lambda: send("requireLeaf", made.root, leaf, proof[:-1])) == "NotProven"
+    assert get_error_name(lambda: send("requireLeaf", made.root, leaf, proof[:-1])) == "NotProven"
     assert (
-        refused(
+        get_error_name(
             lambda: send(
                 "requireAbsence", made.root, Web3.to_checksum_address(leaf[0]), leaf, proof
             )
@@ -231,13 +231,13 @@ def test_refusals_name_the_node_and_the_round(chain: Chain, probe: Contract) -> 
         == "AbsenceNotProven"
     )
     assert (
-        refused(lambda: send("requireSummary", made.root, 8, made.summary_abi, made.trees))
+        get_error_name(lambda: send("requireSummary", made.root, 8, made.summary_abi, made.trees))
         == "SummaryNotProven"
     )
     chain_id, oracle, round_, as_of, count, *rest = made.summary_abi
     more = (chain_id, oracle, round_, as_of, count + 1, *rest)
     assert (
-        refused(lambda: send("requireSummary", made.root, 7, more, made.trees))
+        get_error_name(lambda: send("requireSummary", made.root, 7, more, made.trees))
         == "SummaryNotProven"
     )
 

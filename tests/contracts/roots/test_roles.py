@@ -1,4 +1,4 @@
-"""Which role may call what, and how two of the three roles replace the third."""
+"""Which role may make which call, and how two of the three roles replace the third."""
 
 from typing import Any
 
@@ -133,7 +133,7 @@ def locked(chain: Chain, fresh_locked: LockedRoots) -> LockedRoots:
 
 
 def test_vetoer_cancels_a_scheduled_operation(locked: LockedRoots):
-    """A stolen proposer takes over nothing while the vetoer cancels."""
+    """A thief of the proposer's key gains nothing while the vetoer cancels."""
     takeover = locked.oracle.contract.functions.setSigners([STRANGER.address], 1)
     locked.schedule(takeover)
     with pytest.raises(RevertedError, match="NotAllowed"):
@@ -148,7 +148,7 @@ def test_vetoer_cancels_a_scheduled_operation(locked: LockedRoots):
 
 
 def test_stolen_vetoer_is_replaced_within_the_delay_of_an_offer(locked: LockedRoots):
-    """It cancels every operation that would replace it, but not the offer."""
+    """It cancels every operation that would replace it, but cannot cancel the offer."""
     oracle, chain = locked.oracle, locked.oracle.chain
     replacement = oracle.contract.functions.setVetoer(locked.new_vetoer)
     event = locked.offer().only("VetoerOffered")

@@ -19,7 +19,7 @@ SEED, CALLS = 3, 4_000
 def test_invariants_hold_over_four_thousand_random_calls():
     tally = fuzz.walked(SEED, CALLS)
     assert tally.calls == CALLS
-    # Every error and every event of the three contracts was met on the way.
+    # Every error and every event of the three contracts occurred.
     assert tally.missing() == []
 
 
@@ -35,7 +35,7 @@ def test_same_seed_repeats_the_same_random_calls():
 def test_mismatch_with_the_model_is_reported_with_a_shortened_call_sequence(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    """Here the model is wrong: it takes words of any round."""
+    """Here the model is wrong: it accepts words of any round."""
     find_refusal = walk.find_refusal
 
     def overlook_wrong_rounds(*arguments: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""What a report of a root must say to be accepted, and which roots are kept."""
+"""Which reports of roots are accepted, and which roots are kept."""
 
 from dataclasses import replace
 from typing import Any
@@ -136,7 +136,7 @@ def test_report_on_a_reorged_round_is_rejected(roots: RootsOracle):
     with roots.chain.undone():
         as_of = roots.chain.block
         roots.push_leaves(LEAVES)
-        # As of a block that both histories have, on a round that only the first one has.
+        # As of a block of both histories, on a round of only the first one.
         report = roots.report(ANY_ROOT, as_of=as_of)
         signatures = report.signed_by(*SIGNERS[:2])
     roots.chain.mine(1)

@@ -1,4 +1,4 @@
-"""ExampleSelector on the hot set: draws by weight, among candidates that the caller names."""
+"""ExampleSelector on the hot set: draws by weight, among the caller's candidates."""
 
 from dataclasses import dataclass
 

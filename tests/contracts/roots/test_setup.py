@@ -1,4 +1,4 @@
-"""How an oracle starts, and what its constructor rejects."""
+"""The deployment of an oracle, and the arguments that its constructor rejects."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ from tests.support.evm.chain import Chain, RevertedError
 
 pytestmark = pytest.mark.evm
 
-# EIP-170 and EIP-3860: the maximum code, and the maximum code of a transaction that creates it.
+# EIP-170 and EIP-3860: the maximum size of code, and of the code of a creating transaction.
 MAX_CODE, MAX_INIT_CODE = 24_576, 49_152
 # An address without code.
 FUTURE = "0x" + 40 * "7"
@@ -115,7 +115,7 @@ def test_pauser_vetoer_and_target_may_be_zero(roots: RootsOracle):
 
 
 def test_target_may_be_deployed_after_the_oracle(roots: RootsOracle):
-    """The oracle is given the future address of an adapter, which names its oracle for good."""
+    """The oracle gets the future address of an adapter, which permanently names its oracle."""
     arguments = make_setup(FUTURE, roots.chain.accounts[1:4])
     contract = roots.chain.deploy("roots/QoSRoots", as_tuple(arguments))
     assert contract.functions.target().call() == FUTURE

@@ -1,4 +1,4 @@
-"""Which signatures a report needs, and what becomes of them when signers or rules change."""
+"""The signatures that a report needs, and their validity after a change of signers or rules."""
 
 from dataclasses import replace
 
@@ -35,7 +35,7 @@ def next_report(oracle: RootsOracle) -> RootReport:
 
 
 def high_s(signature: bytes) -> bytes:
-    """Return the other form of the same signature, which ecrecover alone would accept."""
+    """Return the other valid form of the signature, which ecrecover alone would accept."""
     s, v = int.from_bytes(signature[32:64]), signature[64]
     return signature[:32] + (ORDER - s).to_bytes(32) + bytes([55 - v])
 
@@ -115,7 +115,7 @@ def test_domain_is_readable_by_erc_5267(roots: RootsOracle):
 
 
 def test_report_signed_under_the_domain_of_erc_5267_is_accepted(roots: RootsOracle):
-    """A signer that knows only the address reads the domain from the contract."""
+    """A signer that has only the address reads the domain from the contract."""
     fields, *values = roots.read("eip712Domain")
     names = ["name", "version", "chainId", "verifyingContract", "salt"]
     domain = {

@@ -1,4 +1,6 @@
-"""The state folded from the oracle's events is the contract's, after any calls and any undo."""
+"""The state folded from the oracle's events equals the contract's,
+after any calls and any undo.
+"""
 
 import pytest
 

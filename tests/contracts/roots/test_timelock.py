@@ -1,4 +1,4 @@
-"""What the owner of the timelock that is admin can do, and how soon."""
+"""What the proposer of the admin's timelock can do, and how soon."""
 
 from typing import Any
 
@@ -31,7 +31,9 @@ def locked(chain: Chain, fresh_locked: LockedRoots) -> LockedRoots:
 
 
 def plan_takeover(locked: LockedRoots) -> list[Any]:
-    """Return what a thief of the proposer's key would schedule: own signers, and no veto."""
+    """Return the operations that a thief of the proposer's key would schedule:
+    other signers, no veto.
+    """
     does = locked.oracle.contract.functions
     loosest = LIMITS | {"minOpen": 0}
     return [
@@ -50,13 +52,13 @@ def test_proposer_cannot_bypass_the_delay_of_the_timelock(locked: LockedRoots):
 
 
 def test_takeover_of_the_signers_and_a_kickout_do_not_fit_in_one_block(locked: LockedRoots):
-    """With the delay over, and every transaction of the attack in one block."""
+    """After the delay, with every transaction of the attack in one block."""
     oracle, chain = locked.oracle, locked.oracle.chain
     calls = plan_takeover(locked)
     locked.schedule(*calls)
     chain.later(DELAY)
     chain.mine(3)
-    # Signed in advance for the configuration that will be, on the root that is.
+    # Signed in advance for the future configuration, on the current root.
     with chain.undone():
         locked.carry_out(*calls)
         forged = oracle.make_round(due_leaves(SEAT, count=NODES))
@@ -72,7 +74,7 @@ def test_takeover_of_the_signers_and_a_kickout_do_not_fit_in_one_block(locked: L
     chain.later(20)
     sent = chain.together(*(chain.request(call, sender=locked.proposer) for call in attack))
     done = [chain.rpc("eth_getTransactionReceipt", tx_hash)["status"] == "0x1" for tx_hash in sent]
-    # The floors hold in between: a kickout waits for seconds and for rounds all the same.
+    # The floors still hold: a kickout waits for seconds and for rounds.
     assert done == [True, True, True, False]
     with pytest.raises(RevertedError, match="KickNotReady"):
         chain.receipt(sent[3])
@@ -88,7 +90,9 @@ def test_timelock_cannot_loosen_limits_beyond_the_floors(locked: LockedRoots):
 
 
 def test_signer_rotation_through_the_timelock_fits_within_a_pause(locked: LockedRoots):
-    """The emergency order: pause, strike, drop the stolen signer, schedule new ones, resume."""
+    """The emergency procedure: pause, strike, drop the stolen signer,
+    schedule new ones, resume.
+    """
     oracle, does = locked.oracle, locked.oracle.contract.functions
     new_signers = [STRANGER.address, SIGNERS[1].address, SIGNERS[2].address]
     calls = [does.setSigners(new_signers, 2), does.resume()]

@@ -1,4 +1,4 @@
-"""QoSWords: how many lanes may fall in a day by words of the last round."""
+"""QoSWords: how many lanes may fall per day by words of the last round."""
 
 import random
 from collections import Counter
@@ -12,7 +12,7 @@ import pytest
 from oracle.domain.reports.lanes import pack_lanes, unpack_lanes
 from tests.contracts.roots.root_rounds import OPEN_LANE, RootRound, make_leaves
 from tests.contracts.roots.roots_driver import LAG, RootsOracle
-from tests.contracts.roots.test_words import push_forged, refused
+from tests.contracts.roots.test_words import get_error_name, push_forged
 from tests.contracts.roots.words_driver import BIG_FALL, DAY, FALL_SHARE, HotSet, deploy_words
 from tests.support.evm.chain import RevertedError
 
@@ -30,7 +30,7 @@ def close(*seats: int) -> dict[int, dict[str, Any]]:
 
 
 def next_day(hot_set: HotSet, days: int = 1) -> None:
-    """Go to an hour after the start of a day (UTC)."""
+    """Advance to an hour after the start of a day (UTC)."""
     chain = hot_set.roots.chain
     chain.at((chain.time // DAY + days) * DAY + 3_600)
     chain.mine()
@@ -46,7 +46,7 @@ def mark_struck(hot_set: HotSet, first: int) -> None:
 
 @pytest.fixture
 def hot_set(roots: RootsOracle) -> HotSet:
-    """A hundred lanes are open since more than a day, so ten may fall in this day."""
+    """Return a hot set in which a hundred lanes were open for more than a day, so ten may fall."""
     hot_set = deploy_words(roots)
     hot_set.bring(push(hot_set, {}), 0, 8)
     next_day(hot_set, 2)
@@ -62,10 +62,12 @@ def test_falls_up_to_the_share_are_written_and_further_words_wait(hot_set: HotSe
     assert hot_set.read("roundsAt", 0, 7) == [3, 3, 2, 3, 3, 3, 3]
     assert hot_set.falls == [10, 10]
     assert hot_set.read("openCount") == COUNT - 10
-    assert refused(lambda: hot_set.bring(last, 2, 1)) == "NothingWritten"
+    assert get_error_name(lambda: hot_set.bring(last, 2, 1)) == "NothingWritten"
     for _ in range(LAG):
         push(hot_set, close(*seats))
-    assert refused(lambda: hot_set.bring(hot_set.roots.last_round, 2, 1)) == "NothingWritten"
+    assert (
+        get_error_name(lambda: hot_set.bring(hot_set.roots.last_round, 2, 1)) == "NothingWritten"
+    )
     hot_set.bring(last, 2, 1)  # now it could have been struck
     assert hot_set.lanes(COUNT) == [leaf.lane for leaf in last.leaves]
     assert hot_set.falls == [10, 10]
@@ -77,16 +79,18 @@ def test_root_struck_within_the_lag_never_reaches_the_hot_set(hot_set: HotSet) -
         bring_if_allowed(hot_set, stolen, word)
     assert hot_set.read("openCount") >= COUNT - 10
     mark_struck(hot_set, stolen.round)
-    assert refused(lambda: hot_set.bring(stolen, 0, 1)) == "NoRoot"
+    assert get_error_name(lambda: hot_set.bring(stolen, 0, 1)) == "NoRoot"
     for _ in range(LAG):
         push(hot_set, {})
-    assert refused(lambda: hot_set.bring(stolen, 0, 1)) == "NoRoot"
+    assert get_error_name(lambda: hot_set.bring(stolen, 0, 1)) == "NoRoot"
     hot_set.bring(hot_set.roots.last_round, 0, 8)
     assert hot_set.lanes(COUNT) == [OPEN_LANE] * COUNT
 
 
 def test_invented_nodes_do_not_raise_the_share(hot_set: HotSet) -> None:
-    """An audit's attack: register invented nodes with good lanes, then shut the honest ones."""
+    """An attack from an audit: register invented nodes with good lanes,
+    then close the honest ones.
+    """
     many = 2_000
     hot_set.bring(push(hot_set, {}, count=many), 0, 128)
     assert hot_set.read("openCount") == many
@@ -105,7 +109,7 @@ def test_invented_nodes_do_not_raise_the_share(hot_set: HotSet) -> None:
 
 
 def bring_if_allowed(hot_set: HotSet, source: RootRound, word: int) -> None:
-    """Bring a word, which the limit may leave out."""
+    """Send a word, which the limit may leave out."""
     with suppress(RevertedError):
         hot_set.bring(source, word, 1)
 
@@ -114,7 +118,7 @@ def test_four_lanes_may_fall_however_few_are_open(roots: RootsOracle) -> None:
     hot_set = deploy_words(roots)
     hot_set.bring(push(hot_set, {}, count=16))
     assert hot_set.falls == [0, 4]
-    assert refused(lambda: hot_set.bring(push(hot_set, close(*range(5)), count=16))) == (
+    assert get_error_name(lambda: hot_set.bring(push(hot_set, close(*range(5)), count=16))) == (
         "NothingWritten"
     )
     hot_set.bring(push(hot_set, close(*range(4)), count=16))
@@ -124,7 +128,7 @@ def test_four_lanes_may_fall_however_few_are_open(roots: RootsOracle) -> None:
 def test_falls_are_counted_for_a_day(hot_set: HotSet) -> None:
     hot_set.bring(push(hot_set, close(*range(10))))
     later = close(*range(10), 20)
-    assert refused(lambda: hot_set.bring(push(hot_set, later), 1, 1)) == "NothingWritten"
+    assert get_error_name(lambda: hot_set.bring(push(hot_set, later), 1, 1)) == "NothingWritten"
     next_day(hot_set)
     assert hot_set.falls == [0, 10]  # a hundred when yesterday began
     hot_set.bring(push(hot_set, later), 1, 1)
@@ -145,12 +149,12 @@ def test_falls_are_counted_for_a_day(hot_set: HotSet) -> None:
         (1, 2, 0),
         (1, 1, 0),
         (7_002, 10_002, 0),
-        # A lane that was never written weighs as a newcomer's, 5000.
+        # A lane that was never written has the weight of a newcomer, 5000.
         (0, 1, 1),
         (0, 5_001 - BIG_FALL, 0),
         (0, 5_000 - BIG_FALL, 1),
         (0, 10_002, 0),
-        # A lane that vanishes again.
+        # A lane that is removed again.
         (5_001 + BIG_FALL, 0, 0),
         (5_002 + BIG_FALL, 0, 1),
         (1, 0, 0),
@@ -172,7 +176,7 @@ def test_lane_falls_if_it_is_closed_or_drops_by_more_than_the_step(
 
 @dataclass
 class WordsModel:
-    """What QoSWords does, written apart: plain lists, one lane after the other."""
+    """An independent implementation of QoSWords: plain lists, one lane after the other."""
 
     words: int
     lanes: list[int] = field(init=False)
@@ -195,7 +199,7 @@ class WordsModel:
         return max(4, open_count * FALL_SHARE // 10_000)
 
     def bring(self, source: RootRound, indexes: range, day: int, *, limited: bool) -> int:
-        """Write words in their order; return how many."""
+        """Write words in order; return how many were written."""
         allowed, open_count, written = self.allowed(day), self.open_count, 0
         for index in indexes:
             if self.stamps[index] >= source.round:
@@ -245,11 +249,11 @@ def test_random_rounds_days_and_words_follow_the_model(roots: RootsOracle) -> No
             assert brought["written"] == written
             assert hot_set.falls == [model.falls[day], allowed]
         else:
-            assert refused(partial(hot_set.bring, source, first, size)) == "NothingWritten"
+            assert get_error_name(partial(hot_set.bring, source, first, size)) == "NothingWritten"
         written_words[written < size, written == 0] += 1
         assert hot_set.lanes(16 * model.words) == model.lanes
         assert hot_set.read("roundsAt", 0, model.words) == model.stamps
         assert hot_set.read("openCount") == model.open_count
-    # Runs that were written whole, in part, and not at all.
+    # Runs that were written completely, partly, and not at all.
     assert min(written_words.values()) > 5
     assert len(written_words) == 3

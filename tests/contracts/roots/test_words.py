@@ -1,4 +1,4 @@
-"""QoSWords: what is written, by which round, and what consumers read."""
+"""QoSWords: which words are written, from which round, and what consumers read."""
 
 from dataclasses import replace
 from typing import Any
@@ -29,7 +29,7 @@ DUE = {"lane": 302, "score_sum": 15, "kickout_due_since": SCORED_AT}
 
 @pytest.fixture
 def hot_set(roots: RootsOracle) -> HotSet:
-    """Two words of round 1 are written, the rounds 2 and 3 have the same leaves."""
+    """Return a hot set with two words of round 1; the rounds 2 and 3 have the same leaves."""
     hot_set = deploy_words(roots)
     first = roots.last_round
     for _ in range(LAG):
@@ -39,7 +39,7 @@ def hot_set(roots: RootsOracle) -> HotSet:
     return hot_set
 
 
-def refused(call: Any) -> str:
+def get_error_name(call: Any) -> str:
     with pytest.raises(RevertedError) as caught:
         call()
     return caught.value.error
@@ -109,7 +109,7 @@ def test_unknown_node_is_a_newcomer(hot_set: HotSet) -> None:
     assert hot_set.read("weightOf", stranger) == NEWCOMER
     assert hot_set.read("isSelectable", stranger)
     assert hot_set.read("scoreOf", stranger)[:4] == [False, True, 0, 0]
-    assert refused(lambda: hot_set.send("indexOf", stranger)) == "NotRegistered"
+    assert get_error_name(lambda: hot_set.send("indexOf", stranger)) == "NotRegistered"
 
 
 def test_expelled_node_weighs_nothing_at_once(hot_set: HotSet) -> None:
@@ -165,13 +165,13 @@ def test_oracle_that_stopped_reporting_excludes_no_node(hot_set: HotSet) -> None
 
 def test_words_of_the_last_round_and_of_the_lagged_round_are_accepted(hot_set: HotSet) -> None:
     rounds = [push(hot_set, {seat: {"lane": 6_000 + seat}}) for seat in range(4)]
-    assert refused(lambda: hot_set.bring(rounds[0], 0, 2)) == "WrongRound"
-    assert refused(lambda: hot_set.bring(rounds[2], 0, 2)) == "WrongRound"
+    assert get_error_name(lambda: hot_set.bring(rounds[0], 0, 2)) == "WrongRound"
+    assert get_error_name(lambda: hot_set.bring(rounds[2], 0, 2)) == "WrongRound"
     hot_set.bring(rounds[1], 0, 2)
     assert hot_set.read("roundsAt", 0, 2) == [rounds[1].round] * 2
     hot_set.bring(rounds[3], 0, 2)
     assert hot_set.read("wordsAt", 0, 2) == rounds[3].words(0, 2)
-    assert refused(lambda: hot_set.bring(rounds[0], 0, 2)) == "WrongRound"
+    assert get_error_name(lambda: hot_set.bring(rounds[0], 0, 2)) == "WrongRound"
 
 
 def test_older_round_does_not_replace_a_newer_one(hot_set: HotSet) -> None:
@@ -180,9 +180,9 @@ def test_older_round_does_not_replace_a_newer_one(hot_set: HotSet) -> None:
     good = push(hot_set, {})
     hot_set.bring(good, 0, 2)
     assert bad.round + LAG == good.round
-    assert refused(lambda: hot_set.bring(bad, 0, 2)) == "NothingWritten"
+    assert get_error_name(lambda: hot_set.bring(bad, 0, 2)) == "NothingWritten"
     assert hot_set.weight(3) == OPEN_LANE - 1
-    assert refused(lambda: hot_set.bring(good, 0, 2)) == "NothingWritten"
+    assert get_error_name(lambda: hot_set.bring(good, 0, 2)) == "NothingWritten"
 
 
 def test_word_that_was_brought_before_does_not_stop_a_run(hot_set: HotSet) -> None:
@@ -236,7 +236,7 @@ def unpack(word: int) -> list[int]:
 def test_case_f53_run_of_another_form_is_rejected(hot_set: HotSet, first: int, count: int) -> None:
     last = push(hot_set, {})
     call: tuple[Any, ...] = ("bring", last.round, first, [0] * count, [])
-    assert refused(lambda: hot_set.send(*call)) == "BadRun"
+    assert get_error_name(lambda: hot_set.send(*call)) == "BadRun"
 
 
 def test_case_f53_words_that_the_root_does_not_prove_are_rejected(hot_set: HotSet) -> None:
@@ -244,7 +244,7 @@ def test_case_f53_words_that_the_root_does_not_prove_are_rejected(hot_set: HotSe
     words, proof = last.words(0, 2), last.words_proof(0, 2)
 
     def bring(first: int, words: list[int], proof: list[bytes]) -> str:
-        return refused(lambda: hot_set.send("bring", last.round, first, words, proof))
+        return get_error_name(lambda: hot_set.send("bring", last.round, first, words, proof))
 
     assert bring(0, [words[0], words[1] ^ 1], proof) == "WordsNotProven"
     assert bring(0, words[::-1], proof) == "WordsNotProven"
@@ -253,7 +253,10 @@ def test_case_f53_words_that_the_root_does_not_prove_are_rejected(hot_set: HotSe
     assert bring(0, words[:1], proof) == "WordsNotProven"
     assert bring(0, [words[0], 0], proof) == "WordsNotProven"
     old = push(hot_set, {})
-    assert refused(lambda: hot_set.send("bring", old.round, 0, words, proof)) == "WordsNotProven"
+    assert (
+        get_error_name(lambda: hot_set.send("bring", old.round, 0, words, proof))
+        == "WordsNotProven"
+    )
 
 
 def test_empty_places_of_the_tree_write_nothing(hot_set: HotSet) -> None:
@@ -262,11 +265,14 @@ def test_empty_places_of_the_tree_write_nothing(hot_set: HotSet) -> None:
     assert hot_set.read("roundsAt", 0, 4) == [4, 4, 4, 0]
     proof = [last.tree.prove_word(2, last.summary)[0], *last.tree.prove_word(2, last.summary)[1:]]
     empty = [keccak(b"".join([bytes(32), bytes(32)])), *proof[1:]]
-    assert refused(lambda: hot_set.send("bring", last.round, 3, [0], proof)) in {
+    assert get_error_name(lambda: hot_set.send("bring", last.round, 3, [0], proof)) in {
         "WordsNotProven",
         "NothingWritten",
     }
-    assert refused(lambda: hot_set.send("bring", last.round, 3, [0], empty)) == "WordsNotProven"
+    assert (
+        get_error_name(lambda: hot_set.send("bring", last.round, 3, [0], empty))
+        == "WordsNotProven"
+    )
 
 
 @given(
@@ -302,7 +308,7 @@ def test_case_f53_lane_above_the_best_score_is_rejected(
 ) -> None:
     hot_set = deploy_words(roots)
     forged = push_forged(roots, lane << 16 * place)
-    assert refused(lambda: hot_set.bring(forged)) == "LaneTooHigh"
+    assert get_error_name(lambda: hot_set.bring(forged)) == "LaneTooHigh"
 
 
 # --- seats ---
@@ -312,7 +318,7 @@ def test_seats_are_bound_by_the_lagged_round_only(hot_set: HotSet) -> None:
     older, last = push(hot_set, {}, count=24), push(hot_set, {}, count=24)
     node = Web3.to_checksum_address(last.leaves[22].node)
     for source in (older, last):
-        assert refused(lambda source=source: hot_set.bind(source, 22)) == "NotProven"
+        assert get_error_name(lambda source=source: hot_set.bind(source, 22)) == "NotProven"
     push(hot_set, {}, count=24)
     hot_set.bring(hot_set.roots.last_round, 0, 2)
     assert hot_set.read("weightOf", node) == NEWCOMER
@@ -327,23 +333,23 @@ def test_last_round_moves_no_node_to_another_seat(roots: RootsOracle) -> None:
         roots.push_leaves(make_leaves(NODES))
     honest = make_leaves(NODES)
     stolen = push(hot_set, {0: {"node": honest[1].node}, 1: {"node": honest[0].node}})
-    assert refused(lambda: hot_set.bind(stolen, 0)) == "NotProven"
+    assert get_error_name(lambda: hot_set.bind(stolen, 0)) == "NotProven"
 
 
 def test_stolen_quorum_moves_no_node_to_a_closed_seat_within_the_lag(hot_set: HotSet) -> None:
-    """Seats that move shut nodes out as lanes that fall do, and no limit counts them."""
+    """Moving seats could exclude nodes like falling lanes, and no limit would count them."""
     honest = make_leaves(NODES)
     by_seat = {seat: {"node": honest[(seat + 1) % NODES].node} for seat in range(NODES)}
     hot_set.roots.push_leaves(make_leaves(NODES, by_seat))
     stolen = hot_set.roots.last_round
-    assert refused(lambda: hot_set.bind(stolen, 0)) == "NotProven"
+    assert get_error_name(lambda: hot_set.bind(stolen, 0)) == "NotProven"
     hot_set.roots.do("pauseFor", 3_600, sender=hot_set.roots.pauser)
     hot_set.roots.do("strike", stolen.round, sender=hot_set.roots.pauser)
     hot_set.roots.chain.later(3_700)
     hot_set.roots.chain.mine()
     for _ in range(LAG):
         push(hot_set, {})
-    assert refused(lambda: hot_set.bind(stolen, 0)) == "NoRoot"
+    assert get_error_name(lambda: hot_set.bind(stolen, 0)) == "NoRoot"
 
 
 def test_later_leaf_corrects_a_seat(hot_set: HotSet) -> None:
@@ -364,7 +370,7 @@ def test_later_leaf_corrects_a_seat(hot_set: HotSet) -> None:
 
 def test_nothing_is_bound_before_the_first_lagged_round(roots: RootsOracle) -> None:
     hot_set = deploy_words(roots)
-    assert refused(lambda: hot_set.bind(roots.last_round, 0)) == "NoRoot"
+    assert get_error_name(lambda: hot_set.bind(roots.last_round, 0)) == "NoRoot"
 
 
 # --- settings ---
@@ -375,7 +381,7 @@ def test_nothing_is_bound_before_the_first_lagged_round(roots: RootsOracle) -> N
 )
 def test_settings_out_of_range_are_rejected(roots: RootsOracle, changes: dict[str, int]) -> None:
     roots.chain.contract("roots/QoSWords", roots.contract.address)  # registers its errors
-    assert refused(lambda: deploy_words(roots, **changes)) == "BadSettings"
+    assert get_error_name(lambda: deploy_words(roots, **changes)) == "BadSettings"
 
 
 def test_settings_are_those_of_the_constructor(hot_set: HotSet) -> None:

@@ -1,4 +1,6 @@
-"""An oracle whose admin is OpenZeppelin's timelock, of which the oracle is the only canceller."""
+"""An oracle whose admin is OpenZeppelin's timelock;
+the oracle is the timelock's only canceller.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +19,7 @@ CANCELLER = bytes(Web3.keccak(text="CANCELLER_ROLE"))
 
 @dataclass(frozen=True)
 class LockedRoots:
-    """An oracle whose admin is a timelock; the oracle is the only canceller of it."""
+    """An oracle whose admin is a timelock, of which the oracle is the only canceller."""
 
     oracle: RootsOracle
     timelock: Contract
@@ -44,7 +46,7 @@ class LockedRoots:
         return bytes(self.timelock.functions.hashOperationBatch(*self.batch(*calls)).call())
 
     def cancel(self, *calls: Any, sender: str = "") -> Receipt:
-        """Let the vetoer cancel a scheduled batch, by way of the oracle."""
+        """Let the vetoer cancel a scheduled batch through the oracle."""
         vetoer = sender or self.oracle.vetoer
         return self.oracle.do("cancelOperation", self.operation(*calls), sender=vetoer)
 
@@ -53,7 +55,9 @@ class LockedRoots:
 
 
 def deploy_locked(chain: Chain, **changes: Any) -> LockedRoots:
-    """Deploy a timelock and an oracle whose admin it is; `changes` are of the oracle's setup."""
+    """Deploy a timelock, and an oracle with it as admin;
+    `changes` are those of the oracle's setup.
+    """
     deployer, proposer, new_vetoer = chain.accounts[5:8]
     timelock = chain.deploy("TimelockController", DELAY, [proposer], [ZERO], deployer)
     oracle = deploy_roots(chain, admin=timelock.address, **changes)

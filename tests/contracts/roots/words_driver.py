@@ -13,7 +13,7 @@ from tests.contracts.roots.root_rounds import RootRound
 from tests.contracts.roots.roots_driver import RootsOracle
 from tests.support.evm.chain import Receipt
 
-# A tenth of the lanes may fall in a day; a QoS falls if it drops by more than a quarter.
+# A tenth of the lanes may fall per day; a QoS falls if it drops by more than a quarter.
 FALL_SHARE, BIG_FALL, MAX_ROUNDS = 1_000, 2_500, 10
 DAY = 86_400
 
@@ -30,7 +30,7 @@ class HotSet:
         return self.roots.chain.send(getattr(self.contract.functions, name)(*args))
 
     def bring(self, source: RootRound, first: int = 0, count: int = 1) -> Receipt:
-        """Bring an aligned run of a round's words; places after the last word are empty."""
+        """Send an aligned run of a round's words; positions after the last word are empty."""
         return self.bring_words(source, first, source.words(first, count), count)
 
     def bring_words(
@@ -54,7 +54,7 @@ class HotSet:
 
     @property
     def falls(self) -> list[int]:
-        """The lanes that fell today, and how many may."""
+        """Return the number of lanes that fell today, and the limit."""
         return list(self.read("fallsToday"))
 
 

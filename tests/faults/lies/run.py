@@ -18,8 +18,8 @@ from pathlib import Path
 
 from oracle.store.schema import migrate
 from tests.faults.lies import matrix
+from tests.faults.lies.cell_runs import play_cell
 from tests.faults.lies.cells import Cell
-from tests.faults.lies.playing import play_cell
 from tests.faults.lies.table import Line, render_document
 from tests.faults.lies.verdicts import get_last_line, is_steady, judge_second_run
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from devnet.fakechain.faults.forging import Depth
+from tests.faults.lies.cell_runs import Command, play_cell, run_in_separate_process
 from tests.faults.lies.cells import Cell, EndpointSet, Headers, Place
 from tests.faults.lies.matrix import list_bounded_cells, list_quick_cells
-from tests.faults.lies.playing import Command, play_cell, run_in_separate_process
 from tests.faults.lies.verdicts import RIGHT, Verdict, is_steady, judge_second_run
 
 QUICK = list_quick_cells()

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 from enum import StrEnum
 
+from tests.faults.lies.cell_runs import CellOutcome, RunOutcome
 from tests.faults.lies.cells import EndpointSet, Headers, Timing
-from tests.faults.lies.playing import CellOutcome, RunOutcome
 
 
 class Verdict(StrEnum):

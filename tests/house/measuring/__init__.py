@@ -1,1 +1,1 @@
-"""Counts what the repository consists of, for `make house`."""
+"""Measures the repository for `make house`."""

@@ -1,4 +1,4 @@
-"""Measures the house: how large its rooms are, how often a thing is there, what points nowhere.
+"""Measures the codebase: the sizes of its packages, duplicates, and dangling references.
 
     make house                 this tree
     make house TREE=/a/clone   another one, of whatever age
@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.house.measuring import measures as count
-from tests.house.measuring.measures import House
+from tests.house.measuring.measures import Codebase
 
 ROOT = Path(__file__).resolve().parents[3]
-Row = Callable[[House], str | list[str]]
+Row = Callable[[Codebase], str | list[str]]
 ROWS: dict[str, tuple[str, Row]] = {
     "files of oracle/": ("-", lambda house: str(len(house.sources))),
     "files in the largest folder": ("15", count.crowded_folder),
@@ -24,7 +24,7 @@ ROWS: dict[str, tuple[str, Row]] = {
     "RPC stacks": ("1", count.rpc_stacks),
     "transaction pipelines": ("1", count.pipelines),
     "ABI readers": ("2", count.abi_readers),
-    "files that exec": ("0", count.executed),
+    "files that exec": ("0", count.find_sql_text_modules),
     "files that import web3": ("some", count.web3_importers),
     "public class names used twice": ("0", count.doubled_names),
     "control by error text of our own": ("0", count.control_by_text),
@@ -38,16 +38,16 @@ ROWS: dict[str, tuple[str, Row]] = {
 }
 
 
-def measured(root: Path) -> dict[str, str | list[str]]:
-    """Return what each row counts in a tree: a figure, or the places that are counted."""
-    house = House(root)
+def measure_rows(root: Path) -> dict[str, str | list[str]]:
+    """Return the measure of each row in a tree: a number, or the places that were counted."""
+    house = Codebase(root)
     return {name: row(house) for name, (_, row) in ROWS.items()}
 
 
 def main(*arguments: str) -> int:
-    """Print the table; with `--places` what was counted too, where it is a list."""
+    """Print the table; with `--places` also the counted places."""
     shown = [argument for argument in arguments if argument != "--places"]
-    figures = measured(Path(shown[0]) if shown else ROOT)
+    figures = measure_rows(Path(shown[0]) if shown else ROOT)
     for name, value in figures.items():
         figure = value if isinstance(value, str) else str(len(value))
         sys.stdout.write(f"{name:<36}{figure:<34}{ROWS[name][0]}\n")

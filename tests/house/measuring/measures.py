@@ -1,4 +1,4 @@
-"""What can be counted of a house: how large, how often, and what points nowhere."""
+"""The measures of the codebase: sizes, duplicates, and dangling references."""
 
 import ast
 import re
@@ -10,10 +10,11 @@ from pathlib import Path
 
 SHORT_LINES = 40
 LONG_PAGE_BYTES = 20 * 1024
-# Packages of our own HTTP servers, and of signers, which are no endpoints of a chain.
+# Packages of the product's HTTP servers and of signers, which are not endpoints of a chain.
 _OTHER_PROTOCOLS = {"demo", "fakechain", "devnet", "signing", "signers"}
 _READS_TEXT = ("startswith", "endswith")
-# Places where only the text identifies an error: a library's generic error, a vendor's message.
+# Modules in which only the text identifies an error: a library's generic error, a vendor's
+# message.
 _FOREIGN_TEXT = {"store/failures.py", "publisher/keys.py", "signing/keystore.py"}
 _CITED = re.compile(r"(?<![\w./-])(?:[\w.-]+/)*[\w-]+\.md\b")
 _NUMBERED = re.compile(r"\b[Dd]ecision \d{1,2}\b")
@@ -28,12 +29,12 @@ class Source:
 
     @cached_property
     def tree(self) -> ast.Module:
-        """What Python makes of it."""
+        """Return the syntax tree."""
         return ast.parse(self.text)
 
     @cached_property
     def imported(self) -> list[str]:
-        """The dotted names of what it imports, wherever in the file."""
+        """Return the dotted names of all imports in the file."""
         names = []
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Import):
@@ -52,7 +53,7 @@ class Source:
         return f"oracle.{dotted}"
 
 
-class House:
+class Codebase:
     """A tree and its sources, read once."""
 
     def __init__(self, root: Path) -> None:
@@ -64,26 +65,26 @@ class House:
         ]
 
     def where(self, is_one: Callable[[Source], bool]) -> list[str]:
-        """Return the names of the sources of which this is true."""
+        """Return the names of the sources for which the predicate is true."""
         return [source.name for source in self.sources if is_one(source)]
 
 
-def crowded_folder(house: House) -> str:
-    """Return the folder with most files, its sub-folders not counted."""
+def crowded_folder(house: Codebase) -> str:
+    """Return the folder with the most files, without its sub-folders."""
     (folder, many), *_ = Counter(
         source.name.rpartition("/")[0] for source in house.sources
     ).most_common(1)
     return f"{many} ({folder or '.'})"
 
 
-def crowded_room(house: House) -> str:
-    """Return the room with most files, its sub-folders included."""
+def crowded_room(house: Codebase) -> str:
+    """Return the package with the most files, including its sub-folders."""
     (room, many), *_ = Counter(source.room for source in house.sources).most_common(1)
     return f"{many} ({room})"
 
 
-def inner_imports(house: House) -> str:
-    """Return the room whose files import each other most: arrows from a file to a file."""
+def inner_imports(house: Codebase) -> str:
+    """Return the package whose files import each other most."""
     modules = {source.module: source for source in house.sources}
     arrows: Counter[str] = Counter()
     for source in house.sources:
@@ -93,8 +94,8 @@ def inner_imports(house: House) -> str:
     return f"{many} ({room})"
 
 
-def rpc_stacks(house: House) -> list[str]:
-    """Return who writes JSON-RPC requests for a chain's endpoint."""
+def rpc_stacks(house: Codebase) -> list[str]:
+    """Return the modules that write JSON-RPC requests for a chain's endpoint."""
     return house.where(
         lambda source: (
             _OTHER_PROTOCOLS.isdisjoint(source.name.split("/")) and any(_requests(source.tree))
@@ -110,13 +111,13 @@ def _requests(tree: ast.Module) -> Iterator[ast.Dict]:
                 yield node
 
 
-def pipelines(house: House) -> list[str]:
-    """Return who gives nonces to transactions."""
+def pipelines(house: Codebase) -> list[str]:
+    """Return the modules that assign nonces to transactions."""
     return house.where(lambda source: source.room != "store" and ".allocate_nonce(" in source.text)
 
 
-def abi_readers(house: House) -> list[str]:
-    """Return what takes ABI apart: our own decoder, web3's contracts, eth_abi by hand."""
+def abi_readers(house: Codebase) -> list[str]:
+    """Return the modules that decode ABI: with our own decoder, web3's contracts, or eth_abi."""
     own_decoders = house.where(
         lambda source: source.name.endswith(("/decode.py", "/log_decoder.py"))
     )
@@ -129,8 +130,8 @@ def abi_readers(house: House) -> list[str]:
     return own_decoders + by_hand + web3
 
 
-def executed(house: House) -> list[str]:
-    """Return who runs text that it has put together."""
+def find_sql_text_modules(house: Codebase) -> list[str]:
+    """Return the modules that execute SQL text that they built."""
     return house.where(
         lambda source: any(
             isinstance(node, ast.Call)
@@ -141,15 +142,15 @@ def executed(house: House) -> list[str]:
     )
 
 
-def web3_importers(house: House) -> list[str]:
-    """Return who imports web3."""
+def web3_importers(house: Codebase) -> list[str]:
+    """Return the modules that import web3."""
     return house.where(
         lambda source: any(name.partition(".")[0] == "web3" for name in source.imported)
     )
 
 
-def doubled_names(house: House) -> list[str]:
-    """Return the public class names that stand more than once."""
+def doubled_names(house: Codebase) -> list[str]:
+    """Return the public class names that are used more than once."""
     places = defaultdict(list)
     for source in house.sources:
         for node in source.tree.body:
@@ -158,8 +159,10 @@ def doubled_names(house: House) -> list[str]:
     return sorted(name for name, where in places.items() if len(where) > 1)
 
 
-def control_by_text(house: House) -> list[str]:
-    """Return where our own words decide: of an error, of its `words`, of a journal's `detail`."""
+def control_by_text(house: Codebase) -> list[str]:
+    """Return the modules that decide by texts: of an error, of its `words`,
+    of a journal's `detail`.
+    """
     return [
         f"{source.name}:{node.lineno}"
         for source in house.sources
@@ -201,8 +204,8 @@ def _is_of_an_error(node: ast.expr) -> bool:
     )
 
 
-def short_files(house: House) -> list[str]:
-    """Return the files of less than forty lines, without those that only make a package."""
+def short_files(house: Codebase) -> list[str]:
+    """Return the files of less than forty lines, except for those that only define a package."""
     return house.where(
         lambda source: (
             not source.name.endswith("__init__.py") and len(source.text.splitlines()) < SHORT_LINES
@@ -210,8 +213,8 @@ def short_files(house: House) -> list[str]:
     )
 
 
-def dangling_citations(house: House) -> list[str]:
-    """Return the pages that code cites and that are not there, and decisions without a page."""
+def dangling_citations(house: Codebase) -> list[str]:
+    """Return the cited pages that do not exist, and cited decisions without a page."""
     dangling = []
     folders = ("oracle", "devnet", "lab", "gateway", "migrations", "contracts")
     for path in (path for name in folders for path in sorted((house.root / name).rglob("*.*"))):
@@ -228,18 +231,18 @@ def _is_there(root: Path, path: Path, name: str) -> bool:
     return any((folder / name).exists() for folder in (root, path.parent))
 
 
-def mutants(house: House) -> list[str]:
-    """Return the patches that take a defence away."""
+def mutants(house: Codebase) -> list[str]:
+    """Return the patches that remove a defence."""
     return [path.stem for path in sorted((house.root / "tests" / "mutants").glob("*.patch"))]
 
 
-def arrows_left(house: House) -> list[str]:
-    """Return the imports that the linter of floors is told to overlook."""
+def arrows_left(house: Codebase) -> list[str]:
+    """Return the imports that import-linter is configured to ignore."""
     text = (house.root / "pyproject.toml").read_text("utf-8")
     return sorted(set(re.findall(r'"(oracle\.\S+ -> oracle\.\S+)"', text)))
 
 
-def _pages(house: House) -> dict[str, int]:
+def _pages(house: Codebase) -> dict[str, int]:
     docs = house.root / "docs"
     return {
         path.relative_to(docs).as_posix(): path.stat().st_size
@@ -248,25 +251,25 @@ def _pages(house: House) -> dict[str, int]:
     }
 
 
-def largest_page(house: House) -> str:
-    """Return the longest page of the documents, decisions apart."""
+def largest_page(house: Codebase) -> str:
+    """Return the longest page of the documentation, except for decisions."""
     sizes = _pages(house)
     name = max(sizes, key=lambda page: sizes[page])
     return f"{sizes[name] // 1024} KB ({name})"
 
 
-def long_pages(house: House) -> list[str]:
+def long_pages(house: Codebase) -> list[str]:
     """Return the pages above 20 KB."""
     return sorted(name for name, size in _pages(house).items() if size > LONG_PAGE_BYTES)
 
 
-def all_pages(house: House) -> str:
-    """Return how much there is to read by hand, decisions apart."""
+def all_pages(house: Codebase) -> str:
+    """Return the total size of the hand-written pages, except for decisions."""
     return f"{sum(_pages(house).values()) // 1000} KB in {len(_pages(house))} pages"
 
 
-def test_files(house: House) -> str:
-    """Return the size of the tests and the folder of them with most files."""
+def test_files(house: Codebase) -> str:
+    """Return the size of the tests, and their folder with the most files."""
     top = house.root / "tests"
     paths = list(top.rglob("*.py"))
     (folder, many), *_ = Counter(path.parent for path in paths).most_common(1)

@@ -1,10 +1,10 @@
-"""The measures of the house, on a tree that is small enough to count by hand."""
+"""The measures of the codebase, on a tree that is small enough to count by hand."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.house.measuring.measure import measured
+from tests.house.measuring.measure import measure_rows
 
 FILES = {
     "oracle/rpc/client.py": '''"""Asks."""
@@ -36,7 +36,7 @@ def measurement(tmp_path: Path) -> dict[str, str | list[str]]:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, "utf-8")
     (tmp_path / "tests" / "a.py").write_text("", "utf-8")
-    return measured(tmp_path)
+    return measure_rows(tmp_path)
 
 
 def test_packages_and_imports_are_counted(measurement):

@@ -1,1 +1,1 @@
-"""What is shipped for operators is whole: alerts that fire, panels, services that start."""
+"""Tests of the files for operators: alerts, dashboards, services."""

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class AlertCase:
-    """Series as promtool writes them, one sample a minute, and the minute to look at.
+    """Series in promtool's notation, one sample per minute, and the minute to evaluate.
+
+    `fires`: the alert fires then. `rests`: it does not, although its metric exists.
 
     `fires`: the alert fires then. `rests`: it does not, though something of it is there.
     """
@@ -17,11 +19,11 @@ class AlertCase:
 
 
 def _case(alert: str, series: str, fires: str, rests: str, minute: int = 10) -> AlertCase:
-    """One series, in two histories."""
+    """Return a case of one series, with two histories."""
     return AlertCase(alert, {series: fires}, {series: rests}, minute)
 
 
-# Values: `0x10` is 0 eleven times, `0+1x10` counts up by 1.
+# Values: `0x10` is eleven times 0, `0+1x10` counts up by 1.
 CASES = (
     _case("OracleDown", 'up{job="qos-oracle"}', "0x10", "0x1 1x10"),
     AlertCase(
@@ -163,7 +165,7 @@ CASES = (
         {
             'oracle_download_requests{state="unanswered"}': "5x10",
             'oracle_download_requests{state="answered"}': "5x10",
-            # So few tasks are no evidence about the nodes.
+            # Too few tasks to judge the nodes.
             'oracle_download_requests{instance="few",state="unanswered"}': "3x10",
             'oracle_download_requests{instance="few",state="answered"}': "0x10",
         },
@@ -302,7 +304,7 @@ CASES = (
         "OracleConnectionsRefused",
         {'oracle_http_refused_total{listener="web",reason="slow"}': "0+400x20"},
         {
-            # Ten a minute of each; and a short crowd.
+            # Ten a minute of each; and a short burst.
             'oracle_http_refused_total{listener="web",reason="slow"}': "0+10x20",
             'oracle_http_refused_total{listener="web",reason="rate"}': "0+10x20",
             'oracle_http_refused_total{listener="statements",reason="slow"}': "0x15 9000x5",

@@ -1,4 +1,6 @@
-"""What `docker compose up` starts is there, and each speaks to one that it starts."""
+"""Everything that `docker compose up` starts exists,
+and each service connects to one that it starts.
+"""
 
 import re
 from pathlib import Path
@@ -17,8 +19,8 @@ FILES = {name: (ROOT / name).read_text("utf-8") for name in ("compose.yaml", "Do
 MADE = {"config/local.toml", "keys", "build/site"}
 
 
-def asked_by(path: str) -> set[str]:
-    """Hosts with a port that a file names, but for this machine."""
+def list_named_hosts(path: str) -> set[str]:
+    """Return the hosts with a port that a file names, except for this machine."""
     text = (ROOT / path).read_text("utf-8")
     uncommented = "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("#"))
     return set(re.findall(r"\b([a-z]+):\d{4}\b", uncommented))
@@ -34,8 +36,8 @@ def test_mounted_paths_exist_in_checkout(path: str):
     ["ops/prometheus/prometheus.yml", "ops/grafana/provisioning/datasources/prometheus.yml"],
 )
 def test_services_reference_only_existing_services(path: str):
-    assert asked_by(path)
-    assert asked_by(path) <= SERVICES
+    assert list_named_hosts(path)
+    assert list_named_hosts(path) <= SERVICES
 
 
 def test_grafana_dashboard_is_mounted_at_provisioned_path():
@@ -44,22 +46,22 @@ def test_grafana_dashboard_is_mounted_at_provisioned_path():
     assert f"./ops/grafana/qos-oracle.json:{folder}/qos-oracle.json:ro" in COMPOSE
 
 
-def of_service(name: str) -> str:
-    """What stands under a service."""
+def get_service_settings(name: str) -> str:
+    """Return the settings of a service."""
     (body,) = re.findall(rf"^  {name}:\n((?:    .*\n|\n|  #.*\n)+)", COMPOSE, re.MULTILINE)
     return str(body)
 
 
 def test_serve_service_publishes_and_health_checks_the_port_it_listens_on():
-    serve = of_service("serve")
+    serve = get_service_settings("serve")
     (port,) = re.findall(r'QOS_ORACLE_API__PORT: "(\d+)"', serve)
 
     assert "command: [serve]" in serve
     assert f'- "127.0.0.1:{port}:{port}"' in serve
     assert f"http://127.0.0.1:{port}/v1/network" in serve
-    # Keys are the daemon's alone.
+    # Only the daemon has keys.
     assert "/keys" not in serve
-    assert "/keys" in of_service("daemon")
+    assert "/keys" in get_service_settings("daemon")
 
 
 def test_service_environment_contains_valid_settings(
@@ -87,7 +89,7 @@ def test_service_environment_contains_valid_settings(
 
 @pytest.mark.parametrize("service", sorted(SERVICES))
 def test_every_service_is_sandboxed_and_has_memory_and_cpu_limits(service: str):
-    body = of_service(service)
+    body = get_service_settings(service)
     assert "    <<: *contained\n" in body
     assert re.search(r"^    mem_limit: \d+[mg]$", body, re.MULTILINE)
     assert re.search(r"^    cpus: \d\.\d$", body, re.MULTILINE)

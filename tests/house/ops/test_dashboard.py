@@ -1,4 +1,4 @@
-"""The dashboard shows every metric that there is, and nothing that there is not."""
+"""The dashboard shows every metric, and no metric that does not exist."""
 
 import json
 import re
@@ -81,7 +81,8 @@ def test_panels_do_not_overlap_and_have_unique_ids():
 
 @with_promtool
 def test_every_dashboard_query_is_valid(tmp_path):
-    # As recording rules: those promtool parses. Grafana puts the length of a step in.
+    # As recording rules, because promtool can parse those. Grafana inserts the length of a
+    # step.
     rules = [
         {"record": f"panel:{number}", "expr": line.expression.replace("$__rate_interval", "1m")}
         for number, line in enumerate(LINES)

@@ -1,4 +1,4 @@
-"""What Prometheus is given can be read by it; every alert fires when it should, and not else."""
+"""Prometheus can read its configuration; every alert fires exactly when it should."""
 
 import json
 import os
@@ -47,7 +47,8 @@ def test_promtool_accepts_shipped_files(what, name):
 
 @with_promtool
 def test_promtool_reports_no_problem_with_any_metric():
-    # What it says of a family it says only where that has a sample; some get theirs after hours.
+    # The HELP line of a family is exported only with a sample; some families get one after
+    # hours.
     with fill_registry():
         exposition = generate_latest(_Sampled()).decode()
     checked = promtool("check", "metrics", stdin=exposition)
@@ -56,7 +57,7 @@ def test_promtool_reports_no_problem_with_any_metric():
 
 
 class _Sampled(Collector):
-    """Our registry, with a sample for whoever has none yet."""
+    """The product's registry, with a sample for every metric that has none yet."""
 
     def collect(self) -> Iterator[Metric]:
         for family in metrics.REGISTRY.collect():

@@ -1,4 +1,4 @@
-"""The policies in ops/signer are what the security page says of them."""
+"""The policies in ops/signer match the description on the security page."""
 
 import json
 import re

@@ -1,1 +1,1 @@
-"""What is written for people: pages, links, citations, and tables that are made from code."""
+"""Tests of the documentation: pages, links, citations, and generated tables."""

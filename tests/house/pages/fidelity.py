@@ -25,7 +25,11 @@ _NAMED = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|sol|md|json|toml))(?:::([\w.
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement of a source and what became of it; `decided` is empty where as said.
+    """A statement of a source and its implementation; `decided` is empty if the statement is
+    implemented literally.
+
+    `runs_in`: where everything in `where` runs, "daemon, contract"; empty for prose. `not_run`:
+    why the recording of the demos does not show it, and what runs it instead.
 
     `runs_in`: where all that `where` names runs, "daemon, contract"; empty where it is prose.
     `not_run`: why the recording of the demos does not show it, and what runs it instead.
@@ -50,24 +54,24 @@ class Statement:
 
     @property
     def ours(self) -> list[Place]:
-        """What of the daemon's and the commands' code does it."""
-        return [(path, name) for path, name in named(self.where) if name and is_ours(path)]
+        """Return the cited code of the daemon and of the commands."""
+        return [(path, name) for path, name in find_names(self.where) if name and is_ours(path)]
 
     @property
     def excused(self) -> set[Place]:
-        """Return the cited functions that `not_run` is about: those that it names, else all."""
+        """Return the cited functions that `not_run` is about: those that it names, or all."""
         if not self.not_run:
             return set()
-        return {(path, name) for path, name in named(self.not_run) if name and is_ours(path)} or {
-            *self.ours
-        }
+        return {
+            (path, name) for path, name in find_names(self.not_run) if name and is_ours(path)
+        } or {*self.ours}
 
     @property
     def contracts(self) -> list[Place]:
-        """What of the contracts' code does it."""
+        """Return the cited code of the contracts."""
         return [
             (path, name)
-            for path, name in named(self.where)
+            for path, name in find_names(self.where)
             if name and path.startswith("contracts/")
         ]
 
@@ -81,12 +85,12 @@ class Statement:
 
     @property
     def tests(self) -> list[str]:
-        return [name for path, name in named(self.test) if path.startswith("tests/") and name]
+        return [name for path, name in find_names(self.test) if path.startswith("tests/") and name]
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One document: the letter of its statements, its title, and the statements in order."""
+    """A source document: the letter of its statements, its title, and the statements in order."""
 
     letter: str
     title: str
@@ -114,30 +118,30 @@ def is_ours(path: str) -> bool:
     return path.partition("/")[0] in PACKAGES
 
 
-def named(text: str) -> list[Place]:
-    """Return what a text names in backticks: (path from the root, name in it or "")."""
+def find_names(text: str) -> list[Place]:
+    """Return the names in backticks in a text: (path from the root, name in it or "")."""
     return [(path, name or "") for path, name in _NAMED.findall(text)]
 
 
 @cache
 def names_in(path: str) -> frozenset[str]:
-    """Return what a file defines: `fold`, `Rules.pool_size` (Python), `join` (Solidity)."""
+    """Return the definitions of a file: `fold`, `Rules.pool_size` (Python), `join` (Solidity)."""
     text = (ROOT / path).read_text("utf-8")
     if path.endswith(".py"):
-        return frozenset(_defined(ast.parse(text).body, ""))
+        return frozenset(iterate_definitions(ast.parse(text).body, ""))
     if path.endswith(".sol"):
         kinds = "function|event|error|struct|enum|modifier|interface|contract|constant"
         return frozenset(re.findall(rf"\b(?:{kinds}) (\w+)", text))
     return frozenset()
 
 
-def _defined(body: list[ast.stmt], prefix: str) -> Iterator[str]:
+def iterate_definitions(body: list[ast.stmt], prefix: str) -> Iterator[str]:
     for node in body:
         if isinstance(node, ast.FunctionDef):
             yield prefix + node.name
         elif isinstance(node, ast.ClassDef):
             yield prefix + node.name
-            yield from _defined(node.body, f"{prefix}{node.name}.")
+            yield from iterate_definitions(node.body, f"{prefix}{node.name}.")
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             yield prefix + node.target.id
         elif isinstance(node, ast.Assign):
@@ -145,7 +149,7 @@ def _defined(body: list[ast.stmt], prefix: str) -> Iterator[str]:
 
 
 def page() -> str:
-    """Return everything as one page of tables, counts first."""
+    """Return the complete page of tables, beginning with counts."""
     parts = ["# Fidelity\n\nMade by `make fidelity` from docs/fidelity/*.toml.\n", _counts()]
     for source in sources():
         lines = [

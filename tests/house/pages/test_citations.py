@@ -1,4 +1,4 @@
-"""What code, tests and pages cite is there: each path, each anchor, each short name."""
+"""Everything that code, tests and pages cite exists: each path, anchor and short name."""
 
 import re
 import subprocess
@@ -34,7 +34,7 @@ CITED = re.compile(
 )
 LINKED = re.compile(r"\[[^\]]*\]\(([^)#\s]*)(?:#([\w-]+))?\)")
 PAGE = re.compile(r"(?<![\w/.*-])((?:[\w.-]+/)*[\w-]+\.md)\b")
-# By number alone: a source, a decision of a plan, a section of a page.
+# A citation by number alone: a source, a decision of a plan, a section of a page.
 ELSEWHERE = re.compile(
     r"(?<![\w/])seeds?[/ ]?00[0-4]\b|\b[Dd]ecisions? \d{1,2}\b(?!\d)|(?<![\w/.-])[\w-]+\.md`? \d"
 )
@@ -48,7 +48,7 @@ GENERATED = {"reliability.md", "RELEASE_NOTES.md"}
 
 @cache
 def texts() -> dict[str, str]:
-    """Every text file of the repository by its path, but for data that others wrote."""
+    """Return every text file of the repository by its path, except for third-party data."""
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"],  # noqa: S607 - of the checkout
         cwd=ROOT, capture_output=True, text=True, check=True,
@@ -69,7 +69,7 @@ def pages() -> dict[str, str]:
 
 
 def slug(heading: str) -> str:
-    """Return the anchor that GitHub gives a heading."""
+    """Return the anchor that GitHub gives to a heading."""
     plain_heading = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading.strip().lower())
     return re.sub(r"[^\w -]", "", plain_heading).replace(" ", "-")
 
@@ -81,7 +81,7 @@ def without_code(text: str) -> str:
 
 @cache
 def checkpoints(path: str) -> frozenset[str]:
-    """Return what can be cited inside a file: headings of a page, numbers of cases."""
+    """Return the citable anchors of a file: headings of a page, numbers of cases."""
     text = (ROOT / path).read_text("utf-8")
     if path.endswith(".toml"):
         cases = tomllib.loads(text)["case"]
@@ -92,14 +92,14 @@ def checkpoints(path: str) -> frozenset[str]:
 
 
 def lost(path: str, anchor: str | None) -> bool:
-    """Tell whether a citation leads nowhere."""
+    """Return whether a citation leads nowhere."""
     if not (ROOT / path).is_file():
         return True
     return anchor is not None and anchor not in checkpoints(path)
 
 
 def citations(text: str) -> Iterator[tuple[str, str | None]]:
-    """Yield what a text cites, also where an end of line stands inside of it."""
+    """Yield the citations of a text, including those with a line break inside."""
     for match in CITED.finditer(text):
         yield match[1], match[2]
 

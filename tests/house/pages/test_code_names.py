@@ -1,4 +1,4 @@
-"""Docstrings and comments of the product name only what exists: a rename must take them along."""
+"""Docstrings and comments name only code that exists, so a rename must include them."""
 
 import ast
 import re
@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from tests.house.product import ROOT, list_nodes, parse_sources
 
-# Names in backticks with an underscore or a capital inside, and names of errors.
+# Names in backticks that contain an underscore or a capital letter, and names of errors.
 _QUOTED = re.compile(r"`(?:[\w.]*\.)?(\w+?)(?:\(\))?`")
 _ERROR = re.compile(r"\b[A-Z]\w+Error\b")
-# A variable of Python's own, and a function of JavaScript.
+# A name of Python, and a function of JavaScript.
 _FOREIGN = {"PYTHON_CPU_COUNT", "toFixed"}
 _OTHER_SOURCES = (
     *("tests/**/*.py", "benchmarks/*.py"),
@@ -17,14 +17,16 @@ _OTHER_SOURCES = (
 )
 
 
-def named(text: str) -> set[str]:
+def find_code_names(text: str) -> set[str]:
     """Return the code names in a docstring or a comment."""
     quoted = {name for name in _QUOTED.findall(text) if re.search(r"_|[a-z][A-Z]", name)}
     return quoted | set(_ERROR.findall(text))
 
 
 def split_prose(source: str, tree: ast.Module) -> tuple[list[tuple[int, str]], str]:
-    """Return the docstrings and comments of a module with their lines, and the rest of it."""
+    """Return the docstrings and comments of a module with their lines,
+    and the remaining source.
+    """
     lines = source.splitlines()
     prose = []
     for node in list_nodes(tree):
@@ -33,7 +35,7 @@ def split_prose(source: str, tree: ast.Module) -> tuple[list[tuple[int, str]], s
             prose.append((first, "\n".join(lines[first - 1 : last])))
             lines[first - 1 : last] = [""] * (last - first + 1)
     for number, line in enumerate(lines, 1):
-        # A comment that shares its line with a string is read as code.
+        # A comment on the same line as a string is treated as code.
         code, mark, comment = line.partition("#")
         if mark and '"' not in line:
             prose.append((number, comment))
@@ -55,18 +57,20 @@ def test_every_code_name_in_docstrings_and_comments_exists():
         prose += [(f"{path.relative_to(ROOT)}:{line}", text) for line, text in texts]
         words.update(re.findall(r"\w+", code))
     assert [
-        f"{place}: {name}" for place, text in prose for name in sorted(named(text) - words)
+        f"{place}: {name}"
+        for place, text in prose
+        for name in sorted(find_code_names(text) - words)
     ] == []
 
 
 def test_code_names_are_found_in_text():
     text = "See `Store.read_transaction()` and `x`; raises InputError, `toFixed`."
-    assert named(text) == {"read_transaction", "InputError", "toFixed"}
+    assert find_code_names(text) == {"read_transaction", "InputError", "toFixed"}
 
 
 def test_docstrings_and_comments_are_no_code():
     source = '"""Uses `gone_away`."""\nx = 1  # and `lost_too`\ny = "# kept_name"\n'
     prose, code = split_prose(source, ast.parse(source))
-    assert [named(text) for _, text in prose] == [{"gone_away"}, {"lost_too"}]
+    assert [find_code_names(text) for _, text in prose] == [{"gone_away"}, {"lost_too"}]
     assert "kept_name" in code
     assert "gone_away" not in code

@@ -1,4 +1,4 @@
-"""README's picture of the demo: from a run of the code that there is, and whole."""
+"""README's picture of the demo comes from a run of the current code, and is complete."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is written about the code keeps up with it."""
+"""The documentation about the code is up to date."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Rows of docs/fidelity/ whose citations are emptied: a sample of `make fidelity-mutants`."""
+"""Rows of docs/fidelity/ whose cited code is emptied: a sample of `make fidelity-mutants`."""
 
 from pathlib import Path
 
@@ -6,13 +6,18 @@ import pytest
 
 from tests.house.pages.fidelity import Statement
 from tests.house.product import ROOT
-from tests.mutants.emptied_rows import Fallen, cited, standing, tried
-from tests.mutants.emptying import emptied
-from tests.mutants.patches import applied
+from tests.mutants.emptied_rows import (
+    Fallen,
+    find_unconfirmed_citations,
+    list_cited_rows,
+    run_rows,
+)
+from tests.mutants.emptying import write_emptying_patch
+from tests.mutants.patches import try_apply
 
-# Those without a chain, each so many rows.
+# Rows without a chain, one in so many.
 SAMPLED = 40
-ROWS = [row for row in cited() if not row.contracts and "integration" not in row.test]
+ROWS = [row for row in list_cited_rows() if not row.contracts and "integration" not in row.test]
 EMPTIED = [
     ("oracle/domain/scoring/node_scores.py", "compute_node_qos"),
     ("oracle/domain/scoring/rules.py", "Rules.q_max"),
@@ -27,23 +32,26 @@ EMPTIED = [
 def test_emptying_a_cited_function_makes_tests_of_its_row_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    # Only functions of this process: subprocesses would run emptied code while they load modules.
+    # Only functions of this process: subprocesses would run emptied code while they load
+    # modules.
     monkeypatch.delenv("PYTEST_CURRENT_TEST")
     sample = ROWS[::SAMPLED]
     assert len(sample) > 3
-    assert [*standing(sample, tried(sample, tmp_path, jobs=1))] == []
+    assert [*find_unconfirmed_citations(sample, run_rows(sample, tmp_path, jobs=1))] == []
 
 
 @pytest.mark.parametrize(("path", "name"), EMPTIED)
 def test_patch_that_empties_a_function_can_be_applied(tmp_path: Path, path: str, name: str):
-    mutant = emptied((path, name), (), tmp_path)
-    assert applied(mutant, ROOT, only_check=True) is None
+    mutant = write_emptying_patch((path, name), (), tmp_path)
+    assert try_apply(mutant, ROOT, only_check=True) is None
     assert mutant.patched
 
 
 def test_every_cited_function_can_be_emptied(tmp_path: Path):
-    places = {place for row in cited() for place in (*row.ours, *row.contracts)}
-    assert [place for place in places if not emptied(place, (), tmp_path).patched] == []
+    places = {place for row in list_cited_rows() for place in (*row.ours, *row.contracts)}
+    assert [
+        place for place in places if not write_emptying_patch(place, (), tmp_path).patched
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -51,7 +59,7 @@ def test_every_cited_function_can_be_emptied(tmp_path: Path):
 )
 def test_class_or_constant_cannot_be_emptied(tmp_path: Path, name: str, why: str):
     with pytest.raises(ValueError, match=why):
-        emptied(("oracle/domain/scoring/rules.py", name), (), tmp_path)
+        write_emptying_patch(("oracle/domain/scoring/rules.py", name), (), tmp_path)
 
 
 def row_of(*tests: str) -> Statement:
@@ -74,10 +82,10 @@ F, G = ("oracle/a.py", "f"), ("oracle/a.py", "g")
 def test_cited_function_that_can_be_emptied_without_test_failure_is_reported(
     fallen: Fallen, faults: int
 ):
-    assert len([*standing([row_of("test_1")], fallen)]) == faults
+    assert len([*find_unconfirmed_citations([row_of("test_1")], fallen)]) == faults
 
 
 def test_cited_test_that_fails_for_no_emptied_function_is_reported():
     fallen = {place: {"tests/a.py::test_1"} for place in (F, G)}
-    (fault,) = standing([row_of("test_1", "test_2")], fallen)
+    (fault,) = find_unconfirmed_citations([row_of("test_1", "test_2")], fallen)
     assert "test_2 falls for nothing" in fault

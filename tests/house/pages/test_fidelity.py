@@ -1,4 +1,6 @@
-"""docs/fidelity/: every statement of the sources has its place, and the places exist."""
+"""docs/fidelity/: every statement of the sources cites code or a decision,
+and the citations exist.
+"""
 
 import re
 from fnmatch import fnmatchcase
@@ -9,7 +11,7 @@ from tests.house.pages.fidelity import (
     NO_TEST,
     NOT_OURS,
     THE_NETWORKS,
-    named,
+    find_names,
     names_in,
     page,
     sources,
@@ -20,19 +22,19 @@ from tests.support.vectors import entries, is_listed
 
 ROWS = statements()
 LETTERS = [source.letter for source in sources()]
-# Where something was decided: a page of ours, below docs/ or beside the contracts.
+# Where something was decided: a page below docs/, or one beside the contracts.
 PLACES = re.compile(r"\b(?:docs|contracts)/[\w/-]+\.md\b")
 LEAST_WORDS = 3
-# Profiles of the sources, and the sections in which none of their vectors may be left out.
+# Profiles of the sources, and the sections all of whose vectors must run.
 DOCUMENTED = ("seed_current", "legacy_doc", "relay_head")
 DECIDED = ("group_scores", "health", "kickout", "long_term", "long_term_reseed_relay")
 
 
 def missing(cell: str) -> list[str]:
-    """What a cell names that is not there."""
+    """Return the names in a cell that do not exist."""
     return [
         f"{path}::{name}"
-        for path, name in named(cell)
+        for path, name in find_names(cell)
         if not (ROOT / path).is_file() or (name and name not in names_in(path))
     ]
 
@@ -56,7 +58,7 @@ def test_every_row_has_implementation_or_reason(source):
         row.name
         for row in ROWS
         if row.source == source
-        and not named(row.where)
+        and not find_names(row.where)
         and not has_reason(row.where, NOT_OURS, THE_NETWORKS)
     ]
     assert silent == []
@@ -111,12 +113,12 @@ def test_generated_page_contains_every_statement():
     assert [row.name for row in ROWS if f"| {row.name} | {row.says} |" not in written] == []
 
 
-# Of Pocket's code, which nothing in it triggers (tests/vectors/NOT_APPLICABLE.md).
+# Of Pocket's code, where nothing triggers it (tests/vectors/NOT_APPLICABLE.md).
 UNTRIGGERED = {"pocket/sequences/8", "pocket/upstream_unit_tests/5"}
 
 
 def test_no_vector_of_rules_decided_by_documents_is_skipped():
-    """Issue 3: what the documents decide is run, never listed as not applicable."""
+    """Issue 3: what the documents decide is run, and never listed as not applicable."""
     left_out = [
         name
         for name, entry in entries().items()

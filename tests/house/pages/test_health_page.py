@@ -1,4 +1,6 @@
-"""docs/explanation/health.md has every condition as declared, and as `/readyz` reports it."""
+"""docs/explanation/health.md lists every condition as it is declared and
+as `/readyz` reports it.
+"""
 
 import ast
 import re
@@ -29,7 +31,7 @@ LIMITS = {
 
 
 def conditions_in(tree: ast.AST) -> Iterator[Condition]:
-    """Yield the conditions that code mentions, `Condition.HALTED`."""
+    """Yield the conditions that code mentions, such as `Condition.HALTED`."""
     names = Condition.__members__
     for node in list_nodes(tree):
         match node:

@@ -1,4 +1,4 @@
-"""qos-oracle is on no package index: nothing tells anybody to install it by that name."""
+"""qos-oracle is on no package index, so no text recommends installing it by name."""
 
 import re
 

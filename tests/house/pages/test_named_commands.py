@@ -1,4 +1,4 @@
-"""A command that a document, an alert or a message names is there, with the options named."""
+"""Every command in a document, an alert or a message exists and has the named options."""
 
 import re
 from collections.abc import Iterator
@@ -34,8 +34,8 @@ def texts() -> Iterator[tuple[str, str]]:
             yield str(path.relative_to(ROOT)), path.read_text("utf-8")
 
 
-def named() -> list[tuple[str, str]]:
-    """Return every command that is named, with the file that names it first."""
+def find_named_commands() -> list[tuple[str, str]]:
+    """Return every named command, with the first file that names it."""
     path_by_command: dict[str, str] = {}
     for path, text in texts():
         # Python concatenates adjacent string literals.
@@ -63,7 +63,7 @@ def commands() -> typer.core.TyperGroup:
 
 
 def fault(commands: typer.core.TyperGroup, command_line: str) -> str | None:
-    """Return what is wrong with a command line as it is written; None: nothing."""
+    """Return what is wrong with a command line, or None if it is valid."""
     at: Any = commands
     for command_name in command_line.split():
         if not isinstance(at, typer.core.TyperGroup) or not WORD.fullmatch(command_name):
@@ -79,7 +79,7 @@ def fault(commands: typer.core.TyperGroup, command_line: str) -> str | None:
 
 
 def test_every_named_command_exists(commands):
-    named_commands = named()
+    named_commands = find_named_commands()
     assert len(named_commands) > 100
     faults = [
         (path, command_line, fault(commands, command_line))
@@ -100,5 +100,5 @@ def test_wrong_option_in_template_is_detected(commands):
     match = NAMED.search(shown)
     assert match is not None
     assert fault(commands, str(match[4]).removeprefix("qos-oracle ")) == "it has no option --round"
-    templates = {path for path, _ in named() if path.endswith(".html")}
+    templates = {path for path, _ in find_named_commands() if path.endswith(".html")}
     assert "oracle/daemon/web/pages/templates/proof.html" in templates

@@ -1,4 +1,4 @@
-"""Pages are short, and each is led to; test_citations follows their links."""
+"""Pages are short, and each is linked; test_citations checks the links."""
 
 import re
 from functools import cache
@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[3]
 MOST_BYTES = 20 * 1024
 ARCHIVE = ROOT / "docs" / "archive"
 PAGES = sorted(p for p in (ROOT / "docs").rglob("*.md") if not p.is_relative_to(ARCHIVE))
-# Lists to search in, as long as the code makes them.
+# Generated lists for searching, which are as long as the code makes them.
 GENERATED = {ROOT / "docs" / "reference" / f"{name}.md" for name in REFERENCE_PAGES}
 WRITTEN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "contracts/README.md", *PAGES]
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -28,14 +28,14 @@ def test_every_page_is_within_size_limit():
 
 @cache
 def links(page: Path) -> list[str]:
-    """Return the links of a page to places of this repository."""
+    """Return the links of a page to files of this repository."""
     text = _CODE.sub("", page.read_text("utf-8"))
     return [link for link in _LINK.findall(text) if "://" not in link]
 
 
 @cache
 def led_to(page: Path) -> frozenset[Path]:
-    """Return the pages and folders that a page leads to."""
+    """Return the pages and folders to which a page links."""
     return frozenset((page.parent / link.partition("#")[0]).resolve() for link in links(page))
 
 

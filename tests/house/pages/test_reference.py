@@ -1,4 +1,6 @@
-"""Whatever an operator meets has its one description in the code, from which pages are made."""
+"""Everything that operators see is described once in the code,
+from which the pages are generated.
+"""
 
 import ast
 import shutil
@@ -31,7 +33,7 @@ def test_every_setting_has_description():
 
 def test_every_metric_has_help_text():
     described = {name: about for name, _, _, about in metrics_page.list_metric_families()}
-    # Two words are enough for a few.
+    # A few need only two words.
     assert [name for name, about in described.items() if len(about.split()) < 2] == []
 
 
@@ -58,8 +60,8 @@ def test_every_command_and_option_has_help_text():
     assert lacking == []
 
 
-def logged() -> Iterator[str]:
-    """Yield every event that a module of ours logs."""
+def iterate_logged_events() -> Iterator[str]:
+    """Yield every event that a module of the product logs."""
     for tree in parse_sources().values():
         for node in list_nodes(tree):
             if isinstance(node, ast.Call) and (place := _place_of_event(node)) is not None:
@@ -80,7 +82,7 @@ def _text(arguments: list[ast.expr]) -> Iterator[str]:
 
 
 def test_logged_events_equal_listed_events():
-    assert set(logged()) == set(LOG_EVENTS)
+    assert set(iterate_logged_events()) == set(LOG_EVENTS)
     assert silent(iter(LOG_EVENTS.items())) == []
 
 

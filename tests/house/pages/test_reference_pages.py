@@ -1,4 +1,4 @@
-"""Pages that list what code has list all of it: events, levels, states, outcomes, limits."""
+"""Pages that list elements of the code are complete: events, levels, states, outcomes, limits."""
 
 import re
 from dataclasses import fields
@@ -24,7 +24,7 @@ from reference import event_tables, included_code
 from reference.pages import PARTS
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
-# What tells two rule sets apart in any case.
+# Fields in which any two rule sets differ.
 OF_ITS_OWN = {"name", "version"}
 
 
@@ -33,7 +33,7 @@ def page(name: str) -> str:
 
 
 def section(name: str, heading: str) -> str:
-    """Return what stands under a heading of the second level."""
+    """Return the content below a heading of the second level."""
     return page(name).split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
 
 
@@ -90,7 +90,7 @@ def test_page_lists_all_rules_changed_by_relay():
     listed = section("reference/scoring-rules.md", "Relay")
     named = set(re.findall(r"`(\w+)`", listed)) & {field.name for field in fields(Rules)}
     changed = {f.name for f in fields(Rules) if getattr(CRYNUX, f.name) != getattr(RELAY, f.name)}
-    # At which times a relay was started again is a chain's own affair.
+    # The restart times of a relay are specific to a chain.
     assert named - {"restarts"} == changed - OF_ITS_OWN
 
 

@@ -1,4 +1,4 @@
-"""Whoever is woken by an alert is led to a page that says what to do, and no page is lost."""
+"""Every alert links to a runbook page, and every runbook page is linked."""
 
 import re
 from pathlib import Path

@@ -1,6 +1,7 @@
-"""docs/fidelity/: what is said to run in the daemon or in a command was recorded to run there.
+"""docs/fidelity/: every function that is said to run in the daemon or in a command was recorded
+there.
 
-How the recording is made, and what it cannot see: docs/reference/sources.md#reach.
+How the recording is made, and its limits: docs/reference/sources.md#reach.
 """
 
 import os
@@ -25,7 +26,7 @@ from tests.house.reach.runs import (
     command_functions,
     entry_function,
     functions_run,
-    recorded,
+    load_recording,
     run_mismatches,
 )
 
@@ -34,7 +35,7 @@ ROWS = [row for row in statements() if not row.is_prose]
 
 
 def is_part_of_a_contract(path: str, name: str) -> bool:
-    """Tell whether the world may call it, or another function does, or it is emitted."""
+    """Return whether anyone may call it, or another function does, or it is emitted."""
     if re.search(rf"function {name}\([^{{;]*\b(?:external|public)\b", (ROOT / path).read_text()):
         return True
     texts = [source_file.read_text("utf-8") for source_file in (ROOT / "contracts").rglob("*.sol")]
@@ -61,7 +62,7 @@ def test_cited_functions_ran_at_stated_location_or_have_reason(letter: str):
     mismatches = {
         row.name: lines
         for row in ROWS
-        if row.source == letter and (lines := run_mismatches(row, recorded()))
+        if row.source == letter and (lines := run_mismatches(row, load_recording()))
     }
     assert mismatches == {}
 
@@ -92,7 +93,7 @@ def test_every_row_states_where_its_contract_and_own_code_run(letter: str):
 
 
 def test_functions_run_in_daemon_are_attributed_to_daemon():
-    in_daemon = functions_run(recorded(), DAEMON)
+    in_daemon = functions_run(load_recording(), DAEMON)
     modest = [
         row.name
         for row in ROWS
@@ -110,12 +111,12 @@ def test_rows_run_only_by_the_library_have_a_reason():
 
 
 def test_recording_contains_every_scenario_and_only_cited_functions():
-    titles = {runs_in: {*plays} for runs_in, plays in recorded().items()}
+    titles = {runs_in: {*plays} for runs_in, plays in load_recording().items()}
     for play in PLAYS:
         assert play.title in titles[play.runs_in]
     assert sum(map(len, titles.values())) == len(PLAYS)
     cited = {place for row in ROWS for place in row.ours}
-    stale = [functions_run(recorded(), runs_in) - cited for runs_in in recorded()]
+    stale = [functions_run(load_recording(), runs_in) - cited for runs_in in load_recording()]
     assert [functions for functions in stale if functions] == []
 
 
@@ -137,7 +138,7 @@ def row_of(*places: Place, not_run: str = "", runs_in: str = DAEMON) -> Statemen
     ("row", "problems"),
     [
         (row_of(F), []),
-        # A method of the same name in another class is another function.
+        # A method with the same name in another class is another function.
         (row_of(G), ["oracle/a.py::D.f did not run in daemon"]),
         (row_of(F, G), ["oracle/a.py::D.f did not run in daemon"]),
         (row_of(G, not_run="the backtest alone runs it"), []),

@@ -1,4 +1,4 @@
-"""The pictures of the pages are of the pages as they are, small, and shown."""
+"""The screenshots of the pages are current, small, and shown."""
 
 from tests.browser.screens import DIGEST, PICTURES, SCREENS, digest
 

@@ -1,1 +1,1 @@
-"""Which functions that docs/fidelity/ cites ran, in the daemon and in commands."""
+"""Records which of the functions cited in docs/fidelity/ run in the daemon and in commands."""

@@ -1,8 +1,8 @@
-"""Plays the demos under coverage.py, and writes docs/fidelity/runs.json: `make fidelity-runs`.
+"""Runs the demos under coverage.py, and writes docs/fidelity/runs.json: `make fidelity-runs`.
 
-A process counts for the daemon, or for a command, if the body of that command's function ran in
-it; the processes that play the chain, and the lab's, have the same modules and do not count. The
-native code is hidden, so that the Python code that the rows cite does its work.
+A process counts as the daemon, or as a command, if the body of that command's function ran in it;
+the processes of the chain, and those of the lab, have the same modules and do not count. The
+native code is hidden, so that the cited Python code runs.
 """
 
 import argparse
@@ -35,7 +35,7 @@ _GATEWAY = "tests/integration/gateway/test_gateway_process.py"
 # `import oracle_native` fails as if the package were not installed.
 _HIDDEN_NATIVE = 'raise ImportError("hidden by make fidelity-runs")\n'
 
-# By the path of a file: its lines that a process executed.
+# The executed lines of a process, by path.
 Lines = Mapping[str, set[int]]
 _PROCESS = re.compile(r"\.pid(\d+)\.")
 
@@ -113,7 +113,9 @@ def record(play: Play) -> set[Place]:
         if not members:
             raise RuntimeError(f"{play.title}: {'::'.join(entry)} ran in no process")
         fields = {field for path in members for field in read_fields(folder, _process_of(path))}
-    functions = {place for place in _cited() for lines in members.values() if ran(place, lines)}
+    functions = {
+        place for place in list_cited_code() for lines in members.values() if ran(place, lines)
+    }
     return functions | fields
 
 
@@ -128,9 +130,9 @@ def _process_of(path: Path) -> int:
 def _run(play: Play, folder: Path) -> None:
     (folder / "oracle_native.py").write_text(_HIDDEN_NATIVE, "utf-8")
     settings = folder / "coveragerc"
-    # Of these files alone: to trace every line would slow the demos down by half.
+    # Only these files: tracing every line would slow the demos down by half.
     entries = {entry_function(play.runs_in) for play in PLAYS}
-    traced = sorted({str(ROOT / path) for path, _ in _cited() | entries})
+    traced = sorted({str(ROOT / path) for path, _ in list_cited_code() | entries})
     settings.write_text(
         f"[run]\ninclude = {','.join(traced)}\nparallel = true\ndata_file = {folder / 'data'}\n",
         "utf-8",
@@ -139,7 +141,7 @@ def _run(play: Play, folder: Path) -> None:
     environment = {
         **os.environ,
         **play.environment,
-        **write_request(folder, ROOT, sorted(filter(_is_field, _cited()))),
+        **write_request(folder, ROOT, sorted(filter(_is_field, list_cited_code()))),
         "COVERAGE_PROCESS_START": str(settings),
         "PYTHONPATH": str(folder),
     }
@@ -160,8 +162,8 @@ def _executed_lines(path: Path) -> Lines:
     }
 
 
-def _cited() -> set[Place]:
-    """Return what the rows cite that runs in the daemon or in a command."""
+def list_cited_code() -> set[Place]:
+    """Return the cited functions and fields that run in the daemon or in a command."""
     return {
         place for row in statements() if {*row.places} - {CONTRACT, LIBRARY} for place in row.ours
     }
@@ -182,15 +184,16 @@ def ran(place: Place, lines: Lines) -> bool:
 def bodies(path: str) -> Mapping[str, set[int]]:
     """Return the lines of each function's body, without its docstring, by its name in the file.
 
-    A nested function's lines are its own. The `def` line runs at import, and is left out.
+    A nested function's lines belong only to itself. The `def` line runs at import, and is
+    omitted.
     """
     lines_by_function: dict[str, set[int]] = {}
-    for name, function in _functions(_parsed(path), ""):
+    for name, function in _functions(parse_file(path), ""):
         lines_by_function.setdefault(name, set()).update(_own_lines(function))
     return lines_by_function
 
 
-def _parsed(path: str) -> ast.Module:
+def parse_file(path: str) -> ast.Module:
     return ast.parse((ROOT / path).read_text("utf-8"))
 
 

@@ -25,7 +25,7 @@ Runs = dict[str, dict[str, list[str]]]
 
 
 @cache
-def recorded() -> Runs:
+def load_recording() -> Runs:
     """Return the recording in the repository."""
     runs: Runs = json.loads(RUNS.read_text("utf-8"))
     return runs
@@ -42,7 +42,9 @@ def functions_run(runs: Runs, runs_in: str) -> set[Place]:
 
 
 def run_mismatches(row: Statement, runs: Runs) -> list[str]:
-    """Return how a row's `runs_in` and `not_run` differ from the recording, a line each."""
+    """Return the differences between a row's `runs_in` and `not_run` and the
+    recording, one per line.
+    """
     cited = set(row.ours)
     excused = row.excused
     lines = [f"not_run names {'::'.join(place)}, `where` does not" for place in excused - cited]
@@ -87,6 +89,6 @@ def _command_functions(command: object, name: str) -> list[tuple[str, Place]]:
 
 
 def entry_function(runs_in: str) -> Place:
-    """Return the function of the daemon or of a command, by the words of `runs_in`."""
+    """Return the function of the daemon or of a command, by its name in `runs_in`."""
     name = "run" if runs_in == DAEMON else runs_in.removeprefix(COMMAND)
     return command_functions()[name]

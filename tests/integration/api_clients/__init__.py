@@ -1,1 +1,1 @@
-"""The clients of the read API, against a live server."""
+"""Tests of the read API's clients with a live server."""

@@ -1,4 +1,4 @@
-"""A server with a small history, which the clients of this folder read over HTTP."""
+"""Fixtures: a server with a small history, which the clients read over HTTP."""
 
 from collections.abc import Iterator
 
@@ -26,7 +26,7 @@ def indexed(sqlite_url: str, history: History) -> Iterator[IndexedHistory]:
 
 @pytest.fixture
 def url(indexed: IndexedHistory) -> Iterator[str]:
-    """The address of the server, whose event streams end after a second."""
+    """Return the address of the server, whose event streams end after a second."""
     section = ApiSection(stream_seconds=1)
     app = create_read_api(indexed.source, streams=section)
     with serve_app(app, section, 0) as address:

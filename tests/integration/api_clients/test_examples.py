@@ -1,4 +1,4 @@
-"""The programs of `examples/` run as their readers run them, against a live server."""
+"""The programs of `examples/`, run as documented against a live server."""
 
 import json
 import subprocess
@@ -39,7 +39,7 @@ def running(name: str, *arguments: str, folder: Path) -> Iterator[None]:
 
 @pytest.fixture
 def webhook() -> Iterator[tuple[str, "Queue[str]"]]:
-    """The address of a webhook, and the texts that it gets."""
+    """Yield the address of a webhook, and the list of texts that it receives."""
     texts: Queue[str] = Queue()
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""The Python client over HTTP: pages, cached responses, refusals, waiting and events."""
+"""The Python client over HTTP: pages, cached responses, errors, retries and events."""
 
 import threading
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ class Script(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def scripted(*script: Scripted) -> Iterator[ScriptedServer]:
+def serve_script(*script: Scripted) -> Iterator[ScriptedServer]:
     with ScriptedServer(*script) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
@@ -99,7 +99,7 @@ def test_refusal_is_raised_with_status_and_reason(url, node_text, status, found)
 
 def test_busy_server_is_asked_again_after_the_time_that_it_names():
     waits: list[float] = []
-    with scripted(BUSY, LIMITED, OK) as server:
+    with serve_script(BUSY, LIMITED, OK) as server:
         assert client_of(server, waits).nodes()["next"] is None
     assert waits == [7, 2]
 
@@ -116,13 +116,13 @@ def test_busy_server_is_asked_again_after_the_time_that_it_names():
 )
 def test_failure_ends_in_one_kind_of_error(script, status, waits):
     waited: list[float] = []
-    with scripted(*script) as server, pytest.raises(ApiError) as caught:
+    with serve_script(*script) as server, pytest.raises(ApiError) as caught:
         client_of(server, waited).nodes()
     assert (caught.value.status, waited, server.script) == (status, waits, [])
 
 
 def test_server_that_is_gone_is_an_error_without_status():
-    with scripted() as server:
+    with serve_script() as server:
         port = server.server_port
     with pytest.raises(ApiError, match="no response") as caught:
         Client(f"http://127.0.0.1:{port}").status()

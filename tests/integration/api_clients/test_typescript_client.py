@@ -24,7 +24,7 @@ TARGET = ("--target", "es2022", "--lib", "es2022,dom")
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with the packed client, and what its own lock file names."""
+    """Return a project with the packed client and the dependencies of its lock file."""
     folder = tmp_path_factory.mktemp("consumer")
     install_tools(folder)
     packed = run("npm", "pack", str(TYPESCRIPT), "--json", cwd=folder)
@@ -43,7 +43,7 @@ def test_generator_reproduces_the_types(project: Path):
 
 
 def test_program_is_type_checked_and_reads_nodes_from_a_server(project: Path, url: str):
-    """tsc also fails where the program marks a wrong use and the types allow it."""
+    """The program marks wrong uses with @ts-expect-error, so tsc fails if the types allow one."""
     run(*TSC, *TARGET, "process.d.ts", "program.ts", cwd=project)
     printed = json.loads(run("node", "program.js", url, cwd=project).partition("\n")[0])
     best = Client(url).nodes(limit=1)["nodes"][0]["node"]

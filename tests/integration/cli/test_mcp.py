@@ -1,4 +1,4 @@
-"""`qos-oracle mcp` as an assistant starts it: a process that the official client speaks to."""
+"""`qos-oracle mcp` as an assistant starts it: a process to which the official client connects."""
 
 import asyncio
 import json

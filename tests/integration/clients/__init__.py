@@ -1,4 +1,4 @@
 """The same network on three EVM nodes, Anvil, Hardhat's and Ganache, indexed by the daemon.
 
-What must come out the same, and what cannot, is said in `ledgers.py`.
+`ledgers.py` documents which values must be equal, and which cannot be.
 """

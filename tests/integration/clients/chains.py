@@ -1,7 +1,8 @@
-"""A chain on any of the nodes, driven as the demo drives Anvil: the same blocks at the same times.
+"""A chain on any of the nodes, driven as the demo drives Anvil: the same blocks at the same
+times.
 
-The nodes order a block by what its transactions pay, so every next one of a block pays a little
-less; and as they sign alike, a transaction has the same hash on all of them.
+The nodes order a block by fee, so each transaction of a block pays slightly less than the
+previous one. The nodes sign alike, so a transaction has the same hash on all of them.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ _MOST_WEI = 100 * 10**9
 
 
 class Mark(NamedTuple):
-    """A block to which a chain can go back; `snapshot`: the node's name for it, if it has one."""
+    """A block to which a chain can be reset; `snapshot`: the node's name for it, if it has one."""
 
     number: int
     time: int
@@ -25,7 +26,7 @@ class Mark(NamedTuple):
 
 
 class NodeChain(LocalChain):
-    """One chain on the node called `kind`."""
+    """A chain on the node called `kind`."""
 
     def __init__(self, kind: str, url: str) -> None:
         super().__init__(url)
@@ -41,7 +42,8 @@ class NodeChain(LocalChain):
     @override
     def mine(self, time: int, transactions: Sequence[Transaction] = ()) -> list[str]:
         hashes = [
-            str(self.make_request("eth_sendTransaction", sent)) for sent in priced(transactions)
+            str(self.make_request("eth_sendTransaction", sent))
+            for sent in price_transactions(transactions)
         ]
         self.make_request("evm_mine", time)
         mined = self.transactions_at("latest")
@@ -50,26 +52,28 @@ class NodeChain(LocalChain):
         return hashes
 
     def transactions_at(self, block: int | str) -> list[str]:
-        """The hashes of a block's transactions, in order."""
+        """Return the hashes of a block's transactions, in order."""
         at = hex(block) if isinstance(block, int) else block
         return list(self.make_request("eth_getBlockByNumber", at, False)["transactions"])
 
     def mark(self) -> Mark:
-        """Remember the newest block, to replace later what will have come after it."""
+        """Record the newest block, so that later blocks can be replaced."""
         newest = self.make_request("eth_getBlockByNumber", "latest", False)
         snapshot = None if self.kind == "anvil" else self.make_request("evm_snapshot")
         return Mark(int(newest["number"], 16), int(newest["timestamp"], 16), snapshot)
 
     def replace(self, mark: Mark, blocks: Sequence[Sequence[Transaction]]) -> None:
-        """Put other blocks after the mark, all at the mark's own time.
+        """Replace the blocks above the mark by others, all at the time of the mark.
 
-        As many as there are, on Anvil, whose `anvil_reorg` gives no other time.
+        On Anvil their number must be equal, because `anvil_reorg` gives them no other times.
         """
         before = self.number
         if self.kind == "anvil":
             assert mark.number + len(blocks) == before, "anvil_reorg keeps the height"
             pairs = [
-                [sent, offset] for offset, block in enumerate(blocks) for sent in priced(block)
+                [sent, offset]
+                for offset, block in enumerate(blocks)
+                for sent in price_transactions(block)
             ]
             self.make_request("anvil_reorg", len(blocks), pairs)
         else:
@@ -84,12 +88,12 @@ class NodeChain(LocalChain):
         )
 
     def go_back(self, mark: Mark) -> None:
-        """Make the mark the newest block again; not on Anvil."""
+        """Make the mark the newest block again; not supported on Anvil."""
         assert self.make_request("evm_revert", mark.snapshot) is True, self.kind
 
 
-def priced(transactions: Sequence[Transaction]) -> list[Transaction]:
-    """Let each pay a little less than the one before it."""
+def price_transactions(transactions: Sequence[Transaction]) -> list[Transaction]:
+    """Let each transaction pay slightly less than the previous one."""
     return [
         {**sent, "gasPrice": hex(_MOST_WEI - place)} for place, sent in enumerate(transactions)
     ]

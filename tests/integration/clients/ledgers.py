@@ -1,11 +1,10 @@
-"""What a database holds, told so that it is the same on every node.
+"""The content of a database in a form that is equal on all nodes.
 
-Compared, value by value, are all projections, every raw row (canonical and orphaned logs and
-calls with their topics, data and inputs, positions, times and hashes of transactions), every
-block's height, time and place on the chain, and each report's period, as-of height, records and
-state. Left out is what no two nodes agree on: the hashes of their blocks, and what is made of
-one: the digests of reports, and of the transaction that pushes a report its hash and the topics
-and data of its log. Its root, round and configuration stand in `accepted_round`.
+Compared are all projections, every raw row (canonical and orphaned logs and calls with their
+topics, data and inputs, positions, times and transaction hashes), every block's height, time and
+position, and each report's period, as-of height, records and state. Omitted are the hashes of
+blocks, which differ on every node, and everything derived from them: the digests of reports, and
+the hash, topics and data of the push. Its root, round and configuration are in `accepted_round`.
 """
 
 import sqlite3
@@ -30,7 +29,7 @@ _SAID_BY_A_PUSH = (
 
 
 def ledger_of(database: Path) -> Ledger:
-    """Return every table's rows; the order of rows says nothing."""
+    """Return every table's rows; their order has no meaning."""
     tables = [*(table.name for table in PROJECTIONS), *_RAW]
     with closing(sqlite3.connect(database)) as connection:
         connection.row_factory = sqlite3.Row
@@ -39,7 +38,7 @@ def ledger_of(database: Path) -> Ledger:
 
 
 def canonical(ledger: Ledger) -> Ledger:
-    """Return it without the orphans and the reports: one that was cut is never cut anew."""
+    """Return the ledger without orphans and reports, because a report is never cut twice."""
     return {
         name: [row for row in rows if row.get("canonical", True)]
         for name, rows in ledger.items()
@@ -47,8 +46,8 @@ def canonical(ledger: Ledger) -> Ledger:
     }
 
 
-def orphaned(ledger: Ledger, table: str) -> list[Row]:
-    """Return the rows of a table that a fork has left behind."""
+def list_orphaned_rows(ledger: Ledger, table: str) -> list[Row]:
+    """Return the orphaned rows of a table."""
     return [row for row in ledger[table] if not row["canonical"]]
 
 

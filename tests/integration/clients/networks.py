@@ -1,4 +1,4 @@
-"""Our contracts on one of the nodes, with traffic and a daemon that is run again and again."""
+"""The product's contracts on one of the nodes, with traffic and a daemon that runs repeatedly."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,13 +15,14 @@ from tests.integration.clients.nodes import CHAIN_ID, NODES, START_TIME
 from tests.support.cli.dealt_traffic import DealtTraffic
 from tests.support.cli.local_network import write_config
 
-# Less than any fork here is deep; on Hardhat and Ganache the newest block is `finalized` at once.
+# Less than the depth of any fork here; on Hardhat and Ganache the newest block is `finalized` at
+# once.
 FINALITY_DEPTH = 12
 
 
 @dataclass(frozen=True)
 class Network:
-    """One node's chain; `folder` takes the databases of the daemons that follow it."""
+    """The chain of one node; `folder` contains the databases of the daemons that follow it."""
 
     chain: NodeChain
     clock: ChainClock
@@ -30,7 +31,7 @@ class Network:
     folder: Path
 
     def wave(self, number: int, seed: int = 20) -> list[list[Transaction]]:
-        """The transactions of the eight blocks of a wave."""
+        """Return the transactions of the eight blocks of a wave."""
         creator = str(self.stage.creator)
         return list(DealtTraffic(self.stage, creator, seed).wave(number))
 
@@ -39,11 +40,10 @@ class Network:
             self.chain.mine(self.clock.advance(), transactions)
 
     def run(self, name: str = "daemon", *flags: str) -> Path:
-        """Let a daemon catch up with the head and leave; the file of its database.
+        """Let a daemon catch up with the head and exit; return the file of its database.
 
-        One that only reads knows the node by two names: a fork is believed where two endpoints
-        tell of it. What is sent goes to one, for Ganache mines a transaction twice that it is
-        given twice.
+        A daemon that only reads has two names of the node, because a fork needs two endpoints. A
+        daemon that sends has one, because Ganache mines a transaction twice if it gets it twice.
         """
         database = self.folder / f"{name}.sqlite"
         names = [self.chain.url, self.chain.url.replace("127.0.0.1", "localhost")]
@@ -77,7 +77,7 @@ class Network:
 
 @contextmanager
 def a_network(kind: str, folder: Path, keys: Mapping[str, DemoKey]) -> Iterator[Network]:
-    """Deploy the contracts on a fresh chain of this kind, and let twelve nodes join."""
+    """Deploy the contracts on a new chain of this kind, and let twelve nodes join."""
     folder.mkdir()
     with NODES[kind]() as url:
         chain, clock = NodeChain(kind, url), ChainClock(START_TIME)

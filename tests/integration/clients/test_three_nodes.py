@@ -1,4 +1,4 @@
-"""The same network on Anvil, Hardhat's node and Ganache: the same database at the end."""
+"""The same network on Anvil, Hardhat's node and Ganache gives the same database."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -8,7 +8,7 @@ import pytest
 
 from devnet.demo.cast import BLOCK_SECONDS
 from devnet.demo.show import create_keys
-from tests.integration.clients.ledgers import Ledger, canonical, ledger_of, orphaned
+from tests.integration.clients.ledgers import Ledger, canonical, ledger_of, list_orphaned_rows
 from tests.integration.clients.networks import Network, a_network
 from tests.integration.clients.nodes import NODES, install
 
@@ -25,14 +25,16 @@ def _installed() -> None:
 
 @pytest.fixture
 def network_on(tmp_path: Path) -> OpenNetwork:
-    """Opens a network on a node of this kind; the daemon has the same keys on all of them."""
+    """Return a function that opens a network on a node;
+    the daemon has the same keys on all of them.
+    """
     (tmp_path / "keys").mkdir()
     keys = create_keys(tmp_path / "keys")
     return lambda kind: a_network(kind, tmp_path / kind, keys)
 
 
 def assert_same(ledgers: dict[str, Ledger]) -> None:
-    """Name the table, and the first row that one has and another has not."""
+    """Name the table and the first row that differ."""
     first, *other_kinds = ledgers
     for other_kind in other_kinds:
         for table, rows in ledgers[first].items():
@@ -65,7 +67,7 @@ def test_same_traffic_and_reports_produce_same_database_with_every_node_software
 def test_following_a_fork_produces_same_database_as_fresh_index(
     network_on: OpenNetwork, *, behind: bool
 ):
-    """`behind`: a daemon also looks while the chain, gone back, is shorter than it has indexed."""
+    """With `behind`, a daemon also runs while the reset chain is shorter than its index."""
     ledgers, orphans = {}, {}
     for kind in NODES:
         with network_on(kind) as network:
@@ -91,7 +93,7 @@ def test_following_a_fork_produces_same_database_as_fresh_index(
             followed, afresh = ledger_of(network.run()), ledger_of(network.run("afresh"))
 
         assert_same({"followed": canonical(followed), "afresh": canonical(afresh)})
-        orphans[kind] = orphaned(followed, "log")
+        orphans[kind] = list_orphaned_rows(followed, "log")
         left = [{**row, "canonical": 0} for row in before["log"] if row["block"] > mark.number]
         assert orphans[kind] == left
         ledgers[kind] = followed

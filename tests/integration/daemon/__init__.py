@@ -1,1 +1,1 @@
-"""The daemon as a process: starting, following, publishing, ending."""
+"""Tests of the daemon process: starting, following, publishing, stopping."""

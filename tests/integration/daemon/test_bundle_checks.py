@@ -1,4 +1,4 @@
-"""The page's checks of an evidence bundle: all hold, and each forged value is named."""
+"""The page's checks of an evidence bundle: all pass, and each forged value is named."""
 
 import copy
 import json
@@ -128,7 +128,7 @@ def forge_signature(bundle: Bundle) -> None:
     signatures[0] = signatures[0][:40] + change_digit(signatures[0][40:50]) + signatures[0][50:]
 
 
-# Each forgery, and the first check that has to notice it.
+# Each forgery, and the first check that must fail.
 FORGERIES: dict[str, tuple[str, Callable[[Bundle], object]]] = {
     "score": ("Pool", lambda bundle: bundle["scores"][-1].update(score=0)),
     "rank": ("Points", lambda bundle: bundle["scores"][-1].update(rank=1)),
@@ -269,7 +269,8 @@ def test_each_forgery_fails_its_check(bundled: BundledNode):
         assert results[FORGERIES[name][0]] is (None if name in OPEN_FORGERIES else False), name
 
 
-# Values that no score and no signature depends on: what an endpoint has to confirm, and notes.
+# Values on which no score and no signature depends: those that an endpoint has to confirm, and
+# notes.
 UNCHECKED = re.compile(r"/signed_round/accepted_at|/logs|/holds_kickouts")
 
 
@@ -310,7 +311,7 @@ def change_value(value: Any, rng: random.Random) -> Any:
 
 
 def test_kickout_that_may_depend_on_incidents_needs_all_events(sqlite_template, tmp_path):
-    """The rule is known, and its effect is open until all events show it."""
+    """The rule is known; its effect stays open without the file of all events."""
     rules = replace(BUNDLE_RULES, kick_creator_share=UNIT, kick_incident_share=UNIT // 5)
     bundled = make_bundle(sqlite_template, tmp_path, rules=rules)
     evidence = json.loads(bundled.bundle["evidence"])

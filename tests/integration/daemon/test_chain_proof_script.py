@@ -1,4 +1,4 @@
-"""The page's proofs of logs: true blocks are proven, and an endpoint that lies proves nothing."""
+"""The page's proofs of logs: valid blocks are proven, and a lying endpoint proves nothing."""
 
 import copy
 import json
@@ -104,7 +104,7 @@ def change_hex(value: str) -> str:
 
 
 def build_case(block: Block) -> Json:
-    """Return a bundle with the logs of a block, and the answers of an honest endpoint."""
+    """Return a bundle with the logs of a block, and the responses of an honest endpoint."""
     header, receipts = to_json(block)
     logs = [log for receipt in receipts for log in receipt["logs"]]
     bundle = {
@@ -149,7 +149,7 @@ def test_endpoint_that_lies_proves_no_log():
 
 
 def test_receipts_prove_no_log_of_another_block_or_index():
-    """The bundle and the endpoint agree, but not with what the header and receipts hash to."""
+    """The bundle and the endpoint agree, but the header and receipts have another hash."""
     block = mine_block(17)
     other_block, other_index = build_case(block), build_case(block)
     for log in other_block["bundle"]["logs"]:

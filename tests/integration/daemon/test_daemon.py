@@ -1,4 +1,4 @@
-"""The daemon as a process: it starts, answers, refuses company, and stops when told."""
+"""The daemon process: it starts, serves, rejects a second writer, and stops on request."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from oracle.cli.main import run
 from oracle.queries.status_models import OperatorStatus
 from tests.support.cli.daemon import PATIENCE_SECONDS, STOP_SECONDS, run_daemon, start_daemon
 from tests.support.cli.local_network import write_config
-from tests.support.cli.moody_endpoint import EndpointMode, run_switchable_proxy
+from tests.support.cli.switchable_proxy import EndpointMode, run_switchable_proxy
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
@@ -41,7 +41,7 @@ def test_daemon_catches_up_and_follows_chain(running, network):
     status = running.get("/v1/operations").json()
     assert status["folded"]["number"] == network.head()
     assert status["lease"].startswith("qos-oracle run on ")
-    # The keys of `status --json`; the public status is another listener's.
+    # The keys of `status --json`; the public status has a separate listener.
     assert list(status) == list(OperatorStatus.model_fields)
     assert running.get("/v1/status").status_code == 404
 

@@ -1,4 +1,4 @@
-"""The daemon over endpoints of ours: it wakes up, halts, says so, and goes on by itself."""
+"""The daemon with the devnet's endpoints: websocket notices, halts, and automatic recovery."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -8,7 +8,7 @@ import pytest
 
 from devnet.fakechain.websocket import serve_websocket
 from oracle.cli.main import run
-from tests.integration.reporters.waiting import until
+from tests.integration.reporters.waiting import wait_until
 from tests.support.cli.daemon import run_daemon
 from tests.support.cli.local_network import write_config
 from tests.support.ingest.a_chain import AChain
@@ -49,7 +49,7 @@ def test_websocket_triggers_immediate_index_step(a_chain: AChain, settings, tmp_
         with run_daemon(write_config(settings, tmp_path / "config.toml")) as running:
             running.wait_for_block(a_chain.head.number)
             # A head before the subscription reaches no subscriber.
-            until(lambda: websocket.subscription_count == 1, "a subscription")
+            wait_until(lambda: websocket.subscription_count == 1, "a subscription")
             for _ in range(3):
                 a_chain.live(1)
                 running.wait_for_block(a_chain.head.number)

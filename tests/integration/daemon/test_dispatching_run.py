@@ -1,4 +1,4 @@
-"""`run --dispatch` on a real chain, without any oracle contract: a task starts, once."""
+"""`run --dispatch` on a real chain without an oracle contract: a task starts exactly once."""
 
 import json
 import re
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
 @pytest.fixture
 def network() -> Iterator[Network]:
-    """A chain of its own: what is sent here uses the dispatcher's nonces."""
+    """Yield a separate chain, because the tests use the dispatcher's nonces."""
     with run_anvil(*FREE_BY_HAND, "--slots-in-an-epoch", "1") as url:
         chain = Chain(url)
         network = Network.deployed(chain)
@@ -34,7 +34,7 @@ def network() -> Iterator[Network]:
 
 @pytest.fixture
 def settings(network: Network, tmp_path: Path) -> Settings:
-    """A configuration that dispatches, if it is told to."""
+    """Return a configuration that can dispatch if it is enabled."""
     files = (tmp_path / "dispatcher.json", tmp_path / "dispatcher.password")
     sender = Web3.to_checksum_address(create_keystore(*files, iterations=QUICK))
     network.chain.send(network.does.setDispatcher(sender), sender=network.admin)
@@ -64,8 +64,8 @@ def run_json(capsys: pytest.CaptureFixture[str], *arguments: object) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-def turned(network: Network, path: Path, *flags: str) -> None:
-    """A block, and what a daemon that looks once makes of it."""
+def run_once_after_block(network: Network, path: Path, *flags: str) -> None:
+    """Mine a block, and run the daemon once; return its output."""
     network.chain.later(1)
     network.chain.mine()
     assert run(["run", "--once", *flags, "--config", str(path)]) == 0
@@ -82,12 +82,12 @@ def test_node_is_drawn_for_task_and_task_is_started_and_verified(
     settings["dispatch"]["policy"] = policy
     path = write_config(settings, tmp_path / "config.toml")
     task = network.create()
-    turned(network, path)
-    turned(network, path)
-    # Nothing but the flag, or dispatch.enabled, sends.
+    run_once_after_block(network, path)
+    run_once_after_block(network, path)
+    # Only the flag, or dispatch.enabled, permits sending.
     assert run_json(capsys, "status", "--config", path)["outbox"] == []
-    turned(network, path, "--dispatch")
-    turned(network, path, "--dispatch")
+    run_once_after_block(network, path, "--dispatch")
+    run_once_after_block(network, path, "--dispatch")
     assert network.status(task) is Status.STARTED
 
     check = run_json(capsys, "select", "--verify", "0x" + task.hex(), "--config", path)
@@ -110,11 +110,11 @@ def test_outbox_list_shortens_task_of_start_and_outbox_show_prints_it_in_full(
     path = write_config(settings, tmp_path / "config.toml")
     task = "0x" + network.create().hex()
     for _ in range(3):
-        turned(network, path, "--dispatch")
+        run_once_after_block(network, path, "--dispatch")
     (start,) = run_json(capsys, "outbox", "list", "--kind", "start_task", "--config", path)
     assert run(["outbox", "list", "--config", str(path)]) == 0
     text = capsys.readouterr().out
-    # The number of the block folds into the next line.
+    # The block number is part of the next line.
     assert f"{task[:10]}…, block" in text
     assert "None" not in text
     assert max(map(len, text.splitlines())) <= 100
@@ -131,8 +131,8 @@ def test_status_and_draws_show_waiting_and_pending_tasks(
 ):
     path = write_config(settings, tmp_path / "config.toml")
     task = "0x" + network.create().hex()
-    turned(network, path)
-    turned(network, path)
+    run_once_after_block(network, path)
+    run_once_after_block(network, path)
     status = run_json(capsys, "status", "--config", path)
     assert (status["tasks_waiting"], status["draws_standing"]) == (1, 1)
     assert status["dispatcher"]["balance_wei"] == str(ETHER)
@@ -142,8 +142,8 @@ def test_status_and_draws_show_waiting_and_pending_tasks(
     assert run(["status", "--config", str(path)]) == 1
     assert f"{status['dispatcher']['address']}, 1.000000 ether" in capsys.readouterr().out
 
-    turned(network, path, "--dispatch")
-    turned(network, path)
+    run_once_after_block(network, path, "--dispatch")
+    run_once_after_block(network, path)
     listed_draws = run_json(capsys, "draws", "--config", path)
     assert (listed_draws["active"], listed_draws["over"][0]["node"]) == ([], drawn["node"])
     assert listed_draws["over"][0]["outcome"] == "started"
@@ -175,7 +175,7 @@ def test_dry_run_starts_no_task(
     path = write_config(settings, tmp_path / "config.toml")
     network.create()
     for _ in range(3):
-        turned(network, path, "--dry-run")
+        run_once_after_block(network, path, "--dry-run")
     assert run_json(capsys, "status", "--config", path)["outbox"] == []
     assert run(["run", "--once", "--dry-run", "--dispatch", "--config", str(path)]) == 2
     assert "--dispatch and --dry-run: mutually exclusive" in capsys.readouterr().err
@@ -284,7 +284,7 @@ def test_legacy_policy_starts_group_of_three_in_one_transaction(
     path = write_config(settings, tmp_path / "config.toml")
     tasks = [network.create(group=b"g" * 32, group_size=3) for _ in range(3)]
     for _ in range(3):
-        turned(network, path, "--dispatch")
+        run_once_after_block(network, path, "--dispatch")
     assert {network.status(task) for task in tasks} == {Status.STARTED}
     (start,) = run_json(capsys, "outbox", "list", "--kind", "start_group", "--config", path)
     assert start["state"] in {"mined", "final"}

@@ -1,4 +1,6 @@
-"""`/v1/events` over real sockets: commits wake it, clients share it, and each stream ends."""
+"""`/v1/events` over real sockets: commits wake it, the limits of clients,
+and the end of streams.
+"""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -27,14 +29,14 @@ def indexed(new_sqlite_store) -> Iterator[IndexedHistory]:
 
 
 @contextmanager
-def served(indexed: IndexedHistory, api: ApiSection) -> Iterator[str]:
+def serve_api(indexed: IndexedHistory, api: ApiSection) -> Iterator[str]:
     web = create_read_api(indexed.source, streams=api)
     section = api.model_copy(update={"requests_per_second": 1000.0})
     with serve_app(web, section, 0) as url:
         yield url
 
 
-def opened(url: str, client: str) -> requests.Response:
+def open_stream(url: str, client: str) -> requests.Response:
     # A proxy on this machine passes the client's address.
     headers = {"X-Forwarded-For": client}
     return requests.get(f"{url}/v1/events", headers=headers, stream=True, timeout=PATIENCE_SECONDS)
@@ -45,8 +47,8 @@ def test_commit_of_another_process_sends_event_before_the_next_check(database_ur
     with (
         Store.open(database_url) as store,
         Store.open(database_url) as writer,
-        served(IndexedHistory(store).whole(History().joins("A")), ApiSection()) as url,
-        opened(url, "192.0.2.1") as answer,
+        serve_api(IndexedHistory(store).whole(History().joins("A")), ApiSection()) as url,
+        open_stream(url, "192.0.2.1") as answer,
     ):
         lines = answer.iter_lines(decode_unicode=True)
         assert next(line for line in lines if line.startswith("id: "))
@@ -58,33 +60,34 @@ def test_commit_of_another_process_sends_event_before_the_next_check(database_ur
 def test_client_at_stream_limit_is_rejected_and_others_are_served(indexed):
     with (
         ExitStack() as held,
-        served(indexed, ApiSection(max_streams=8, max_streams_per_address=3)) as url,
+        serve_api(indexed, ApiSection(max_streams=8, max_streams_per_address=3)) as url,
     ):
         for address in ("192.0.2.1", "2001:db8::1", "2001:db8::2"):
-            assert held.enter_context(opened(url, address)).status_code == 200
+            assert held.enter_context(open_stream(url, address)).status_code == 200
         # An IPv6 /64 network is one client.
-        assert held.enter_context(opened(url, "2001:db8::3")).status_code == 200
-        refused = held.enter_context(opened(url, "2001:db8::4"))
+        assert held.enter_context(open_stream(url, "2001:db8::3")).status_code == 200
+        refused = held.enter_context(open_stream(url, "2001:db8::4"))
         assert (refused.status_code, refused.json()["title"]) == (429, "Too Many Requests")
         statuses = [
-            held.enter_context(opened(url, f"192.0.2.{host}")).status_code for host in range(2, 7)
+            held.enter_context(open_stream(url, f"192.0.2.{host}")).status_code
+            for host in range(2, 7)
         ]
         assert statuses == [200, 200, 200, 200, 503]
 
 
 def test_stream_slot_of_disconnected_client_is_released(indexed):
-    with served(indexed, ApiSection(max_streams=8, max_streams_per_address=1)) as url:
-        opened(url, "192.0.2.1").close()
+    with serve_api(indexed, ApiSection(max_streams=8, max_streams_per_address=1)) as url:
+        open_stream(url, "192.0.2.1").close()
         for _ in range(200):
-            with opened(url, "192.0.2.1") as answer:
+            with open_stream(url, "192.0.2.1") as answer:
                 if answer.status_code == 200:
                     return
         pytest.fail("the place of a closed stream was never free")
 
 
 def test_stream_ends_after_its_time_limit_and_resumes_without_gap(indexed):
-    with served(indexed, ApiSection(stream_seconds=0.5)) as url:
-        with opened(url, "192.0.2.1") as answer:
+    with serve_api(indexed, ApiSection(stream_seconds=0.5)) as url:
+        with open_stream(url, "192.0.2.1") as answer:
             lines = list(answer.iter_lines(decode_unicode=True))
         place = next(line.removeprefix("id: ") for line in lines if line.startswith("id: "))
         with requests.get(
@@ -97,7 +100,7 @@ def test_stream_ends_after_its_time_limit_and_resumes_without_gap(indexed):
 
 
 def test_head_request_of_event_stream_returns_immediately(indexed):
-    with served(indexed, ApiSection()) as url:
+    with serve_api(indexed, ApiSection()) as url:
         answer = requests.head(f"{url}/v1/events", timeout=PATIENCE_SECONDS)
         assert answer.status_code == 200
         assert answer.headers["content-type"].startswith("text/event-stream")

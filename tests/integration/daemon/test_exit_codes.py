@@ -1,7 +1,6 @@
-"""What a supervisor hears: 1 for all that may pass, 2 only where a person has to change something.
+"""Exit codes for a supervisor: 1 for faults that may pass, 2 only if an operator must act.
 
-Every command that asks an endpoint is walked through every kind of answer that is none: none of
-them ends with 2.
+Every command that queries an endpoint gets every kind of invalid response, and never ends with 2.
 """
 
 import sqlite3
@@ -47,7 +46,7 @@ ASKING = {
     "selftest": [],
     "status": [],
 }
-# They ask none, or one of their own; or what they ask for has to be in the outbox first.
+# They query none, or a separate one; or they need an entry of the outbox first.
 SILENT = {
     *("attack", "audit relay", "backtest", "demo", "devnet", "draws", "endpoint readmit"),
     *("advice", "explain", "export", "gateway"),
@@ -87,23 +86,25 @@ SILENT = {
 }
 # Invalid responses of an endpoint.
 NO_ANSWERS = {
-    # For longer than `run --once` has patience.
-    "throttled": (EVERY, faults.status(429, retry_after=3600)),
-    "refused": (EVERY, faults.status(401)),
-    "away": (EVERY, faults.status(503)),
-    "no JSON": (EVERY, faults.web_page()),
-    "dropped": (EVERY, faults.request_dropped()),
-    "null": (EVERY, faults.null()),
-    "error": (EVERY, faults.error("internal error")),
-    "null for a call": (CALL, faults.null()),
+    # Longer than the timeout of `run --once`.
+    "throttled": (EVERY, faults.return_status(429, retry_after=3600)),
+    "refused": (EVERY, faults.return_status(401)),
+    "away": (EVERY, faults.return_status(503)),
+    "no JSON": (EVERY, faults.return_web_page()),
+    "dropped": (EVERY, faults.drop_request()),
+    "null": (EVERY, faults.return_null()),
+    "error": (EVERY, faults.return_error("internal error")),
+    "null for a call": (CALL, faults.return_null()),
     "nothing for a call": (CALL, faults.respond_with("0x")),
-    "null for code": (CODE, faults.null()),
+    "null for code": (CODE, faults.return_null()),
 }
 
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
-    """A chain of this module's own, whose transmitter never sends: each test begins anew."""
+    """Yield a chain of this module, whose transmitter never sends,
+    so that all tests start alike.
+    """
     with run_local_network(tmp_path_factory.mktemp("keys")) as started:
         started.play(6)
         yield started
@@ -117,7 +118,7 @@ def door(network: LocalNetwork) -> Iterator[Proxy]:
 
 @pytest.fixture
 def honest(network: LocalNetwork, settings: Settings, tmp_path: Path) -> Path:
-    """A configuration that asks the chain itself."""
+    """Return a configuration that queries the chain itself."""
     return at(settings, tmp_path, network.url)
 
 
@@ -127,7 +128,7 @@ def at(settings: Settings, folder: Path, *urls: str) -> Path:
 
 
 def in_ci(names: Iterable[str], *chosen: str) -> list[Any]:
-    """Every command and fault takes ten seconds: CI plays the chosen ones, the night all."""
+    """Mark the combinations for CI and the night, because each takes ten seconds."""
     return [
         name if name in chosen else pytest.param(name, marks=pytest.mark.nightly) for name in names
     ]
@@ -179,7 +180,7 @@ def test_faulty_endpoint_does_not_cause_exit_code_2(
         door.heal()
         # The exit code of `status` is the health: without an endpoint there is no progress.
         allowed = {0, 1, 2} if name == "status" else {0, 1}
-        # Whoever was not asked is not the reason.
+        # An endpoint that was not queried is not the reason.
         assert code in allowed or (code == without and not door.asked), (fault, stderr)
 
 
@@ -200,7 +201,7 @@ def test_contract_is_missing_only_if_all_endpoints_report_no_code(
     assert run_with_config(at(settings, tmp_path, network.url), "run", "--once") == 2
     path = at(settings, tmp_path, door.url, network.url)
     assert run_with_config(path, "run", "--once") == 2
-    door.rule(EVERY, faults.status(503))
+    door.rule(EVERY, faults.return_status(503))
     assert run_with_config(path, "run", "--once") == 1
 
 

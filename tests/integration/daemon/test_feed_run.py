@@ -1,4 +1,6 @@
-"""`run` with a feed beside the chain: read, folded, shown as unproven, and published nowhere."""
+"""`run` with a feed: its rows are read, folded and marked as unproven,
+and nothing is published.
+"""
 
 import json
 import time
@@ -22,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 
 class Site:
-    """A chain, a relay whose clock we turn, and a daemon's configuration for both."""
+    """A chain, a relay with a settable clock, and a daemon's configuration for both."""
 
     def __init__(self, until_the_end: ExitStack, folder: Path) -> None:
         self.chain = AChain(until_the_end)
@@ -43,7 +45,7 @@ class Site:
         return write_config(self.settings(**feed), self.folder / "config.toml")
 
     def later(self, seconds: int) -> None:
-        """Turn the relay's clock, and mine a block of half the time that passes."""
+        """Advance the relay's clock, and mine a block of half of that time."""
         block = self.relay.now + seconds // 2
         self.relay.now += seconds
         self.chain.mine_empty(1, seconds=block - self.chain.head.time)
@@ -86,7 +88,7 @@ def test_feed_events_are_folded_and_reported_as_unproven(site: Site, capsys):
 
 
 def test_relay_with_capped_pages_is_read_to_its_end_in_one_run(site: Site, capsys):
-    """More pages than one poll reads: the daemon goes on without waiting for the next."""
+    """There are more pages than one poll reads: the daemon continues without a pause."""
     site.relay.page_cap = 1
     for number in range(1, 61):
         site.relay.joins(number)

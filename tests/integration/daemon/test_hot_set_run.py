@@ -1,4 +1,4 @@
-"""`run` with a hot set: what is checked at the start, and what the daemon brings."""
+"""`run` with a hot set: the checks at startup, and the words that the daemon sends."""
 
 import pytest
 
@@ -16,7 +16,7 @@ OTHER_ORACLE, COPY = "0x" + 40 * "9", "0x" + 40 * "c"
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory):
-    """A chain of this module's own."""
+    """Yield a separate chain for this module."""
     with run_local_network(tmp_path_factory.mktemp("keys")) as started:
         started.play(3)
         yield started
@@ -30,7 +30,7 @@ def configure(network, folder, hot_set):
 
 @pytest.fixture
 def words_of_another_oracle(network):
-    """The hot set's code with another oracle in it."""
+    """Deploy the hot set's code for another oracle."""
     stage = network.stage
     code = stage.chain.make_request("eth_getCode", stage.hot_set, "latest")
     changed = code.replace(stage.oracle[2:], OTHER_ORACLE[2:])

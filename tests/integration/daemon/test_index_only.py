@@ -1,4 +1,6 @@
-"""Without an oracle contract everything is indexed and shown; what would publish says so."""
+"""Without an oracle contract, everything is indexed and shown;
+publishing reports the missing address.
+"""
 
 import pytest
 
@@ -13,7 +15,7 @@ NODE = "0x" + "7" * 40
 
 @pytest.fixture(scope="module")
 def without(network, tmp_path_factory):
-    """A configuration without `oracle.address`, indexed; nothing here changes its database."""
+    """Return an indexed configuration without `oracle.address`; no test changes its database."""
     folder = tmp_path_factory.mktemp("without")
     settings = network.settings(folder)
     del settings["oracle"]["address"]

@@ -1,4 +1,4 @@
-"""The page's checks of a due kickout that need pools which no short history has."""
+"""The page's checks of a due kickout with pools that no short history has."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A listener with a certificate, and one that wants its clients' certificates, too."""
+"""A listener with a certificate, and one that requires client certificates."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,12 @@ from oracle.errors import InputError
 from oracle.quorum.peer_client import Peer
 from oracle.quorum.wire_format import Board
 from oracle.rpc.transport import HttpAccess
-from tests.integration.daemon.test_slow_clients import PATIENCE_SECONDS, all_of, connected, refused
+from tests.integration.daemon.test_slow_clients import (
+    PATIENCE_SECONDS,
+    open_socket,
+    read_refused_connections,
+    read_until_closed,
+)
 from tests.integration.http.test_peers import signed_report
 from tests.integration.signers.test_mutual_tls import Pair, made
 
@@ -81,11 +86,11 @@ def test_client_with_untrusted_certificate_is_rejected(url: str, tmp_path: Path,
 def test_unfinished_handshakes_do_not_block_peers(url: str, tmp_path: Path, authority: Pair):
     # The beginning of a ClientHello; no port of ours is https to `connected`.
     plain = url.replace("https", "http")
-    crowd = [connected(plain, b"\x16\x03\x01\x02\x00") for _ in range(40)]
+    crowd = [open_socket(plain, b"\x16\x03\x01\x02\x00") for _ in range(40)]
     peer = Peer(url, PATIENCE_SECONDS, access(tmp_path, authority))
     try:
         assert peer.fetch_statements(7) == [signed_report()]
-        assert [all_of(connection) for connection in crowd[:30]] == 30 * [b""]
+        assert [read_until_closed(connection) for connection in crowd[:30]] == 30 * [b""]
     finally:
         peer.close()
         for connection in crowd:
@@ -94,13 +99,13 @@ def test_unfinished_handshakes_do_not_block_peers(url: str, tmp_path: Path, auth
 
 def test_slow_handshake_is_cut_off(tls: dict[str, Any]):
     section = WebSection(header_timeout_seconds=0.3, **tls)
-    before = refused("slow")
+    before = read_refused_connections("slow")
     with (
         serve_app(create_statements_app(board()), section, 0) as url,
-        connected(url.replace("https", "http"), b"\x16") as slow,
+        open_socket(url.replace("https", "http"), b"\x16") as slow,
     ):
-        assert all_of(slow) == b""
-        assert refused("slow") <= before + 1
+        assert read_until_closed(slow) == b""
+        assert read_refused_connections("slow") <= before + 1
 
 
 @pytest.mark.parametrize("fault", ["others may read it", "it is missing", "it is no key"])

@@ -1,4 +1,4 @@
-"""The page's checks of a bundle's objections: forged words and forged answers are named."""
+"""The page's checks of a bundle's objections: forged texts and answers are named."""
 
 import copy
 from collections.abc import Callable
@@ -80,7 +80,7 @@ def remove_signers(bundle: Bundle) -> None:
 
 
 def sign_as_reporter(bundle: Bundle) -> None:
-    """State that the reporter gave an answer, which another key signed."""
+    """State that the reporter gave an answer which another key signed."""
     sign_as_stranger(bundle)
     bundle["objections"][0]["answer"]["signer"] = REPORTER.address
 

@@ -1,4 +1,4 @@
-"""A daemon keeps the previews of other rules up to date in a process of its own."""
+"""A daemon keeps the previews of other rules up to date in a separate process."""
 
 import time
 from collections.abc import Iterator

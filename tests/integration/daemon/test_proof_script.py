@@ -26,7 +26,7 @@ from tests.unit.domain.roots.test_round_tree import ADDRESSES, ORACLE, draw_leav
 
 NODE = shutil.which("node") or ""
 pytestmark = pytest.mark.skipif(not NODE, reason="node runs the script")
-# Run as a page runs it: with a window, no module, nothing of Node's own.
+# The context is like that of a page: a window, no modules, nothing of Node.js.
 RUNNER = """
 const { readFileSync } = require("node:fs");
 const vm = require("node:vm");
@@ -71,7 +71,9 @@ def check_proofs(proofs) -> list[bool]:
 
 
 def vector_proofs() -> Iterator[tuple[Json, Json]]:
-    """Yield each proof of OpenZeppelin's rounds as the API states it, and what a page expects."""
+    """Yield each proof of OpenZeppelin's rounds as the API returns it,
+    and the page's expected values.
+    """
     for vector in ROUNDS:
         row = vector["summary"]
         numbers = {name: int(value) for name, value in row.items() if name != "oracle"}
@@ -211,7 +213,7 @@ def test_script_accepts_proofs_of_nodes_and_of_absence(leaves: list[NodeLeaf], s
 @examples(15)
 @given(draw_leaves(), ADDRESSES, st.data())
 def test_script_rejects_a_leaf_that_proves_nothing_about_the_address(leaves, stranger, data):
-    """A true leaf of another node proves neither a score nor an absence."""
+    """A valid leaf of another node proves neither a score nor an absence."""
     leaf = data.draw(st.sampled_from(leaves))
     proof = prove(leaves, leaf.node)
     addresses = {stranger, *(other.node for other in leaves)} - {leaf.node}
@@ -226,7 +228,9 @@ def test_script_rejects_a_leaf_that_proves_nothing_about_the_address(leaves, str
 
 
 def is_in_gap(leaf: NodeLeaf, address: Address) -> bool:
-    """Whether a leaf proves that an address has none, counted around the circle of addresses."""
+    """Return whether a leaf proves that an address has none,
+    in the circular order of addresses.
+    """
     size = 1 << 160
     distance = (int(address, 16) - int(leaf.node, 16)) % size
     return 0 < distance < ((int(leaf.next_node, 16) - int(leaf.node, 16)) % size or size)

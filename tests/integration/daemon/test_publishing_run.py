@@ -1,4 +1,4 @@
-"""`run --once --publish` on a real chain, and the way from a node's tasks to its lane there."""
+"""`run --once --publish` on a real chain, from a node's tasks to its lane."""
 
 import json
 
@@ -13,11 +13,11 @@ from oracle.signing.local import KeySigner
 from oracle.telemetry import quorum_metrics
 from tests.support.cli.daemon import run_daemon
 from tests.support.cli.local_network import run_local_network, write_config
-from tests.support.sending.thieves import sign_stolen_payment
+from tests.support.sending.stolen_keys import sign_stolen_payment
 
 pytestmark = pytest.mark.evm
 
-# It compares nonces as it starts, and then each five minutes: here each second.
+# Nonces are compared at startup and then every second instead of every five minutes.
 ATTENTIVE = (
     "-c",
     """
@@ -32,7 +32,7 @@ GWEI = 10**9
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory):
-    """A chain of this module's own: what is sent here uses the transmitter's nonces."""
+    """Yield a chain of this module, because its tests use the transmitter's nonces."""
     with run_local_network(tmp_path_factory.mktemp("keys")) as started:
         started.play(3)
         yield started
@@ -40,7 +40,7 @@ def network(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def published(network, tmp_path_factory):
-    """A configuration whose first round has landed."""
+    """Return a configuration whose first round has landed."""
     folder = tmp_path_factory.mktemp("published")
     path = write_config(network.settings(folder), folder / "config.toml")
     assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
@@ -86,7 +86,7 @@ def test_explain_returns_lane_that_root_on_chain_proves_for_every_node(published
 
 @pytest.mark.slow
 def test_equivocation_counter_is_initialised_to_zero_at_start(published):
-    """A counter that is born at 1 has risen by nothing: an alert would miss the first."""
+    """A series that starts at 1 shows no increase, so an alert would miss it."""
     quorum_metrics.EQUIVOCATION.clear()
     assert run(["run", "--once", "--publish", "--config", str(published)]) == 0
     (family,) = quorum_metrics.EQUIVOCATION.collect()
@@ -111,7 +111,7 @@ def test_use_of_key_by_another_program_pauses_sender_but_not_daemon(tmp_path, ca
         path = write_config(settings, tmp_path / "config.toml")
         with run_daemon(path, "--publish", program=ATTENTIVE) as running:
             running.wait_until_ready()
-            thief = uses_the_key(network)
+            thief = send_with_stolen_key(network)
             log_line = running.wait_for(
                 "account_nonce_ahead", sender=thief, counted=1, given_out=0
             )
@@ -128,7 +128,7 @@ def test_use_of_key_by_another_program_pauses_sender_but_not_daemon(tmp_path, ca
             assert running.get("/livez").status_code == 200
             code, _ = running.stop()
         assert code == 0
-        # A restart at night ends neither the rest nor the daemon.
+        # A restart during the night ends neither the pause nor the daemon.
         with run_daemon(path, "--publish") as again:
             again.wait_for_text("/readyz", f"PAUSED-SENDER: {thief} sends nothing (foreign)")
             assert again.stop()[0] == 0
@@ -138,7 +138,7 @@ def test_use_of_key_by_another_program_pauses_sender_but_not_daemon(tmp_path, ca
             network.stage.chain.make_request("eth_getTransactionCount", thief, "latest") == "0x1"
         )
         settings["limits"]["max_fee_per_gas_wei"] = 100 * GWEI
-        goes_on_after_a_person_has_looked(write_config(settings, path), thief, capsys)
+        release_and_continue(write_config(settings, path), thief, capsys)
 
 
 @pytest.mark.slow
@@ -148,7 +148,7 @@ def test_many_rebuilt_nonces_are_shown_in_one_row_and_listed_in_json(tmp_path, c
         path = write_config(network.settings(tmp_path), tmp_path / "config.toml")
         assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
         for _ in range(21):
-            uses_the_key(network)
+            send_with_stolen_key(network)
         last = network.head()
         rebuild = ["outbox", "rebuild", "--from-chain", "--dry-run", "--config", str(path)]
         (answer,) = run_json(capsys, *rebuild)
@@ -158,7 +158,7 @@ def test_many_rebuilt_nonces_are_shown_in_one_row_and_listed_in_json(tmp_path, c
         assert " ".join(row.split()) == f"0..20 21 nonces {last - 20}..{last} 21 succeeded"
 
 
-def goes_on_after_a_person_has_looked(path, thief, capsys):
+def release_and_continue(path, thief, capsys):
     where = ["--config", str(path)]
     assert run(["run", "--once", "--publish", *where]) == 2
     assert run(["outbox", "release", thief, *where]) == 2
@@ -171,8 +171,8 @@ def goes_on_after_a_person_has_looked(path, thief, capsys):
     assert [nonce for nonce in nonces if nonce is not None] == [0]
 
 
-def uses_the_key(network):
-    """Somebody sends from the transmitter's account; its address."""
+def send_with_stolen_key(network):
+    """Send from the transmitter's account; return its address."""
     chain = network.stage.chain
     key = json.loads((network.keys / "transmitter.json").read_text("utf-8"))
     sender = "0x" + key["address"].removeprefix("0x").lower()

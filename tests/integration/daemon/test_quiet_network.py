@@ -1,4 +1,6 @@
-"""A daemon whose network grows quiet goes on publishing: the quiet gate holds one report."""
+"""A daemon continues to publish when its network becomes quiet:
+the quiet gate holds one report.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +14,7 @@ from tests.support.cli.local_network import LocalNetwork, run_local_network, wri
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
-# Longer than a wave of tasks. The heartbeat is as long: of two periods one has news.
+# Longer than a wave of tasks. The heartbeat is as long, so one of two periods has a change.
 PERIOD_SECONDS = 180
 # The gate judges networks in which a hundred tasks end in a period: here it is a dozen.
 SMALL_NETWORK = (
@@ -24,13 +26,13 @@ sanity_limits._MIN_TASKS = 5
 main.main()
 """,
 )
-# Blocks of a second each in which a report has to land, or to be held.
+# Blocks of a second each in which a report must land or be held.
 _MAX_BLOCKS = 20
 
 
 @pytest.fixture
 def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalNetwork]:
-    """A chain whose contract expects a heartbeat soon, whatever happened."""
+    """Yield a chain whose contract expects a heartbeat soon, whatever happened."""
     shipped = demo_system.load_report_settings()
     report_settings = replace(
         shipped, period_seconds=PERIOD_SECONDS, heartbeat_seconds=PERIOD_SECONDS
@@ -43,7 +45,7 @@ def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalNe
 
 @pytest.fixture
 def running(network: LocalNetwork, tmp_path: Path) -> Iterator[Daemon]:
-    """A daemon that publishes, and reads blocks that nothing proves."""
+    """Run a daemon that publishes, and reads unproven blocks."""
     settings = network.settings(tmp_path)
     settings["oracle"] |= {
         "period_seconds": PERIOD_SECONDS,
@@ -60,7 +62,7 @@ def running(network: LocalNetwork, tmp_path: Path) -> Iterator[Daemon]:
 
 
 def send_cheap_logs(network: LocalNetwork) -> None:
-    """Have every node add a wei to its stake, a hundred times in all."""
+    """Let every node add a wei to its stake, a hundred times in total."""
     accounts = [*network.stage.nodes.values()] * 9
     spam = [
         network.stage.build_call(account, "TaskNetwork", "addStake", value=1)
@@ -84,7 +86,7 @@ def next_period(network: LocalNetwork) -> int:
 
 
 def end_period(network: LocalNetwork, running: Daemon) -> None:
-    """Go to the next period, and mine until the report of this one has landed, or is held."""
+    """Advance to the next period, and mine until the report has landed or is held."""
     before = accepted_round(running), held_reports(running)
     clock = network.clock
     clock.now = next_period(network)
@@ -106,10 +108,10 @@ def test_after_log_spam_ends_one_report_is_held_and_later_reports_land(
             send_cheap_logs(network)
         end_period(network, running)
     busy_round = accepted_round(running)
-    # Logs that stop coming are no reason to hold a report.
+    # A lack of logs is no reason to hold a report.
     assert held_reports(running) == 0
 
-    # No more tasks are ordered, and a node leaves, which has to be reported.
+    # No more tasks are ordered, and a node leaves, which must be reported.
     leaver = next(iter(network.stage.nodes.values()))
     network.stage.chain.mine(
         network.clock.advance(), [network.stage.build_call(leaver, "TaskNetwork", "quit")]
@@ -117,7 +119,8 @@ def test_after_log_spam_ends_one_report_is_held_and_later_reports_land(
     end_period(network, running)
     assert (held_reports(running), accepted_round(running)) == (1, busy_round)
 
-    # It stays quiet, two periods at a time. The held report waits for a person, the others land.
+    # The network stays quiet for two periods at a time. The held report waits for an
+    # operator, the others land.
     for landed in range(1, 4):
         network.mine(2)
         network.clock.now = next_period(network)

@@ -1,7 +1,7 @@
-"""The read API over a played chain, held to its own OpenAPI schema by schemathesis.
+"""The read API over an indexed chain, checked against its own OpenAPI schema by schemathesis.
 
-Every operation is asked what the schema allows, of what is there and of what is not, and what it
-does not allow. Each answer has a status, a type and a body that the schema names.
+Every operation gets valid and invalid requests, for existing and missing records. Each response
+must have a status, a content type and a body of the schema.
 """
 
 import re
@@ -44,7 +44,8 @@ __all__ = ["played_chain"]
 pytestmark = [pytest.mark.slow, pytest.mark.evm, pytest.mark.timeout(900)]
 
 SCHEMA = "/v1/openapi.json"
-# It has no end: asked here where nobody may listen, and else in test_serving.py.
+# The stream has no end: it is tested here without permitted listeners, and otherwise in
+# test_serving.py.
 ENDLESS = "/v1/events"
 ANSWERS = [
     status_code_conformance,
@@ -82,7 +83,7 @@ def schema(app) -> Any:
 
 @pytest.fixture(scope="module")
 def path_values(app, played_chain) -> Known:
-    """What is there, by the name of the path's parameter."""
+    """Return existing values by the name of the path parameter."""
     client = TestClient(app)
     nodes = [row["node"] for row in client.get("/v1/nodes").json()["nodes"]]
     explanation_text = client.get(f"/v1/nodes/{nodes[0]}/explain").text
@@ -107,7 +108,7 @@ def path_values(app, played_chain) -> Known:
 
 
 def checks_of(operation: APIOperation[Any, Any, Any, Any]) -> list[Any]:
-    """What an answer is held to; 503 is the right one where nobody may listen."""
+    """Return the checks of a response; 503 is expected where no listener is permitted."""
     return ANSWERS if operation.path == ENDLESS else [not_a_server_error, *ANSWERS]
 
 
@@ -116,7 +117,9 @@ def operations(schema: Any) -> list[APIOperation[Any, Any, Any, Any]]:
 
 
 def has_wrong_checksum(body: Any) -> bool:
-    """Tell whether an address in the body breaks EIP-55, which the schema's pattern cannot say."""
+    """Return whether an address in the body violates EIP-55,
+    which the schema's pattern cannot express.
+    """
     texts = [text for text in body.values() if isinstance(text, str)]
     addresses = [text[2:] for text in texts if re.fullmatch("0[xX][0-9a-fA-F]{40}", text)]
     return any(

@@ -1,4 +1,4 @@
-"""`run` with one key of the two: who only signs, and who only sends."""
+"""`run` with one of the two keys: a reporter that only signs, and one that only sends."""
 
 import json
 
@@ -13,14 +13,14 @@ pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory):
-    """A chain of this module's own."""
+    """Yield a separate chain for this module."""
     with run_local_network(tmp_path_factory.mktemp("keys")) as started:
         started.play(3)
         yield started
 
 
 def without(network, folder, role):
-    """A configuration that names the other key alone."""
+    """Return a configuration with only the other key."""
     settings = network.settings(folder)
     settings["keys"] = {name: path for name, path in settings["keys"].items() if role not in name}
     return settings

@@ -1,4 +1,4 @@
-"""What systemd receives of a daemon, at a socket of the test's own."""
+"""The messages of a daemon to systemd, at a socket of the test."""
 
 import os
 import socket

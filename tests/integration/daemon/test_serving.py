@@ -1,4 +1,4 @@
-"""`qos-oracle serve` as a process of its own: it answers, tells events, and ends when told to."""
+"""`qos-oracle serve` as a separate process: it serves, sends events, and stops on request."""
 
 import os
 import signal
@@ -48,7 +48,7 @@ def server(sound, sqlite_url, indexed, tmp_path) -> Iterator[Daemon]:
 
 
 def events_of(answer: requests.Response) -> Iterator[dict[str, str]]:
-    """The frames of a stream that carry something."""
+    """Yield the frames of a stream that have content."""
     frame: dict[str, str] = {}
     for line in answer.iter_lines(chunk_size=1, decode_unicode=True):
         if line:
@@ -98,7 +98,7 @@ def test_event_stream_delivers_new_events(server, indexed, history):
         history.after(30).starts("late", "B").after(9).times_out("late")
         indexed.index(history.events[done:], history.block, history.time)
         heard = [frame["event"] for _, frame in zip(range(2), frames, strict=False)]
-    # A's exclusion ended between the two blocks; no log says so.
+    # A's exclusion ended between the two blocks, without a log.
     assert heard == ["recovered", "timed_out"]
 
 

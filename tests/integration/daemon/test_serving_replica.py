@@ -1,4 +1,4 @@
-"""`qos-oracle serve` on a streaming replica of the daemon's PostgreSQL: it says how far behind."""
+"""`qos-oracle serve` on a streaming replica of the daemon's PostgreSQL reports its lag."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What `status` says first: what stands still and why, or that it does not."""
+"""The first lines of `status`: what has stopped and why, or that nothing has."""
 
 import json
 from dataclasses import replace
@@ -65,7 +65,7 @@ SEEN = ChainView(block(91), OPEN)
 NODE = Address("0x" + 40 * "b")
 
 
-def accused(node: Address, ready_at: int) -> NodeKick:
+def build_accused(node: Address, ready_at: int) -> NodeKick:
     """Return an accusation that may be executed from `ready_at` on."""
     accusation = Accusation(Position(1, 1, 1), 6, 4_000, ready_at, ZERO_HASH)
     return NodeKick(node, KickState.ACCUSED, accusation)
@@ -169,7 +169,7 @@ def test_status_shows_why_next_push_waits():
 def test_status_shows_kickout_counts_and_kickout_that_is_executable_first(
     ready_at: int, state: str
 ):
-    kicks = (accused(Address("0x" + 40 * "c"), 9_000), accused(NODE, ready_at))
+    kicks = (build_accused(Address("0x" + 40 * "c"), 9_000), build_accused(NODE, ready_at))
     network = NETWORK.model_copy(update={"kickouts_due": 3})
     kickouts_line = lines(replace(WELL, network=network, accused_kicks=kicks))["kickouts"]
     assert kickouts_line.startswith(f"3 due, 2 accused, the first {NODE}, {state} 1970-01-01")

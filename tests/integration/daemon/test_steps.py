@@ -1,4 +1,4 @@
-"""What the daemon's loops do for each other."""
+"""Dependencies between the daemon's loops."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""SIGTERM is heard wherever it arrives, and ends a command in time."""
+"""SIGTERM is handled wherever it arrives, and ends a command in time."""
 
 import signal
 import threading
@@ -22,7 +22,7 @@ PROGRAM = ("-m", "tests.support.cli.churning")
 
 
 def cut_offs(stop: StopSignal) -> tuple[threading.Event, list[int]]:
-    """What was cut off with which code, and when."""
+    """Record when the process was cut off, and with which exit code."""
     was_cut, codes = threading.Event(), list[int]()
 
     def note(code: int) -> None:
@@ -54,7 +54,7 @@ def test_signal_delivered_to_another_thread_is_received():
 
     def work() -> None:
         signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
-        # The main thread sleeps: it is no signal that wakes it.
+        # The main thread sleeps; the signal does not wake it.
         stop.event.wait(PATIENCE_SECONDS)
 
     with listen_for_signals(stop, (signal.SIGTERM,)):

@@ -1,4 +1,6 @@
-"""A run over a real chain, as a collector of traces sees it: from a block to a report on chain."""
+"""The traces of a run on a real chain, from a block to a report on chain,
+as a collector gets them.
+"""
 
 import subprocess
 import sys
@@ -21,7 +23,9 @@ TOKEN = "a-token-that-nobody-sees"  # noqa: S105 - a test's own
 
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory) -> dict[str, list[ReadableSpan]]:
-    """The spans of two runs, by name: a report goes out in the first, and lands in the second."""
+    """Return the spans of two runs by name: a report is sent in the first,
+    and lands in the second.
+    """
     folder, exporter = tmp_path_factory.mktemp("traced"), InMemorySpanExporter()
     with run_local_network(folder) as network:
         network.play(3)
@@ -65,7 +69,7 @@ def test_report_is_traced_from_creation_to_its_mined_transaction(traced):
 
 
 def test_no_trace_contains_key_password_or_token(traced):
-    """What they are is known to `leaks`, which fails the test that shows one."""
+    """`leaks` knows the secrets, and fails a test that shows one."""
     shown = "\n".join(span.to_json() for spans in traced.values() for span in spans)
     watch.record_text("a trace", shown)
     assert TOKEN not in shown

@@ -1,4 +1,4 @@
-"""The headline of `/verify`: green only if nothing is open that a score depends on."""
+"""The headline of `/verify`: green only if no check is open that a score depends on."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ Check = dict[str, Any]
 
 
 def make_checks() -> list[Check]:
-    """Return checks of which all are true."""
+    """Return checks that all pass."""
     return [
         {"name": name, "is_true": True, "text": "", "is_optional": name in OPTIONAL}
         for name in (*REQUIRED, *OPTIONAL)
@@ -44,7 +44,7 @@ def test_open_check_is_never_confirmed():
 
 
 def test_missing_anchor_is_never_confirmed():
-    """A bundle for which a check is not even made, for example without an endpoint."""
+    """A bundle for which a check is missing, for example without an endpoint."""
     needed = (*ANCHORS, "All events")
     cases = ([check for check in make_checks() if check["name"] != name] for name in needed)
     assert "confirmed" not in find_states(*cases)

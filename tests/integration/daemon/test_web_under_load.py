@@ -1,4 +1,4 @@
-"""The HTTP door hammered while history is taken in: no lock error, no starving, bounded files."""
+"""The read API under load during backfill: no lock error, no starvation, bounded files."""
 
 import re
 import threading
@@ -15,15 +15,15 @@ from tests.support.cli.daemon import run_daemon
 from tests.support.cli.local_network import write_config
 
 PATHS = ("/livez", "/readyz", "/metrics", "/v1/operations")
-# One commit is about a second of work; the log of writes holds a few of them.
+# A commit is about a second of work; SQLite's WAL contains a few of them.
 MOST_WAL_BYTES = 128 * 2**20
-# The publishing side waits for a window or two, each about a second of work; on a machine that is
-# several times slower than most they take longer, and are no more.
+# The publishing side waits for one or two windows of about a second each; on a machine that is
+# several times slower they take longer, but their number is the same.
 LONGEST_WAIT_SECONDS, MOST_WINDOWS = 5.0, 4
 
 
 class Hammer:
-    """Asks every address again and again, and keeps what came back."""
+    """Requests every path repeatedly, and records the responses."""
 
     def __init__(self, url: str) -> None:
         self.answers: Counter[tuple[str, int]] = Counter()
@@ -50,9 +50,9 @@ class Hammer:
 
 
 class Turns:
-    """What a step waits for between two of its turns, as the metrics tell.
+    """The waits of a step between two of its runs, from the metrics.
 
-    `most_windows`: turns of `index` in a wait that was too long.
+    `most_windows`: the runs of `index` in a wait that was too long.
     """
 
     def __init__(self, step: str) -> None:
@@ -83,7 +83,7 @@ def settings(url: str, folder: Path):
         "database": {"url": f"sqlite:///{folder / 'oracle.sqlite'}"},
         "chain": {"id": 31337, "endpoints": [url], "finality_depth": 8, "poll_seconds": 0.05},
         "network": {"contracts": {"TaskNetwork": NETWORK}},
-        # The chain is made in memory: its headers are not what their hashes are of.
+        # The chain is made in memory: its headers do not match their hashes.
         "verify": {"history": "seamed"},
         "web": {"port": 0, "requests_per_second": 100_000},
         "log": {"format": "json"},

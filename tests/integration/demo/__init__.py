@@ -1,1 +1,1 @@
-"""The demo holds, and it notices when it does not."""
+"""The demo passes, and it fails when something is wrong."""

@@ -1,4 +1,6 @@
-"""Run the daemon with one function replaced: the leaf of every node is a little too good."""
+"""Runs the daemon with one function replaced,
+so that the leaf of every node has a raised score.
+"""
 
 from typing import Any
 

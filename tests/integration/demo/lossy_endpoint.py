@@ -1,4 +1,4 @@
-"""An endpoint that passes everything on but one log: the first GroupValidated."""
+"""A proxy of an endpoint that omits one log: the first GroupValidated."""
 
 import json
 from collections.abc import Iterator
@@ -14,10 +14,10 @@ from oracle.chain.decode.abi import load_abi
 
 
 @contextmanager
-def losing_one_group(behind: str, hidden: list[str]) -> Iterator[str]:
-    """The URL of an endpoint that hides the first validated group of the chain behind it.
+def hide_first_group_validated(behind: str, hidden: list[str]) -> Iterator[str]:
+    """Yield the URL of a proxy that hides the first GroupValidated log of the chain.
 
-    `hidden`: its transaction, as soon as it was left out.
+    `hidden`: the log's transaction, once it was omitted.
     """
     topic = load_abi("TaskNetwork").get_event("GroupValidated").digest
 
@@ -59,7 +59,7 @@ def losing_one_group(behind: str, hidden: list[str]) -> Iterator[str]:
 
         @override
         def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing."""
+            """Drop the access log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Lossy)
     server.daemon_threads = True

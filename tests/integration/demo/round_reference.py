@@ -1,7 +1,7 @@
-"""What two rounds of submission are worth, from a chain's raw logs alone: nothing of `oracle`.
+"""The scores of two rounds of submission, from a chain's raw logs alone, without `oracle`.
 
-Read from the page of 2024: in each round earlier nodes get more (10, 5, 2), silence gets 0, and
-the task score is the sum of both rounds. The network's events are those of TaskNetwork.
+By the page of 2024: in each round earlier nodes get more (10, 5, 2), silent nodes get 0, and the
+task score is the sum of both rounds. The network's events are those of TaskNetwork.
 """
 
 from collections import defaultdict
@@ -29,9 +29,9 @@ PROBED = _topic("ProbeStarted(bytes32,address[])")
 
 @dataclass
 class Rounds:
-    """What the logs make of every group: scores by (node, task), and paid and due fees by task.
+    """The result of every group: scores by (node, task), and paid and due fees by task.
 
-    `probes`: how many system tasks were started.
+    `probes`: the number of started system tasks.
     """
 
     scores: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Rounds:
 
 
 def rounds_of(logs: Sequence[Mapping[str, Any]]) -> Rounds:
-    """Read the logs of a network, in the chain's order."""
+    """Read the logs of a network in the order of the chain."""
     figures = Rounds()
     runs: dict[str, str] = {}
     rounds: dict[str, list[str]] = {"commit": [], "reveal": []}
@@ -86,7 +86,9 @@ def _score(
 
 
 def _share(figures: Rounds, compared: list[list[str]]) -> None:
-    """Split what each group paid by the scores of those it paid; the last one gets the rest."""
+    """Split each group's payment by the scores of the paid nodes;
+    the last one gets the remainder.
+    """
     by_task = {key: score for (_, key), score in figures.scores.items()}
     for members in compared:
         paid = [key for key in members if key in figures.shares]

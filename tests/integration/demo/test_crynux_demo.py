@@ -1,4 +1,6 @@
-"""The demo on contracts that know nothing of us: what it shows is true, and a bad node leaves."""
+"""The demo on contracts without support for oracles: its figures are right,
+and a bad node leaves.
+"""
 
 import json
 from functools import partial
@@ -12,8 +14,8 @@ from oracle.cli.main import run
 pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.timeout(1500)]
 
 
-def played(monkeypatch, capsys, profile: str, **options):
-    """The exit code, and the summary that was printed."""
+def run_demo(monkeypatch, capsys, profile: str, **options):
+    """Run the demo; return its exit code and the printed summary."""
     monkeypatch.setattr(demo_commands, "DemoOptions", partial(DemoOptions, **options))
     code = run(["demo", "--json", "--network", profile])
     printed = capsys.readouterr()
@@ -24,7 +26,7 @@ def played(monkeypatch, capsys, profile: str, **options):
 @pytest.mark.nightly
 @pytest.mark.parametrize("profile", ["crynux-vss", "crynux-commit"])
 def test_demo_completes_without_faults(monkeypatch, capsys, profile: str):
-    code, summary = played(monkeypatch, capsys, profile)
+    code, summary = run_demo(monkeypatch, capsys, profile)
 
     assert summary["faults"] == []
     assert code == 0
@@ -38,7 +40,7 @@ def test_demo_completes_without_faults(monkeypatch, capsys, profile: str):
 
 @pytest.mark.nightly
 def test_short_demo_has_correct_scores_and_reports_missing_kickout(monkeypatch, capsys):
-    code, summary = played(monkeypatch, capsys, "crynux-vss", block_seconds=0.02, waves=3)
+    code, summary = run_demo(monkeypatch, capsys, "crynux-vss", block_seconds=0.02, waves=3)
 
     assert code == 1
     assert all(node["equal"] for node in summary["nodes"])
@@ -62,7 +64,7 @@ def test_network_without_demo_contracts_is_an_input_error(capsys):
 
 @pytest.mark.nightly
 def test_relay_demo_completes_and_relay_is_audited(monkeypatch, capsys):
-    code, summary = played(monkeypatch, capsys, "crynux-relay")
+    code, summary = run_demo(monkeypatch, capsys, "crynux-relay")
 
     assert summary["faults"] == []
     assert code == 0

@@ -1,4 +1,4 @@
-"""The demo holds, and it notices when it does not."""
+"""The demo passes, and it fails when something is wrong."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ from devnet.demo.demo_system import DEMO_SYSTEMS
 from devnet.demo.show import DemoOptions
 from devnet.demo.stage import STAKE
 from oracle.cli.main import run
-from tests.integration.demo.lossy_endpoint import losing_one_group
+from tests.integration.demo.lossy_endpoint import hide_first_group_validated
 
 # A demo takes ten seconds or more; together they take most of the slow suite.
 pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.timeout(1500)]
@@ -23,8 +23,8 @@ LIAR = (sys.executable, str(Path(__file__).with_name("liar.py")))
 SHORT = 2
 
 
-def played(monkeypatch, capsys, system="crynux", **options):
-    """The exit code, and the summary that was printed."""
+def run_demo(monkeypatch, capsys, system="crynux", **options):
+    """Run the demo; return its exit code and the printed summary."""
     monkeypatch.setattr(demo_commands, "DemoOptions", partial(DemoOptions, **options))
     code = run(["demo", "--json", "--system", system])
     printed = capsys.readouterr()
@@ -37,7 +37,7 @@ def wrong_scores(summary):
 
 
 def check_slash(summary):
-    """The node that lied once lost its stake, by the verdict of three other nodes."""
+    """The node that lied once lost its stake by the verdict of three other nodes."""
     contest = summary["contest"]
     assert contest["slashed"] == STAKE
     assert contest["settled_in"].startswith("0x")
@@ -49,7 +49,7 @@ def check_slash(summary):
 @pytest.mark.nightly
 @pytest.mark.parametrize("system", DEMO_SYSTEMS)
 def test_demo_completes_without_faults(monkeypatch, capsys, system):
-    code, summary = played(monkeypatch, capsys, system)
+    code, summary = run_demo(monkeypatch, capsys, system)
 
     assert summary["faults"] == []
     assert code == 0
@@ -75,7 +75,7 @@ def test_demo_completes_without_faults(monkeypatch, capsys, system):
 def test_demo_in_which_no_kickout_is_executed_has_correct_scores_but_fails(
     monkeypatch, capsys, system
 ):
-    code, summary = played(monkeypatch, capsys, system, block_seconds=0.02, waves=SHORT)
+    code, summary = run_demo(monkeypatch, capsys, system, block_seconds=0.02, waves=SHORT)
 
     assert code == 1
     assert wrong_scores(summary) == []
@@ -102,25 +102,29 @@ def test_waves_option_is_rejected_for_other_networks(capsys):
 
 @pytest.mark.nightly
 def test_daemon_that_inflates_scores_is_detected(monkeypatch, capsys):
-    code, summary = played(monkeypatch, capsys, block_seconds=0.02, waves=SHORT, program=LIAR)
+    code, summary = run_demo(monkeypatch, capsys, block_seconds=0.02, waves=SHORT, program=LIAR)
 
     assert code == 1
     assert len(wrong_scores(summary)) >= 6
-    # The liar's root is on chain, so that only the replay notices.
+    # The liar's root is on chain, so only the replay detects it.
     assert all(node["proven"] for node in summary["nodes"])
 
 
 @pytest.mark.nightly
 def test_omitted_log_is_recovered_and_scores_are_correct(monkeypatch, capsys):
-    """Its receipts tell; a draw made in the meantime may have been another, and is then named."""
+    """The receipts prove the omission; draws made in the meantime may differ,
+    and are then named.
+    """
     hidden: list[str] = []
     with ExitStack() as opened:
-        code, summary = played(
+        code, summary = run_demo(
             monkeypatch,
             capsys,
             block_seconds=0.02,
             waves=SHORT,
-            wrap_endpoint=lambda url: opened.enter_context(losing_one_group(url, hidden)),
+            wrap_endpoint=lambda url: opened.enter_context(
+                hide_first_group_validated(url, hidden)
+            ),
         )
 
     assert code == 1

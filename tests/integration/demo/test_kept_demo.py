@@ -1,4 +1,4 @@
-"""A demo that is kept goes on working, and the command that it prints works when it is pasted."""
+"""A kept demo keeps running, and the command that it prints works when it is pasted."""
 
 import json
 import signal
@@ -52,7 +52,7 @@ def addresses():
 
 
 def test_kept_demo_starts_new_tasks(addresses):
-    """The network orders, and the daemon draws: its pages move."""
+    """The network orders tasks, and the daemon draws nodes, so the pages change."""
     chain = LocalChain(addresses["chain"])
     first = int(chain.make_request("eth_blockNumber"), 16)
     started = load_abi("TaskNetwork").get_event("TaskStarted").digest

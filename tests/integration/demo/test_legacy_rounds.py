@@ -18,14 +18,16 @@ from tests.integration.demo.round_reference import Rounds, rounds_of
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(900)]
 
-# Scores that no single submission, counted twice, can bring.
+# Scores that doubling a single submission cannot give.
 TWO_ROUNDS = {5, 7, 12, 15}
 WAVES = 8
 
 
 @pytest.fixture(scope="module")
 def played() -> Iterator[tuple[Rounds, dict[tuple[str, str], int], list[str]]]:
-    """What the logs say, the scores that the daemon stored, and the demo's own faults."""
+    """Run the demo; return the expected scores from the logs, the stored scores,
+    and its faults.
+    """
     options = DemoOptions(LEGACY_SYSTEM, waves=WAVES, may_end_early=True, block_seconds=0.05)
     with (
         Screen(Console(file=io.StringIO()), start=START_TIME) as screen,

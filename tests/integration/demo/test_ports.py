@@ -1,4 +1,4 @@
-"""A port for a program that has to be told one before it starts."""
+"""Free ports for programs that need a port number before they start."""
 
 import socket
 

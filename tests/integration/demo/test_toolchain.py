@@ -1,4 +1,4 @@
-"""Anvil is installed whole or not at all, from an npm that these tests write themselves."""
+"""Anvil is installed completely or not at all; the tests provide their own npm."""
 
 import signal
 import subprocess
@@ -20,7 +20,9 @@ NPM = "mkdir -p {bin}; printf whole > {bin}/anvil"
 
 @pytest.fixture(autouse=True)
 def bare_machine(monkeypatch, tmp_path):
-    """No node_modules beside the package, an empty cache, and no npm yet."""
+    """Simulate a machine without node_modules beside the package,
+    with an empty cache and no npm.
+    """
     beside = tmp_path / "shipped"
     beside.mkdir()
     for name in ("package.json", "package-lock.json"):

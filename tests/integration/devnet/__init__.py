@@ -1,1 +1,1 @@
-"""Endpoints of ours over real sockets, and a daemon among those that lie."""
+"""Tests of the devnet's endpoints over real sockets, and of a daemon with lying endpoints."""

@@ -1,4 +1,4 @@
-"""A proxy passes everything on, and its moods are drawn from a seed."""
+"""A chaos proxy forwards everything, and draws its moods from a seed."""
 
 import socket
 
@@ -44,7 +44,7 @@ def test_unreachable_upstream_returns_502(true):
 
 
 def moods(url, seed, requests):
-    """What an endpoint with this seed is like, by the requests that it is asked."""
+    """Return the moods of a proxy with this seed, one for each request."""
     received: list[str] = []
     chaos = ChaosEndpoint(url, seed, received.append)
     for _ in range(requests):
@@ -88,7 +88,7 @@ def test_chaos_endpoint_can_serve_every_fault(true):
 
 
 def ask_raw(url, calls):
-    """The bytes that come back, whole or not: many of them are meant to be no HTTP."""
+    """Return the received bytes, complete or not: many of them are deliberately not HTTP."""
     body = msgspec.json.encode(
         [{"id": place, "method": call[0], "params": call[1:]} for place, call in enumerate(calls)]
     )

@@ -1,4 +1,4 @@
-"""The daemon on a devnet whose endpoints lie now and then: it must end where the chain is."""
+"""A daemon on a devnet whose endpoints lie at times ends with the state of the chain."""
 
 import json
 import signal
@@ -28,7 +28,7 @@ _PROGRAM = (sys.executable, "-m", "oracle")
 
 @dataclass
 class Devnet:
-    """A running devnet; `chain` is the honest address, `config` what the daemon is told."""
+    """A running devnet; `chain` is the honest address, `config` the daemon's configuration."""
 
     chain: str
     config: Path
@@ -58,10 +58,10 @@ def devnet(folder: Path, *options: str) -> Iterator[Devnet]:
 
 
 def follow(config: Path, blocks: int, *options: str) -> None:
-    """Run the daemon until it stands at this block or above."""
+    """Run the daemon until it has indexed this block."""
     with start_daemon(config, *options) as running:
         until = time.monotonic() + _PATIENCE_SECONDS
-        while folded(running) < blocks:
+        while read_indexed_block(running) < blocks:
             assert running.process.poll() is None, running.log.read_text("utf-8")
             assert time.monotonic() < until, running.log.read_text("utf-8")
             time.sleep(0.2)
@@ -69,8 +69,8 @@ def follow(config: Path, blocks: int, *options: str) -> None:
         assert code == 0
 
 
-def folded(running: Daemon) -> int:
-    """Where it stands; -1 before it has begun."""
+def read_indexed_block(running: Daemon) -> int:
+    """Return the newest indexed block; -1 before the first."""
     told_where = (line["web"] for line in running.lines() if line["event"] == "daemon_started")
     running.url = next(told_where, "")
     return (running.get("/readyz").json()["folded"] or 0) if running.url else -1
@@ -100,17 +100,17 @@ def run_program(*arguments: str) -> str:
     return done.stdout
 
 
-def answered(*arguments: str) -> Any:
+def run_json(*arguments: str) -> Any:
     return json.loads(run_program(*arguments, "--json"))
 
 
 def nodes_of(config: Path) -> Any:
     """Return every node as `nodes` lists it."""
-    return answered("nodes", "--config", str(config))["nodes"]
+    return run_json("nodes", "--config", str(config))["nodes"]
 
 
 def clean_copy(config: Path, chain: str) -> Path:
-    """The same configuration with a database of its own, on the honest chain."""
+    """Return the same configuration with a separate database, on the honest chain."""
     lines = config.read_text("utf-8").splitlines()
     fresh = config.with_name("clean.toml")
     changed = [
@@ -130,7 +130,7 @@ def test_daemon_with_lying_endpoints_reaches_true_state_of_chain(tmp_path, seed)
         config = network.config
         follow(config, BLOCKS, "--publish", "--dispatch")
         clean = clean_copy(config, network.chain)
-        last = str(answered("status", "--config", str(config))["folded"]["number"])
+        last = str(run_json("status", "--config", str(config))["folded"]["number"])
         # Not `--once`: the chain grows faster than a slow machine is done with it.
         follow(clean, int(last))
         run_program("resync", "rewind", "--to-block", last, "--config", str(clean))
@@ -146,7 +146,7 @@ def test_daemon_with_lying_endpoints_reaches_true_state_of_chain(tmp_path, seed)
 
 
 def test_configuration_uses_free_ports(tmp_path):
-    """The ports are free ones: the usual ones may be another daemon's."""
+    """The usual ports may be used by another daemon."""
     with devnet(tmp_path / "devnet") as network:
         config = read_config(network.config)
     usual = {WebSection().port, ApiSection().port}

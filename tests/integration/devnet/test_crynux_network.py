@@ -1,6 +1,7 @@
-"""A network that is not ours, on the local chain: played, indexed, scored, and a node put out.
+"""A network of Crynux's contracts on the local chain: played, indexed, scored, and a node kicked
+out.
 
-What happened the driver knows by itself; the daemon sees the chain alone.
+The driver keeps its own record; the daemon sees only the chain.
 """
 
 import io
@@ -43,7 +44,7 @@ WAVES = 10
 
 @dataclass
 class Played:
-    """A network with its traffic, and the configuration of a daemon that looks at it."""
+    """A network with its traffic, and the configuration of a daemon that indexes it."""
 
     network: CrynuxNetwork
     clock: ChainClock
@@ -58,7 +59,7 @@ class Played:
             self.network.mine_transactions(self.clock, self.traffic.build_next_transactions(head))
 
     def index(self) -> None:
-        """Let the daemon catch up, and keep what it then tells."""
+        """Let the daemon catch up, and keep its output."""
         self._says("run", "--once")
         self.nodes = json.loads(self._says("nodes", "--json"))["nodes"]
         self.events = [json.loads(line) for line in self._says("export").splitlines()]
@@ -77,7 +78,7 @@ class Played:
         return node_row
 
     def unread(self) -> dict[str, int]:
-        """What the daemon could not read, or could not fit to what came before."""
+        """Return the events that the daemon could not decode, or that were anomalies."""
         with closing(sqlite3.connect(self.config.with_name("oracle.sqlite"))) as connection:
             return {
                 table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608 - our own names
@@ -86,8 +87,8 @@ class Played:
 
 
 @contextmanager
-def staged(profile: str, folder: Path) -> Iterator[Played]:
-    """Deploy on a chain of its own."""
+def deploy_network(profile: str, folder: Path) -> Iterator[Played]:
+    """Deploy on a separate chain."""
     with run_anvil(port=0, accounts=ACCOUNTS, start_time=START_TIME) as url:
         chain, clock = LocalChain(url), ChainClock(START_TIME)
         try:
@@ -103,7 +104,7 @@ def staged(profile: str, folder: Path) -> Iterator[Played]:
 
 @pytest.fixture(scope="module")
 def vss(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
-    with staged(VSS, tmp_path_factory.mktemp("vss")) as played:
+    with deploy_network(VSS, tmp_path_factory.mktemp("vss")) as played:
         played.waves(WAVES + 1)
         played.index()
         yield played
@@ -146,7 +147,7 @@ def test_mostly_silent_node_is_kicked_out_by_network(vss: Played):
 
 
 def test_commit_network_is_scored_under_legacy_rules(tmp_path: Path):
-    with staged(COMMIT, tmp_path) as played:
+    with deploy_network(COMMIT, tmp_path) as played:
         played.waves(WAVES)
         played.index()
         assert isinstance(played.traffic, CommitTraffic)
@@ -161,18 +162,18 @@ def test_commit_network_is_scored_under_legacy_rules(tmp_path: Path):
 
 @pytest.mark.parametrize("profile", [VSS, COMMIT])
 def test_kickout_through_adapter_is_indexed_and_stake_is_returned(tmp_path: Path, profile: str):
-    with staged(profile, tmp_path) as played:
+    with deploy_network(profile, tmp_path) as played:
         network, clock = played.network, played.clock
         node = network.nodes[HOPELESS.name]
         assert read_kickout_result(network, node).stake == STAKE
-        # An account in the place of the oracle contract.
+        # An account at the address of the oracle contract.
         adapter = deploy_adapter(network, clock, network.relay)
         calldata = encode_call("IKickTarget", "kick", node, bytes(32))
         kick = {"from": network.relay, "to": adapter, "data": calldata, "gas": hex(3_000_000)}
         network.mine_transactions(clock, [kick])
 
         assert read_kickout_result(network, node).list_faults(HOPELESS.name) == []
-        # The others go on working.
+        # The other nodes continue to work.
         played.waves(1)
         played.index()
         out = [event for event in played.events if event["type"] == "node_kicked_out"]
@@ -185,5 +186,5 @@ def test_profile_without_demo_contracts_is_rejected(tmp_path: Path):
         InputError,
         match="reference: there are no stand-in contracts for this profile; expected one of",
     )
-    with refusal, staged("reference", tmp_path):
+    with refusal, deploy_network("reference", tmp_path):
         pass

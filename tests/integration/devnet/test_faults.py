@@ -1,4 +1,4 @@
-"""Every fault spoils what it says, where it may, and nothing else."""
+"""Every fault changes exactly the responses that it describes."""
 
 import pytest
 import requests

@@ -27,7 +27,7 @@ from tests.integration.evm.test_objections import (
     new_sqlite_store,
     premises,
 )
-from tests.integration.evm.test_posted_objections import bring, count_objected
+from tests.integration.evm.test_posted_objections import count_objected, send_posted_objections
 from tests.support.office import RULES
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
@@ -66,7 +66,7 @@ def test_owner_objects_once_and_reads_the_verdict(hearing: Hearing):
         for due_nodes in ([], [node], [node]):
             objector.object_if_due(due_nodes, NO_CONFIGURATION)
         assert len(objector.outcome.list_faults()) == 1
-        bring(hearing)
+        send_posted_objections(hearing)
         objector.object_if_due([node], NO_CONFIGURATION)
     assert count_objected(hearing) == 1
     assert objector.outcome.list_faults() == []

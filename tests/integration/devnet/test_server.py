@@ -1,4 +1,4 @@
-"""Endpoints of ours are served over HTTP, to many, and end when they are told."""
+"""The devnet's endpoints serve many clients over HTTP, and stop on request."""
 
 import socket
 from threading import Event, Thread

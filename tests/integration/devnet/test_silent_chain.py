@@ -1,4 +1,4 @@
-"""A local chain that hangs or dies ends devnet and demo with one line, and leaves no process."""
+"""If the local chain hangs or dies, devnet and demo end with one line and leave no process."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.evm
 
 
 def children():
-    """Return the process ids and names of what this process has started."""
+    """Return the process ids and names of all child processes."""
     lines = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -1,4 +1,4 @@
-"""New heads are pushed, in order or as a fault wants them."""
+"""New heads are pushed in order, or as a fault changes them."""
 
 import msgspec
 import pytest
@@ -24,22 +24,22 @@ def pushed(provider):
 @pytest.fixture
 def line(pushed):
     with connect(pushed.url, close_timeout=1) as connection:
-        ask(connection, "eth_subscribe", "newHeads")
+        send_request(connection, "eth_subscribe", "newHeads")
         yield connection
 
 
-def ask(connection, method, *params):
+def send_request(connection, method, *params):
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     connection.send(msgspec.json.encode(body).decode())
-    return received(connection).get("result")
+    return receive_message(connection).get("result")
 
 
-def received(connection):
+def receive_message(connection):
     return msgspec.json.decode(connection.recv(timeout=120))
 
 
 def head(connection):
-    return int(received(connection)["params"]["result"]["number"], 16)
+    return int(receive_message(connection)["params"]["result"]["number"], 16)
 
 
 def mine(provider, tree, blocks=1):
@@ -49,7 +49,7 @@ def mine(provider, tree, blocks=1):
 
 @pytest.fixture
 def tree(provider):
-    """The tree of the provider, to mine on."""
+    """Return the block tree of the provider, to mine on it."""
     return grown()
 
 
@@ -66,7 +66,7 @@ def test_every_block_of_new_branch_is_pushed(line, provider, tree):
 def test_websocket_that_pushes_no_heads_still_answers_requests(line, pushed, provider, tree):
     pushed.is_silent = True
     mine(provider, tree)
-    assert ask(line, "eth_blockNumber") == "0x6"
+    assert send_request(line, "eth_blockNumber") == "0x6"
 
 
 def test_heads_can_be_pushed_twice_or_in_reverse_order(line, pushed, provider, tree):
@@ -87,7 +87,7 @@ def test_websocket_is_closed_after_limited_number_of_heads(line, pushed, provide
 
 
 def test_unsubscribed_client_receives_no_head(line, pushed, provider, tree):
-    assert ask(line, "eth_unsubscribe", "0x1") is True
+    assert send_request(line, "eth_unsubscribe", "0x1") is True
     mine(provider, tree)
-    assert ask(line, "eth_blockNumber") == "0x6"
+    assert send_request(line, "eth_blockNumber") == "0x6"
     assert pushed.subscription_count == 1

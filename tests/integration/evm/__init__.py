@@ -1,1 +1,1 @@
-"""Services of one room each on a real EVM."""
+"""Tests of single services on a real EVM."""

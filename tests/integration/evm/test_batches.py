@@ -1,4 +1,4 @@
-"""Many starts in one turn: no hole below what is signed, and every limit holds for each."""
+"""Many starts in one tick: nonces without gaps, and every limit holds for each start."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -31,7 +31,7 @@ Turn = Callable[[Heads], StepResult | None]
 
 
 def drawn(office: DispatchOffice, count: int) -> list[bytes]:
-    """So many tasks, each with its draw, none started."""
+    """Create this number of tasks, each with a draw, none of them started."""
     tasks = [
         office.premises.network.create(fee=(count - number) * ETHER) for number in range(count)
     ]

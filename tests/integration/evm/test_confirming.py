@@ -1,4 +1,4 @@
-"""What happens to a transaction after it was sent: lost answers, reorgs, foreign nonces."""
+"""A transaction after its send: lost responses, reorgs, foreign nonces."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from tests.support.evm.fixtures import chain
 from tests.support.faulty_endpoint import Fault, FaultyEndpoint, run_faulty_endpoint
 from tests.support.office import FINALITY, Office
 from tests.support.sending.in_flight import GWEI
-from tests.support.sending.thieves import send_foreign_transaction
+from tests.support.sending.stolen_keys import send_foreign_transaction
 from tests.support.txmgr.office_fixtures import (
     fresh_chain,
     fresh_premises,
@@ -26,14 +26,14 @@ SEND = "eth_sendRawTransaction"
 
 @pytest.fixture
 def endpoint(sqlite_office: Office) -> Iterator[FaultyEndpoint]:
-    """The office's only endpoint, which can fail."""
+    """Return the office's only endpoint, which can fail."""
     with run_faulty_endpoint(sqlite_office.premises.chain.url) as standing:
         sqlite_office.restart(urls=[standing.url])
         yield standing
 
 
 def sends(office: Office) -> list[tuple[str, int]]:
-    """(hash, how often it was sent) of every attempt of the open nonces."""
+    """Return (hash, number of sends) of every attempt of the pending nonces."""
     with office.store.read_transaction() as uow:
         return [
             (attempt.signed.tx_hash, attempt.sends)
@@ -125,7 +125,8 @@ def test_reorged_push_lands_again_with_same_bytes(office: Office):
     ((sent, _),) = sends(office)
     assert office.states() == ["mined"]
 
-    # One block goes; its transactions are lost, as with a node that does not put them back.
+    # One block is removed; its transactions are lost, as on a node that does not return them
+    # to the pool.
     office.premises.chain.rpc("anvil_reorg", 1, [])
     assert office.premises.round == 0
     office.tick()

@@ -1,6 +1,6 @@
-"""Contests on a real chain: garbage first scores 0, and a second group takes its stake.
+"""Contests on a real chain: a wrong first answer scores 0, and a second group takes its stake.
 
-Where there are not enough nodes for one, held stakes are released when the window is over.
+If there are too few nodes for a second group, held stakes are released at the end of the window.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from oracle.dispatch.results_folder import ResultsFolder
 from oracle.dispatch.second_groups import END_SECOND_GROUP, MAX_DRAW_AGE_BLOCKS, SECOND_GROUP
 from oracle.domain.ids import Address
 from oracle.store.database import Store
-from tests.integration.evm.test_dispatching_crashes import fused, nonce, play
+from tests.integration.evm.test_dispatching_crashes import nonce, play, run_with_fuse
 from tests.support.evm.chain import Chain
 from tests.support.evm.contests import WINDOW, order_second_group
 from tests.support.evm.fixtures import chain
@@ -50,14 +50,14 @@ def office(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[Disp
 
 @pytest.fixture
 def each_office(premises: Premises, store: Store, tmp_path: Path) -> Iterator[DispatchOffice]:
-    """A daemon on either engine."""
+    """Yield a daemon on either engine."""
     office = DispatchOffice(premises, store, tmp_path / "evidence")
     yield office
     office.close()
 
 
-def played(office: DispatchOffice, *results: int) -> tuple[list[bytes], str]:
-    """A group of three is drawn and started by the daemon; the first node answers first."""
+def start_drawn_group(office: DispatchOffice, *results: int) -> tuple[list[bytes], str]:
+    """Draw and start a group of three with the daemon; the first node answers first."""
     network = office.premises.network
     creator = network.creator
     task_options: dict[str, Any] = {"creator": creator, "group": GROUP, "group_size": 3}
@@ -83,7 +83,7 @@ def test_garbage_result_scores_zero_and_contest_is_settled_after_restart(
     office.index()
     with office.store.read_transaction() as uow:
         before = {node.address: node.pool for node in uow.nodes.iterate_all()}
-    tasks, garbage = played(office, GARBAGE, RIGHT, RIGHT)
+    tasks, garbage = start_drawn_group(office, GARBAGE, RIGHT, RIGHT)
     network = office.premises.network
     assert network.status(tasks[0]) is Status.INVALIDATED
     with office.store.read_transaction() as uow:
@@ -94,7 +94,8 @@ def test_garbage_result_scores_zero_and_contest_is_settled_after_restart(
     assert added[Address(garbage.lower())] == b"\0"
     assert sorted(pool for pool in added.values() if pool) == [b"\0", b"\5", b"\n"]
 
-    # The call waits in the outbox until the window is over: planned once, whoever restarts.
+    # The call waits in the outbox until the end of the window: planned once, despite
+    # restarts.
     assert office.states(SETTLE_CONTEST) == ["planned"]
     office.restart()
     office.block()
@@ -111,12 +112,12 @@ def test_garbage_result_scores_zero_and_contest_is_settled_after_restart(
     assert office.states(SETTLE_CONTEST) == ["final"]
     with office.store.read_transaction() as uow:
         (node,) = uow.nodes.get_many([Address(garbage.lower())]).values()
-    # The contest gives the stake back, not the score.
+    # The contest returns the stake, but not the score.
     assert node.pool[-1:] == b"\0"
 
 
 def crowd(office: DispatchOffice) -> None:
-    """Three more nodes than the first group has, and ether in the dispatcher's purse."""
+    """Add three nodes to those of the first group, and ether for the dispatcher."""
     network = office.premises.network
     for node in network.nodes[3:6]:
         network.join(node)
@@ -125,7 +126,7 @@ def crowd(office: DispatchOffice) -> None:
 
 
 def second_tasks(office: DispatchOffice) -> list[bytes]:
-    """The tasks that the dispatcher has created, by the chain's own events."""
+    """Return the tasks that the dispatcher has created, from the chain's events."""
     task_created = office.premises.network.contract.events.TaskCreated()
     filters = {"creator": Web3.to_checksum_address(office.starts.account.address)}
     return [
@@ -135,7 +136,7 @@ def second_tasks(office: DispatchOffice) -> list[bytes]:
 
 
 def answer_second(office: DispatchOffice, *results: int) -> None:
-    """The second group's nodes answer, and the daemon has them compared."""
+    """Let the second group's nodes answer, and the daemon compare them."""
     network, tasks = office.premises.network, second_tasks(office)
     group = network.read_task(tasks[0])["group"]
     for task, result in zip(tasks, results, strict=True):
@@ -147,7 +148,7 @@ def answer_second(office: DispatchOffice, *results: int) -> None:
         office.block()
 
 
-def standings(office: DispatchOffice, nodes: Sequence[str]) -> list[Standing]:
+def list_standings(office: DispatchOffice, nodes: Sequence[str]) -> list[Standing]:
     return [office.premises.network.standing(node) for node in nodes]
 
 
@@ -156,7 +157,7 @@ def test_node_with_a_garbage_result_is_slashed_by_the_daemons_second_group(
 ):
     office = each_office
     office.index()
-    tasks, garbage = played(office, GARBAGE, RIGHT, RIGHT)
+    tasks, garbage = start_drawn_group(office, GARBAGE, RIGHT, RIGHT)
     network = office.premises.network
     first = [Web3.to_checksum_address(office.node_of(task)) for task in tasks]
     crowd(office)
@@ -178,10 +179,10 @@ def test_node_with_a_garbage_result_is_slashed_by_the_daemons_second_group(
     key = network.key(network.creator, GROUP)
     call = network.does.settleContest(key, tasks, encode_word(RIGHT))
     network.by(first[1], call)
-    assert standings(office, first) == [Standing.SLASHED, Standing.ACTIVE, Standing.ACTIVE]
+    assert list_standings(office, first) == [Standing.SLASHED, Standing.ACTIVE, Standing.ACTIVE]
     assert {network.node(node)["open"] for node in first[1:]} == {0}
     assert garbage == first[0]
-    # The call for the window's end is over with the contest, and the alert with it.
+    # The call for the window's end expires with the contest, and so does its alert.
     for _ in range(FINALITY + 2):
         office.block()
     assert office.states(SETTLE_CONTEST) == ["superseded"]
@@ -191,7 +192,7 @@ def test_node_with_a_garbage_result_is_slashed_by_the_daemons_second_group(
 
 @pytest.fixture
 def results(office: DispatchOffice, tmp_path: Path) -> Path:
-    """The folder that the daemon's operator keeps the hashes of results in."""
+    """Return the folder in which the operator keeps the hashes of results."""
     folder = tmp_path / "results"
     folder.mkdir()
     office.results = ResultsFolder.open_folder(folder)
@@ -204,7 +205,7 @@ def deliver_result(folder: Path, task: bytes, number: int) -> None:
 
 
 def settlement_results(office: DispatchOffice) -> list[int]:
-    """The result that each settlement on the chain was called with."""
+    """Return the result of each settlement on the chain."""
     contract = office.premises.network.contract
     calls = [
         contract.decode_function_input(call.request.calldata)[1]
@@ -216,13 +217,13 @@ def settlement_results(office: DispatchOffice) -> list[int]:
 
 def test_delivered_result_settles_contest_within_window(office: DispatchOffice, results: Path):
     office.index()
-    tasks, garbage = played(office, GARBAGE, RIGHT, RIGHT)
+    tasks, garbage = start_drawn_group(office, GARBAGE, RIGHT, RIGHT)
     network = office.premises.network
     first = [Web3.to_checksum_address(office.node_of(task)) for task in tasks]
     crowd(office)
     for _ in range(3):
         office.block()
-    # The liar's storage delivers what it answered, and the first group's honest nodes nothing.
+    # The liar's storage delivers its own answer, and those of the honest nodes nothing.
     deliver_result(results, tasks[0], GARBAGE)
     answer_second(office, RIGHT, RIGHT, RIGHT)
     for _ in range(FINALITY + 2):
@@ -241,13 +242,13 @@ def test_delivered_result_settles_contest_within_window(office: DispatchOffice, 
     assert office.states(SETTLE_CONTEST) == ["superseded", "final"]
     assert settlement_results(office) == [RIGHT]
     assert garbage == first[0]
-    assert standings(office, first) == [Standing.SLASHED, Standing.ACTIVE, Standing.ACTIVE]
+    assert list_standings(office, first) == [Standing.SLASHED, Standing.ACTIVE, Standing.ACTIVE]
     assert network.node(garbage)["stake"] == 0
     assert {network.node(node)["open"] for node in first[1:]} == {0}
-    # The floor of one fee repays the second group; the treasury gets the rest of the stake.
+    # The minimum fee pays the second group; the treasury gets the rest of the stake.
     credited = network.owed(network.treasury) - credited_before
     assert credited == MIN_STAKE - TOLL
-    # After the window, too, nothing is sent again.
+    # Nothing is sent again, not even after the window.
     office.premises.chain.later(WINDOW + 60)
     office.restart()
     for _ in range(3):
@@ -258,8 +259,8 @@ def test_delivered_result_settles_contest_within_window(office: DispatchOffice, 
 def test_error_verdict_of_second_group_settles_contest_without_a_delivered_result(
     office: DispatchOffice,
 ):
-    """The answer "cannot be run" is the same in every group: the chain holds its result."""
-    tasks, garbage = played(office, GARBAGE, 0, 0)
+    """The answer "cannot be run" is the same in every group, so the chain contains its result."""
+    tasks, garbage = start_drawn_group(office, GARBAGE, 0, 0)
     first = [Web3.to_checksum_address(office.node_of(task)) for task in tasks]
     crowd(office)
     for _ in range(3):
@@ -269,11 +270,11 @@ def test_error_verdict_of_second_group_settles_contest_without_a_delivered_resul
         office.block()
     assert office.states(SETTLE_CONTEST) == ["superseded", "final"]
     assert garbage == first[0]
-    assert standings(office, first) == [Standing.SLASHED, Standing.ACTIVE, Standing.ACTIVE]
+    assert list_standings(office, first) == [Standing.SLASHED, Standing.ACTIVE, Standing.ACTIVE]
 
 
 def test_second_group_without_majority_releases_stakes_immediately(office: DispatchOffice):
-    tasks, _ = played(office, GARBAGE, RIGHT, RIGHT)
+    tasks, _ = start_drawn_group(office, GARBAGE, RIGHT, RIGHT)
     network = office.premises.network
     first = [Web3.to_checksum_address(office.node_of(task)) for task in tasks]
     crowd(office)
@@ -283,12 +284,12 @@ def test_second_group_without_majority_releases_stakes_immediately(office: Dispa
     for _ in range(2 * FINALITY + 5):
         office.block()
     assert office.states(SETTLE_CONTEST) == ["superseded", "final"]
-    assert standings(office, first) == [Standing.ACTIVE] * 3
+    assert list_standings(office, first) == [Standing.ACTIVE] * 3
     assert {network.node(node)["open"] for node in first} == {0}
 
 
 def test_contests_of_both_groups_are_settled_by_one_result(office: DispatchOffice, results: Path):
-    tasks, _ = played(office, GARBAGE, RIGHT, RIGHT)
+    tasks, _ = start_drawn_group(office, GARBAGE, RIGHT, RIGHT)
     first = [Web3.to_checksum_address(office.node_of(task)) for task in tasks]
     crowd(office)
     for _ in range(4):
@@ -299,14 +300,14 @@ def test_contests_of_both_groups_are_settled_by_one_result(office: DispatchOffic
     for _ in range(2 * FINALITY + 6):
         office.block()
     judges = [Web3.to_checksum_address(office.node_of(task)) for task in second_tasks(office)]
-    assert standings(office, first) == [Standing.SLASHED, Standing.ACTIVE, Standing.ACTIVE]
-    assert standings(office, judges) == [Standing.ACTIVE, Standing.SLASHED, Standing.ACTIVE]
+    assert list_standings(office, first) == [Standing.SLASHED, Standing.ACTIVE, Standing.ACTIVE]
+    assert list_standings(office, judges) == [Standing.ACTIVE, Standing.SLASHED, Standing.ACTIVE]
     assert sorted(office.states(SETTLE_CONTEST)) == ["final"] * 2 + ["superseded"] * 2
     assert settlement_results(office) == [RIGHT, RIGHT]
 
 
 def test_second_group_removed_by_reorg_is_created_only_once(office: DispatchOffice):
-    played(office, GARBAGE, RIGHT, RIGHT)
+    start_drawn_group(office, GARBAGE, RIGHT, RIGHT)
     crowd(office)
     for _ in range(3):
         office.block()
@@ -322,7 +323,7 @@ def test_second_group_removed_by_reorg_is_created_only_once(office: DispatchOffi
 
 def test_lying_majority_loses_its_stakes(office: DispatchOffice):
     office.index()
-    tasks, _ = played(office, GARBAGE, GARBAGE, RIGHT)
+    tasks, _ = start_drawn_group(office, GARBAGE, GARBAGE, RIGHT)
     network = office.premises.network
     first = [Web3.to_checksum_address(office.node_of(task)) for task in tasks]
     crowd(office)
@@ -331,11 +332,11 @@ def test_lying_majority_loses_its_stakes(office: DispatchOffice):
     answer_second(office, RIGHT, RIGHT, RIGHT)
     key = network.key(network.creator, GROUP)
     network.by(first[2], network.does.settleContest(key, tasks, encode_word(RIGHT)))
-    assert standings(office, first) == [Standing.SLASHED, Standing.SLASHED, Standing.ACTIVE]
+    assert list_standings(office, first) == [Standing.SLASHED, Standing.SLASHED, Standing.ACTIVE]
 
 
 def test_contested_second_group_gets_no_further_second_group(office: DispatchOffice):
-    tasks, _ = played(office, GARBAGE, RIGHT, RIGHT)
+    tasks, _ = start_drawn_group(office, GARBAGE, RIGHT, RIGHT)
     network = office.premises.network
     first = [Web3.to_checksum_address(office.node_of(task)) for task in tasks]
     crowd(office)
@@ -344,7 +345,8 @@ def test_contested_second_group_gets_no_further_second_group(office: DispatchOff
     answer_second(office, RIGHT, GARBAGE, RIGHT)
     for _ in range(FINALITY + 3):
         office.block()
-    # Both contests wait for the window's end; the contract refuses a third group, for no gas.
+    # Both contests wait for the window's end; the contract rejects a third group, in a
+    # simulation.
     assert office.states(SETTLE_CONTEST) == ["planned", "planned"]
     assert office.states(SECOND_GROUP) == ["final", "superseded"]
     assert len(second_tasks(office)) == 3
@@ -358,8 +360,8 @@ def test_contested_second_group_gets_no_further_second_group(office: DispatchOff
     )
     for key, members in groups:
         network.by(network.admin, network.does.settleContest(key, members, encode_word(RIGHT)))
-    assert standings(office, first) == [Standing.SLASHED, Standing.ACTIVE, Standing.ACTIVE]
-    assert standings(office, judges) == [Standing.ACTIVE, Standing.SLASHED, Standing.ACTIVE]
+    assert list_standings(office, first) == [Standing.SLASHED, Standing.ACTIVE, Standing.ACTIVE]
+    assert list_standings(office, judges) == [Standing.ACTIVE, Standing.SLASHED, Standing.ACTIVE]
     for _ in range(FINALITY + 2):
         office.block()
     assert office.states(SETTLE_CONTEST) == ["superseded", "superseded"]
@@ -368,7 +370,7 @@ def test_contested_second_group_gets_no_further_second_group(office: DispatchOff
 def test_silent_node_of_second_group_times_out_and_the_other_results_are_compared(
     office: DispatchOffice,
 ):
-    played(office, GARBAGE, RIGHT, RIGHT)
+    start_drawn_group(office, GARBAGE, RIGHT, RIGHT)
     crowd(office)
     for _ in range(4):
         office.block()
@@ -390,8 +392,8 @@ def test_silent_node_of_second_group_times_out_and_the_other_results_are_compare
 
 
 def test_second_group_waits_for_enough_idle_nodes(office: DispatchOffice):
-    """The nodes of the first group are idle again, and may not judge themselves."""
-    played(office, GARBAGE, RIGHT, RIGHT)
+    """The nodes of the first group are idle again, but must not judge themselves."""
+    start_drawn_group(office, GARBAGE, RIGHT, RIGHT)
     crowd(office)
     network = office.premises.network
     network.by(network.nodes[5], network.does.pause())
@@ -407,7 +409,7 @@ def test_second_group_waits_for_enough_idle_nodes(office: DispatchOffice):
 
 
 def test_empty_purse_defers_second_group_with_reason(office: DispatchOffice):
-    played(office, GARBAGE, RIGHT, RIGHT)
+    start_drawn_group(office, GARBAGE, RIGHT, RIGHT)
     network = office.premises.network
     for node in network.nodes[3:6]:
         network.join(node)
@@ -422,7 +424,7 @@ def test_empty_purse_defers_second_group_with_reason(office: DispatchOffice):
 
 
 def test_second_group_ordered_manually_supersedes_the_planned_call(office: DispatchOffice):
-    played(office, GARBAGE, RIGHT, RIGHT)
+    start_drawn_group(office, GARBAGE, RIGHT, RIGHT)
     network = office.premises.network
     for node in network.nodes[3:6]:
         network.join(node)
@@ -438,7 +440,7 @@ def test_second_group_ordered_manually_supersedes_the_planned_call(office: Dispa
 
 
 def test_contest_settled_by_another_sender_supersedes_the_planned_call(office: DispatchOffice):
-    tasks, _ = played(office, RIGHT, RIGHT, GARBAGE)
+    tasks, _ = start_drawn_group(office, RIGHT, RIGHT, GARBAGE)
     network = office.premises.network
     office.premises.chain.later(WINDOW + 60)
     office.premises.chain.mine()
@@ -449,23 +451,23 @@ def test_contest_settled_by_another_sender_supersedes_the_planned_call(office: D
 
 
 def test_agreeing_group_is_not_contested(office: DispatchOffice):
-    played(office, RIGHT, RIGHT, RIGHT)
+    start_drawn_group(office, RIGHT, RIGHT, RIGHT)
     assert office.states(SETTLE_CONTEST) == []
 
 
 def test_rescan_after_a_cleared_bookmark_plans_no_second_call(office: DispatchOffice):
-    """The scan begins anew, as after a lost bookmark; the outbox knows the group."""
-    played(office, GARBAGE, RIGHT, RIGHT)
+    """The scan begins again, as after a lost bookmark; the outbox contains the group."""
+    start_drawn_group(office, GARBAGE, RIGHT, RIGHT)
     with office.store.transaction() as uow:
         uow.bookmarks.delete("contests_scanned")
     office.turn()
     assert office.states(SETTLE_CONTEST) == ["planned"]
 
 
-def contested(premises: Premises, store: Store, evidence: Path) -> DispatchOffice:
-    """A contest is known, and too few nodes are there for its second group until now."""
+def prepare_contest(premises: Premises, store: Store, evidence: Path) -> DispatchOffice:
+    """Prepare a contest for which there were too few nodes for a second group until now."""
     office = DispatchOffice(premises, store, evidence)
-    played(office, GARBAGE, RIGHT, RIGHT)
+    start_drawn_group(office, GARBAGE, RIGHT, RIGHT)
     crowd(office)
     office.index()
     return office
@@ -477,17 +479,17 @@ def test_second_group_is_completed_once_after_crash_at_any_point(
     premises: Premises, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
 ):
     with fresh_chain.undone(), new_sqlite_store() as store:
-        office, fuse = contested(premises, store, tmp_path), Fuse()
+        office, fuse = prepare_contest(premises, store, tmp_path), Fuse()
         before = nonce(premises)
-        with fused(office, fuse):
+        with run_with_fuse(office, fuse):
             play(office)
         office.close()
     assert fuse.passed.count("after a send") == 1
 
     for number, name in enumerate(fuse.passed):
         with fresh_chain.undone(), new_sqlite_store() as store:
-            office = contested(premises, store, tmp_path)
-            with pytest.raises(Crash), fused(office, Fuse(number)):
+            office = prepare_contest(premises, store, tmp_path)
+            with pytest.raises(Crash), run_with_fuse(office, Fuse(number)):
                 play(office)
             office.restart()
             play(office)

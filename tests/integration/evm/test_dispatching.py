@@ -1,4 +1,4 @@
-"""Drawn tasks are started on a real chain: by whom, in which order, and never twice."""
+"""Drawn tasks are started on a real chain: by which account, in which order, and only once."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -30,7 +30,7 @@ from tests.support.txmgr.stores import NewStore
 __all__ = ["chain", "fresh_chain", "fresh_stage", "office", "plain_office", "premises"]
 
 
-def verified(office: DispatchOffice, task: bytes) -> DrawCheckAnswer:
+def verify_task_draw(office: DispatchOffice, task: bytes) -> DrawCheckAnswer:
     assert office.dispatch is not None
     reader = office.folder.reader
     return verify_draw(office.source, office.store, reader, office.dispatch, key_of(task))
@@ -52,7 +52,7 @@ def test_drawn_node_gets_task_two_blocks_after_creation(office: DispatchOffice):
     assert office.node_of(task) == draw.node
     assert office.premises.chain.block == created + 2
     assert office.start_states() == ["mined"]
-    check = verified(office, task)
+    check = verify_task_draw(office, task)
     assert (check.verdict, check.draws[-1].node) == (DrawVerdict.AGREES, draw.node)
 
 
@@ -70,8 +70,8 @@ def test_more_valuable_of_two_tasks_starts_on_the_only_available_node(office: Di
     assert network.status(dear) is Status.STARTED
     assert network.status(cheap) is Status.QUEUED
     assert office.node_of(dear) == network.nodes[0].lower()
-    assert verified(office, dear).verdict is DrawVerdict.AGREES
-    assert verified(office, cheap).verdict is DrawVerdict.WAITING
+    assert verify_task_draw(office, dear).verdict is DrawVerdict.AGREES
+    assert verify_task_draw(office, cheap).verdict is DrawVerdict.WAITING
 
 
 def test_tasks_of_group_go_to_different_nodes(office: DispatchOffice):
@@ -83,7 +83,7 @@ def test_tasks_of_group_go_to_different_nodes(office: DispatchOffice):
         office.block()
 
     assert len({office.node_of(task) for task in tasks}) == 3
-    assert {verified(office, task).verdict for task in tasks} == {DrawVerdict.AGREES}
+    assert {verify_task_draw(office, task).verdict for task in tasks} == {DrawVerdict.AGREES}
 
 
 @pytest.mark.parametrize("stage", ["drawn", "planned"])
@@ -108,7 +108,7 @@ def test_cancelled_group_removes_its_starts_from_outbox(office: DispatchOffice, 
 
 
 def test_remaining_task_of_a_group_that_cannot_be_compared_is_dropped(office: DispatchOffice):
-    """Its node timed out before there was one for the other: one answer is no comparison."""
+    """One node timed out before there was another one: a single answer cannot be compared."""
     network = office.premises.network
     for node in network.nodes[1:3]:
         network.by(node, network.does.pause())
@@ -152,7 +152,7 @@ def test_drawn_node_that_pauses_causes_new_draw(office: DispatchOffice):
     office.mine()
     office.index()
     (first,) = office.draws(task)
-    # Drawn, planned, not sent yet.
+    # Drawn and planned, but not sent.
     plan_dispatch(office.dispatching, office.source.fetch_heads())
     by_address = {node.lower(): node for node in network.nodes}
     network.by(by_address[first.node], network.does.pause())
@@ -166,7 +166,7 @@ def test_drawn_node_that_pauses_causes_new_draw(office: DispatchOffice):
     assert network.status(task) is Status.STARTED
     assert office.node_of(task) == second.node != first.node
     assert office.start_states() == ["superseded", "mined"]
-    assert len(verified(office, task).draws) == 2
+    assert len(verify_task_draw(office, task).draws) == 2
 
 
 def test_full_queue_drops_cheapest_task(office: DispatchOffice):
@@ -195,7 +195,7 @@ def test_six_tasks_start_in_one_block(office: DispatchOffice):
 
     assert {network.status(task) for task in tasks} == {Status.STARTED}
     assert len({office.node_of(task) for task in tasks}) == 6
-    assert {verified(office, task).verdict for task in tasks} == {DrawVerdict.AGREES}
+    assert {verify_task_draw(office, task).verdict for task in tasks} == {DrawVerdict.AGREES}
 
 
 def test_start_on_a_node_other_than_the_drawn_one_is_detected(office: DispatchOffice):
@@ -210,7 +210,7 @@ def test_start_on_a_node_other_than_the_drawn_one_is_detected(office: DispatchOf
     network.start(task, other_node)
     office.index()
 
-    check = verified(office, task)
+    check = verify_task_draw(office, task)
     assert check.verdict is DrawVerdict.DIFFERS
     assert check.started_by == other_node.lower()
     assert check.draws[-1].node == draw.node
@@ -224,7 +224,7 @@ def test_start_without_draw_is_detected(office: DispatchOffice):
     network.start(task, network.nodes[0])
     office.index()
 
-    check = verified(office, task)
+    check = verify_task_draw(office, task)
     assert (check.verdict, check.draws) == (DrawVerdict.DIFFERS, [])
 
 
@@ -252,7 +252,7 @@ def test_start_drawn_on_reorged_block_reverts_and_is_drawn_again(
     assert office.start_states() == ["reverted", "final"]
     assert network.status(task) is Status.STARTED
     assert office.node_of(task) == after.node
-    assert verified(office, task).verdict is DrawVerdict.AGREES
+    assert verify_task_draw(office, task).verdict is DrawVerdict.AGREES
 
 
 def test_draw_removed_and_restored_by_reorg_is_started_once(office: DispatchOffice):
@@ -323,7 +323,7 @@ def test_nothing_is_drawn_or_sent_before_start_block(office: DispatchOffice):
     while office.premises.chain.block < later + 1:
         office.block()
     assert office.draws(task)[0].seed_block == later + 1
-    assert verified(office, task).verdict is DrawVerdict.WAITING
+    assert verify_task_draw(office, task).verdict is DrawVerdict.WAITING
 
 
 def test_blocks_folded_without_dispatch_or_with_other_settings_are_rejected(

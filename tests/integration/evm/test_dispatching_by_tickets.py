@@ -1,4 +1,4 @@
-"""Pocket's policies draw on a real chain: by outcomes alone, and the same for everybody."""
+"""Pocket's policies draw on a real chain from outcomes alone, equally for every reader."""
 
 from pathlib import Path
 
@@ -35,30 +35,34 @@ __all__ = ["chain", "fresh_chain", "fresh_stage", "office", "premises"]
 POLICIES = pytest.mark.parametrize("policy", ["article", "portal_api_head"])
 
 
-def draws_by(office: DispatchOffice, policy: str) -> None:
+def dispatch_with_policy(office: DispatchOffice, policy: str) -> None:
     office.restart(dispatch=settings(office.premises.built_at, policy=policy))
 
 
-def where(office: DispatchOffice) -> tuple[ChainSource, Store, EventReader, DispatchSettings]:
-    """What verifying wants."""
+def get_verification_arguments(
+    office: DispatchOffice,
+) -> tuple[ChainSource, Store, EventReader, DispatchSettings]:
+    """Return the arguments of the verification."""
     assert office.dispatch is not None
     return office.source, office.store, office.folder.reader, office.dispatch
 
 
 def last_draw(office: DispatchOffice, task: bytes) -> DrawMadeAgain:
-    """The draw of a task made again, with its candidates; it went where it was drawn."""
-    check = verify_draw(*where(office), key_of(task))
+    """Repeat the draw of a task; check that it went to the drawn node,
+    and return its candidates.
+    """
+    check = verify_draw(*get_verification_arguments(office), key_of(task))
     assert check.verdict is DrawVerdict.AGREES
     return check.draws[-1]
 
 
 def weight_of(drawing: DrawMadeAgain, node: Address) -> int:
-    """The weight with which a node was a candidate."""
+    """Return the weight of a candidate."""
     return next(candidate.weight for candidate in drawing.candidates if candidate.node == node)
 
 
 def runs(office: DispatchOffice) -> bytes:
-    """A new task that has been started on the node drawn for it."""
+    """Create a task that is started on its drawn node."""
     task = office.premises.network.create()
     office.turn()
     office.block()
@@ -68,7 +72,7 @@ def runs(office: DispatchOffice) -> bytes:
 
 
 def is_timed_out(office: DispatchOffice, task: bytes) -> Address:
-    """Let its node not answer; return the node."""
+    """Let the node of the task time out; return the node."""
     network = office.premises.network
     network.chain.at(network.time_limit(task) + 1)
     network.time_out(task)
@@ -78,7 +82,7 @@ def is_timed_out(office: DispatchOffice, task: bytes) -> Address:
 
 @POLICIES
 def test_drawn_node_gets_task_and_draw_is_reproducible(office: DispatchOffice, policy: str):
-    draws_by(office, policy)
+    dispatch_with_policy(office, policy)
     task = runs(office)
     drawing = last_draw(office, task)
     assert drawing.node == office.node_of(task)
@@ -90,7 +94,7 @@ def test_drawn_node_gets_task_and_draw_is_reproducible(office: DispatchOffice, p
 def test_unresponsive_node_is_excluded_only_by_article_policy(
     office: DispatchOffice, policy: str, tickets: int
 ):
-    draws_by(office, policy)
+    dispatch_with_policy(office, policy)
     failed = is_timed_out(office, runs(office))
     drawing = last_draw(office, runs(office))
     assert weight_of(drawing, failed) == tickets
@@ -100,7 +104,7 @@ def test_unresponsive_node_is_excluded_only_by_article_policy(
 def test_article_policy_gives_unresponsive_node_one_ticket_after_six_seconds(
     office: DispatchOffice,
 ):
-    draws_by(office, "article")
+    dispatch_with_policy(office, "article")
     failed = is_timed_out(office, runs(office))
     office.premises.chain.later(6)
     assert weight_of(last_draw(office, runs(office)), failed) == 1
@@ -110,7 +114,7 @@ def test_article_policy_gives_unresponsive_node_one_ticket_after_six_seconds(
 def test_ticket_draws_are_independent_of_window_size_restarts_and_reorgs(
     office: DispatchOffice, new_sqlite_store: NewStore, tmp_path: Path, policy: str
 ):
-    draws_by(office, policy)
+    dispatch_with_policy(office, policy)
     tasks = []
     for _ in range(3):
         tasks.append(runs(office))
@@ -118,13 +122,13 @@ def test_ticket_draws_are_independent_of_window_size_restarts_and_reorgs(
     office.premises.chain.rpc("anvil_reorg", 1, [])
     tasks += [runs(office) for _ in range(2)]
     drawn = [office.draws(task) for task in tasks]
-    all_draws = verify_all_draws(*where(office))
+    all_draws = verify_all_draws(*get_verification_arguments(office))
     assert (all_draws.verdict, all_draws.started) == (DrawVerdict.AGREES, 5)
 
     for blocks, restarts in ((1000, False), (1, False), (2, True)):
         with new_sqlite_store() as store:
             other_office = DispatchOffice(office.premises, store, tmp_path)
-            draws_by(other_office, policy)
+            dispatch_with_policy(other_office, policy)
             other_office.ingest.max_blocks = blocks
             while (
                 ingest_next_window(
@@ -140,8 +144,8 @@ def test_ticket_draws_are_independent_of_window_size_restarts_and_reorgs(
 
 
 def test_rebuild_restores_ticket_state(office: DispatchOffice):
-    draws_by(office, "article")
+    dispatch_with_policy(office, "article")
     failed = is_timed_out(office, runs(office))
     rebuild_state(office.store, office.folder, RebuildOptions())
     assert weight_of(last_draw(office, runs(office)), failed) == 0
-    assert verify_all_draws(*where(office)).verdict is DrawVerdict.AGREES
+    assert verify_all_draws(*get_verification_arguments(office)).verdict is DrawVerdict.AGREES

@@ -1,4 +1,6 @@
-"""The daemon dies at every commit and send of a start or request; the next one finishes it."""
+"""The daemon dies at every commit and send of a start or download request;
+the next one finishes it.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -33,8 +35,8 @@ __all__ = ["chain", "fresh_chain", "fresh_stage", "premises"]
 
 
 @contextmanager
-def fused(office: DispatchOffice, fuse: Fuse) -> Iterator[None]:
-    """The dispatching side runs on the fuse."""
+def run_with_fuse(office: DispatchOffice, fuse: Fuse) -> Iterator[None]:
+    """Run the dispatching side with a fuse."""
 
     def fused_send(pool: EndpointPool, raws: Sequence[bytes]) -> list[SendResult]:
         fuse.point("before a send")
@@ -50,15 +52,17 @@ def fused(office: DispatchOffice, fuse: Fuse) -> Iterator[None]:
 
 
 def play(office: DispatchOffice) -> None:
-    """From the seed block to the finality of the starts."""
+    """Run from the seed block to the finality of the starts."""
     for _ in range(8):
         office.turn()
         office.mine()
     office.turn()
 
 
-def drawn(premises: Premises, store: Store, evidence: Path) -> tuple[DispatchOffice, list[bytes]]:
-    """Two tasks, each with its draw."""
+def prepare_drawn_tasks(
+    premises: Premises, store: Store, evidence: Path
+) -> tuple[DispatchOffice, list[bytes]]:
+    """Prepare two tasks, each with a draw."""
     office = DispatchOffice(premises, store, evidence)
     tasks = [premises.network.create() for _ in range(2)]
     office.mine()
@@ -66,8 +70,10 @@ def drawn(premises: Premises, store: Store, evidence: Path) -> tuple[DispatchOff
     return office, tasks
 
 
-def about_to_ask(premises: Premises, store: Store, folder: Path) -> DispatchOffice:
-    """A task has just started; two nodes lack its model, and nobody has been asked for it."""
+def prepare_download_request(premises: Premises, store: Store, folder: Path) -> DispatchOffice:
+    """Prepare a started task; two nodes lack its model,
+    and no node has been asked to download it.
+    """
     office = DispatchOffice(premises, store, folder)
     office.restart(dispatch=settings(premises.built_at, spread=SPREAD))
     premises.network.create()
@@ -79,7 +85,7 @@ def about_to_ask(premises: Premises, store: Store, folder: Path) -> DispatchOffi
 
 
 def nonce(premises: Premises) -> int:
-    """How many transactions of the dispatcher are mined."""
+    """Return the number of mined transactions of the dispatcher."""
     sender = dispatcher_of(premises).address
     return int(premises.chain.rpc("eth_getTransactionCount", sender, "latest"), 16)
 
@@ -90,21 +96,21 @@ def test_start_is_completed_once_after_crash_at_any_point(
     premises: Premises, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
 ):
     with fresh_chain.undone(), new_sqlite_store() as store:
-        office, _ = drawn(premises, store, tmp_path)
+        office, _ = prepare_drawn_tasks(premises, store, tmp_path)
         fuse = Fuse()
-        with fused(office, fuse):
+        with run_with_fuse(office, fuse):
             play(office)
         office.close()
     passed = fuse.passed
-    # Planned, ready, assigned, signed, sent after a look whether we lead: both at once; then each
-    # is mined, and final.
+    # Planned, ready, assigned, signed, sent (with a check of the lease): both at once; then
+    # each is mined, and final.
     assert passed.count("after a commit") == 10
     assert passed.count("after a send") == 1
 
     for number, name in enumerate(passed):
         with fresh_chain.undone(), new_sqlite_store() as store:
-            office, tasks = drawn(premises, store, tmp_path)
-            with pytest.raises(Crash), fused(office, Fuse(number)):
+            office, tasks = prepare_drawn_tasks(premises, store, tmp_path)
+            with pytest.raises(Crash), run_with_fuse(office, Fuse(number)):
                 play(office)
             office.restart()
             play(office)
@@ -122,9 +128,9 @@ def test_download_request_is_completed_once_after_crash_at_any_point(
     premises: Premises, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
 ):
     with fresh_chain.undone(), new_sqlite_store() as store:
-        office = about_to_ask(premises, store, tmp_path)
+        office = prepare_download_request(premises, store, tmp_path)
         fuse = Fuse()
-        with fused(office, fuse):
+        with run_with_fuse(office, fuse):
             play(office)
         office.close()
     passed = fuse.passed
@@ -132,9 +138,9 @@ def test_download_request_is_completed_once_after_crash_at_any_point(
 
     for number, name in enumerate(passed):
         with fresh_chain.undone(), new_sqlite_store() as store:
-            office = about_to_ask(premises, store, tmp_path)
+            office = prepare_download_request(premises, store, tmp_path)
             before = nonce(premises)
-            with pytest.raises(Crash), fused(office, Fuse(number)):
+            with pytest.raises(Crash), run_with_fuse(office, Fuse(number)):
                 play(office)
             office.restart()
             play(office)

@@ -1,4 +1,4 @@
-"""What stands in a start's way: another key, a node that left, a failure, a flood of words."""
+"""Obstacles of a start: another sender, a node that left, a failed call, pending hot-set words."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,7 +18,7 @@ from tests.support.evm.fixtures import chain
 from tests.support.evm.network import ETHER, Status
 from tests.support.office import CAPS, key_files, next_step
 from tests.support.sending.in_flight import GWEI
-from tests.support.sending.thieves import sign_stolen_payment
+from tests.support.sending.stolen_keys import sign_stolen_payment
 from tests.support.txmgr.dispatch_office import (
     DispatchOffice,
     dear,
@@ -46,7 +46,7 @@ def drawn(office: DispatchOffice) -> bytes:
 
 
 def steps(office: DispatchOffice) -> Iterator[str]:
-    """What the daemon does next for its starts, step by step, without a look at the chain."""
+    """Run the daemon's next steps for its starts, without reading the chain."""
     while True:
         heads = office.source.fetch_heads()
         step = plan_dispatch(office.dispatching, heads) or next_step(office.starts, heads)
@@ -56,7 +56,7 @@ def steps(office: DispatchOffice) -> Iterator[str]:
 
 
 def in_want_of_gas(office: DispatchOffice) -> None:
-    """What is sent now is mined, and fails."""
+    """Send with too little gas, so that the call is mined and fails."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(admission, "compute_gas_limit", lambda *_: 50_000)
         patched.setattr(signing_queue, "_is_within_limits", lambda pair: pair[1].is_admissible)
@@ -95,7 +95,7 @@ def test_start_on_departed_node_is_attempted_once_per_block(office: DispatchOffi
     task = drawn(office)
     (node,) = office.standing().values()
     names = {address.lower(): address for address in network.nodes}
-    # The fold has not seen it yet, the contract has.
+    # The fold does not include it yet, the contract does.
     network.by(names[node], network.does.quit())
     actions = [action for action, _ in zip(steps(office), range(20), strict=False)]
     assert actions == ["dispatch planned", "start_task waits"]
@@ -209,7 +209,7 @@ def test_queue_calls_do_not_block_starts(office: DispatchOffice):
         network.create(fee=2 * ETHER)
     office.turn()
     network.by(network.nodes[0], network.does.resume())
-    # Two words are in the pool, or were to be; the start does not wait for a block of theirs.
+    # Two words are in the pool, or were planned; the start does not wait for their block.
     office.index()
     office.mine()
     office.index()

@@ -1,4 +1,4 @@
-"""As a task starts, nodes are asked on chain for a model that few have: once, whatever happens."""
+"""When a task starts, nodes without its model are asked to download it on chain, exactly once."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -33,27 +33,31 @@ __all__ = ["chain", "fresh_chain", "fresh_stage", "premises"]
 MODEL = "sdxl"
 
 
-def asking(premises: Premises, **spread: int) -> DispatchSettings:
+def build_download_settings(premises: Premises, **spread: int) -> DispatchSettings:
     return settings(premises.built_at, spread=replace(SPREAD, **spread))
 
 
-def an_office(premises: Premises, store: Store, folder: Path, **spread: int) -> DispatchOffice:
-    """One that asks for models; two of its three nodes can be asked as a task starts."""
+def open_download_office(
+    premises: Premises, store: Store, folder: Path, **spread: int
+) -> DispatchOffice:
+    """Open an office that asks for models; two of its three nodes can be
+    asked when a task starts.
+    """
     office = DispatchOffice(premises, store, folder)
-    office.restart(dispatch=asking(premises, **spread))
+    office.restart(dispatch=build_download_settings(premises, **spread))
     return office
 
 
 @pytest.fixture
 def office(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[DispatchOffice]:
     with Store.open(sqlite_url) as opened:
-        office = an_office(premises, opened, tmp_path / "evidence")
+        office = open_download_office(premises, opened, tmp_path / "evidence")
         yield office
         office.close()
 
 
-def started(office: DispatchOffice) -> bytes:
-    """A task that has just started, and is folded."""
+def start_task(office: DispatchOffice) -> bytes:
+    """Create and start a task, and fold it."""
     task = office.premises.network.create(models=(MODEL,))
     office.turn()
     for _ in range(2):
@@ -62,8 +66,8 @@ def started(office: DispatchOffice) -> bytes:
     return task
 
 
-def requested(office: DispatchOffice) -> list[dict[str, Any]]:
-    """What the contract says that it asked for."""
+def list_contract_requests(office: DispatchOffice) -> list[dict[str, Any]]:
+    """Return the requests by the contract's events."""
     contract = office.premises.network.contract
     first = office.premises.built_at
     return [
@@ -72,11 +76,11 @@ def requested(office: DispatchOffice) -> list[dict[str, Any]]:
 
 
 def list_requested_nodes(office: DispatchOffice) -> list[str]:
-    return sorted(str(request["node"]) for request in requested(office))
+    return sorted(str(request["node"]) for request in list_contract_requests(office))
 
 
 def idle(office: DispatchOffice, task: bytes) -> list[str]:
-    """The members that do not run the task."""
+    """Return the members that do not run the task."""
     nodes = office.premises.network.nodes[:3]
     return sorted(node for node in nodes if node.lower() != office.node_of(task))
 
@@ -86,7 +90,7 @@ def states(office: DispatchOffice) -> list[str]:
 
 
 def standing(office: DispatchOffice) -> list[str]:
-    """How the requests stand that the fold has seen."""
+    """Return the state of the folded requests."""
     with office.store.read_transaction() as uow:
         cursor = uow.cursor.get()
         assert cursor is not None
@@ -100,18 +104,18 @@ def standing(office: DispatchOffice) -> list[str]:
 def test_task_start_sends_one_download_request_to_every_other_node_without_the_model(
     office: DispatchOffice,
 ):
-    task = started(office)
+    task = start_task(office)
     for _ in range(4):
         office.block()
 
     assert list_requested_nodes(office) == idle(office, task)
-    assert {request["model"] for request in requested(office)} == {MODEL}
+    assert {request["model"] for request in list_contract_requests(office)} == {MODEL}
     assert (states(office), standing(office)) == (["mined"] * 2, ["open"] * 2)
     assert compute_dispatch_statistics(office.store, None).downloads_by_state == {"open": 2}
 
 
 def test_download_request_is_answered_when_the_node_adds_the_model(office: DispatchOffice):
-    network, task = office.premises.network, started(office)
+    network, task = office.premises.network, start_task(office)
     office.block()
     for node in idle(office, task):
         network.by(node, network.does.addModel(MODEL))
@@ -121,22 +125,22 @@ def test_download_request_is_answered_when_the_node_adds_the_model(office: Dispa
 
 
 def test_next_task_start_sends_no_second_request_to_any_node(office: DispatchOffice):
-    network, first = office.premises.network, started(office)
+    network, first = office.premises.network, start_task(office)
     office.block()
     before = list_requested_nodes(office)
     network.submit(first, {node.lower(): node for node in network.nodes}[office.node_of(first)])
-    second = started(office)
+    second = start_task(office)
     for _ in range(3):
         office.block()
 
-    # Who ran the first task has not been asked yet, if it does not run the second as well.
+    # The node of the first task has not been asked yet, unless it runs the second as well.
     runner = {node for node in idle(office, second) if node.lower() == office.node_of(first)}
     assert list_requested_nodes(office) == sorted({*before, *runner})
 
 
 def test_daily_request_limit_is_respected(office: DispatchOffice):
-    office.restart(dispatch=asking(office.premises, per_day=1))
-    started(office)
+    office.restart(dispatch=build_download_settings(office.premises, per_day=1))
+    start_task(office)
     for _ in range(3):
         office.block()
     assert len(list_requested_nodes(office)) == 1
@@ -173,13 +177,13 @@ def test_start_removed_and_restored_by_reorg_sends_each_node_only_one_request(
 def test_download_requests_are_independent_of_window_size(
     office: DispatchOffice, new_sqlite_store: NewStore, tmp_path: Path
 ):
-    started(office)
+    start_task(office)
     for _ in range(3):
         office.block()
     with office.store.read_transaction() as uow:
         planned = uow.downloads.list_since(0)
     with new_sqlite_store() as store:
-        other_office = an_office(office.premises, store, tmp_path / "other")
+        other_office = open_download_office(office.premises, store, tmp_path / "other")
         other_office.index()
         with store.read_transaction() as uow:
             assert uow.downloads.list_since(0) == planned != []
@@ -191,7 +195,7 @@ def test_two_daemons_with_the_same_key_send_each_node_only_one_request(
 ):
     premises = office.premises
     with new_sqlite_store() as store:
-        other_office = an_office(premises, store, tmp_path / "other")
+        other_office = open_download_office(premises, store, tmp_path / "other")
         task = premises.network.create(models=(MODEL,))
         for _ in range(8):
             office.turn()

@@ -1,4 +1,6 @@
-"""Legacy groups on a real chain: drawn for as one, and all three started in one transaction."""
+"""Legacy groups on a real chain: drawn together,
+and all three tasks started in one transaction.
+"""
 
 from fractions import Fraction
 from typing import Any
@@ -27,14 +29,14 @@ GPT = 1
 
 
 @pytest.fixture
-def legacy(office: DispatchOffice) -> DispatchOffice:
-    """The daemon, with groups of three."""
+def dispatch_legacy_groups(office: DispatchOffice) -> DispatchOffice:
+    """Run the daemon with groups of three."""
     assert office.dispatch is not None
     office.restart(dispatch=settings(office.dispatch.start_block + 1, policy="legacy"))
     return office
 
 
-def ordered(network: Network, name: bytes = b"g", **options: Any) -> list[bytes]:
+def order_group(network: Network, name: bytes = b"g", **options: Any) -> list[bytes]:
     return [network.create(group=name * 32, group_size=3, **options) for _ in range(3)]
 
 
@@ -52,7 +54,7 @@ def test_three_nodes_are_drawn_from_one_block_and_their_tasks_start_in_one_trans
     legacy: DispatchOffice,
 ):
     network = legacy.premises.network
-    tasks = ordered(network)
+    tasks = order_group(network)
     created = legacy.premises.chain.block
     legacy.turn()
     for _ in range(2):
@@ -71,7 +73,7 @@ def test_language_task_waits_for_three_nodes_with_same_gpu(legacy: DispatchOffic
     network = legacy.premises.network
     network.by(network.nodes[0], network.does.pause())
     network.join(network.nodes[3], gpu="NVIDIA H100", vram=80)
-    tasks = ordered(network, kind=GPT)
+    tasks = order_group(network, kind=GPT)
     for _ in range(3):
         legacy.block()
     assert (legacy.standing(), statuses(network, tasks)) == ({}, {Status.QUEUED})
@@ -88,7 +90,7 @@ def test_language_task_waits_for_three_nodes_with_same_gpu(legacy: DispatchOffic
 def test_pausing_drawn_node_causes_new_draw_of_entire_group(legacy: DispatchOffice):
     network = legacy.premises.network
     network.join(network.nodes[3])
-    tasks = ordered(network)
+    tasks = order_group(network)
     legacy.index()
     legacy.mine()
     legacy.index()
@@ -110,8 +112,8 @@ def test_full_queue_drops_cheapest_group_entirely(legacy: DispatchOffice):
     start = legacy.premises.chain.block + 1
     legacy.restart(dispatch=settings(start, policy="legacy", alpha=Fraction(1, 3)))
     network.by(network.nodes[0], network.does.pause())
-    dear = ordered(network, b"d", fee=2 * ETHER)
-    cheap = ordered(network, b"c", fee=ETHER)
+    dear = order_group(network, b"d", fee=2 * ETHER)
+    cheap = order_group(network, b"c", fee=ETHER)
     for _ in range(4):
         legacy.block()
 
@@ -139,7 +141,7 @@ def test_single_and_paired_tasks_are_refunded(legacy: DispatchOffice):
 def test_freed_or_joining_nodes_get_the_most_valuable_group(legacy: DispatchOffice):
     network = legacy.premises.network
     network.by(network.nodes[0], network.does.pause())
-    groups = [ordered(network, bytes([1 + n]), fee=(1 + n) * ETHER) for n in range(3)]
+    groups = [order_group(network, bytes([1 + n]), fee=(1 + n) * ETHER) for n in range(3)]
     for _ in range(2):
         legacy.block()
     network.by(network.nodes[0], network.does.resume())
@@ -164,7 +166,7 @@ def test_nodes_that_committed_results_get_the_next_group_before_validation(
     legacy: DispatchOffice,
 ):
     network = legacy.premises.network
-    first, second = ordered(network, b"f"), ordered(network, b"s")
+    first, second = order_group(network, b"f"), order_group(network, b"s")
     for _ in range(3):
         legacy.block()
     assert statuses(network, second) == {Status.QUEUED}
@@ -183,7 +185,7 @@ def test_incomplete_group_reserves_no_node(legacy: DispatchOffice):
     network = legacy.premises.network
     for _ in range(3):
         network.create(group=b"5" * 32, group_size=5)
-    tasks = ordered(network)
+    tasks = order_group(network)
     for _ in range(3):
         legacy.block()
     assert statuses(network, tasks) == {Status.STARTED}

@@ -1,4 +1,4 @@
-"""Words are brought to a real QoSWords after each round, and nodes are bound to their seats."""
+"""Words of a real QoSWords are updated after each round, and nodes are bound to their seats."""
 
 from dataclasses import replace
 from typing import Any
@@ -70,7 +70,7 @@ def rounds_in(words: Any) -> list[int]:
 
 
 def run_round(office: Office) -> None:
-    """Run one more round, and bring its words."""
+    """Run one more round, and send its words."""
     office.pushed()
     office.mine()
     office.tick()
@@ -218,7 +218,7 @@ def test_lag_of_the_hot_set_counts_rounds_and_words(
         assert stats.contract is not None
         return stats.contract.hot_set_lag
 
-    # Nothing was brought yet: every round counts, up to the limit.
+    # Nothing was sent yet: every round counts, up to the limit.
     for number in (1, 2):
         run_round_without_keeper(office)
         assert measure() == HotSetLag(number, 1)
@@ -244,7 +244,7 @@ def test_words_of_an_older_round_are_not_sent(sqlite_office: Office, words: Any)
     run_round_without_keeper(office)
     office.repeat(next_step)
     (void,) = office.intents(BRING_WORDS)
-    # The call ends without a simulation, which may be at an endpoint that lags behind.
+    # The call ends without a simulation, because an endpoint may lag behind.
     assert (void.state.value, void.error_text) == (
         "superseded",
         "round 1 is no longer the last one, or was struck",

@@ -48,7 +48,7 @@ def group(office: Office, number: int, order: tuple[int, int, int]) -> None:
     compare_answers(network, tasks, name)
 
 
-def bad_pool(office: Office, first: int = 1) -> None:
+def fill_bad_pool(office: Office, first: int = 1) -> None:
     """Rank node 2 last in as many groups as its pool has scores; `first` is the first group."""
     for number in range(first, first + POOL):
         group(office, number, (0, 1, 2))
@@ -68,7 +68,7 @@ def standing(office: Office) -> Standing:
     return network.standing(network.nodes[2])
 
 
-def pushed_without_kickouts(office: Office) -> None:
+def push_without_kickouts(office: Office) -> None:
     """Run one more round without planning a kickout."""
     office.period()
     office.index()
@@ -79,7 +79,7 @@ def pushed_without_kickouts(office: Office) -> None:
     office.repeat(confirm_transactions)
 
 
-def stated_due_since(office: Office) -> int:
+def get_stated_due_since(office: Office) -> int:
     """Return the due interval of node 2 that the last round states, or 0."""
     kickouts = office.kickouts
     with office.store.read_transaction() as uow:
@@ -89,19 +89,19 @@ def stated_due_since(office: Office) -> int:
     return next((case.due_since for case in cases), 0)
 
 
-def stated_due(office: Office) -> None:
+def run_until_due_is_stated(office: Office) -> None:
     """Run rounds until the last one states that the kickout of node 2 is due; nobody accuses."""
     office.index()
-    while not stated_due_since(office):
-        pushed_without_kickouts(office)
+    while not get_stated_due_since(office):
+        push_without_kickouts(office)
     office.mine(FINALITY + 1)
     office.index()
 
 
-def accused(office: Office) -> None:
+def accuse_node_two(office: Office) -> None:
     """Make the kickout of node 2 due, and accuse it on chain."""
-    bad_pool(office)
-    stated_due(office)
+    fill_bad_pool(office)
+    run_until_due_is_stated(office)
     office.tick()
     office.mine()
     office.until_final()
@@ -114,7 +114,7 @@ def pass_veto_delay(office: Office) -> None:
     ready_round = int(str(accusation["round"])) + LIMITS.kick_rounds
     ready_at = int(str(accusation["ready_at"]))
     while office.premises.round < ready_round or office.premises.chain.time < ready_at:
-        pushed_without_kickouts(office)
+        push_without_kickouts(office)
 
 
 def empty_bucket(office: Office) -> int:
@@ -145,7 +145,7 @@ def kinds(office: Office) -> list[str]:
 
 
 def test_node_with_persistently_low_score_is_kicked_out_once(office: Office):
-    accused(office)
+    accuse_node_two(office)
     (evidence,) = office.folder_for_evidence.iterdir()
     assert evidence.name == f"{node_two(office)}-{kick(office)['due_since']}.json"
     assert len(json.loads(evidence.read_text())["entries"]) == POOL
@@ -165,7 +165,7 @@ def test_node_with_persistently_low_score_is_kicked_out_once(office: Office):
 def test_due_kickout_is_not_accused_before_a_round_states_it(sqlite_office: Office):
     office = sqlite_office
     office.pushed()
-    bad_pool(office)
+    fill_bad_pool(office)
     office.index()
     office.repeat(plan_kickout_call)
     assert ACCUSE not in kinds(office)
@@ -173,8 +173,8 @@ def test_due_kickout_is_not_accused_before_a_round_states_it(sqlite_office: Offi
 
 def test_kickout_is_not_accused_while_fold_is_behind_head(sqlite_office: Office):
     office = sqlite_office
-    bad_pool(office)
-    stated_due(office)
+    fill_bad_pool(office)
+    run_until_due_is_stated(office)
     recover(office)
 
     assert office.repeat(plan_kickout_call) == []
@@ -184,7 +184,7 @@ def test_kickout_is_not_accused_while_fold_is_behind_head(sqlite_office: Office)
 
 def test_unsent_execution_is_dropped_after_the_node_recovers(sqlite_office: Office):
     office = sqlite_office
-    accused(office)
+    accuse_node_two(office)
     pass_veto_delay(office)
     with office.context.write_transaction() as uow:
         uow.outbox.accounts.pause(
@@ -208,7 +208,7 @@ def test_unsent_execution_is_dropped_after_the_node_recovers(sqlite_office: Offi
 
 def test_kickout_is_not_executed_before_veto_delay_ends(sqlite_office: Office):
     office = sqlite_office
-    accused(office)
+    accuse_node_two(office)
     for _ in range(LIMITS.kick_rounds - 1):
         office.pushed()
     office.tick()
@@ -216,7 +216,7 @@ def test_kickout_is_not_executed_before_veto_delay_ends(sqlite_office: Office):
 
 
 def test_accusation_of_recovered_node_is_cleared(office: Office):
-    accused(office)
+    accuse_node_two(office)
     recover(office)
     office.pushed()
     office.until_final()
@@ -228,7 +228,7 @@ def test_accusation_of_recovered_node_is_cleared(office: Office):
 
 def test_vetoed_interval_is_not_accused_again(sqlite_office: Office):
     office = sqlite_office
-    accused(office)
+    accuse_node_two(office)
     premises, network = office.premises, office.premises.network
     veto = premises.oracle.functions.veto(network.nodes[2], b"no".ljust(32, b"\0"))
     premises.chain.send(veto, sender=premises.network.admin)
@@ -243,10 +243,10 @@ def test_vetoed_interval_is_not_accused_again(sqlite_office: Office):
 
 def test_node_that_quits_while_its_kickout_is_due_is_still_expelled(sqlite_office: Office):
     office = sqlite_office
-    bad_pool(office)
+    fill_bad_pool(office)
     network = office.premises.network
     network.by(network.nodes[2], network.does.quit())
-    stated_due(office)
+    run_until_due_is_stated(office)
     office.tick()
     office.mine()
     pass_veto_delay(office)

@@ -1,4 +1,6 @@
-"""R, P, B and the money of a group from the reference network's own words, under legacy rules."""
+"""R, P, B and the payments of a group under legacy rules,
+from the events of the reference network.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,7 +44,7 @@ FEES = 3 * ETHER
 
 @pytest.fixture
 def office(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[Office]:
-    """A daemon that folds by legacy rules."""
+    """Yield a daemon that folds by legacy rules."""
     with Store.open(sqlite_url) as opened:
         office = Office(premises, opened, tmp_path / "evidence")
         office.folder = EventFolder(RULES, office.folder.reader, [])
@@ -50,8 +52,8 @@ def office(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[Offi
         office.close()
 
 
-def raced(premises: Premises) -> list[Address]:
-    """Three nodes promise 60, 180 and 300 seconds, and answer a group in the other order."""
+def run_race(premises: Premises) -> list[Address]:
+    """Let three nodes promise 60, 180 and 300 seconds, and answer a group in reverse order."""
     network = premises.network
     network.by(network.admin, network.does.setPayment(True))
     nodes = network.nodes[:3]
@@ -72,14 +74,14 @@ def raced(premises: Premises) -> list[Address]:
 
 
 def legacy_scores(office: Office) -> dict[str, LegacyScore]:
-    """Return what legacy rules make of every node, as `nodes` lists it."""
+    """Return the legacy scores of every node, as `nodes` lists them."""
     page = load_all_nodes(office.store, RULES, {}, 0)
     assert page is not None
     return {row.node: row.legacy for row in page.nodes if row.legacy is not None}
 
 
 def test_network_events_produce_the_legacy_values_r_p_and_b(premises: Premises, office: Office):
-    first, second, third = raced(premises)
+    first, second, third = run_race(premises)
     office.index()
     scores = legacy_scores(office)
     ranked = [scores[node] for node in (first, second, third)]
@@ -98,7 +100,7 @@ def test_network_events_produce_the_legacy_values_r_p_and_b(premises: Premises, 
 
 
 def test_explain_returns_the_earnings_of_each_rank(premises: Premises, office: Office):
-    nodes = raced(premises)
+    nodes = run_race(premises)
     office.index()
     as_of = resolve_block(lambda: office.source, office.store, None)
     archive = EventArchive(office.store, office.folder.reader, RULES)
@@ -115,7 +117,7 @@ def test_explain_returns_the_earnings_of_each_rank(premises: Premises, office: O
 
 
 def test_report_shows_incentive_share_of_each_node(premises: Premises, office: Office):
-    nodes = raced(premises)
+    nodes = run_race(premises)
     office.index()
     shown = {name: score.incentive_share for name, score in legacy_scores(office).items()}
     head = resolve_block(lambda: office.source, office.store, None)

@@ -17,12 +17,12 @@ from oracle.reporting.recompute import fold_tree_of_round
 from oracle.signing.typed_data import Domain, ObjectionStatement, build_objection_data
 from oracle.store.state.objection_repository import ObjectionAnswer
 from tests.integration.evm.test_kicking import (
-    bad_pool,
+    fill_bad_pool,
+    get_stated_due_since,
     group,
     kick,
     node_two,
-    stated_due,
-    stated_due_since,
+    run_until_due_is_stated,
 )
 from tests.support import office as offices
 from tests.support.evm.fixtures import chain
@@ -54,7 +54,7 @@ class Hearing:
 
     @property
     def due_since(self) -> int:
-        return stated_due_since(self.office)
+        return get_stated_due_since(self.office)
 
     def object(self, words: str = "not me", due_since: int = 0) -> None:
         call = self.contract.functions.object(due_since or self.due_since, 0, words)
@@ -70,8 +70,8 @@ class Hearing:
         signature = self.premises.chain.rpc("eth_signTypedData_v4", self.node, typed_data)
         return bytes.fromhex(signature[2:])
 
-    def bring(self, statement: ObjectionStatement) -> None:
-        """Let another account send a signed objection."""
+    def send_signed_objection(self, statement: ObjectionStatement) -> None:
+        """Send a signed objection from another account."""
         calldata = encode_signed_objection_call(statement, self.sign(statement))
         self.premises.chain.transact(to=self.contract.address, data=calldata)
 
@@ -101,8 +101,8 @@ def hearing(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> I
         objections = Address(contract.address.lower())
         evidence, equipment = tmp_path / "evidence", {"objection_terms": TERMS}
         office = Office(premises, store, evidence, objections=objections, equipment=equipment)
-        bad_pool(office)
-        stated_due(office)
+        fill_bad_pool(office)
+        run_until_due_is_stated(office)
         yield Hearing(office, contract)
         office.close()
 
@@ -153,7 +153,7 @@ def test_accepted_objection_keeps_this_reporter_from_accusing(hearing: Hearing):
 def test_objections_of_every_way_are_indexed_and_change_no_root(hearing: Hearing):
     due_since = hearing.due_since
     signed = ObjectionStatement(node_two(hearing.office), due_since, 2, "ä \0", 0, 2**40 - 1)
-    hearing.bring(signed)
+    hearing.send_signed_objection(signed)
     hearing.object("by myself", due_since)
     hearing.premises.chain.later(TERMS.window + 1)
     hearing.object("too late", due_since)

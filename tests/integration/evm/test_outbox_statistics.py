@@ -1,4 +1,4 @@
-"""The figures of what was sent are recounted from rows: they are the same after every restart."""
+"""The outbox statistics are counted from rows, so that they are the same after every restart."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -28,12 +28,12 @@ pytestmark = [pytest.mark.evm, pytest.mark.slow]
 SUCCESS = ("push", "success")
 
 
-def counted(statistics, office):
+def count_outbox(statistics, office):
     return statistics.compute_outbox_stats(office.store, int(office.premises.chain.time))
 
 
 def plain(figure):
-    """What can be compared of the figures."""
+    """Return the comparable part of the figures."""
     if isinstance(figure, OutboxStatistics):
         return {field.name: plain(getattr(figure, field.name)) for field in fields(figure)}
     if isinstance(figure, Mapping):
@@ -50,15 +50,15 @@ def test_incremental_statistics_equal_recount_after_restart(
     for _ in range(3):
         office.pushed()
         office.until_final()
-        counted(watching, office)
+        count_outbox(watching, office)
 
-    assert plain(counted(watching, office)) == plain(counted(OutboxCounter(), office))
-    assert counted(watching, office).outcomes[SUCCESS] == office.premises.round
+    assert plain(count_outbox(watching, office)) == plain(count_outbox(OutboxCounter(), office))
+    assert count_outbox(watching, office).outcomes[SUCCESS] == office.premises.round
 
 
 def test_outcome_counters_are_initialised_to_zero(sqlite_office: Office):
-    """A counter that is born at 1 has risen by nothing: an alert would miss the first."""
-    outcomes = counted(OutboxCounter(), sqlite_office).outcomes
+    """A series that starts at 1 shows no increase, so an alert would miss it."""
+    outcomes = count_outbox(OutboxCounter(), sqlite_office).outcomes
     kinds = {kind for kind, _ in outcomes}
     assert kinds == set(CALL_KINDS)
     for outcome in ("success", "reverted", "superseded", "foreign"):
@@ -74,7 +74,7 @@ def test_counted_spending_equals_balance_decrease(sqlite_office: Office):
     office.until_final()
 
     lost = before - int(chain.rpc("eth_getBalance", sender, "latest"), 16)
-    totals = counted(OutboxCounter(), office)
+    totals = count_outbox(OutboxCounter(), office)
     assert totals.wei["push"] == lost
     assert totals.gas["push"] > 21_000
 
@@ -83,7 +83,7 @@ def test_account_and_contract_figures_are_added_to_statistics(sqlite_office: Off
     office = sqlite_office
     office.pushed()
     stats = add_account_stats(
-        counted(OutboxCounter(), office),
+        count_outbox(OutboxCounter(), office),
         {"transmitter": office.context},
         office.source.fetch_heads(),
     )

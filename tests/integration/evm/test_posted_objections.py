@@ -1,4 +1,4 @@
-"""Objections that were posted to the read API, on a real chain: brought once, or withdrawn."""
+"""Objections that were posted to the read API, on a real chain: sent once, or withdrawn."""
 
 from collections.abc import Callable
 
@@ -40,7 +40,7 @@ def post(hearing: Hearing, words: str = WORDS) -> None:
     intake.accept(statement, hearing.sign(statement), hearing.premises.chain.time)
 
 
-def posted(hearing: Hearing) -> PostedObjection:
+def get_only_posted(hearing: Hearing) -> PostedObjection:
     with hearing.office.store.read_transaction() as uow:
         (only,) = uow.objection_inbox.list_for_node(node_two(hearing.office))
     return only
@@ -54,8 +54,8 @@ def work(hearing: Hearing) -> None:
         office.repeat(step)
 
 
-def bring(hearing: Hearing) -> None:
-    """Bring what was posted, up to its finality."""
+def send_posted_objections(hearing: Hearing) -> None:
+    """Send the posted objections, up to finality."""
     work(hearing)
     hearing.office.mine()
     work(hearing)
@@ -69,14 +69,17 @@ def count_objected(hearing: Hearing) -> int:
 
 def test_posted_objection_is_brought_for_less_than_the_reserved_gas(hearing: Hearing):
     post(hearing)
-    bring(hearing)
+    send_posted_objections(hearing)
     (objection,) = hearing.listed()
     assert (objection.node, objection.reason, objection.text) == (
         node_two(hearing.office),
         2,
         WORDS,
     )
-    assert (posted(hearing).ended_at is not None, posted(hearing).ended_reason) == (True, None)
+    assert (
+        get_only_posted(hearing).ended_at is not None,
+        get_only_posted(hearing).ended_reason,
+    ) == (True, None)
     (event,) = hearing.contract.events.Objected().get_logs(from_block=0)
     receipt = hearing.premises.chain.receipt(event["transactionHash"].to_0x_hex())
     assert receipt.gas < RESERVED_GAS
@@ -100,8 +103,8 @@ def test_posted_objection_without_effect_is_withdrawn_for_no_gas(
         hearing.office.repeat(plan_objection_call)
     nonce = hearing.premises.nonce
     act(hearing)
-    bring(hearing)
-    assert posted(hearing).ended_reason == reason
+    send_posted_objections(hearing)
+    assert get_only_posted(hearing).ended_reason == reason
     assert hearing.premises.nonce == nonce
     assert hearing.office.states(BRING_OBJECTION) == ["superseded"] * is_planned
 
@@ -113,7 +116,7 @@ def test_posted_objection_in_a_reorged_block_is_taken_back_and_brought_again(hea
     work(hearing)
     office.mine()
     work(hearing)
-    assert (len(hearing.listed()), posted(hearing).ended_at) == (1, None)
+    assert (len(hearing.listed()), get_only_posted(hearing).ended_at) == (1, None)
 
     rpc("evm_revert", before)
     office.mine(2)
@@ -121,17 +124,20 @@ def test_posted_objection_in_a_reorged_block_is_taken_back_and_brought_again(hea
     for _ in range(4):
         work(hearing)
         office.mine()
-    bring(hearing)
+    send_posted_objections(hearing)
     assert [objection.text for objection in hearing.listed()] == [WORDS]
     assert count_objected(hearing) == 1
-    assert (office.states(BRING_OBJECTION), posted(hearing).ended_reason) == (["final"], None)
+    assert (office.states(BRING_OBJECTION), get_only_posted(hearing).ended_reason) == (
+        ["final"],
+        None,
+    )
 
 
 def test_posted_objection_waits_while_this_reporter_sends_nothing(hearing: Hearing):
     post(hearing)
     hearing.office.restart(objections=None)
     work(hearing)
-    assert posted(hearing).intent_id is None
+    assert get_only_posted(hearing).intent_id is None
     hearing.office.restart(objections=Address(hearing.contract.address.lower()))
-    bring(hearing)
+    send_posted_objections(hearing)
     assert count_objected(hearing) == 1

@@ -1,4 +1,4 @@
-"""A call is tried on every endpoint before it is sent; none of them decides alone."""
+"""A call is simulated on every endpoint before it is sent; no single one decides."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -40,7 +40,7 @@ def endpoint(fresh_chain: Chain) -> Iterator[FaultyEndpoint]:
 
 @pytest.fixture
 def lines(fresh_chain: Chain, endpoint: FaultyEndpoint) -> PoolView:
-    """A sound endpoint, and one that fails when told."""
+    """Return a healthy endpoint, and one that fails on request."""
     return view_of(fresh_chain.url, endpoint.url)
 
 
@@ -48,18 +48,18 @@ def address_of(oracle: RootsOracle) -> Address:
     return Address(oracle.contract.address.lower())
 
 
-def tried(lines: PoolView, oracle: RootsOracle, calldata: str) -> PreflightResult:
+def simulate_call(lines: PoolView, oracle: RootsOracle, calldata: str) -> PreflightResult:
     return preflight(lines, SimulatedCall(ME, address_of(oracle), calldata), decode_refusal)
 
 
 def test_successful_call_returns_gas_estimate(oracle: RootsOracle, lines: PoolView):
     reading = oracle.contract.functions.head()._encode_transaction_data()
-    verdict = tried(lines, oracle, reading)
+    verdict = simulate_call(lines, oracle, reading)
     assert (verdict.outcome, verdict.gas > 21_000) == (PreflightOutcome.OK, True)
 
 
 def test_refused_call_returns_contract_error(oracle: RootsOracle, lines: PoolView):
-    verdict = tried(lines, oracle, REFUSED_CALL)
+    verdict = simulate_call(lines, oracle, REFUSED_CALL)
     assert (verdict.outcome, verdict.reason) == (PreflightOutcome.REFUSED, f"NoKick({ME})")
 
 
@@ -67,7 +67,7 @@ def test_unresponsive_endpoint_is_skipped(
     oracle: RootsOracle, lines: PoolView, endpoint: FaultyEndpoint
 ):
     endpoint.faults["eth_call"] = Fault.SWALLOW
-    verdict = tried(lines, oracle, REFUSED_CALL)
+    verdict = simulate_call(lines, oracle, REFUSED_CALL)
     assert verdict.outcome is PreflightOutcome.REFUSED
 
 
@@ -75,7 +75,7 @@ def test_rate_limit_is_not_treated_as_contract_refusal(
     oracle: RootsOracle, fresh_chain: Chain, endpoint: FaultyEndpoint
 ):
     endpoint.faults["eth_call"] = "rate limit exceeded"
-    verdict = tried(view_of(endpoint.url), oracle, REFUSED_CALL)
+    verdict = simulate_call(view_of(endpoint.url), oracle, REFUSED_CALL)
     assert verdict.outcome is PreflightOutcome.UNKNOWN
 
 
@@ -84,7 +84,7 @@ def test_disagreeing_endpoints_return_unknown(
 ):
     endpoint.faults["eth_call"] = "execution reverted"
     reading = oracle.contract.functions.head()._encode_transaction_data()
-    verdict = tried(lines, oracle, reading)
+    verdict = simulate_call(lines, oracle, reading)
     assert verdict.outcome is PreflightOutcome.UNKNOWN
     assert "disagree" in verdict.reason
 

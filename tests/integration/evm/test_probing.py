@@ -1,4 +1,6 @@
-"""System tasks on a real chain: who had no task in the window is given one, paid and judged."""
+"""System tasks on a real chain: nodes without a task in the window get one,
+are paid and judged.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +16,7 @@ from tests.support.evm.network import ETHER, TIMEOUT, TOLL, Status, encode_word
 from tests.support.office import Premises
 from tests.support.txmgr.dispatch_office import fresh_stage, premises
 from tests.support.txmgr.office_fixtures import fresh_chain
-from tests.support.txmgr.probing_office import FEE, WINDOW, ProbingOffice, funded, probing
+from tests.support.txmgr.probing_office import FEE, WINDOW, ProbingOffice, fund_dispatcher, probing
 
 __all__ = ["chain", "fresh_chain", "fresh_stage", "premises"]
 
@@ -27,8 +29,8 @@ def office(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[Prob
         office.close()
 
 
-def answered(office: ProbingOffice, tasks: list[bytes]) -> list[Receipt]:
-    """The nodes do the work, alone or in a group, and agree."""
+def answer_tasks(office: ProbingOffice, tasks: list[bytes]) -> list[Receipt]:
+    """Let the nodes run the tasks, alone or in a group, with equal results."""
     network = office.premises.network
     if len(tasks) == 1:
         node = Web3.to_checksum_address(office.node_of(tasks[0]))
@@ -39,7 +41,7 @@ def answered(office: ProbingOffice, tasks: list[bytes]) -> list[Receipt]:
 
 
 def test_single_group_probes_all_three_idle_nodes_and_is_scored(office: ProbingOffice):
-    funded(office)
+    fund_dispatcher(office)
     office.begin_window()
     with office.store.read_transaction() as uow:
         (before,) = {node.scored for node in uow.nodes.iterate_all()}
@@ -47,7 +49,7 @@ def test_single_group_probes_all_three_idle_nodes_and_is_scored(office: ProbingO
 
     tasks = office.probed()
     assert len({office.node_of(task) for task in tasks}) == 3
-    answered(office, tasks)
+    answer_tasks(office, tasks)
     for _ in range(3):
         office.block()
 
@@ -60,7 +62,7 @@ def test_single_group_probes_all_three_idle_nodes_and_is_scored(office: ProbingO
 
 def test_node_with_task_in_window_is_not_probed(office: ProbingOffice):
     network = office.premises.network
-    funded(office)
+    fund_dispatcher(office)
     office.begin_window()
     for _ in range(3):
         network.create()
@@ -74,7 +76,7 @@ def test_node_with_task_in_window_is_not_probed(office: ProbingOffice):
 def test_probes_stay_within_window_budget(office: ProbingOffice):
     office.probing = probing(group=False, max_fee=2 * FEE)
     office.restart()
-    funded(office)
+    fund_dispatcher(office)
     office.begin_window()
     office.pass_window()
     for _ in range(5):
@@ -86,7 +88,7 @@ def test_probes_stay_within_window_budget(office: ProbingOffice):
 def test_silent_probed_node_times_out_and_costs_only_the_toll(office: ProbingOffice):
     office.probing = probing(group=False, max_fee=FEE)
     office.restart()
-    funded(office)
+    fund_dispatcher(office)
     office.begin_window()
     office.pass_window()
     (task,) = office.probed()
@@ -99,7 +101,7 @@ def test_silent_probed_node_times_out_and_costs_only_the_toll(office: ProbingOff
 
 
 def test_restart_at_every_block_repeats_no_probe(office: ProbingOffice):
-    funded(office)
+    fund_dispatcher(office)
     office.begin_window()
     office.restart()
     office.wait(WINDOW * 9 // 10)
@@ -122,7 +124,7 @@ def test_waiting_probe_is_superseded_by_paid_tasks(office: ProbingOffice):
         network.create()
     for _ in range(3):
         office.block()
-    funded(office)
+    fund_dispatcher(office)
     office.block()
 
     assert office.probed() == []

@@ -185,7 +185,7 @@ def test_account_without_ether_waits_and_resumes_after_top_up(office: Office):
     assert sender in (waiting.error_text or "")
     office.mine()
     office.tick()
-    assert office.journal().count("planned") == 2  # planned, then once the reason
+    assert office.journal().count("planned") == 2  # First planned, then the reason once.
 
     chain.rpc("anvil_setBalance", sender, hex(ETHER))
     office.mine()
@@ -238,7 +238,7 @@ def test_daily_cap_counts_paid_transactions(office: Office):
     chain.later(86_400)
     chain.mine()
     office.tick()
-    # A day later the money is there, but the report is not worth it any more.
+    # A day later there is ether, but the report is no longer worth its gas.
     assert office.states()[-1] == "expired"
 
 

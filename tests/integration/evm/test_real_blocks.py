@@ -1,4 +1,4 @@
-"""Anvil's blocks, under every fork of Ethereum since London, with every type of transaction."""
+"""Anvil's blocks under every fork of Ethereum since London, with every type of transaction."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -31,7 +31,7 @@ FAILING = "0xfe"
 FORKS = {"london": 2, "shanghai": 2, "cancun": 3, "prague": 4, "osaka": 4}
 
 
-# CI proves the blocks of the newest; that older ones are like it changes with a library at most.
+# CI proves blocks of the newest fork; older ones can differ only by a change of a library.
 _OLDER = [pytest.param(name, marks=pytest.mark.nightly) for name in [*FORKS][:-1]]
 
 
@@ -53,7 +53,7 @@ def _blocks(chain: Chain, newest: int) -> Iterator[tuple[Any, Any]]:
         chain.mine()
     for count in (1, 3, 140):
         for place in range(count):
-            chain.rpc("eth_sendTransaction", _unlocked(chain, place))
+            chain.rpc("eth_sendTransaction", _send_unlocked_transactions(chain, place))
         if newest >= 4:
             chain.rpc("eth_sendRawTransaction", _with_code(chain))
         chain.mine()
@@ -66,11 +66,11 @@ def _blocks(chain: Chain, newest: int) -> Iterator[tuple[Any, Any]]:
         yield block, receipts
 
 
-def _unlocked(chain: Chain, place: int) -> dict[str, Any]:
-    """Types 0, 1 and 2 in turn; in each dozen one creates a contract and one fails."""
+def _send_unlocked_transactions(chain: Chain, place: int) -> dict[str, Any]:
+    """Return types 0, 1 and 2 in turn; one of each dozen creates a contract and one fails."""
     price = {"gasPrice": hex(10**10)}
     fees = {"maxFeePerGas": hex(10**10), "maxPriorityFeePerGas": hex(10**10)}
-    # All pay the same: by Anvil's order of fees some would be lost on the way.
+    # All pay the same: with Anvil's order by fee, some would be lost.
     kinds: tuple[dict[str, Any], ...] = (price, {**price, "accessList": []}, fees)
     sent = {"from": chain.accounts[1], "gas": hex(100_000), **kinds[place % 3]}
     if place % 12 == 3:

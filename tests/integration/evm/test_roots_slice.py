@@ -1,6 +1,7 @@
-"""From a deployed QoSRoots to a kickout and to scores without a proof, by the bindings alone.
+"""From a deployed QoSRoots to a kickout and to scores without a proof, with the bindings alone.
 
-Three signers sign each root. A stranger accuses a node, executes its kickout and brings words.
+Three signers sign each root. Another account accuses a node, executes its kickout and updates
+words.
 """
 
 from collections.abc import Sequence
@@ -97,7 +98,7 @@ class Round:
 
 @dataclass
 class Oracle:
-    """The deployed contracts, and what a reporter and a stranger do with them."""
+    """The deployed contracts, and the calls of a reporter and of an unrelated account."""
 
     chain: Chain
     network: Network
@@ -140,7 +141,7 @@ class Oracle:
         return BlockRef(number, Hash(fields["hash"]), Hash(fields["parentHash"]), time)
 
     def send(self, calldata: str, to: Address | None = None) -> None:
-        """Send a call of a stranger, and check that it had its effect."""
+        """Send a call from an unrelated account, and check its effect."""
         recipient = to or self.address
         sent = Hash(self.chain.transact(to=recipient, data=calldata).raw["transactionHash"])
         receipt = fetch_receipts(self.view, [sent])[sent]
@@ -246,7 +247,7 @@ def test_words_are_brought_and_read_as_an_oracle(oracle: Oracle):
     leaves = make_leaves(oracle)
     source = oracle.push(leaves)
     contract = WordsContract(oracle.view, oracle.words)
-    bring_outdated_words(oracle, contract, source)
+    send_outdated_words(oracle, contract, source)
     # Seats are bound by a root that could have been struck.
     for _ in range(2):
         oracle.push(leaves)
@@ -265,17 +266,17 @@ def test_words_are_brought_and_read_as_an_oracle(oracle: Oracle):
 
     # Nothing has changed, so nothing is brought; a changed lane is.
     newest = oracle.push(leaves)
-    assert bring_outdated_words(oracle, contract, newest) == []
+    assert send_outdated_words(oracle, contract, newest) == []
     newest = oracle.push(make_leaves(oracle, DUE_SEAT))
-    assert bring_outdated_words(oracle, contract, newest) == [(0, 1)]
+    assert send_outdated_words(oracle, contract, newest) == [(0, 1)]
     assert reader.laneAt(DUE_SEAT).call() == newest.leaves[DUE_SEAT].lane
     assert contract.get_fall_limit(fetch_newest_block(oracle.view)).falls == 1
 
 
-def bring_outdated_words(
+def send_outdated_words(
     oracle: Oracle, contract: WordsContract, source: Round
 ) -> list[tuple[int, int]]:
-    """Bring the words that differ from those of a round; return the runs."""
+    """Send the words that differ from those of a round; return the runs."""
     block = fetch_newest_block(oracle.view)
     stored_words = contract.get_words(0, len(source.lane_words), block)
     runs = group_word_runs(find_outdated_words(stored_words, source.lane_words, source.number))

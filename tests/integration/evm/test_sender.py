@@ -1,4 +1,4 @@
-"""What endpoints say to a send, as clients of several vendors word it."""
+"""The responses of endpoints to a send, in the wording of several clients."""
 
 from collections.abc import Callable
 from typing import Any
@@ -289,8 +289,8 @@ def test_credentials_in_endpoint_url_are_never_shown():
     assert "127.0.0.1" in shown
 
 
-def measured(post: Callable[..., Any], sizes: list[int]) -> Callable[..., Any]:
-    """The same, with the size of every batch noted."""
+def record_batch_sizes(post: Callable[..., Any], sizes: list[int]) -> Callable[..., Any]:
+    """Record the size of every batch."""
 
     def noting(method: str, count: int, *about: object) -> object:
         sizes.append(count)
@@ -305,7 +305,7 @@ def test_batches_contain_at_most_one_hundred_requests(
     line = caller_of(fresh_chain.url)
     sizes: list[int] = []
     wire = line.endpoint.client._wire
-    monkeypatch.setattr(wire, "post", measured(wire.post, sizes))
+    monkeypatch.setattr(wire, "post", record_batch_sizes(wire.post, sizes))
     numbers = [hex(number) for number in range(250)]
     blocks = line.request_all([("eth_getBlockByNumber", (number, False)) for number in numbers])
     line.endpoint.close()

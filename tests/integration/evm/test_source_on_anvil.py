@@ -1,4 +1,6 @@
-"""The same source on a real EVM: what Anvil says is read whole, and forks are seen."""
+"""The chain source on a real EVM: Anvil's responses are read completely,
+and forks are detected.
+"""
 
 from collections.abc import Iterator
 
@@ -33,7 +35,7 @@ pytestmark = pytest.mark.evm
 
 @pytest.fixture(scope="module")
 def fresh() -> Iterator[tuple[Chain, Network, RootsOracle]]:
-    """One Anvil with both contracts; the oracle belongs to a plain network of its own."""
+    """Yield one Anvil with both contracts; the oracle belongs to a separate network."""
     with run_anvil() as url:
         chain = Chain(url)
         yield chain, Network.deployed(chain), deploy_roots(chain)

@@ -1,4 +1,4 @@
-"""Who holds a role of a timelock: read from its logs by every endpoint, however it serves them."""
+"""The holders of a timelock's roles are read from its logs, however an endpoint serves them."""
 
 import json
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ class Deployed:
 
     @property
     def people(self) -> list[Address]:
-        """Deployer, first proposer, second one."""
+        """Return deployer, first proposer, and second proposer."""
         return [Address(who.lower()) for who in self.chain.accounts[:3]]
 
     @property
@@ -43,7 +43,7 @@ class Deployed:
         return {
             RoleHolder("admin", self.address),
             RoleHolder("admin", deployer),
-            # He cancels still.
+            # It can still cancel.
             RoleHolder("canceller", first),
             RoleHolder("proposer", second),
             RoleHolder("executor", ZERO_ADDRESS),
@@ -66,7 +66,7 @@ def deployed() -> Iterator[Deployed]:
 
 
 def narrow(endpoint: FaultyEndpoint, max_blocks: int) -> None:
-    """Refuse logs of more than so many blocks, as many providers do."""
+    """Reject logs over more than `max_blocks` blocks, like many providers."""
     plain = endpoint.answer
 
     def answer(body: bytes) -> bytes | None:
@@ -123,7 +123,7 @@ def test_logs_omitted_by_one_endpoint_are_read_from_another(deployed: Deployed):
 
 
 def hide_logs(endpoint: FaultyEndpoint) -> None:
-    """Answer every question for logs as if there were none."""
+    """Answer every request for logs with an empty list."""
     plain = endpoint.answer
 
     def answer(body: bytes) -> bytes | None:

@@ -1,4 +1,4 @@
-"""Digests that are signed equal those of eth_account and eth_abi."""
+"""Signed digests equal those of eth_account and eth_abi."""
 
 from eth_account.messages import encode_typed_data
 from eth_utils.crypto import keccak
@@ -13,18 +13,18 @@ DOMAIN = Domain(31337, Address("0x" + 40 * "a"))
 HASHES = st.binary(min_size=32, max_size=32).map(lambda raw: Hash("0x" + raw.hex()))
 
 
-def words(bits: int) -> st.SearchStrategy[int]:
+def integers_of_bits(bits: int) -> st.SearchStrategy[int]:
     return st.integers(0, 2**bits - 1)
 
 
 REPORTS = st.builds(
     ReportStatement,
     config=HASHES,
-    round=words(32),
+    round=integers_of_bits(32),
     prev=HASHES,
-    as_of=words(48),
+    as_of=integers_of_bits(48),
     as_of_hash=HASHES,
-    deadline=words(40),
+    deadline=integers_of_bits(40),
     root=HASHES,
 )
 ADDRESSES = st.binary(min_size=20, max_size=20).map(lambda raw: Address("0x" + raw.hex()))
@@ -60,7 +60,7 @@ def test_report_digest_follows_eip_712(statement: ReportStatement):
     assert statement.compute_digest(DOMAIN) == compute_reference_digest(message)
 
 
-@given(words(16), st.lists(ADDRESSES, max_size=4), words(8), HASHES)
+@given(integers_of_bits(16), st.lists(ADDRESSES, max_size=4), integers_of_bits(8), HASHES)
 def test_configuration_digest_follows_abi_encoding(count, signers, quorum, rules_hash):
     domain = (DOMAIN.chain_id, DOMAIN.contract)
     digest = config_digest(domain, count, signers, quorum, raw(rules_hash))

@@ -1,4 +1,4 @@
-"""All draws of a network verified in one pass: the same as each by itself."""
+"""Verifying all draws of a network in one pass equals verifying each alone."""
 
 from web3 import Web3
 

@@ -1,4 +1,4 @@
-"""What has to stand in the database before the publishing side does what it makes possible."""
+"""Signatures and nonces are in the database before the publishing side uses them."""
 
 import msgspec
 import pytest

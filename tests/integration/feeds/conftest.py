@@ -1,4 +1,4 @@
-"""A second database beside the first, of the same engine."""
+"""Fixtures: a second database of the same engine."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from oracle.store.schema import migrate
 
 @pytest.fixture
 def other_store(tmp_path) -> Iterator[Store]:
-    """Another reader's database: SQLite, whatever the first one is."""
+    """Yield the database of another reader: SQLite, whatever the first one is."""
     url = f"sqlite:///{tmp_path / 'other.sqlite'}"
     migrate(url)
     with Store.open(url) as opened:
@@ -21,7 +21,7 @@ def other_store(tmp_path) -> Iterator[Store]:
 
 @pytest.fixture(scope="module")
 def databases(tmp_path_factory) -> Callable[[], AbstractContextManager[Store]]:
-    """As many fresh databases as examples want."""
+    """Return a function that creates new databases for examples."""
     numbers = itertools.count()
 
     def fresh() -> AbstractContextManager[Store]:

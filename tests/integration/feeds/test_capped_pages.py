@@ -1,4 +1,4 @@
-"""A relay that caps its pages: a short page is no end of the stream, an empty page is."""
+"""A relay that caps its pages: only an empty page is the end of the stream, not a short one."""
 
 import json
 from contextlib import closing
@@ -22,7 +22,7 @@ RANK_SCORES = (10, 5, 2)
 
 
 def ranks_of(steps: int) -> dict[str, list[int]]:
-    """Every node's task scores, reckoned from what `told` lets happen and from nothing else."""
+    """Compute every node's task scores from the steps of `play_step` alone."""
     scores: dict[str, list[int]] = {relay_node(number): [] for number in range(1, 6)}
     for step in range(1, steps):
         for rank, offset in enumerate(range(3)):
@@ -31,7 +31,7 @@ def ranks_of(steps: int) -> dict[str, list[int]]:
 
 
 def reread_kinds(feed: FeedFollower) -> list[str]:
-    """Read the settled rows again as the daemon does each hour; return the faults' kinds."""
+    """Read the settled rows again as the daemon does each hour; return the kinds of faults."""
     with feed.store.read_transaction() as uow:
         cursor = uow.feed.get_cursor()
     assert cursor is not None
@@ -41,7 +41,7 @@ def reread_kinds(feed: FeedFollower) -> list[str]:
 
 
 def assert_scores_are_a_prefix(feed: FeedFollower, steps: int) -> None:
-    """While the reader is behind, no score may be missing before one that is there."""
+    """While the reader lags, no score may be missing before one that is there."""
     expected = ranks_of(steps)
     for address, pool in feed.pools().items():
         assert pool == expected[address][: len(pool)]
@@ -120,7 +120,7 @@ def test_row_settled_after_reread_is_not_reported_as_vanished(store: Store):
 
 
 def test_page_of_repeated_rows_is_rejected(store: Store):
-    """A feed that repeats rows for ever never shows its end."""
+    """A feed that repeats rows forever never shows its end."""
     relay = Relay()
     play_step(relay, 0)
     with serve_relay(relay) as url, closing(FeedClient(url, "feed.url", 5.0, 1 << 16)) as client:
@@ -167,7 +167,7 @@ def test_node_list_repeating_its_first_page_is_rejected():
 
 
 def page_of(nodes: list[dict[str, object]], path: str, cap: int) -> tuple[int, bytes]:
-    """Answer a page of a list whose pages hold `cap` rows."""
+    """Return a page of a list whose pages have up to `cap` rows."""
     number = int(parse_qs(urlsplit(path).query)["page"][0])
     rows = nodes[(number - 1) * cap : number * cap]
     return 200, json.dumps({"message": "success", "data": rows}).encode()

@@ -1,4 +1,4 @@
-"""Answers of a feed that are none, too large, late, or of another time: nothing of them counts."""
+"""Responses of a feed that are invalid, too large, late, or of another time are discarded."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 from oracle.errors import TransientError
 from oracle.rpc.rpc_errors import RpcTimeoutError
 from oracle.store.database import Store
-from tests.integration.feeds.test_feed_faults import stored
+from tests.integration.feeds.test_feed_faults import list_stored_rows
 from tests.integration.feeds.test_following_a_feed import busy
 from tests.support.feeds.feed_follower import follow_relay
 from tests.support.feeds.relay import Relay, relay_node
@@ -33,14 +33,14 @@ pytestmark = pytest.mark.slow
 def test_malformed_page_stores_nothing(store: Store, status: int, body: bytes):
     with follow_relay(store, busy(Relay())) as feed:
         feed.passes(10)
-        rows = len(stored(feed))
+        rows = len(list_stored_rows(feed))
         feed.relay.joins(9)
         feed.relay.fault = lambda path: (status, body) if "start=" in path else None
 
         with pytest.raises(TransientError):
             feed.poll()
         feed.relay.fault = lambda _: None
-        assert len(stored(feed)) == rows
+        assert len(list_stored_rows(feed)) == rows
         feed.passes(60)
         assert relay_node(9) in feed.pools()
 
@@ -53,7 +53,7 @@ def test_unordered_rows_are_rejected_and_not_stored(store: Store):
     with follow_relay(store, relay) as feed:
         with pytest.raises(TransientError, match="not ordered by id"):
             feed.poll()
-        assert stored(feed) == []
+        assert list_stored_rows(feed) == []
 
 
 def test_oversized_page_is_requested_in_halves(store: Store):
@@ -64,7 +64,7 @@ def test_oversized_page_is_requested_in_halves(store: Store):
     with follow_relay(store, relay) as feed:
         feed.passes(60)
 
-        assert len(stored(feed)) == 61
+        assert len(list_stored_rows(feed)) == 61
         assert feed.faults() == []
 
 
@@ -121,7 +121,7 @@ def test_poll_stores_nothing_if_feed_clock_is_far_from_local_clock(store: Store,
     with follow_relay(store, busy(Relay())) as feed:
         with pytest.raises(TransientError, match="clock"):
             feed.poll(our_time=feed.relay.now + drift)
-        assert stored(feed) == []
+        assert list_stored_rows(feed) == []
 
 
 def test_decreasing_feed_clock_does_not_decrease_stored_times(store: Store):
@@ -132,5 +132,5 @@ def test_decreasing_feed_clock_does_not_decrease_stored_times(store: Store):
         relay.joins(1)
         feed.poll()
 
-        (row,) = stored(feed)
+        (row,) = list_stored_rows(feed)
         assert row.seen_to == relay.now + 20

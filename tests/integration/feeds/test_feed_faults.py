@@ -1,4 +1,4 @@
-"""Every way in which a feed can be wrong: docs/explanation/feed.md#faults, one test each."""
+"""Every fault of a feed: docs/explanation/feed.md#faults, one test each."""
 
 import json
 
@@ -18,7 +18,7 @@ from tests.support.feeds.relay import Relay, relay_node
 pytestmark = pytest.mark.slow
 
 
-def stored(feed: FeedFollower) -> list[FeedRow]:
+def list_stored_rows(feed: FeedFollower) -> list[FeedRow]:
     with feed.store.read_transaction() as uow:
         return uow.feed.list_canonical_rows(1, 0, 10**6)
 
@@ -29,8 +29,8 @@ def list_conflicting_nodes(uow: UnitOfWork, row_id: int) -> list[str]:
     return list(uow._connection.scalars(select(feed_row.c.node).where(is_evidence)))
 
 
-def reread(feed: FeedFollower) -> list[str]:
-    """Ask for the old rows once more, and return the kinds of fault that were found."""
+def reread_rows(feed: FeedFollower) -> list[str]:
+    """Read the old rows again, and return the kinds of faults."""
     with feed.store.read_transaction() as uow:
         cursor = uow.feed.get_cursor()
     assert cursor is not None
@@ -61,7 +61,7 @@ def test_row_with_lower_id_arriving_while_rows_settle_is_folded_in_id_order(stor
         relay.rows.append(late)
         feed.passes(100)
 
-        assert [row.id for row in stored(feed)] == [early, early + 1, early + 2]
+        assert [row.id for row in list_stored_rows(feed)] == [early, early + 1, early + 2]
         assert feed.faults() == []
         with store.read_transaction() as uow:
             assert uow.anomalies.count() == 0
@@ -78,7 +78,7 @@ def test_row_inserted_into_settled_part_is_reported_as_late_and_not_folded(store
         before = feed.digest()
         relay.rows.append(late)
 
-        assert reread(feed) == ["late_row"]
+        assert reread_rows(feed) == ["late_row"]
         feed.passes(0)
         assert feed.digest() == before
         with store.read_transaction() as uow:
@@ -89,11 +89,11 @@ def test_row_inserted_into_settled_part_is_reported_as_late_and_not_folded(store
 def test_repeated_rows_change_nothing(store: Store):
     with follow_relay(store, busy(Relay())) as feed:
         feed.passes(100)
-        rows = len(stored(feed))
+        rows = len(list_stored_rows(feed))
         assert sum(poll.row_count for poll in feed.polls) == rows
 
-        assert reread(feed) == []
-        assert len(stored(feed)) == rows
+        assert reread_rows(feed) == []
+        assert len(list_stored_rows(feed)) == rows
 
 
 def test_both_versions_of_rewritten_row_are_stored_and_the_first_is_folded(store: Store):
@@ -106,7 +106,7 @@ def test_both_versions_of_rewritten_row_are_stored_and_the_first_is_folded(store
             "args": json.dumps({"node_address": relay_node(9)}),
         }
 
-        assert reread(feed) == ["changed_row"]
+        assert reread_rows(feed) == ["changed_row"]
         assert feed.digest() == before
         with store.read_transaction() as uow:
             assert uow.feed.list_canonical_rows(1, 1, 1)[0].node == relay_node(1)
@@ -119,7 +119,7 @@ def test_vanished_row_is_reported(store: Store):
         feed.passes(100)
         del relay.rows[4]
 
-        assert reread(feed) == ["vanished_row"]
+        assert reread_rows(feed) == ["vanished_row"]
 
 
 def test_rows_deleted_by_retention_are_no_fault(store: Store):
@@ -128,7 +128,7 @@ def test_rows_deleted_by_retention_are_no_fault(store: Store):
         feed.passes(100)
         del relay.rows[:4]
 
-        assert reread(feed) == []
+        assert reread_rows(feed) == []
 
 
 @pytest.mark.parametrize("real", range(5, 11))
@@ -142,7 +142,7 @@ def test_abort_reason_revealed_later_is_no_fault(store: Store, real: int):
         args = json.loads(relay.rows[2]["args"]) | {"abort_reason": real}
         relay.rows[2]["args"] = json.dumps(args)
 
-        assert reread(feed) == []
+        assert reread_rows(feed) == []
 
 
 def test_restarted_stream_stops_reader(store: Store):
@@ -193,7 +193,7 @@ def test_malformed_row_is_stored_as_bad_row_and_not_folded(store: Store):
         assert set(feed.pools()) == {relay_node(2)}
         with store.read_transaction() as uow:
             assert find_fault_blocking_publication(uow) is None
-        assert len(stored(feed)) == 2
+        assert len(list_stored_rows(feed)) == 2
 
 
 def test_unknown_row_kind_is_stored_without_fault(store: Store):
@@ -204,7 +204,7 @@ def test_unknown_row_kind_is_stored_without_fault(store: Store):
         feed.passes(60)
 
         assert feed.faults() == []
-        assert [row.kind for row in stored(feed)] == ["NodeTeleported", "NodeJoin"]
+        assert [row.kind for row in list_stored_rows(feed)] == ["NodeTeleported", "NodeJoin"]
 
 
 def test_disagreeing_second_feed_is_reported_and_state_is_unchanged(

@@ -1,4 +1,4 @@
-"""A feed beside the chain: stored raw, put into one order, folded, taken back, folded anew."""
+"""A feed beside the chain: stored raw, ordered, folded, undone, and folded again."""
 
 from oracle.domain.state import Membership
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
@@ -8,7 +8,7 @@ from tests.support.feeds.relay import Relay, relay_node
 
 
 def busy(relay: Relay) -> Relay:
-    """Three nodes join and run one group: 1 is the fastest, 3 the slowest."""
+    """Let three nodes join and run one group: 1 is the fastest, 3 the slowest."""
     for number in (1, 2, 3):
         relay.joins(number)
     relay.group({11: 1, 12: 2, 13: 3})

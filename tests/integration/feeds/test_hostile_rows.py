@@ -1,4 +1,4 @@
-"""Rows that a hostile feed makes up: refused or kept as faults, and no process ends by them."""
+"""Invented rows of a hostile feed are rejected or kept as faults, and no process dies of them."""
 
 import json
 from contextlib import suppress
@@ -13,7 +13,7 @@ from oracle.errors import TransientError
 from oracle.indexer.feed_polls import ingest_reread
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.store.database import Store
-from tests.integration.feeds.test_feed_faults import stored
+from tests.integration.feeds.test_feed_faults import list_stored_rows
 from tests.integration.feeds.test_following_a_feed import busy
 from tests.support.examples import examples
 from tests.support.feeds.feed_follower import FeedFollower, follow_relay
@@ -26,13 +26,13 @@ MAX_BIGINT = 2**63 - 1
 
 
 def hostile(relay: Relay, **changed: object) -> None:
-    """Say a row that is right but for what is changed."""
+    """Append a row that is valid except for the changes."""
     relay.starts(99, 1)
     relay.rows[-1] |= changed
 
 
 def poll_on(feed: FeedFollower) -> None:
-    """Poll and fold for a while; a poll that is refused is tried again, as the daemon does."""
+    """Poll and fold for a while; a rejected poll is repeated, as in the daemon."""
     for _ in range(8):
         with suppress(TransientError):
             feed.passes(10)
@@ -72,7 +72,7 @@ def test_reader_restarts_on_database_that_contains_largest_row_id(store: Store):
 @pytest.mark.parametrize("field", ["type", "node_address", "task_id_commitment"])
 @pytest.mark.parametrize("char", ["a", "é", "\U0001f300"])
 def test_name_longer_than_index_limit_is_rejected(store: Store, field: str, char: str):
-    """PostgreSQL's index takes 2,704 bytes, and no text that packs well shows it."""
+    """PostgreSQL's index accepts 2,704 bytes; compressible text would not reach the limit."""
     relay = busy(Relay())
     with follow_relay(store, relay) as feed:
         feed.passes(60)
@@ -95,7 +95,7 @@ def test_longest_accepted_name_fits_every_index(store: Store, field: str):
         hostile(relay, **{field: long})
         feed.passes(60)
 
-        assert long in {getattr(row, name) for row in stored(feed) for name in COLUMNS}
+        assert long in {getattr(row, name) for row in list_stored_rows(feed) for name in COLUMNS}
 
 
 COLUMNS = ("kind", "node", "task")
@@ -106,7 +106,7 @@ COLUMNS = ("kind", "node", "task")
 def test_row_with_deeply_nested_arguments_is_a_bad_row_at_any_stack_depth(
     store: Store, opening: str, depth: int
 ):
-    """A row is unreadable by itself, and not by how much of the stack is left to its reader."""
+    """Whether a row is unreadable depends on the row, not on the remaining stack of the reader."""
     relay = busy(Relay())
     closing = "}" if opening.startswith("{") else "]"
     inner = opening * depth + "1" + closing * depth
@@ -117,7 +117,7 @@ def test_row_with_deeply_nested_arguments_is_a_bad_row_at_any_stack_depth(
         feed.passes(60)
 
         assert feed.kinds() == ["bad_row"]
-        (row,) = (row for row in stored(feed) if row.args == text)
+        (row,) = (row for row in list_stored_rows(feed) if row.args == text)
         assert at_depth(0, row) == at_depth(850, row) is not None
         before = feed.digest()
         assert rebuild_state(store, feed.follower.folder, RebuildOptions()).is_same
@@ -125,7 +125,7 @@ def test_row_with_deeply_nested_arguments_is_a_bad_row_at_any_stack_depth(
 
 
 def at_depth(calls: int, row: FeedRow) -> str | None:
-    """Return why a row is unreadable, as a caller deep in the stack sees it."""
+    """Return why a row is unreadable, as seen from deep in the stack."""
     return find_unreadable_reason(row) if calls == 0 else at_depth(calls - 1, row)
 
 
@@ -145,7 +145,7 @@ def test_brackets_inside_strings_do_not_count_as_nesting(store: Store):
 
 @pytest.mark.parametrize("clock", [1, 2**62])
 def test_clock_of_reread_or_second_feed_is_not_stored(store: Store, clock: int):
-    """A clock that nobody compared with ours would stop every later reread."""
+    """A clock that was not compared with ours would stop every later reread."""
     relay = busy(Relay())
     with follow_relay(store, relay) as feed:
         feed.passes(60)
@@ -232,6 +232,6 @@ def test_arbitrary_row_is_rejected_or_stored_and_process_continues(
 
         with fresh.read_transaction() as uow:
             is_empty = uow.cursor.get() is None
-        # A page with a row that is refused is refused whole, and then nothing is folded.
+        # A page with a rejected row is rejected completely, and then nothing is folded.
         assert is_empty or rebuild_state(fresh, feed.follower.folder, RebuildOptions()).is_same
         assert feed.digest() == before

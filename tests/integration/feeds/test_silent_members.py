@@ -14,7 +14,7 @@ from oracle.queries.explain import EventArchive, Explanation, explain_score
 from oracle.queries.relay_audit.own_figures import compute_node_stats_from_rows
 from oracle.store.database import Store
 from oracle.systems.crynux.crynux_rule_sets import RELAY
-from tests.integration.feeds.test_feed_faults import reread, stored
+from tests.integration.feeds.test_feed_faults import list_stored_rows, reread_rows
 from tests.support.answers import explanation_json
 from tests.support.examples import examples
 from tests.support.feeds.feed_follower import FeedFollower, follow_relay
@@ -44,7 +44,7 @@ def scores_of(store: Store, number: int) -> list[ScoreEntry]:
         return uow.scores.list_for_node(Address(relay_node(number)), POOL)
 
 
-def explained(feed: FeedFollower, number: int) -> Explanation:
+def explain_node(feed: FeedFollower, number: int) -> Explanation:
     folder = feed.follower.folder
     with feed.store.read_transaction() as uow:
         cursor = uow.cursor.get()
@@ -88,12 +88,12 @@ def test_ambiguous_zero_score_is_listed_as_possible_zero_and_not_scored(store: S
         feed.passes(100)
 
         assert feed.pools()[relay_node(3)] == [10]
-        explanation = explained(feed, 3)
+        explanation = explain_node(feed, 3)
         assert len(explanation.possible_zeros) == 1
         answer = explanation_json(explanation)
         assert float(answer["lowest_long_term"]) == 0.5
         assert float(answer["row"]["long_term"]) == 1.0
-        assert explanation_json(explained(feed, 1))["possible_zeros"] == []
+        assert explanation_json(explain_node(feed, 1))["possible_zeros"] == []
 
 
 def test_node_timing_out_only_in_groups_becomes_due_for_kickout(store: Store):
@@ -112,10 +112,10 @@ def test_node_timing_out_only_in_groups_becomes_due_for_kickout(store: Store):
 
         with store.read_transaction() as uow:
             assert [interval.node for interval in uow.kickouts.list_open()] == [relay_node(3)]
-        assert "derived" in explanation_json(explained(feed, 3))["held"]
+        assert "derived" in explanation_json(explain_node(feed, 3))["held"]
     entries = scores_of(store, 3)
     assert [entry.score for entry in entries] == [0] * POOL
-    # A stake is not taken on a conclusion: who only has derived zeros waits for a person.
+    # A stake is not taken for a derived score alone: such a kickout waits for an operator.
     assert "derived" in (find_derived_zeros_reason(entries, RELAY) or "")
 
 
@@ -137,7 +137,7 @@ def test_kickout_that_does_not_depend_on_derived_zeros_is_not_held(store: Store)
 
 
 def test_abort_arriving_while_rows_settle_yields_derived_zero(store: Store):
-    """An id is taken when a row is written, and shown when its transaction ends."""
+    """A row's id is assigned when it is written, and visible when its transaction ends."""
     relay = Relay()
     for number in (1, 2, 3):
         relay.joins(number)
@@ -164,7 +164,7 @@ def test_abort_arriving_after_settlement_changes_nothing(store: Store):
         feed.passes(100)
         relay.rows.append(late)
 
-        assert reread(feed) == ["late_row"]
+        assert reread_rows(feed) == ["late_row"]
         feed.passes(60)
         assert feed.pools()[relay_node(3)] == []
         assert rebuild_state(store, feed.follower.folder, RebuildOptions()).is_same
@@ -178,8 +178,8 @@ PLAYED = st.tuples(
 
 
 def whole_pools(feed: FeedFollower) -> dict[str, list[int]]:
-    """What the stored rows give where all are read at once: when each was seen decides as well."""
-    nodes = compute_node_stats_from_rows(stored(feed), {}).nodes
+    """Return the pools if all stored rows are read at once; the time of reading matters, too."""
+    nodes = compute_node_stats_from_rows(list_stored_rows(feed), {}).nodes
     return {address: list(own.state.pool) for address, own in nodes.items()}
 
 

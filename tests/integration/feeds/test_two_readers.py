@@ -1,4 +1,6 @@
-"""A second reader of the same feed: equal order, ranks and scores; with our times, equal bytes."""
+"""A second reader of the same feed has the same order, ranks and scores; with our times,
+the same bytes.
+"""
 
 from fractions import Fraction
 
@@ -23,7 +25,7 @@ LAG = 7
 
 
 def play_step(relay: Relay, step: int) -> None:
-    """Let something happen: groups in turn, timeouts, nodes that come and go."""
+    """Run one step: groups in turn, timeouts, nodes that join and leave."""
     if step == 0:
         for number in range(1, 6):
             relay.joins(number)
@@ -38,7 +40,7 @@ def play_step(relay: Relay, step: int) -> None:
 
 
 def read_both(first_reader: FeedFollower, second_reader: FeedFollower, steps: int) -> None:
-    """Read one relay at different moments: the second reader is `LAG` seconds late."""
+    """Read one relay at different times: the second reader is `LAG` seconds late."""
     relay = first_reader.relay
     for step in range(steps):
         play_step(relay, step)

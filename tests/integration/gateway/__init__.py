@@ -1,1 +1,1 @@
-"""The selection service over real sockets, and as a process of its own."""
+"""Tests of the selection service over real sockets, and as a separate process."""

@@ -1,4 +1,4 @@
-"""A node that answers JSON-RPC over HTTP: its chain and its height, or badly."""
+"""A node that answers JSON-RPC over HTTP with its chain and its height, or with errors."""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing_extensions import override
 
 
 class RpcNode(ThreadingHTTPServer):
-    """`raw`: what is answered to everything; None: chain and height."""
+    """A node. `raw`: the response to every request; None: chain and height."""
 
     daemon_threads = True
 
@@ -47,12 +47,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     @override
     def log_message(self, format: str, *args: object) -> None:  # http.server's name
-        """Tests say what they have to say by themselves."""
+        """Drop the access log."""
 
 
 @contextmanager
 def answering(*nodes: RpcNode) -> Iterator[None]:
-    """Let them answer until the block ends."""
+    """Run these nodes within the context."""
     threads = [
         Thread(target=node.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         for node in nodes

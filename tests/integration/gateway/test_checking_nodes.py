@@ -1,4 +1,4 @@
-"""Nodes are asked over HTTP, and taken out by what they say."""
+"""Nodes are queried over HTTP, and excluded by their responses."""
 
 import socket
 import threading
@@ -43,7 +43,7 @@ def opened(sqlite_url: str) -> Iterator[Store]:
         yield store
 
 
-def left_out(service: SelectionService, *nodes: str) -> dict[str, str]:
+def list_excluded_nodes(service: SelectionService, *nodes: str) -> dict[str, str]:
     ranked, _ = service.get_ranking(SelectionRequest(CHAIN, "s", nodes))
     return {str(node): reason for node, reason in ranked.ranking.left_out.items()}
 
@@ -68,7 +68,7 @@ def test_node_with_bad_probe_result_is_excluded_with_matching_reason(opened: Sto
     urls = {name: node.url for name, node in nodes.items()} | {"gone": closed_port()}
     with answering(*nodes.values()), checking(opened, urls) as (service, check):
         check.check_nodes()
-        reason_by_node = left_out(service, *urls)
+        reason_by_node = list_excluded_nodes(service, *urls)
     assert {
         name: reason_by_node.get(name, "in") for name in ("well", "also", "third")
     } == dict.fromkeys(("well", "also", "third"), "in")
@@ -90,7 +90,7 @@ def test_probe_requests_chain_id_and_height_and_records_no_outcome(opened: Store
     assert node.asked == ["eth_chainId", "eth_blockNumber"]
 
 
-def until(is_so: Callable[[], bool]) -> None:
+def wait_until(is_so: Callable[[], bool]) -> None:
     pause = threading.Event()
     for _ in range(PATIENCE_SECONDS * 100):
         if is_so():
@@ -104,10 +104,10 @@ def test_recovered_node_is_available_after_next_probe_round(opened: Store):
     urls = {"a": node.url, "b": other_node.url}
     with answering(node, other_node), checking(opened, urls) as (service, check):
         check.start_checks()
-        until(lambda: left_out(service, "a", "b") == {"a": "wrong_chain"})
+        wait_until(lambda: list_excluded_nodes(service, "a", "b") == {"a": "wrong_chain"})
         node.chain_id = 1
         check.request_round()
-        until(lambda: left_out(service, "a", "b") == {})
+        wait_until(lambda: list_excluded_nodes(service, "a", "b") == {})
 
 
 def test_repeated_check_requests_are_rate_limited(opened: Store):
@@ -116,7 +116,7 @@ def test_repeated_check_requests_are_rate_limited(opened: Store):
         section = ChecksSection(chain_id=1, urls={"a": node.url})
         check = ChainCheck(CHAIN, section, service, min_seconds=3600)
         check.start_checks()
-        until(lambda: len(node.asked) == 2)
+        wait_until(lambda: len(node.asked) == 2)
         for _ in range(100):
             check.request_round()
         check.stop_checks()
@@ -144,6 +144,8 @@ def test_node_that_has_no_stake_or_has_quit_is_excluded(
         with checking(opened, urls, needs_stake=True) as (service, _):
             every = (staked, poor, quit_one)
             with pytest.raises(NoCandidatePassesError):
-                left_out(service, *every)
+                list_excluded_nodes(service, *every)
             StakeWatch(daemon, 1, service).read_stakes()
-            assert left_out(service, *every) == dict.fromkeys((poor, quit_one), "not_staked")
+            assert list_excluded_nodes(service, *every) == dict.fromkeys(
+                (poor, quit_one), "not_staked"
+            )

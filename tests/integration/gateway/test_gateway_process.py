@@ -1,4 +1,4 @@
-"""`qos-oracle gateway` as an operator runs it: told, stopped, started again."""
+"""`qos-oracle gateway` as a process: it receives outcomes, is stopped, and is started again."""
 
 import signal
 import subprocess
@@ -103,7 +103,8 @@ def test_gateway_keeps_outcomes_over_restart(config: Path):
         assert left_out == {"other": "wrong_chain"}
         epochs = send_request(running, "/v1/epochs").json()["epochs"]
         shown = {epoch["commitment"]: epoch.get("seed") for epoch in epochs}
-        # The epoch is over with the process: whoever asked can now see where its value came from.
+        # The epoch ended with the process, so clients can now verify where its seed came
+        # from.
         assert shown[proof["commitment"]] is not None
         logs = (
             config.with_name("first.log").read_text() + config.with_name("second.log").read_text()

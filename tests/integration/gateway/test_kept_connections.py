@@ -1,4 +1,4 @@
-"""A listener whose connections bring many requests: their limits hold as those of the others."""
+"""A listener with keep-alive connections enforces the same limits as one without."""
 
 import asyncio
 import socket
@@ -14,7 +14,12 @@ from oracle.daemon.config.listener_section import ListenerSection
 from oracle.daemon.web.acceptor import MAX_HEAD_BYTES
 from oracle.daemon.web.http_server import serve_app
 from oracle.telemetry.service_metrics import HTTP_REFUSED
-from tests.integration.daemon.test_slow_clients import PATIENCE_SECONDS, all_of, connected, refused
+from tests.integration.daemon.test_slow_clients import (
+    PATIENCE_SECONDS,
+    open_socket,
+    read_refused_connections,
+    read_until_closed,
+)
 
 LENGTH = 8
 
@@ -32,7 +37,9 @@ async def echo(_scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @contextmanager
-def door(*, body_bytes: int = LENGTH, max_answers: int = 64, **limits: float) -> Iterator[str]:
+def serve_echo(
+    *, body_bytes: int = LENGTH, max_answers: int = 64, **limits: float
+) -> Iterator[str]:
     class DoorSection(ListenerSection):
         section_name = "gateway"
 
@@ -48,7 +55,7 @@ def post(body: bytes, *headers: str) -> bytes:
 
 
 def answer(sock: socket.socket, length: int = LENGTH) -> bytes:
-    """One answer, whose body is so long."""
+    """Return one response, whose body has this length."""
     received = b""
     while b"\r\n\r\n" not in received or len(received.partition(b"\r\n\r\n")[2]) < length:
         part = sock.recv(65_536)
@@ -58,7 +65,7 @@ def answer(sock: socket.socket, length: int = LENGTH) -> bytes:
 
 
 def test_kept_connection_serves_sequential_requests():
-    with door() as url, connected(url) as sock:
+    with serve_echo() as url, open_socket(url) as sock:
         for number in range(20):
             body = str(number).encode().rjust(LENGTH)
             sock.sendall(post(body))
@@ -75,13 +82,16 @@ def test_responses_are_sent_with_tcp_nodelay(monkeypatch: pytest.MonkeyPatch):
         before(self, transport)
 
     monkeypatch.setattr(HttpToolsProtocol, "connection_made", noting)
-    with door() as url, connected(url, post(b"x" * LENGTH)) as sock:
+    with serve_echo() as url, open_socket(url, post(b"x" * LENGTH)) as sock:
         assert answer(sock) == b"x" * LENGTH
     assert nodelay_flags == [1]
 
 
 def test_pipelined_requests_are_answered_in_order():
-    with door() as url, connected(url, b"".join(post(b"%8d" % n) for n in range(5))) as sock:
+    with (
+        serve_echo() as url,
+        open_socket(url, b"".join(post(b"%8d" % n) for n in range(5))) as sock,
+    ):
         received = b""
         while b"%8d" % 4 not in received:
             received += sock.recv(65_536)
@@ -91,7 +101,7 @@ def test_pipelined_requests_are_answered_in_order():
 
 def test_body_of_maximum_length_is_accepted():
     body = bytes(range(256)) * 4096
-    with door(body_bytes=len(body)) as url, connected(url) as sock:
+    with serve_echo(body_bytes=len(body)) as url, open_socket(url) as sock:
         for _ in range(2):
             sock.sendall(post(body))
             assert answer(sock, len(body)) == body
@@ -105,8 +115,8 @@ def test_body_of_maximum_length_is_accepted():
     ],
 )
 def test_body_too_long_or_without_length_returns_413(sent: bytes):
-    with door() as url, connected(url, sent) as sock:
-        assert b" 413 " in all_of(sock).split(b"\r\n")[0]
+    with serve_echo() as url, open_socket(url, sent) as sock:
+        assert b" 413 " in read_until_closed(sock).split(b"\r\n")[0]
 
 
 @pytest.mark.parametrize(
@@ -119,8 +129,8 @@ def test_body_too_long_or_without_length_returns_413(sent: bytes):
     ],
 )
 def test_malformed_request_returns_400_and_closes_connection(sent: bytes):
-    with door() as url, connected(url, sent) as sock:
-        assert b" 400 " in all_of(sock).split(b"\r\n")[0]
+    with serve_echo() as url, open_socket(url, sent) as sock:
+        assert b" 400 " in read_until_closed(sock).split(b"\r\n")[0]
 
 
 @pytest.mark.parametrize(
@@ -134,30 +144,30 @@ def test_malformed_request_returns_400_and_closes_connection(sent: bytes):
     ],
 )
 def test_malformed_request_closes_only_its_connection(sent: bytes):
-    with door() as url:
-        with connected(url, sent) as sock:
-            assert b" 4" in all_of(sock).split(b"\r\n")[0]
-        with connected(url, post(b"x" * LENGTH)) as sock:
+    with serve_echo() as url:
+        with open_socket(url, sent) as sock:
+            assert b" 4" in read_until_closed(sock).split(b"\r\n")[0]
+        with open_socket(url, post(b"x" * LENGTH)) as sock:
             assert answer(sock) == b"x" * LENGTH
 
 
 def test_upgrade_request_is_answered_and_connection_closed():
     upgrade = b"GET / HTTP/1.1\r\nHost: here\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
-    with door() as url, connected(url, upgrade) as sock:
-        assert b" 200 " in all_of(sock).split(b"\r\n")[0]
+    with serve_echo() as url, open_socket(url, upgrade) as sock:
+        assert b" 200 " in read_until_closed(sock).split(b"\r\n")[0]
 
 
 def test_upgrade_request_with_body_returns_400():
     upgrade = post(b"x" * LENGTH, "Connection: HTTP2-Settings, Upgrade", "Upgrade: h2c")
-    with door() as url, connected(url, upgrade) as sock:
-        assert b" 400 " in all_of(sock).split(b"\r\n")[0]
+    with serve_echo() as url, open_socket(url, upgrade) as sock:
+        assert b" 400 " in read_until_closed(sock).split(b"\r\n")[0]
 
 
 @pytest.mark.parametrize("awaited", [1, 0])
 def test_connection_with_unfinished_headers_after_first_request_is_cut_off(awaited: int):
     before = cut_off()
-    patient = door(response_timeout_seconds=60.0, header_timeout_seconds=60.0)
-    with patient as url, connected(url, post(b"x" * LENGTH)) as sock:
+    patient = serve_echo(response_timeout_seconds=60.0, header_timeout_seconds=60.0)
+    with patient as url, open_socket(url, post(b"x" * LENGTH)) as sock:
         assert [answer(sock) for _ in range(awaited)] == [b"x" * LENGTH] * awaited
         sock.sendall(b"POST / HTTP/1.1\r\nHost: here\r\n")
         assert sent_until_cut_off(sock)
@@ -169,7 +179,7 @@ def cut_off() -> float:
 
 
 def sent_until_cut_off(sock: socket.socket) -> bool:
-    """Send a head that does not end; False: as much was taken as no head may have."""
+    """Send a header that does not end; return False if the server accepted more than the limit."""
     try:
         for number in range(1024):
             sock.sendall(b"X-%d: " % number + b"x" * MAX_HEAD_BYTES)
@@ -179,35 +189,38 @@ def sent_until_cut_off(sock: socket.socket) -> bool:
 
 
 def test_slow_request_body_is_cut_off():
-    before = refused("deadline")
-    with door(response_timeout_seconds=0.3) as url:
+    before = read_refused_connections("deadline")
+    with serve_echo(response_timeout_seconds=0.3) as url:
         half = post(b"x" * LENGTH)[:-1]
-        with connected(url, half) as sock:
-            assert all_of(sock) == b""
-        with connected(url, post(b"y" * LENGTH)) as sock:
+        with open_socket(url, half) as sock:
+            assert read_until_closed(sock) == b""
+        with open_socket(url, post(b"y" * LENGTH)) as sock:
             assert answer(sock) == b"y" * LENGTH
-            # So is who does it with a second request.
+            # A second request on the connection is treated in the same way.
             sock.sendall(half)
-            assert all_of(sock) == b""
-    assert refused("deadline") >= before
+            assert read_until_closed(sock) == b""
+    assert read_refused_connections("deadline") >= before
 
 
 @pytest.mark.slow
 def test_idle_connection_is_closed_between_requests():
-    with door(header_timeout_seconds=1.0) as url, connected(url, post(b"x" * LENGTH)) as sock:
+    with (
+        serve_echo(header_timeout_seconds=1.0) as url,
+        open_socket(url, post(b"x" * LENGTH)) as sock,
+    ):
         assert answer(sock) == b"x" * LENGTH
-        assert all_of(sock) == b""
+        assert read_until_closed(sock) == b""
 
 
 def test_longest_idle_connections_are_closed_when_limit_is_reached():
-    with door(
+    with serve_echo(
         max_connections=16, max_connections_per_address=4, header_timeout_seconds=60.0
     ) as url:
         socks = []
         for _ in range(8):
-            socks.append(connected(url, post(b"x" * LENGTH)))
+            socks.append(open_socket(url, post(b"x" * LENGTH)))
             answer(socks[-1])
-        assert [all_of(sock) for sock in socks[:4]] == [b""] * 4
+        assert [read_until_closed(sock) for sock in socks[:4]] == [b""] * 4
         socks[-1].sendall(post(b"y" * LENGTH))
         assert answer(socks[-1]) == b"y" * LENGTH
         for sock in socks:
@@ -218,12 +231,12 @@ def test_many_connections_serve_many_requests_concurrently():
     answered = []
 
     def ask(url: str) -> None:
-        with connected(url) as sock:
+        with open_socket(url) as sock:
             for _ in range(20):
                 sock.sendall(post(b"x" * LENGTH))
                 answered.append(answer(sock))
 
-    with door(max_answers=1024) as url:
+    with serve_echo(max_answers=1024) as url:
         threads = [threading.Thread(target=ask, args=(url,)) for _ in range(16)]
         for thread in threads:
             thread.start()

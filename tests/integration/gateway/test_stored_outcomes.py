@@ -1,4 +1,4 @@
-"""What a gateway was answered: 200 is stored, whatever becomes of a COMMIT or of the process.
+"""Outcomes acknowledged with 200 are stored, whatever happens to a COMMIT or the process.
 
 Real PostgreSQL, behind a proxy that breaks connections around a COMMIT.
 """
@@ -52,7 +52,7 @@ format = "json"
 
 
 def batch(number: int, rows: int) -> dict[str, object]:
-    """Outcomes whose ids name their batch."""
+    """Return outcomes whose ids name their batch."""
     row = {"node": "well", "chain": CHAIN, "t_ms": now(), "ok": True, "latency_ms": 61.2}
     return {"outcomes": [{**row, "id": f"{number}-{n}"} for n in range(rows)]}
 
@@ -88,7 +88,8 @@ def test_every_outcome_answered_with_200_is_stored_once(
                 assert ids_of(body) <= set(stored_ids(postgresql_url))
             else:
                 assert (response.status_code, response.json()["stored"]) == (202, False)
-                # The same batch again counts once, and its answer says when it is stored.
+                # The repeated batch counts once, and its response shows when it
+                # is stored.
                 assert repeated_when_stored(running, body) == rows
                 answered |= ids_of(body)
         assert running.process.poll() is None
@@ -101,7 +102,7 @@ def test_every_outcome_answered_with_200_is_stored_once(
 
 
 def repeated_when_stored(running: Daemon, body: dict[str, object]) -> int:
-    """Send a batch again until the answer is 200; return how many rows it had before."""
+    """Send a batch again until the response is 200; return how many rows it had before."""
     answers: list[int] = []
 
     def is_stored() -> bool:
@@ -127,7 +128,7 @@ def test_outcomes_return_202_while_database_is_unavailable(
             202,
             {"taken": 3, "repeated": 0, "late": 0, "stored": False},
         )
-        # It counts all the same.
+        # It counts nevertheless.
         assert send_request(running, "/v1/nodes/well").json()[CHAIN]["attempts"] == 3
         locking_connection.rollback()
         assert repeated_when_stored(running, body) == 3

@@ -1,1 +1,1 @@
-"""Tests over real sockets: endpoints, signers and peers that do as they are told."""
+"""Tests over real sockets: endpoints, signers and peers whose responses the tests set."""

@@ -1,4 +1,4 @@
-"""What the tests of this folder are given."""
+"""Fixtures of the tests in this folder."""
 
 from tests.support.chain.fixtures import open_source, reader, serve, served
 from tests.support.txmgr.stores import new_postgresql_store, new_sqlite_store, new_store, store

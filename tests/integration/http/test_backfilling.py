@@ -1,4 +1,4 @@
-"""What an endpoint left out once is found by asking again, and the state is as if it never had."""
+"""Logs that an endpoint omitted once are found later, and the final state is the same."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from oracle.indexer.rebuild import RebuildOptions
 from oracle.store.database import Store
 from tests.support.scripted import ScriptedChain
 from tests.support.traffic import Traffic
-from tests.support.txmgr.follower import Follower, folder, mined
+from tests.support.txmgr.follower import Follower, folder, mine_blocks
 from tests.support.txmgr.stores import NewStore
 
 BLOCKS = Traffic(7).blocks(60)
@@ -20,7 +20,7 @@ ALL = BlockRange(0, 60)
 
 
 def leave_out(chain: ScriptedChain, block: int) -> list[Log]:
-    """Let the chain serve a block as if nothing had happened in it; return its logs."""
+    """Let the chain serve a block without its logs; return the logs."""
     hidden = chain.blocks[block]
     logs = list(hidden.logs)
     hidden.logs.clear()
@@ -28,12 +28,12 @@ def leave_out(chain: ScriptedChain, block: int) -> list[Log]:
 
 
 def busy_block(chain: ScriptedChain) -> int:
-    """A block with logs, in the middle."""
+    """Return a block with logs in the middle."""
     return next(block.ref.number for block in chain.blocks[20:] if block.logs)
 
 
 def test_omitted_logs_are_restored_by_backfill(store: Store, new_store: NewStore):
-    chain = mined(BLOCKS)
+    chain = mine_blocks(BLOCKS)
     number = busy_block(chain)
     logs = leave_out(chain, number)
     follower = Follower(chain, store)
@@ -46,13 +46,13 @@ def test_omitted_logs_are_restored_by_backfill(store: Store, new_store: NewStore
     assert backfill.rebuilt is not None
     assert not backfill.rebuilt.is_same
     with new_store() as other_store:
-        complete_follower = Follower(mined(BLOCKS), other_store)
+        complete_follower = Follower(mine_blocks(BLOCKS), other_store)
         complete_follower.catch_up()
         assert follower.dump() == complete_follower.dump()
 
 
 def test_complete_index_is_not_refolded(store: Store):
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
 
@@ -64,7 +64,7 @@ def test_complete_index_is_not_refolded(store: Store):
 
 
 def test_dry_run_reports_missing_rows_and_writes_nothing(store: Store):
-    chain = mined(BLOCKS)
+    chain = mine_blocks(BLOCKS)
     number = busy_block(chain)
     logs = leave_out(chain, number)
     follower = Follower(chain, store)
@@ -79,7 +79,7 @@ def test_dry_run_reports_missing_rows_and_writes_nothing(store: Store):
 
 
 def test_rows_no_longer_served_by_endpoint_are_kept(store: Store):
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
     logs = leave_out(follower.chain, busy_block(follower.chain))
@@ -91,7 +91,7 @@ def test_rows_no_longer_served_by_endpoint_are_kept(store: Store):
 
 
 def test_differing_rows_are_counted_and_stored_rows_kept(store: Store):
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
     block = follower.chain.blocks[busy_block(follower.chain)]
@@ -104,7 +104,7 @@ def test_differing_rows_are_counted_and_stored_rows_kept(store: Store):
 
 
 def test_backfill_in_small_windows_reports_progress(store: Store):
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     follower.chain.most_blocks = 25
     progress_calls: list[tuple[int, int]] = []
@@ -116,20 +116,20 @@ def test_backfill_in_small_windows_reports_progress(store: Store):
 
 
 def test_backfill_is_rejected_until_the_indexer_has_followed_the_fork(store: Store):
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     follower.chain.fork(4)
-    mined(Traffic(8).blocks(6), follower.chain)
+    mine_blocks(Traffic(8).blocks(6), follower.chain)
 
     with pytest.raises(TransientError, match="follow the fork"):
         backfill_range(follower.chain, store, follower.folder, ALL, RebuildOptions())
 
 
 def test_different_final_block_is_fatal(store: Store):
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     follower.chain.fork(30)
-    mined(BLOCKS[30:], follower.chain)
+    mine_blocks(BLOCKS[30:], follower.chain)
 
     with pytest.raises(FatalError, match="final"):
         backfill_range(follower.chain, store, follower.folder, ALL, RebuildOptions())
@@ -137,7 +137,7 @@ def test_different_final_block_is_fatal(store: Store):
 
 @pytest.mark.parametrize("blocks", [BlockRange(9, 20), BlockRange(20, 61)])
 def test_blocks_outside_index_are_rejected(store: Store, blocks: BlockRange):
-    follower = Follower(mined(BLOCKS), store, start_block=10)
+    follower = Follower(mine_blocks(BLOCKS), store, start_block=10)
     follower.catch_up()
 
     with pytest.raises(InputError, match="only blocks 10 to 60 are indexed"):

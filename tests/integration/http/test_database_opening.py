@@ -1,4 +1,4 @@
-"""What is wrong with a database is said in one line, without its password."""
+"""A fault of a database is reported in one line, without the password."""
 
 import os
 import re
@@ -71,7 +71,7 @@ def test_missing_database_is_reported(postgresql_url: str):
     assert message.endswith('database "nowhere" does not exist')
 
 
-# Not even root may write into /proc.
+# Not even root can write to /proc.
 @pytest.mark.parametrize("folder", ["{tmp_path}/none", "/proc"])
 def test_file_that_cannot_be_created_is_reported(folder: str, tmp_path: Path):
     url = f"sqlite:///{folder.format(tmp_path=tmp_path)}/oracle.sqlite"

@@ -1,4 +1,4 @@
-"""Answers are decoded by several threads; their decoders are made by one at a time."""
+"""Several threads decode responses; their decoders are created by one at a time."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""One endpoint: what it answers, how it fails, and that its URL stays secret."""
+"""A single endpoint: its responses, its failures, and the secrecy of its URL."""
 
 import socket
 import traceback
@@ -26,7 +26,7 @@ def failing(code: int, message: str) -> Fault:
 
 
 def call_and_catch_error(served: Served) -> RpcError:
-    """What asking for the block number ends with."""
+    """Return the error of a request for the block number."""
     with pytest.raises(RpcError) as caught:
         JsonRpcClient(served.url).call("eth_blockNumber", [], Quantity)
     return caught.value

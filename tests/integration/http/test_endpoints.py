@@ -1,4 +1,4 @@
-"""Several endpoints: the first that is well does the work."""
+"""Several endpoints: the first healthy one does the work."""
 
 from dataclasses import dataclass
 
@@ -37,7 +37,7 @@ def on(clock: Clock, *served: Served) -> EndpointPool:
 
 
 def name_of(endpoint: Endpoint) -> str:
-    """Work that says who did it, after asking something."""
+    """Send a request, and return the name of the endpoint that answered."""
     endpoint.client.call("eth_blockNumber", [], Quantity)
     return endpoint.name
 

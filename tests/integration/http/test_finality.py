@@ -1,4 +1,4 @@
-"""Final by the tag, by blocks and by seconds: always the lowest of them."""
+"""The final block by the tag, by depth and by age: always the lowest."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[tuple[Provider, Endpoint]]:
-    """An endpoint that shows whatever chain a test gives it."""
+    """Yield an endpoint that serves any chain that a test sets."""
     with ExitStack() as until_the_end:
         provider = Provider(BlockTree(31337))
         url = until_the_end.enter_context(serve_endpoint(provider)).url
@@ -39,8 +39,8 @@ def final(
     return read_heads(endpoint, finality, before).final
 
 
-def expected(head: Block, finality: Finality, before: BlockRef | None) -> int:
-    """By looking at every block."""
+def compute_expected_final(head: Block, finality: Finality, before: BlockRef | None) -> int:
+    """Compute it by checking every block."""
     blocks = get_branch(head)
     deep = max(0, head.number - finality.depth)
     floor = 0 if before is None else before.number
@@ -55,7 +55,9 @@ def expected(head: Block, finality: Finality, before: BlockRef | None) -> int:
     st.integers(0, 600),
 )
 def test_final_block_is_the_newest_block_that_is_deep_and_old_enough(served, gaps, depth, seconds):
-    """Asked for twice: from nothing, and from what was final some blocks before."""
+    """The block is computed twice: from nothing,
+    and from the final block of some blocks before.
+    """
     tree, finality = BlockTree(31337), Finality(depth, seconds)
     middle = None
     for place, gap in enumerate(gaps):
@@ -68,8 +70,8 @@ def test_final_block_is_the_newest_block_that_is_deep_and_old_enough(served, gap
     first = final(served, middle, finality, None)
     second = final(served, tree.last_mined, finality, first)
 
-    assert first.number == expected(middle, finality, None)
-    assert second.number == expected(tree.last_mined, finality, first)
+    assert first.number == compute_expected_final(middle, finality, None)
+    assert second.number == compute_expected_final(tree.last_mined, finality, first)
 
 
 def test_updating_final_block_costs_at_most_four_requests(served: tuple[Provider, Endpoint]):

@@ -1,4 +1,4 @@
-"""How often an endpoint is asked how far it has come."""
+"""How often an endpoint is queried for its height."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ import pytest
 
 from oracle.rpc.rpc_errors import RpcError
 from tests.pools import caller_of
-from tests.support.sending.faults import Fault, answer_dropped, respond_with
+from tests.support.sending.faults import Fault, drop_response, respond_with
 from tests.support.sending.proxy import Proxy, proxy
 
 HEIGHT = "eth_blockNumber"
@@ -14,7 +14,7 @@ HEIGHT = "eth_blockNumber"
 
 @pytest.fixture
 def endpoint() -> Iterator[Proxy]:
-    """An endpoint of no chain: it says what a test lets it say."""
+    """Yield an endpoint without a chain, whose responses the test sets."""
     with proxy("http://127.0.0.1:9") as opened_proxy:
         yield opened_proxy
 
@@ -26,7 +26,7 @@ def test_height_is_requested_once_per_tick(endpoint: Proxy):
     assert all(line.has_reached(7) for _ in range(3))
     assert endpoint.count(HEIGHT) == 1
 
-    # Another block, and another turn: each is another question.
+    # Another block and another tick each cause a request.
     assert not line.has_reached(8)
     now += 1.0
     folded_to(endpoint, 6)
@@ -38,10 +38,10 @@ def test_height_is_requested_again_after_failure(endpoint: Proxy):
     line = caller_of(endpoint.url, clock=lambda: 100.0)
     folded_to(endpoint, 7)
     assert line.has_reached(7)
-    endpoint.rule("eth_call", answer_dropped())
+    endpoint.rule("eth_call", drop_response())
     with pytest.raises(RpcError):
         line.request("eth_call")
-    # Behind the address there may be another node.
+    # The address may now lead to another node.
     folded_to(endpoint, 6)
     assert not line.has_reached(7)
     line.endpoint.close()

@@ -1,4 +1,4 @@
-"""Whether the process that holds the lease is gone: where nobody knows for sure, it may live."""
+"""Whether the process that holds the lease is gone: if this is uncertain, it counts as alive."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ _NAMES_ITSELF = (
 
 @contextmanager
 def named_process() -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    """A process that has said how it is named as a holder, and waits."""
+    """Yield a waiting process that has printed its name as a holder."""
     command = [sys.executable, "-c", _NAMES_ITSELF]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as running:
@@ -107,7 +107,7 @@ def test_holder_state_is_unknown_with_a_foreign_proc_mount(
 
 
 def _proc(folder: Path, hidden: str) -> None:
-    """A /proc as this process sees it, without one part."""
+    """Return a /proc without one part, as this process sees it."""
     (folder / "sys/kernel/random").mkdir(parents=True)
     boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii")
     if hidden != "sys/kernel/random/boot_id":

@@ -1,4 +1,4 @@
-"""How sure we are: gaps, a second endpoint's word, levels, dead letters; on a scripted chain."""
+"""The certainty of blocks: gaps, a second endpoint, levels, dead letters; on a scripted chain."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,7 +27,7 @@ from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry.metrics import REGISTRY
 from tests.support.scripted import ScriptedChain, ScriptedReader
 from tests.support.traffic import Traffic
-from tests.support.txmgr.follower import Follower, folder, mined
+from tests.support.txmgr.follower import Follower, folder, mine_blocks
 from tests.support.txmgr.stores import NewStore
 
 BLOCKS = Traffic(7).blocks(60)
@@ -35,15 +35,15 @@ BLOCKS = Traffic(7).blocks(60)
 
 @pytest.fixture
 def store(new_sqlite_store: NewStore) -> Iterator[Store]:
-    """One engine: what differs between them is tested beside the rooms."""
+    """Use one engine: the differences between engines are tested with the repositories."""
     with new_sqlite_store() as opened:
         yield opened
 
 
 @pytest.fixture
 def follower(store: Store) -> Follower:
-    """Has read 60 blocks, the last eight of them not final."""
-    indexed_follower = Follower(mined(BLOCKS), store)
+    """Return a follower that has read 60 blocks, the last eight of them not final."""
+    indexed_follower = Follower(mine_blocks(BLOCKS), store)
     indexed_follower.catch_up()
     return indexed_follower
 
@@ -61,7 +61,7 @@ def audit_all(follower: Follower, auditor: Auditor) -> list[AuditResult]:
     return done
 
 
-def checked(
+def verify_blocks(
     follower: Follower,
     blocks: BlockRange,
     options: RebuildOptions | None = None,
@@ -132,7 +132,7 @@ def test_every_final_block_is_audited_once_in_full_windows(follower: Follower):
     } == {("first", "second", "equal")}
     # The next process continues there.
     assert audit_all(follower, Auditor(window_blocks=20)) == []
-    mined(Traffic(8).blocks(10), follower.chain)
+    mine_blocks(Traffic(8).blocks(10), follower.chain)
     follower.catch_up()
     assert [audit_result.blocks for audit_result in audit_all(follower, auditor)] == [
         BlockRange(40, 59)
@@ -172,7 +172,7 @@ def test_old_windows_are_sampled_deterministically_by_final_block(follower: Foll
 def test_unprovable_difference_is_reported_and_left_unchanged(follower: Follower):
     before = follower.dump()
     follower.chain.most_level = VerificationLevel.SEAMED
-    follower.chain.other = hiding(follower.chain)
+    follower.chain.other = hide_first_logs(follower.chain)
 
     audit_results = audit_all(follower, Auditor(window_blocks=20))
 
@@ -182,8 +182,8 @@ def test_unprovable_difference_is_reported_and_left_unchanged(follower: Follower
     assert follower.chain.put_away == []
 
 
-def hiding(chain: ScriptedChain) -> ScriptedChain:
-    """The same chain without the first logs of a block below 20."""
+def hide_first_logs(chain: ScriptedChain) -> ScriptedChain:
+    """Return the same chain without the first logs of a block below 20."""
     reduced_chain = chain.copy()
     number = next(block.ref.number for block in chain.blocks if block.logs)
     reduced_chain.blocks[number] = replace(chain.blocks[number], logs=[])
@@ -194,7 +194,7 @@ def hiding(chain: ScriptedChain) -> ScriptedChain:
 
 
 def test_verified_blocks_get_the_requested_verification_level(follower: Follower):
-    checked(follower, BlockRange(10, 49), endpoint="second")
+    verify_blocks(follower, BlockRange(10, 49), endpoint="second")
     with follower.store.read_transaction() as uow:
         scope = follower.folder.scope.id
         later, earlier = (uow.coverage.list_spans(scope, *blocks) for blocks in ((10, 49), (0, 9)))
@@ -210,19 +210,19 @@ def test_interrupted_verification_resumes(follower: Follower, monkeypatch: pytes
             raise TransientError("interrupted")
 
     with pytest.raises(TransientError):
-        checked(follower, BlockRange(0, 49), RebuildOptions(progress=give_up))
+        verify_blocks(follower, BlockRange(0, 49), RebuildOptions(progress=give_up))
     served = len(follower.chain.windows_served)
-    verification = checked(follower, BlockRange(0, 49))
+    verification = verify_blocks(follower, BlockRange(0, 49))
 
     assert verification.resumed_at == 20
     assert follower.chain.windows_served[served].first == 20
-    assert checked(follower, BlockRange(0, 49)) == replace(verification, resumed_at=None)
+    assert verify_blocks(follower, BlockRange(0, 49)) == replace(verification, resumed_at=None)
 
 
 def test_dry_run_verification_writes_nothing(follower: Follower):
     with follower.store.read_transaction() as uow:
         before = uow.coverage.list_spans(follower.folder.scope.id)
-    verification = checked(follower, BlockRange(0, 60), RebuildOptions(dry_run=True))
+    verification = verify_blocks(follower, BlockRange(0, 60), RebuildOptions(dry_run=True))
     with follower.store.read_transaction() as uow:
         assert uow.coverage.list_spans(follower.folder.scope.id) == before
         assert uow.bookmarks.get("verify 0 60 4 ") is None
@@ -234,14 +234,14 @@ def test_dry_run_verification_writes_nothing(follower: Follower):
 
 def test_blocks_never_indexed_cannot_be_verified(follower: Follower):
     with pytest.raises(InputError, match="only blocks 0 to 60 are indexed"):
-        checked(follower, BlockRange(50, 61))
+        verify_blocks(follower, BlockRange(50, 61))
 
 
 # --- dead letters ---
 
 
 def test_rebuild_produces_same_dead_letters(store: Store):
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.folder.reader = ScriptedReader(unreadable=[TaskStarted])
     follower.catch_up()
     letters = list_open_dead_letters(store)
@@ -254,7 +254,7 @@ def test_rebuild_produces_same_dead_letters(store: Store):
 def test_partially_decodable_dead_letters_are_partially_applied(
     store: Store, new_sqlite_store: NewStore
 ):
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.folder.reader = ScriptedReader(unreadable=[TaskStarted, TaskCreated])
     follower.catch_up()
     half = folder()
@@ -265,7 +265,7 @@ def test_partially_decodable_dead_letters_are_partially_applied(
     assert {letter.name for letter in retried.readable} == {"TaskCreated"}
     assert {letter.name for letter in retried.unreadable} == {"TaskStarted"}
     with new_sqlite_store() as other_store:
-        from_the_start = Follower(mined(BLOCKS), other_store)
+        from_the_start = Follower(mine_blocks(BLOCKS), other_store)
         from_the_start.folder.reader = half.reader
         from_the_start.catch_up()
         assert follower.dump() == from_the_start.dump()

@@ -1,4 +1,4 @@
-"""What the contracts of rollups are asked is what was written by hand, byte for byte."""
+"""The calls to the contracts of rollups equal hand-written calldata."""
 
 from eth_abi.abi import encode
 from eth_utils.abi import function_signature_to_4byte_selector
@@ -12,7 +12,7 @@ WORD = f"{5:064x}"
 
 
 def list_calldata(kind: L1Fee) -> list[str]:
-    """The calldata of all questions that a rollup's endpoint was asked."""
+    """Return the calldata of all requests to a rollup's endpoint."""
     with proxy("http://127.0.0.1:9") as rollup:
         rollup.rule("eth_call", respond_with("0x" + WORD * 6))
         assert fetch_l1_fee(view_of(rollup.url), kind, "0xabcd", 21_000) > 0

@@ -35,7 +35,7 @@ from tests.support.accepted_rounds import (
 )
 from tests.support.scripted import ScriptedReader
 from tests.support.traffic import Traffic
-from tests.support.txmgr.follower import RULES, Follower, mined
+from tests.support.txmgr.follower import RULES, Follower, mine_blocks
 from tests.support.txmgr.stores import NewStore
 
 BLOCKS = without_rounds(Traffic(5).blocks(20))
@@ -50,7 +50,7 @@ def store(new_sqlite_store: NewStore) -> Iterator[Store]:
 
 def follow(store: Store) -> Follower:
     """Return a follower that has cut reports of 20 blocks with traffic."""
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     with store.transaction() as uow:
         bind_or_check_rules(uow, RULES)
@@ -137,7 +137,7 @@ def test_piece_is_immutable_once_the_round_is_final(store: Store):
     client = TestClient(create_app(store))
     assert client.get("/v1/rounds/1/leaves/0").headers["cache-control"] == "no-cache"
 
-    mined([[]] * 10, follower.chain)
+    mine_blocks([[]] * 10, follower.chain)
     follower.catch_up()
     assert "immutable" in client.get("/v1/rounds/1/leaves/0").headers["cache-control"]
 
@@ -167,7 +167,7 @@ def test_forged_score_is_named_field_by_field(store: Store, new_sqlite_store: Ne
         forger = follow(other)
         cut_with_forged_score(forger)
         for reporter in (follower, forger):
-            mined([[] for _ in range(7)], reporter.chain)
+            mine_blocks([[] for _ in range(7)], reporter.chain)
             reporter.catch_up()
         report = load_newest_report(store)
         with serve(other) as url:
@@ -192,7 +192,7 @@ def test_piece_that_does_not_match_its_hash_is_rejected(store: Store, new_sqlite
         forger = follow(other)
         cut_with_forged_score(forger)
         for reporter in (follower, forger):
-            mined([[] for _ in range(7)], reporter.chain)
+            mine_blocks([[] for _ in range(7)], reporter.chain)
             reporter.catch_up()
         period = load_newest_report(store).period
         with serve(other) as url:
@@ -215,7 +215,7 @@ def test_address_that_is_no_read_api_is_rejected_in_one_line(store: Store):
 def test_verification_names_the_first_leaf_that_the_logs_do_not_give(store: Store):
     follower = follow(store)
     cut_with_forged_score(follower)
-    mined([[] for _ in range(7)], follower.chain)
+    mine_blocks([[] for _ in range(7)], follower.chain)
     follower.catch_up()
     report = load_newest_report(store)
     accepted_round = accept_newest_report(follower)

@@ -1,4 +1,4 @@
-"""All logs of a range come in, whatever an endpoint refuses, cuts off or keeps back."""
+"""All logs of a range are fetched, whatever an endpoint rejects, truncates or omits."""
 
 from typing import Any
 
@@ -47,13 +47,13 @@ def test_limit_in_error_message_is_used_immediately(served: Served, open_source:
     windows = fetch_all_windows(open_source(served), 0, 40)
 
     assert list_log_positions(windows) == list_chain_log_positions(served)
-    # The one that was refused, five that were not, and the halves of those four whose count might
-    # have been the most that the endpoint gives.
+    # The rejected range, five accepted ones, and the halves of those four whose count might
+    # be the endpoint's cap.
     assert count_range_requests(served) == 14
 
 
 def too_much_in_seven(request: Request) -> None:
-    """A fault: block 7 has more logs than one answer may have."""
+    """A fault: block 7 has more logs than a response may contain."""
     log_filter = request["params"][0] if request["method"] == "eth_getLogs" else {}
     if "fromBlock" in log_filter and int(log_filter["fromBlock"], 16) <= 7 <= int(
         log_filter["toBlock"], 16
@@ -94,8 +94,8 @@ def test_null_receipts_are_not_read_as_empty_block(served: Served, open_source: 
         fetch_all_windows(open_source(served), 0, 40)
 
 
-def crowded() -> MemoryChain:
-    """Two hundred logs in forty blocks."""
+def build_crowded_chain() -> MemoryChain:
+    """Return two hundred logs in forty blocks."""
     chain = MemoryChain()
     for number in range(1, 41):
         chain.mine([get_task_created_log(number)] * 5)
@@ -105,7 +105,7 @@ def crowded() -> MemoryChain:
 def test_response_silently_capped_at_a_round_number_of_logs_is_detected(
     serve: Serve, open_source: OpenSource
 ):
-    served = serve(crowded())
+    served = serve(build_crowded_chain())
     answer = served.chain.answer
 
     def capped(method: str, params: Any) -> bytes:
@@ -124,8 +124,8 @@ def test_response_silently_capped_at_a_round_number_of_logs_is_detected(
 def test_log_count_that_may_be_capped_costs_two_extra_requests_each_time(
     serve: Serve, open_source: OpenSource
 ):
-    """That it was none once says nothing of other ranges."""
-    served = serve(crowded())
+    """That no cap applied once implies nothing for other ranges."""
+    served = serve(build_crowded_chain())
     source = open_source(served)
 
     first = source.fetch_window(BlockRange(1, 20), with_headers=False)

@@ -1,4 +1,4 @@
-"""What gas costs, asked of endpoints that need not be right."""
+"""Gas prices from endpoints that may be wrong."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ from oracle.txmgr.client.fee_quote import (
     parse_required_fees,
 )
 from tests.pools import pool_of
-from tests.support.sending.faults import Fault, error, respond_with
+from tests.support.sending.faults import Fault, respond_with, return_error
 from tests.support.sending.proxy import Proxy, proxy
 
 GWEI = 10**9
@@ -26,7 +26,7 @@ HISTORY, BLOCK = "eth_feeHistory", "eth_getBlockByNumber"
 
 @pytest.fixture
 def two() -> Iterator[tuple[Proxy, Proxy, PoolView]]:
-    """Two endpoints of no chain: they say what a test lets them say."""
+    """Yield two endpoints without a chain, whose responses the test sets."""
     with (
         proxy("http://127.0.0.1:9") as first_endpoint,
         proxy("http://127.0.0.1:9") as second_endpoint,
@@ -89,14 +89,14 @@ def test_endpoint_without_fee_history_uses_newest_block(
     two: tuple[Proxy, Proxy, PoolView],
 ):
     for endpoint in two[:2]:
-        endpoint.rule(HISTORY, error("the method eth_feeHistory does not exist", -32601))
+        endpoint.rule(HISTORY, return_error("the method eth_feeHistory does not exist", -32601))
         endpoint.rule(BLOCK, respond_with({"baseFeePerGas": hex(2 * GWEI)}))
     assert fetch_fee_market(two[2], CAPS) == FeeMarket(2 * GWEI, CAPS.min_tip)
 
 
 def test_chain_without_base_fee_raises_transient_error(two: tuple[Proxy, Proxy, PoolView]):
     for endpoint in two[:2]:
-        endpoint.rule(HISTORY, error("the method eth_feeHistory does not exist", -32601))
+        endpoint.rule(HISTORY, return_error("the method eth_feeHistory does not exist", -32601))
         endpoint.rule(BLOCK, respond_with({"number": "0x1"}))
     with pytest.raises(TransientError):
         fetch_fee_market(two[2], CAPS)

@@ -1,4 +1,4 @@
-"""What the publisher believes of the head of a chain."""
+"""Which newest block the publisher trusts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""web3 encodes and decodes; it sends no request and leaves the process as it was."""
+"""web3 encodes and decodes; it sends no request, and does not change the process."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Another reporter's door is believed in nothing, and waited for in bounds."""
+"""Responses of another reporter are never trusted, and the wait for them is bounded."""
 
 import socket
 import threading
@@ -56,8 +56,8 @@ def signed_report() -> ReportMessage:
 
 
 @contextmanager
-def door(answer: Callable[[str], Answer]) -> Iterator[str]:
-    """A real HTTP server that answers each path as it is told to."""
+def serve_answers(answer: Callable[[str], Answer]) -> Iterator[str]:
+    """Run a real HTTP server that answers each path with `answer`."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -71,7 +71,7 @@ def door(answer: Callable[[str], Answer]) -> Iterator[str]:
 
         @override
         def log_message(self, *_: object) -> None:
-            """Nobody reads it."""
+            """Drop the access log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -84,7 +84,7 @@ def door(answer: Callable[[str], Answer]) -> Iterator[str]:
         server.server_close()
 
 
-def counted(peer: Peer, result: str) -> float:
+def read_peer_metric(peer: Peer, result: str) -> float:
     name = "oracle_quorum_peer_responses_total"
     return REGISTRY.get_sample_value(name, {"host": peer.name, "result": result}) or 0.0
 
@@ -131,12 +131,12 @@ def _with(report: ReportMessage, name: str, value: int) -> ReportMessage:
     ],
 )
 def test_malformed_peer_response_is_counted_and_ignored(status: int, body: bytes, result: str):
-    with door(lambda _: (status, body, {"Location": "http://127.0.0.1:1/"})) as url:
+    with serve_answers(lambda _: (status, body, {"Location": "http://127.0.0.1:1/"})) as url:
         peer = Peer(url, SECONDS)
-        before = counted(peer, result)
+        before = read_peer_metric(peer, result)
 
         assert peer.fetch_statements(7) == []
-        assert counted(peer, result) == before + 1
+        assert read_peer_metric(peer, result) == before + 1
         peer.close()
 
 
@@ -147,7 +147,7 @@ def test_path_and_token_of_peer_url_are_kept_and_never_shown():
         requested_paths.append(path)
         return 200, encode_statements([signed_report()]), {}
 
-    with door(answer) as url:
+    with serve_answers(answer) as url:
         peer = Peer(f"{url}/secret-path?token=secret-token", SECONDS)
         assert peer.fetch_statements(7) == [signed_report()]
         peer.close()
@@ -156,13 +156,13 @@ def test_path_and_token_of_peer_url_are_kept_and_never_shown():
 
 
 def test_unreachable_peer_is_counted_and_does_not_block_others():
-    with door(lambda _: (200, encode_statements([signed_report()]), {})) as url:
+    with serve_answers(lambda _: (200, encode_statements([signed_report()]), {})) as url:
         gone = Peer("http://127.0.0.1:9", 0.5)
-        before = counted(gone, "none")
+        before = read_peer_metric(gone, "none")
         peers = PeerClients([gone, Peer(url, SECONDS)], 0.0, SECONDS)
 
         assert [statement for _, statement in peers.fetch_statements(7)] == [signed_report()]
-        assert counted(gone, "none") == before + 1
+        assert read_peer_metric(gone, "none") == before + 1
         peers.close()
 
 
@@ -174,7 +174,7 @@ def test_peers_are_not_polled_before_interval():
         requested_paths.append(path)
         return 404, b"", {}
 
-    with door(answer) as url:
+    with serve_answers(answer) as url:
         peers = PeerClients([Peer(url, SECONDS)], 2.0, SECONDS, clock=lambda: now[0])
         for now[0] in (0.0, 1.9, 2.0):
             peers.fetch_statements(7)
@@ -196,8 +196,8 @@ def test_board_keeps_the_newest_statements_and_drops_the_oldest():
 
 
 @contextmanager
-def dripping() -> Iterator[str]:
-    """A door that sends the header of its answer byte by byte, and never its end."""
+def serve_slow_header() -> Iterator[str]:
+    """Run a server that sends its header byte by byte, and never ends it."""
     until = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
@@ -218,8 +218,8 @@ def dripping() -> Iterator[str]:
 
 def test_slowly_responding_peer_is_waited_for_once_and_does_not_block_others():
     with (
-        door(lambda _: (200, encode_statements([signed_report()]), {})) as url,
-        dripping() as slow,
+        serve_answers(lambda _: (200, encode_statements([signed_report()]), {})) as url,
+        serve_slow_header() as slow,
     ):
         late, prompt_peer = Peer(slow, 0.3), Peer(url, SECONDS)
         assert PeerClients([late], 0.0, 0.3).fetch_statements(7) == []
@@ -228,13 +228,13 @@ def test_slowly_responding_peer_is_waited_for_once_and_does_not_block_others():
         statements = [statement for _ in range(20) for _, statement in peers.fetch_statements(7)]
         took = time.monotonic() - begun
     assert statements == 20 * [signed_report()]
-    # Were it waited for once more.
+    # If it were requested once more.
     assert took < SECONDS
     peers.close()
 
 
 def test_silent_peer_is_not_polled_during_backoff(monkeypatch: pytest.MonkeyPatch):
-    # A minute, and not the second that a busy machine may be away for.
+    # A minute, not the second for which a busy machine may not respond.
     monkeypatch.setattr("oracle.quorum.peer_client._BACKOFF_FACTOR", 600)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         peer = Peer(f"http://127.0.0.1:{silent.getsockname()[1]}", 0.1)
@@ -253,7 +253,7 @@ def test_statements_of_a_round_are_refetched_only_twice():
         request_times.append(now[0])
         return 404, b"", {}
 
-    with door(answer) as url:
+    with serve_answers(answer) as url:
         peers = PeerClients([Peer(url, SECONDS)], 2.0, SECONDS, clock=lambda: now[0])
         for second in range(500):
             now[0] = float(second)

@@ -1,4 +1,4 @@
-"""A poll finds a new block soon after the chain shows it, with few requests."""
+"""A poll notices a new block soon after it appears, with few requests."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the indexer has found out about an endpoint holds for who sends, too."""
+"""What the indexer has learned about an endpoint applies to the sending side, too."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from oracle.rpc.endpoints.rate_limiter import Backoff
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, NoEndpointError, RpcError
 from oracle.txmgr.client.receipts import fetch_balance
-from tests.integration.http.test_line import Endpoint, first_endpoint, other
+from tests.integration.http.test_transports import Endpoint, first_endpoint, other
 from tests.pools import pool_of
 
 __all__ = ["first_endpoint", "other"]

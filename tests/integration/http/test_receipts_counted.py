@@ -1,4 +1,4 @@
-"""Receipts whose logs count from 0 each, as Ganache gives them, say their place in the block."""
+"""Receipts whose log indexes start at 0 each, as in Ganache, give the index in the block."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a rollup takes beside gas, asked of endpoints that need not be right."""
+"""A rollup's fees beside gas, from endpoints that may be wrong."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from oracle.errors import TransientError
 from oracle.rpc.fanout import PoolView
 from oracle.txmgr.client.l1_fees import L1Fee, fetch_l1_fee, fetch_operator_fee
 from tests.pools import view_of
-from tests.support.sending.faults import Fault, answer_dropped, error, respond_with
+from tests.support.sending.faults import Fault, drop_response, respond_with, return_error
 from tests.support.sending.proxy import Proxy, proxy
 
 CALL = "eth_call"
@@ -17,7 +17,7 @@ THOUSAND = 1_000
 
 @pytest.fixture
 def three() -> Iterator[tuple[Proxy, ...]]:
-    """Three endpoints of no chain: they say what a test lets them say."""
+    """Yield three endpoints without a chain, whose responses the test sets."""
     with (
         proxy("http://127.0.0.1:9") as first_endpoint,
         proxy("http://127.0.0.1:9") as second_endpoint,
@@ -43,7 +43,7 @@ def test_single_endpoint_neither_raises_nor_lowers_l1_fee(
     for lie in (10**27, 0):
         liar.heal()
         liar.rule(CALL, word(lie))
-        # The data, and the operator.
+        # The fee for the data, and the operator's fee.
         assert (
             fetch_l1_fee(lines_to(liar, honest, second_honest), L1Fee.OPTIMISM, "0x", 1)
             == 2 * THOUSAND
@@ -55,7 +55,8 @@ def test_single_endpoint_neither_raises_nor_lowers_l1_fee(
 
 
 @pytest.mark.parametrize(
-    "silence", [answer_dropped(), error("rate limit exceeded"), word(2**255), respond_with("0x")]
+    "silence",
+    [drop_response(), return_error("rate limit exceeded"), word(2**255), respond_with("0x")],
 )
 def test_endpoint_without_l1_fee_response_is_skipped(three: tuple[Proxy, ...], silence: Fault):
     honest, silent, _ = three
@@ -68,7 +69,7 @@ def test_endpoint_without_l1_fee_response_is_skipped(three: tuple[Proxy, ...], s
 
 def test_chain_without_operator_fee_returns_zero(three: tuple[Proxy, ...]):
     old = three[0]
-    old.rule(CALL, error("execution reverted", 3))
+    old.rule(CALL, return_error("execution reverted", 3))
     assert fetch_operator_fee(lines_to(old), L1Fee.OPTIMISM, 21_000) == 0
     assert fetch_operator_fee(lines_to(old), L1Fee.NONE, 21_000) == 0
     assert fetch_operator_fee(lines_to(old), L1Fee.ARBITRUM, 21_000) == 0

@@ -68,7 +68,7 @@ def test_tag_above_newest_block_is_rejected(served: Served, open_source: OpenSou
 def test_block_that_arrives_during_a_batch_request_is_tolerated(
     served: Served, open_source: OpenSource
 ):
-    """On a chain where every block is final at once."""
+    """On a chain where every block is final immediately."""
     served.chain.tags = {"finalized": 0, "safe": 0}
     stale = [served.chain.blocks[38].header]
 
@@ -120,7 +120,7 @@ def clock() -> Clock:
 def pair(
     serve: Serve, reader: EventReader, clock: Clock
 ) -> Iterator[tuple[Served, Served, ChainSource]]:
-    """Two endpoints of one chain, each of which may fall behind by itself."""
+    """Return two endpoints of one chain, each of which may lag separately."""
     chain = MemoryChain()
     for _ in range(20):
         chain.mine()
@@ -135,7 +135,7 @@ def pair(
 def test_stalled_preferred_endpoint_is_skipped(
     pair: tuple[Served, Served, ChainSource], clock: Clock
 ):
-    """It answers well, with the same block for ever."""
+    """Its responses are valid, but always show the same block."""
     frozen, going, source = pair
     source.fetch_heads()
     going.chain.mine()

@@ -1,4 +1,4 @@
-"""What is checked of endpoints and contracts before the start."""
+"""The checks of endpoints and contracts at startup."""
 
 import json
 
@@ -23,7 +23,7 @@ def code_of(contract: str) -> str:
 
 @pytest.fixture
 def settled(served: Served) -> Served:
-    """An endpoint whose chain holds both contracts."""
+    """Return an endpoint whose chain has both contracts."""
     served.chain.code = {NETWORK: code_of("TaskNetwork"), ORACLE: code_of("roots/QoSRoots")}
     return served
 

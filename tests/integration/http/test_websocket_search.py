@@ -1,4 +1,6 @@
-"""`init` finds the websocket beside an endpoint, and only one that announces the right blocks."""
+"""`init` finds the websocket of an endpoint,
+and accepts only one that announces the same blocks.
+"""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Windows of a served chain: whole, in order, from one view, or not at all."""
+"""Windows of a served chain: complete, in order and from one view, or not at all."""
 
 from itertools import pairwise
 from threading import Lock
@@ -41,7 +41,9 @@ def test_window_with_headers_contains_every_linked_header(served: Served, open_s
 
 
 def much_then_little(served: Served, open_source: OpenSource) -> ChainSource:
-    """A chain whose last block but one was read: the last one has fewer logs, no limit's many."""
+    """Return a chain of which all blocks but the last were read:
+    the last one has far fewer logs.
+    """
     served.chain.mine([get_task_created_log(number) for number in range(5)])
     served.chain.mine([get_task_created_log(5)])
     source = open_source(served)
@@ -50,7 +52,7 @@ def much_then_little(served: Served, open_source: OpenSource) -> ChainSource:
 
 
 def test_single_block_at_head_costs_one_request(served: Served, open_source: OpenSource):
-    """Its header came with the look at the head."""
+    """Its header was returned by the poll of the head."""
     source = much_then_little(served, open_source)
     source.fetch_heads()
     before = len(served.asked)
@@ -75,7 +77,7 @@ def test_second_attempt_at_head_rereads_header(served: Served, open_source: Open
 
 
 def test_blocks_above_endpoint_head_are_not_read_as_empty(served: Served, open_source: OpenSource):
-    """It would answer [] for blocks above its head."""
+    """The endpoint would return [] for blocks above its head."""
     with pytest.raises(TransientError, match="is at block 40, below the requested block 50"):
         open_source(served).fetch_window(BlockRange(35, 50), with_headers=False)
 
@@ -122,7 +124,7 @@ def test_logs_and_headers_of_different_forks_never_mix(served: Served, open_sour
     source = open_source(served)
     source.fetch_heads()
     served.faults.append(fork_in_between)
-    # The contradiction is found, and the window is read again from its first request.
+    # The contradiction is detected, and the window is read again from its first request.
     window = source.fetch_window(BlockRange(30, 40), with_headers=False)
     assert not served.faults
     assert {(log.block, log.block_hash) for log in window.logs} == {
@@ -138,7 +140,7 @@ def test_logs_and_headers_of_different_forks_never_mix(served: Served, open_sour
 def test_fork_that_adds_the_first_logs_of_a_block_is_detected(
     served: Served, open_source: OpenSource, last: int, *, pins: bool
 ):
-    """The logs of the old fork name no block that could be compared: there are none."""
+    """No log of the old fork names a block that could be compared, because there is none."""
     chain = served.chain
     chain.cut(3, salt="empty")
     for _ in range(3):
@@ -160,7 +162,7 @@ def test_fork_that_adds_the_first_logs_of_a_block_is_detected(
     source = open_source(served)
     source.fetch_heads()
     served.faults.append(fork_in_between)
-    # The contradiction is found, and the window is read again from its first request.
+    # The contradiction is detected, and the window is read again from its first request.
     window = source.fetch_window(BlockRange(38, last), with_headers=True)
     assert not forks
     assert {log.block_hash for log in window.logs} == {

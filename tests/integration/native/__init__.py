@@ -1,1 +1,1 @@
-"""The native code beside the Python code."""
+"""Tests of the native code in a separate Python."""

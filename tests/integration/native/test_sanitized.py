@@ -1,4 +1,4 @@
-"""The native code under the compiler's sanitizers: nothing is read or written out of place."""
+"""The native code under the compiler's sanitizers: no access outside of a buffer."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1", "-g")
-# Each is a block of up to 257 receipts, logs, 60 candidates, a draw and a hash.
+# Each round is a block of up to 257 receipts, logs, 60 candidates, a draw and a hash.
 ROUNDS, MORE_ROUNDS = 60, 6_000
 
 COMPILER = str(sysconfig.get_config_var("CC") or "cc").split()[0]
@@ -29,7 +29,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def sanitized(tmp_path_factory) -> Path:
-    """A folder with the library, compiled as ./check does it and with the sanitizers."""
+    """Return a folder with the library, compiled as by ./check, with the sanitizers."""
     spec = spec_from_file_location("compiling", ROOT / "native" / "compile.py")
     assert spec is not None
     assert spec.loader is not None
@@ -42,14 +42,14 @@ def sanitized(tmp_path_factory) -> Path:
 
 
 def of_compiler(library: str) -> str:
-    """Where the compiler keeps a library of its own."""
+    """Return the path of a library of the compiler."""
     completed = subprocess.run(
         [COMPILER, f"-print-file-name={library}"], capture_output=True, text=True, check=True
     )
     return completed.stdout.strip()
 
 
-def played(folder: Path, module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_sanitized(folder: Path, module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", f"tests.support.native.{module}", *arguments]
     environment = {
         **os.environ,
@@ -68,7 +68,7 @@ def played(folder: Path, module: str, *arguments: str) -> subprocess.CompletedPr
     ("seed", "rounds"), [(1, ROUNDS), pytest.param(1_000, MORE_ROUNDS, marks=pytest.mark.nightly)]
 )
 def test_fuzzed_native_code_passes_sanitizers(sanitized: Path, seed: int, rounds: int):
-    done = played(sanitized, "fuzzing", str(seed), str(rounds))
+    done = run_sanitized(sanitized, "fuzzing", str(seed), str(rounds))
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{rounds} rounds, {sanitized / 'oracle_native.abi3.so'}\n"
 
@@ -88,5 +88,5 @@ def test_fuzzed_native_code_passes_sanitizers(sanitized: Path, seed: int, rounds
     ],
 )
 def test_hostile_python_callbacks_pass_sanitizers(sanitized: Path, case: str):
-    done = played(sanitized, "hostile", case)
+    done = run_sanitized(sanitized, "hostile", case)
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr

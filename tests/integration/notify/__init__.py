@@ -1,1 +1,1 @@
-"""Tests of telling subscribers."""
+"""Tests of notifications."""

@@ -1,4 +1,4 @@
-"""What the tests of this folder are given."""
+"""Fixtures of the tests in this folder."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,9 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture
 def notified_daemon(store: Store, receiver: Receiver) -> NotifiedDaemon:
-    """A daemon at the head of a chain with three nodes, which tells one receiver of everything."""
+    """Return a daemon at the head of a chain with three nodes,
+    which notifies one receiver of everything.
+    """
     notified_daemon = NotifiedDaemon(store, receiver)
     notified_daemon.begin()
     return notified_daemon

@@ -1,4 +1,4 @@
-"""A daemon that follows a scripted chain and tells one receiver, restarted at will."""
+"""A daemon that follows a scripted chain and notifies one receiver; it can be restarted."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -35,13 +35,13 @@ class NotifiedDaemon:
         return self.follower.chain
 
     def begin(self) -> None:
-        """Three nodes join, and it listens from there on."""
+        """Let three nodes join; notifications begin after that."""
         self.chain.mine(*History().joins("A", "B", "C").events)
         self.follower.catch_up()
-        self.tell()
+        self.run_until_idle()
 
     def restart(self, targets: Sequence[Target] | None = None) -> None:
-        """Go on as another process would."""
+        """Continue as another process would."""
         self.follower.restart()
         notify_targets = [self.webhook()] if targets is None else targets
         self.notifier = Notifier(
@@ -60,14 +60,14 @@ class NotifiedDaemon:
         address = WebhookEndpoint(url, SECRET, timeout_seconds=60, allow_private=private)
         return Webhook(name, choice or NoticeFilter(), address, lambda: self.now)
 
-    def tell(self, wait_seconds: float | None = None) -> None:
-        """Turn until there is nothing to do, after the daemon has folded what there is."""
+    def run_until_idle(self, wait_seconds: float | None = None) -> None:
+        """Fold everything, then run the notifier until nothing is left to do."""
         self.follower.catch_up()
         while self.notifier.run_once(self.chain.newest.number, wait_seconds):
             pass
 
     def times_out(self, name: str, times: int = 1) -> None:
-        """Let tasks of a node time out, a block each; nothing is folded yet."""
+        """Let tasks of a node time out, a block each, without folding them."""
         for _ in range(times):
             self._tasks += 1
             task = f"t{self._tasks}"

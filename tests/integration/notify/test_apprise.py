@@ -1,4 +1,6 @@
-"""An address of Apprise's is told as a webhook is: for real, by the extra `notify`."""
+"""Apprise targets get the same messages as a webhook;
+uses the real library of the extra `notify`.
+"""
 
 import json
 from pathlib import Path
@@ -11,14 +13,14 @@ from oracle.notify.apprise_target import AppriseTarget
 from oracle.notify.target import NotDeliveredError, NoticeFilter, build_test_message
 from tests.integration.notify.notified_daemon import NotifiedDaemon
 
-# Apprise asks for it where a Python still has it.
+# Apprise imports it on Pythons that still have it.
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
 TOKEN = "a-token-of-the-channel"  # noqa: S105 - nobody's
 
 
 @pytest.fixture
 def address(notified_daemon: NotifiedDaemon) -> str:
-    """Apprise's own JSON service, at the receiver; the path is a token."""
+    """Return the URL of Apprise's JSON service at the receiver; the path is a token."""
     return f"{notified_daemon.receiver.url.replace('http://', 'json://')}/{TOKEN}"
 
 
@@ -58,11 +60,11 @@ def test_notices_are_delivered_in_order_and_retried_after_failure(
     notified_daemon.begin()
     notified_daemon.receiver.statuses.append(500)
     notified_daemon.times_out("A", 3)
-    notified_daemon.tell()
+    notified_daemon.run_until_idle()
     assert notified_daemon.place("channel").tries == 1
 
     notified_daemon.now = notified_daemon.place("channel").next_at
-    notified_daemon.tell()
+    notified_daemon.run_until_idle()
     messages = [delivery.decoded["message"] for delivery in notified_daemon.receiver.got]
     numbers = [int(text.rpartition("#")[2].rstrip(")")) for text in messages]
     assert numbers[0] == numbers[1]

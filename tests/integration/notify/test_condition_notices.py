@@ -1,4 +1,4 @@
-"""Notices of the daemon's health, and the heartbeat, as a real database and a target have them."""
+"""Notices about the daemon's health, and the heartbeat, with a real database and target."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class Clock:
 
 @dataclass
 class Switch:
-    """A target that keeps what it takes."""
+    """A target that records its messages, and can be switched off."""
 
     name: str = "switch"
     notice_filter: NoticeFilter = field(default_factory=NoticeFilter)

@@ -52,7 +52,7 @@ def owner(new_sqlite_store) -> Iterator[Owner]:
 
 @pytest.fixture
 def near_owner(owner: Owner) -> Owner:
-    """A got the notice that a kickout is near."""
+    """Let A get the notice that a kickout is near."""
     owner.collect_after(*[10] * 12)
     owner.collect_after(*[0] * 26)
     assert owner.collect_after(0) == [("kickout_near", 14)]

@@ -1,4 +1,6 @@
-"""`notify test` says of each target whether it took a message, beside a daemon, too."""
+"""`notify test` reports for each target whether it accepted a message,
+also while a daemon runs.
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Owners subscribe by a signature, and get the notices of their node until they end it."""
+"""Owners subscribe with a signature, and get the notices of their node until they end it."""
 
 import json
 import logging
@@ -60,7 +60,7 @@ class Owner:
         self.restart()
 
     def restart(self, settings: SubscriberSettings = SETTINGS) -> None:
-        """Go on as another process would."""
+        """Continue as another process would."""
         self.notified_daemon.restart([])
         self.notified_daemon.notifier.subscribers = SubscriberDeliveries(
             settings, self.notified_daemon.store, lambda: self.notified_daemon.now
@@ -98,7 +98,7 @@ def owner(notified_daemon: NotifiedDaemon, monkeypatch: pytest.MonkeyPatch) -> O
         histories, "node_address", lambda name: NODE if name == "mine" else make_address(name)
     )
     notified_daemon.chain.mine(*histories.History().joins("mine").events)
-    notified_daemon.tell()
+    notified_daemon.run_until_idle()
     notified_daemon.receiver.got.clear()
     return Owner(notified_daemon)
 
@@ -106,10 +106,10 @@ def owner(notified_daemon: NotifiedDaemon, monkeypatch: pytest.MonkeyPatch) -> O
 def test_subscriber_gets_only_notices_of_own_node_after_confirmation(owner: Owner):
     created = owner.subscribe(kinds="timed_out,excluded").json()
     owner.notified_daemon.times_out("mine")
-    owner.notified_daemon.tell()
+    owner.notified_daemon.run_until_idle()
     owner.notified_daemon.times_out("A")
     owner.notified_daemon.times_out("mine")
-    owner.notified_daemon.tell()
+    owner.notified_daemon.run_until_idle()
 
     confirmation, *deliveries = owner.notified_daemon.receiver.got
     assert confirmation.decoded["kind"] == "confirm"
@@ -121,14 +121,14 @@ def test_subscriber_gets_only_notices_of_own_node_after_confirmation(owner: Owne
 
 def test_subscriber_gets_each_notice_once_across_restart_and_failures(owner: Owner):
     owner.subscribe()
-    owner.notified_daemon.tell()
+    owner.notified_daemon.run_until_idle()
     owner.notified_daemon.receiver.statuses.extend([500, 500])
     owner.notified_daemon.times_out("mine", 2)
-    owner.notified_daemon.tell()
+    owner.notified_daemon.run_until_idle()
     owner.restart()
     for _ in range(3):
         owner.notified_daemon.now += 3600
-        owner.notified_daemon.tell()
+        owner.notified_daemon.run_until_idle()
 
     accepted = owner.notified_daemon.receiver.ids[3:]
     assert accepted == sorted(set(accepted), key=int)
@@ -142,7 +142,7 @@ def test_webhook_that_does_not_return_challenge_gets_nothing_else(owner: Owner):
     owner.notified_daemon.times_out("mine")
     for _ in range(10):
         owner.notified_daemon.now += 600
-        owner.notified_daemon.tell()
+        owner.notified_daemon.run_until_idle()
 
     assert set(owner.notified_daemon.receiver.kinds) == {"confirm"}
     (entry,) = owner.request("list").json()["subscriptions"]
@@ -190,17 +190,17 @@ def test_request_cannot_be_repeated(owner: Owner):
 
 def test_owner_ends_own_subscription_and_gets_nothing_more(owner: Owner):
     created = owner.subscribe().json()["created"]
-    owner.notified_daemon.tell()
+    owner.notified_daemon.run_until_idle()
     assert owner.request("unsubscribe", target=created).status_code == 200
     owner.notified_daemon.times_out("mine")
-    owner.notified_daemon.tell()
+    owner.notified_daemon.run_until_idle()
     assert owner.notified_daemon.receiver.kinds == ["confirm"]
     assert owner.states == ["ended"]
 
 
 def test_link_in_message_ends_subscription_without_key(owner: Owner):
     owner.subscribe()
-    owner.notified_daemon.tell()
+    owner.notified_daemon.run_until_idle()
     link = owner.notified_daemon.receiver.got[0].decoded["unsubscribe"]
     assert link.startswith(f"{SITE}/subscriptions/")
     path = urlsplit(link).path
@@ -231,12 +231,12 @@ def test_same_target_gets_few_confirmations_a_day(owner: Owner):
 
 def test_subscriber_that_fails_for_days_is_removed_with_reason(owner: Owner):
     owner.subscribe()
-    owner.notified_daemon.tell()
+    owner.notified_daemon.run_until_idle()
     owner.notified_daemon.times_out("mine")
     owner.notified_daemon.receiver.statuses.extend([500] * 100)
     for _ in range(60):
         owner.notified_daemon.now += 3600
-        owner.notified_daemon.tell()
+        owner.notified_daemon.run_until_idle()
 
     (entry,) = owner.request("list").json()["subscriptions"]
     assert entry["state"] == "ended"
@@ -249,7 +249,7 @@ def test_private_address_gets_no_challenge_unless_operator_allows_it(owner: Owne
     owner.subscribe()
     for _ in range(10):
         owner.notified_daemon.now += 3600
-        owner.notified_daemon.tell()
+        owner.notified_daemon.run_until_idle()
     assert owner.notified_daemon.receiver.got == []
     (entry,) = owner.request("list").json()["subscriptions"]
     assert "not public" in entry["reason"]
@@ -266,7 +266,7 @@ def test_secret_parts_of_target_appear_nowhere(owner: Owner, capfd, caplog):
         shown = [owner.subscribe(target=target).text]
         for _ in range(10):
             owner.notified_daemon.now += 3600
-            owner.notified_daemon.tell()
+            owner.notified_daemon.run_until_idle()
         shown.append(owner.request("list").text)
     with owner.notified_daemon.store.read_transaction() as uow:
         shown += [repr(entry) for entry in uow.subscriptions.list_for_node(NODE)]
@@ -283,20 +283,20 @@ def test_mail_address_gets_notices_after_confirmation_by_its_link(owner: Owner, 
         owner.restart(replace(SETTINGS, mail_url=url))
         owner.subscribe(channel="mail", target="owner@example.net")
         owner.notified_daemon.times_out("mine")
-        owner.notified_daemon.tell()
+        owner.notified_daemon.run_until_idle()
         assert (len(mailbox.mails), owner.states) == (1, ["unconfirmed"])
 
         (link,) = re.findall(rf"{SITE}(/subscriptions/\w+/\w+)", mailbox.texts[0])
         assert owner.client.post(f"{link}/confirm").status_code == 200
         owner.notified_daemon.times_out("mine")
-        owner.notified_daemon.tell()
+        owner.notified_daemon.run_until_idle()
     assert len(mailbox.mails) > 1
     assert all(NODE in text and link in text for text in mailbox.texts)
     assert set(mailbox.recipients) == {"owner@example.net"}
 
     # The mail server is down, so Apprise logs a warning.
     owner.notified_daemon.times_out("mine")
-    owner.notified_daemon.tell()
+    owner.notified_daemon.run_until_idle()
     assert caplog.text
     assert "owner@example.net" not in caplog.text
 

@@ -1,4 +1,4 @@
-"""A webhook is signed, goes nowhere else, and shows nothing of its address."""
+"""A webhook is signed, contacts no other address, and never reveals its URL."""
 
 import hashlib
 import hmac
@@ -57,7 +57,9 @@ PUBLIC = "192.88.99.1"
 
 
 def resolving(monkeypatch: pytest.MonkeyPatch, *answers: str) -> list[str]:
-    """Let a name server give these addresses for NAME, one after the other; the last stays."""
+    """Let a name server return these addresses for NAME, one after the other;
+    the last one remains.
+    """
     original_getaddrinfo, remaining_answers = socket.getaddrinfo, [*answers]
     resolved_addresses: list[str] = []
 
@@ -82,7 +84,7 @@ def test_hostname_that_resolves_to_private_address_after_check_gets_no_message(
     with pytest.raises(NotDeliveredError) as raised:
         Webhook("ours", NoticeFilter(), address, lambda: 0.0).send(MESSAGE)
 
-    # The check passed, and the connection to that very address failed.
+    # The check passed, and the connection to exactly this address failed.
     assert "an address that is not public" not in str(raised.value)
     assert notified_daemon.receiver.got == []
     assert resolved_addresses == [PUBLIC]

@@ -1,4 +1,4 @@
-"""Lets the daemon index a commit/disclose network, and reads what its database then says."""
+"""Lets the daemon index a network with commit and disclosure, and reads its database."""
 
 import json
 import sqlite3
@@ -27,7 +27,7 @@ LEGACY = {
 
 @dataclass
 class CommitDaemon:
-    """A daemon that is started, catches up and leaves, as often as it is told."""
+    """A daemon that starts, catches up and exits, as often as requested."""
 
     network: CommitNetwork
     folder: Path
@@ -60,7 +60,7 @@ class CommitDaemon:
         self.capsys.readouterr()
 
     def read_output(self, *command: str) -> str:
-        """What a command prints."""
+        """Return the output of a command."""
         self.capsys.readouterr()
         assert run([*command, "--config", self.config]) == 0
         return self.capsys.readouterr().out
@@ -71,5 +71,5 @@ class CommitDaemon:
             return [dict(row) for row in connection.execute(f"SELECT * FROM {table}")]  # noqa: S608 - our own names
 
     def events(self) -> list[Row]:
-        """Everything that the chain said in our words, as `export` writes it."""
+        """Return all events of the chain, as `export` writes them."""
         return [json.loads(line) for line in self.read_output("export").splitlines()]

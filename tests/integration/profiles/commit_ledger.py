@@ -1,7 +1,7 @@
-"""The truth about a commit/disclose network: what its own rules make of what everybody does.
+"""The expected state of a network with commit and disclosure, by the network's own rules.
 
-Kept by whoever drives the contracts, beside the chain and without looking at a log of it; what
-it says of a task is in the words of docs/reference/events-and-jsonl.md#vocabulary.
+The driver of the contracts keeps this ledger without reading logs. Its events use the vocabulary
+of docs/reference/events-and-jsonl.md#vocabulary.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ Line = dict[str, Any]
 
 
 class At(NamedTuple):
-    """Which transaction, and when."""
+    """The position and time of a transaction."""
 
     block: int
     tx: int
@@ -26,7 +26,9 @@ class At(NamedTuple):
 
 @dataclass
 class Part:
-    """One node's part in a task; what it did, as `At`; `result` ERROR: it reported one."""
+    """The run of one node in a task, with an `At` for each action; `result` ERROR:
+    an error report.
+    """
 
     node: str
     round: int
@@ -40,7 +42,7 @@ class Part:
 
 @dataclass
 class Job:
-    """A task; `parts` is empty as long as it waits."""
+    """A task; `parts` is empty while it waits."""
 
     number: int
     creator: str
@@ -61,13 +63,13 @@ class Job:
         return [part for part in self.parts if part.ending is None]
 
     def points(self, part: Part) -> int:
-        """What the contract gives for order of commitment and of disclosure."""
+        """Return the points of the contract for the order of commitment and of disclosure."""
         if part not in self.disclosures:
             return 0
         return POINTS[self.disclosures.index(part)] + POINTS[self.commits.index(part)]
 
     def compensation(self, part: Part) -> int:
-        """What the contract gives when time has run out."""
+        """Return the points of the contract after the time limit."""
         if len(self.commits) == 3:
             return self.points(part)
         if not self.commits:
@@ -75,7 +77,7 @@ class Job:
         return 2 * POINTS[self.commits.index(part)] if part in self.commits else 0
 
     def keeps_waiting(self, part: Part) -> bool:
-        """Tell who is to blame if nothing more comes.
+        """Return whether the other nodes wait for this one, so that it is to blame.
 
         See docs/explanation/crynux.md#commit-and-disclose-contracts.
         """
@@ -86,7 +88,9 @@ class Job:
 
 @dataclass
 class Member:
-    """A node: `status` in the words of `replay`; `request` pause or quit, when its task ended."""
+    """A node: `status` as in `replay`; `request` is a pause or quit that
+    waits for the end of its task.
+    """
 
     status: str = "unknown"
     gpu: str = ""
@@ -101,7 +105,7 @@ class Member:
 
 
 class Ledger:
-    """Plays the network's rules; every deed is said with where it stands on the chain."""
+    """Applies the network's rules; every action has its position on the chain."""
 
     def __init__(self, queue_limit: int) -> None:
         self.queue_limit = queue_limit
@@ -113,7 +117,7 @@ class Ledger:
         self._at = At(0, 0, 0)
 
     def begin(self, at: At) -> None:
-        """What follows happens in this transaction."""
+        """Set the transaction of the following actions."""
         self._at = at
 
     def emit(self, event: str, **values: Any) -> None:
@@ -159,7 +163,7 @@ class Ledger:
         self.members[node].status = "available"
         self.available.append(node)
         while self.queue and len(self.available) >= 3:
-            # Of equal fees the one that has waited longest.
+            # Of equal fees, the task that has waited longest.
             best = max(self.queue, key=lambda job: job.fee)
             self.queue.remove(best)
             self._start(best)
@@ -173,7 +177,9 @@ class Ledger:
             member.points = [UNKNOWN_SCORE] * 3
 
     def _free(self, part: Part, points: int) -> None:
-        """The node is kicked out, takes what it asked for, or is there for the next task."""
+        """End a node's run: the node is kicked out, its request takes effect,
+        or it gets the next task.
+        """
         member = self.members[part.node]
         member.points = [*member.points[1:], points]
         member.job = None
@@ -298,5 +304,5 @@ class Ledger:
 
 
 def key(job: Job) -> str:
-    """The task's name in our words: its number, as 32 bytes."""
+    """Return the task's key: its number as 32 bytes."""
     return f"0x{job.number:064x}"

@@ -1,7 +1,7 @@
-"""Drives CommitTask and CommitNode on Anvil, and keeps the ledger of what really happened.
+"""Drives CommitTask and CommitNode on Anvil, and keeps the ledger of the real actions.
 
-A block takes any number of deeds; each is said to the ledger when it is planned, with the block,
-place and time that it then gets.
+A block contains any number of actions; each is recorded in the ledger when it is planned, with
+the block, index and time that it will have.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ CHAIN_ID = 31337
 
 @dataclass
 class CommitNetwork:
-    """One creator, many nodes; `mine` ends the block that the deeds before it are in."""
+    """One creator, many nodes; `mine` ends the block that contains the planned actions."""
 
     chain: Chain
     node: Contract
@@ -53,7 +53,9 @@ class CommitNetwork:
     # --- blocks ---
 
     def mine(self, seconds: int = 12) -> list[Receipt]:
-        """End the block; the next one comes so many seconds later. What it did, deed by deed."""
+        """End the block, so that the next one follows `seconds` later;
+        return the receipts of its actions.
+        """
         self.chain.at(self._time)
         hashes = self.chain.together(*(transaction for transaction, _ in self._sent))
         self.receipts = [self._receipt(n, sent) for n, sent in enumerate(hashes)]
@@ -69,13 +71,13 @@ class CommitNetwork:
         return self.chain.receipt(sent) if works else Receipt(raw, [])
 
     def later(self, seconds: int) -> None:
-        """Put off the block that is being filled; nothing is in it yet."""
+        """Delay the block that is being filled; it must be empty."""
         assert not self._sent
         self._time += seconds
 
     @property
     def now(self) -> int:
-        """The time of the block that is being filled."""
+        """Return the time of the block that is being filled."""
         return self._time
 
     def _does(self, sender: str, call: Any, *, value: int = 0, works: bool = True) -> None:
@@ -84,7 +86,7 @@ class CommitNetwork:
         self.ledger.begin(at)
 
     def fails(self, sender: str, call: Any) -> None:
-        """Plan a call that the contract refuses; it is mined and does nothing."""
+        """Plan a call that the contract rejects; it is mined without an effect."""
         self._does(sender, call, works=False)
 
     # --- nodes ---
@@ -122,7 +124,7 @@ class CommitNetwork:
             self.ledger.commit(job.number, place)
 
     def commitment(self, job: Job, place: int, result: bytes = b"right") -> Any:
-        """The call, to be planned by whoever sends it."""
+        """Return the call, so that any account can send it."""
         nonce = place.to_bytes(32, "big")
         sealed = keccak(result + nonce)
         return self.task.functions.submitTaskResultCommitment(job.number, place, sealed, nonce)
@@ -133,7 +135,7 @@ class CommitNetwork:
             self.ledger.disclose(job.number, place, result)
 
     def disclosure(self, job: Job, place: int, result: bytes) -> Any:
-        """The call, as `commitment`."""
+        """Return the call, like `commitment`."""
         return self.task.functions.discloseTaskResult(job.number, place, result)
 
     def report_error(self, job: Job, *places: int) -> None:
@@ -157,7 +159,7 @@ class CommitNetwork:
         return not job.parts or self.now > job.parts[0].started.time + TIMEOUT
 
     def status_of(self, node: str) -> int:
-        """By the contract's own book."""
+        """Return the node's status in the contract's storage."""
         return int(
             self.node.functions.getNodeStatus(self.chain.web3.to_checksum_address(node)).call()
         )
@@ -165,7 +167,7 @@ class CommitNetwork:
 
 @contextmanager
 def a_commit_network() -> Iterator[CommitNetwork]:
-    """Both contracts on a fresh chain."""
+    """Deploy both contracts on a new chain."""
     with run_anvil(*FREE_BY_HAND, "--accounts", str(ACCOUNTS)) as url:
         chain = Chain(url)
         try:

@@ -1,6 +1,6 @@
-"""The legacy scores of a commit/disclose network by the truth of its driver; nothing of ours.
+"""The legacy scores of a network with commit and disclosure, from its driver's ledger.
 
-The sums are those of `tests.unit.systems.legacy.reference`, which knows no cancellations.
+The sums are those of `tests.unit.systems.legacy.reference`, which has no cancellations.
 """
 
 from typing import Any
@@ -9,7 +9,7 @@ from tests.unit.systems.legacy.reference import Reference
 
 Line = dict[str, Any]
 
-# 10^-18 is 1 here, as in the settings of the rule set.
+# In units of 10^-18, as in the settings of the rule set.
 SETTINGS = {
     "vram_weight": 25 * 10**16,
     "timeout_weight": 25 * 10**16,
@@ -19,15 +19,16 @@ SETTINGS = {
     "kickout_tasks": 3,
     "window_seconds": None,
 }
-# Nothing of these is in a score.
+# None of these affects a score.
 _SILENT = {"node_paused", "node_resumed", "task_created", "task_validated", "task_aborted"}
 
 
 def reference_of(lines: list[Line]) -> Reference:
-    """Read the ledger's lines, in their order."""
+    """Apply the ledger's lines in order."""
     reference = Reference(SETTINGS)
     for line in lines:
-        # A cancellation without a node stands beside those of the parts, or ends what never began.
+        # A cancellation without a node accompanies those of the runs, or ends a task that
+        # never started.
         of_nobody = line["type"] == "task_cancelled" and "node" not in line
         if line["type"] not in _SILENT and not of_nobody:
             reference.read(line)

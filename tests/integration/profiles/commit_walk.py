@@ -1,4 +1,4 @@
-"""Random traffic on the commit/disclose contracts: everything that they allow, and what not."""
+"""Random traffic on the contracts with commit and disclosure: allowed and rejected calls."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -7,7 +7,7 @@ from functools import partial
 from tests.integration.profiles.commit_ledger import Job, Part
 from tests.integration.profiles.commit_network import CommitNetwork
 
-# How often, against the others, and what.
+# Relative frequencies of the actions.
 Deed = tuple[int, Callable[[], None]]
 
 RIGHT = b"right"
@@ -16,18 +16,18 @@ GPUS = (("NVIDIA GeForce RTX 4090", 24), ("NVIDIA RTX 3060", 12), ("NVIDIA GTX 1
 
 
 class Walk:
-    """Takes one step after the other; the same seed takes the same ones."""
+    """Takes random steps; the same seed gives the same steps."""
 
     def __init__(self, network: CommitNetwork, seed: int) -> None:
         self.network = network
-        # Not for secrets: a walk that fails has to be walked again.
+        # Not for secrets: a failed walk must be repeatable.
         self.chance = random.Random(seed)  # noqa: S311
         self.sealed: dict[tuple[int, int], bytes] = {}
-        # They seldom answer.
+        # These nodes rarely answer.
         self.lazy = {node.lower() for node in network.nodes[-2:]}
 
     def blocks(self, count: int) -> None:
-        """Fill and mine so many blocks, of up to four deeds each."""
+        """Mine this number of blocks, each with up to four actions."""
         for _ in range(count):
             if self.chance.random() < 0.04:
                 self.network.later(900)
@@ -93,7 +93,7 @@ class Walk:
         self.network.commit(job, place, result=result)
 
     def _of_the_refused(self) -> Iterator[Deed]:
-        """Calls to watched functions that are mined and fail: they define nothing."""
+        """Calls to watched functions that are mined and fail, without an effect."""
         network = self.network
         for node in network.nodes:
             yield 1, partial(self._refused_of_the_node, node)

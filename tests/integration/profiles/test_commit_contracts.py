@@ -1,4 +1,4 @@
-"""The contracts that stand for Crynux's first generation say what that said, in its order.
+"""The test contracts of Crynux's first generation emit the original events in their order.
 
 By the table of docs/explanation/crynux.md#commit-and-disclose-contracts and the vectors
 `event_sequences` (a-01 to a-08) and `event_counts_gen_a`, which come from the contracts and their
@@ -28,7 +28,7 @@ def deployed() -> Iterator[CommitNetwork]:
 
 @pytest.fixture
 def network(deployed: CommitNetwork) -> Iterator[CommitNetwork]:
-    """Three nodes that are free; what a test does is undone."""
+    """Yield three free nodes, and undo the test's changes."""
     with deployed.chain.undone():
         fresh = CommitNetwork(deployed.chain, deployed.node, deployed.task)
         fresh.join(*fresh.nodes[:3])
@@ -37,7 +37,9 @@ def network(deployed: CommitNetwork) -> Iterator[CommitNetwork]:
 
 
 def format_events(receipt: Receipt, *names: str) -> list[str]:
-    """The events in short, `TaskStarted 2 0` for task and round; all, or those of these names."""
+    """Return the events in short, `TaskStarted 2 0` for task and round; all of them, or those
+    with these names.
+    """
     return [
         _short(event.event, event.args)
         for event in receipt.events
@@ -51,7 +53,7 @@ def _short(event: str, args: dict[str, Any]) -> str:
 
 
 def sequence(name: str) -> list[list[str]]:
-    """What a vector says that each call logs, without arguments and without what is optional."""
+    """Return the logs of each call by a vector, without arguments and optional ones."""
     (vector,) = (entry for key, entry in entries().items() if f"event_sequences/{name} " in key)
     return [
         [log.partition("(")[0] for log in call["events_in_log_order"] if log[0] not in "[("]
@@ -59,18 +61,18 @@ def sequence(name: str) -> list[list[str]]:
     ]
 
 
-def logged(receipts: list[Receipt]) -> list[list[str]]:
+def list_logged_names(receipts: list[Receipt]) -> list[list[str]]:
     return [receipt.names for receipt in receipts]
 
 
-def begun(network: CommitNetwork) -> Job:
+def start_job(network: CommitNetwork) -> Job:
     job = network.create()
     network.mine()
     return job
 
 
-def committed(network: CommitNetwork, *results: bytes) -> Job:
-    job = begun(network)
+def commit_results(network: CommitNetwork, *results: bytes) -> Job:
+    job = start_job(network)
     for place, result in enumerate(results):
         network.commit(job, place, result=result)
     network.mine()
@@ -89,8 +91,8 @@ def test_logs_of_task_with_three_equal_results_match_vector(network: CommitNetwo
     network.upload(job)
     receipts += network.mine()
     vector = sequence("a-01")
-    # Rounds of a start stand in one call, each with arguments of its own.
-    assert logged(receipts) == vector
+    # The rounds of a start are in one call, each with separate arguments.
+    assert list_logged_names(receipts) == vector
     assert format_events(receipts[0]) == [
         "TaskPending 1",
         *(f"TaskStarted 1 {place}" for place in range(3)),
@@ -101,23 +103,23 @@ def test_logs_of_task_with_three_equal_results_match_vector(network: CommitNetwo
 
 
 def test_logs_match_vector_when_third_node_discloses_different_result(network: CommitNetwork):
-    job = committed(network, RIGHT, RIGHT, WRONG)
+    job = commit_results(network, RIGHT, RIGHT, WRONG)
     network.disclose(job, 0, 1)
     network.disclose(job, 2, result=WRONG)
-    assert logged(network.mine())[-1:] == sequence("a-02")
+    assert list_logged_names(network.mine())[-1:] == sequence("a-02")
 
 
 def test_logs_match_vector_when_second_node_discloses_different_result(network: CommitNetwork):
-    job = committed(network, RIGHT, WRONG, RIGHT)
+    job = commit_results(network, RIGHT, WRONG, RIGHT)
     network.disclose(job, 0)
     network.disclose(job, 1, result=WRONG)
     network.disclose(job, 2)
-    assert logged(network.mine())[-2:] == [[], *sequence("a-03")[-1:]]
+    assert list_logged_names(network.mine())[-2:] == [[], *sequence("a-03")[-1:]]
     assert job.winner is job.parts[0]
 
 
 def test_three_different_results_cancel_all_nodes(network: CommitNetwork):
-    job = committed(network, RIGHT, WRONG, OTHER)
+    job = commit_results(network, RIGHT, WRONG, OTHER)
     for place, result in ((2, OTHER), (0, RIGHT), (1, WRONG)):
         network.disclose(job, place, result=result)
     receipt = network.mine()[-1]
@@ -127,10 +129,10 @@ def test_three_different_results_cancel_all_nodes(network: CommitNetwork):
 
 
 def test_three_error_reports_abort_task(network: CommitNetwork):
-    job = begun(network)
+    job = start_job(network)
     network.report_error(job, 1, 0, 2)
     receipts = network.mine()
-    assert logged(receipts) == sequence("a-05")
+    assert list_logged_names(receipts) == sequence("a-05")
     order = [event.args["nodeAddress"].lower() for event in receipts[1].events[:2]]
     assert order == [job.parts[0].node, job.parts[1].node]
 
@@ -138,7 +140,7 @@ def test_three_error_reports_abort_task(network: CommitNetwork):
 def test_two_error_reports_against_one_commitment_slash_one_node_and_abort_task(
     network: CommitNetwork,
 ):
-    job = begun(network)
+    job = start_job(network)
     network.commit(job, 1)
     network.report_error(job, 0, 2)
     assert format_events(network.mine()[-1])[2:] == [
@@ -149,24 +151,24 @@ def test_two_error_reports_against_one_commitment_slash_one_node_and_abort_task(
 
 
 def test_single_error_report_against_two_results_slashes_one_node(network: CommitNetwork):
-    job = begun(network)
+    job = start_job(network)
     network.report_error(job, 0)
     network.commit(job, 1, 2)
     network.disclose(job, 2, 1)
-    names = logged(network.mine())
+    names = list_logged_names(network.mine())
     assert names[2] == ["TaskResultCommitmentsReady"]
     assert names[-1] == ["TaskNodeSuccess", "NodeSlashed", "TaskNodeSlashed", "TaskSuccess"]
 
 
 def test_cancellation_without_any_commitment_cancels_all_nodes(network: CommitNetwork):
-    job = begun(network)
+    job = start_job(network)
     network.later(900)
     network.cancel(job, sender=network.nodes[0])
-    assert logged(network.mine()) == [["TaskAborted", *3 * ["TaskNodeCancelled"]]]
+    assert list_logged_names(network.mine()) == [["TaskAborted", *3 * ["TaskNodeCancelled"]]]
 
 
 def test_cancellation_after_success_without_upload_aborts_task(network: CommitNetwork):
-    job = committed(network, RIGHT, RIGHT, RIGHT)
+    job = commit_results(network, RIGHT, RIGHT, RIGHT)
     network.disclose(job, 1, 0)
     network.mine()
     network.later(900)
@@ -178,16 +180,16 @@ def test_cancellation_after_success_without_upload_aborts_task(network: CommitNe
 
 
 def test_cancellation_after_two_error_reports_does_not_abort_task_again(network: CommitNetwork):
-    job = begun(network)
+    job = start_job(network)
     network.report_error(job, 0, 1)
     network.mine()
     network.later(900)
     network.cancel(job)
-    assert logged(network.mine()) == [["TaskNodeCancelled"]]
+    assert list_logged_names(network.mine()) == [["TaskNodeCancelled"]]
 
 
 def test_waiting_task_may_be_cancelled_by_anyone(network: CommitNetwork):
-    begun(network)
+    start_job(network)
     waiting = network.create()
     network.cancel(waiting, sender=network.stranger)
     assert [format_events(receipt) for receipt in network.mine()] == [
@@ -197,7 +199,7 @@ def test_waiting_task_may_be_cancelled_by_anyone(network: CommitNetwork):
 
 
 def test_cheapest_waiting_task_is_evicted(network: CommitNetwork):
-    begun(network)
+    start_job(network)
     for fee in (3, 2, 5):
         network.create(fee)
     assert format_events(network.mine()[-1]) == [
@@ -207,7 +209,7 @@ def test_cheapest_waiting_task_is_evicted(network: CommitNetwork):
 
 
 def test_logs_of_cancelled_task_and_next_started_task_are_interleaved(network: CommitNetwork):
-    first = begun(network)
+    first = start_job(network)
     network.create(5)
     network.mine()
     network.later(900)
@@ -234,20 +236,20 @@ def test_node_with_no_points_left_is_kicked_out_before_its_part_of_task_ends(
     network: CommitNetwork,
 ):
     for _ in range(2):
-        job = begun(network)
+        job = start_job(network)
         network.commit(job, 0, 1)
         network.mine()
         network.later(900)
         network.cancel(job)
         (receipt,) = network.mine()
     assert format_events(receipt)[-2:] == ["NodeKickedOut", "TaskNodeCancelled 2"]
-    # The other two were free before: the order of becoming free is the order of the next start.
+    # The other two were free before: the longest free node gets the next task.
     assert network.status_of(job.parts[2].node) == 0
 
 
-def agreed(network: CommitNetwork, third: bytes | None) -> Job:
-    """Two nodes agree and bring their result; the third discloses something, or nothing."""
-    job = committed(network, RIGHT, RIGHT, third or RIGHT)
+def let_two_nodes_agree(network: CommitNetwork, third: bytes | None) -> Job:
+    """Let two nodes agree and submit; the third discloses another result, or nothing."""
+    job = commit_results(network, RIGHT, RIGHT, third or RIGHT)
     network.disclose(job, 0, 1)
     network.upload(job)
     if third is not None:
@@ -256,7 +258,7 @@ def agreed(network: CommitNetwork, third: bytes | None) -> Job:
 
 
 def one_error_report(network: CommitNetwork) -> Job:
-    job = begun(network)
+    job = start_job(network)
     network.commit(job, 0, 1)
     network.report_error(job, 2)
     network.disclose(job, 0, 1)
@@ -265,11 +267,11 @@ def one_error_report(network: CommitNetwork) -> Job:
 
 
 SCENARIOS = {
-    "3 correct": lambda network: agreed(network, RIGHT),
-    "2 correct + 1 cheat": lambda network: agreed(network, WRONG),
+    "3 correct": lambda network: let_two_nodes_agree(network, RIGHT),
+    "2 correct + 1 cheat": lambda network: let_two_nodes_agree(network, WRONG),
     "2 correct + 1 error report": one_error_report,
-    "2 disclose + 1 timeout": lambda network: agreed(network, None),
-    "all different / all cancelled": begun,
+    "2 disclose + 1 timeout": lambda network: let_two_nodes_agree(network, None),
+    "all different / all cancelled": start_job,
 }
 
 

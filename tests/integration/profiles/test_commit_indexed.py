@@ -1,7 +1,8 @@
-"""A commit/disclose network under the legacy rules: all that the daemon says of it is true.
+"""A network with commit and disclosure under the legacy rules: the daemon's data equal the
+ledger.
 
-The driver keeps the truth; the daemon sees the chain through JSON-RPC alone. Compared are every
-event, every part of every task, every node's membership, every score, and what comes of them.
+The driver keeps the ledger; the daemon sees the chain only through JSON-RPC. Compared are every
+event, every run of every task, every node's membership, every score, and everything derived.
 """
 
 import json
@@ -24,7 +25,7 @@ from tests.integration.profiles.commit_walk import Walk
 
 pytestmark = [pytest.mark.slow, pytest.mark.evm]
 
-# What a node asks for is in the calls; what it then does, and when, is in no event.
+# The requests of a node are only in calls; no event shows their effect.
 ASKED = {"node_pause_asked", "node_quit_asked"}
 DONE = {"node_paused", "node_quit"}
 KINDS = ["succeeded", "invalidated", "aborted", "timed_out"]
@@ -49,8 +50,10 @@ def daemon(
     return CommitDaemon(network, tmp_path, capsys)
 
 
-def events_of(ledger: Ledger) -> list[Line]:
-    """Where a log stands among the others of its transaction, only their order says."""
+def list_ledger_events(ledger: Ledger) -> list[Line]:
+    """Return the events without the log index,
+    because only its order within a transaction is defined.
+    """
     return [
         {name: value for name, value in line.items() if name != "log"}
         for line in ledger.lines
@@ -58,7 +61,7 @@ def events_of(ledger: Ledger) -> list[Line]:
     ]
 
 
-def events_told(daemon: CommitDaemon) -> list[Row]:
+def list_indexed_events(daemon: CommitDaemon) -> list[Row]:
     return [
         {"tx": 0, **{name: value for name, value in row.items() if name not in {"log", "sub"}}}
         for row in daemon.events()
@@ -66,7 +69,7 @@ def events_told(daemon: CommitDaemon) -> list[Row]:
     ]
 
 
-def parts_of(job: Job) -> list[list[object]]:
+def list_ledger_parts(job: Job) -> list[list[object]]:
     return [[p.round, p.node, *map(_place, _answers(job, p)), p.ending] for p in job.parts]
 
 
@@ -78,8 +81,8 @@ def _place(at: At | None) -> list[int] | None:
     return None if at is None else [at.block, at.tx]
 
 
-def parts_told(row: Row) -> list[list[object]]:
-    """Of a position block and transaction count: calls have no place among the logs."""
+def list_indexed_parts(row: Row) -> list[list[object]]:
+    """Return the runs without the log index, because calls have none."""
     return [
         [number, node, *(at and at[:2] for at in (start, *answers)), ending]
         for number, node, start, _, *answers, ending in json.loads(row["runs"] or "[]")
@@ -87,23 +90,23 @@ def parts_told(row: Row) -> list[list[object]]:
 
 
 def stats_of(member: Member) -> tuple[str, bool, str | None, bool]:
-    """Membership, whether paused, what is pending, whether a task runs."""
+    """Return membership, pause, pending request, and whether a task runs."""
     membership = "member" if member.is_in else member.status
     request = {"paused": "pause", "quit": "quit", None: None}[member.request]
     return membership, member.status == "paused", request, member.job is not None
 
 
 def assert_true(daemon: CommitDaemon) -> None:
-    """Compare everything that the daemon knows with the ledger."""
+    """Compare all data of the daemon with the ledger."""
     ledger = daemon.network.ledger
     assert daemon.rows("anomaly") == []
     assert daemon.rows("dead_letter") == []
-    assert events_told(daemon) == events_of(ledger)
+    assert list_indexed_events(daemon) == list_ledger_events(ledger)
 
     tasks = {f"0x{row['key'].hex()}": row for row in daemon.rows("task")}
     assert tasks.keys() == {key(job) for job in ledger.jobs.values()}
     for job in ledger.jobs.values():
-        assert parts_told(tasks[key(job)]) == parts_of(job)
+        assert list_indexed_parts(tasks[key(job)]) == list_ledger_parts(job)
         assert tasks[key(job)]["ending"] == job.ending
 
     nodes = {f"0x{row['address'].hex()}": row for row in daemon.rows("node")}
@@ -165,10 +168,10 @@ def test_reorged_blocks_leave_no_trace_in_state(network: CommitNetwork, daemon: 
     walk.blocks(40)
     daemon.catch_up()
     before, ledger_before = network.chain.rpc("evm_snapshot"), deepcopy(network.ledger)
-    # Less than is final.
+    # Fewer blocks than are final.
     walk.blocks(3)
     daemon.catch_up()
-    gone = len(events_of(network.ledger)) - len(events_of(ledger_before))
+    gone = len(list_ledger_events(network.ledger)) - len(list_ledger_events(ledger_before))
     assert gone > 0
 
     network.chain.rpc("evm_revert", before)
@@ -197,7 +200,7 @@ def test_rebuild_from_raw_rows_produces_same_state(network: CommitNetwork, daemo
 
 
 def leave_out_calls(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
-    """Serve a block as if no call were in it, where no proof of its calls is checked."""
+    """Serve a block without its calls; nothing proves them here."""
     fetch_window = ChainSource.fetch_window
 
     def fetch_incomplete_window(source: ChainSource, *args: Any, **options: Any) -> BlockWindow:

@@ -1,4 +1,4 @@
-"""What single logs and calls of the commit/disclose contracts say by their profile."""
+"""The events of single logs and calls of the contracts with commit and disclosure."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -37,7 +37,7 @@ def call(function: str, values: Sequence[Any], to: Address = TASK, *, works: boo
     return Call(1, BLOCK, 100, 0, TX, SENDER, to, 0, written, succeeded=works)
 
 
-def aborted(reason: str, *, indexed: bool = True) -> Log:
+def build_abort_log(reason: str, *, indexed: bool = True) -> Log:
     event = "TaskAborted(uint256,string)"
     if indexed:
         return log(event, ["string"], [reason], WORD)
@@ -90,9 +90,11 @@ def test_cancelled_part_of_task_is_decoded_without_blaming_node(
 
 @pytest.mark.parametrize("indexed", [True, False])
 def test_abort_without_cause_is_decoded_as_cancellation(reader: EventReader, *, indexed: bool):
-    """Before 2024-03-23 the task was not indexed: the same first topic, another shape."""
+    """Before 2024-03-23 the task was not indexed: the same first topic, another layout."""
     reasons = ["Task Cancelled", "Task fee is too low", "Task error reported"]
-    decoded = reader.decode_rows([aborted(reason, indexed=indexed) for reason in reasons], [])
+    decoded = reader.decode_rows(
+        [build_abort_log(reason, indexed=indexed) for reason in reasons], []
+    )
     assert kinds_of(decoded) == ["TaskCancelled", "TaskAborted"]
     waiting, evicted = decoded.events
     assert waiting == network_events.TaskCancelled(Position(1, 0, 0), 100, KEY)
@@ -102,7 +104,7 @@ def test_abort_without_cause_is_decoded_as_cancellation(reader: EventReader, *, 
 
 
 def test_unknown_abort_reason_becomes_dead_letter(reader: EventReader):
-    decoded = reader.decode_rows([aborted("Because")], [])
+    decoded = reader.decode_rows([build_abort_log("Because")], [])
     assert decoded.events == []
     assert len(decoded.dead_letters) == 1
 

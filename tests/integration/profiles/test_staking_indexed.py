@@ -1,4 +1,4 @@
-"""Today's Crynux on chain: what the daemon says of stakes is what NodeStaking says of them."""
+"""The current Crynux contracts on chain: the daemon's stakes equal those of NodeStaking."""
 
 import json
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ STAKE = 400 * 10**18
 
 
 class Staked:
-    """NodeStaking with the number of credits in its events, and a daemon that reads it."""
+    """NodeStaking with the number of credits in its events, and a daemon that indexes it."""
 
     def __init__(self, chain: Chain, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.chain, self.folder, self.capsys = chain, folder, capsys
@@ -61,7 +61,7 @@ class Staked:
         return {row["node"]: row["status"] for row in rows}
 
     def stakes(self) -> dict[str, int]:
-        """What was said of each node's stake last."""
+        """Return the last indexed stake of each node."""
         events = map(json.loads, self.read_output("export").splitlines())
         return {
             event["node"]: int(event["stake"])

@@ -1,1 +1,1 @@
-"""A stand-in of the relay, and the audit that holds it to its rows, over real HTTP."""
+"""Tests of a simulated relay, and of the audit of its rows, over real HTTP."""

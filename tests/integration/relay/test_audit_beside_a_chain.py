@@ -1,4 +1,4 @@
-"""`audit relay --config`: a relay that kicks a node out whose stake a real chain still holds."""
+"""`audit relay --config`: a relay kicks out a node whose stake is still on a real chain."""
 
 import json
 import time
@@ -22,7 +22,8 @@ from tests.support.cli.local_network import Settings, write_config
 
 pytestmark = pytest.mark.slow
 
-# Seconds: what the relay plays, when we look first, and when the chain was read to.
+# Seconds: the length of the relay's history, the time of the first poll, and that of the last
+# indexed block.
 PLAYED, LOOKED, READ, PATIENCE = 1800, 2000, 2800, 600
 
 

@@ -1,4 +1,4 @@
-"""`audit relay` as an operator runs it: what it prints, and its exit codes."""
+"""`audit relay`: its output and its exit codes."""
 
 import json
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 @contextmanager
 def a_relay(monkeypatch: pytest.MonkeyPatch, lies: RelayLies = HONEST) -> Iterator[str]:
-    """A relay whose seconds, and the auditor's, pass without anybody waiting for them."""
+    """Run a relay whose clock, like the auditor's, advances without waiting."""
     relay = WatchedRelay(history_of(7800, lies), START + 7200)
     clock = WatchClock(lambda: relay.now, relay.wait)
     monkeypatch.setattr(audit_commands, "WatchClock", lambda: clock)

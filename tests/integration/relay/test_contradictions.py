@@ -1,4 +1,4 @@
-"""What a relay's rows and the chain's stakes cannot both be is listed, and nothing else is."""
+"""Contradictions between a relay's rows and the chain's stakes are listed, and nothing else is."""
 
 import json
 from dataclasses import replace
@@ -21,8 +21,8 @@ LATE = START + 10**6
 STAKES = st.lists(st.tuples(st.integers(1, 500), st.integers(1, 9)), min_size=1, max_size=8)
 
 
-def seen(rows: list[FeedRow], times: list[float]) -> list[FeedRow]:
-    """The same as a reader has them that polls every few seconds."""
+def add_arrival_times(rows: list[FeedRow], times: list[float]) -> list[FeedRow]:
+    """Return the rows with the times at which a reader that polls every few seconds has them."""
     return [
         replace(row, seen_from=int(time), seen_to=int(time) + POLL)
         for row, time in zip(rows, times, strict=True)
@@ -68,7 +68,7 @@ def test_relay_that_follows_chain_within_patience_has_no_contradiction(
     for gap, stake in steps:
         time += gap
         changes.append((time, stake * 10**18))
-    rows = seen(
+    rows = add_arrival_times(
         [staking(number, stake) for number, (_, stake) in enumerate(changes, 1)],
         [at + lag for at, _ in changes],
     )
@@ -85,7 +85,7 @@ def test_stake_never_held_on_chain_is_reported(steps: list[tuple[int, int]], pla
     rows[lie] = staking(lie + 1, 10)
 
     contradictions = kinds(
-        seen(rows, [at for at, _ in changes]), ChainStakes(LATE, {NODE: changes})
+        add_arrival_times(rows, [at for at, _ in changes]), ChainStakes(LATE, {NODE: changes})
     )
 
     assert contradictions == [(lie + 1, "stake")]
@@ -98,14 +98,14 @@ def test_stake_never_held_on_chain_is_reported(steps: list[tuple[int, int]], pla
         ([(START + 100 + PATIENCE // 2, 0)], []),
         ([(START + 99, 0)], []),
         ([(START + 200 + 2 * PATIENCE, 0)], [(1, "kick_without_unstake")]),
-        # Out once before, and in again.
+        # It left before, and joined again.
         ([(START - 900, 0), (START - 800, 5)], [(1, "kick_without_unstake")]),
     ],
 )
 def test_kicked_out_node_must_unstake_within_patience(
     unstaked: list[tuple[int, int]], expected: list[tuple[int, str]]
 ):
-    kick = seen([row(1, "NodeKickedOut")], [START + 100])
+    kick = add_arrival_times([row(1, "NodeKickedOut")], [START + 100])
     chain = ChainStakes(LATE, {NODE: sorted([(START - 1000, 5), *unstaked])})
 
     assert kinds(kick, chain) == expected
@@ -122,7 +122,7 @@ def test_kickouts_before_first_poll_are_judged_by_all_earlier_stakes():
 
 
 def test_rows_beyond_indexed_chain_or_without_poll_times_are_not_judged():
-    kick = seen([row(1, "NodeKickedOut")], [START + 100])
+    kick = add_arrival_times([row(1, "NodeKickedOut")], [START + 100])
     early = ChainStakes(START + 100 + PATIENCE, {NODE: [(START, 5)]})
 
     assert find_contradictions(kick, early, PATIENCE).unjudged == 1
@@ -132,7 +132,7 @@ def test_rows_beyond_indexed_chain_or_without_poll_times_are_not_judged():
 
 
 def test_rows_of_other_networks_are_ignored():
-    rows = seen([staking(1, 5), staking(2, 6, "near")], [START + 1, START + 2])
+    rows = add_arrival_times([staking(1, 5), staking(2, 6, "near")], [START + 1, START + 2])
     stakes = {NODE: [(START, 5)]}
 
     with pytest.raises(InputError, match="base, near"):
@@ -144,7 +144,7 @@ def test_rows_of_other_networks_are_ignored():
 def test_fabricated_kickout_is_reported_without_unstaking():
     history = history_of(3600, RelayLies(early_kick=20))
     (kick,) = [timed_row for timed_row in history.rows if timed_row.row.type == "NodeKickedOut"]
-    rows = seen(rows_of(history), [timed_row.time for timed_row in history.rows])
+    rows = add_arrival_times(rows_of(history), [timed_row.time for timed_row in history.rows])
     stakes = {
         Address(node): [(START, relay_node.stake)]
         for node, relay_node in history.node_by_address.items()

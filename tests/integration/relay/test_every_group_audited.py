@@ -1,4 +1,6 @@
-"""An audit of every group of three: an honest relay is accused of none, a wrong score of each."""
+"""An audit of every group of three: an honest relay has no difference,
+a wrong score always one.
+"""
 
 import json
 from collections.abc import Callable, Sequence
@@ -24,7 +26,7 @@ from tests.support.feeds.relay_rules import (
 # Each reads a thousand nodes over HTTP, page by page.
 pytestmark = pytest.mark.slow
 
-# Groups stand so many ids apart that no member of one may be meant by another.
+# Groups are so many ids apart that their members cannot be confused.
 APART = 1_000
 Pools = list[list[int]]
 
@@ -38,7 +40,7 @@ def honest(scores: Sequence[int | None]) -> Pools:
 
 
 def history_of(books: Callable[[Sequence[int | None]], Pools]) -> RelayHistory:
-    """Three nodes of their own run an agreed group, and then each group that can be closed."""
+    """Let three separate nodes run an agreed group, and then each group that can be closed."""
     stream, pools = Stream(), dict[str, list[int]]()
     agreed = close_group("AAA")
     for number, outcomes in enumerate(ALL_GROUPS):
@@ -87,7 +89,7 @@ def test_audit_of_honest_relay_reports_no_difference_in_any_group():
         for node, node_audit in audit_by_node.items()
         if node_audit.verdict is Verdict.UNPROVEN
     }
-    # Only a 0 that nobody can place is left open.
+    # Only a 0 whose node cannot be determined is left open.
     assert unproven == {
         make_node_address(3 * number + place)
         for number, outcomes in enumerate(ALL_GROUPS)
@@ -98,7 +100,7 @@ def test_audit_of_honest_relay_reports_no_difference_in_any_group():
 
 def test_wrong_score_of_any_group_member_is_reported():
     def lying(scores: Sequence[int | None]) -> Pools:
-        """Give every member that is scored the next score, and forget every 0."""
+        """Give every scored member the next score, and drop every 0."""
         wrong = {10: 5, 5: 2, 2: 10}
         return honest([None if score in {None, 0} else wrong[score or 0] for score in scores])
 

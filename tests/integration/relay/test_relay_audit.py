@@ -1,4 +1,4 @@
-"""A relay is held to its own rows: an honest one agrees, and each lie is found where it began."""
+"""The audit of a relay: an honest one agrees with its rows, and each lie is located."""
 
 import pytest
 from hypothesis import example, given, strategies as st
@@ -21,11 +21,12 @@ from tests.support.examples import examples
 pytestmark = pytest.mark.slow
 
 
-# A silent member of a group that stands beside rows which could be of two.
+# A silent member of a group beside rows that may belong to two groups.
 @example(seed=28289, seconds=310)
-# One that worked between all polls, with so low an H that little of it is much of Q.
+# A node that worked between all polls, with an H so low that a small error of H is a large one of
+# Q.
 @example(seed=3317515398, seconds=1222)
-# One that a timeout took to the very line of exclusion.
+# A node that a timeout brought exactly to the line of exclusion.
 @example(seed=95464464, seconds=1497)
 @given(seed=st.integers(0, 2**32), seconds=st.integers(300, 1500))
 @examples(12)
@@ -82,7 +83,9 @@ def test_omitted_zero_is_reported_as_missing():
 
 
 def test_ambiguous_zero_is_not_reported_as_difference():
-    """Two nodes were silent near one group that lacks one: whose 0 it is, nobody can say."""
+    """Two nodes were silent near one group that lacks a member:
+    whose 0 it is cannot be determined.
+    """
     audit, forgetful = audit_of(), audit_of(RelayLies(forgotten_zero=4))
 
     assert differing(audit) == differing(forgetful) == []
@@ -113,7 +116,8 @@ def test_long_term_score_of_relay_lies_within_computed_bounds(
         lowest, highest = nodes[address].compute_long_term_score_bounds()
         assert lowest - 1e-9 <= book.states[-1].long_term <= highest + 1e-9
     if not cancelled:
-        # Members that time out are told apart: most figures are the relay's own.
+        # Members that time out can be distinguished, so most figures are those of the
+        # relay.
         exact = sum(
             nodes[address].compute_long_term_score() == pytest.approx(book.states[-1].long_term)
             for address, book in history.book_by_node.items()
@@ -166,7 +170,7 @@ def test_pools_lost_by_relay_restart_are_distinguished_from_false_scores():
 
 
 def test_audit_without_witness_proves_no_penalty():
-    """Without a witness H is unknown: a lie about it is not seen, and nothing is made up."""
+    """Without a witness H is unknown: a lie about it is not detected, and none is reported."""
     audit = audit_of(RelayLies(free_timeout=6), 1800, witness=False)
 
     assert differing(audit) == []

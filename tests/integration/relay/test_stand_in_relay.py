@@ -1,4 +1,4 @@
-"""The stand-in of a relay answers as a relay does, and is wrong only where it is told to be."""
+"""The simulated relay answers like a real one, and is wrong only where a test sets it."""
 
 import json
 import urllib.request
@@ -16,7 +16,7 @@ from oracle.chain.feed.relay_reader import find_unreadable_reason
 from oracle.errors import InputError
 from tests.integration.relay.watched_relay import START, WatchedRelay, history_of, rows_of
 
-# The names of one row of each answer, as the relay of 2026-08 gives them.
+# The field names of one row of each response, as of the relay of 2026-08.
 ROW = {"id", "type", "node_address", "task_id_commitment", "args"}
 # Orders end after half an hour, and what runs then within four minutes.
 END = START + 2040

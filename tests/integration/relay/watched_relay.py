@@ -1,4 +1,4 @@
-"""A stand-in relay on a clock that tests turn, and the audit of it."""
+"""A simulated relay with a clock that tests set, and its audit."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -22,7 +22,7 @@ def history_of(seconds: int = 7200, lies: RelayLies = HONEST, **plan: float) -> 
 
 
 def rows_of(history: RelayHistory) -> list[FeedRow]:
-    """What a reader takes out of the stream."""
+    """Return the rows that a reader takes from the stream."""
     sent = [timed_row.row.to_json() for timed_row in history.rows]
     return [
         FeedRow(
@@ -34,7 +34,7 @@ def rows_of(history: RelayHistory) -> list[FeedRow]:
 
 @dataclass
 class WatchedRelay:
-    """A relay that is asked over HTTP; `now` is its clock and the auditor's."""
+    """A relay that is queried over HTTP; `now` is its clock and the auditor's."""
 
     played: RelaySource
     now: float
@@ -49,7 +49,7 @@ class WatchedRelay:
         self.now += seconds
 
     def audit(self, *, witness: bool = True, polls: int = 3) -> RelayAudit:
-        """Audit it; `witness`: somebody saw when each row came."""
+        """Audit the relay; with `witness`, the arrival time of each row was recorded."""
         clock = WatchClock(lambda: self.now, self.wait)
         with self.served() as url, closing(RelayWatch.connect_to(url, 5, 1000, clock)) as watch:
             watch.poll_relay(polls, 60)
@@ -63,7 +63,7 @@ class WatchedRelay:
 
 
 def audit_of(lies: RelayLies = HONEST, seconds: int = 7200, **options: bool) -> RelayAudit:
-    """Audit a relay that lies, or not, after so many seconds."""
+    """Audit a relay with these lies after `seconds`."""
     played = history_of(seconds + 600, lies)
     return WatchedRelay(played, START + seconds).audit(**options)
 

@@ -1,1 +1,3 @@
-"""Three reporters as processes: `qos-oracle run`, each with its own files, keys and database."""
+"""Tests of three reporters as processes: `qos-oracle run` with separate files,
+keys and databases.
+"""

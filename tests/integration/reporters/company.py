@@ -1,4 +1,4 @@
-"""Three daemons of one contract with a quorum of two, on one chain whose clock tests drive."""
+"""Three daemons of one contract with a quorum of two, on a chain whose clock tests set."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,23 +12,23 @@ from oracle.chain.decode.abi import load_abi
 from oracle.domain.ids import Address
 from oracle.store.outbox.records import PENDING_STATES
 from tests.integration.reporters.member import Member
-from tests.integration.reporters.waiting import until
+from tests.integration.reporters.waiting import wait_until
 from tests.support.cli.local_network import LocalNetwork, Settings
 
 ETHER = 10**18
 QUORUM = 2
 PERIOD = load_report_settings().period_seconds
-# They look at different moments, and so take in other windows.
+# They poll at different times, and so ingest different windows.
 _POLLS = (0.2, 0.4, 0.8)
-# Head starts are in the chain's time, of which the three minutes of `due` pass in a second here:
-# who has none must still be the first.
+# Head starts are in chain time, of which the three minutes of `due` pass in a second here: the
+# reporter without a head start must still be the first.
 _HEAD_START_SECONDS = 240
-# Blocks that a round may take until it is accepted, from the end of its period.
+# The maximum number of blocks from the end of a period until its round is accepted.
 _MOST_BLOCKS = 40
 
 
 class Accepted(NamedTuple):
-    """A transaction that called `push`: `round` None where the contract refused it."""
+    """A transaction that called `push`; `round` is None if the contract rejected it."""
 
     round: int | None
     digest: str | None
@@ -37,7 +37,7 @@ class Accepted(NamedTuple):
 
 @dataclass
 class Company:
-    """The reporters, and the chain that all of them look at."""
+    """The reporters, and their chain."""
 
     network: LocalNetwork
     members: list[Member]
@@ -52,12 +52,12 @@ class Company:
 
     @property
     def round(self) -> int:
-        """The last round that the contract accepted."""
+        """Return the last round that the contract accepted."""
         call = {"to": self.contract, "data": encode_call("roots/QoSRoots", "head")}
         return int(self.network.stage.chain.make_request("eth_call", call, "latest")[2:66], 16)
 
     def start(self, *members: Member) -> None:
-        """Start them at once, and wait until all work."""
+        """Start them at once, and wait until all are ready."""
         for member in members or self.members:
             member.start()
         for member in members or self.members:
@@ -66,7 +66,7 @@ class Company:
     # --- rounds ---
 
     def due(self) -> None:
-        """A wave is played and a period ends with it, two blocks under the head."""
+        """Play a wave, and end a period two blocks below the head."""
         self.network.play(1)
         clock = self.network.clock
         ends = (clock.now // PERIOD + 1) * PERIOD
@@ -75,21 +75,23 @@ class Company:
         self.network.mine(2)
 
     def until_signed(self, number: int, *by: Member) -> None:
-        """These show what they signed for a round."""
+        """Wait until these reporters show a signature for a round."""
         for member in by:
             member.until_signed(number)
 
     def until_sent(self) -> None:
-        """A transaction waits for the next block."""
-        until(self.is_sent, "a transaction in the pool", self.tails)
+        """Wait until a transaction is pending."""
+        wait_until(self.is_sent, "a transaction in the pool", self.tails)
 
     def is_sent(self) -> bool:
         return int(self.network.stage.chain.make_request("txpool_status")["pending"], 16) > 0
 
     def landed(self, number: int) -> None:
-        """Mine until the contract has accepted a round; time passes only for who waits for it."""
+        """Mine until the contract has accepted a round;
+        time passes only while blocks are mined.
+        """
         for _ in range(_MOST_BLOCKS):
-            until(
+            wait_until(
                 lambda: self.round >= number or self.is_sent() or self.is_early(),
                 f"a transaction for round {number}",
                 self.tails,
@@ -100,9 +102,11 @@ class Company:
         raise AssertionError(f"round {number} does not land\n{self.tails()}")
 
     def is_early(self) -> bool:
-        """The first of those who work holds its push back, to leave others a head start.
+        """Return whether the first active reporter holds its push back for the head start of
+        others.
 
-        The others' head starts are not over before it had its time: ours runs slower than theirs.
+        Their head starts last until it had its time, because the real clock is slower than the
+        chain's.
         """
         first = next(member for member in self.up if not member.is_paused)
         waiting = [intent for intent in first.intents() if intent.state in PENDING_STATES]
@@ -110,7 +114,7 @@ class Company:
         return bool(waiting) and all((intent.request.not_before or 0) > now for intent in waiting)
 
     def round_of(self, *signers: Member) -> int:
-        """One more round, signed by all of these before it lands; its number."""
+        """Run one more round, signed by all of these before it lands; return its number."""
         self.due()
         number = self.round + 1
         self.until_signed(number, *signers)
@@ -118,7 +122,7 @@ class Company:
         return number
 
     def caught_up(self, *members: Member) -> None:
-        """These have folded the newest block."""
+        """Wait until these have folded the newest block."""
         head = self.network.head()
         for member in members or self.up:
             member.until_at(head)
@@ -126,7 +130,7 @@ class Company:
     # --- the books ---
 
     def pushes(self) -> list[Accepted]:
-        """Every call of `push` on the chain, in its order, whatever became of it."""
+        """Return every call of `push` on the chain in order, whatever its result."""
         chain, push = self.network.stage.chain, _FUNCTIONS["push"].selector
         heights = range(self.network.head() + 1)
         blocks = chain.make_batch_request(
@@ -163,7 +167,9 @@ class Company:
         return accepted
 
     def check_bytes(self, *members: Member, min_shared: int) -> None:
-        """Every period that any two of them share says the same, to the bit."""
+        """Assert that the reports of every period are equal, byte for byte, for all reporters
+        that have them.
+        """
         books = [member.reports() for member in members or self.members]
         for place, reports in enumerate(books):
             for other_reports in books[place + 1 :]:
@@ -184,7 +190,7 @@ class Company:
         return "\n".join(member.tail() for member in self.members)
 
     def set_signers(self, signers: Sequence[Address]) -> None:
-        """The timelock names other signers, in a block of its own."""
+        """Let the timelock set other signers, in a separate block."""
         self.network.administer("setSigners", list(signers), QUORUM)
 
     def give_ether(self, account: Address) -> None:
@@ -201,9 +207,10 @@ def company(
     databases: Sequence[str],
     change: Callable[[str, Settings], None] = lambda _name, _settings: None,
 ) -> Iterator[Company]:
-    """One reporter for each database, none started yet; all transmit, in the order of their ranks.
+    """Create one reporter for each database, without starting it; all transmit, in the order of
+    their ranks.
 
-    `change` may do to the settings of a reporter what it likes, by its name (a, b, c).
+    `change` may change the settings of a reporter, by its name (a, b, c).
     """
     with ExitStack() as until_the_end:
         members: list[Member] = []
@@ -214,7 +221,8 @@ def company(
             settings["chain"]["poll_seconds"] = poll
             settings["reporters"] = {
                 "poll_seconds": 0.2,
-                # Who is late is left alone for ten times as long: on a busy machine all are.
+                # A late peer would not be queried for ten times as long: on a
+                # busy machine all are late.
                 "timeout_seconds": 10.0,
                 "transmit_rank": len(members),
                 "transmit_delay_seconds": _HEAD_START_SECONDS,

@@ -1,4 +1,4 @@
-"""Everything here is slow: three daemons as processes, on Anvil with the real contracts."""
+"""Fixtures of slow tests: three daemons as processes, on Anvil with the real contracts."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,13 +16,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.evm)
-            # Each of their waits has an end of its own.
+            # Each of their waits has a timeout.
             item.add_marker(pytest.mark.timeout(900))
 
 
 @pytest.fixture
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
-    """A chain of one test's own, and three waves of tasks on it."""
+    """Yield a chain for one test, with three waves of tasks."""
     with run_local_network(tmp_path_factory.mktemp("keys")) as started:
         started.play(3)
         yield started
@@ -30,6 +30,6 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
 
 @pytest.fixture
 def three(network: LocalNetwork, tmp_path: Path, empty_postgresql_url: str) -> Iterator[Company]:
-    """Reporters a and c on SQLite and b on PostgreSQL; a sends first, b after it, c last."""
+    """Yield reporters a and c on SQLite and b on PostgreSQL; a sends first, b second, c last."""
     with company(network, tmp_path, ["", empty_postgresql_url, ""]) as opened:
         yield opened

@@ -1,4 +1,4 @@
-"""`qos-oracle` with a fault in it: every score that it reports is two hundredths too high."""
+"""`qos-oracle` with a fault: every reported score is two hundredths too high."""
 
 import sys
 

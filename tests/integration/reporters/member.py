@@ -1,4 +1,4 @@
-"""One reporter: configuration, keys, database, door, and the process that works with them."""
+"""One reporter: configuration, keys, database, listener, and its process."""
 
 import json
 import signal
@@ -20,7 +20,7 @@ from oracle.store.database import Store
 from oracle.store.outbox.records import Intent, SignedStatement
 from oracle.telemetry.log_events import LOG_EVENTS
 from tests.integration.reporters.held_ports import held_port
-from tests.integration.reporters.waiting import PATIENCE_SECONDS, until
+from tests.integration.reporters.waiting import PATIENCE_SECONDS, wait_until
 from tests.support.cli.local_network import Settings, write_config
 
 PROGRAM = ("-m", "oracle")
@@ -30,7 +30,8 @@ _SHOWN = "/v1/report"
 
 @dataclass
 class Member:
-    """A reporter that is started, paused and killed by its process's id; `log` is of its last run.
+    """A reporter that is started, paused and killed by its process id; `log` is that of its last
+    run.
 
     `peers` and everything else in `settings` may be changed while it is down.
     """
@@ -53,7 +54,7 @@ class Member:
 
     @property
     def url(self) -> str:
-        """Where it shows the others what it signed, in every one of its lives."""
+        """Return the URL at which it shows its signatures, the same after every restart."""
         return f"http://127.0.0.1:{self._shows_at}"
 
     @property
@@ -80,7 +81,7 @@ class Member:
         return self.folder / f"run{self._runs}.log"
 
     def start(self, *options: str) -> None:
-        """Start it, and do not wait."""
+        """Start the process without waiting."""
         assert not self.is_up
         self._runs += 1
         config = write_config(self._written(), self.folder / "config.toml")
@@ -103,7 +104,7 @@ class Member:
         return {**self.settings, "keys": keys, **doors}
 
     def pause(self) -> None:
-        """Let it stand still where it is, as on a machine that is suspended."""
+        """Suspend the process (SIGSTOP)."""
         self._signal(signal.SIGSTOP)
         self.is_paused = True
 
@@ -112,27 +113,27 @@ class Member:
         self.is_paused = False
 
     def resume_or_restart(self) -> None:
-        """Let it go on; where its lease ran out while it stood, systemd starts it again.
+        """Resume the process; if its lease expired meanwhile, start it again like systemd.
 
-        How long it stood in its own time is for the machine to say: both are right.
+        The machine decides how long it was suspended by its own clock: both outcomes are right.
         """
         lease_ends = {self._lease_until()}
 
         def renewed_or_ended() -> bool:
             lease_ends.add(self._lease_until() or min(lease_ends))
-            # One that gives up may have one renewal on its way; it does no other.
+            # A process that gives up may complete one renewal, but no other.
             return not self.is_up or len(lease_ends) > 2
 
         self.resume()
-        until(renewed_or_ended, "a renewed lease", self.tail)
+        wait_until(renewed_or_ended, "a renewed lease", self.tail)
         assert self._process is not None
         if self._process.poll() is not None:
-            # "could not renew the lease for 20 s": a stalled leader ends by itself.
+            # "could not renew the lease for 20 s": a stalled leader exits.
             assert self._process.returncode == 1, self.tail()
             self.restart_after_a_kill()
 
     def _lease_until(self) -> int:
-        """When its lease is over, in milliseconds of the database's clock; 0: given back."""
+        """Return when its lease expires, in milliseconds of the database's clock; 0: released."""
         with Store.open(self.database) as store, store.read_transaction() as uow:
             query = text("SELECT until_ms FROM lease WHERE holder IS NOT NULL")
             return uow.lease._connection.execute(query).scalar() or 0
@@ -142,15 +143,15 @@ class Member:
         self._process.send_signal(number)
 
     def kill(self) -> None:
-        """Let it die at once, as by `kill -9`; nothing of it is left when this returns."""
+        """Kill the process (SIGKILL), and wait until it is gone."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(PATIENCE_SECONDS)
 
     def restart_after_a_kill(self) -> None:
-        """Start it as systemd does, standing by until the lease of its last life is over.
+        """Start it like systemd; it stands by until the lease of its last run expires.
 
-        That is half a minute, which passes here on the database's clock alone.
+        That is half a minute, which passes here only on the database's clock.
         """
         with Store.open(self.database) as store, store.transaction() as uow:
             uow.lease._connection.execute(text("UPDATE lease SET until_ms = 0"))
@@ -158,7 +159,7 @@ class Member:
         self.until_started()
 
     def stop(self) -> int:
-        """End it as systemd does; its exit code."""
+        """Stop it like systemd; return its exit code."""
         assert self._process is not None
         self._signal(signal.SIGTERM)
         return self._process.wait(PATIENCE_SECONDS)
@@ -171,7 +172,7 @@ class Member:
     # --- its log ---
 
     def lines(self, event: str | None = None, **facts: Any) -> list[dict[str, Any]]:
-        """Its log since it was started last, one document a line; those with these facts."""
+        """Return the log lines since its last start that have these fields."""
         assert event is None or event in LOG_EVENTS
         if not self.log.exists():
             return []
@@ -184,13 +185,13 @@ class Member:
             if (event is None or entry["event"] == event) and facts.items() <= entry.items()
         ]
 
-    def until_said(self, event: str, **facts: Any) -> dict[str, Any]:
-        """Its first line with these facts, waited for."""
+    def wait_for_line(self, event: str, **facts: Any) -> dict[str, Any]:
+        """Wait for its first line with these fields, and return the line."""
         self.until(lambda: self.lines(event, **facts), f"the line {event} {facts}")
         return self.lines(event, **facts)[0]
 
     def windows(self) -> tuple[str, ...]:
-        """The blocks that it took in at once, in order."""
+        """Return the blocks of each ingested window, in order."""
         return tuple(entry["blocks"] for entry in self.lines("step_completed", did="indexed"))
 
     def get(self, path: str) -> requests.Response:
@@ -201,13 +202,13 @@ class Member:
         return dict(self.get("/readyz").json())
 
     def why_waiting(self) -> str:
-        """Why its reports wait, as `/readyz` has it; empty: they do not."""
+        """Return why its reports wait, from `/readyz`; empty if they do not."""
         return "; ".join(
             reason for reason in self.readiness()["reasons"] if reason.startswith("HELD: ")
         )
 
     def statements(self, number: int) -> list[dict[str, Any]]:
-        """What it shows for a round, the newest first; nothing where it shows nothing."""
+        """Return the statements that it shows for a round, newest first."""
         answered = self.get(f"/v1/report/{number}")
         assert answered.status_code in {200, 404}, answered.text
         return list(answered.json()["statements"]) if answered.status_code == 200 else []
@@ -216,11 +217,11 @@ class Member:
         return {str(statement["digest"]) for statement in self.statements(number)}
 
     def signature(self, number: int) -> str:
-        """Its own for a round, in hex."""
+        """Return its own signature of a round, in hex."""
         return str(self.statements(number)[0]["signature"])[2:]
 
     def metric(self, name: str, **labels: str) -> float:
-        """A sample of `/metrics`; 0 where there is none yet."""
+        """Return a sample of `/metrics`; 0 if there is none yet."""
         for family in text_string_to_metric_families(self.get("/metrics").text):
             for sample in family.samples:
                 if sample.name == name and labels.items() <= sample.labels.items():
@@ -230,19 +231,19 @@ class Member:
     # --- waiting ---
 
     def until(self, is_so: Any, what: str) -> None:
-        """Wait for something of its own; it has to live meanwhile."""
+        """Wait for a condition; the process must stay alive meanwhile."""
 
         def looked() -> bool:
             assert self.is_up, f"{self.name} ended\n{self.tail()}"
             return bool(is_so())
 
-        until(looked, f"{what} of {self.name}", self.tail)
+        wait_until(looked, f"{what} of {self.name}", self.tail)
 
     def until_started(self) -> None:
-        self.until_said("daemon_started")
+        self.wait_for_line("daemon_started")
 
     def until_at(self, block: int) -> None:
-        """It has folded a block."""
+        """Wait until it has folded a block."""
         self.until(lambda: (self.readiness()["folded"] or 0) >= block, f"block {block}")
 
     def until_signed(self, number: int) -> None:
@@ -254,13 +255,13 @@ class Member:
         )
 
     def until_held(self, min_count: int) -> None:
-        """It has held so many reports."""
+        """Wait until it holds this number of reports."""
         self.until(
             lambda: len(self.lines("report_held")) >= min_count, f"{min_count} held reports"
         )
 
-    def until_told_to_wait(self, number: int) -> None:
-        """It says that it has too few signatures for a round."""
+    def until_lacking_signatures(self, number: int) -> None:
+        """Wait until it logs that a round lacks signatures."""
         self.until(
             lambda: any(
                 f"round {number} " in line["reason"] for line in self.lines("report_deferred")
@@ -283,7 +284,7 @@ class Member:
         return str(self.settings["database"]["url"])
 
     def reports(self) -> dict[int, Report]:
-        """Every report that it cut, by period."""
+        """Return the reports that it cut, by period."""
         with Store.open(self.database) as store, store.read_transaction() as uow:
             return {
                 stored_report.report.period: stored_report.report
@@ -291,7 +292,7 @@ class Member:
             }
 
     def states(self) -> dict[int, tuple[str, str | None]]:
-        """What became of every report, by period: its state, and why."""
+        """Return the state and the reason of every report, by period."""
         with Store.open(self.database) as store, store.read_transaction() as uow:
             stored_reports = uow.reports.list_latest(1000)
             return {
@@ -300,11 +301,11 @@ class Member:
             }
 
     def signed(self, contract: Address, number: int) -> list[SignedStatement]:
-        """What it signed for a round, the newest first, buried ones too."""
+        """Return its signatures of a round, newest first, including superseded ones."""
         with Store.open(self.database) as store, store.read_transaction() as uow:
             return uow.statements.list_for_round(contract, number)
 
     def intents(self) -> list[Intent]:
-        """Everything that it wanted to send, oldest first."""
+        """Return all its intents, oldest first."""
         with Store.open(self.database) as store, store.read_transaction() as uow:
             return uow.outbox.intents.list_newest(1000)[::-1]

@@ -1,4 +1,4 @@
-"""One of three reporters signs other reports: they count for nothing, and the other two go on."""
+"""One of three reporters signs other reports: they do not count, and the other two continue."""
 
 import re
 
@@ -25,7 +25,7 @@ def test_lying_reporter_is_named_by_both_other_reporters_and_its_reports_never_l
     three.landed(1)
     for reporter in (a, b):
         reporter.until_counted(1, DISAGREEMENT, signer=liar.signer)
-    # The liar cannot compare its next report with the round that the others made, and signs none.
+    # The liar cannot compare its next report with the accepted round, and signs none.
     three.due()
     three.until_signed(2, a, b)
     liar.until(lambda: liar.lines("report_held", head_round=1), "a held report after round 1")

@@ -1,4 +1,4 @@
-"""A fork that one reporter alone sees: it stands alone, and joins the others again."""
+"""A fork that only one reporter sees isolates it, until it returns to the chain."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,16 +12,16 @@ from devnet.demo.stage import ACCOUNTS, ChainClock
 from tests.integration.reporters.company import Company, company
 from tests.support.cli.local_network import LocalNetwork, Settings
 from tests.support.evm.anvil import run_anvil
-from tests.support.sending.faults import Question, null
+from tests.support.sending.faults import Question, return_null
 from tests.support.sending.proxy import Proxy, proxy
 
-# The blocks in which the one that forks may be wrong are not final to it.
+# The blocks of the fork are not final for this reporter.
 FINALITY_DEPTH = 60
 
 
 @contextmanager
 def fork_of(network: LocalNetwork) -> Iterator[LocalNetwork]:
-    """Another chain that shares every block so far."""
+    """Return another chain with the same blocks so far."""
     head = network.head()
     flags = (
         "--fork-url",
@@ -45,7 +45,7 @@ def fork_of(network: LocalNetwork) -> Iterator[LocalNetwork]:
 
 
 def show(network: LocalNetwork, doors: list[Proxy]) -> None:
-    """From now on this chain is behind them."""
+    """Serve this chain behind the proxies from now on."""
     for door in doors:
         door.behind = network.url
 
@@ -62,7 +62,7 @@ def test_reporter_on_fork_is_isolated_and_rejoins_with_same_digests(
     with proxy(network.url) as first_proxy, proxy(network.url) as second_proxy:
         doors = [first_proxy, second_proxy]
         for door in doors:
-            door.rule("eth_getBlockByNumber", null(), when=is_of_a_tag)
+            door.rule("eth_getBlockByNumber", return_null(), when=is_of_a_tag)
 
         def behind_the_door(name: str, settings: Settings) -> None:
             if name == "c":
@@ -89,7 +89,7 @@ def apart(three: Company, doors: list[Proxy]) -> None:
         for _ in range(8):
             fork.mine(1)
             c.until_at(fork.head())
-        c.until_told_to_wait(number)
+        c.until_lacking_signatures(number)
         three.due()
         three.until_signed(number, a, b)
         three.landed(number)

@@ -19,7 +19,7 @@ HEAD_START = 500
 
 @pytest.fixture
 def second(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[Office]:
-    """A reporter that sends only if no other has for eight minutes of the chain."""
+    """Return a reporter that sends only if no other has for eight minutes of chain time."""
     with Store.open(sqlite_url) as opened:
         office = Office(
             premises, opened, tmp_path / "evidence", equipment={"head_start": HEAD_START}
@@ -29,7 +29,7 @@ def second(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[Offi
 
 
 def bring(chain: Chain, office: Office) -> None:
-    """Let another reporter send the report that is planned."""
+    """Let another reporter send the planned report."""
     (push,) = [intent for intent in office.intents() if intent.state == "planned"]
     chain.transact(to=office.premises.oracle.address, data=push.request.calldata)
 
@@ -49,7 +49,7 @@ def test_deferred_push_is_superseded_after_push_of_another_transmitter_lands(sec
 def test_deferred_push_does_not_prevent_signing_next_report(second: Office):
     plan_round(second)
     (old,) = list_signed_statements(second, 1)
-    # Its block leaves the anchor window before its turn to be sent comes.
+    # Its block leaves the anchor window before its turn to send.
     for _ in range(2):
         second.mine(LIMITS.anchor_window // 2)
         second.tick()

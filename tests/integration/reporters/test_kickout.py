@@ -1,4 +1,4 @@
-"""A node that deserves it is kicked out once, by a proof of a root that two reporters signed."""
+"""A bad node is kicked out once, by a proof of a root that two reporters signed."""
 
 import json
 
@@ -8,11 +8,11 @@ from devnet.demo.cast import HOPELESS
 from oracle.chain.decode.abi import load_abi
 from tests.integration.reporters.company import Company
 
-# Waves until its pool of fifty is full, and rounds until all that has to pass has passed.
+# Waves until its pool of fifty is full, and rounds until every delay has passed.
 _WAVES, _MOST_ROUNDS = 52, 14
 
 
-# Three daemons read fifty waves; in CI, the daemon of the demo plays a kickout.
+# Three daemons read fifty waves; in CI, the daemon of the demo executes a kickout.
 @pytest.mark.nightly
 def test_kickout_is_accused_and_executed_once(three: Company):
     three.network.play(_WAVES)

@@ -1,4 +1,4 @@
-"""One of three is down, dies, or stands still in the middle of a round: the others go on."""
+"""One of three is down, dies, or stalls in the middle of a round: the others continue."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def test_rounds_continue_without_one_reporter_and_after_transmitter_is_killed(
     three: Company,
 ):
     a, b, c = three.members
-    # c is not there from the start.
+    # c is down from the start.
     three.start(a, b)
     three.round_of(a, b)
     three.due()
@@ -25,7 +25,7 @@ def test_rounds_continue_without_one_reporter_and_after_transmitter_is_killed(
     three.landed(number)
     three.round_of(a, b)
     three.start(c)
-    # In its shift from the start, or on a round that it saw.
+    # In its turn from the start, or in a round that it has seen.
     three.round_of(a, b)
     last = three.round_of(a, b, c)
     three.caught_up()
@@ -44,7 +44,7 @@ def test_reporter_stopped_for_one_round_sends_nothing_twice_and_catches_up(
     three.due()
     number = three.round + 1
     three.until_signed(number, a, b, c)
-    # Wherever its push is: planned, with a nonce, in the pool.
+    # In every state of its push: planned, with a nonce, in the pool.
     a.pause()
     three.landed(number)
     passed = three.round_of(b, c)

@@ -1,4 +1,4 @@
-"""The admin replaces signers while a report is signed and not sent yet."""
+"""The admin replaces signers while a report is signed but not sent."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tests.support.cli.local_network import LocalNetwork, Settings
 
 
 def after_a_while(name: str, settings: Settings) -> None:
-    """No reporter sends at once: there is time between a quorum and its transaction."""
+    """Delay every send, so that there is time between a quorum and its transaction."""
     if name == "a":
         settings["reporters"].update(transmit_rank=1, transmit_delay_seconds=60)
 

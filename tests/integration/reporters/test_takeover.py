@@ -1,4 +1,4 @@
-"""A leader and its standby on one database, beside two other reporters of the same contract."""
+"""A leader and its standby on one database, with two other reporters of the same contract."""
 
 import time
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.support.cli.local_network import LocalNetwork
 
 
 def standby_of(leader: Member, folder: Path) -> Member:
-    """Another host with the leader's keys and database, behind its own door."""
+    """Return another host with the leader's keys and database, and a separate listener."""
     standby = Member("standby", folder, dict(leader.settings), keys=leader.keys)
     standby.settings["oracle"] = {
         **leader.settings["oracle"],
@@ -33,13 +33,13 @@ def test_standby_takes_over_within_two_lease_periods_and_no_round_is_sent_twice(
                 member.settings["reporters"]["peers"].append(standby.url)
             three.start()
             standby.start("--standby")
-            assert f"process {a.pid} " in standby.until_said("waiting_for_lease")["leader"]
-            played(three, standby)
+            assert f"process {a.pid} " in standby.wait_for_line("waiting_for_lease")["leader"]
+            run_rounds(three, standby)
         finally:
             standby.close()
 
 
-def played(three: Company, standby: Member) -> None:
+def run_rounds(three: Company, standby: Member) -> None:
     a, b, c = three.members
     three.round_of(a, b, c)
     three.due()
@@ -48,11 +48,11 @@ def played(three: Company, standby: Member) -> None:
     three.until_sent()
     a.kill()
     killed = time.monotonic()
-    # Time passes for nobody on the chain: the others leave the round to who has the turn. To
-    # start after it has taken the lease takes a slow machine long.
-    standby.until_said("step_completed", did="took over")
+    # Chain time does not pass, so the others leave the round to the first reporter. On a slow
+    # machine, a standby takes long to start after it has acquired the lease.
+    standby.wait_for_line("step_completed", did="took over")
     assert time.monotonic() - killed < 2 * LEASE_SECONDS
-    standby.until_said("daemon_started")
+    standby.wait_for_line("daemon_started")
     three.members[0] = standby
     three.landed(number)
     last = three.round_of(standby, b, c)
@@ -61,7 +61,7 @@ def played(three: Company, standby: Member) -> None:
     assert last == number + 1
     three.check_digests(standby, b, c)
     three.check_bytes(b, c, standby, min_shared=5)
-    # One leads after the other with the same key, and each round is signed once.
+    # The leaders alternate with the same key, and each round is signed once.
     accepted = three.check_rounds()
     assert {accepted_push.sender for accepted_push in accepted} == {a.transmitter}
     for push in accepted:

@@ -1,4 +1,4 @@
-"""Three daemons as processes, a quorum of two: one answer, one transaction a round."""
+"""Three daemons as processes, a quorum of two: one report, one transaction per round."""
 
 import pytest
 

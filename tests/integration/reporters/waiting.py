@@ -8,7 +8,7 @@ PATIENCE_SECONDS = 120.0
 _POLL_SECONDS = 0.05
 
 
-def until(
+def wait_until(
     is_so: Callable[[], object],
     what: str,
     describe: Callable[[], str] = str,

@@ -1,4 +1,4 @@
-"""What the environment says of an address holds: a proxy before it, a password for it."""
+"""Environment variables of an address are respected: a proxy for it, a password for it."""
 
 import threading
 from base64 import b64encode
@@ -15,7 +15,7 @@ NAMES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
 class Door(HTTPServer):
-    """Answers everything, and notes which path and which password it was asked with."""
+    """Answers every request, and records the requested path and password."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -57,7 +57,7 @@ def door(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Door]:
         thread.join()
 
 
-def ask(url: str) -> int:
+def send_request(url: str) -> int:
     http = BoundedHttp(url, name="an endpoint", max_bytes=100)
     try:
         return http.post(b"{}", 5.0, 5.0).status
@@ -67,7 +67,7 @@ def ask(url: str) -> int:
 
 def test_proxy_set_in_environment_is_used(door: Door, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("http_proxy", door.url)
-    assert ask("http://endpoint.example/rpc") == 200
+    assert send_request("http://endpoint.example/rpc") == 200
     assert door.paths == ["http://endpoint.example/rpc"]
 
 
@@ -76,17 +76,17 @@ def test_address_listed_in_no_proxy_is_contacted_directly(
 ):
     monkeypatch.setenv("http_proxy", "http://proxy.example:1")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    assert ask(f"{door.url}/rpc") == 200
+    assert send_request(f"{door.url}/rpc") == 200
     assert door.paths == ["/rpc"]
 
 
 def test_password_from_netrc_is_sent(door: Door, tmp_path: Path):
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password secret\n", "utf-8")
     (tmp_path / "netrc").chmod(0o600)
-    assert ask(door.url) == 200
+    assert send_request(door.url) == 200
     assert door.passwords == ["Basic " + b64encode(b"me:secret").decode()]
 
 
 def test_no_password_is_sent_without_netrc(door: Door):
-    assert ask(door.url) == 200
+    assert send_request(door.url) == 200
     assert door.passwords == [None]

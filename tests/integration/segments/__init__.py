@@ -1,1 +1,1 @@
-"""History prepared by workers: real processes, whole databases compared."""
+"""Tests of history prepared by workers: real processes, complete databases compared."""

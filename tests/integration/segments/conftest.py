@@ -1,6 +1,6 @@
-"""A chain with a history, and indexers that have it prepared by workers: real processes.
+"""Fixtures: a chain with a history, and indexers whose history real worker processes prepare.
 
-`dump` is the whole database: what is stored does not depend on who prepared it.
+`dump` is the complete database, which must not depend on the process that prepared it.
 """
 
 import shutil
@@ -18,7 +18,7 @@ from tests.support.ingest.indexer import Indexer, in_ranges
 from tests.support.ingest.skipping import Skipping
 
 HISTORY = 240
-# Cut small, a short history is many ranges.
+# With small ranges, a short history has many.
 RANGE = 20
 OpenPrepared = Callable[..., Indexer]
 
@@ -36,7 +36,7 @@ def a_chain() -> Iterator[AChain]:
 def open_prepared(
     a_chain: AChain, tmp_path: Path, sqlite_template: Path
 ) -> Iterator[OpenPrepared]:
-    """Opens indexers with so many workers and ranges of so many blocks at most."""
+    """Return a function that opens indexers with this number of workers and this maximum range."""
     opened: list[Indexer] = []
 
     def open_one(workers: int, blocks: int = RANGE, url: str | None = None) -> Indexer:
@@ -67,7 +67,7 @@ def database(tmp_path: Path, sqlite_template: Path) -> Callable[[], str]:
 
 @pytest.fixture
 def skipping(database: Callable[[], str]) -> Iterator[Callable[[int], Skipping]]:
-    """Begins a chain behind so many endpoints."""
+    """Return a function that starts a chain with this number of endpoints."""
     with ExitStack() as until_the_end:
 
         def begin(endpoints: int) -> Skipping:
@@ -81,14 +81,14 @@ def skipping(database: Callable[[], str]) -> Iterator[Callable[[int], Skipping]]
 
 @pytest.fixture
 def expected(open_prepared: OpenPrepared) -> list[str]:
-    """What is stored where nobody but the writer reads."""
+    """Return the database of a writer without workers."""
     indexer = open_prepared(0)
     indexer.index()
     return dump(indexer.url)
 
 
 def outcomes(outcome: str) -> float:
-    """How many ranges came to this so far, in this process."""
+    """Return how many ranges have had this outcome so far, in this process."""
     return next(
         sample.value
         for metric in SEGMENTS.collect()
@@ -97,8 +97,8 @@ def outcomes(outcome: str) -> float:
     )
 
 
-def at_question(nth: int, method: str, deed: Callable[[], object]) -> InjectedFault:
-    """Do something at the n-th question of this kind; the answers stay as they are."""
+def at_request(nth: int, method: str, deed: Callable[[], object]) -> InjectedFault:
+    """Run an action at the n-th request of this kind; the responses are not changed."""
     left = [nth]
 
     def change(_request: object, answer: object) -> object:

@@ -1,4 +1,4 @@
-"""Workers that do what workers must not: each stands before a real pool, or in place of one."""
+"""Faulty workers, in front of a real pool or instead of one."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -9,13 +9,13 @@ from typing_extensions import override
 from oracle.chain.segments.process_pool import ProcessPool, WorkerDiedError
 from oracle.chain.segments.segment_request import SegmentPlan, SegmentRequest
 
-# The fate of an answer; `bytes` of another request come as the second.
+# The changes of a response; `before` are the bytes for the previous request.
 Change = Callable[[bytes, bytes], bytes]
 
 
 @dataclass
 class Lying:
-    """Changes the first `times` answers; the later ones are as they came."""
+    """Changes the first `times` responses; later ones are unchanged."""
 
     pool: ProcessPool
     change: Change
@@ -50,7 +50,7 @@ class Lying:
 
 
 class _Hung(Future[bytes]):
-    """Never done; whoever waits for it has waited as long as it would."""
+    """A future that is never done; waiting for it ends with the caller's timeout."""
 
     @override
     def result(self, timeout: float | None = None) -> bytes:
@@ -71,7 +71,7 @@ class Hanging(Lying):
 
 @dataclass
 class DyingAt(Lying):
-    """Dies of one block, whenever it is in a range."""
+    """Dies at one block, whenever it is in a range."""
 
     block: int = 0
 

@@ -1,7 +1,7 @@
-"""The world that a fault case is played in: a chain, what indexes it, and how one goes on.
+"""The environment of a fault case: a chain, its indexers, and how they continue.
 
-A play says which faults there are and what happens meanwhile; `World.read` indexes as the daemon
-does, whatever fails for now.
+A play sets the faults and runs actions meanwhile; `World.read` indexes like the daemon, whatever
+fails temporarily.
 """
 
 from collections.abc import Callable
@@ -14,11 +14,11 @@ from oracle.errors import TransientError
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.indexer import Indexer
 
-# More than any fault of a play lasts.
+# Longer than any fault of a play.
 _TURNS = 200
-# What is not asked at once is asked some time later.
+# A failed request is repeated after this time.
 _REST_SECONDS = 20.0
-# So many turns without a block taken in, and nothing left to do: it is done, or it is held.
+# After this many ticks without an ingested block, the indexer is done or blocked.
 _QUIET_TURNS = 4
 
 Open = Callable[..., Indexer]
@@ -26,10 +26,10 @@ Open = Callable[..., Indexer]
 
 @dataclass
 class World:
-    """A chain with a history behind two endpoints; `open` begins to index it, by whoever.
+    """A chain with a history behind two endpoints; `open` starts to index it with an indexer.
 
-    `resume` goes on with an indexer as another process would.
-    `expected`: the block whose chain must be stored in the end; None: the newest of all.
+    `resume` continues with an indexer as another process would. `expected`: the block whose chain
+    must be stored at the end; None: the newest of all.
     """
 
     chain: AChain
@@ -40,27 +40,27 @@ class World:
     faults: list[InjectedFault] = field(default_factory=list)
 
     def spoil(self, *faults: InjectedFault, at: int = 0) -> None:
-        """Let one of the endpoints have these faults."""
+        """Add faults to one of the endpoints."""
         self.faults += faults
         self.chain.providers[at].faults += faults
 
     def spoil_all(self, make: Callable[[], InjectedFault]) -> None:
-        """Let every endpoint have this fault, each its own."""
+        """Add a separate instance of this fault to every endpoint."""
         for at in range(len(self.chain.providers)):
             self.spoil(make(), at=at)
 
     def heal(self) -> None:
-        """Let every endpoint be well."""
+        """Remove all faults."""
         for provider in self.chain.providers:
             provider.faults.clear()
 
     def indexer(self, *, first: int | None = None, **settings: object) -> Indexer:
-        """Begin to index; `first` alone is asked where one is named."""
+        """Start to index; `first` alone is queried if it is given."""
         urls = self.chain.urls if first is None else self.chain.urls[first : first + 1]
         return self.open(urls, clock=self.clock, **settings)
 
     def read(self, indexer: Indexer, after_each: Callable[[], object] | None = None) -> Indexer:
-        """Index until nothing is left to be done, and wait where something fails for now."""
+        """Index until nothing is left to do, and wait after temporary failures."""
         quiet, failed = 0, None
         for _ in range(_TURNS):
             try:

@@ -1,4 +1,4 @@
-"""Plays of the ingest cases about what endpoints answer, and how: 22 to 57, see cases.toml."""
+"""Plays of the ingest cases about the responses of endpoints: 22 to 57, see cases.toml."""
 
 from collections.abc import Callable
 from threading import Event
@@ -20,23 +20,23 @@ from tests.support.ingest.indexer import Indexer
 Play = Callable[[World], Indexer]
 Make = Callable[[], InjectedFault]
 
-# In the middle of the history, and so in the middle of what workers read.
+# In the middle of the history, which workers read.
 MIDDLE = (30, 60)
 # More blocks than a window of any play.
 _MORE = 45
-# Questions to an endpoint before the first range of history is asked for, and some more.
+# More than the number of requests to an endpoint before the first range of history.
 _BEFORE_HISTORY = 25
 _LATE_SECONDS = 0.02
 _NOWHERE = "http://127.0.0.1:9"
 
 
-def begun() -> Callable[[FakeRequest], bool]:
-    """Strike when history is being read, and not before."""
+def await_history_requests() -> Callable[[FakeRequest], bool]:
+    """Begin when history is being read, not earlier."""
     return blocks.build_matcher_after(_BEFORE_HISTORY)
 
 
-def by_first(*make: Make) -> Play:
-    """The preferred endpoint has these faults; the other one is well."""
+def fault_at_first(*make: Make) -> Play:
+    """Add these faults to the preferred endpoint; the other one is healthy."""
 
     def play(world: World) -> Indexer:
         world.spoil(*(make_fault() for make_fault in make))
@@ -45,8 +45,8 @@ def by_first(*make: Make) -> Play:
     return play
 
 
-def by_all(*make: Make) -> Play:
-    """Every endpoint has these faults."""
+def fault_at_all(*make: Make) -> Play:
+    """Add these faults to every endpoint."""
 
     def play(world: World) -> Indexer:
         for make_fault in make:
@@ -57,19 +57,19 @@ def by_all(*make: Make) -> Play:
 
 
 def _later(blocks_more: int, play: Callable[[World], object]) -> Play:
-    """Something is wrong from some block on: what is before it was read in peace."""
+    """Run the play at some later block; the blocks before it are read without faults."""
 
-    def played(world: World) -> Indexer:
+    def run_play(world: World) -> Indexer:
         indexer = world.read(world.indexer())
         play(world)
         world.chain.live(blocks_more)
         return world.read(indexer)
 
-    return played
+    return run_play
 
 
 def burst(world: World) -> Indexer:
-    """Ten blocks at once, and then more than a window of history."""
+    """Mine ten blocks at once, and then more than a window of history."""
     indexer = world.read(world.indexer())
     world.chain.live(10)
     world.read(indexer)
@@ -86,7 +86,7 @@ def _lagging(world: World) -> Provider:
 
 
 def elsewhere(world: World) -> Indexer:
-    """Behind one address: the head from one node, some logs from one that lags."""
+    """Two nodes behind one address: the head from one, some logs from one that lags."""
     lagging = _lagging(world)
     world.spoil(
         logs.build_foreign_logs_fault(lagging, when=blocks.build_every_second_matcher(), times=20)
@@ -95,7 +95,7 @@ def elsewhere(world: World) -> Indexer:
 
 
 def unknown_is_empty(world: World) -> Indexer:
-    """The same, where the node that lags calls `[]` what it does not have."""
+    """The same, and the lagging node returns `[]` for unknown blocks."""
     lagging = _lagging(world)
     lagging.faults.append(logs.build_empty_unknown_block_fault())
     world.spoil(
@@ -124,19 +124,19 @@ def two_forks(world: World) -> Indexer:
 
 
 def alone_dense(world: World) -> Indexer:
-    """One block alone has more logs than an endpoint gives."""
+    """A single block has more logs than an endpoint returns."""
     world.spoil_all(lambda: messages.build_result_limit_fault(1))
     return world.read(world.indexer())
 
 
-def pruned(world: World) -> Indexer:
-    """One endpoint has forgotten the first half."""
+def prune_first_half(world: World) -> Indexer:
+    """One endpoint has pruned the first half."""
     world.chain.providers[0].pruned_below = MIDDLE[1]
     return world.read(world.indexer())
 
 
 def cached_by_proxy(world: World) -> Indexer:
-    """A proxy goes on to show what it has shown, also where that left the chain."""
+    """A proxy keeps returning cached responses, even for orphaned blocks."""
     by_number = blocks.build_stale_cache_fault(
         methods="eth_getBlockByNumber",
         when=lambda request: str(request.params[0]).startswith("0x"),
@@ -149,7 +149,7 @@ def cached_by_proxy(world: World) -> Indexer:
 
 
 def another_chain(world: World) -> Indexer:
-    """The preferred endpoint becomes a longer chain of our number, with other blocks."""
+    """The preferred endpoint switches to a longer chain with our chain id and other blocks."""
     tree = BlockTree(31337, start=1_600_000_000)
     foreign_provider = Provider(tree)
     foreign_provider.tag_targets = dict(world.chain.provider.tag_targets)
@@ -162,22 +162,24 @@ def another_chain(world: World) -> Indexer:
     return world.read(indexer)
 
 
-def nobody_for_long(world: World) -> Indexer:
-    """All endpoints are down for long, in the middle of history."""
+def all_down_for_long(world: World) -> Indexer:
+    """All endpoints are down for a long time, in the middle of history."""
     world.spoil_all(
-        lambda: transport.build_http_status_fault(503, b"down", when=begun(), times=60)
+        lambda: transport.build_http_status_fault(
+            503, b"down", when=await_history_requests(), times=60
+        )
     )
     return world.read(world.indexer())
 
 
 def unreachable(world: World) -> Indexer:
-    """The preferred endpoint has no address that answers."""
+    """The preferred endpoint is unreachable."""
     world.chain.urls.insert(0, _NOWHERE)
     return world.read(world.indexer())
 
 
-def slow(world: World) -> Indexer:
-    """The preferred endpoint takes its time with everything."""
+def slow_endpoint(world: World) -> Indexer:
+    """The preferred endpoint is slow for all requests."""
 
     def late(_request: object) -> None:
         Event().wait(_LATE_SECONDS)
@@ -196,7 +198,7 @@ def _suggesting(suggestion: str) -> Make:
 
 
 def _misshaped(*make: Make) -> dict[str, Play]:
-    return {make_fault().name: by_first(make_fault) for make_fault in make}
+    return {make_fault().name: fault_at_first(make_fault) for make_fault in make}
 
 
 ANSWERS: dict[str, dict[str, Play]] = {
@@ -206,64 +208,84 @@ ANSWERS: dict[str, dict[str, Play]] = {
     "25": {"": unknown_is_empty},
     "26": {"": two_forks},
     "27": {
-        "": by_first(
+        "": fault_at_first(
             lambda: logs.build_omitted_logs_fault(when=blocks.build_every_second_matcher())
         )
     },
     "28": {
-        "": by_first(logs.build_omitted_range_logs_fault),
-        "all": by_all(logs.build_omitted_range_logs_fault),
+        "": fault_at_first(logs.build_omitted_range_logs_fault),
+        "all": fault_at_all(logs.build_omitted_range_logs_fault),
     },
-    "29": {"": by_first(lambda: logs.build_omitted_log_fault(0, for_blocks=MIDDLE))},
+    "29": {"": fault_at_first(lambda: logs.build_omitted_log_fault(0, for_blocks=MIDDLE))},
     "30": {
-        "10": by_all(lambda: logs.build_capped_logs_fault(10)),
-        "7": by_all(lambda: logs.build_capped_logs_fault(7)),
+        "10": fault_at_all(lambda: logs.build_capped_logs_fault(10)),
+        "7": fault_at_all(lambda: logs.build_capped_logs_fault(7)),
     },
-    "31": {"": by_all(lambda: messages.build_result_limit_fault(3))},
+    "31": {"": fault_at_all(lambda: messages.build_result_limit_fault(3))},
     "32": {"": alone_dense},
     "33": {
-        "quota": by_all(
-            lambda: messages.build_error_fault(messages.RATE_MESSAGE, times=3, when=begun())
+        "quota": fault_at_all(
+            lambda: messages.build_error_fault(
+                messages.RATE_MESSAGE, times=3, when=await_history_requests()
+            )
         ),
-        "size": by_all(lambda: messages.build_result_limit_fault(4, messages.DENSITY_MESSAGE)),
+        "size": fault_at_all(
+            lambda: messages.build_result_limit_fault(4, messages.DENSITY_MESSAGE)
+        ),
     },
     "34": {
-        "the same": by_all(_suggesting("{first}-{last}")),
-        "inverted": by_all(_suggesting("{last}-{first}")),
-        "outside": by_all(_suggesting("1000-2000")),
+        "the same": fault_at_all(_suggesting("{first}-{last}")),
+        "inverted": fault_at_all(_suggesting("{last}-{first}")),
+        "outside": fault_at_all(_suggesting("1000-2000")),
     },
     "35": {
-        "one": by_first(
+        "one": fault_at_first(
             lambda: messages.build_error_fault(messages.UNKNOWN_MESSAGE, methods="eth_getLogs")
         ),
-        "all": by_all(lambda: messages.build_result_limit_fault(3, messages.UNKNOWN_MESSAGE)),
+        "all": fault_at_all(
+            lambda: messages.build_result_limit_fault(3, messages.UNKNOWN_MESSAGE)
+        ),
     },
     "36": {
-        "": by_all(
+        "": fault_at_all(
             lambda: messages.build_range_limit_fault(6, messages.ErrorMessage(-32000, "Max range"))
         )
     },
     "37": {
-        "seconds": by_first(lambda: transport.build_429_fault(1, times=2, when=begun())),
-        "date": by_first(
-            lambda: transport.build_429_fault(transport.IN_NINETY_SECONDS, times=2, when=begun())
+        "seconds": fault_at_first(
+            lambda: transport.build_429_fault(1, times=2, when=await_history_requests())
+        ),
+        "date": fault_at_first(
+            lambda: transport.build_429_fault(
+                transport.IN_NINETY_SECONDS, times=2, when=await_history_requests()
+            )
         ),
     },
     "38": {
-        "an error": by_first(lambda: transport.build_429_in_200_fault(times=3, when=begun())),
-        "a text": by_first(lambda: transport.build_throttle_text_fault(times=3, when=begun())),
+        "an error": fault_at_first(
+            lambda: transport.build_429_in_200_fault(times=3, when=await_history_requests())
+        ),
+        "a text": fault_at_first(
+            lambda: transport.build_throttle_text_fault(times=3, when=await_history_requests())
+        ),
     },
-    "39": {"": by_first(lambda: transport.build_http_status_fault(403, when=begun()))},
+    "39": {
+        "": fault_at_first(
+            lambda: transport.build_http_status_fault(403, when=await_history_requests())
+        )
+    },
     "40": {
-        "": by_all(
-            lambda: transport.build_http_status_fault(504, b"timed out", times=4, when=begun())
+        "": fault_at_all(
+            lambda: transport.build_http_status_fault(
+                504, b"timed out", times=4, when=await_history_requests()
+            )
         )
     },
     "41": _misshaped(
-        lambda: transport.build_cut_connection_fault(times=3, when=begun()),
-        lambda: transport.build_reset_connection_fault(times=3, when=begun()),
-        lambda: transport.build_truncated_body_fault(times=3, when=begun()),
-        lambda: transport.build_corrupt_gzip_fault(times=3, when=begun()),
+        lambda: transport.build_cut_connection_fault(times=3, when=await_history_requests()),
+        lambda: transport.build_reset_connection_fault(times=3, when=await_history_requests()),
+        lambda: transport.build_truncated_body_fault(times=3, when=await_history_requests()),
+        lambda: transport.build_corrupt_gzip_fault(times=3, when=await_history_requests()),
     ),
     "42": _misshaped(transport.build_html_fault, transport.build_empty_body_fault),
     "43": _misshaped(
@@ -272,7 +294,11 @@ ANSWERS: dict[str, dict[str, Play]] = {
         lambda: transport.build_failed_call_fault(0, times=4),
         lambda: transport.build_batch_limit_fault(2),
     ),
-    "44": {"": by_all(lambda: blocks.build_null_result_fault(times=3, when=begun()))},
+    "44": {
+        "": fault_at_all(
+            lambda: blocks.build_null_result_fault(times=3, when=await_history_requests())
+        )
+    },
     "45": _misshaped(
         logs.build_duplicated_log_fault,
         lambda: logs.build_conflicting_log_fault(for_blocks=MIDDLE),
@@ -289,26 +315,28 @@ ANSWERS: dict[str, dict[str, Play]] = {
         lambda: logs.build_wrong_log_address_fault("0x" + "77" * 20),
     ),
     "48": {
-        "zero": by_all(blocks.build_zero_bloom_fault),
-        "saturated": by_all(blocks.build_saturated_bloom_fault),
-        "zero, one": by_first(lambda: blocks.build_zero_bloom_fault(for_blocks=MIDDLE)),
+        "zero": fault_at_all(blocks.build_zero_bloom_fault),
+        "saturated": fault_at_all(blocks.build_saturated_bloom_fault),
+        "zero, one": fault_at_first(lambda: blocks.build_zero_bloom_fault(for_blocks=MIDDLE)),
     },
     "49": {
-        "all": by_all(blocks.build_wrong_receipts_root_fault),
-        "one": by_first(lambda: blocks.build_omitted_receipt_fault(0, for_blocks=MIDDLE)),
+        "all": fault_at_all(blocks.build_wrong_receipts_root_fault),
+        "one": fault_at_first(lambda: blocks.build_omitted_receipt_fault(0, for_blocks=MIDDLE)),
     },
     "50": {
-        "told": pruned,
-        "silent": by_first(lambda: logs.build_silent_pruning_fault(MIDDLE[1])),
+        "told": prune_first_half,
+        "silent": fault_at_first(lambda: logs.build_silent_pruning_fault(MIDDLE[1])),
     },
     "51": {"": cached_by_proxy},
     "52": {"": another_chain},
-    "53": {"": nobody_for_long},
+    "53": {"": all_down_for_long},
     "54": {
-        "": by_first(
-            lambda: transport.build_http_status_fault(503, b"down", when=begun(), times=6)
+        "": fault_at_first(
+            lambda: transport.build_http_status_fault(
+                503, b"down", when=await_history_requests(), times=6
+            )
         )
     },
     "56": {"": unreachable},
-    "57": {"": slow},
+    "57": {"": slow_endpoint},
 }

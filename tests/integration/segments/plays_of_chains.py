@@ -6,13 +6,13 @@ from devnet.fakechain.block_json import FakeLog
 from devnet.fakechain.faults.transport_faults import build_callback_fault
 from tests.integration.segments.faulty_worlds import World
 from tests.integration.segments.plays_of_answers import Play
-from tests.support.ingest.forked import build_unknown_join
-from tests.support.ingest.indexer import FINALITY, Indexer
-from tests.support.ingest.speaking import (
+from tests.support.ingest.event_encoding import (
     build_transaction,
     encode_network_log,
     encode_task_created_log,
 )
+from tests.support.ingest.forked import build_unknown_join
+from tests.support.ingest.indexer import FINALITY, Indexer
 from tests.support.traffic import address
 
 # More blocks than a window of any play.
@@ -20,8 +20,8 @@ _MORE = 45
 _MOST = 2**256 - 1
 
 
-def forked(depth: int, blocks: int, finality: int = FINALITY) -> Play:
-    """All is read, then the chain leaves so many blocks, and goes on with others."""
+def fork_after_reading(depth: int, blocks: int, finality: int = FINALITY) -> Play:
+    """Everything is read, then the chain replaces `depth` blocks by others."""
 
     def play(world: World) -> Indexer:
         for provider in world.chain.providers:
@@ -37,7 +37,7 @@ def forked(depth: int, blocks: int, finality: int = FINALITY) -> Play:
 
 
 def denied_by_all(world: World) -> Indexer:
-    """What is final is denied by everybody: nothing is undone, nothing more is taken in."""
+    """All endpoints deny the final block: nothing is undone, and nothing more is ingested."""
     indexer = world.read(world.indexer())
     world.expected = world.chain.head
     world.chain.show(
@@ -47,7 +47,7 @@ def denied_by_all(world: World) -> Indexer:
 
 
 def denied_by_one(world: World) -> Indexer:
-    """What is final is denied by one, and the other goes on."""
+    """One endpoint denies the final block, and the other continues."""
     indexer = world.read(world.indexer())
     original_head = world.chain.head
     fork_head = world.chain.tree.mine_empty_blocks(60, parent_block=world.chain.back(FINALITY + 3))
@@ -58,7 +58,7 @@ def denied_by_one(world: World) -> Indexer:
 
 
 def gap_denied(world: World) -> Indexer:
-    """The same in a gap of blocks in which nothing happened."""
+    """The same in a gap of blocks without events."""
     world.chain.mine_empty(40)
     indexer = world.read(world.indexer())
     world.expected = world.chain.head
@@ -67,7 +67,7 @@ def gap_denied(world: World) -> Indexer:
 
 
 def forked_while_undoing(world: World) -> Indexer:
-    """The chain goes another way once more while it is undone."""
+    """The chain forks again while a fork is undone."""
     indexer = world.read(world.indexer())
     original_head = world.chain.head
     first = world.chain.live(4, on=world.chain.back(3, original_head))
@@ -84,7 +84,7 @@ def forked_while_undoing(world: World) -> Indexer:
 
 
 def forked_while_reading(world: World) -> Indexer:
-    """The chain goes another way while history is being read."""
+    """The chain forks while history is being read."""
     fork_head = world.chain.tree.mine_empty_blocks(20, parent_block=world.chain.back(4))
     request_count = [0]
 
@@ -149,8 +149,8 @@ def skipped_heights(world: World) -> Indexer:
     return world.read(world.indexer())
 
 
-def tagged(*tags: object) -> Play:
-    """`finalized` points there, one after the other, with history in between."""
+def set_final_tags(*tags: object) -> Play:
+    """`finalized` points to these blocks in turn, with history in between."""
 
     def play(world: World) -> Indexer:
         indexer = world.indexer()
@@ -184,8 +184,8 @@ def odd_times(world: World) -> Indexer:
     return world.read(world.indexer())
 
 
-def said_in_history(*emitted_logs: FakeLog) -> Play:
-    """What is odd about the chain is said in the middle of its history."""
+def add_odd_logs(*emitted_logs: FakeLog) -> Play:
+    """Add these odd logs in the middle of history."""
 
     def play(world: World) -> Indexer:
         for log in emitted_logs:
@@ -197,7 +197,7 @@ def said_in_history(*emitted_logs: FakeLog) -> Play:
     return play
 
 
-def _joined(**changed: object) -> FakeLog:
+def encode_odd_join(**changed: object) -> FakeLog:
     named = {"node": address(0xB16), "stake": 1, "gpuName": "", "gpuVram": 0}
     version = {"major": 0, "minor": 0, "patch": 0, "models": []}
     return encode_network_log("NodeJoined", **named | version | changed)
@@ -226,15 +226,15 @@ def two_in_one(world: World) -> Indexer:
 
 
 CHAINS: dict[str, dict[str, Play]] = {
-    "01": {"": forked(1, 1)},
-    "02": {"": forked(64, 66, finality=80)},
-    "03": {"": forked(100, 105, finality=120)},
+    "01": {"": fork_after_reading(1, 1)},
+    "02": {"": fork_after_reading(64, 66, finality=80)},
+    "03": {"": fork_after_reading(100, 105, finality=120)},
     "04": {"": denied_by_all},
     "05": {"": denied_by_one},
     "06": {"": forked_while_undoing},
     "07": {"": forked_while_reading},
-    "08": {"": forked(5, 2)},
-    "09": {"": forked(1, 2)},
+    "08": {"": fork_after_reading(5, 2)},
+    "09": {"": fork_after_reading(1, 2)},
     "10": {"": into_an_empty_height},
     "11": {"": only_event_gone},
     "12": {"": included_again},
@@ -242,22 +242,20 @@ CHAINS: dict[str, dict[str, Play]] = {
     "14": {"": forked_while_down},
     "15": {"": skipped_heights},
     "16": {"": gap_denied},
-    "17": {"unknown": no_tag, "null": tagged(None)},
-    "18": {"": tagged(FINALITY, 40, FINALITY)},
+    "17": {"unknown": no_tag, "null": set_final_tags(None)},
+    "18": {"": set_final_tags(FINALITY, 40, FINALITY)},
     "19": {"": final_above_newest},
     "21": {"": odd_times},
-    "63": {
-        "": said_in_history(_dirty(build_unknown_join()), _dirty(encode_task_created_log(902)))
-    },
+    "63": {"": add_odd_logs(_dirty(build_unknown_join()), _dirty(encode_task_created_log(902)))},
     "64": {
-        "": said_in_history(
+        "": add_odd_logs(
             _odd_topics(build_unknown_join()), _odd_topics(encode_task_created_log(902))
         )
     },
     "65": {
-        "": said_in_history(
-            _joined(stake=_MOST, gpuName="x" * 100_000),
-            _joined(node=address(0xB17), gpuName="\0a"),
+        "": add_odd_logs(
+            encode_odd_join(stake=_MOST, gpuName="x" * 100_000),
+            encode_odd_join(node=address(0xB17), gpuName="\0a"),
             encode_task_created_log(903, fee=_MOST),
         )
     },

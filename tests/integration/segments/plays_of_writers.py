@@ -22,7 +22,7 @@ _MORE = 45
 
 
 def dies_at(calls: int) -> Play:
-    """The writer dies at a call inside a transaction, again and again, and goes on."""
+    """The writer dies repeatedly at a call inside a transaction, and continues."""
 
     def play(world: World) -> Indexer:
         indexer = world.indexer()
@@ -37,8 +37,8 @@ def dies_at(calls: int) -> Play:
     return play
 
 
-def overtaken(world: World) -> Indexer:
-    """Another process takes the same blocks in meanwhile; the first one stops."""
+def let_other_writer_overtake(world: World) -> Indexer:
+    """Another process ingests the same blocks meanwhile; the first one stops."""
     first = world.indexer()
     first.step()
     second = world.open(world.chain.urls, url=first.url)
@@ -52,7 +52,7 @@ def overtaken(world: World) -> Indexer:
 
 @dataclass
 class _Between:
-    """Passes everything on to a real store, and lets something happen before it writes first."""
+    """Forwards everything to a real store, and runs an action before its first write."""
 
     store: Store
     happens: Callable[[], object] | None
@@ -87,8 +87,8 @@ def _file(indexer: Indexer) -> Path:
     return Path(indexer.url.removeprefix("sqlite:///"))
 
 
-def restored(world: World) -> Indexer:
-    """Yesterday's file is put back, and gone on with."""
+def restore_old_file(world: World) -> Indexer:
+    """An old copy of the file is restored, and the indexer continues with it."""
     indexer = world.read(world.indexer())
     yesterday = _file(indexer).with_suffix(".yesterday")
     with (
@@ -110,7 +110,7 @@ def started_at(block: int) -> Play:
 
 
 def started_later(world: World) -> Indexer:
-    """The start block is of the future."""
+    """The start block is in the future."""
     indexer = world.indexer(start_block=world.chain.head.number + 10)
     for _ in range(2):
         with pytest.raises(TransientError, match="does not exist yet"):
@@ -136,7 +136,7 @@ def while_blocks_arrive(world: World) -> Indexer:
 
 
 def slow_writer(world: World) -> Indexer:
-    """Whatever is under way is ready long before the writer comes to it."""
+    """Every prepared range is ready long before the writer reaches it."""
     indexer = world.indexer()
 
     def wait() -> None:
@@ -160,9 +160,9 @@ def stopped_and_resumed(world: World) -> Indexer:
 WRITERS: dict[str, dict[str, Play]] = {
     "58": {"": dies_at(30)},
     "59": {"": dies_at(7)},
-    "60": {"": overtaken},
+    "60": {"": let_other_writer_overtake},
     "61": {"": another_writer_is_waited_for},
-    "62": {"": restored},
+    "62": {"": restore_old_file},
     "68": {"the middle": started_at(33), "later": started_later},
     "69": {"": clock_jumps},
     "70": {"": while_blocks_arrive},

@@ -1,4 +1,4 @@
-"""However history is cut, whoever prepares it and whatever dies meanwhile: the same database."""
+"""The database is the same however history is split, whatever prepares it and whatever dies."""
 
 import os
 import signal
@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from oracle.chain.segments import segment_queue
 from oracle.store.database import Store
-from tests.integration.segments.conftest import HISTORY, OpenPrepared, at_question
-from tests.integration.segments.test_staged import Kept, staged_in
+from tests.integration.segments.conftest import HISTORY, OpenPrepared, at_request
+from tests.integration.segments.test_staged import CapabilityMemory, staged_in
 from tests.support.examples import examples
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump
@@ -23,8 +23,8 @@ from tests.support.txmgr.brittle import Brittle, Died
 _NEVER = 1_000_000
 
 
-class How(NamedTuple):
-    """How many workers there are, blocks in a range, and logs that are taken in together."""
+class Preparation(NamedTuple):
+    """The number of workers, the blocks of a range, and the logs ingested together."""
 
     workers: int
     blocks: int
@@ -33,27 +33,29 @@ class How(NamedTuple):
 
 @dataclass
 class World:
-    """A chain, and what survives a writer: its database, and what it has staged and learned."""
+    """A chain, and what outlives a writer: its database, its staged segments,
+    its learned capabilities.
+    """
 
     chain: AChain
     open_prepared: OpenPrepared
     folder: Callable[[str], Path]
     url: str | None = None
     stage: Path = field(init=False)
-    kept: Kept = field(init=False)
+    kept: CapabilityMemory = field(init=False)
 
     def begin(self) -> None:
-        """Have nothing stored yet."""
-        self.url, self.kept, self.stage = None, Kept(), self.folder("a") / "stage"
+        """Start with an empty database."""
+        self.url, self.kept, self.stage = None, CapabilityMemory(), self.folder("a") / "stage"
 
-    def writer(self, writer_options: How, killed_at: list[int]) -> Indexer:
-        """Start a writer; at these questions all of its workers are killed."""
+    def writer(self, writer_options: Preparation, killed_at: list[int]) -> Indexer:
+        """Start a writer; at these requests all of its workers are killed."""
         indexer = self.open_prepared(writer_options.workers, writer_options.blocks, self.url)
         self.url = indexer.url
         staged_in(indexer, self.stage, self.kept)
         in_ranges(indexer, writer_options.blocks)
         self.chain.provider.faults[:] = [
-            at_question(nth, "eth_getBlockReceipts", lambda: kill_all(indexer))
+            at_request(nth, "eth_getBlockReceipts", lambda: kill_all_workers(indexer))
             for nth in killed_at
         ]
         return indexer
@@ -66,14 +68,16 @@ def world(
     return World(a_chain, open_prepared, tmp_path_factory.mktemp)
 
 
-def kill_all(indexer: Indexer) -> None:
-    """End every worker that runs now, as `kill -9` does."""
+def kill_all_workers(indexer: Indexer) -> None:
+    """Kill every running worker, as by `kill -9`."""
     for pid in indexer.pool.get_pids():
         os.kill(pid, signal.SIGKILL)
 
 
 def is_through(indexer: Indexer, calls: int) -> bool:
-    """Index until the writer dies at a call inside a transaction; tell whether it was through."""
+    """Index until the writer dies at a call inside a transaction;
+    return whether it was finished.
+    """
     brittle = cast("Store", Brittle(indexer.store, calls))
     try:
         while indexer.step(brittle) is not None:
@@ -91,7 +95,7 @@ def is_through(indexer: Indexer, calls: int) -> bool:
 @settings(examples(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     how=st.builds(
-        How,
+        Preparation,
         workers=st.sampled_from([1, 2, 4]),
         blocks=st.integers(3, HISTORY),
         together=st.sampled_from([0, 100, 12_000]),
@@ -100,7 +104,11 @@ def is_through(indexer: Indexer, calls: int) -> bool:
     writer_dies=st.lists(st.integers(0, 150), max_size=2),
 )
 def test_database_equals_that_of_single_writer(
-    world: World, expected: list[str], how: How, killed_at: list[int], writer_dies: list[int]
+    world: World,
+    expected: list[str],
+    how: Preparation,
+    killed_at: list[int],
+    writer_dies: list[int],
 ):
     world.begin()
     with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""A Dask cluster of two workers prepares history: the same bytes, whoever dies."""
+"""A Dask cluster of two workers prepares history: the same bytes, whichever worker dies."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from distributed import Client, LocalCluster
 from oracle.chain.segments.cluster_pool import ENDPOINTS_VARIABLE, ClusterPool
 from oracle.chain.segments.segment import decode_answer
 from oracle.chain.segments.segment_request import SegmentRequest, WriterState
-from tests.integration.segments.conftest import OpenPrepared, at_question, outcomes
+from tests.integration.segments.conftest import OpenPrepared, at_request, outcomes
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump
 from tests.support.ingest.indexer import Indexer
@@ -26,21 +26,21 @@ def cluster(a_chain: AChain, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalC
 
 
 def on(cluster: LocalCluster, indexer: Indexer) -> ClusterPool:
-    """Have an indexer's history prepared by the cluster."""
+    """Let the cluster prepare an indexer's history."""
     pool = ClusterPool(indexer.pool.plan, cluster.scheduler_address, 2)
     indexer.pool.close()
     indexer.source.use_workers(pool, min_worker_blocks=1)
     return pool
 
 
-def until(condition: Callable[[], bool]) -> None:
-    """Ask the cluster again until it is so: it answers slowly enough not to be asked in vain."""
+def poll_until(condition: Callable[[], bool]) -> None:
+    """Poll the cluster until the condition is true; a poll takes long enough without a pause."""
     ends_at = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < ends_at
 
 
-def kill_one(cluster: LocalCluster) -> None:
+def kill_one_worker(cluster: LocalCluster) -> None:
     with Client(cluster, set_as_default=False) as client:
         pids = list(client.run(os.getpid).values())
     os.kill(pids[0], signal.SIGKILL)
@@ -63,7 +63,7 @@ def test_killed_cluster_worker_loses_only_its_range(
 ):
     indexer = open_prepared(1)
     on(cluster, indexer)
-    fault = at_question(40, "eth_getBlockReceipts", lambda: kill_one(cluster))
+    fault = at_request(40, "eth_getBlockReceipts", lambda: kill_one_worker(cluster))
     a_chain.provider.faults.append(fault)
 
     indexer.index()
@@ -82,16 +82,16 @@ def test_abandoned_cluster_worker_is_stopped_and_replaced(
     cluster.scale(1)
     with Client(cluster, set_as_default=False) as client:
         client.wait_for_workers(1)
-        until(lambda: len(client.run(os.getpid)) == 1)
+        poll_until(lambda: len(client.run(os.getpid)) == 1)
         (pid,) = client.run(os.getpid).values()
         os.kill(pid, signal.SIGSTOP)
         future = pool.submit(order)
-        until(lambda: any(client.processing().values()))
+        poll_until(lambda: any(client.processing().values()))
 
         pool.abort_request(future)
 
         assert future.cancelled()
-        until(lambda: pid not in client.run(os.getpid, on_error="ignore").values())
+        poll_until(lambda: pid not in client.run(os.getpid, on_error="ignore").values())
     # The new worker's answer does not matter, because nothing is known about the chain yet.
     assert decode_answer(pool.submit(order).result(60), order).number == order.number
 

@@ -1,4 +1,4 @@
-"""A worker that dies, hangs or answers something else costs its range, and no stored byte."""
+"""A worker that dies, hangs or returns wrong data costs its range, and changes no stored byte."""
 
 import os
 import signal
@@ -12,14 +12,14 @@ from oracle.chain.segments.process_pool import WorkerDiedError
 from oracle.chain.segments.segment import decode_answer
 from oracle.chain.segments.segment_request import SegmentRequest, WriterState
 from oracle.errors import FatalError
-from tests.integration.segments.conftest import OpenPrepared, at_question, outcomes
+from tests.integration.segments.conftest import OpenPrepared, at_request, outcomes
 from tests.integration.segments.failing_workers import Change, DyingAt, Hanging, Lying
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump
 from tests.support.ingest.indexer import Indexer
 
 
-def kill_one(indexer: Indexer) -> None:
+def kill_one_worker(indexer: Indexer) -> None:
     pids = indexer.pool.get_pids()
     if pids:
         os.kill(pids[0], signal.SIGKILL)
@@ -30,7 +30,7 @@ def test_killed_worker_loses_only_its_range(
     a_chain: AChain, expected: list[str], open_prepared: OpenPrepared, nth: int
 ):
     indexer = open_prepared(2)
-    fault = at_question(nth, "eth_getBlockReceipts", lambda: kill_one(indexer))
+    fault = at_request(nth, "eth_getBlockReceipts", lambda: kill_one_worker(indexer))
     a_chain.provider.faults.append(fault)
 
     indexer.index()
@@ -38,19 +38,19 @@ def test_killed_worker_loses_only_its_range(
     assert dump(indexer.url) == expected
 
 
-def flipped(honest: bytes, _before: bytes) -> bytes:
+def flip_bit(honest: bytes, _before: bytes) -> bytes:
     return honest[:50] + bytes([honest[50] ^ 1]) + honest[51:]
 
 
-def cut(honest: bytes, _before: bytes) -> bytes:
+def truncate_answer(honest: bytes, _before: bytes) -> bytes:
     return honest[: len(honest) // 2]
 
 
-def of_another(honest: bytes, before: bytes) -> bytes:
+def repeat_previous_answer(honest: bytes, before: bytes) -> bytes:
     return before or honest[:-1]
 
 
-@pytest.mark.parametrize("lie", [flipped, cut, of_another])
+@pytest.mark.parametrize("lie", [flip_bit, truncate_answer, repeat_previous_answer])
 def test_invalid_worker_response_loses_only_its_range(
     expected: list[str], open_prepared: OpenPrepared, lie: Change
 ):
@@ -67,7 +67,7 @@ def test_invalid_worker_response_loses_only_its_range(
 
 def test_hanging_worker_loses_only_its_range(expected: list[str], open_prepared: OpenPrepared):
     indexer = open_prepared(1)
-    hanging = Hanging(indexer.pool, cut, times=1)
+    hanging = Hanging(indexer.pool, truncate_answer, times=1)
     indexer.source.use_workers(hanging, min_worker_blocks=1)
 
     indexer.index()
@@ -100,7 +100,7 @@ def test_block_that_kills_workers_is_reported_after_storing_all_before_it(
     open_prepared: OpenPrepared,
 ):
     indexer = open_prepared(1)
-    dying = DyingAt(indexer.pool, cut, times=0, block=47)
+    dying = DyingAt(indexer.pool, truncate_answer, times=0, block=47)
     indexer.source.use_workers(dying, min_worker_blocks=1)
 
     with pytest.raises(FatalError, match="block 47"):
@@ -129,7 +129,7 @@ def test_worker_exits_when_its_input_is_closed():
         assert worker.wait(60) == 0
 
 
-# Under these a key may lie: a setting's, one that `keys.signer_env` names, those of libraries.
+# Names under which a key may be stored: a setting, `keys.signer_env`, those of libraries.
 KEY_VARIABLES = (
     *("QOS_ORACLE_KEYS__SIGNER_PASSWORD", "MY_SIGNING_KEY", "AWS_SECRET_ACCESS_KEY"),
     *("AWS_SESSION_TOKEN", "PGPASSWORD", "VAULT_TOKEN", "key"),

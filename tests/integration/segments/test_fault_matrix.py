@@ -1,6 +1,6 @@
-"""The fault cases of ingest, each played with and without workers: always the honest digest.
+"""The fault cases of ingest, each with and without workers, always end with the honest digest.
 
-tests/faults/ingest/cases.toml says what each is; one that is not played here says why.
+tests/faults/ingest/cases.toml describes the cases; those that are not played have a reason here.
 """
 
 import shutil
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.catalogue import INGEST, cases_of
+from tests.faults.catalogue import INGEST, list_cases
 from tests.integration.segments.conftest import outcomes
 from tests.integration.segments.faulty_worlds import World
 from tests.integration.segments.plays_of_answers import ANSWERS
@@ -23,7 +23,7 @@ from tests.support.ingest.indexer import Indexer, in_ranges
 HISTORY = 90
 CASES = CHAINS | ANSWERS | WRITERS
 PLAYS = {f"{case} {words}".strip(): play for case in CASES for words, play in CASES[case].items()}
-# What no reader of history meets, and why.
+# Cases that no reader of history meets, with the reason.
 NOT_OF_HISTORY = {
     "20": "no block is read while a chain stands still: it is about timers and kickouts",
     "55": "a websocket only says when to look: no answer comes over it",
@@ -36,7 +36,7 @@ NOT_OF_HISTORY = {
 # CI plays these, the night all of them.
 IN_CI = {"05", "15", "28", "49 one", "58", "62", "65", "70"}
 ON_POSTGRESQL = {"01", "07", "28", "45 a log twice", "58", "65"}
-# Nothing is settled on such a chain: the writer reads it alone.
+# Nothing is final on such a chain, so the writer reads it alone.
 NEVER_ORDERED: set[str] = set()
 
 OpenWorld = Callable[..., World]
@@ -44,7 +44,7 @@ OpenWorld = Callable[..., World]
 
 @pytest.fixture
 def open_world(tmp_path: Path, sqlite_template: Path) -> Iterator[OpenWorld]:
-    """Opens the world of a play: so many workers, windows of so many blocks, on a database."""
+    """Return a function that opens the world of a play: workers, maximum window, and database."""
     with ExitStack() as until_the_end:
 
         def fresh() -> str:
@@ -78,7 +78,7 @@ def state(indexer: Indexer) -> tuple[object, ...]:
 
 
 def honest_state(world: World, played: Indexer, url: str) -> tuple[object, ...]:
-    """Read the chain that was to be stored, without workers, from one that is well."""
+    """Read the expected chain from a healthy endpoint, without workers."""
     head = world.expected or world.chain.head
     world.chain.serve(follows=False).head = head
     start = played.start_block
@@ -127,7 +127,7 @@ def test_faulty_history_has_same_digest_on_postgresql(
 
 
 def test_every_ingest_case_is_either_run_or_excluded():
-    numbers = {case.number for case in cases_of(INGEST)}
+    numbers = {case.number for case in list_cases(INGEST)}
 
     assert set(CASES) | set(NOT_OF_HISTORY) == numbers
     assert not set(CASES) & set(NOT_OF_HISTORY)

@@ -1,4 +1,4 @@
-"""Endpoints that fail, throttle, lie or leave out, while workers read by them: same state."""
+"""Endpoints that fail, throttle, lie or omit while workers read from them: the same state."""
 
 from collections.abc import Callable
 
@@ -32,7 +32,7 @@ from tests.integration.segments.conftest import OpenPrepared, outcomes
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.indexer import Indexer
 
-# More than any of these faults lasts.
+# Longer than any of these faults.
 TURNS = 2_000
 FAULTS: dict[str, Callable[[], InjectedFault]] = {
     "cut off": lambda: build_cut_connection_fault(times=3),
@@ -57,7 +57,7 @@ FAULTS: dict[str, Callable[[], InjectedFault]] = {
 
 
 def index_in_the_end(indexer: Indexer) -> None:
-    """Index on as the daemon does, whatever fails for now."""
+    """Index like the daemon, whatever fails temporarily."""
     for _ in range(TURNS):
         try:
             if indexer.step() is None:

@@ -1,4 +1,6 @@
-"""`run --once` over much history: workers store what inline does, also after a `kill -9`."""
+"""`run --once` on a long history: workers store the same as a single process,
+also after `kill -9`.
+"""
 
 import subprocess
 import sys
@@ -11,14 +13,14 @@ from hypothesis import given, settings, strategies as st
 
 from oracle.chain.segments.segment_queue import MIN_WORKER_BLOCKS
 from oracle.cli.main import run
-from tests.integration.segments.conftest import at_question, outcomes
+from tests.integration.segments.conftest import at_request, outcomes
 from tests.support.cli.local_network import write_config
 from tests.support.examples import examples
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import settings as daemon_settings
 from tests.support.ingest.dumping import dump
 
-# What is asked while history is read: a writer dies at one of these, or at one of its workers'.
+# Requests during the history: a writer dies at one of them, or at one of its workers'.
 ASKED = ("eth_getBlockReceipts", "eth_getLogs", "eth_getBlockByNumber")
 
 
@@ -50,7 +52,7 @@ def has_ordered(config: Path) -> bool:
     return "segment_workers_started" in (config.parent / "log").read_text("utf-8")
 
 
-def stored(config: Path) -> list[str]:
+def dump_database(config: Path) -> list[str]:
     return dump(f"sqlite:///{config.parent / 'oracle.sqlite'}")
 
 
@@ -59,7 +61,7 @@ def inline(long_chain: AChain, tmp_path_factory: pytest.TempPathFactory) -> list
     config = config_in(tmp_path_factory.mktemp("a") / "inline", long_chain, executor="inline")
     with run_once(config) as process:
         assert process.wait() == 0
-    return stored(config)
+    return dump_database(config)
 
 
 def test_history_prepared_by_workers_is_stored_as_with_inline_indexing(
@@ -70,7 +72,7 @@ def test_history_prepared_by_workers_is_stored_as_with_inline_indexing(
     with run_once(config) as process:
         assert process.wait() == 0
 
-    assert stored(config) == inline
+    assert dump_database(config) == inline
     assert has_ordered(config)
 
 
@@ -85,12 +87,12 @@ def test_killed_writer_resumes_with_same_result(
     tmp_path_factory: pytest.TempPathFactory,
     kills: list[tuple[str, int]],
 ):
-    """`kill -9` of the writer's process; its workers end with it, what was staged stays."""
+    """The writer's process is killed; its workers end with it, and staged segments remain."""
     folder = tmp_path_factory.mktemp("a") / "killed"
     config = config_in(folder, long_chain, executor="processes", workers=2)
     for method, nth in kills:
         process = run_once(config)
-        long_chain.provider.faults.append(at_question(nth, method, process.kill))
+        long_chain.provider.faults.append(at_request(nth, method, process.kill))
         with process:
             process.wait()
         long_chain.provider.faults.clear()
@@ -98,7 +100,7 @@ def test_killed_writer_resumes_with_same_result(
     with run_once(config) as again:
         assert again.wait() == 0
 
-    assert stored(config) == inline
+    assert dump_database(config) == inline
     assert has_ordered(config)
 
 

@@ -1,4 +1,4 @@
-"""What is stored is the same whoever prepared it, and in ranges of whatever size."""
+"""The stored bytes do not depend on the process that prepared them, or on the size of ranges."""
 
 import pytest
 

@@ -1,6 +1,6 @@
 """Case 15 of tests/faults/ingest/cases.toml: whichever heights a chain skips, the same rows.
 
-However small the windows are, wherever they end, and across a fork.
+This is independent of the size and the ends of windows, and holds across a fork.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,12 +27,12 @@ from tests.support.examples import examples
 from tests.support.ingest.indexer import FINALITY, Indexer
 from tests.support.ingest.skipping import FAR, TURNS, Skipping
 
-# Before each block, how many heights have none.
+# Before each block, the number of skipped heights.
 gaps = st.lists(st.sampled_from([0, 0, 0, 0, 1, 1, 2, 5, 9, 14, FAR]), min_size=10, max_size=25)
 
 
-class Manner(NamedTuple):
-    """How many heights are read at once, from where on, of whom, and whether they know tags."""
+class ReadOptions(NamedTuple):
+    """The heights read at once, the start, the endpoint, and whether it supports tags."""
 
     blocks: int
     start: int
@@ -41,12 +41,12 @@ class Manner(NamedTuple):
 
 
 manners = st.builds(
-    Manner, st.integers(1, 30), st.integers(0, 9), st.integers(1, 2), st.booleans()
+    ReadOptions, st.integers(1, 30), st.integers(0, 9), st.integers(1, 2), st.booleans()
 )
 
 
 class Fork(NamedTuple):
-    """How many blocks leave the chain, and what comes in their place."""
+    """The number of replaced blocks, and the blocks in their place."""
 
     depth: int
     gaps: Sequence[int]
@@ -58,17 +58,17 @@ forks = st.none() | st.builds(
 Open = Callable[..., Indexer]
 
 
-def lacks(heights: range) -> InjectedFault:
-    """Show no block at these heights, and by hash as well none of them."""
+def hide_blocks_at(heights: range) -> InjectedFault:
+    """Return no block at these heights, nor by its hash."""
 
-    def hidden(_request: FakeRequest, answer: Any) -> Any:
+    def hide_heights(_request: FakeRequest, answer: Any) -> Any:
         return None if answer is not None and int(answer["number"], 16) in heights else answer
 
-    return InjectedFault("lacks", hidden, limits={"methods": HEADER_METHODS})
+    return InjectedFault("lacks", hide_heights, limits={"methods": HEADER_METHODS})
 
 
 def until_it_fails(indexer: Indexer) -> tuple[list[object], TransientError]:
-    """Index until a turn fails; what was done, and why it did."""
+    """Index until a step fails; return the results and the error."""
     done: list[object] = []
     for _ in range(TURNS):
         try:
@@ -84,7 +84,7 @@ def until_it_fails(indexer: Indexer) -> tuple[list[object], TransientError]:
 def test_same_rows_are_stored_at_any_window_size_despite_skipped_heights(
     skipping: Callable[[int], Skipping],
     skipped: Sequence[int],
-    fetch_mode: Manner,
+    fetch_mode: ReadOptions,
     fork: Fork | None,
 ):
     world = skipping(fetch_mode.endpoints)
@@ -117,10 +117,10 @@ def test_run_of_skipped_heights_longer_than_window_does_not_stall_indexing(
 def test_block_missing_from_endpoint_is_not_treated_as_skipped_height(
     skipping: Callable[[int], Skipping],
 ):
-    """It shows none of ten blocks, in which something was said; the next one has their hash."""
+    """The endpoint shows none of ten blocks with events; the next block names their hash."""
     world = skipping(1)
     world.grow([0] * 60)
-    hole = lacks(range(20, 30))
+    hole = hide_blocks_at(range(20, 30))
     world.chain.provider.faults.append(hole)
     indexer = world.indexer(5)
 
@@ -137,7 +137,7 @@ def test_block_missing_from_endpoint_is_not_treated_as_skipped_height(
 def test_missing_start_block_is_not_treated_as_skipped(skipping: Callable[[int], Skipping]):
     world = skipping(1)
     world.grow([0] * 60)
-    world.chain.provider.faults.append(lacks(range(7, 12)))
+    world.chain.provider.faults.append(hide_blocks_at(range(7, 12)))
 
     done, error = until_it_fails(world.indexer(start_block=7))
 

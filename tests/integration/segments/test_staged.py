@@ -1,4 +1,4 @@
-"""Segments that were ready when the writer died: taken up whole, or thrown away."""
+"""Segments that were ready when the writer died: used completely, or discarded."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -19,13 +19,13 @@ Damage = Callable[[Path], None]
 
 @pytest.fixture(autouse=True)
 def _one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let what is ready wait, as behind a large window: nothing is taken in together."""
+    """Ingest prepared segments one by one, as with a large window."""
     monkeypatch.setattr(segment_queue, "_MAX_JOINED_LOGS", 0)
 
 
 @dataclass
-class Kept:
-    """What was learned of chain and endpoints, as the database keeps it from run to run."""
+class CapabilityMemory:
+    """Learned capabilities of chain and endpoints, as the database keeps them between runs."""
 
     facts: dict[str, dict[str, str]] = field(default_factory=dict)
 
@@ -36,9 +36,11 @@ class Kept:
         self.facts.setdefault(endpoint, {})[key] = value
 
 
-def staged_in(indexer: Indexer, folder: Path, capability_store: Kept | None = None) -> None:
+def staged_in(
+    indexer: Indexer, folder: Path, capability_store: CapabilityMemory | None = None
+) -> None:
     indexer.source.set_verification(
-        VerificationPolicy(), Calibration(capability_store=capability_store or Kept())
+        VerificationPolicy(), Calibration(capability_store=capability_store or CapabilityMemory())
     )
     in_ranges(indexer, RANGE)
     stage = SegmentStage(folder, indexer.pool.plan.id)
@@ -46,7 +48,7 @@ def staged_in(indexer: Indexer, folder: Path, capability_store: Kept | None = No
 
 
 def step_until_staged(indexer: Indexer, folder: Path) -> Iterator[Path]:
-    """Step on, each time when all that is under way is ready, until something is on disk."""
+    """Step until a segment is on disk, each time after all running segments are ready."""
     for _ in range(8):
         indexer.step()
         for pending in tuple(indexer.source._read_ahead_queue._pending_ranges):
@@ -58,12 +60,13 @@ def step_until_staged(indexer: Indexer, folder: Path) -> Iterator[Path]:
 def test_staged_segments_are_used_by_next_writer(
     expected: list[str], open_prepared: OpenPrepared, tmp_path: Path
 ):
-    first, capability_store = open_prepared(2), Kept()
+    first, capability_store = open_prepared(2), CapabilityMemory()
     staged_in(first, tmp_path / "stage", capability_store)
     assert list(step_until_staged(first, tmp_path / "stage"))
     before = outcomes("recalled")
 
-    # The first one is never closed before the second one has read all: it is as good as dead.
+    # The first one is not closed before the second one has read everything, like a killed
+    # process.
     second = open_prepared(2, url=first.url)
     staged_in(second, tmp_path / "stage", capability_store)
     second.index()
@@ -76,7 +79,7 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
 
 
-def changed(path: Path) -> None:
+def change_last_byte(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
@@ -86,11 +89,11 @@ def empty(path: Path) -> None:
     path.write_bytes(b"")
 
 
-@pytest.mark.parametrize("damage", [cut, changed, empty])
+@pytest.mark.parametrize("damage", [cut, change_last_byte, empty])
 def test_damaged_staged_file_is_discarded(
     expected: list[str], open_prepared: OpenPrepared, tmp_path: Path, damage: Damage
 ):
-    first, folder, capability_store = open_prepared(2), tmp_path / "stage", Kept()
+    first, folder, capability_store = open_prepared(2), tmp_path / "stage", CapabilityMemory()
     staged_in(first, folder, capability_store)
     for path in step_until_staged(first, folder):
         damage(path)

@@ -1,4 +1,4 @@
-"""`resync verify` by workers: the same answer and the same bytes as by the writer alone."""
+"""`resync verify` with workers: the same result and the same bytes as without."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +21,7 @@ from tests.support.ingest.indexer import FINALITY, Indexer
 LAST = HISTORY - FINALITY
 
 
-def verified(
+def verify_history(
     indexer: Indexer, level: VerificationLevel, endpoint: str | None = None
 ) -> VerifyResult:
     context = RepairContext(indexer.source, indexer.store, indexer.folder, RebuildOptions())
@@ -45,7 +45,7 @@ def test_workers_verify_same_blocks_as_writer(
         indexer.index()
     before = outcomes("taken")
 
-    verify_results = [verified(indexer, level) for indexer in (alone, together)]
+    verify_results = [verify_history(indexer, level) for indexer in (alone, together)]
 
     assert outcomes("taken") > before
     assert verify_results[0] == verify_results[1]
@@ -64,10 +64,10 @@ def test_workers_verify_same_blocks_despite_faulty_endpoint(
     alone, together = open_prepared(0), open_prepared(2)
     for indexer in (alone, together):
         indexer.index()
-    expected = verified(alone, VerificationLevel.PROVEN)
+    expected = verify_history(alone, VerificationLevel.PROVEN)
     a_chain.provider.faults.append(fault())
 
-    verify_result = verified(together, VerificationLevel.PROVEN)
+    verify_result = verify_history(together, VerificationLevel.PROVEN)
 
     # The message also names the endpoint that is used instead.
     assert replace(verify_result, endpoints=()) == replace(expected, endpoints=())
@@ -80,4 +80,4 @@ def test_workers_use_requested_endpoint(a_chain: AChain, open_prepared: OpenPrep
     indexer.index()
     second = indexer.source.list_endpoint_names()[1]
 
-    assert verified(indexer, VerificationLevel.PROVEN, second).endpoints == (second,)
+    assert verify_history(indexer, VerificationLevel.PROVEN, second).endpoints == (second,)

@@ -1,1 +1,1 @@
-"""Signers outside of the process: KMS, remote ones, TLS."""
+"""Tests of signers outside the process: KMS, remote signers, TLS."""

@@ -1,4 +1,4 @@
-"""Signing is imported late, and leaves the interpreter as it was."""
+"""Signing libraries are imported late, and leave the interpreter unchanged."""
 
 import subprocess
 import sys

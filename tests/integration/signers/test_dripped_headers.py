@@ -1,4 +1,4 @@
-"""Headers that come byte by byte, each in good time: whoever asks is not kept for ever."""
+"""Headers that arrive byte by byte, each in time: the client still gives up."""
 
 import socket
 import ssl
@@ -39,8 +39,8 @@ ASKS: dict[str, Callable[[str], object]] = {
 
 
 @contextmanager
-def dripping(tls: ssl.SSLContext | None = None) -> Iterator[str]:
-    """A door that sends a header without end, to whoever comes."""
+def serve_endless_header(tls: ssl.SSLContext | None = None) -> Iterator[str]:
+    """Run a server that sends an endless header to every client."""
     is_over = threading.Event()
 
     def drip(caller: socket.socket) -> None:
@@ -66,8 +66,8 @@ def dripping(tls: ssl.SSLContext | None = None) -> Iterator[str]:
         is_over.set()
 
 
-def given_up(ask: Callable[[], object]) -> type[BaseException] | None:
-    """What an asking ends with; None: it does not end."""
+def get_request_error(ask: Callable[[], object]) -> type[BaseException] | None:
+    """Return the error of a request; None: it does not end."""
     ends: list[type[BaseException]] = []
 
     def make_request() -> None:
@@ -84,16 +84,18 @@ def given_up(ask: Callable[[], object]) -> type[BaseException] | None:
 
 @pytest.mark.parametrize("service", ASKS)
 def test_request_is_aborted_when_response_headers_never_end(service: str):
-    with dripping() as url:
-        ended = given_up(lambda: ASKS[service](url))
+    with serve_endless_header() as url:
+        ended = get_request_error(lambda: ASKS[service](url))
     assert ended is not None
     assert issubclass(ended, TransientError)
 
 
 def test_peer_with_endless_response_headers_returns_no_statements():
-    with dripping() as url:
+    with serve_endless_header() as url:
         peer, fetched_statements = Peer(url, SECONDS), list[list[ReportMessage]]()
-        assert given_up(lambda: fetched_statements.append(peer.fetch_statements(7))) is None
+        assert (
+            get_request_error(lambda: fetched_statements.append(peer.fetch_statements(7))) is None
+        )
         peer.close()
     assert fetched_statements == [[]]
 
@@ -102,9 +104,9 @@ def test_request_over_tls_is_aborted_when_response_headers_never_end(tmp_path: P
     own = made(tmp_path, "host")
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(own.certificate, own.key)
-    with dripping(tls) as url:
+    with serve_endless_header(tls) as url:
         place = RemoteKey(url, ADDRESS, timeout_seconds=SECONDS, ca_file=own.certificate)
         signer = RemoteSigner(place)
-        ended = given_up(lambda: signer.sign_transaction(CALL))
+        ended = get_request_error(lambda: signer.sign_transaction(CALL))
     assert ended is not None
     assert issubclass(ended, TransientError)

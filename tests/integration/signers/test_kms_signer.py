@@ -1,4 +1,4 @@
-"""A key in AWS KMS signs as any other key does, although it never leaves the KMS."""
+"""A key in AWS KMS signs like any other key, although it never leaves the KMS."""
 
 import sys
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def kms() -> Iterator[Kms]:
 
 def test_kms_signatures_recover_to_key_address(kms: Kms):
     signer = KmsSigner.open(kms.new_key())
-    # Half of all signatures come with the high s, and half with either parity.
+    # Half of all signatures have a high s, and half have either parity.
     for nonce in range(12):
         call = TransactionRequest(31337, nonce, CALL.to, "0x", 21_000, Fees(9, 2))
         signed = signer.sign_transaction(call)
@@ -105,7 +105,7 @@ ODD = {
 
 @contextmanager
 def something_else(body: bytes) -> Iterator[KmsKey]:
-    """A door that says 200 to everything, and is no KMS."""
+    """Run a server that returns 200 for everything, and is not a KMS."""
 
     class Door(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -117,7 +117,7 @@ def something_else(body: bytes) -> Iterator[KmsKey]:
 
         @override
         def log_message(self, *_: object) -> None:
-            """Nobody reads it."""
+            """Drop the access log."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})

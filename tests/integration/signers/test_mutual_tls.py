@@ -1,4 +1,4 @@
-"""A remote signer that asks for a certificate, and one that has the wrong one itself."""
+"""A remote signer that requires a client certificate, and one with a wrong certificate."""
 
 import ipaddress
 import ssl
@@ -18,7 +18,7 @@ from oracle.errors import InputError, TransientError
 from oracle.signing.remote import RemoteSigner
 from oracle.signing.signer import Fees, TransactionRequest
 from oracle.telemetry.metrics import REGISTRY
-from tests.support.signing.remote_signer import RemoteHost, served
+from tests.support.signing.remote_signer import RemoteHost, serve_host
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +27,7 @@ BEGIN = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 class Pair(NamedTuple):
-    """A certificate and its key, as files; and as who signs others."""
+    """A certificate and its key, as files, and as an issuer of others."""
 
     certificate: Path
     key: Path
@@ -36,7 +36,7 @@ class Pair(NamedTuple):
 
 
 def made(folder: Path, name: str, by: Pair | None = None) -> Pair:
-    """A certificate for 127.0.0.1, vouched for by another one or by itself."""
+    """Create a certificate for 127.0.0.1, signed by another one or by itself."""
     secret = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
@@ -77,13 +77,13 @@ def authority(tmp_path: Path) -> Pair:
 
 @pytest.fixture
 def host(tmp_path: Path, authority: Pair) -> Iterator[RemoteHost]:
-    """It shows its own certificate and wants one of the same authority."""
+    """Run a host that requires a client certificate of its own authority."""
     own = made(tmp_path, "host", authority)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(own.certificate, own.key)
     tls.load_verify_locations(authority.certificate)
     tls.verify_mode = ssl.CERT_REQUIRED
-    with served(RemoteHost(), tls) as opened:
+    with serve_host(RemoteHost(), tls) as opened:
         yield opened
 
 

@@ -1,4 +1,4 @@
-"""A remote signer is asked once, within limits, and believed in nothing."""
+"""A remote signer is queried once and within limits, and its responses are verified."""
 
 import socket
 import time
@@ -17,7 +17,13 @@ from oracle.signing.remote import RemoteSigner
 from oracle.signing.signer import Fees, SignerRefusedError, TransactionRequest, WrongSignatureError
 from oracle.signing.typed_data import Domain
 from tests.integration.signers.test_signers import REPORT
-from tests.support.signing.remote_signer import Policy, RemoteHost, Wrong, high_s, served
+from tests.support.signing.remote_signer import (
+    Policy,
+    RemoteHost,
+    Wrong,
+    flip_signature_s,
+    serve_host,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +36,7 @@ LOCAL = KeySigner(bytes.fromhex("01" * 32))
 
 @pytest.fixture
 def host() -> Iterator[RemoteHost]:
-    with served(RemoteHost(key="0x" + "01" * 32)) as opened:
+    with serve_host(RemoteHost(key="0x" + "01" * 32)) as opened:
         yield opened
 
 
@@ -45,7 +51,7 @@ WRONG_STATEMENTS = {
             "domain": {**answer["domain"], "verifyingContract": "0x" + 40 * "8"},
         }
     ),
-    "the high s": Wrong(result=high_s),
+    "the high s": Wrong(result=flip_signature_s),
     "no hex": Wrong(result=lambda raw: raw + "zz"),
     "a number": Wrong(result=lambda _: 7),
     "nothing": Wrong(result=lambda _: None),
@@ -81,7 +87,7 @@ def test_malformed_response_is_transient_failure_after_one_request(host: RemoteH
 
 
 def test_redirect_is_not_followed(host: RemoteHost):
-    with served(RemoteHost(key=host.key)) as elsewhere:
+    with serve_host(RemoteHost(key=host.key)) as elsewhere:
         host.instead = (307, {"Location": elsewhere.url}, b"")
         with pytest.raises(TransientError, match=r"eth_signTransaction \(HTTP 307\)"):
             RemoteSigner(host.place()).sign_transaction(CALL)
@@ -92,13 +98,13 @@ def test_slow_signer_times_out_without_second_request(host: RemoteHost):
     host.gate = Event()
     with pytest.raises(TransientError, match="the same request is sent again"):
         RemoteSigner(host.place(timeout_seconds=0.05)).sign_transaction(CALL)
-    # What we asked may still be on its way to a busy host.
+    # The request may still be on its way to a busy host.
     assert host.reached.wait(60)
     assert len(host.asked) == 1
 
 
 def drip(door: socket.socket, is_over: Event) -> None:
-    """Answer with a byte now and then, each of them in good time."""
+    """Send a byte now and then, each of them in time."""
     caller, _ = door.accept()
     with caller, suppress(OSError):
         caller.recv(65_536)

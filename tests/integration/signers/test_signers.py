@@ -1,4 +1,4 @@
-"""Every kind of signer gives the same; and what comes back from afar is believed in nothing."""
+"""All kinds of signers give the same signature, and every remote response is verified."""
 
 import json
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from oracle.signing.signer import Fees, TransactionRequest, WrongSignatureError
 from oracle.signing.typed_data import AnswerStatement, Domain, ReportStatement, build_typed_data
 from tests.integration.evm.test_typed_data import REPORTS
 from tests.support.examples import examples
-from tests.support.signing.remote_signer import ORDER, RemoteHost, Wrong, served
+from tests.support.signing.remote_signer import ORDER, RemoteHost, Wrong, serve_host
 
 # Real HTTP, and many signatures in plain Python.
 pytestmark = pytest.mark.slow
@@ -59,7 +59,7 @@ LOCAL = KeySigner(bytes.fromhex("01" * 32))
 
 @pytest.fixture
 def host() -> Iterator[RemoteHost]:
-    with served(RemoteHost(key="0x" + "01" * 32)) as opened:
+    with serve_host(RemoteHost(key="0x" + "01" * 32)) as opened:
         yield opened
 
 

@@ -1,1 +1,1 @@
-"""Recorded chains of real contracts, replayed through the product and compared with the truth."""
+"""Tests with recorded chains of real contracts, replayed and compared with the recorded truth."""

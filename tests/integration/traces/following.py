@@ -1,4 +1,4 @@
-"""Follows the recorded chain as the daemon does: over HTTP, window by window, into a database."""
+"""Follows the recorded chain like the daemon: over HTTP, window by window, into a database."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -25,7 +25,7 @@ from oracle.store.identity import Identity
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 
 FOLDER = Path(__file__).resolve().parent / "crynux-vss"
-# Blocks under the head that are final where the head is followed.
+# The depth of the final block below the head.
 FINALITY = 16
 
 
@@ -36,7 +36,7 @@ def addresses() -> dict[str, Any]:
 
 
 @cache
-def recorded() -> Recording:
+def load_recording() -> Recording:
     return read_recording(FOLDER)
 
 
@@ -47,7 +47,7 @@ def vss_reader(**options: Any) -> EventReader:
 
 @dataclass
 class SteadyPace(IngestState):
-    """Windows of one size, whatever they take."""
+    """Windows of a fixed size, however long they take."""
 
     size: int = 1
 
@@ -61,7 +61,9 @@ class SteadyPace(IngestState):
 
 @dataclass
 class Follower:
-    """The indexing half of a daemon on the recorded chain; `provider.head` is how far it is."""
+    """The indexing half of a daemon on the recorded chain;
+    `provider.head` is the height that it shows.
+    """
 
     store: Store
     source: ChainSource
@@ -71,12 +73,12 @@ class Follower:
     blocks: dict[int, Any] = field(default_factory=dict)
 
     def follow(self, number: int) -> None:
-        """Let the chain come to a block, and take in everything up to it."""
+        """Advance the chain to a block, and ingest everything up to it."""
         self.provider.head = self.blocks[number]
         self.index()
 
     def index(self) -> None:
-        """Take in all that the chain shows."""
+        """Ingest all blocks that the chain shows."""
         self.ingest.discard_heads()
         while ingest_next_window(self.source, self.store, self.folder, self.ingest) is not None:
             pass
@@ -87,11 +89,11 @@ class Follower:
 
 
 @contextmanager
-def following(
+def follow_recorded_chain(
     url: str, *, size: int, start_block: int = 0, reader: EventReader | None = None
 ) -> Iterator[Follower]:
-    """A daemon on the recorded chain that takes windows of so many blocks, from a block on."""
-    chain = recorded()
+    """Run a daemon on the recorded chain, with this window size, from a block on."""
+    chain = load_recording()
     with daemon(url, chain.create_provider(), reader or vss_reader(), start_block) as follower:
         follower.blocks = {block.number: block for block in chain.blocks.block_by_hash.values()}
         follower.ingest = SteadyPace(size=size)
@@ -102,19 +104,19 @@ def following(
 def daemon(
     url: str, provider: Provider, reader: EventReader, start_block: int = 0, endpoints: int = 1
 ) -> Iterator[Follower]:
-    """The indexing half of a daemon, by the rules of `crynux`, on whatever an endpoint shows.
+    """Return the indexing half of a daemon, with the rules `crynux`, for any provider.
 
-    So many `endpoints` show it: a fork is believed at once where two tell of it.
+    This number of `endpoints` serves it, because a fork needs two endpoints that report it.
     """
-    with behind(url, [provider] * endpoints, reader, start_block) as follower:
+    with follow_endpoints(url, [provider] * endpoints, reader, start_block) as follower:
         yield follower
 
 
 @contextmanager
-def behind(
+def follow_endpoints(
     url: str, providers: Sequence[Provider], reader: EventReader, start_block: int = 0
 ) -> Iterator[Follower]:
-    """The same behind endpoints of which each shows what it will."""
+    """Return the same with endpoints that may show different chains."""
     provider = providers[0]
     with ExitStack() as until_the_end:
         served = [

@@ -1,8 +1,7 @@
-"""The recorded chain read once more, by hand and without `oracle`: what `tests.support.reference`
-takes.
+"""Decodes the recorded chain independently of `oracle`, as input of `tests.support.reference`.
 
-Raw logs and transactions in, objects of a JSON-lines file out. Every value of an event that
-matters here is a whole word at a fixed place.
+It converts raw logs and transactions to objects of a JSON-lines file. Every needed value of an
+event is a complete word at a fixed offset.
 """
 
 import gzip
@@ -60,7 +59,7 @@ _NODE_TIMED_OUT = (2, 5, 6)
 
 
 def recorded_events(folder: Path) -> list[Event]:
-    """Every event, in order of position."""
+    """Return every event in order of position."""
     times = {block["number"]: block["timestamp"] for block in _lines(folder / "blocks.jsonl.gz")}
     events = [_of_log(log) for log in _lines(folder / "logs.jsonl.gz") if _is_read(log)]
     events += [_of_call(tx) for tx in _lines(folder / "txs.jsonl.gz") if _is_call(tx)]

@@ -1,4 +1,4 @@
-"""The recorded VSSTask chain, rebuilt from JSON-RPC alone, is what really happened on it."""
+"""The recorded VSSTask chain, rebuilt from JSON-RPC alone, equals the recorded truth."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,7 +15,7 @@ from oracle.indexer.stored_events import export_events
 from oracle.queries.replay import replay_events
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.integration.traces import truth
-from tests.integration.traces.following import FOLDER, Follower, following, vss_reader
+from tests.integration.traces.following import FOLDER, Follower, follow_recorded_chain, vss_reader
 from tests.integration.traces.recorded_events import recorded_events
 from tests.integration.traces.truth import TrueMember, TrueTask
 from tests.support.reference import Reference
@@ -23,15 +23,15 @@ from tests.support.reference import Reference
 pytestmark = [pytest.mark.slow]
 
 HEAD = 1375
-# A block in the middle of everything, with tasks running and nodes joined.
+# A block in the middle, with running tasks and joined nodes.
 MIDDLE = 700
 
 
 @pytest.fixture(scope="module")
 def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Follower]:
-    """The whole chain, in windows of 400 blocks."""
+    """Follow the complete chain in windows of 400 blocks."""
     url = f"sqlite:///{tmp_path_factory.mktemp('vss') / 'oracle.sqlite'}"
-    with following(url, size=400) as follower:
+    with follow_recorded_chain(url, size=400) as follower:
         follower.follow(HEAD)
         yield follower
 
@@ -42,7 +42,7 @@ def tasks_of(follower: Follower, keys: Iterable[str]) -> dict[TaskKey, Task]:
 
 
 def as_true(task: Task) -> TrueTask:
-    """A task of ours as the truth tells of it."""
+    """Return a task in the form of the truth."""
     assert task.ending is not None
     assert task.ended_at is not None
     assert task.ended_time is not None
@@ -59,7 +59,7 @@ def as_true(task: Task) -> TrueTask:
 
 
 def members_of(follower: Follower) -> dict[str, list[TrueMember]]:
-    """Every group that we closed, as the truth tells of it."""
+    """Return every closed group in the form of the truth."""
     members_by_group = {}
     for group in replay_export(follower)["groups"]:
         members_by_group[group["group"]] = [
@@ -73,7 +73,7 @@ def members_of(follower: Follower) -> dict[str, list[TrueMember]]:
 
 
 def replay_export(follower: Follower) -> dict[str, list[dict[str, Any]]]:
-    """What `replay` prints of what `export` wrote."""
+    """Return the output of `replay` for the file that `export` wrote."""
     with follower.store.read_transaction() as uow:
         lines = list(export_events(uow, follower.folder.reader, BlockRange(0, HEAD)))
     printed: dict[str, list[dict[str, Any]]] = json.loads(replay_events(lines, CRYNUX, None, None))
@@ -81,7 +81,7 @@ def replay_export(follower: Follower) -> dict[str, list[dict[str, Any]]]:
 
 
 def status(node: Node | None) -> str:
-    """How a node stands, in the words of the contract."""
+    """Return the status of a node, as the contract names it."""
     if node is None or node.membership is not Membership.MEMBER:
         return "Quit"
     if node.running:
@@ -201,7 +201,7 @@ def test_node_status_matches_truth_after_every_block(followed: Follower):
 
 
 def test_node_status_matches_truth_while_following_head(tmp_path: Path):
-    with following(f"sqlite:///{tmp_path / 'oracle.sqlite'}", size=10) as follower:
+    with follow_recorded_chain(f"sqlite:///{tmp_path / 'oracle.sqlite'}", size=10) as follower:
         for number in range(25, HEAD, 50):
             follower.follow(number)
             statuses = standing(follower.nodes(), number)
@@ -221,8 +221,8 @@ def test_scores_equal_reference_implementation(followed: Follower):
 
 @pytest.mark.parametrize("size", [40, 2_000])
 def test_window_size_does_not_change_database(size: int, database_url: str, followed: Follower):
-    with following(database_url, size=size) as follower:
-        # In three strides: history, then the head, moving.
+    with follow_recorded_chain(database_url, size=size) as follower:
+        # In three steps: history, then the moving head.
         for number in (MIDDLE, MIDDLE + 100, HEAD):
             follower.follow(number)
         with (
@@ -239,7 +239,7 @@ def test_indexing_from_middle_of_chain_records_all_later_tasks_and_groups(tmp_pa
         if row["create_block"] >= MIDDLE
     }
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
-    with following(url, size=100, start_block=MIDDLE) as follower:
+    with follow_recorded_chain(url, size=100, start_block=MIDDLE) as follower:
         follower.follow(HEAD)
 
         assert {key: as_true(t) for key, t in tasks_of(follower, later).items()} == later
@@ -251,7 +251,8 @@ def test_indexing_from_middle_of_chain_records_all_later_tasks_and_groups(tmp_pa
         assert len(expected) == 9
         members_by_group = members_of(follower)
         assert {group: members_by_group[group] for group in expected} == expected
-        # Nobody who joined before is a member, and all that is odd is of what began before.
+        # Nodes that joined before are no members, and all anomalies are about earlier
+        # tasks.
         joined = {row["address"].lower() for row in truth.rows("node_action") if _joins(row)}
         members = {
             n.address for n in follower.nodes().values() if n.membership is Membership.MEMBER
@@ -272,7 +273,7 @@ def test_task_without_upload_ends_as_aborted_when_missing_upload_is_not_blamed(t
         if row["status_before_abort"] in {"Validated", "GroupValidated"}
     ]
 
-    with following(url, size=2_000, reader=reader) as follower:
+    with follow_recorded_chain(url, size=2_000, reader=reader) as follower:
         follower.follow(HEAD)
         endings = {task.ending for task in tasks_of(follower, uploads).values()}
 
@@ -283,7 +284,7 @@ def test_task_without_upload_ends_as_aborted_when_missing_upload_is_not_blamed(t
 def test_endpoint_without_block_receipts_produces_same_database(
     tmp_path: Path, followed: Follower
 ):
-    with following(f"sqlite:///{tmp_path / 'oracle.sqlite'}", size=2_000) as follower:
+    with follow_recorded_chain(f"sqlite:///{tmp_path / 'oracle.sqlite'}", size=2_000) as follower:
         follower.provider.unsupported.add("eth_getBlockReceipts")
         follower.follow(HEAD)
         with (

@@ -1,4 +1,4 @@
-"""What recomputes the scores of a recorded chain knows nothing of the product."""
+"""The independent computation of scores imports nothing of the product."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What stands in calls alone is followed at the head: forks, failures, what cannot be read."""
+"""Events that are only in calls, followed at the head: forks, failures, undecodable calldata."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -39,7 +39,7 @@ def tree() -> BlockTree:
 
 @pytest.fixture
 def follow(tmp_path: Path) -> Iterator[Follow]:
-    """Opens a daemon on an endpoint, each with a database of its own."""
+    """Return a function that opens a daemon on an endpoint, each with a separate database."""
     with ExitStack() as until_the_end:
 
         def open_one(provider: Provider) -> Follower:
@@ -80,7 +80,9 @@ def letters(follower: Follower, *, canonical: bool = True) -> list[tuple[int, st
 def test_call_reverted_or_moved_by_fork_takes_effect_as_on_canonical_chain(
     tree: BlockTree, follow: Follow
 ):
-    """One joins on the first fork only, the other on the second only, a third one elsewhere."""
+    """One node joins only on the first fork, another only on the second,
+    a third at another position.
+    """
     base = tree.last_mined
     joins = [
         sent(ONE, JOIN, nonce=71),

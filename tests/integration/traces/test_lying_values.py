@@ -1,4 +1,4 @@
-"""The value of a call, which is a fee, is what the block's transactions root says it is."""
+"""The value of a call, which is a fee, is proven by the block's transactions root."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,14 +20,14 @@ from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
 from oracle.indexer.audit.reverify import VerifyResult, reverify_blocks
 from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.rebuild import RebuildOptions
-from tests.integration.traces.following import FINALITY, Follower, behind, vss_reader
+from tests.integration.traces.following import FINALITY, Follower, follow_endpoints, vss_reader
 from tests.integration.traces.test_live_calls import ENOUGH, JOIN, NODES
 
 pytestmark = [pytest.mark.slow]
 
-# As many joins as proofs need samples, and more; each pays a stake.
+# More joins than the samples of a proof; each pays a stake.
 JOINS = 50
-# Three of them are all that is final.
+# Only three of them are final.
 WINDOW = 17
 A_LIE = 7
 A_STRANGE_ONE = {"value": hex(A_LIE), "type": "0x7b"}
@@ -35,7 +35,7 @@ SOMEBODY = Address("0x" + "5a" * 20)
 
 
 def joins() -> BlockTree:
-    """A chain on which a node signs and joins in every block, and somebody says something."""
+    """Return a chain with a signed join and another log in every block."""
     tree = BlockTree()
     for number in range(1, JOINS + 1):
         node = create_account(number)
@@ -46,29 +46,33 @@ def joins() -> BlockTree:
 
 
 def lying_values() -> InjectedFault:
-    """Say of every transaction that it paid something else, and is of a kind that nobody knows.
+    """Return a fault that changes the value and the type of every transaction to unknown ones.
 
-    What is signed in a known way would be found out while it is read.
+    A lie about a transaction of a known type would be detected while it is read.
     """
 
-    def changed(_request: object, answer: Any) -> object:
+    def falsify_values(_request: object, answer: Any) -> object:
         sent = answer["transactions"]
         if not sent or isinstance(sent[0], str):
             return answer
         return {**answer, "transactions": [{**tx, **A_STRANGE_ONE} for tx in sent]}
 
     return InjectedFault(
-        "other values", wrap_change_to_skip_errors(changed), limits={"methods": HEADER_METHODS}
+        "other values",
+        wrap_change_to_skip_errors(falsify_values),
+        limits={"methods": HEADER_METHODS},
     )
 
 
 @pytest.fixture
 def fooled(tmp_path: Path) -> Iterator[Follower]:
-    """Has read everything from the first endpoint, which lies, and proved nothing of it."""
+    """Return a follower that has read everything from the lying first endpoint, unproven."""
     tree = joins()
     liar, honest = Provider(tree, tree.last_mined), Provider(tree, tree.last_mined)
     liar.faults.append(lying_values())
-    with behind(f"sqlite:///{tmp_path / 'a.sqlite'}", [liar, honest], vss_reader()) as follower:
+    with follow_endpoints(
+        f"sqlite:///{tmp_path / 'a.sqlite'}", [liar, honest], vss_reader()
+    ) as follower:
         follower.source.set_verification(MINIMAL_POLICY)
         follower.index()
         assert values(follower) == [A_LIE] * JOINS
@@ -78,7 +82,7 @@ def fooled(tmp_path: Path) -> Iterator[Follower]:
 
 
 def learn_from_the_honest_one(follower: Follower) -> None:
-    """Let it be known what the chain's headers are worth."""
+    """Let the source learn the header features from the honest endpoint."""
     honest = follower.source.list_endpoint_names()[1]
     follower.source.fetch_verified_window(BlockRange(1, JOINS), VerificationLevel.PROVEN, honest)
     assert follower.source.get_max_allowed_level() is VerificationLevel.PROVEN
@@ -89,7 +93,7 @@ def values(follower: Follower) -> list[int]:
         return [call.value for call in uow.calls.iterate_between(0, JOINS)]
 
 
-def audited(follower: Follower) -> list[AuditResult]:
+def audit_all_windows(follower: Follower) -> list[AuditResult]:
     auditor, done = Auditor(window_blocks=WINDOW), []
     while (
         audit_result := audit_next_window(
@@ -100,7 +104,7 @@ def audited(follower: Follower) -> list[AuditResult]:
     return done
 
 
-def verified(follower: Follower, *, repair: bool) -> VerifyResult:
+def verify_history(follower: Follower, *, repair: bool) -> VerifyResult:
     context = RepairContext(follower.source, follower.store, follower.folder, RebuildOptions())
     blocks = BlockRange(0, JOINS)
     return reverify_blocks(context, blocks, VerificationLevel.PROVEN, repair=repair)
@@ -109,7 +113,7 @@ def verified(follower: Follower, *, repair: bool) -> VerifyResult:
 def test_false_call_value_is_detected_by_audit_and_repaired(
     fooled: Follower,
 ):
-    audit_results = audited(fooled)
+    audit_results = audit_all_windows(fooled)
 
     assert {audit_result.outcome for audit_result in audit_results if audit_result.difference} == {
         "repaired"
@@ -120,9 +124,9 @@ def test_false_call_value_is_detected_by_audit_and_repaired(
 def test_verification_without_named_endpoint_detects_and_repairs_false_call_value(
     fooled: Follower,
 ):
-    verify_result = verified(fooled, repair=False)
+    verify_result = verify_history(fooled, repair=False)
 
     assert verify_result.reached_level is VerificationLevel.PROVEN
     assert len(verify_result.difference.changed_calls) == JOINS
-    assert verified(fooled, repair=True).unrepaired_count == 0
+    assert verify_history(fooled, repair=True).unrepaired_count == 0
     assert values(fooled) == [ENOUGH] * JOINS

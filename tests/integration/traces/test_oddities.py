@@ -1,4 +1,4 @@
-"""What the real contracts let happen and the recorded chain does not show.
+"""Behaviour of the real contracts that the recorded chain does not show.
 
 See docs/explanation/crynux.md#vsstask-contracts.
 """
@@ -14,7 +14,7 @@ from oracle.domain.scoring.node_scores import get_status
 from oracle.domain.state import Membership, Node, PendingLeave
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.integration.traces.following import addresses, vss_reader
-from tests.unit.chain.profiles.written import BLOCK_HASH, TX_HASH
+from tests.unit.chain.profiles.profile_files import BLOCK_HASH, TX_HASH
 
 TASKS, NODES = (Address(addresses()["contracts"][name].lower()) for name in ("VSSTask", "Node"))
 NODE = Address("0x" + "0d" * 20)
@@ -27,7 +27,7 @@ KICKED = "0xb848d555de967481a57a6f519357b97fabdf06fbd2b63dece8f11876f3ab9323"
 
 
 class Story:
-    """Transactions of the contracts, one after the other; each may leave logs."""
+    """Transactions of the contracts, one after the other; each may emit logs."""
 
     def __init__(self) -> None:
         self.logs: list[Log] = []
@@ -60,7 +60,7 @@ class Story:
             )
 
     def folded(self) -> tuple[Node, list[str]]:
-        """The node, and the rules that were broken."""
+        """Return the node, and the rules that were broken."""
         events: list[DomainEvent] = vss_reader().decode_rows(self.logs, self.calls).events
         fold = Fold(CRYNUX)
         fold.fold_events(events)
@@ -99,7 +99,7 @@ def group(*numbers: int) -> str:
 
 
 def twice_named() -> Story:
-    """A member named twice, with tasks waiting: surprise 19."""
+    """A member is named twice while tasks wait: surprise 19."""
     story = Story()
     story.does(JOIN, starts(1))
     story.does("", scores(1))

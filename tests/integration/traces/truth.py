@@ -1,4 +1,4 @@
-"""What the driver of the recorded chain wrote down of it: for assertions alone."""
+"""The record of the recorded chain's driver, for assertions only."""
 
 import gzip
 import json
@@ -10,7 +10,7 @@ from tests.integration.traces.following import FOLDER
 
 Row = dict[str, Any]
 
-# The node was to answer, or its accepted result was never uploaded
+# The node was expected to answer, or its accepted result was never uploaded
 # (docs/explanation/crynux.md#how-crynux-vss-reads).
 _BLAMED = {"ParametersUploaded", "Validated", "GroupValidated"}
 _OUTCOMES = {
@@ -30,7 +30,7 @@ def rows(kind: str) -> list[Row]:
 
 
 class TrueTask(NamedTuple):
-    """A task from its creation to its end, in our words."""
+    """A task from its creation to its end, in the domain's terms."""
 
     node: str | None
     started: int | None
@@ -43,7 +43,7 @@ class TrueTask(NamedTuple):
 
 
 def tasks() -> dict[str, TrueTask]:
-    """Every task by its key."""
+    """Return every task by its key."""
     return {row["task_id_commitment"]: _task(row) for row in rows("task")}
 
 
@@ -65,7 +65,7 @@ def _task(row: Row) -> TrueTask:
 
 
 class TrueMember(NamedTuple):
-    """A member of a group; `elapsed` and `rank` only where it submitted or reported an error."""
+    """A member of a group; `elapsed` and `rank` only if it submitted or reported an error."""
 
     task: str
     node: str | None
@@ -84,7 +84,7 @@ def groups() -> dict[str, list[TrueMember]]:
 
 
 def _is_confirmed(key: str) -> bool:
-    """Whether the group's validation put the task into one of the states of a right answer."""
+    """Return whether the group's validation put the task into the state of a right answer."""
     states = {step["state"] for step in _task_rows()[key]["history"]}
     return bool(states & {"GroupValidated", "EndGroupSuccess", "EndGroupRefund"})
 
@@ -120,7 +120,9 @@ def _members(row: Row) -> list[TrueMember]:
 
 @cache
 def statuses() -> dict[int, dict[str, str]]:
-    """How every node stood after each block, by block; a node that never joined is `Quit`."""
+    """Return the status of every node after each block, by block;
+    a node that never joined is `Quit`.
+    """
     changes: dict[int, dict[str, str]] = defaultdict(dict)
     for row in rows("node_status"):
         changes[row["block"]][row["address"].lower()] = row["to"]

@@ -1,1 +1,1 @@
-"""The index against everything at once: random faults, kill -9, and other ways to the same end."""
+"""The index under random faults, kill -9 and forks at the same time."""

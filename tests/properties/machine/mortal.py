@@ -1,4 +1,4 @@
-"""Indexers in processes of their own, killed where a test wants it."""
+"""Indexers in separate processes, which a test kills at chosen points."""
 
 import json
 import signal
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @dataclass(frozen=True)
 class Life:
-    """One process: what killed it and where, or the points that it came through and its steps."""
+    """One process: where it was killed, or the points that it passed and its steps."""
 
     died_at: str | None
     points: list[str]
@@ -32,11 +32,13 @@ class Nursery:
         """Index the chain behind `urls` into the database.
 
         `die_at`: before its n-th point, from 0, or before the first point of this name.
+
+        `die_at`: before its n-th point, from 0, or before the first point of this name.
         """
         return self._do({"deed": "index", "urls": list(urls), "url": url, "die_at": die_at})
 
     def migrate(self, url: str, die_at: int | None = None, migrations: Path | None = None) -> Life:
-        """Bring the tables up, by `migrations` of a later release; die before a statement."""
+        """Migrate the schema, with `migrations` of a later release; die before a statement."""
         where = None if migrations is None else str(migrations)
         return self._do({"deed": "migrate", "url": url, "die_at": die_at, "migrations": where})
 
@@ -47,7 +49,8 @@ class Nursery:
         self.process.stdin.flush()
         response: dict[str, Any] = json.loads(self.process.stdout.readline())
         assert "fault" not in response, response["fault"]
-        # A child with a place of death died there and for no other reason; the others succeeded.
+        # A child with a `die_at` died there and for no other reason; the others
+        # succeeded.
         assert (response["killed_by"] == signal.SIGKILL) == ("died_at" in response), response
         assert response["killed_by"] in {None, signal.SIGKILL}, response
         return Life(response.get("died_at"), response.get("points", []), response.get("steps", []))
@@ -55,7 +58,7 @@ class Nursery:
 
 @contextmanager
 def nursery() -> Iterator[Nursery]:
-    """One nursery, until the block ends."""
+    """Yield a nursery within the context."""
     command = [sys.executable, "-m", "tests.properties.machine.nursery"]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

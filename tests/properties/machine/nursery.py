@@ -1,7 +1,7 @@
-"""A process of one thread that has everything imported, and forks indexers that may be killed.
+"""A single-threaded process that has everything imported, and forks indexers that may be killed.
 
-Run by `tests.properties.machine.mortal`, which gives it jobs, a line each, and reads how they
-ended. A fork costs a fiftieth of a new interpreter, and dies as truly.
+Run by `tests.properties.machine.mortal`, which writes jobs, one per line, and reads their
+results. A fork costs a fiftieth of a new interpreter, and dies in the same way.
 """
 
 import json
@@ -21,12 +21,12 @@ from oracle.store.schema import migrate
 from tests.support.ingest.indexer import Indexer
 from tests.unit.store import later
 
-# They hand out the rooms.
+# These functions return repositories.
 _NO_ROOMS = {"oracle.store.database", "oracle.store.engine"}
 
 
 class Countdown:
-    """Lets this process be killed before its n-th point, or one of a name; None: never."""
+    """Kills this process before its n-th point, or before a point of this name; None: never."""
 
     def __init__(self, die_at: int | str | None, report_fd: int) -> None:
         self.points: list[str] = []
@@ -34,7 +34,7 @@ class Countdown:
         self._told = report_fd
 
     def reached(self, point: str) -> None:
-        """Note a point, or end here as `kill -9` ends a process; a verb's own repeats are one."""
+        """Record a point, or die here as by `kill -9`; repeats within one method are one point."""
         if self.points[-1:] == [point]:
             return
         if self._die_at in {len(self.points), point}:
@@ -45,7 +45,7 @@ class Countdown:
 
 
 def watch(store: Store, reached: Callable[[str], None]) -> None:
-    """Report what each writing transaction does before it does it, its commit, and its end."""
+    """Report each writing transaction before it begins, before its commit, and at its end."""
     engine = store._write_engine
 
     def before_statement(connection: Connection, *_: object) -> None:
@@ -63,7 +63,7 @@ def watch(store: Store, reached: Callable[[str], None]) -> None:
 
 
 def watch_everything(reached: Callable[[str], None]) -> None:
-    """Report every statement of every engine by its words, and every commit."""
+    """Report every SQL statement of every engine, and every commit."""
 
     def before_statement(_: Connection, __: object, statement: str, *___: object) -> None:
         reached(" ".join(statement.split()))
@@ -76,7 +76,7 @@ def watch_everything(reached: Callable[[str], None]) -> None:
 
 
 def _room() -> str:
-    """Name the room of the store, and its verb, that wants the statement at hand."""
+    """Return the repository of the store and its method that issued the current statement."""
     outermost = "begin"
     frame = sys._getframe()
     while frame.f_back is not None:
@@ -89,7 +89,7 @@ def _room() -> str:
 
 
 def _index(job: dict[str, Any], countdown: Countdown) -> list[str]:
-    """Index until nothing is left; what was done."""
+    """Index until nothing is left; return the steps."""
     indexer = Indexer(job["urls"], job["url"])
     watch(indexer.store, countdown.reached)
     steps = [type(step).__name__ for step in indexer.index()]
@@ -98,7 +98,7 @@ def _index(job: dict[str, Any], countdown: Countdown) -> list[str]:
 
 
 def _migrate(job: dict[str, Any], countdown: Countdown) -> list[str]:
-    """Bring the tables up; what they were."""
+    """Migrate the schema; return the previous revision."""
     watch_everything(countdown.reached)
     if job["migrations"] is not None:
         later.release(pytest.MonkeyPatch(), Path(job["migrations"]))
@@ -109,7 +109,7 @@ _DEEDS = {"index": _index, "migrate": _migrate}
 
 
 def _live(job: dict[str, Any], report_fd: int) -> None:
-    """Do the job in a process of its own."""
+    """Run the job in a separate process."""
     countdown = Countdown(job["die_at"], report_fd)
     steps = _DEEDS[job["deed"]](job, countdown)
     os.write(report_fd, json.dumps({"points": countdown.points, "steps": steps}).encode())
@@ -136,7 +136,7 @@ def _born(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Take jobs until the input ends."""
+    """Run jobs until the input ends."""
     for line in sys.stdin:
         sys.stdout.write(json.dumps(_born(json.loads(line))) + "\n")
         sys.stdout.flush()

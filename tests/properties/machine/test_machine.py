@@ -1,4 +1,4 @@
-"""Anything may happen, in any order; once it is over the index holds the chain, nothing else."""
+"""Random actions in any order; afterwards the index contains the chain and nothing else."""
 
 import os
 from pathlib import Path
@@ -22,7 +22,7 @@ _steps = st.sampled_from((0, 2, 3))
 
 
 class Machine(RuleBasedStateMachine):
-    """What may happen; `template` is set by the test."""
+    """The possible actions; `template` is set by the test."""
 
     template: Path
     world: World
@@ -97,7 +97,7 @@ class Machine(RuleBasedStateMachine):
             self.world.check()
 
     def teardown(self) -> None:
-        # Without a world, its making failed.
+        # Without a world, creating it failed.
         if hasattr(self, "world"):
             try:
                 self.world.quiesce()

@@ -1,4 +1,4 @@
-"""A chain, three endpoints and one indexer, to whom anything may happen; and what must hold."""
+"""A chain, three endpoints and one indexer with random actions, and the invariants."""
 
 import shutil
 import tempfile
@@ -27,7 +27,8 @@ US = Account(CHAIN_ID, address(0xAB))
 # Longer than any backoff, and the number of tries until a resting endpoint is used again.
 _A_LONG_WHILE, _MOST_TRIES = 600.0, 12
 _STEPS_AT_MOST = 200
-# Blocks of one audit; and more than any tag hangs behind, and any fork made the chain shorter.
+# The blocks of one audit: more than any tag lags behind, and more than any fork shortens the
+# chain.
 AUDITED, SETTLING = 8, 40
 
 
@@ -65,7 +66,7 @@ class World:
         self._is_final()
 
     def fork(self, depth: int, blocks: int) -> None:
-        """Leave blocks that are not final for others, which may be fewer."""
+        """Replace blocks that are not final by others, possibly fewer."""
         deepest = self.chain.head.number - self.final
         on = self.chain.back(min(depth, deepest))
         self.chain.live(blocks, on=on)
@@ -77,7 +78,7 @@ class World:
     # --- changes of endpoints ---
 
     def stay(self, provider: Provider) -> None:
-        """It shows what it shows now, and nothing newer, until it comes back."""
+        """Freeze the endpoint at its current view until `come_back`."""
         if provider in self.chain.following and len(self.chain.following) > 1:
             self.chain.following.remove(provider)
 
@@ -87,20 +88,21 @@ class World:
         provider.head = self.chain.head
 
     def lag(self, provider: Provider, blocks: int) -> None:
-        """It falls behind, on the chain as it is, and stays there."""
+        """Let the endpoint lag behind on the current chain, and stay there."""
         self.stay(provider)
         if provider not in self.chain.following:
             on = get_branch(self.chain.head)
             provider.head = on[max(0, len(on) - 1 - blocks)]
 
     def finalize(self, provider: Provider, depth: int) -> None:
-        """Its tag may hang further behind than the others'."""
+        """Let its tag lag further behind than those of the others."""
         provider.tag_targets = {**provider.tag_targets, "finalized": depth}
 
     def prune(self, blocks: int) -> None:
-        """The first endpoint forgets what is so many blocks below its head.
+        """Let the first endpoint prune everything below this number of blocks under its head.
 
-        It alone: what only one of them still has nobody can audit, nor what comes after it.
+        Only this one: blocks that a single endpoint has could not be audited, nor anything after
+        them.
         """
         first = self.chain.providers[0]
         first.pruned_below = max(first.pruned_below, first.head.number - blocks)
@@ -109,7 +111,7 @@ class World:
         provider.faults = [fault]
 
     def lie(self, fault: InjectedFault) -> None:
-        """The first endpoint alone: two that lie alike at once are believed."""
+        """Let only the first endpoint lie: two with the same lie would be trusted."""
         self.was_lied_to = True
         self.spoil(self.chain.providers[0], fault)
 
@@ -119,14 +121,14 @@ class World:
     # --- changes of the daemon ---
 
     def step(self) -> bool:
-        """Return whether there was anything to do."""
+        """Run a step; return whether there was anything to do."""
         try:
             return self.indexer.step() is not None
         except TransientError:
             return True
 
     def follow(self, steps: int, seconds: float = 5.0) -> None:
-        """Turn so often, so many seconds apart, and plan what is due."""
+        """Run this number of steps, with these seconds between them, and plan what is due."""
         for _ in range(steps):
             self.clock.advance(seconds)
             self.step()
@@ -144,19 +146,19 @@ class World:
         return done is not None
 
     def crash(self, calls: int) -> None:
-        """Die at this call inside of a transaction, or after all of them; then start again."""
+        """Die at this call inside a transaction, or after all of them; then restart."""
         with suppress(Died, TransientError):
             self.indexer.step(cast("Store", Brittle(self.indexer.store, calls)))
         self.restart()
 
     def restart(self, first: int = 0) -> None:
-        """Start anew, with another endpoint first."""
+        """Restart with another endpoint as the preferred one."""
         urls = self.chain.urls
         self.indexer.restart([*urls[first:], *urls[:first]])
         self.auditor = Auditor(window_blocks=AUDITED)
 
     def plan(self) -> None:
-        """Write intents down for the reports that are due, as the planner does once it signed."""
+        """Write intents for the reports that are due, as the planner does after signing."""
         with self.indexer.store.transaction() as uow:
             cursor = uow.cursor.get()
             for stored in uow.reports.list_due():
@@ -176,7 +178,7 @@ class World:
     # --- invariants ---
 
     def quiesce(self) -> None:
-        """Let everything be well again, and us come to the end of our work."""
+        """Remove all faults, and run until nothing is left to do."""
         for provider in self.chain.providers:
             self.heal(provider)
             self.come_back(provider)
@@ -198,14 +200,14 @@ class World:
         raise AssertionError(f"stands at {self.indexer.cursor}, the chain at {self.chain.head}")
 
     def check(self) -> None:
-        """All that the index promises about a chain that stands still."""
+        """Check all guarantees of the index about a chain that does not grow."""
         assert self.indexer.canonical_logs() == self.chain.logs()
         assert self.indexer.gaps() == []
         self._check_headers()
         self._check_intents()
         rebuilt = rebuild_state(self.indexer.store, self.indexer.folder, RebuildOptions())
         assert rebuilt.is_same
-        # A report that was cut before a lie came out says what was known then.
+        # A report that was cut before a lie was detected contains what was known then.
         assert rebuilt.differing == () or self.was_lied_to
 
     def _check_headers(self) -> None:

@@ -45,10 +45,10 @@ def open_source(reader: EventReader) -> Iterator[OpenSource]:
     """Return a function that opens a source on served endpoints; all are closed after the test."""
     with ExitStack() as until_the_end:
 
-        def opened(*endpoints: Served, finality_depth: int = 4) -> ChainSource:
+        def open_memory_source(*endpoints: Served, finality_depth: int = 4) -> ChainSource:
             urls = [endpoint.url for endpoint in endpoints]
             source = source_on(reader, *urls, depth=finality_depth)
             until_the_end.callback(source.close)
             return source
 
-        yield opened
+        yield open_memory_source

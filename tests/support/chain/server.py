@@ -47,7 +47,7 @@ class Served:
     def post(self, body: bytes) -> Http:
         request = msgspec.json.decode(body)
         if isinstance(request, list) and len(request) > self.most_in_batch:
-            return Http(body=_failed(None, MemoryRpcError(-32600, "batch too large")))
+            return Http(body=encode_error(None, MemoryRpcError(-32600, "batch too large")))
         parts = request if isinstance(request, list) else [request]
         answers = []
         for part in parts:
@@ -66,11 +66,11 @@ class Served:
                     return answer
             result = self.chain.answer(request["method"], request["params"])
         except MemoryRpcError as error:
-            return _failed(request["id"], error)
+            return encode_error(request["id"], error)
         return b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (request["id"], result)
 
 
-def _failed(number: int | None, error: MemoryRpcError) -> bytes:
+def encode_error(number: int | None, error: MemoryRpcError) -> bytes:
     fault = {"code": error.code, "message": error.message}
     return msgspec.json.encode({"jsonrpc": "2.0", "id": number, "error": fault})
 

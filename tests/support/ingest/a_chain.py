@@ -13,8 +13,8 @@ from devnet.fakechain.tree import BlockTree, get_branch
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.resources import find_shipped_path
 from tests.support.chain.network_logs import NETWORK, ORACLE
+from tests.support.ingest.event_encoding import build_transaction, build_transactions
 from tests.support.ingest.indexer import CHAIN_ID, FINALITY
-from tests.support.ingest.speaking import build_transaction, build_transactions
 from tests.support.traffic import Traffic, build_accepted_round
 
 

@@ -11,8 +11,8 @@ from oracle.errors import TransientError
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.store.database import Store, UnitOfWork
 from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.event_encoding import encode_network_log
 from tests.support.ingest.indexer import Indexer
-from tests.support.ingest.speaking import encode_network_log
 from tests.support.traffic import address
 
 NEWCOMER = address(0xBEEF)

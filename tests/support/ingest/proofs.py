@@ -16,8 +16,8 @@ from tests.support.chain.network_logs import NETWORK
 from tests.support.cli.local_network import write_config
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import settings
+from tests.support.ingest.event_encoding import ANYBODY, encode_task_created_log
 from tests.support.ingest.indexer import FINALITY
-from tests.support.ingest.speaking import ANYBODY, encode_task_created_log
 
 Row = tuple[int, str, int, str]
 

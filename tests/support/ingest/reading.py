@@ -13,8 +13,8 @@ from oracle.domain.blocks import BlockRange
 from oracle.domain.logs import Log
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import read_metric
+from tests.support.ingest.event_encoding import encode_task_created_log
 from tests.support.ingest.indexer import FINALITY, Indexer
-from tests.support.ingest.speaking import encode_task_created_log
 
 
 def add_busy_blocks(a_chain: AChain) -> AChain:

@@ -10,9 +10,9 @@ from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump
+from tests.support.ingest.event_encoding import build_transactions
 from tests.support.ingest.forked import drop_local_rows
 from tests.support.ingest.indexer import FINALITY, Indexer, in_ranges
-from tests.support.ingest.speaking import build_transactions
 
 # More turns than any of these chains needs, and the seconds between two idle turns.
 TURNS, _REST_SECONDS = 300, 20.0

@@ -81,14 +81,14 @@ def spoil(chance: Random, block: list[ProvenReceipt]) -> None:
     field = chance.choice(FIELDS if target is receipt else OF_LOGS)
     value = getattr(target, field)
     if isinstance(value, tuple):
-        setattr(target, field, tuple(_changed(chance, topic) for topic in value))
+        setattr(target, field, tuple(_change_text(chance, topic) for topic in value))
     elif field in OPTIONAL and chance.random() < 0.2:
         setattr(target, field, None)
     else:
-        setattr(target, field, _changed(chance, value))
+        setattr(target, field, _change_text(chance, value))
 
 
-def _changed(chance: Random, value: str | None) -> str:
+def _change_text(chance: Random, value: str | None) -> str:
     if not value or chance.random() < 0.3:
         return chance.choice((*STRANGE, text(chance, chance.choice(SIZES))))
     place = chance.randrange(len(value))

@@ -67,49 +67,49 @@ class Fault:
 # --- the line ---
 
 
-def answer_dropped() -> Fault:
+def drop_response() -> Fault:
     """Return a fault that executes the request, and then breaks the connection."""
     return Fault(wire=lambda _: Reply(None))
 
 
-def request_dropped() -> Fault:
+def drop_request() -> Fault:
     """Return a fault that breaks the connection before the chain receives the request."""
     return Fault(forwards=False, wire=lambda _: Reply(None))
 
 
-def held_before(gate: Gate) -> Fault:
+def hold_request(gate: Gate) -> Fault:
     """Return a fault that holds the request until the gate opens."""
     return Fault(before=gate)
 
 
-def held_after(gate: Gate) -> Fault:
+def hold_response(gate: Gate) -> Fault:
     """Return a fault that executes the request, and holds the response until the gate opens."""
     return Fault(after=gate)
 
 
-def status(code: int, *, forwards: bool = False, retry_after: int | None = None) -> Fault:
+def return_status(code: int, *, forwards: bool = False, retry_after: int | None = None) -> Fault:
     """Return a fault that returns an HTTP error, optionally with Retry-After in seconds."""
     headers = () if retry_after is None else (("Retry-After", str(retry_after)),)
     return Fault(forwards=forwards, wire=lambda _: Reply(b"no", code, headers))
 
 
-def web_page(*, forwards: bool = False) -> Fault:
+def return_web_page(*, forwards: bool = False) -> Fault:
     """Return a fault that returns an HTML page with status 200."""
     page = b"<!doctype html><title>Just a moment...</title>"
     return Fault(forwards=forwards, wire=lambda _: Reply(page))
 
 
-def empty_body(*, forwards: bool = False) -> Fault:
+def return_empty_body(*, forwards: bool = False) -> Fault:
     """Return a fault that returns status 200 and an empty body."""
     return Fault(forwards=forwards, wire=lambda _: Reply(b""))
 
 
-def truncated(*, forwards: bool = True) -> Fault:
+def truncate_json(*, forwards: bool = True) -> Fault:
     """Return a fault that sends half of the JSON with a matching content length."""
     return Fault(forwards=forwards, wire=lambda body: Reply(body[: len(body) // 2]))
 
 
-def cut_off(*, forwards: bool = True) -> Fault:
+def cut_response(*, forwards: bool = True) -> Fault:
     """Return a fault that sends half of the promised bytes, and then closes the connection."""
     return Fault(
         forwards=forwards, wire=lambda body: Reply(body[: len(body) // 2], length=len(body))
@@ -119,7 +119,7 @@ def cut_off(*, forwards: bool = True) -> Fault:
 # --- words ---
 
 
-def error(text: str, code: int = -32000, *, forwards: bool = False) -> Fault:
+def return_error(text: str, code: int = -32000, *, forwards: bool = False) -> Fault:
     """Return a fault that returns a JSON-RPC error.
 
     With `forwards`, the chain executes the call.
@@ -132,17 +132,17 @@ def respond_with(result: object) -> Fault:
     return Fault(forwards=False, answer=lambda request, _: _result(request, result))
 
 
-def null() -> Fault:
+def return_null() -> Fault:
     """Return a fault that returns null, as for a missing receipt or block."""
     return respond_with(None)
 
 
-def wrong_id() -> Fault:
+def return_wrong_id() -> Fault:
     """Return a fault that returns the id of another request."""
     return Fault(answer=lambda request, response: {**response, "id": f"not {request['id']}"})
 
 
-def moved_by(steps: int) -> Fault:
+def shift_number(steps: int) -> Fault:
     """Return a fault that adds `steps` to a number such as a nonce or a balance."""
 
     def answer(request: Question, response: Answer) -> Answer:
@@ -151,7 +151,7 @@ def moved_by(steps: int) -> Fault:
     return Fault(answer=answer)
 
 
-def another_chain(chain_id: int) -> Fault:
+def return_chain_id(chain_id: int) -> Fault:
     """Return a fault that returns this chain id; use it for `eth_chainId`."""
     return respond_with(hex(chain_id))
 
@@ -159,14 +159,14 @@ def another_chain(chain_id: int) -> Fault:
 # --- views of the chain ---
 
 
-def stale(head: int) -> Fault:
+def freeze_at_block(head: int) -> Fault:
     """Return a fault that keeps the endpoint at a block, as if it no longer synced.
 
     Use it for all methods ("*"). Later blocks and receipts are null; sent transactions are
     forwarded.
     """
 
-    def ask(request: Question) -> Question:
+    def cap_block_parameter(request: Question) -> Question:
         capped_params = [_no_later(param, head) for param in request["params"]]
         return {**request, "params": capped_params}
 
@@ -175,12 +175,12 @@ def stale(head: int) -> Fault:
             return _result(request, hex(min(int(response["result"], 16), head)))
         return _result(request, None) if _is_above(response, head) else response
 
-    return Fault(ask=ask, answer=answer)
+    return Fault(ask=cap_block_parameter, answer=answer)
 
 
-def another_fork(first: int) -> Fault:
+def show_other_fork(first: int) -> Fault:
     """Return a fault that changes the hashes of all blocks from `first` on; use it for "*"."""
-    return Fault(answer=lambda _, response: {**response, **_renamed(response, first)})
+    return Fault(answer=lambda _, response: {**response, **_change_hashes(response, first)})
 
 
 def _no_later(param: Any, head: int) -> Any:
@@ -197,10 +197,10 @@ def _is_above(response: Answer, head: int) -> bool:
     return isinstance(number, str) and int(number, 16) > head
 
 
-def _renamed(response: Answer, first: int) -> Answer:
+def _change_hashes(response: Answer, first: int) -> Answer:
     result = response.get("result")
     if isinstance(result, list):
-        return {"result": [_renamed({"result": entry}, first)["result"] for entry in result]}
+        return {"result": [_change_hashes({"result": entry}, first)["result"] for entry in result]}
     if not isinstance(result, dict):
         return {"result": result} if "result" in response else {}
     number = result.get("blockNumber") or result.get("number")

@@ -119,7 +119,7 @@ class FusedSigner:
 
 
 @contextmanager
-def fused(office: Office, fuse: Fuse) -> Iterator[None]:
+def install_fuse(office: Office, fuse: Fuse) -> Iterator[None]:
     """Run the publishing side with a fuse; indexing has its own tests and never dies."""
     original_context, post = office.context, BoundedHttp.post
     keys = original_context.sender_account.keys

@@ -13,7 +13,12 @@ from oracle.kickouts.kickout_context import ACCUSE, EXECUTE_KICK
 from oracle.kickouts.kickout_planner import plan_kickout_call
 from oracle.reporting.reporting_context import PUSH
 from oracle.txmgr.confirmer import confirm_transactions
-from tests.integration.evm.test_kicking import bad_pool, kick, pass_veto_delay, stated_due
+from tests.integration.evm.test_kicking import (
+    fill_bad_pool,
+    kick,
+    pass_veto_delay,
+    run_until_due_is_stated,
+)
 from tests.support.evm.network import Standing
 from tests.support.office import FINALITY, Office, Premises, next_step
 from tests.support.txmgr.stores import NewStore
@@ -44,8 +49,8 @@ def run_kickout_step(office: Office) -> None:
 
 def make_kickout_due(office: Office) -> None:
     """Run rounds until the last one states that a kickout is due."""
-    bad_pool(office)
-    stated_due(office)
+    fill_bad_pool(office)
+    run_until_due_is_stated(office)
 
 
 def make_kickout_executable(office: Office) -> None:

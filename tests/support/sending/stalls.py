@@ -23,7 +23,7 @@ from oracle.store import engine
 from oracle.store.database import Store
 from oracle.store.tables.metadata import metadata
 from tests.support.office import Office
-from tests.support.sending.fuses import Fuse, fused
+from tests.support.sending.fuses import Fuse, install_fuse
 from tests.support.txmgr.stores import NewStore
 
 # Polls of a server that may be slow to notice that its client has stalled.
@@ -103,7 +103,7 @@ class Succession:
         self.leader.store.set_fencing_epoch(self.leader.epoch)
         expire_lease(self.leader.store)
         stall = Stall(at, self._take_over)
-        with fused(self.leader, stall):
+        with install_fuse(self.leader, stall):
             self._go_on()
         # A transaction that it may have sent last is mined as well.
         self.leader.mine()
@@ -163,14 +163,14 @@ def reuse_store(new_store: NewStore) -> Iterator[tuple[NewStore, Store]]:
     with new_store() as first, Store(first._url) as second:
 
         @contextmanager
-        def emptied() -> Iterator[Store]:
+        def yield_emptied_store() -> Iterator[Store]:
             first._epoch = second._epoch = None
             with first.transaction() as uow:
                 for table in reversed(metadata.sorted_tables):
                     uow.lease._connection.execute(delete(table))
             yield first
 
-        yield emptied, second
+        yield yield_emptied_store, second
 
 
 @contextmanager

@@ -38,7 +38,7 @@ def kms_server() -> Iterator[Kms]:
         patch.setenv("AWS_ACCESS_KEY_ID", "tests-only")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "tests-only")
         patch.setattr(KmsResponse, "sign", _digests_only(KmsResponse.sign))
-        patch.setattr(ECDSAPrivateKey, "sign", _signed)
+        patch.setattr(ECDSAPrivateKey, "sign", _sign_digest)
         server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
         server.start()
         host, port = server.get_host_and_port()
@@ -58,7 +58,7 @@ def _digests_only(sign: Any) -> Any:
     return sign_digest
 
 
-def _signed(self: Any, message: bytes, signing_algorithm: str) -> bytes:
+def _sign_digest(self: Any, message: bytes, signing_algorithm: str) -> bytes:
     """Sign as AWS does for MessageType DIGEST."""
     assert signing_algorithm == "ECDSA_SHA_256"
     return bytes(self.private_key.sign(message, ec.ECDSA(Prehashed(hashes.SHA256()))))

@@ -129,7 +129,7 @@ class RemoteHost:
 
 
 @contextmanager
-def served(host: RemoteHost, tls: ssl.SSLContext | None = None) -> Iterator[RemoteHost]:
+def serve_host(host: RemoteHost, tls: ssl.SSLContext | None = None) -> Iterator[RemoteHost]:
     """Serve the host on a free port; with `tls`, clients need a certificate."""
 
     class Door(BaseHTTPRequestHandler):
@@ -181,7 +181,7 @@ def served(host: RemoteHost, tls: ssl.SSLContext | None = None) -> Iterator[Remo
             thread.join()
 
 
-def high_s(raw: str) -> str:
+def flip_signature_s(raw: str) -> str:
     """Return the other valid form of the same signature, with a high s."""
     r, s, v = raw[2:66], int(raw[66:130], 16), int(raw[130:], 16)
     return f"0x{r}{ORDER - s:064x}{55 - v:02x}"

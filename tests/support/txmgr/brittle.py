@@ -55,7 +55,9 @@ class _Watched:
         return counted
 
 
-def deaths(store: Store, step: Callable[[Store], object], unharmed: Callable[[], bool]) -> int:
+def die_at_each_call(
+    store: Store, step: Callable[[Store], object], unharmed: Callable[[], bool]
+) -> int:
     """Repeat `step`, dying one call later each time, until it succeeds; return the deaths.
 
     `unharmed` is checked after each death.

@@ -94,7 +94,9 @@ class Follower:
         }
 
 
-def mined(blocks: Sequence[Sequence[Event]], chain: ScriptedChain | None = None) -> ScriptedChain:
+def mine_blocks(
+    blocks: Sequence[Sequence[Event]], chain: ScriptedChain | None = None
+) -> ScriptedChain:
     """Mine these blocks on a chain, by default a new one, and return the chain."""
     chain = chain or ScriptedChain()
     for events in blocks:

@@ -51,7 +51,7 @@ class ProbingOffice(DispatchOffice):
         return self.premises.network.owed(Web3.to_checksum_address(self.starts.account.address))
 
 
-def funded(office: ProbingOffice, wei: int = ETHER) -> None:
+def fund_dispatcher(office: ProbingOffice, wei: int = ETHER) -> None:
     network = office.premises.network
     dispatcher = Web3.to_checksum_address(office.starts.account.address)
     network.by(network.admin, network.does.fund(dispatcher), value=wei)

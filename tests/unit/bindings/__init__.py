@@ -1,1 +1,1 @@
-"""Tests of what our contracts say, refuse and emit."""
+"""Tests of the contracts' calls, errors and events."""

@@ -1,4 +1,4 @@
-"""Views of a contract are read from the first endpoint that has its state."""
+"""Views of a contract are read from the first endpoint that has the state of the block."""
 
 import pytest
 
@@ -17,7 +17,7 @@ SIGNERS_RESULT = f"0x{32:064x}{1:064x}{SIGNER[2:]:0>64}"
 
 
 def pool_answering(*answers: object) -> PoolView:
-    """Return a pool whose endpoints give these answers, one each, to every request."""
+    """Return a pool whose endpoints each give one of these answers to every request."""
     pool = pool_of(*(f"http://{place}.example" for place in range(len(answers))))
     for endpoint, answer in zip(pool, answers, strict=True):
         batch = [answer]

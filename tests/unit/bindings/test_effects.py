@@ -1,4 +1,4 @@
-"""What a call was sent for is read from its input, and looked for in its receipt."""
+"""The purpose of a call is decoded from its calldata, and its event is searched in the receipt."""
 
 import pytest
 

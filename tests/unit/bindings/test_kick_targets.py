@@ -1,4 +1,4 @@
-"""Which contract puts out the nodes of which network, what it is told, and what it answers."""
+"""Which contract ends the membership of nodes in each network, and the calls to it."""
 
 import pytest
 
@@ -32,8 +32,8 @@ ORACLE, OWNER, NODE, QOS, TASK, ADAPTER = (Address("0x" + 40 * digit) for digit 
 GIVEN = {"Node": NODE, "QOS": QOS, "VSSTask": TASK}
 
 
-class Told:
-    """An endpoint that answers every call alike, and keeps what it was asked."""
+class RecordingEndpoint:
+    """An endpoint that answers every call alike, and records the calls."""
 
     def __init__(self, answer: Json = "0x", refusal: str | None = None, data: str | None = None):
         self.answer, self.refusal, self.data = answer, refusal, data
@@ -51,7 +51,7 @@ class Told:
 
 
 def error(text: str) -> str:
-    """Solidity's Error(string), as a call returns it."""
+    """Return the return data of a call that reverts with Solidity's Error(string)."""
     raw = text.encode()
     padded = raw.ljust(-(-len(raw) // 32) * 32, b"\0")
     return f"0x08c379a0{32:064x}{len(raw):064x}{padded.hex()}"
@@ -117,7 +117,7 @@ def test_role_change_is_rejected_for_network_that_is_its_own_kick_target():
 
 
 def test_task_contract_check_calls_node_contract_from_task_contract_address():
-    pool_view = Told(refusal="no words", data=error("Illegal node status"))
+    pool_view = RecordingEndpoint(refusal="no words", data=error("Illegal node status"))
     assert find_task_contract_mismatch(pool_view, NODE, TASK) is None
     (call,) = pool_view.asked
     assert (call["from"], call["to"]) == (TASK, NODE)
@@ -125,41 +125,43 @@ def test_task_contract_check_calls_node_contract_from_task_contract_address():
 
 @pytest.mark.parametrize("data", [error("Not called by the task contract"), None, "0x"])
 def test_wrong_task_contract_returns_revert_reason(data: str | None):
-    pool_view = Told(refusal="Not called by the task contract", data=data)
+    pool_view = RecordingEndpoint(refusal="Not called by the task contract", data=data)
     assert find_task_contract_mismatch(pool_view, NODE, TASK) == "Not called by the task contract"
 
 
 def test_task_contract_check_that_does_not_revert_returns_empty_mismatch():
-    assert find_task_contract_mismatch(Told(), NODE, TASK) == ""
+    assert find_task_contract_mismatch(RecordingEndpoint(), NODE, TASK) == ""
 
 
 def test_wrong_qos_contract_returns_revert_reason_of_node_contract():
-    assert find_qos_contract_mismatch(Told(), NODE, QOS) is None
-    wrong = Told(refusal="x", data=error("Not called by the node contract"))
+    assert find_qos_contract_mismatch(RecordingEndpoint(), NODE, QOS) is None
+    wrong = RecordingEndpoint(refusal="x", data=error("Not called by the node contract"))
     assert find_qos_contract_mismatch(wrong, NODE, QOS) == "Not called by the node contract"
 
 
 def test_owner_mismatch_ignores_address_case():
     mixed = Address("0x" + 20 * "aB")
     owner_word = "0x" + 24 * "0" + mixed[2:].lower()
-    assert find_owner_mismatch(Told(owner_word), NODE, mixed) is None
-    assert find_owner_mismatch(Told(owner_word), NODE, ADAPTER) == mixed.lower()
+    assert find_owner_mismatch(RecordingEndpoint(owner_word), NODE, mixed) is None
+    assert find_owner_mismatch(RecordingEndpoint(owner_word), NODE, ADAPTER) == mixed.lower()
 
 
 def test_staking_admin_check_passes_only_on_not_staked_error():
     assert (
         find_staking_admin_mismatch(
-            Told(refusal="x", data=error("Node not staked")), NODE, ADAPTER
+            RecordingEndpoint(refusal="x", data=error("Node not staked")), NODE, ADAPTER
         )
         is None
     )
-    mismatch = find_staking_admin_mismatch(Told(refusal="x", data="0x1234"), NODE, ADAPTER)
+    mismatch = find_staking_admin_mismatch(
+        RecordingEndpoint(refusal="x", data="0x1234"), NODE, ADAPTER
+    )
     assert mismatch == "0x1234"
 
 
 def test_wrong_oracle_of_task_network_is_reported_as_mismatch():
     wiring = TASK_NETWORK, NODE, ORACLE, dict[str, str]()
     zero_padding = "0x" + 24 * "0"
-    assert find_kick_target_mismatches(Told(zero_padding + ORACLE[2:]), *wiring) == []
-    (mismatch,) = find_kick_target_mismatches(Told(zero_padding + QOS[2:]), *wiring)
+    assert find_kick_target_mismatches(RecordingEndpoint(zero_padding + ORACLE[2:]), *wiring) == []
+    (mismatch,) = find_kick_target_mismatches(RecordingEndpoint(zero_padding + QOS[2:]), *wiring)
     assert mismatch.format_line() == f"oracle of TaskNetwork: expected {ORACLE}, found {QOS}"

@@ -1,4 +1,4 @@
-"""Every error of the contract has a line in the table, and is read from its bytes."""
+"""Every error of the contracts has an entry in the table, and is decoded from its bytes."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The event that a call to QoSRoots or QoSWords was sent for, with the values of the call."""
+"""The event that a call of QoSRoots or QoSWords was sent for, with the arguments of the call."""
 
 from typing import Any
 

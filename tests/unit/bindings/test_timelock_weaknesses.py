@@ -1,4 +1,4 @@
-"""Which holders of the roles of an oracle's timelock are reported as weaknesses."""
+"""Which holders of the timelock's roles are reported as weaknesses."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from tests.unit.cli.test_contract_calls import build_configuration
 TIMELOCK, OWNER, VETOER, STRANGER, ORACLE, PAUSER = (
     Address("0x" + digit * 40) for digit in "123456"
 )
-# As `contract deploy` makes it, once the oracle may cancel for its vetoer.
+# The roles after `contract deploy`, once the oracle may cancel for its vetoer.
 AS_DEPLOYED = {
     RoleHolder("proposer", OWNER),
     RoleHolder("executor", ZERO_ADDRESS),
@@ -28,7 +28,7 @@ def find(
     expected_proposers: tuple[Address, ...] = (),
     is_complete: bool = True,
 ) -> dict[str, str]:
-    """Return the actual value of each weakness, by its subject."""
+    """Return the reported value of each weakness, by subject."""
     held = frozenset({*AS_DEPLOYED, *extra_holders} - {without})
     roles = TimelockRoles(TIMELOCK, 7, held, is_complete=is_complete)
     configuration = replace(build_configuration(), admin=TIMELOCK, pauser=PAUSER, vetoer=VETOER)

@@ -1,4 +1,4 @@
-"""Which words of lanes a call brings: those that differ, in runs that the contract takes."""
+"""Which words of lanes a call updates: those that differ, in runs that the contract accepts."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -9,12 +9,12 @@ from oracle.bindings.qos_words import StoredWord, find_outdated_words, group_wor
 
 INDEXES = st.sets(st.integers(0, 300))
 MAX_WORDS = st.sampled_from([1, 4, 64, 2048])
-# The gas of a call without its words, in words (docs/reference/gas.md).
+# The gas of a call without words, in multiples of the gas of a word (docs/reference/gas.md).
 CALL_WORDS = 6
 
 
 def iterate_covers(indexes: set[int], first: int, count: int) -> Iterator[list[tuple[int, int]]]:
-    """Yield every set of aligned runs that brings these words of a range."""
+    """Yield every set of aligned runs that covers these words of a range."""
     if not any(first <= index < first + count for index in indexes):
         yield []
     yield [(first, count)]

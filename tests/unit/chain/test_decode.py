@@ -1,4 +1,4 @@
-"""Our decoders read what web3 reads, and refuse what no contract writes."""
+"""The decoders return the same values as web3, and reject data that no contract emits."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,7 +31,7 @@ READ += [
 ]
 
 
-# As eth_abi takes them. NUL has a test of its own.
+# In the form of eth_abi. NUL has a separate test.
 VARIABLE: dict[str, SearchStrategy[Any]] = {
     "string": st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])),
     "bytes": st.binary(max_size=80),
@@ -41,7 +41,7 @@ VARIABLE: dict[str, SearchStrategy[Any]] = {
 
 
 def values_of(kind: str) -> SearchStrategy[Any]:
-    """Any value of a Solidity type."""
+    """Return a strategy for the values of a Solidity type."""
     if kind in VARIABLE:
         return VARIABLE[kind]
     if kind.endswith("[]"):
@@ -53,19 +53,19 @@ def values_of(kind: str) -> SearchStrategy[Any]:
     return st.integers(min_value, min_value + 2**size - 1)
 
 
-def read_by(
+def decode_log(
     signature: AbiSignature,
     topics: Sequence[str],
     data: str,
     input_names: Sequence[str] | None = None,
 ) -> tuple[Any, ...]:
-    """What our decoder makes of a log with these topics and data."""
+    """Decode a log with these topics and data."""
     log = Log(1, make_hash(1), 5, 0, make_hash(2), 0, NETWORK, tuple(topics), data)
     return build_log_decoder(signature, input_names)(log)
 
 
-def written(signature: AbiSignature, values: list[Any]) -> tuple[list[str], str]:
-    """Topics and data of an event as a contract writes them."""
+def encode_event(signature: AbiSignature, values: list[Any]) -> tuple[list[str], str]:
+    """Return topics and data of an event as a contract emits them."""
     pairs = list(zip(signature.inputs, values, strict=True))
     topics = [signature.digest]
     topics += ["0x" + encode([p.abi_type], [v]).hex() for p, v in pairs if p.indexed]
@@ -73,19 +73,19 @@ def written(signature: AbiSignature, values: list[Any]) -> tuple[list[str], str]
     return topics, "0x" + encode([kind for kind, _ in plain], [value for _, value in plain]).hex()
 
 
-def as_ours(kind: str, value: Any) -> object:
-    """A value of web3 the way we interval it."""
+def to_product_value(kind: str, value: Any) -> object:
+    """Convert a value of web3 to the product's form."""
     if kind.endswith("[]"):
-        return tuple(as_ours(kind.removesuffix("[]"), part) for part in value)
+        return tuple(to_product_value(kind.removesuffix("[]"), part) for part in value)
     if kind == "address":
         return value.lower()
     return "0x" + value.hex() if isinstance(value, bytes) else value
 
 
-def as_theirs(kind: str, value: Any) -> Any:
-    """A value of ours the way eth_abi takes it."""
+def to_eth_abi_value(kind: str, value: Any) -> Any:
+    """Convert a value of the product to eth_abi's form."""
     if kind.endswith("[]"):
-        return [as_theirs(kind.removesuffix("[]"), part) for part in value]
+        return [to_eth_abi_value(kind.removesuffix("[]"), part) for part in value]
     return bytes.fromhex(value[2:]) if kind.startswith("bytes") else value
 
 
@@ -128,12 +128,14 @@ def _entries(contract: str) -> list[Any]:
 def test_decoder_matches_web3(contract: str, event: str, drawn: st.DataObject):
     signature = load_abi(contract).get_event(event)
     values = [drawn.draw(values_of(parameter.abi_type)) for parameter in signature.inputs]
-    topics, data = written(signature, values)
+    topics, data = encode_event(signature, values)
 
-    decoded = read_by(signature, topics, data)
+    decoded = decode_log(signature, topics, data)
 
     web3_values = by_web3(contract, event, topics, data)
-    assert decoded == tuple(as_ours(p.abi_type, web3_values[p.name]) for p in signature.inputs)
+    assert decoded == tuple(
+        to_product_value(p.abi_type, web3_values[p.name]) for p in signature.inputs
+    )
 
 
 KINDS = ["uint8", "uint64", "uint72", "int8", "int256", "bool", "address", "bytes4", "bytes32"]
@@ -145,10 +147,12 @@ KINDS += ["string", "bytes", "uint16[]", "int64[]", "bytes32[]", "string[]", "by
 def test_every_type_decodes_in_any_combination(drawn: st.DataObject, kinds: list[str]):
     signature = AbiSignature("E", tuple(Parameter(f"p{n}", k, False) for n, k in enumerate(kinds)))
     values = [drawn.draw(values_of(kind)) for kind in kinds]
-    topics, data = written(signature, values)
+    topics, data = encode_event(signature, values)
 
-    expected = tuple(as_ours(kind, value) for kind, value in zip(kinds, values, strict=True))
-    assert read_by(signature, topics, data) == expected
+    expected = tuple(
+        to_product_value(kind, value) for kind, value in zip(kinds, values, strict=True)
+    )
+    assert decode_log(signature, topics, data) == expected
 
 
 @examples(200)
@@ -158,9 +162,9 @@ def test_every_type_decodes_in_any_combination(drawn: st.DataObject, kinds: list
 def test_indexed_values_decode(drawn: st.DataObject, kind: str):
     signature = AbiSignature("E", (Parameter("p", kind, True),))
     value = drawn.draw(values_of(kind))
-    topics, _ = written(signature, [value])
+    topics, _ = encode_event(signature, [value])
 
-    assert read_by(signature, topics, "0x") == (as_ours(kind, value),)
+    assert decode_log(signature, topics, "0x") == (to_product_value(kind, value),)
 
 
 @examples(300)
@@ -168,7 +172,7 @@ def test_indexed_values_decode(drawn: st.DataObject, kind: str):
 def test_altered_data_is_rejected_or_reencodes_identically(drawn: st.DataObject, event: str):
     signature = load_abi("TaskNetwork").get_event(event)
     values = [drawn.draw(values_of(parameter.abi_type)) for parameter in signature.inputs]
-    topics, data = written(signature, values)
+    topics, data = encode_event(signature, values)
     if data == "0x":
         return
     at = 2 + 64 * drawn.draw(st.integers(0, (len(data) - 2) // 64 - 1))
@@ -176,19 +180,22 @@ def test_altered_data_is_rejected_or_reencodes_identically(drawn: st.DataObject,
     changed = data[:at] + f"{word:064x}" + data[at + 64 :]
 
     try:
-        read = read_by(signature, topics, changed)
+        read = decode_log(signature, topics, changed)
     except ValueError:
         return
-    back = [as_theirs(p.abi_type, value) for p, value in zip(signature.inputs, read, strict=True)]
-    # What was no UTF-8 does not read back; nothing else may be lost.
-    assert "\ufffd" in repr(back) or written(signature, back) == (topics, changed)
+    back = [
+        to_eth_abi_value(p.abi_type, value)
+        for p, value in zip(signature.inputs, read, strict=True)
+    ]
+    # Invalid UTF-8 cannot be restored; everything else must be equal.
+    assert "\ufffd" in repr(back) or encode_event(signature, back) == (topics, changed)
 
 
 def of_created() -> tuple[AbiSignature, list[str], str]:
     signature = load_abi("TaskNetwork").get_event("TaskCreated")
     hashes = [bytes([n]) * 32 for n in (1, 2)]
     values = [hashes[0], ADDRESS, hashes[1], 1, 1, 8, "RTX", 24, ["a", "b"], 2, 5, 0, 1, 300, 3]
-    return signature, *written(signature, values)
+    return signature, *encode_event(signature, values)
 
 
 @pytest.mark.parametrize(
@@ -208,33 +215,33 @@ def test_noncanonical_encoding_is_rejected(change: Any, reason: str):
     signature, topics, data = of_created()
 
     with pytest.raises(ValueError, match=reason):
-        read_by(signature, topics, change(data))
+        decode_log(signature, topics, change(data))
 
 
 def test_wrong_topic_count_is_rejected():
     signature, topics, data = of_created()
 
     with pytest.raises(ValueError, match="topics"):
-        read_by(signature, topics[:-1], data)
+        decode_log(signature, topics[:-1], data)
 
 
 def test_indexed_address_with_dirty_high_bytes_is_rejected():
     signature, topics, data = of_created()
 
     with pytest.raises(ValueError, match="topic"):
-        read_by(signature, [*topics[:2], "0x01" + topics[2][4:], topics[3]], data)
+        decode_log(signature, [*topics[:2], "0x01" + topics[2][4:], topics[3]], data)
 
 
 def test_only_selected_inputs_are_decoded_in_given_order():
     signature, topics, data = of_created()
 
-    assert read_by(signature, topics, data, ["timeout", "models"]) == (300, ("a", "b"))
+    assert decode_log(signature, topics, data, ["timeout", "models"]) == (300, ("a", "b"))
 
 
 def test_indexed_string_decodes_to_its_hash():
     signature = AbiSignature("E", (Parameter("p", "string", True),))
 
-    assert read_by(signature, [signature.digest, "0x" + "ab" * 32], "0x") == ("0x" + "ab" * 32,)
+    assert decode_log(signature, [signature.digest, "0x" + "ab" * 32], "0x") == ("0x" + "ab" * 32,)
 
 
 @pytest.mark.parametrize("written_by_a_node", [b"\xff\xfe", b"a\0b"])
@@ -242,7 +249,7 @@ def test_invalid_utf8_and_nul_are_replaced(written_by_a_node: bytes):
     signature = AbiSignature("E", (Parameter("p", "string", False),))
     data = "0x" + encode(["bytes"], [written_by_a_node]).hex()
 
-    (read,) = read_by(signature, [signature.digest], data)
+    (read,) = decode_log(signature, [signature.digest], data)
 
     assert "\ufffd" in read
     assert "\0" not in read
@@ -250,17 +257,17 @@ def test_invalid_utf8_and_nul_are_replaced(written_by_a_node: bytes):
 
 def test_large_string_decodes():
     signature = AbiSignature("E", (Parameter("p", "string", False),))
-    topics, data = written(signature, ["é" * 50_000])
+    topics, data = encode_event(signature, ["é" * 50_000])
 
-    assert read_by(signature, topics, data) == ("é" * 50_000,)
+    assert decode_log(signature, topics, data) == ("é" * 50_000,)
 
 
 def test_structs_and_nested_arrays_decode():
     kinds = ["uint8[3]", "uint8[][]", "(uint8,string)[2]"]
     signature = AbiSignature("E", tuple(Parameter(f"p{n}", k, False) for n, k in enumerate(kinds)))
-    topics, data = written(signature, [[1, 2, 3], [[4], []], [(5, "a"), (6, "b")]])
+    topics, data = encode_event(signature, [[1, 2, 3], [[4], []], [(5, "a"), (6, "b")]])
 
-    read = read_by(signature, topics, data)
+    read = decode_log(signature, topics, data)
 
     assert read == ((1, 2, 3), ((4,), ()), ((5, "a"), (6, "b")))
 

@@ -1,4 +1,4 @@
-"""What eth_getLogs gives is checked entry by entry before it is used.
+"""Every entry of an eth_getLogs response is checked before use.
 
 See docs/explanation/verification.md#l0.
 """

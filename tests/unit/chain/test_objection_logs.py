@@ -1,4 +1,4 @@
-"""Objections are read from logs of their own contract, whatever bytes their words are."""
+"""Objections are decoded from logs of their own contract, whatever bytes the text contains."""
 
 import pytest
 from eth_abi.abi import encode
@@ -49,7 +49,7 @@ def test_objection_is_decoded():
 @given(words=st.binary(max_size=280))
 @examples(100)
 def test_any_words_are_decoded_without_a_dead_letter(words: bytes):
-    """A dead letter behind its scores would keep the objecting node's kickout from being due."""
+    """A dead letter after the scores would prevent the kickout of the objecting node."""
     decoded = open_reader().decode_rows([objection_log(words)], [])
     (event,) = decoded.contract_events
     assert decoded.dead_letters == []
@@ -63,7 +63,7 @@ def test_objection_in_a_log_of_another_contract_is_ignored():
 
 
 def test_objections_do_not_change_the_identity_of_the_reader():
-    """The identity is part of the rules id, by which reporters sign the same reports."""
+    """The identity is part of the rules id, which must be equal for all reporters of a report."""
     plain = EventReader.from_profile("reference", CONTRACTS, ORACLE)
     assert open_reader().identity == plain.identity
 

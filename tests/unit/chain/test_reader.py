@@ -1,4 +1,4 @@
-"""What the contracts said, in our words."""
+"""Logs of the shipped contracts become events of the domain."""
 
 from dataclasses import replace
 
@@ -170,7 +170,7 @@ def test_only_listed_node_or_task_events_of_the_network_are_ignored(reader: Even
 
     unread = {event.name for event in events if event.digest not in topics}
 
-    # TaskStarted says what TaskDrawn changes. A contest is over the stake: it scores nobody.
+    # TaskStarted replaces TaskDrawn. A contest is about the stake and scores nobody.
     silent = {"NodeReadmitted", "TaskDrawn", "NodeContested", "NodeCleared"}
     assert not [name for name in unread - silent if name.startswith(("Node", "Task"))]
 

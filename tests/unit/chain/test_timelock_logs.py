@@ -1,4 +1,4 @@
-"""Logs of the oracle's timelock announce changes of its rules, and nothing else does."""
+"""Only logs of the oracle's timelock announce changes of its rules."""
 
 from collections.abc import Sequence
 
@@ -41,7 +41,7 @@ def timelock(event: str, **values: object) -> UnminedLog:
     return encode_log(TIMELOCK, TIMELOCK_ADDRESS, event, **values)
 
 
-def scheduled(
+def build_scheduled_log(
     *, target: Address = ORACLE, data: str = SET_RULES, value: int = 0, delay: int = 600
 ) -> UnminedLog:
     return timelock(
@@ -61,7 +61,7 @@ def read(log: UnminedLog) -> Sequence[ContractEvent]:
 
 
 def test_scheduled_rules_are_announced_with_their_earliest_time():
-    assert read(scheduled(delay=600)) == [
+    assert read(build_scheduled_log(delay=600)) == [
         RulesScheduled(AT, TIME, OPERATION, NEXT_RULES, TIME + 600)
     ]
 
@@ -85,11 +85,13 @@ def test_executed_cancelled_and_salted_operations_are_read():
 @pytest.mark.parametrize(
     "log",
     [
-        pytest.param(scheduled(target=node_address(1)), id="another contract"),
-        pytest.param(scheduled(data=encode_call(CONTRACT, "resume")), id="another function"),
-        pytest.param(scheduled(data=SET_RULES[:-2]), id="short arguments"),
-        pytest.param(scheduled(data="0x"), id="no data"),
-        pytest.param(scheduled(value=1), id="with ether, which the contract rejects"),
+        pytest.param(build_scheduled_log(target=node_address(1)), id="another contract"),
+        pytest.param(
+            build_scheduled_log(data=encode_call(CONTRACT, "resume")), id="another function"
+        ),
+        pytest.param(build_scheduled_log(data=SET_RULES[:-2]), id="short arguments"),
+        pytest.param(build_scheduled_log(data="0x"), id="no data"),
+        pytest.param(build_scheduled_log(value=1), id="with ether, which the contract rejects"),
     ],
 )
 def test_other_scheduled_calls_announce_no_rules(log: UnminedLog):
@@ -97,13 +99,13 @@ def test_other_scheduled_calls_announce_no_rules(log: UnminedLog):
 
 
 def test_trailing_calldata_is_ignored_as_by_the_contract():
-    (event,) = read(scheduled(data=SET_RULES + "ff"))
+    (event,) = read(build_scheduled_log(data=SET_RULES + "ff"))
     assert isinstance(event, RulesScheduled)
     assert event.rules_hash == NEXT_RULES
 
 
 def test_endless_delay_stays_a_number_of_json():
-    (event,) = read(scheduled(delay=2**256 - 1))
+    (event,) = read(build_scheduled_log(delay=2**256 - 1))
     assert isinstance(event, RulesScheduled)
     assert event.ready_at == 2**53 - 1
 
@@ -114,7 +116,9 @@ def test_reader_with_a_timelock_decodes_both_contracts():
     )
     rules_set = encode_log("roots/QoSRoots", ORACLE, "RulesSet", rulesHash=NEXT_RULES)
 
-    decoded = reader.decode_rows([to_mined_log(scheduled()), to_mined_log(rules_set)], [])
+    decoded = reader.decode_rows(
+        [to_mined_log(build_scheduled_log()), to_mined_log(rules_set)], []
+    )
 
     assert [type(event) for event in decoded.contract_events] == [RulesScheduled, RulesSet]
     assert TIMELOCK_ADDRESS in reader.addresses
@@ -127,4 +131,4 @@ def test_announcement_by_another_timelock_is_not_read():
     reader = EventReader.from_profile(
         "reference", {"TaskNetwork": NETWORK}, ORACLE, timelock_address=node_address(9)
     )
-    assert not reader.decode_rows([to_mined_log(scheduled())], []).contract_events
+    assert not reader.decode_rows([to_mined_log(build_scheduled_log())], []).contract_events

@@ -1,4 +1,4 @@
-"""Watched calls of whole blocks: the block and index in a transaction must be its place."""
+"""Watched calls of whole blocks: block and index of a transaction must match its position."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""What can be wrong with a configuration or a file: all of it told, in clear lines."""
+"""All mistakes in a configuration or a file are reported at once, each in one line."""
 
 import sys
 
@@ -185,7 +185,7 @@ def test_secrets_in_urls_are_not_printed(capsys, sound, tmp_path):
     sound["database"]["url"] = "postgresql://me:hunter2@127.0.0.1:1/oracle"
     path = write_config(sound, tmp_path / "config.toml")
 
-    # No database answers: that may pass, and a supervisor may try again.
+    # An unreachable database may recover, so a supervisor may try again.
     first = run_refused_command(capsys, "status", "--config", path, code=1)
     sound["chain"]["endpoints"] = ["https://host/v3/APIKEY"]
     second = run_refused_command(capsys, "status", "--config", write_config(sound, path), code=1)
@@ -215,7 +215,7 @@ def test_truncated_events_file_is_rejected(capsys, tmp_path):
 
 
 def test_recursion_limit_raised_by_a_library_is_restored(capsys):
-    # py_ecc does, when it is imported.
+    # py_ecc raises the limit when it is imported.
     sys.setrecursionlimit(100_000)
     assert run(["--version"]) == 0
     assert sys.getrecursionlimit() == 1_000

@@ -1,4 +1,4 @@
-"""What is left while the daemon catches up is said with the time by which it will be done."""
+"""While the daemon catches up, it reports the remaining work with the expected end."""
 
 from oracle.cli.inspect.status_commands import measure_catch_up
 from oracle.domain.blocks import BlockRef

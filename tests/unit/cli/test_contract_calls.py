@@ -111,7 +111,7 @@ def test_call_of_every_action_has_the_selector_and_the_sender_of_its_role(action
     signature = f"{function}({','.join(map(format_type, INPUTS[function]))})"
     assert call.calldata[:10] == "0x" + keccak(text=signature)[:4].hex()
     role = CONTRACT_CALLS[action].role
-    # A proposer is no account that the oracle knows.
+    # The proposer is not an account of the oracle.
     holder = ROLES[{"proposer": "admin", "new vetoer": "pending"}.get(role, role)]
     assert call.sender.endswith(holder)
     assert (call.to, call.schedule) == (ORACLE, None)

@@ -1,4 +1,4 @@
-"""Block times beyond the calendar, as chains have them that count milliseconds."""
+"""Block times beyond the calendar, as on chains that count milliseconds."""
 
 import pytest
 

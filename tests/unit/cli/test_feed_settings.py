@@ -1,4 +1,4 @@
-"""`[feed]`: one clear line for each thing that cannot be."""
+"""`[feed]`: each invalid setting is reported in one line."""
 
 import pytest
 

@@ -1,6 +1,6 @@
-"""What docs/how-to/select-and-verify.md shows of both commands is what they print.
+"""The output of both commands in docs/how-to/select-and-verify.md is what they print.
 
-And the configurations that are shipped stand a check.
+The shipped configurations pass `config check`.
 """
 
 import json
@@ -33,7 +33,7 @@ def test_manual_example_prints_documented_output(command, shown, capsys, monkeyp
 
 @pytest.mark.parametrize("name", ["crynux", "demo", "example"])
 def test_shipped_configuration_passes_check_without_warnings(name, tmp_path, capsys, monkeypatch):
-    # Its database is a file beside whoever runs it.
+    # Its database is a file in the working folder.
     monkeypatch.chdir(tmp_path)
     path = str(find_shipped_path(f"config/{name}.toml"))
     assert run(["config", "check", "--offline", "--json", "--config", path]) == 0

@@ -1,4 +1,4 @@
-"""What `outbox` says to a person about a call that waits."""
+"""How `outbox` describes a call that waits."""
 
 from dataclasses import replace
 

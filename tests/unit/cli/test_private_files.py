@@ -1,4 +1,4 @@
-"""Files that open doors are read by their owner alone: configurations with secrets, databases."""
+"""Only the owner can read files with secrets: configurations and databases."""
 
 from pathlib import Path
 
@@ -49,7 +49,7 @@ def test_private_configuration_with_secret_is_accepted(sound, tmp_path):
 def test_configuration_without_secret_may_be_world_readable(sound, tmp_path, monkeypatch):
     path = write_config(sound, tmp_path / "config.toml")
     path.chmod(0o644)
-    # Secrets of the environment are no secrets of the file.
+    # A secret in the environment is not in the file.
     monkeypatch.setenv("QOS_ORACLE_CHAIN__ENDPOINTS", f"https://rpc.example/v3/{TOKEN}")
     assert TOKEN in read_config(path).chain.endpoints[0]
 

@@ -1,4 +1,4 @@
-"""`queue` as a user meets it: groups, order, values, what a node takes, who is dropped."""
+"""`queue`: groups, order, values, the task that a node takes, and the tasks that are dropped."""
 
 import json
 
@@ -11,7 +11,7 @@ from tests.support.cli.task_files import write_events
 from tests.support.histories import History, node_address, task_key
 
 TOKENS = 10**18
-# Every kind takes ten seconds, whatever its size.
+# Every kind of task takes ten seconds, whatever its size.
 PRICES = [
     word
     for kind in TaskKind
@@ -20,7 +20,7 @@ PRICES = [
 
 
 def figure() -> History:
-    """The figure of the page of 2024-07: four groups, and a busy RTX 4080.
+    """Return the history of the current page's figure: four groups, and a busy RTX 4080.
 
     See docs/explanation/crynux.md#dispatch-figures.
     """
@@ -45,7 +45,7 @@ def events(tmp_path):
 
 
 def legacy_figure() -> History:
-    """The figure of the legacy page: three RTX 4090 of 24 GB are there.
+    """Return the history of the legacy page's figure: three RTX 4090 of 24 GB.
 
     See docs/explanation/crynux.md#dispatch-figures.
     """
@@ -61,7 +61,8 @@ def legacy_figure() -> History:
     ):
         name, vram = group.split()
         for price in prices:
-            # A group of three is one task of the legacy system, worth what all three bring.
+            # A group of three is one task of the legacy system, with the sum of the
+            # fees.
             first = f"{group} {price}"
             names = (first, f"{first} second", f"{first} third")
             history.creates(*names, of=first, kind=kinds[name], min_vram=int(vram), fee=10 * price)
@@ -115,7 +116,7 @@ def test_running_task_is_not_in_queue(capsys, events):
 def test_freed_node_takes_the_best_queue_head_it_can_run(capsys, events):
     offer = run_json(capsys, "--events", events, "--node", node_address("N"))["offer"]
 
-    # Heads 30, 30 and 20: of equal ones the older, which asked for the very card.
+    # Heads 30, 30 and 20: of the equal ones, the older, which requires this card.
     assert offer["takes"] == task_key("4080 a")
     assert {head["task"]: head["why_not"] for head in offer["heads"]} == {
         task_key("24 a"): "vram_too_small",
@@ -144,13 +145,13 @@ def test_node_takes_no_second_task_of_same_group(capsys, tmp_path):
 def test_queue_over_capacity_drops_the_least_valuable_tasks_next(capsys, events):
     capacity = run_json(capsys, "--events", events, "--alpha", "5.5")["capacity"]
 
-    # floor(5.5 * 2 members) = 11, and twelve wait already.
+    # floor(5.5 * 2 members) = 11, and twelve tasks wait already.
     assert capacity["max_tasks"] == 11
     assert capacity["dropped_next"] == [task_key("8 c"), task_key("8 b")]
 
 
 def test_queue_over_capacity_drops_only_whole_groups_without_started_tasks(capsys, tmp_path):
-    """As the dispatcher drops: a group leaves with all its tasks, and not once one has started."""
+    """The dispatcher drops a group with all its tasks, but not after one has started."""
     history = History().joins("A", gpu_vram=8).creates("1", "2", of="g", fee=1)
     history.creates("3", fee=9).creates("4", "5", of="h", fee=5).starts("4", "A")
     events = write_events(tmp_path, history)
@@ -194,7 +195,7 @@ def test_freed_node_under_legacy_policy_takes_task_with_two_partner_nodes(capsys
     assert reasons.pop(task_key("SD 16 40")) is None
     assert reasons.pop(task_key("GPT 40 60")) == "vram_too_small"
     assert {*reasons.values()} == {"less_valuable"}
-    # Of the two that are worth 40 the older.
+    # Of the two with value 40, the older.
     assert offer["takes"] == task_key("SD 16 40")
     (pictures,) = [head for head in offer["heads"] if head["task"] == task_key("SD 16 40")]
     assert (pictures["gpu"], pictures["partners"]) == (
@@ -206,7 +207,7 @@ def test_freed_node_under_legacy_policy_takes_task_with_two_partner_nodes(capsys
         "RTX 4090, 24 GB",
         [node_address("B"), node_address("C")],
     )
-    # Worth what its three tasks bring together.
+    # The value is that of its three tasks together.
     assert answer["entries"][0]["tasks"] == [
         task_key(f"GPT 40 60{which}") for which in ("", " second", " third")
     ]
@@ -227,7 +228,7 @@ def test_legacy_queue_groups_match_documented_figure(capsys, tmp_path):
 
 @pytest.mark.parametrize("policy", ["crynux", "legacy", "pocket"])
 def test_incomplete_group_is_not_offered(capsys, tmp_path, policy):
-    """The daemon's line is empty: a group of three of which one task was created cannot start."""
+    """The daemon's queue is empty: a group of three with one created task cannot start."""
     history = History().joins("A", "B", "C", gpu_vram=24).creates("1", of="g", fee=9, group_size=3)
     arguments = ("--policy", policy, "--events", write_events(tmp_path, history))
     answer = run_json(capsys, *arguments, "--node", node_address("A"))
@@ -282,7 +283,7 @@ def test_error_for_missing_price_seconds_names_the_settings(capsys, events):
     ],
 )
 def test_invalid_options_are_rejected(capsys, events, options, why):
-    # An option of the test's own is given last; a kind priced twice would be refused for that.
+    # An option of the test comes last; a kind that is priced twice would be rejected.
     prices = [] if options[0] in {"--fixed", "--unit"} else PRICES
     assert why in run_refused_command(capsys, "queue", "--events", events, *prices, *options)
 

@@ -1,4 +1,4 @@
-"""What `queue --node` offers is what the dispatcher's planner draws for the node."""
+"""`queue --node` offers the task for which the dispatcher's planner draws the node."""
 
 from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from hashlib import sha256
@@ -40,14 +40,14 @@ orders_st = st.fixed_dictionaries(
         "required_gpu": st.sampled_from([None, None, "T4"]),
         "models": st.sampled_from(MODELS),
         "kind": st.sampled_from(TaskKind),
-        # Tasks of its group that are created, of the three that it is to have; 0: in no group.
+        # The number of created tasks of its group of three; 0: the task has no group.
         "created": st.sampled_from([0, 0, 2, 3]),
     }
 )
 
 
 class SceneView:
-    """Satisfies `NetworkView`: nodes and tasks of one moment."""
+    """A `NetworkView` of nodes and tasks at one moment."""
 
     def __init__(self, policy: Any, nodes: Iterable[Node], tasks: Sequence[Task]) -> None:
         self.policy, self.nodes, self.tasks = policy, list(nodes), tasks
@@ -87,7 +87,7 @@ def made_node(name: str, attributes: Mapping[str, Any]) -> Node:
 
 
 def made_tasks(number: int, order: Mapping[str, Any]) -> list[Task]:
-    """A task by itself, or so many of a group of three; the first of a pair has started."""
+    """Return a single task, or created tasks of a group; the first of a pair has started."""
     size = order["created"]
     values = {key: value for key, value in order.items() if key not in {"created", "kind"}}
     if size:
@@ -104,7 +104,7 @@ def made_tasks(number: int, order: Mapping[str, Any]) -> list[Task]:
 def next_draws(
     policy: str, view: SceneView, drawn: Mapping[TaskKey, Address]
 ) -> tuple[Mapping[TaskKey, Address], set[TaskKey]]:
-    """Return the draws that stand after one block more, and the tasks just drawn for."""
+    """Return the active draws after another block, and the tasks that were just drawn."""
     rules = LEGACY_RULES if policy == "legacy" else RULES
     drawer = BlockDrawer(settings(policy=policy, rules=rules))
     drawer.restore_plan(view, block(1), drawn)
@@ -123,12 +123,12 @@ def test_offer_matches_planner_draw_for_freed_node(name: str, data: st.DataObjec
     ]
     orders = data.draw(st.lists(orders_st, max_size=6))
     tasks = [task for n, order in enumerate(orders) for task in made_tasks(n, order)]
-    # First the others are drawn for whatever they can run.
+    # First the other nodes are drawn for any task that they can run.
     drawn: Mapping[TaskKey, Address] = {}
     fresh: set[TaskKey] = {TaskKey("")}
     while fresh:
         drawn, fresh = next_draws(name, SceneView(policy, other_nodes, tasks), drawn)
-    # Then one more node is freed: it takes what they left, in a trio with some of them.
+    # Then one more node becomes free and takes a remaining task, alone or in a trio.
     freed = made_node("freed", data.draw(nodes_st))
     nodes = [freed, *other_nodes]
     view = SceneView(policy, nodes, tasks)

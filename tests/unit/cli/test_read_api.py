@@ -1,4 +1,4 @@
-"""The read API as a browser or a gateway sees it: schema, tags, refusals, origins."""
+"""The read API for browsers and gateways: schema, tags, refused requests, origins."""
 
 import gzip
 import json
@@ -30,7 +30,7 @@ def index_scores(store: Store) -> IndexedHistory:
 
 @pytest.fixture(scope="module")
 def indexed(module_database_url: str) -> Iterator[IndexedHistory]:
-    """Yield a history that the tests of this module only read."""
+    """Index a history that the tests of this module only read."""
     with Store.open(module_database_url) as store:
         yield index_scores(store)
 
@@ -246,7 +246,7 @@ def test_concurrent_explain_at_block_returns_503_with_retry_after(api, indexed, 
         try:
             assert is_made.wait(60)
             refused = api.get(f"/v1/nodes/{node_address('A')}/explain?at={block}")
-            # Answers that need no fold of their own go on.
+            # Responses that need no fold are not delayed.
             assert api.get(f"/v1/nodes/{node_address('A')}").status_code == 200
         finally:
             may_end.set()

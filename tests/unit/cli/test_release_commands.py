@@ -1,4 +1,4 @@
-"""`report release`: what the sanity gate holds, and an operator's word that it may go."""
+"""`report release`: an operator releases a report that the sanity gate holds."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ PERIOD, WHY = 29_764_920, "60 of 100 members would change"
 
 @pytest.fixture
 def held(sound, tmp_path: Path, sqlite_url: str) -> str:
-    """A configuration of a database in which one period's report is held."""
+    """Return a configuration whose database has a held report of one period."""
     sound["database"]["url"] = sqlite_url
     with Store.open(sqlite_url) as store, store.transaction() as uow:
         uow.holds.hold(PERIOD, WHY, {"members": 100}, Stamp(1_000, 1))

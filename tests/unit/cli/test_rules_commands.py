@@ -1,4 +1,4 @@
-"""`rules` tells which systems there are, and every number by which one scores."""
+"""`rules` lists the systems, and every number of a rule set."""
 
 import json
 
@@ -27,7 +27,7 @@ def run_json(capsys, *arguments):
     return json.loads(capsys.readouterr().out)
 
 
-def printed(capsys, *arguments):
+def run_and_read_output(capsys, *arguments):
     assert run([*arguments]) == 0
     return capsys.readouterr().out
 
@@ -35,7 +35,7 @@ def printed(capsys, *arguments):
 def test_every_rule_set_is_listed_with_its_source(capsys):
     rule_sets = run_json(capsys, "rules", "list")
     assert [rule_set["name"] for rule_set in rule_sets] == list(get_systems())
-    table = printed(capsys, "rules", "list")
+    table = run_and_read_output(capsys, "rules", "list")
     assert all(rule_set["name"] in table and rule_set["source"] in table for rule_set in rule_sets)
 
 
@@ -52,7 +52,7 @@ LEGACY = tuple(f"--set={pair}" for pair in CHOSEN)
 )
 def test_rules_loaded_from_their_shown_json_give_identical_scores(capsys, tmp_path, name, changes):
     file = tmp_path / "mine.json"
-    file.write_text(printed(capsys, "rules", "show", name, *changes, "--json"))
+    file.write_text(run_and_read_output(capsys, "rules", "show", name, *changes, "--json"))
     rules = build_rules(name, dict(option.removeprefix("--set=").split("=") for option in changes))
     assert Rules.from_json(file.read_text()) == rules
 
@@ -60,8 +60,8 @@ def test_rules_loaded_from_their_shown_json_give_identical_scores(capsys, tmp_pa
     history = History().joins("A", "B").creates("1").starts("1", "A").after(5).times_out("1")
     events.write_text("\n".join(map(event_to_json, history.events)))
     replay = ("replay", str(events), "--rules")
-    as_file = printed(capsys, *replay, str(file))
-    assert as_file == printed(capsys, *replay, name, *changes)
+    as_file = run_and_read_output(capsys, *replay, str(file))
+    assert as_file == run_and_read_output(capsys, *replay, name, *changes)
 
     backtest = ("backtest", "--events", str(events), "--rules", str(file))
     compared = run_json(capsys, *backtest, "--rules", "crynux")
@@ -69,7 +69,7 @@ def test_rules_loaded_from_their_shown_json_give_identical_scores(capsys, tmp_pa
 
 
 def test_changed_rule_is_shown_beside_published_value(capsys):
-    shown = printed(capsys, "rules", "show", "relay", "--set", "tau_seconds=900")
+    shown = run_and_read_output(capsys, "rules", "show", "relay", "--set", "tau_seconds=900")
     assert identify_rules(build_rules("relay", {"tau_seconds": "900"})).sha256 in shown
     (line,) = [line for line in shown.splitlines() if line.startswith("tau_seconds")]
     assert line.split()[:3] == ["tau_seconds", "900", "1800"]
@@ -88,7 +88,7 @@ def test_unpublished_legacy_values_must_be_chosen(capsys, tmp_path):
     assert {rule for rule, value in shown["legacy"].items() if value is None} == {
         pair.partition("=")[0].removeprefix("legacy.") for pair in CHOSEN
     } | {"window_seconds"}
-    assert printed(capsys, "rules", "show", "legacy").count("not set") == len(CHOSEN)
+    assert run_and_read_output(capsys, "rules", "show", "legacy").count("not set") == len(CHOSEN)
 
     file = tmp_path / "unchosen.json"
     file.write_text(json.dumps(shown))
@@ -98,7 +98,7 @@ def test_unpublished_legacy_values_must_be_chosen(capsys, tmp_path):
 
 
 def test_rules_unused_by_legacy_are_hidden(capsys):
-    table = printed(capsys, "rules", "show", "legacy", *LEGACY)
+    table = run_and_read_output(capsys, "rules", "show", "legacy", *LEGACY)
     assert "\nlegacy.kickout_below " in table
     assert "\npool_size" not in table
     assert "\nkickout_below" not in table

@@ -1,4 +1,4 @@
-"""`select` as a user meets it: who could get a task, why not the others, and who is drawn."""
+"""`select`: the candidates of a task, why other nodes are none, and which node is drawn."""
 
 import io
 import json
@@ -19,7 +19,7 @@ CARD = {"gpu_name": "RTX 4090", "gpu_vram": 24, "version": (3, 0, 0)}
 
 
 def network() -> History:
-    """A and B can run anything, C is busy, D paused, E too small; F left."""
+    """Return a network: A and B can run anything, C is busy, D paused, E too small; F left."""
     history = History()
     history.joins("A", stake=400 * TOKENS, models=("base",), **CARD)
     history.joins("B", stake=100 * TOKENS, models=("base", "lora"), **CARD)
@@ -45,7 +45,7 @@ def run_json(capsys, *arguments):
     return json.loads(capsys.readouterr().out)
 
 
-def printed(capsys, *arguments):
+def run_and_read_output(capsys, *arguments):
     assert run(["select", *map(str, arguments)]) == 0
     return capsys.readouterr().out
 
@@ -111,7 +111,9 @@ def test_select_without_seed_draws_no_node(capsys, events, task_path):
 
 
 def test_more_draws_than_candidates_are_reported(capsys, events, task_path):
-    text = printed(capsys, "--task", task_path, "--events", events, "--seed", SEED, "--draws", "3")
+    text = run_and_read_output(
+        capsys, "--task", task_path, "--events", events, "--seed", SEED, "--draws", "3"
+    )
 
     assert "3 draws were requested; there are no more candidates" in text
 
@@ -137,7 +139,7 @@ def test_at_option_selects_as_of_an_earlier_time(capsys, events, task_path):
 
 
 def test_select_table_fits_terminal_and_matches_json(capsys, events, task_path):
-    text = printed(capsys, "--task", task_path, "--events", events, "--seed", SEED)
+    text = run_and_read_output(capsys, "--task", task_path, "--events", events, "--seed", SEED)
 
     assert max(map(len, text.splitlines())) <= 100
     assert f"{node_address('A')}      1  0.571428  1.000000  0.500000  1.700000  0.566666" in text
@@ -162,7 +164,7 @@ def test_changed_rules_are_named_in_header_and_json(capsys, events, task_path):
     answer = run_json(capsys, *options, *changes)
     assert answer["changed"] == {"tau_seconds": "900", "weight_floor": "0.02"}
 
-    head = printed(capsys, *options, *changes).splitlines()[:3]
+    head = run_and_read_output(capsys, *options, *changes).splitlines()[:3]
     assert head[2] == "changed: tau_seconds=900, weight_floor=0.02"
 
 
@@ -191,7 +193,7 @@ def test_legacy_policy_draws_three_nodes_with_the_same_card(capsys, tmp_path):
     assert (answer["card"]["gpu"], answer["card"]["sum"]) == ("RTX 4090", "3")
     assert rows[node_address("D")]["why_not"] == "too_few_of_its_card"
     assert rows[node_address("A")]["chance"] == "0.333333333333333333"
-    assert max(map(len, printed(capsys, *options).splitlines())) <= 100
+    assert max(map(len, run_and_read_output(capsys, *options).splitlines())) <= 100
     assert "draws 3 nodes, not 2" in run_refused_command(
         capsys, "select", *options, "--draws", "2"
     )
@@ -215,7 +217,7 @@ def test_pocket_policy_shows_tickets_of_every_candidate(capsys, events, task_pat
         node_address("B"): "10",
     }
     assert answer["predownload"] is None
-    text = printed(capsys, *options)
+    text = run_and_read_output(capsys, *options)
     assert "10 of 10 tickets" in text
     assert max(map(len, text.splitlines())) <= 100
 
@@ -224,7 +226,7 @@ def test_scarce_model_is_suggested_to_other_nodes_for_download(capsys, tmp_path,
     history = network().joins("G", "H", stake=TOKENS, **CARD)
     answer = run_json(capsys, "--task", task_path, "--events", write_events(tmp_path, history))
 
-    # Of the nodes that could run it and lack it, by weight; equal ones by address.
+    # Of the nodes that could run it but lack the model, by weight; equal ones by address.
     assert answer["predownload"] == [
         {
             "model": "base",
@@ -250,7 +252,7 @@ def test_drawn_node_counts_as_busy_in_download_suggestions(capsys, tmp_path, tas
 
 def test_control_characters_in_model_names_are_escaped(capsys, tmp_path, events):
     task_file = write_task(tmp_path, models=["\x1b[2Jgone", "[red]\n", "\u202eback"])
-    text = printed(capsys, "--task", task_file, "--events", events)
+    text = run_and_read_output(capsys, "--task", task_file, "--events", events)
 
     assert r"\x1b[2Jgone, [red]\n, \u202eback" in text
 

@@ -1,4 +1,6 @@
-"""The worked draws of tests/vectors/draw.json, by the command: from a database and from events."""
+"""The worked draws of tests/vectors/draw.json, with the command:
+from a database and from events.
+"""
 
 import json
 
@@ -12,20 +14,20 @@ from tests.support.cli.local_network import write_config
 from tests.support.cli.task_files import write_events, write_task
 from tests.support.histories import History, node_address
 from tests.support.vectors import entries, vectors_of
-from tests.unit.systems.crynux.making import NOW, a_node
+from tests.unit.systems.crynux.scenes import NOW, a_node
 from tests.unit.systems.crynux.test_draw_vectors import node_of
 
 HEAD = BlockRef(7, Hash("0x" + "77" * 32), ZERO_HASH, NOW)
-# All that was lost has healed (docs/reference/scoring-rules.md#numbers).
+# Every loss of reliability has healed (docs/reference/scoring-rules.md#numbers).
 LONG_AFTER = 1 << 21
-# The others ask for a score or an H that no short history of `crynux` brings about.
+# The other draws need a score or an H that no short history of `crynux` produces.
 BY_EVENTS = ("all weights zero*", "one candidate*", "equal weights*")
 
 
-def answered(capsys, vector, folder, *options):
+def run_draw(capsys, vector, folder, *options):
     task = write_task(folder, task=vector["task"], models=vector["models"])
     seed = vector["expected"]["seed"]
-    # The worked draws are of the formula alone, without a floor.
+    # The worked draws use the formula alone, without a floor.
     draws = ["--seed", seed, "--draws", str(vector["draws"]), "--set", "weight_floor=0"]
     assert run(["select", "--task", str(task), *draws, *map(str, options), "--json"]) == 0
     return json.loads(capsys.readouterr().out)
@@ -44,7 +46,7 @@ def check(answer, vector):
 
 @pytest.fixture
 def database(sound, sqlite_url):
-    """Settings over a database that holds the nodes it is given, at the head."""
+    """Return settings for a database with the given nodes at the head."""
     sound["database"]["url"] = sqlite_url
 
     def holding(nodes):
@@ -60,7 +62,7 @@ def database(sound, sqlite_url):
 def test_worked_example_of_a_draw_is_reproduced_from_database(capsys, vector, database, tmp_path):
     config = write_config(database(map(node_of, vector["nodes"])), tmp_path / "config.toml")
 
-    answer = answered(capsys, vector, tmp_path, "--config", config)
+    answer = run_draw(capsys, vector, tmp_path, "--config", config)
 
     assert answer["as_of"] == {"block": HEAD.number, "time": NOW}
     check(answer, vector)
@@ -96,4 +98,4 @@ def test_worked_example_of_a_draw_is_reproduced_from_events(capsys, name, tmp_pa
     file.write_text(text)
 
     time = history.time
-    check(answered(capsys, vector, tmp_path, "--events", file, "--at", time), vector)
+    check(run_draw(capsys, vector, tmp_path, "--events", file, "--at", time), vector)

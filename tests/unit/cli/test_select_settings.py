@@ -1,4 +1,4 @@
-"""`select --set`: a number goes to the rules or to the policy, whichever has it."""
+"""`select --set`: a number changes the rules or the policy, whichever has this name."""
 
 import json
 
@@ -8,8 +8,8 @@ from tests.support.cli.task_files import write_events, write_task
 from tests.support.histories import History
 
 
-def one_node(folder):
-    """A node with a stake and the model on disk, and a task for it."""
+def write_single_node(folder):
+    """Return a node with a stake and the model on disk, and a task for it."""
     events = write_events(
         folder, History().joins("A", stake=10**18, gpu_vram=24, models=("base",))
     )
@@ -24,19 +24,25 @@ def parts(capsys, *arguments):
 
 
 def test_policy_settings_can_be_changed_together_with_rules(capsys, tmp_path):
-    options = (*one_node(tmp_path), "--set", "new_node_long_term=0.25")
+    options = (*write_single_node(tmp_path), "--set", "new_node_long_term=0.25")
     factors = parts(capsys, *options, "--set", "disk_boost=0.25")
     assert (factors["QoS"], factors["M"]) == ("0.250000000000000000", "1.250000000000000000")
 
 
 def test_policy_without_rules_accepts_its_own_settings(capsys, tmp_path):
-    options = (*one_node(tmp_path), "--policy", "article")
+    options = (*write_single_node(tmp_path), "--policy", "article")
     assert parts(capsys, *options)["tickets"] == "10"
     assert parts(capsys, *options, "--set", "max_tickets=20")["tickets"] == "20"
 
 
 def test_setting_that_neither_rules_nor_policy_define_is_rejected(capsys, tmp_path):
-    options = (*one_node(tmp_path)[1:], "--policy", "legacy-equal", "--set", "weight_floor=1")
+    options = (
+        *write_single_node(tmp_path)[1:],
+        "--policy",
+        "legacy-equal",
+        "--set",
+        "weight_floor=1",
+    )
     assert "--set: weight_floor: no such rule (available: " in run_refused_command(
         capsys, "select", *options
     )

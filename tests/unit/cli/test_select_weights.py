@@ -1,10 +1,10 @@
-"""Weights as `select` shows them: what adds up to the sum that is drawn from."""
+"""The weights that `select` shows add up to the sum of the draw."""
 
 from tests.support.cli.task_files import write_events, write_task
 from tests.support.histories import History, node_address
-from tests.unit.cli.test_select_commands import SEED, TOKENS, printed, run_json
+from tests.unit.cli.test_select_commands import SEED, TOKENS, run_and_read_output, run_json
 
-# Under a floor everybody weighs something.
+# With a floor, every candidate has a weight.
 UNFLOORED = ("--set", "weight_floor=0")
 
 
@@ -13,10 +13,10 @@ def test_candidates_that_all_have_zero_weight_have_equal_probability(capsys, tmp
     options = [*UNFLOORED, "--task", write_task(tmp_path), "--events", events, "--seed", SEED]
     answer = run_json(capsys, *options)
     assert [row["parts"]["W"] for row in answer["nodes"]] == 3 * ["0.000000000000000000"]
-    # What is shown adds up to the sum that x was taken modulo of.
+    # The shown weights add up to the modulus of x.
     assert [row["weight"] for row in answer["nodes"]] == 3 * ["1"]
     assert answer["sum"] == answer["draws"][0]["sum"] == "3"
-    assert "all have the same probability" in printed(capsys, *options)
+    assert "all have the same probability" in run_and_read_output(capsys, *options)
 
 
 def test_zero_weight_stays_zero_when_another_node_has_weight(capsys, tmp_path):
@@ -24,4 +24,4 @@ def test_zero_weight_stays_zero_when_another_node_has_weight(capsys, tmp_path):
     options = [*UNFLOORED, "--task", write_task(tmp_path), "--events", events]
     weights = {row["node"]: int(row["weight"]) for row in run_json(capsys, *options)["nodes"]}
     assert weights == {node_address("A"): TOKENS // 3, node_address("B"): 0}
-    assert "all have the same probability" not in printed(capsys, *options)
+    assert "all have the same probability" not in run_and_read_output(capsys, *options)

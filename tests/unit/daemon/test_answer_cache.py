@@ -1,4 +1,4 @@
-"""What is kept of answers: as long as nothing moves, and while history is read for a while."""
+"""Cached responses: valid until the cursor moves, and for some seconds during backfill."""
 
 import pytest
 from starlette.requests import Request
@@ -15,7 +15,7 @@ HISTORY_LAG_SECONDS = 61
 
 
 class CacheClient:
-    """A cache over a history; each answer says how many were made before it."""
+    """A cache over a history; each response contains the number of responses made before it."""
 
     def __init__(self, indexed: IndexedHistory, most_bytes: int = 10_000) -> None:
         self.indexed = indexed
@@ -46,7 +46,7 @@ class CacheClient:
             return CachedResponse(Response(f"{self.made}", self.status), snapshot.as_of, self.act)
 
     def moves(self) -> None:
-        """A block comes, and the clock stands."""
+        """Move the cursor by one block, without time."""
         now, cursor = self.indexed.now, self.indexed.fold.last
         number = 1 if cursor is None else cursor.at.block
         self.indexed.index([], number + self.made + 1, now - 4)
@@ -143,7 +143,7 @@ def test_only_cached_responses_are_served_while_no_request_slot_is_free(client: 
 
 
 def test_least_recently_used_response_is_evicted(indexed):
-    # Each takes three bytes for its question and one for its answer.
+    # Each entry takes three bytes for its request and one for its response.
     cached_client = CacheClient(indexed, most_bytes=12)
     for path in ("/a", "/b", "/c", "/a", "/d"):
         cached_client.get_text(path)

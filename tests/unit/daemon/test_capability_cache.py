@@ -1,4 +1,4 @@
-"""What is learned of endpoints is written down once, and never lost because that failed."""
+"""Capabilities of endpoints are stored once, and kept in memory if storing fails."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def epoch(store: Store) -> int:
     return lease_epoch
 
 
-def written(store: Store, endpoint: str) -> dict[str, str]:
+def load_stored_facts(store: Store, endpoint: str) -> dict[str, str]:
     with store.read_transaction() as uow:
         return uow.facts.get_all(endpoint, 0)
 
@@ -30,7 +30,7 @@ def test_capabilities_are_kept_after_failed_flush_and_written_later(store: Store
 
     assert cache.store_facts(epoch) == 1
 
-    assert written(store, "e") == {"range": "500"}
+    assert load_stored_facts(store, "e") == {"range": "500"}
     assert cache.store_facts(epoch) == 0
 
 
@@ -54,7 +54,7 @@ def test_capability_learned_during_a_failed_flush_replaces_the_older_value(
 
     cache.store_facts(epoch)
 
-    assert written(store, "e") == {"range": "100"}
+    assert load_stored_facts(store, "e") == {"range": "100"}
 
 
 def test_chain_flush_writes_nothing_until_a_chain_capability_is_learned(store: Store, epoch: int):
@@ -65,4 +65,4 @@ def test_chain_flush_writes_nothing_until_a_chain_capability_is_learned(store: S
 
     assert cache.store_chain_facts(epoch) == 2
 
-    assert written(store, CHAIN_FACTS_KEY) == {"headers": "roots"}
+    assert load_stored_facts(store, CHAIN_FACTS_KEY) == {"headers": "roots"}

@@ -1,4 +1,4 @@
-"""Whoever comes is let in, and the one that waited longest goes for it."""
+"""A new connection is always accepted; at the limit the one that waited longest is closed."""
 
 from hypothesis import given, strategies as st
 

@@ -1,4 +1,4 @@
-"""What is fresh while history is read: the same answer, before a route is looked for."""
+"""During backfill, a fresh response is returned from the cache before a route is matched."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def indexed(sqlite_url):
 
 @pytest.fixture
 def unasked(monkeypatch):
-    """From here on no route asks for what is kept."""
+    """From now on, fail any route whose response is cached."""
 
     def begin() -> None:
         monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""Who prepares history: workers where there is a core for one, unless somebody is asked for."""
+"""Which processes prepare history: workers if there are enough cores, unless set otherwise."""
 
 import pytest
 from pydantic import ValidationError

@@ -1,4 +1,4 @@
-"""Labels of addresses from a file: merged with those of the settings, or refused in one line."""
+"""Labels of addresses from a file: merged with those of the settings, or rejected in one line."""
 
 from pathlib import Path
 

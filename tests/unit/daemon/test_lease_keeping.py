@@ -1,4 +1,6 @@
-"""The lease beside the worker: whoever cannot renew it ends, by a clock that the test turns."""
+"""The thread that renews the lease: a process that cannot renew it exits;
+the test sets the clock.
+"""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -14,8 +16,8 @@ from oracle.store.database import Store, UnitOfWork
 PATIENCE = 60
 
 
-class Moody(Store):
-    """A database that `write` may keep from being written."""
+class FailingWrites(Store):
+    """A database whose writes can be made to fail."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store._url)
@@ -31,7 +33,7 @@ class Moody(Store):
 
 
 class Clock:
-    """Seconds as the keeper sees them; `reads` counts the looks of the thread that watches."""
+    """The keeper's clock; `reads` counts the reads of the watching thread."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -53,12 +55,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
-def moody(sqlite_url: str) -> Iterator[Moody]:
-    with Store.open(sqlite_url) as store, Moody(store) as moody:
+def moody(sqlite_url: str) -> Iterator[FailingWrites]:
+    with Store.open(sqlite_url) as store, FailingWrites(store) as moody:
         yield moody
 
 
-def taken(store: Store) -> int:
+def acquire_and_get_epoch(store: Store) -> int:
     with store.transaction() as uow:
         epoch = uow.lease.acquire("one", LEASE_SECONDS)
     assert epoch is not None
@@ -74,36 +76,38 @@ def away() -> None:
     raise TransientError("the database is away")
 
 
-def a_few(reads: threading.Semaphore) -> None:
-    """Wait for three from now on: the first may have begun before, the second has ended."""
+def wait_for_reads(reads: threading.Semaphore) -> None:
+    """Wait for three reads from now on: the first may have begun before, the second has ended."""
     while reads.acquire(blocking=False):
         pass
     for _ in range(3):
         assert reads.acquire(timeout=PATIENCE)
 
 
-def test_leader_loses_lease_only_after_twenty_seconds_without_renewal(moody: Moody, clock: Clock):
-    epoch, lost = taken(moody), threading.Event()
+def test_leader_loses_lease_only_after_twenty_seconds_without_renewal(
+    moody: FailingWrites, clock: Clock
+):
+    epoch, lost = acquire_and_get_epoch(moody), threading.Event()
 
     def lead() -> None:
         with keep_lease(moody, epoch, lost.set):
-            a_few(moody.tried)
+            wait_for_reads(moody.tried)
             moody.write = away
-            a_few(moody.tried)
+            wait_for_reads(moody.tried)
             clock.now += GIVE_UP_SECONDS
-            a_few(clock.reads)
+            wait_for_reads(clock.reads)
             assert not lost.is_set()
             clock.now += 0.1
             assert lost.wait(PATIENCE)
 
     with pytest.raises(FatalError, match="not be renewed for 20 s: the database is away"):
         lead()
-    # Without a renewal it expires by the database's clock.
+    # Without a renewal, the lease expires by the database's clock.
     assert holder(moody) == "one"
 
 
-def test_hanging_renewal_loses_lease(moody: Moody, clock: Clock):
-    epoch, lost, answered = taken(moody), threading.Event(), threading.Event()
+def test_hanging_renewal_loses_lease(moody: FailingWrites, clock: Clock):
+    epoch, lost, answered = acquire_and_get_epoch(moody), threading.Event(), threading.Event()
 
     def hang() -> None:
         answered.wait(PATIENCE)
@@ -122,16 +126,16 @@ def test_hanging_renewal_loses_lease(moody: Moody, clock: Clock):
 
 
 def test_successful_renewal_resets_deadline_and_lease_is_released_at_exit(
-    moody: Moody, clock: Clock
+    moody: FailingWrites, clock: Clock
 ):
-    epoch, lost = taken(moody), threading.Event()
+    epoch, lost = acquire_and_get_epoch(moody), threading.Event()
     with keep_lease(moody, epoch, lost.set):
         moody.write = away
-        a_few(moody.tried)
+        wait_for_reads(moody.tried)
         clock.now += GIVE_UP_SECONDS
         moody.write = lambda: None
-        a_few(moody.tried)
+        wait_for_reads(moody.tried)
         clock.now += GIVE_UP_SECONDS
-        a_few(clock.reads)
+        wait_for_reads(clock.reads)
         assert not lost.is_set()
     assert holder(moody) is None

@@ -1,4 +1,4 @@
-"""Taking the lease where the last holder hangs: whoever waits says for whom."""
+"""Acquiring the lease while its holder hangs: the waiting process names the holder."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -13,7 +13,7 @@ from oracle.store import engine
 from oracle.store.database import Store
 
 Stall = Callable[[psycopg.Connection[Any], Callable[[], None]], None]
-# Looks at a server that may be slow to notice that it waits.
+# Polls of a server that may be slow to notice the waiting process.
 PATIENCE = 400
 
 
@@ -65,10 +65,10 @@ def test_lease_holder_stalled_inside_sql_statement_is_terminated_so_standby_take
             assert uow.lease.acquire("the old one", -1) == 1
 
         def taken_over() -> None:
-            # So short a stall is none...
+            # A short stall is not reported...
             with pytest.raises(TransientError, match="kill it"):
                 try_acquire_lease(new, "new")
-            # ...but a lease later it is one.
+            # ...but one of a lease's length is.
             monkeypatch.setattr(lease_keeper, "STALLED_SECONDS", 0)
             for _ in range(PATIENCE):
                 with pytest.raises(TransientError) as caught:

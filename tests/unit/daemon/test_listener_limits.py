@@ -1,4 +1,4 @@
-"""Of the descriptors that the process may open, endpoints and the database keep most."""
+"""Most file descriptors of the process are reserved for endpoints and the database."""
 
 import resource
 

@@ -1,4 +1,4 @@
-"""The section `[probing]`: off unless it is asked for, and complete where it is."""
+"""The section `[probing]`: off by default, and complete if it is present."""
 
 from typing import Any
 

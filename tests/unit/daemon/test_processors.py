@@ -1,4 +1,6 @@
-"""How many processors a process may use: its affinity, and the quotas of its control groups."""
+"""The number of processors that a process may use: its affinity,
+and its control groups' quotas.
+"""
 
 import os
 from math import ceil
@@ -17,7 +19,7 @@ PERIOD = 100_000
 
 
 def version_2(root: Path, name: str, quotas: list[int | None]) -> tuple[Path, Path]:
-    """The files of a group and of those above it, the root first."""
+    """Write the files of a control group and of its parents, the root first."""
     parts = [part for part in name.split("/") if part]
     for depth, quota in enumerate(quotas):
         folder = root.joinpath(*parts[:depth])

@@ -1,4 +1,4 @@
-"""Without every input of a switch, the daemon keeps its rules and names what is missing."""
+"""If an input of a rules switch is missing, the daemon keeps its rules and names the input."""
 
 from collections.abc import Iterator
 from dataclasses import replace

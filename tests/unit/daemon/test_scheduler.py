@@ -1,4 +1,4 @@
-"""The loops: what they survive, what ends them, and how they stop."""
+"""The scheduler's loops: which errors they survive, which end them, and how they stop."""
 
 import threading
 import time
@@ -268,7 +268,7 @@ def test_job_woken_repeatedly_while_running_runs_once_more():
             for _ in range(10):
                 waker.wake_job("slow")
         elif len(turned) == 2:
-            # A third run would follow at once.
+            # A third run would follow immediately.
             threading.Timer(0.2, stop.set).start()
 
     run_jobs([Job("slow", 600, turn)], stop, JobLiveness(time.monotonic), waker)

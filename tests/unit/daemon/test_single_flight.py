@@ -1,4 +1,4 @@
-"""Who asks what another asks already gets the same answer, and no second one is made."""
+"""Concurrent requests for the same response share one computation."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Event
@@ -12,7 +12,7 @@ PATIENCE_SECONDS = 60.0
 
 
 class Counted(Event):
-    """An event that tells when so many wait for it."""
+    """An event that reports when a number of threads wait for it."""
 
     def __init__(self, waiter_count: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""`/livez` and `/metrics` answer from memory: whoever watches the daemon must not wait for it."""
+"""`/livez` and `/metrics` are served from memory, so monitoring never waits for the database."""
 
 from typing import NoReturn, cast
 
@@ -12,7 +12,7 @@ from oracle.store.database import Store
 
 
 class OutOfReach:
-    """A database that nobody may so much as look at."""
+    """A database that fails on any access."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AssertionError(f"the database was asked for its {name}")

@@ -1,1 +1,1 @@
-"""Tests of the endpoints of ours, and of every fault that they have."""
+"""Tests of the devnet's endpoints and their faults."""

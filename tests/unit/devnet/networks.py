@@ -1,4 +1,4 @@
-"""A small tree to ask questions about, and a caller that speaks JSON-RPC by hand."""
+"""A small block tree, and a client that sends hand-written JSON-RPC."""
 
 from typing import Any, Self
 
@@ -17,7 +17,9 @@ def make_log(word: int = 0, address: str = SPEAKER, topic: str = FIRST) -> FakeL
 
 
 def grown(blocks: int = 5) -> BlockTree:
-    """Each block says two things in one transaction; its number is what they say."""
+    """Return a tree whose blocks each have two logs in one transaction;
+    the data is the block number.
+    """
     tree = BlockTree()
     for number in range(1, blocks + 1):
         logs = (make_log(number), make_log(number, topic=SECOND))
@@ -26,7 +28,7 @@ def grown(blocks: int = 5) -> BlockTree:
 
 
 class Caller:
-    """One keep-alive connection."""
+    """A keep-alive connection."""
 
     def __init__(self, url: str) -> None:
         self.url = url

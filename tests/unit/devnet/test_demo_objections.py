@@ -1,4 +1,4 @@
-"""The demo fails unless its objections end as they should."""
+"""The demo fails unless its objections end as expected."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A liar's parts fit each other exactly as far as its depth says."""
+"""The parts of a forged block are consistent with each other up to the lie's depth."""
 
 from dataclasses import replace
 from typing import Any
@@ -30,17 +30,17 @@ def tree() -> BlockTree:
     return tree
 
 
-def louder(block: Block) -> BlockContent:
-    """One more log, the same as the last."""
-    return BlockContent(block.time, tuple(_louder(tx) for tx in block.txs))
+def with_repeated_log(block: Block) -> BlockContent:
+    """Return the block with its last log repeated."""
+    return BlockContent(block.time, tuple(_repeat_log(tx) for tx in block.txs))
 
 
-def _louder(tx: Tx) -> Tx:
+def _repeat_log(tx: Tx) -> Tx:
     return replace(tx, logs=(*tx.logs, tx.logs[-1]))
 
 
 def liar(tree: BlockTree, depth: Depth) -> Provider:
-    return create_forged_provider(tree, ForgeryPlan("louder", louder), depth, BLOCKS)
+    return create_forged_provider(tree, ForgeryPlan("louder", with_repeated_log), depth, BLOCKS)
 
 
 def block(provider: Provider, number: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A view of a tree answers as geth does."""
+"""A provider of a block tree answers like geth."""
 
 import pytest
 

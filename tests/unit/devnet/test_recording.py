@@ -1,4 +1,4 @@
-"""A chain that was written down answers as it did."""
+"""A recorded chain gives the same answers as the original."""
 
 import gzip
 from pathlib import Path
@@ -17,7 +17,7 @@ WHOLE: list[object] = [{"fromBlock": "0x0", "toBlock": "latest"}]
 
 
 def lines(tree, *, kinds):
-    """The chain as somebody wrote it down, newest first: the order does not matter."""
+    """Return the records of the chain, newest first: the order does not matter."""
     yield {"kind": "chain", "chainId": hex(tree.chain_id)}
     for block in get_branch(tree.last_mined)[::-1]:
         records_by_kind = {
@@ -29,7 +29,7 @@ def lines(tree, *, kinds):
         yield from ({"kind": kind, **record} for kind in kinds for record in records_by_kind[kind])
 
 
-def written(path, records):
+def write_records(path, records):
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "wb") as file:
         file.writelines(msgspec.json.encode(record) + b"\n" for record in records)
@@ -42,7 +42,7 @@ def tree():
 
 
 def list_answers(provider, tree):
-    """All that can be asked of a chain."""
+    """Return the answers to all requests that a chain supports."""
     questions: list[tuple[str, list[object]]] = [
         ("eth_getLogs", WHOLE),
         ("eth_chainId", []),
@@ -63,14 +63,14 @@ def list_answers(provider, tree):
 
 @pytest.mark.parametrize("name", ["chain.jsonl", "chain.jsonl.gz"])
 def test_full_recording_reproduces_chain_responses(tmp_path, tree, name):
-    path = written(tmp_path / name, lines(tree, kinds=["block", "tx", "receipt"]))
+    path = write_records(tmp_path / name, lines(tree, kinds=["block", "tx", "receipt"]))
     assert list_answers(read_recording(path).create_provider(), tree) == list_answers(
         Provider(tree), tree
     )
 
 
 def test_receipts_are_rebuilt_from_transactions_and_logs(tmp_path, tree):
-    path = written(tmp_path / "chain.jsonl", lines(tree, kinds=["block", "log", "tx"]))
+    path = write_records(tmp_path / "chain.jsonl", lines(tree, kinds=["block", "log", "tx"]))
     receipts = read_recording(path).create_provider().handle_call("eth_getBlockReceipts", ["0x2"])
     true = Provider(tree).handle_call("eth_getBlockReceipts", ["0x2"])
     assert [receipt["logs"] for receipt in receipts] == [receipt["logs"] for receipt in true]
@@ -84,7 +84,7 @@ def test_transaction_status_is_copied_to_receipt(tmp_path, tree):
         for line in lines(tree, kinds=["block", "tx"]):
             yield {**line, "status": "0x0"} if line["kind"] == "tx" else line
 
-    provider = read_recording(written(tmp_path / "chain.jsonl", failed())).create_provider()
+    provider = read_recording(write_records(tmp_path / "chain.jsonl", failed())).create_provider()
     assert provider.handle_call("eth_getBlockReceipts", ["0x1"])[0]["status"] == "0x0"
 
 
@@ -94,7 +94,7 @@ def test_unrecorded_header_fields_are_zero(tmp_path, tree):
         {key: value for key, value in line.items() if key in kept_fields}
         for line in lines(tree, kinds=["block"])
     ]
-    provider = read_recording(written(tmp_path / "chain.jsonl", bare)).create_provider()
+    provider = read_recording(write_records(tmp_path / "chain.jsonl", bare)).create_provider()
     head = provider.handle_call("eth_getBlockByNumber", ["latest", False])
     assert head["hash"] == tree.last_mined.hash
     assert int(head["logsBloom"], 16) == int(head["receiptsRoot"], 16) == 0
@@ -102,7 +102,7 @@ def test_unrecorded_header_fields_are_zero(tmp_path, tree):
 
 def test_request_for_unrecorded_receipts_returns_error(tmp_path, tree):
     provider = read_recording(
-        written(tmp_path / "chain.jsonl", lines(tree, kinds=["block"]))
+        write_records(tmp_path / "chain.jsonl", lines(tree, kinds=["block"]))
     ).create_provider()
     assert provider.handle_call("eth_getBlockReceipts", ["0x0"]) == []
     with pytest.raises(FakeRpcError, match="no receipts were recorded"):
@@ -123,10 +123,10 @@ def test_recording_folder_of_three_files_is_read(tmp_path, tree):
         }
         for block in blocks
     ]
-    written(tmp_path / "blocks.jsonl.gz", heads)
-    written(tmp_path / "logs.jsonl.gz", [log for block in blocks for log in block.logs])
+    write_records(tmp_path / "blocks.jsonl.gz", heads)
+    write_records(tmp_path / "logs.jsonl.gz", [log for block in blocks for log in block.logs])
     txs = [plain(tx, block) for block in blocks for tx in block.transactions]
-    written(tmp_path / "txs.jsonl.gz", txs)
+    write_records(tmp_path / "txs.jsonl.gz", txs)
     provider = read_recording(tmp_path).create_provider()
     assert provider.handle_call("eth_getLogs", WHOLE) == Provider(tree).handle_call(
         "eth_getLogs", WHOLE
@@ -147,7 +147,7 @@ def test_recording_folder_of_three_files_is_read(tmp_path, tree):
     ],
 )
 def test_malformed_recording_is_rejected_with_a_one_line_error(tmp_path, tree, line, words):
-    path = written(tmp_path / "chain.jsonl", [*lines(tree, kinds=["block"]), line])
+    path = write_records(tmp_path / "chain.jsonl", [*lines(tree, kinds=["block"]), line])
     with pytest.raises(InputError, match=words) as caught:
         read_recording(path)
     assert "\n" not in str(caught.value)

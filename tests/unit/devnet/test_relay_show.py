@@ -1,4 +1,4 @@
-"""What the relay's show calls a failure: a Q_long that rows do not explain."""
+"""Which relay figures fail the demo's check: a Q_long that the rows do not explain."""
 
 import pytest
 
@@ -31,6 +31,6 @@ def test_relay_figure_outside_bound_fails_check(relays: float, *, is_within: boo
 
 
 def test_relay_figure_differing_from_exact_figure_fails_check():
-    """Before silent members were derived, the demo showed 0.2000 beside 0.1500 and held."""
+    """Before silent members were derived, the demo showed 0.2000 beside 0.1500 and passed."""
     assert not reading(0.15, 0.2, 0.2).is_within_bound
     assert reading(0.15, 0.15, 0.15).is_within_bound

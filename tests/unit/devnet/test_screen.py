@@ -1,4 +1,4 @@
-"""The demo's picture fits a terminal of 80 columns and 24 lines, and tells which act is on."""
+"""The demo's screen fits a terminal of 80 columns and 24 lines, and names the current act."""
 
 import io
 import re
@@ -38,15 +38,15 @@ def snapshot(
     return DemoSnapshot(9, 60, reports, 0, rows, (late,) * timeouts, (), ())
 
 
-def pictured(lines: list[FeedEntry], height: int = 24) -> list[str]:
-    """Return the last picture on a terminal of 80 columns."""
+def draw_screen(lines: list[FeedEntry], height: int = 24) -> list[str]:
+    """Return the last screen on a terminal of 80 columns."""
     written = io.StringIO()
     console = Console(
         file=written, width=80, height=height, force_terminal=True, color_system=None
     )
     with Screen(console, start=0) as screen:
         screen.update(snapshot(), lines, head=9)
-    # Without what moves the cursor; the picture is drawn again over itself.
+    # Without cursor movements; the screen is redrawn over itself.
     lines_drawn = re.sub(r"\x1b\[[0-9?]*[a-zA-Z]", "", written.getvalue()).splitlines()
     begins = max(n for n, line in enumerate(lines_drawn) if line.strip().startswith("chain time"))
     return lines_drawn[begins:]
@@ -54,7 +54,7 @@ def pictured(lines: list[FeedEntry], height: int = 24) -> list[str]:
 
 def test_screen_fits_24_lines_with_newest_event_first():
     feed = [FeedEntry(n, n, f"event {n} " + "x" * 90, "bad") for n in range(40)]
-    picture = pictured(feed)
+    picture = draw_screen(feed)
     assert len(picture) <= 24
     assert all(len(line) <= 80 for line in picture)
     shown = [line for line in picture if "event " in line]
@@ -63,7 +63,7 @@ def test_screen_fits_24_lines_with_newest_event_first():
 
 
 def test_reports_are_counted_but_not_listed_as_events():
-    picture = pictured([FeedEntry(1, 1, "report accepted on chain", "plain")])
+    picture = draw_screen([FeedEntry(1, 1, "report accepted on chain", "plain")])
     assert not [line for line in picture if "report accepted" in line]
     assert any("reports 0" in line for line in picture)
 

@@ -33,7 +33,7 @@ txs = st.builds(
 
 
 def prove(block: Block) -> None:
-    """Nothing in the block is other than its hash says."""
+    """Check that all parts of the block match its hash."""
     head = msgspec.convert(block.header, HeaderResponse)
     receipts = msgspec.convert(block.receipts, list[ProvenReceipt])
     signed = msgspec.convert(block.transactions, list[SignedTransaction])

@@ -1,4 +1,4 @@
-"""What the tests of this folder are given."""
+"""Fixtures of the tests in this folder."""
 
 from tests.support.txmgr.stores import new_sqlite_store
 

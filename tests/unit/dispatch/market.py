@@ -1,4 +1,4 @@
-"""A network whose nodes and tasks come, go, fit and fail at random, mined block by block."""
+"""A network with random nodes and tasks, mined block by block."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,9 +16,9 @@ from oracle.domain.state import Membership, Node, Task
 from oracle.systems.task_queue import is_waiting
 from tests.support.histories import group_key, node_address, task_key
 from tests.support.scripted import ScriptedChain
-from tests.unit.dispatch.plain_dispatch import said_on
+from tests.unit.dispatch.plain_dispatch import list_chain_events
 
-# The chain sets both when it mines.
+# The chain sets both values when it mines.
 AT, TIME = Position(0, 0, 0), 0
 NODES = [node_address(name) for name in "ABCDEF"]
 CARDS = [("T4", 16), ("T4", 16), ("A100", 40), (None, None)]
@@ -29,7 +29,7 @@ REASONS = [None, AbortReason.GROUP_TIMEOUT, AbortReason.CREATOR_VALIDATION_TIMEO
 
 @dataclass
 class Market:
-    """Says what fits the state at the end of the chain; forks are the caller's to make."""
+    """Emits random events that are valid at the end of the chain; the caller makes forks."""
 
     random: Random
     rules: Rules
@@ -37,7 +37,7 @@ class Market:
     made: int = 0
 
     def mine(self, blocks: int, drawn: Mapping[TaskKey, Address]) -> None:
-        """Mine blocks; of who was drawn some are started."""
+        """Mine blocks; some of the drawn tasks are started."""
         for _ in range(blocks):
             fold = self._folded()
             deeds: list[Callable[[Fold], Iterable[DomainEvent]]] = [
@@ -56,12 +56,12 @@ class Market:
 
     def _folded(self) -> Fold:
         fold = Fold(self.rules)
-        for block, events in said_on(self.chain):
+        for block, events in list_chain_events(self.chain):
             fold.fold_block(block.number, events, journal=False)
         return fold
 
     def _creates(self, _: Fold) -> Iterable[DomainEvent]:
-        """Some tasks, alone or of a new group, which another one may be added to later."""
+        """Create some tasks, alone or in a new group, which may get another task later."""
         self.made += 1
         size = self.random.choice([None, 2, 3])
         name = self.random.choice([None, f"g{self.made}", f"g{self.random.randrange(self.made)}"])
@@ -110,7 +110,7 @@ class Market:
             yield self.random.choice(changes)
 
     def _starts(self, fold: Fold) -> Iterable[DomainEvent]:
-        """Somebody starts a task past every draw."""
+        """Start a task without a draw."""
         waiting = [task for task in fold.ledger.tasks.values() if is_waiting(task)]
         members = [node for node in self._members(fold) if not node.running]
         if waiting and members:
@@ -124,7 +124,9 @@ class Market:
             yield network_events.TaskAborted(AT, TIME, key, reason=reason)
 
     def _ends_running(self, fold: Fold) -> Iterable[DomainEvent]:
-        """A task is answered, and its group judged, or runs out of time, which costs its node."""
+        """Let a task be answered and its group validated, or time out,
+        which lowers its node's H.
+        """
         running = [
             candidate
             for candidate in fold.ledger.tasks.values()

@@ -1,4 +1,4 @@
-"""Dispatching the obvious way: every block looks at every task and every node anew."""
+"""A reference implementation of dispatching: every block examines all tasks and nodes again."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ from tests.support.scripted import ScriptedChain, ScriptedReader
 
 @dataclass
 class PlainDispatch:
-    """A fold in memory, and who is drawn for what at the end of each of its blocks."""
+    """A fold in memory, and the draws at the end of each block."""
 
     settings: DispatchSettings
     fold: Fold
@@ -93,19 +93,19 @@ class PlainDispatch:
         return PolicyInput(self.fold.ledger.nodes, self.settings.rules, time, unavailable_nodes)
 
 
-def said_on(chain: ScriptedChain) -> Iterator[tuple[BlockRef, list[DomainEvent]]]:
+def list_chain_events(chain: ScriptedChain) -> Iterator[tuple[BlockRef, list[DomainEvent]]]:
     for block in chain.blocks:
         yield block.ref, ScriptedReader().decode_rows(block.logs, []).events
 
 
 def dispatched_plainly(settings: DispatchSettings, chain: ScriptedChain) -> PlainDispatch:
     plain = PlainDispatch(settings, Fold(settings.rules))
-    for block, events in said_on(chain):
+    for block, events in list_chain_events(chain):
         plain.block(block, events)
     return plain
 
 
 def drawn_plainly(settings: DispatchSettings, chain: ScriptedChain) -> set[StoredDraw]:
-    """Return all draws that there are at the end of a chain."""
+    """Return all draws at the end of a chain."""
     plain = dispatched_plainly(settings, chain)
     return {*plain.active.values(), *plain.over}

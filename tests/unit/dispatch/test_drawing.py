@@ -1,4 +1,4 @@
-"""Whom the plan arms, block after block: as the plain policy says, and cheaply."""
+"""The planned draws equal those of the plain policy block by block, with few reads."""
 
 from collections.abc import Iterable, Sequence, Set as AbstractSet
 from dataclasses import replace
@@ -25,14 +25,14 @@ from oracle.systems.pocket.pocket_policy import (
     PocketPolicy,
 )
 from tests.support.txmgr.dispatch_office import settings
-from tests.unit.systems.crynux.making import NOW, a_node, a_policy_input, a_task
 from tests.unit.systems.crynux.networks import networks, requests
+from tests.unit.systems.crynux.scenes import NOW, a_node, a_policy_input, a_task
 
 POCKET = st.sampled_from([ARTICLE, PORTAL_API_HEAD])
 
 
-class Seen:
-    """A network that is told of whole, or in two pieces; no task of it has ended yet."""
+class FixedView:
+    """A view of a network, given complete or in two parts; none of its tasks has ended."""
 
     def __init__(
         self, nodes: Iterable[Node], tasks: Sequence[Task], pocket: PocketPolicy = ARTICLE
@@ -73,8 +73,8 @@ def test_task_is_armed_iff_reference_policy_has_candidate(
 ):
     drawer = BlockDrawer(settings(weighting=weighting))
     rules = drawer.settings.rules
-    drawer.restore_plan(Seen(before, [task]), at(1), {})
-    drawer.restore_plan(Seen(after, [task]), at(2, NOW + seconds), {})
+    drawer.restore_plan(FixedView(before, [task]), at(1), {})
+    drawer.restore_plan(FixedView(after, [task]), at(2, NOW + seconds), {})
 
     rows = {node.address: node for node in [*before, *after]}
     policy_input = a_policy_input(rows.values(), rules, time=NOW + seconds)
@@ -96,7 +96,7 @@ def test_arming_many_tasks_does_not_check_nodes_one_by_one(
     monkeypatch.setattr(candidate_pool, "find_misfit_reason", check_node)
     drawer = BlockDrawer(settings())
     drawer.restore_plan(
-        Seen([a_node(f"{n}", running=running) for n in range(9)], kinds), at(1), {}
+        FixedView([a_node(f"{n}", running=running) for n in range(9)], kinds), at(1), {}
     )
     assert len(drawer.plan.armed_tasks) == (0 if running else 1000)
     assert checked_nodes == []
@@ -107,8 +107,8 @@ def test_task_is_armed_iff_pocket_policy_has_candidate(
     before: list[Node], after: list[Node], task: Task, policy: PocketPolicy
 ):
     drawer = BlockDrawer(settings(policy=policy.name))
-    drawer.restore_plan(Seen(before, [task], policy), at(1), {})
-    drawer.restore_plan(Seen(after, [task], policy), at(2), {})
+    drawer.restore_plan(FixedView(before, [task], policy), at(1), {})
+    drawer.restore_plan(FixedView(after, [task], policy), at(2), {})
 
     rows = [*{node.address: node for node in [*before, *after]}.values()]
     verdicts = policy.create_follower().judge_candidates(

@@ -1,4 +1,4 @@
-"""Draws are those of the obvious way, however the daemon came to the end of the chain."""
+"""Draws equal those of the reference implementation, whatever the windows, forks and restarts."""
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -29,7 +29,7 @@ from tests.unit.dispatch.market import Market
 from tests.unit.dispatch.plain_dispatch import drawn_plainly
 
 START = 3
-# One timeout excludes a node for a while, with and without a memory of it.
+# One timeout excludes a node for a while, with and without hysteresis.
 RULES = [
     replace(TRIED, exclude_enter=UNIT // 2, exclude_exit=out * UNIT // 100) for out in (50, 75)
 ]
@@ -37,7 +37,7 @@ RULES = [
 
 @dataclass
 class Stumble(BlockHook):
-    """Loses the transaction of a window, at its n-th block; 0: no more."""
+    """Rolls back the transaction of a window at its n-th block; 0: never again."""
 
     left: int = 0
     first_block = START
@@ -55,7 +55,7 @@ class Stumble(BlockHook):
 
 @dataclass
 class DrawingFollower(Follower):
-    """Follows a chain, and draws for it."""
+    """Follows a chain, and draws nodes for its tasks."""
 
     chosen: DispatchSettings = field(default_factory=settings)
     stumble: Stumble = field(default_factory=Stumble)
@@ -66,8 +66,8 @@ class DrawingFollower(Follower):
         self.folder = EventFolder(self.chosen.rules, ScriptedReader(), hooks)
         self.ingest = IngestState()
 
-    def goes_on(self, stumbles_at: int) -> None:
-        self.stumble.left = stumbles_at
+    def follow(self, failing_block: int) -> None:
+        self.stumble.left = failing_block
         with suppress(TransientError):
             self.catch_up()
         self.stumble.left = 0
@@ -85,11 +85,11 @@ class DrawingFollower(Follower):
 
 Turn = tuple[int, int, str, int]
 TURNS = st.tuples(
-    # Blocks that are mined, and how many of them a window holds.
+    # The numbers of mined blocks, and of blocks in a window.
     st.integers(1, 6),
     st.integers(1, 6),
     st.sampled_from(["goes on", "goes on", "restarts", "reorg", "rebuild"]),
-    # The block of a window whose transaction is lost; 0: of none.
+    # The block of a window at which its transaction fails; 0: none.
     st.sampled_from([0, 0, 0, 1, 2, 3]),
 )
 
@@ -111,14 +111,14 @@ def test_draws_match_reference_dispatcher_through_reorgs_and_restarts(
     with new_sqlite_store() as store:
         daemon = DrawingFollower(chain, store, chosen=chosen)
         daemon.restart()
-        for blocks, at_once, what, stumbles_at in turns:
+        for blocks, at_once, what, failing_block in turns:
             chain.most_blocks = at_once
             if what == "reorg":
                 chain.fork(min(blocks, chain.newest.number - chain.fetch_heads().final.number))
             market.mine(blocks + 1, daemon.active)
             if what == "restarts":
                 daemon.restart()
-            daemon.goes_on(stumbles_at)
+            daemon.follow(failing_block)
             if what == "rebuild":
                 rebuild_state(store, daemon.folder, RebuildOptions())
             assert daemon.draws() == drawn_plainly(chosen, chain)

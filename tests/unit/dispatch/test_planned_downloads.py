@@ -1,4 +1,4 @@
-"""What is decided about downloads at the end of a block, and how long it stands."""
+"""The downloads that are planned at the end of a block, and how long a plan is valid."""
 
 from collections.abc import Iterator
 
@@ -18,14 +18,14 @@ from oracle.systems.crynux.crynux_policy import SPREAD, ModelSpread
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, task_key
 from tests.support.txmgr.dispatch_office import settings
-from tests.unit.dispatch.test_drawing import Seen
-from tests.unit.systems.crynux.making import a_task
+from tests.unit.dispatch.test_drawing import FixedView
+from tests.unit.systems.crynux.scenes import a_task
 
 MODEL = "base"
 
 
 class Ledger:
-    """A database that follows a history, and decides at the end of each block."""
+    """A database that follows a history, and plans downloads at the end of each block."""
 
     def __init__(self, store: Store, spread: ModelSpread = SPREAD) -> None:
         self.store = store
@@ -35,7 +35,7 @@ class Ledger:
         self._folded = 0
 
     def end_block(self, *started: str) -> None:
-        """Fold the block, and look at the tasks whose draws end with it."""
+        """Fold the block, and check the tasks whose draws end in it."""
         history, fold = self.history, self._fold
         hashed = Hash(f"0x{history.block:064x}")
         block = BlockRef(history.block, hashed, hashed, history.time)
@@ -45,9 +45,9 @@ class Ledger:
             uow.write_changes(fold.drain_changes(), uow.rule_sets.get_or_assign_number(CRYNUX))
             before = uow.cursor.get()
             uow.cursor.move_to(block, block, 0 if before is None else before.epoch)
-            # Something waits, so that the drawer looks at the nodes.
+            # A task waits, so the drawer examines the nodes.
             nodes = fold.ledger.nodes.values()
-            self.drawer.restore_plan(Seen(nodes, [a_task("waits")]), block, {})
+            self.drawer.restore_plan(FixedView(nodes, [a_task("waits")]), block, {})
             plan_downloads(uow, self.drawer, block, [task_key(name) for name in started])
         history.after(12)
 
@@ -85,7 +85,7 @@ def test_task_start_plans_downloads_for_nodes_lacking_model(ledger: Ledger):
 def test_planned_download_is_not_planned_again(ledger: Ledger):
     ledger.starts("1", "A")
     ledger.starts("2", "B")
-    # Who ran the first task is the only one left.
+    # The node of the first task is the only one left.
     assert ledger.list_planned() == ["B", "C", "D", "A"]
 
 

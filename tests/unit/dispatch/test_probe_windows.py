@@ -1,4 +1,4 @@
-"""Which block opened the window: noted once, forgotten with it, and of one length of window."""
+"""The opening block of a window is stored once, and is deleted with the window."""
 
 from dataclasses import replace
 

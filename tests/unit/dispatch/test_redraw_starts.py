@@ -1,4 +1,4 @@
-"""Which starts a draw has to explain: all but those of system tasks."""
+"""Which starts must follow from a draw: all except those of system tasks."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from oracle.domain.state import create_task
     ("created", "started", "is_given"),
     [
         (Position(7, 3, 5), Position(7, 3, 9), True),
-        # The same block is not enough: somebody else may have started it there.
+        # The same block is not enough: another account may have started it there.
         (Position(7, 3, 5), Position(7, 4, 9), False),
         (Position(6, 3, 5), Position(7, 3, 9), False),
         (None, Position(7, 3, 9), False),

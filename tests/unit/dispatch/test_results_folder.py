@@ -1,4 +1,4 @@
-"""The folder of results: what is read, what is logged, what is refused at the start."""
+"""The folder of results: which files are read, logged, or rejected at startup."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A node that was switched off without leaving: the dispatcher itself brings it to its kickout."""
+"""A node that is switched off without leaving is kicked out by the dispatcher's own tasks."""
 
 from collections.abc import Iterable, Iterator, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field
@@ -18,13 +18,13 @@ from tests.support.txmgr.dispatch_office import settings
 
 ALIVE, OFF = ("A", "B", "C"), "D"
 LIMIT = 300
-# Between two waves everybody's reliability has healed.
+# Between two waves, the reliability of all nodes has healed.
 REST = 6 * 3600
 
 
 @dataclass
 class Network:
-    """A history that is folded as it grows, as the drawer sees it."""
+    """A history that is folded as it grows, and the drawer's view of it."""
 
     history: History = field(default_factory=History)
     fold: Fold = field(default_factory=lambda: Fold(CRYNUX))
@@ -55,7 +55,9 @@ class Network:
 
 
 class Play:
-    """Waves of two groups of three for four nodes: one each is drawn, whatever its weight."""
+    """Waves of two groups of three for four nodes: one node of each group is drawn,
+    whatever its weight.
+    """
 
     def __init__(self) -> None:
         self.network = Network()
@@ -78,7 +80,7 @@ class Play:
         self.wait(REST)
 
     def drawn(self) -> None:
-        """End a block, and start in the next one who was drawn."""
+        """End a block, and start the drawn tasks in the next one."""
         history, network = self.network.history, self.network
         network.catch_up()
         hashed = Hash("0x" + sha256(str(history.block).encode()).hexdigest())
@@ -87,13 +89,15 @@ class Play:
         )
         history.after(1)
         for draw in turn.new_draws:
-            name, runner = named(draw.task), named(draw.node)
+            name, runner = decode_task_name(draw.task), decode_task_name(draw.node)
             self.draws.append(runner)
             self.runs[name] = runner
             history.starts(name, runner)
 
     def answers(self) -> None:
-        """Who lives answers in the block of its start; who is off is timed out much later."""
+        """Let running nodes answer in the block of their start,
+        and nodes that are off time out.
+        """
         for name in self.open():
             if self.runs[name] != OFF:
                 self.network.history.submits(name)
@@ -130,7 +134,7 @@ class Play:
                 history.succeeds(task_name)
 
 
-def named(key: str) -> str:
+def decode_task_name(key: str) -> str:
     return bytes.fromhex(key[2:]).lstrip(b"\0").decode()
 
 

@@ -1,1 +1,1 @@
-"""The rules, by vectors, by properties and by short histories."""
+"""Tests of the rules with vectors, properties and short histories."""

@@ -1,4 +1,4 @@
-"""Conditions: declared once, each with a name of its own, and the worst decides."""
+"""Conditions: each is declared once with a unique name, and the worst decides."""
 
 import pytest
 from hypothesis import given, strategies as st

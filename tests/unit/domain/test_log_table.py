@@ -1,4 +1,4 @@
-"""Logs in narrow rows are the logs that they were made of."""
+"""Logs in narrow rows equal the original logs."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ places = st.tuples(st.integers(0, 4), st.integers(0, 3) | st.just(MAX_LOG_INDEX)
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Log]:
-    """Logs of a few blocks, in order, by few contracts of few kinds."""
+    """Draw logs of a few blocks, in order, of few contracts and events."""
     blocks = [(draw(hashes), draw(st.integers(0, 2**40))) for _ in range(5)]
     return [
         Log(

@@ -1,1 +1,1 @@
-"""The selection service of a gateway, without a network."""
+"""Tests of a gateway's selection service, without a network."""

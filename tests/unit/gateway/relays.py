@@ -1,4 +1,4 @@
-"""Relays as tests tell of them, and a selector whose randomness is known."""
+"""Relays for tests, and a selector with known seeds."""
 
 from itertools import count
 
@@ -29,27 +29,27 @@ def make_outcome(
     return ReportedOutcome(outcome, session, outcome_id)
 
 
-def failed(node: str, t: int = T0) -> ReportedOutcome:
+def build_failure(node: str, t: int = T0) -> ReportedOutcome:
     return make_outcome(node, t, kind=OutcomeKind.TIMEOUT)
 
 
-def seeded(hooks: SelectorHooks | None = None) -> SelectorHooks:
-    """Seeds that are 1, 2, 3, …"""
+def return_counting_seeds(hooks: SelectorHooks | None = None) -> SelectorHooks:
+    """Return seeds with the values 1, 2, 3, …"""
     numbers, seeded_hooks = count(1), hooks or SelectorHooks()
     seeded_hooks.random_bytes = lambda size: next(numbers).to_bytes(size, "big")
     return seeded_hooks
 
 
 def selector(**rules: int) -> SessionSelector:
-    return SessionSelector(GatewayRules(**rules), hooks=seeded())  # type: ignore[arg-type]
+    return SessionSelector(GatewayRules(**rules), hooks=return_counting_seeds())  # type: ignore[arg-type]
 
 
-def asking(*candidates: str, session: str = "s", max_nodes: int = 1) -> SelectionRequest:
+def build_request(*candidates: str, session: str = "s", max_nodes: int = 1) -> SelectionRequest:
     return SelectionRequest(CHAIN, session, candidates or NODES, max_nodes)
 
 
 def histories() -> st.SearchStrategy[list[ReportedOutcome]]:
-    """Relays of some minutes, in the order of their ends."""
+    """Return relays of some minutes, in the order of their ends."""
     outcome_rows = st.tuples(
         st.integers(0, 400_000),
         st.sampled_from(NODES),
@@ -58,7 +58,7 @@ def histories() -> st.SearchStrategy[list[ReportedOutcome]]:
     )
     return st.lists(outcome_rows, max_size=60).map(
         lambda rows: [
-            # No session ends that is asked about.
+            # No queried session ends.
             make_outcome(node, T0 + t, ms, kind, session="another")
             for t, node, ms, kind in sorted(rows)
         ]

@@ -1,4 +1,4 @@
-"""Seeds are committed to before they are used, and shown when they are used no more."""
+"""Seeds are committed to before use, and revealed after their epoch."""
 
 from hashlib import sha256
 from itertools import count

@@ -1,4 +1,4 @@
-"""Who may ask the service, and what it says to whatever else comes."""
+"""Requests to the service: authentication, and responses to invalid ones."""
 
 import json
 from collections.abc import Iterator
@@ -140,7 +140,7 @@ def test_metrics_change_with_reported_outcomes(door: TestClient):
     door.post("/v1/outcomes", content=json.dumps(outcomes(ROW)))
     after = door.get("/metrics").text
     assert before != after
-    # A daemon's alerts have nothing to fire on.
+    # The alerts of a daemon have no metrics here.
     assert {line.split("_")[1] for line in after.splitlines() if line.startswith("oracle_")} <= {
         "gateway", "http", "rpc",
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The settings of a gateway: refused by their names, and nothing secret is ever shown."""
+"""The settings of a gateway: errors name the setting, and never show a secret."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ from oracle.errors import InputError
 from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD
 from oracle.telemetry.safe_text import redact_secrets
 from reference.source_comments import read_field_comments
-from tests.unit.gateway.relays import T0, asking, failed, selector
+from tests.unit.gateway.relays import T0, build_failure, build_request, selector
 
 TOKEN = "a-token-that-nobody-sees"  # noqa: S105  made for this test
 WHOLE = """
@@ -31,7 +31,7 @@ urls = { a = "https://a.example/rpc" }
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "run-a-gateway.md"
 
 
-def written(tmp_path: Path, text: str) -> Path:
+def write_config(tmp_path: Path, text: str) -> Path:
     path = tmp_path / "gateway.toml"
     path.write_text(text)
     path.chmod(0o600)
@@ -39,7 +39,7 @@ def written(tmp_path: Path, text: str) -> Path:
 
 
 def test_omitted_policy_settings_default_to_the_article_profile(tmp_path: Path):
-    config = read_gateway_config(written(tmp_path, WHOLE))
+    config = read_gateway_config(write_config(tmp_path, WHOLE))
     assert config.policy.rules.params == ARTICLE
     assert config.build_check_rules("0021").allowance == 5
     assert config.gateway.body_bytes == 1024 * 1024
@@ -47,7 +47,7 @@ def test_omitted_policy_settings_default_to_the_article_profile(tmp_path: Path):
 
 def test_profile_setting_selects_portal_api_head(tmp_path: Path):
     text = WHOLE + '[policy]\nprofile = "portal_api_head"\n'
-    assert read_gateway_config(written(tmp_path, text)).policy.rules.params == PORTAL_API_HEAD
+    assert read_gateway_config(write_config(tmp_path, text)).policy.rules.params == PORTAL_API_HEAD
 
 
 @pytest.mark.parametrize(
@@ -68,11 +68,11 @@ def test_profile_setting_selects_portal_api_head(tmp_path: Path):
 )
 def test_error_for_invalid_configuration_names_the_setting(tmp_path: Path, text: str, named: str):
     with pytest.raises(InputError, match=named):
-        read_gateway_config(written(tmp_path, text))
+        read_gateway_config(write_config(tmp_path, text))
 
 
 def test_world_readable_file_with_key_in_url_is_rejected(tmp_path: Path):
-    path = written(tmp_path, WHOLE.replace("/rpc", f"/{TOKEN}"))
+    path = write_config(tmp_path, WHOLE.replace("/rpc", f"/{TOKEN}"))
     read_gateway_config(path)
     path.chmod(0o644)
     with pytest.raises(InputError, match="chmod 600"):
@@ -83,7 +83,7 @@ def test_secrets_are_hidden_in_repr_and_log(tmp_path: Path):
     text = WHOLE.replace("/rpc", f"/{TOKEN}").replace(
         "sqlite:///gateway.db", f"postgresql://me:{TOKEN}@db/gateway"
     )
-    config = read_gateway_config(written(tmp_path, text))
+    config = read_gateway_config(write_config(tmp_path, text))
     read_guide_block = f"{config!r} {config} {config.checks!r} {config.database!r}"
     assert TOKEN not in read_guide_block
     assert TOKEN not in redact_secrets(f"it said {TOKEN} there")
@@ -114,13 +114,13 @@ def test_world_readable_token_file_is_rejected(tmp_path: Path):
 
 
 def read_guide_block(language: str) -> str:
-    """What the guide shows in a block that begins with this."""
+    """Return the content of the guide's block in this language."""
     blocks = re.findall(r"(?:^    .*\n|^\n)+", GUIDE.read_text("utf-8"), re.MULTILINE)
     return next(dedent(block) for block in blocks if block.strip().startswith(language))
 
 
 def test_documented_settings_are_valid(tmp_path: Path):
-    config = read_gateway_config(written(tmp_path, read_guide_block("[gateway]")))
+    config = read_gateway_config(write_config(tmp_path, read_guide_block("[gateway]")))
     assert config.policy == type(config.policy)()
     assert set(config.checks["0021"].urls) == {"node-1", "node-2"}
 
@@ -134,9 +134,9 @@ def test_example_function_in_documentation_reproduces_the_draw():
     names: dict[str, Any] = {}
     exec(read_guide_block("from hashlib"), names)  # noqa: S102  of our own page
     session_selector = selector()
-    session_selector.add_outcomes([failed("node-0")], T0)
+    session_selector.add_outcomes([build_failure("node-0")], T0)
     for _ in range(20):
-        done = session_selector.select_nodes(asking(), T0)
+        done = session_selector.select_nodes(build_request(), T0)
         proof = {
             "commitment": done.epoch.commitment,
             "session": "s",

@@ -1,4 +1,4 @@
-"""What a gateway tells counts once, in its time, and takes bounded room."""
+"""Reported outcomes count once, at their time, and need bounded memory."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from gateway.gateway_records import GatewayRecords, TooManyRecordsError
 from gateway.gateway_rules import GatewayRules
 from oracle.systems.pocket.parameters import PORTAL_API_HEAD
 from oracle.systems.pocket.relay_outcomes import OutcomeKind
-from tests.unit.gateway.relays import CHAIN, T0, failed, make_outcome
+from tests.unit.gateway.relays import CHAIN, T0, build_failure, make_outcome
 
 
 def records(**rules: int) -> GatewayRecords:
@@ -87,7 +87,7 @@ def test_failing_node_loses_its_tickets_under_article_but_not_under_portal_api_h
     head = GatewayRecords(GatewayRules(params=PORTAL_API_HEAD))
     article = records()
     for gateway_records in (head, article):
-        gateway_records.add_outcomes([failed("a") for _ in range(60)], T0)
+        gateway_records.add_outcomes([build_failure("a") for _ in range(60)], T0)
     rows = [
         gateway_records.rank_candidates(CHAIN, ("a",), {}, T0).rows
         for gateway_records in (head, article)

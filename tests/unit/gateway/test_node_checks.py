@@ -1,4 +1,4 @@
-"""Who is taken out by checks, and why."""
+"""Which nodes fail the checks, and why."""
 
 import pytest
 from hypothesis import given, strategies as st
@@ -42,7 +42,7 @@ def test_node_is_ineligible_for_the_reason_its_check_failed(answer: ProbeAnswer,
 @given(st.lists(st.integers(0, 2**62), min_size=1), st.integers(2**62, 2**63 - 1))
 @examples(100)
 def test_one_inflated_height_does_not_exclude_honest_nodes(heights, boast):
-    # Beside at least three honest ones that agree.
+    # Beside at least three honest nodes that agree.
     honest = at(1000, 1000, 1000, *[1000 for _ in heights])
     assert reasons(checks(), {**honest, "liar": ProbeAnswer(1, boast)}) == {"liar": "beyond"}
 

@@ -1,4 +1,4 @@
-"""Bad input costs an answer that says where, and nothing else."""
+"""An invalid request body gets a response that names the field, and changes nothing."""
 
 import json
 from contextlib import suppress
@@ -25,7 +25,7 @@ def body(*rows: object) -> bytes:
     return json.dumps({"outcomes": rows}).encode()
 
 
-def refused(sent: bytes) -> dict[str, object]:
+def post_rejected(sent: bytes) -> dict[str, object]:
     with pytest.raises(BodyError) as error:
         parse_outcomes(sent, T0, 5_000)
     answer = error.value.build_payload()
@@ -54,13 +54,13 @@ def test_valid_batch_is_decoded():
 )  # fmt: skip
 def test_invalid_row_is_reported_with_index_and_field(field: str, value: object):
     bad = {**GOOD, field: value}
-    assert refused(body(GOOD, bad, GOOD)) == {"row": 1, "field": field}
+    assert post_rejected(body(GOOD, bad, GOOD)) == {"row": 1, "field": field}
 
 
 @pytest.mark.parametrize("field", ["node", "chain", "t_ms", "ok", "latency_ms"])
 def test_error_for_missing_field_names_it(field: str):
     lacking = {name: value for name, value in GOOD.items() if name != field}
-    assert refused(body(lacking)) == {"row": 0, "field": field}
+    assert post_rejected(body(lacking)) == {"row": 0, "field": field}
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_error_for_missing_field_names_it(field: str):
     ],
 )
 def test_row_with_inconsistent_ok_and_kind_is_rejected(changed, field: str):
-    assert refused(body({**GOOD, **changed})) == {"row": 0, "field": field}
+    assert post_rejected(body({**GOOD, **changed})) == {"row": 0, "field": field}
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_row_with_inconsistent_ok_and_kind_is_rejected(changed, field: str):
     ],
 )  # fmt: skip
 def test_malformed_batch_is_rejected(sent: bytes, answer: dict[str, object]):
-    assert refused(sent) == answer
+    assert post_rejected(sent) == answer
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A service that was restarted says what one says that never was."""
+"""A restarted service answers like one that was never restarted."""
 
 import threading
 from collections.abc import Iterator
@@ -18,7 +18,15 @@ from oracle.errors import TransientError
 from oracle.store.database import Store
 from oracle.systems.pocket.relay_outcomes import OutcomeKind
 from tests.support.examples import examples
-from tests.unit.gateway.relays import CHAIN, NODES, T0, asking, failed, histories, make_outcome
+from tests.unit.gateway.relays import (
+    CHAIN,
+    NODES,
+    T0,
+    build_failure,
+    build_request,
+    histories,
+    make_outcome,
+)
 
 NOW = T0 + 400_000
 
@@ -47,7 +55,7 @@ def opened(database_url: str) -> Iterator[Store]:
         yield store
 
 
-def copied(template: Path, to: Path) -> Store:
+def copy_store(template: Path, to: Path) -> Store:
     copyfile(template, to)
     return Store.open(f"sqlite:///{to}")
 
@@ -64,7 +72,7 @@ def test_restarts_do_not_change_tickets(
     clock = Clock()
     with TemporaryDirectory() as folder, ExitStack() as opened:
         first, second = (
-            opened.enter_context(copied(sqlite_template, Path(folder) / name)) for name in "ab"
+            opened.enter_context(copy_store(sqlite_template, Path(folder) / name)) for name in "ab"
         )
         always, often = service(first, clock), service(second, clock)
         for number, reported_outcome in enumerate(history):
@@ -81,7 +89,7 @@ def test_restarts_do_not_change_tickets(
         clock.now = NOW
         often.writer.write_queued_records()
         rankings = [
-            gateway_service.get_ranking(asking())[0]
+            gateway_service.get_ranking(build_request())[0]
             for gateway_service in (always, service(second, clock))
         ]
     assert rankings[0].ranking == rankings[1].ranking
@@ -100,18 +108,18 @@ def test_failed_check_is_restored_after_restart(opened: Store, clock: Clock):
     before = service(opened, clock)
     before.apply_check_answers(CHAIN, {"node-0": ProbeAnswer(2, 10), "node-1": ProbeAnswer(1, 10)})
     before.writer.write_queued_records()
-    session_ranking, _ = service(opened, clock).get_ranking(asking("node-0", "node-1"))
+    session_ranking, _ = service(opened, clock).get_ranking(build_request("node-0", "node-1"))
     assert session_ranking.ranking.left_out == {"node-0": "wrong_chain"}
 
 
 def test_previous_seeds_are_published_after_restart(opened: Store, clock: Clock):
     before = service(opened, clock)
-    done = before.select_nodes(asking("node-0"))
+    done = before.select_nodes(build_request("node-0"))
     before.writer.write_queued_records()
     after = service(opened, clock)
     clock.now += 1
     assert done.epoch in after.list_ended_and_open_epochs()[0]
-    assert after.select_nodes(asking("node-0")).epoch != done.epoch
+    assert after.select_nodes(build_request("node-0")).epoch != done.epoch
 
 
 def test_expired_outcomes_are_removed_from_database(opened: Store, clock: Clock):
@@ -132,12 +140,12 @@ def test_expired_outcomes_are_removed_from_database(opened: Store, clock: Clock)
 
 
 def reason(of: SelectionService) -> str | None:
-    """Why nothing is written; asked anew each time."""
+    """Return why outcomes are not written; computed at each call."""
     return of.write_failure
 
 
-class AwayStore:
-    """A database that is away as long as it is told to be."""
+class UnreachableStore:
+    """A database that can be made unreachable."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -153,11 +161,11 @@ class AwayStore:
 
 
 def test_outcomes_during_database_failure_are_written_later(opened: Store, clock: Clock):
-    away = AwayStore(opened)
+    away = UnreachableStore(opened)
     gateway_service = service(away, clock)  # type: ignore[arg-type]
     gateway_service.add_outcomes([make_outcome("node-0")])
     away.is_away = True
-    gateway_service.add_outcomes([failed("node-1")])
+    gateway_service.add_outcomes([build_failure("node-1")])
     gateway_service.writer.write_queued_records()
     assert reason(gateway_service) == "the disk is full"
     away.is_away = False
@@ -182,6 +190,6 @@ def test_crashed_writer_reports_failure(opened: Store, clock: Clock):
 
 def test_gateway_time_does_not_go_back_when_the_clock_does(opened: Store, clock: Clock):
     gateway_service = service(opened, clock)
-    gateway_service.add_outcomes([failed("node-0")])
+    gateway_service.add_outcomes([build_failure("node-0")])
     clock.now -= 60_000
-    assert gateway_service.get_ranking(asking("node-0"))[0].as_of == T0
+    assert gateway_service.get_ranking(build_request("node-0"))[0].as_of == T0

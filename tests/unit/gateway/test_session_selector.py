@@ -1,4 +1,4 @@
-"""Whom a session's relay goes to, and that anybody can find the same."""
+"""The node that a session's relay is sent to, which anyone can recompute."""
 
 from collections import Counter
 from hashlib import sha256
@@ -26,11 +26,11 @@ from tests.unit.gateway.relays import (
     CHAIN,
     NODES,
     T0,
-    asking,
-    failed,
+    build_failure,
+    build_request,
     histories,
     make_outcome,
-    seeded,
+    return_counting_seeds,
     selector,
 )
 
@@ -46,7 +46,7 @@ def test_draws_match_reference_selector(history: list[ReportedOutcome], max_node
         plain.record_outcome(reported_outcome.outcome)
         session_selector.add_outcomes([reported_outcome], reported_outcome.outcome.t_ms)
 
-    done = session_selector.select_nodes(asking(max_nodes=max_nodes), NOW)
+    done = session_selector.select_nodes(build_request(max_nodes=max_nodes), NOW)
 
     ranking = plain.rank_nodes(CHAIN, map(Address, NODES), NOW)
     expected_nodes = pick_nodes(
@@ -56,8 +56,10 @@ def test_draws_match_reference_selector(history: list[ReportedOutcome], max_node
     assert done.ranking.ranking.rows == ranking.rows
 
 
-def repeated(done: NodeSelection) -> str:
-    """Repeat a draw of one node as docs/explanation/gateway.md says, with nothing of ours."""
+def repeat_draw(done: NodeSelection) -> str:
+    """Repeat the draw of a node as described in docs/explanation/gateway.md,
+    independently of the product.
+    """
     draw = sha256(done.epoch.seed + b"s" + done.counter.to_bytes(8, "big")).digest()
     total = sum(tickets for _, tickets in done.ranking.chances)
     number = int.from_bytes(draw[:8], "big") * total // 2**64
@@ -73,8 +75,10 @@ def test_draw_is_reproducible_from_seed_session_and_counter():
     session_selector.add_outcomes(
         [make_outcome(node, latency=100.0 * n) for n, node in enumerate(NODES, 1)], T0
     )
-    done = [session_selector.select_nodes(asking(), T0) for _ in range(50)]
-    assert [selection.nodes for selection in done] == [[repeated(selection)] for selection in done]
+    done = [session_selector.select_nodes(build_request(), T0) for _ in range(50)]
+    assert [selection.nodes for selection in done] == [
+        [repeat_draw(selection)] for selection in done
+    ]
     assert [selection.counter for selection in done] == list(range(50))
 
 
@@ -83,17 +87,18 @@ def test_faster_node_is_selected_in_proportion_to_its_tickets():
     session_selector = selector()
     session_selector.add_outcomes([make_outcome("fast"), make_outcome("slow", latency=200.0)], T0)
     won = Counter(
-        session_selector.select_nodes(asking("fast", "slow"), T0).nodes[0] for _ in range(9_000)
+        session_selector.select_nodes(build_request("fast", "slow"), T0).nodes[0]
+        for _ in range(9_000)
     )
     assert abs(won["fast"] - 5_000) < 250
 
 
 def test_failed_node_is_not_selected_for_six_seconds():
     session_selector = selector(ranking_ms=0)
-    session_selector.add_outcomes([failed("a"), make_outcome("b")], T0)
+    session_selector.add_outcomes([build_failure("a"), make_outcome("b")], T0)
     for later, drawn in ((0, {"b"}), (5_999, {"b"}), (6_000, {"a", "b"})):
         selected_nodes = {
-            session_selector.select_nodes(asking("a", "b"), T0 + later).nodes[0]
+            session_selector.select_nodes(build_request("a", "b"), T0 + later).nodes[0]
             for _ in range(200)
         }
         assert selected_nodes == drawn
@@ -101,42 +106,42 @@ def test_failed_node_is_not_selected_for_six_seconds():
 
 def test_ranking_is_degraded_with_equal_chances_when_all_nodes_failed():
     session_selector = selector()
-    session_selector.add_outcomes([failed("a"), failed("b")], T0)
-    done = session_selector.select_nodes(asking("a", "b"), T0)
+    session_selector.add_outcomes([build_failure("a"), build_failure("b")], T0)
+    done = session_selector.select_nodes(build_request("a", "b"), T0)
     assert done.ranking.degraded
     assert done.ranking.chances == (("a", 1), ("b", 1))
 
 
 def test_excluded_node_is_not_selected_on_retry():
     session_selector = selector()
-    request = asking("a", "b")._replace(exclude=("a",))
+    request = build_request("a", "b")._replace(exclude=("a",))
     assert {session_selector.select_nodes(request, T0).nodes[0] for _ in range(50)} == {"b"}
 
 
 def test_retry_with_only_failed_nodes_left_makes_a_degraded_draw():
     session_selector = selector()
-    session_selector.add_outcomes([failed("b"), failed("c")], T0)
-    done = session_selector.select_nodes(asking("a", "b", "c")._replace(exclude=("a",)), T0)
+    session_selector.add_outcomes([build_failure("b"), build_failure("c")], T0)
+    done = session_selector.select_nodes(build_request("a", "b", "c")._replace(exclude=("a",)), T0)
     assert done.nodes[0] in {"b", "c"}
     assert done.ranking.degraded
 
 
 def test_request_without_remaining_candidates_selects_no_node():
-    request = asking("a")._replace(exclude=("a",))
+    request = build_request("a")._replace(exclude=("a",))
     assert selector().select_nodes(request, T0).nodes == []
 
 
 def test_ranking_is_cached_for_ranking_ms():
     session_selector = selector(ranking_ms=100)
-    assert session_selector.get_ranking(asking("a"), T0).as_of == T0
-    assert session_selector.get_ranking(asking("a"), T0 + 99).as_of == T0
-    assert session_selector.get_ranking(asking("a"), T0 + 100).as_of == T0 + 100
+    assert session_selector.get_ranking(build_request("a"), T0).as_of == T0
+    assert session_selector.get_ranking(build_request("a"), T0 + 99).as_of == T0
+    assert session_selector.get_ranking(build_request("a"), T0 + 100).as_of == T0 + 100
 
 
 def test_ranking_cache_size_is_limited():
     session_selector = selector(max_rankings=10)
     for number in range(100):
-        session_selector.get_ranking(asking("a", session=str(number)), T0)
+        session_selector.get_ranking(build_request("a", session=str(number)), T0)
     assert len(session_selector._rankings) == 10
 
 
@@ -144,50 +149,55 @@ def test_ranking_cache_size_is_limited():
 def test_ended_session_excludes_node_only_for_that_session(kind: OutcomeKind):
     session_selector = selector(ranking_ms=0)
     session_selector.add_outcomes([make_outcome("a", kind=kind, session="over")], T0)
-    over = session_selector.get_ranking(asking("a", "b", session="over"), T0)
+    over = session_selector.get_ranking(build_request("a", "b", session="over"), T0)
     assert over.ranking.left_out == {"a": "session_ended"}
     assert (
-        session_selector.get_ranking(asking("a", "b", session="other"), T0).ranking.left_out == {}
+        session_selector.get_ranking(build_request("a", "b", session="other"), T0).ranking.left_out
+        == {}
     )
     assert (
-        session_selector.get_ranking(asking("a", session="over"), T0 + 3_600_000).ranking.left_out
+        session_selector.get_ranking(
+            build_request("a", session="over"), T0 + 3_600_000
+        ).ranking.left_out
         == {}
     )
 
 
-def checked(*, all_where_none_passes: bool = True) -> SessionSelector:
-    """Node `a` passes, `b` is on another chain."""
+def build_checked_selector(*, all_where_none_passes: bool = True) -> SessionSelector:
+    """Return a selector for which node `a` passes the checks and `b` is on another chain."""
     rules = CheckRules(chain_id=1, allows_degraded_draw=all_where_none_passes)
     checks = NodeChecks(rules)
     checks.apply_answers({"a": ProbeAnswer(1, 100), "b": ProbeAnswer(2, 100)}, T0)
-    return SessionSelector(GatewayRules(ranking_ms=0), {CHAIN: checks}, seeded())
+    return SessionSelector(GatewayRules(ranking_ms=0), {CHAIN: checks}, return_counting_seeds())
 
 
 def test_node_failing_check_is_left_out_with_reason():
-    session_ranking = checked().get_ranking(asking("a", "b"), T0)
+    session_ranking = build_checked_selector().get_ranking(build_request("a", "b"), T0)
     assert session_ranking.chances == (("a", 10),)
     assert session_ranking.ranking.left_out == {"b": "wrong_chain"}
 
 
 def test_degraded_draw_includes_all_nodes_when_none_passes_its_check():
-    session_ranking = checked().get_ranking(asking("b"), T0)
+    session_ranking = build_checked_selector().get_ranking(build_request("b"), T0)
     assert session_ranking.chances == (("b", 10),)
     assert session_ranking.degraded
 
 
 def test_no_node_is_drawn_when_degraded_draws_are_disabled():
     with pytest.raises(NoCandidatePassesError):
-        checked(all_where_none_passes=False).get_ranking(asking("b"), T0)
+        build_checked_selector(all_where_none_passes=False).get_ranking(build_request("b"), T0)
 
 
 def test_unstaked_node_is_not_drawn_even_when_no_node_passes_its_check():
     checks = NodeChecks(CheckRules(chain_id=1, needs_stake=True))
     checks.apply_answers({"a": ProbeAnswer(2, 1), "b": ProbeAnswer(2, 1)}, T0)
-    session_selector = SessionSelector(GatewayRules(ranking_ms=0), {CHAIN: checks}, seeded())
+    session_selector = SessionSelector(
+        GatewayRules(ranking_ms=0), {CHAIN: checks}, return_counting_seeds()
+    )
     with pytest.raises(NoCandidatePassesError):
-        session_selector.get_ranking(asking("a", "b"), T0)
+        session_selector.get_ranking(build_request("a", "b"), T0)
     checks.staked_nodes = frozenset({"a"})
-    session_ranking = session_selector.get_ranking(asking("a", "b"), T0)
+    session_ranking = session_selector.get_ranking(build_request("a", "b"), T0)
     assert (session_ranking.chances, session_ranking.degraded) == ((("a", 10),), True)
 
 
@@ -196,13 +206,15 @@ def test_passed_check_restores_node_and_is_stored():
     hooks = SelectorHooks(
         on_passed_checks=lambda chain, nodes, now: stored.append((chain, list(nodes), now))
     )
-    session_selector = SessionSelector(GatewayRules(ranking_ms=0), hooks=seeded(hooks))
-    session_selector.add_outcomes([failed("a"), make_outcome("b")], T0)
+    session_selector = SessionSelector(
+        GatewayRules(ranking_ms=0), hooks=return_counting_seeds(hooks)
+    )
+    session_selector.add_outcomes([build_failure("a"), make_outcome("b")], T0)
 
     session_selector.record_passed_checks(CHAIN, ["a", "b", "never heard of"], T0 + 3_000)
 
-    assert session_selector.get_ranking(asking("a"), T0 + 3_000).chances == (("a", 1),)
-    # Of the others there was nothing to end.
+    assert session_selector.get_ranking(build_request("a"), T0 + 3_000).chances == (("a", 1),)
+    # The other sessions had nothing to end.
     assert stored == [(CHAIN, ["a"], T0 + 3_000)]
 
 

@@ -1,1 +1,1 @@
-"""Tests of the keeper of the hot set: which words the contract takes now."""
+"""Tests of the keeper of the hot set: which words the contract accepts now."""

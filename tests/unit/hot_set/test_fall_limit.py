@@ -1,4 +1,4 @@
-"""Which lanes fall, and which words the limit of a day leaves out, as QoSWords counts them."""
+"""Which lanes fall, and which words the daily limit leaves out, as QoSWords counts them."""
 
 import pytest
 from hypothesis import given, strategies as st

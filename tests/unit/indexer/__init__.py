@@ -1,1 +1,1 @@
-"""Tests of the indexer on real databases, against a chain that does as it is told."""
+"""Tests of the indexer on real databases, with a scripted chain."""

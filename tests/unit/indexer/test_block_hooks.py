@@ -1,4 +1,4 @@
-"""Features hang on to the fold in one order; the fold itself needs none."""
+"""Features run as hooks of the fold in a fixed order; the fold itself needs none."""
 
 from dataclasses import dataclass, field
 
@@ -20,12 +20,12 @@ from oracle.resources import find_shipped_path
 from oracle.store.database import Store
 from tests.support.scripted import ScriptedChain, ScriptedReader
 from tests.support.traffic import Traffic
-from tests.support.txmgr.follower import RULES, Follower, folder, mined
+from tests.support.txmgr.follower import RULES, Follower, folder, mine_blocks
 
 
 @dataclass
 class Diary(BlockHook):
-    """Is called at every block, and writes it down."""
+    """A hook that records its calls."""
 
     name: str
     pages: list[str] = field(default_factory=list)
@@ -68,10 +68,10 @@ def test_hooks_run_in_order_of_registration(store: Store):
 
 def test_hooks_do_not_change_indexed_state(store: Store, new_store):
     blocks = Traffic(3).blocks(60)
-    Follower(mined(blocks), store, folder=EventFolder(RULES, ScriptedReader())).catch_up()
+    Follower(mine_blocks(blocks), store, folder=EventFolder(RULES, ScriptedReader())).catch_up()
 
     with new_store() as hooked_store, store.read_transaction() as uow:
-        Follower(mined(blocks), hooked_store, folder=folder()).catch_up()
+        Follower(mine_blocks(blocks), hooked_store, folder=folder()).catch_up()
         with hooked_store.read_transaction() as hooked:
             assert list(uow.projections.iterate_dump_lines()) == list(
                 hooked.projections.iterate_dump_lines()

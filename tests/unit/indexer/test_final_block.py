@@ -1,4 +1,4 @@
-"""The final block that we hold is one that we have read."""
+"""The recorded final block is one that was indexed."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_last_block_of_window_is_stored_as_final_if_final_block_is_above_it():
 def test_final_block_missing_from_indexed_chain_raises_transient_error(
     new_store: NewStore,
 ):
-    """By its height there is nothing to compare it with, and below it nothing could be undone."""
+    """There is no block of its height to compare, and nothing below it can be undone."""
     chain = ScriptedChain(finality_depth=10)
     chain.mine_many(40)
     with new_store() as store:

@@ -1,4 +1,4 @@
-"""One loop for history and head: whatever the steps, the same state."""
+"""One loop for backfill and head: the state does not depend on the steps."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from oracle.indexer.loop import IngestState
 from oracle.store.database import Store
 from tests.support.scripted import ScriptedChain
 from tests.support.traffic import AT, TIME, Traffic, address
-from tests.support.txmgr.follower import RULES, Follower, folder, mined
+from tests.support.txmgr.follower import RULES, Follower, folder, mine_blocks
 from tests.support.txmgr.stores import NewStore
 
 BLOCKS = Traffic(1).blocks(120)
@@ -30,7 +30,7 @@ def dump_after(
 
 def test_indexing_history_stores_scores_kickouts_and_rounds(new_store: NewStore):
     with new_store() as store:
-        Follower(mined(BLOCKS), store).catch_up()
+        Follower(mine_blocks(BLOCKS), store).catch_up()
 
         with store.read_transaction() as uow:
             assert uow.logs.count() > 200
@@ -45,7 +45,7 @@ def test_indexing_history_stores_scores_kickouts_and_rounds(new_store: NewStore)
 def test_window_size_does_not_change_state(new_store: NewStore, rules: Rules):
     dumps = []
     for most_blocks in (3, 50, 1_000):
-        chain = mined(BLOCKS)
+        chain = mine_blocks(BLOCKS)
         chain.most_blocks = most_blocks
         with new_store() as store:
             follower = Follower(chain, store, folder=folder(rules))
@@ -69,14 +69,16 @@ def test_following_blocks_equals_backfill(new_store: NewStore):
 
 
 def test_restart_after_every_transaction_keeps_state(new_store: NewStore):
-    chain = mined(BLOCKS)
+    chain = mine_blocks(BLOCKS)
     chain.most_blocks = 5
 
-    assert dump_after(new_store, chain, restarting=True) == dump_after(new_store, mined(BLOCKS))
+    assert dump_after(new_store, chain, restarting=True) == dump_after(
+        new_store, mine_blocks(BLOCKS)
+    )
 
 
 def test_decreasing_time_is_detected_across_restart(store: Store):
-    follower = Follower(mined([[NodeJoined(AT, TIME, address(1))]]), store)
+    follower = Follower(mine_blocks([[NodeJoined(AT, TIME, address(1))]]), store)
     follower.catch_up(restarting=True)
     follower.chain.mine(NodePaused(AT, TIME, address(1)), after=-5)
 
@@ -90,7 +92,7 @@ def test_backfill_and_live_indexing_produce_identical_reports(new_store: NewStor
     with new_store() as live, new_store() as late:
         follower = Follower(ScriptedChain(), live)
         for first in range(0, 120, 3):
-            mined(BLOCKS[first : first + 3], follower.chain)
+            mine_blocks(BLOCKS[first : first + 3], follower.chain)
             follower.catch_up(restarting=True)
         Follower(follower.chain, late).catch_up()
 
@@ -101,7 +103,7 @@ def test_backfill_and_live_indexing_produce_identical_reports(new_store: NewStor
             cut_late = {
                 stored.report.period: stored.report for stored in late_uow.reports.list_latest(99)
             }
-    # 24 blocks of 10 seconds hold the ends of four periods of a minute.
+    # 24 blocks of 10 seconds contain the ends of four periods of a minute.
     assert len(cut_late) == 4
     assert len(cut_live) == 20
     assert cut_late.items() <= cut_live.items()
@@ -126,7 +128,7 @@ def test_report_is_cut_as_of_last_block_of_period(store: Store):
 
 
 def test_no_report_is_cut_without_oracle_contract(store: Store):
-    follower = Follower(mined(BLOCKS), store, folder=folder(reports=False))
+    follower = Follower(mine_blocks(BLOCKS), store, folder=folder(reports=False))
 
     follower.catch_up()
 
@@ -135,14 +137,14 @@ def test_no_report_is_cut_without_oracle_contract(store: Store):
 
 
 def test_step_at_head_returns_none(store: Store):
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
 
     assert follower.step() is None
 
 
 def test_indexing_starts_at_start_block(store: Store):
-    follower = Follower(mined(BLOCKS), store, start_block=40)
+    follower = Follower(mine_blocks(BLOCKS), store, start_block=40)
 
     follower.catch_up()
 
@@ -165,7 +167,7 @@ def test_future_start_block_raises_transient_error_until_reached(store: Store):
 
 
 def test_lagging_endpoint_changes_nothing(store: Store):
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
 
@@ -176,7 +178,7 @@ def test_lagging_endpoint_changes_nothing(store: Store):
 
 
 def test_backfill_stores_no_headers_and_no_journal(store: Store):
-    follower = Follower(mined(BLOCKS), store, folder=folder(reports=False))
+    follower = Follower(mine_blocks(BLOCKS), store, folder=folder(reports=False))
 
     first = follower.step()
 
@@ -188,7 +190,7 @@ def test_backfill_stores_no_headers_and_no_journal(store: Store):
 
 
 def test_journal_reaches_back_to_final_block(store: Store):
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
 
     follower.catch_up()
 
@@ -197,7 +199,7 @@ def test_journal_reaches_back_to_final_block(store: Store):
 
 
 def test_final_block_moving_without_new_block_is_stored(store: Store):
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     follower.chain.finality_depth = 2
 
@@ -213,10 +215,10 @@ def test_final_block_moving_without_new_block_is_stored(store: Store):
 
 
 def test_writer_overtaken_by_another_process_writes_nothing(store: Store):
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.chain.most_blocks = 10
     follower.step()
-    overtaking_follower = Follower(mined(BLOCKS), store)
+    overtaking_follower = Follower(mine_blocks(BLOCKS), store)
     window = follower.chain.fetch_window
 
     def nonces_ahead(*args: object, **more: object) -> object:
@@ -231,7 +233,7 @@ def test_writer_overtaken_by_another_process_writes_nothing(store: Store):
 
 
 def test_window_from_another_fork_changes_nothing(store: Store):
-    chain = mined(BLOCKS)
+    chain = mine_blocks(BLOCKS)
     follower = Follower(chain, store)
     follower.catch_up()
     before = follower.dump()
@@ -239,7 +241,7 @@ def test_window_from_another_fork_changes_nothing(store: Store):
     astray.fork(3)
     astray.mine_many(5)
     chain.mine()
-    # Heads from the chain, the window from elsewhere, and all later answers from the chain.
+    # Heads from the chain, the window from another, and all later responses from the chain.
     chain.answers.extend([chain, astray])
 
     with pytest.raises(TransientError, match="still shown by"):
@@ -250,7 +252,7 @@ def test_window_from_another_fork_changes_nothing(store: Store):
 
 
 def test_unreadable_log_stops_the_indexer_before_it_writes(store: Store):
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.chain.most_blocks = 10
     follower.step()
     before = follower.dump()
@@ -266,7 +268,7 @@ def test_unreadable_log_stops_the_indexer_before_it_writes(store: Store):
 
 
 def test_events_of_window_are_counted_under_their_documented_names(store: Store):
-    chain = mined([[NodeJoined(AT, TIME, address(1)), NodePaused(AT, TIME, address(2))]])
+    chain = mine_blocks([[NodeJoined(AT, TIME, address(1)), NodePaused(AT, TIME, address(2))]])
 
     (done,) = Follower(chain, store).catch_up()
 
@@ -288,7 +290,7 @@ def test_slow_window_is_followed_by_smaller_windows():
 def test_heads_are_refreshed_every_two_seconds_during_backfill():
     now = [100.0]
     ingest = IngestState(clock=lambda: now[0])
-    chain = mined(BLOCKS)
+    chain = mine_blocks(BLOCKS)
     first = ingest.get_heads(chain, 1, head_depth=24)
     chain.mine()
 
@@ -299,7 +301,7 @@ def test_heads_are_refreshed_every_two_seconds_during_backfill():
 
 def test_heads_are_refreshed_every_step_near_head():
     ingest = IngestState(clock=lambda: 0.0)
-    chain = mined(BLOCKS)
+    chain = mine_blocks(BLOCKS)
     ingest.get_heads(chain, 1, head_depth=24)
     chain.mine()
 

@@ -1,15 +1,15 @@
-"""The only endpoint that can tell of a fork has to say it again."""
+"""If only one endpoint can confirm a fork, it must report the fork twice."""
 
 from oracle.indexer.loop import IngestState
 from oracle.indexer.reorgs.reorg import RewindResult
 from oracle.store.database import Store
 from tests.support.scripted import ScriptedChain
-from tests.support.txmgr.follower import Follower, mined
+from tests.support.txmgr.follower import Follower, mine_blocks
 from tests.unit.indexer.test_rewinding import BLOCKS
 
 
-class Hand:
-    """A clock that a test moves."""
+class ManualClock:
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -19,14 +19,14 @@ class Hand:
 
 
 def leave_alone(chain: ScriptedChain) -> None:
-    """The other endpoint is far behind, so that this one is the only one that can tell."""
+    """Let the other endpoint lag far behind, so that only this one can confirm a fork."""
     chain.other = chain.copy()
     chain.other.lag = 90
 
 
 def test_fork_reported_by_only_one_witness_must_be_repeated_before_rewind(store: Store):
-    clock = Hand()
-    follower = Follower(mined(BLOCKS), store, ingest=IngestState(clock))
+    clock = ManualClock()
+    follower = Follower(mine_blocks(BLOCKS), store, ingest=IngestState(clock))
     follower.catch_up()
     leave_alone(follower.chain)
     follower.chain.fork(2)
@@ -41,8 +41,8 @@ def test_fork_reported_by_only_one_witness_must_be_repeated_before_rewind(store:
 
 
 def test_sole_witness_that_reports_another_fork_restarts_the_count(store: Store):
-    clock = Hand()
-    follower = Follower(mined(BLOCKS), store, ingest=IngestState(clock))
+    clock = ManualClock()
+    follower = Follower(mine_blocks(BLOCKS), store, ingest=IngestState(clock))
     follower.catch_up()
     leave_alone(follower.chain)
     for _ in range(4):
@@ -53,7 +53,7 @@ def test_sole_witness_that_reports_another_fork_restarts_the_count(store: Store)
 
 
 def test_sole_witness_returning_to_chain_closes_fork_watch(store: Store):
-    follower = Follower(mined(BLOCKS), store, ingest=IngestState(Hand()))
+    follower = Follower(mine_blocks(BLOCKS), store, ingest=IngestState(ManualClock()))
     follower.catch_up()
     leave_alone(follower.chain)
     original_chain = follower.chain.copy()

@@ -1,4 +1,4 @@
-"""Folding the stored rows anew gives the same bytes, and says so where it does not."""
+"""Folding the stored rows again gives the same bytes, and a difference is reported."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from oracle.store.database import Store
 from oracle.store.report_repository import ReportState
 from tests.support.scripted import ScriptedReader
 from tests.support.traffic import Traffic
-from tests.support.txmgr.brittle import deaths
+from tests.support.txmgr.brittle import die_at_each_call
 from tests.support.txmgr.follower import (
     ANCHOR_WINDOW,
     DOMAIN,
@@ -24,18 +24,18 @@ from tests.support.txmgr.follower import (
     SETTINGS,
     Follower,
     folder,
-    mined,
+    mine_blocks,
 )
 from tests.support.txmgr.stores import NewStore
 
 BLOCKS = Traffic(5).blocks(40)
 
 
-def followed(store: Store, blocks: int = 40) -> Follower:
-    """A database that followed the head in small steps, so that reports were cut."""
-    follower = Follower(mined([]), store)
+def follow_in_steps(store: Store, blocks: int = 40) -> Follower:
+    """Follow the head in small steps, so that reports are cut."""
+    follower = Follower(mine_blocks([]), store)
     for first in range(0, blocks, 4):
-        mined(BLOCKS[first : first + 4], follower.chain)
+        mine_blocks(BLOCKS[first : first + 4], follower.chain)
         follower.catch_up()
     return follower
 
@@ -47,7 +47,7 @@ def spoil(store: Store) -> None:
 
 
 def test_rebuild_produces_identical_state_and_reports(store: Store):
-    follower = followed(store)
+    follower = follow_in_steps(store)
     before = follower.dump()
 
     rebuilt = rebuild_state(store, follower.folder, RebuildOptions())
@@ -60,7 +60,7 @@ def test_rebuild_produces_identical_state_and_reports(store: Store):
 
 
 def test_many_rows_are_folded_batch_by_batch(store: Store, monkeypatch: pytest.MonkeyPatch):
-    follower = followed(store)
+    follower = follow_in_steps(store)
     monkeypatch.setattr(stored_events, "LOGS_AT_ONCE", 7)
     reached: list[int] = []
 
@@ -75,7 +75,7 @@ def test_many_rows_are_folded_batch_by_batch(store: Store, monkeypatch: pytest.M
 
 
 def test_window_fetched_before_rebuild_is_not_committed_after_it(store: Store):
-    follower = followed(store)
+    follower = follow_in_steps(store)
     follower.chain.mine()
     window = follower.chain.fetch_window
 
@@ -92,7 +92,7 @@ def test_window_fetched_before_rebuild_is_not_committed_after_it(store: Store):
 
 
 def test_manually_changed_row_is_reported_and_repaired(store: Store):
-    follower = followed(store)
+    follower = follow_in_steps(store)
     before = follower.dump()
     spoil(store)
 
@@ -103,7 +103,7 @@ def test_manually_changed_row_is_reported_and_repaired(store: Store):
 
 
 def test_dry_run_of_rebuild_reports_but_repairs_nothing(store: Store):
-    follower = followed(store)
+    follower = follow_in_steps(store)
     spoil(store)
     spoilt = follower.dump()
 
@@ -114,10 +114,10 @@ def test_dry_run_of_rebuild_reports_but_repairs_nothing(store: Store):
 
 
 def test_report_that_differs_after_rebuild_is_named_and_kept(store: Store):
-    followed(store)
+    follow_in_steps(store)
     with store.read_transaction() as uow:
         before = uow.reports.list_latest(1000)
-    # A missed report may speak of a block that left the chain.
+    # A missed report may refer to a block that left the chain.
     compared = [
         stored_report for stored_report in before if stored_report.state is not ReportState.MISSED
     ]
@@ -137,10 +137,10 @@ def test_report_that_differs_after_rebuild_is_named_and_kept(store: Store):
 
 
 def test_fork_is_undone_after_rebuild(store: Store, new_store: NewStore):
-    follower = followed(store)
+    follower = follow_in_steps(store)
     rebuild_state(store, follower.folder, RebuildOptions())
     follower.chain.fork(6)
-    mined(Traffic(6).blocks(8), follower.chain)
+    mine_blocks(Traffic(6).blocks(8), follower.chain)
 
     done = follower.catch_up()
 
@@ -152,9 +152,9 @@ def test_fork_is_undone_after_rebuild(store: Store, new_store: NewStore):
 
 
 def test_daemon_continues_after_rebuild(store: Store, new_store: NewStore):
-    follower = followed(store)
+    follower = follow_in_steps(store)
     rebuild_state(store, folder(), RebuildOptions())
-    mined(Traffic(6).blocks(8), follower.chain)
+    mine_blocks(Traffic(6).blocks(8), follower.chain)
 
     follower.catch_up()
 
@@ -167,12 +167,12 @@ def test_daemon_continues_after_rebuild(store: Store, new_store: NewStore):
 @pytest.mark.slow
 @pytest.mark.nightly
 def test_interrupted_rebuild_leaves_previous_state(store: Store):
-    follower = followed(store, blocks=20)
+    follower = follow_in_steps(store, blocks=20)
     before = follower.dump()
     spoil(store)
     spoilt = follower.dump()
 
-    died = deaths(
+    died = die_at_each_call(
         store,
         lambda brittle: rebuild_state(brittle, follower.folder, RebuildOptions()),
         lambda: follower.dump() == spoilt,
@@ -183,7 +183,7 @@ def test_interrupted_rebuild_leaves_previous_state(store: Store):
 
 
 def test_aborted_rebuild_leaves_previous_state_and_can_be_repeated(store: Store):
-    follower = followed(store)
+    follower = follow_in_steps(store)
     before = follower.dump()
 
     def interrupt(block: int, last: int) -> None:

@@ -1,4 +1,4 @@
-"""What was read less surely than it can be is read again, the lowest blocks first."""
+"""Blocks below the reachable verification level are read again, the lowest first."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from oracle.indexer.rebuild import RebuildOptions
 from oracle.store.database import Store
 from oracle.telemetry.metrics import REGISTRY
 from tests.support.traffic import Traffic
-from tests.support.txmgr.follower import Follower, mined
+from tests.support.txmgr.follower import Follower, mine_blocks
 from tests.support.txmgr.stores import NewStore
 
 BLOCKS = Traffic(7).blocks(60)
@@ -27,8 +27,10 @@ def store(new_sqlite_store: NewStore) -> Iterator[Store]:
 
 @pytest.fixture
 def follower(store: Store) -> Follower:
-    """Has read 60 blocks on the word of one endpoint, the last eight of them not final."""
-    caught_up_follower = Follower(mined(BLOCKS), store)
+    """Return a follower that has read 60 blocks from one endpoint;
+    the last eight are not final.
+    """
+    caught_up_follower = Follower(mine_blocks(BLOCKS), store)
     caught_up_follower.catch_up()
     caught_up_follower.chain.most_blocks = 20
     return caught_up_follower

@@ -1,4 +1,4 @@
-"""What a fork left behind is as if it had never been; what only looks like one changes nothing."""
+"""A rewind leaves no trace of a fork; a difference that is not a fork changes nothing."""
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -10,7 +10,7 @@ from oracle.store.database import Store
 from tests.support.examples import examples
 from tests.support.scripted import ScriptedChain
 from tests.support.traffic import Traffic
-from tests.support.txmgr.follower import Follower, mined
+from tests.support.txmgr.follower import Follower, mine_blocks
 from tests.support.txmgr.stores import NewStore
 
 BLOCKS = Traffic(3).blocks(100)
@@ -38,16 +38,16 @@ def ends_as_if_it_had_never_been(
 ) -> None:
     traffic = Traffic(seed)
     with new_store() as store:
-        follower = Follower(mined(traffic.blocks(20)), store)
+        follower = Follower(mine_blocks(traffic.blocks(20)), store)
         chain = follower.chain
         follower.catch_up()
         for more, depth in turns:
-            mined(traffic.blocks(more), chain)
+            mine_blocks(traffic.blocks(more), chain)
             follower.catch_up(restarting=restarting)
             chain.fork(min(depth, chain.newest.number - chain.fetch_heads().final.number))
-            mined(traffic.blocks(3), chain)
+            mine_blocks(traffic.blocks(3), chain)
             follower.catch_up(restarting=restarting)
-        mined(traffic.blocks(8), chain)
+        mine_blocks(traffic.blocks(8), chain)
         follower.catch_up(restarting=restarting)
 
         assert follower.dump() == fresh_dump(new_store, chain)
@@ -83,12 +83,12 @@ def test_many_forks_end_in_same_state_as_fresh_index(
 
 
 def test_returning_from_fork_restores_canonical_rows(store: Store):
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
     first = follower.chain.copy()
     follower.chain.fork(5)
-    mined(Traffic(4).blocks(6), follower.chain)
+    mine_blocks(Traffic(4).blocks(6), follower.chain)
     follower.catch_up()
     assert follower.dump() != before
     first.mine_many(2)
@@ -101,7 +101,7 @@ def test_returning_from_fork_restores_canonical_rows(store: Store):
 
 
 def test_fork_of_equal_height_is_detected_without_new_block(store: Store):
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     follower.chain.fork(2)
     follower.chain.mine_many(2)
@@ -114,7 +114,7 @@ def test_fork_of_equal_height_is_detected_without_new_block(store: Store):
 
 
 def test_fork_during_downtime_is_detected_at_start(store: Store):
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     follower.chain.fork(6)
     follower.chain.mine_many(12)
@@ -126,7 +126,7 @@ def test_fork_during_downtime_is_detected_at_start(store: Store):
 
 
 def test_head_below_cursor_on_the_same_chain_is_treated_as_lag(store: Store):
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
     follower.chain.lag = 3
@@ -136,7 +136,7 @@ def test_head_below_cursor_on_the_same_chain_is_treated_as_lag(store: Store):
 
 
 def test_shorter_chain_is_followed(store: Store, new_store: NewStore):
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     follower.chain.fork(4)
     follower.chain.mine_many(3)
@@ -151,7 +151,7 @@ def test_shorter_chain_is_followed(store: Store, new_store: NewStore):
 
 @pytest.mark.parametrize("shorter_by", [0, 1])
 def test_fork_reported_by_single_endpoint_quarantines_it(store: Store, shorter_by: int):
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
     follower.chain.other = follower.chain.copy()
@@ -166,8 +166,10 @@ def test_fork_reported_by_single_endpoint_quarantines_it(store: Store, shorter_b
 
 
 def test_final_block_of_another_fork_is_not_stored(store: Store):
-    """Heads of one endpoint, a window of another: what is undone must not end at the fork's."""
-    follower = Follower(mined(BLOCKS), store)
+    """The heads are of one endpoint and the window of another:
+    the rewind must not end at the fork.
+    """
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     with store.read_transaction() as uow:
         before = uow.cursor.get()
@@ -185,7 +187,7 @@ def test_final_block_of_another_fork_is_not_stored(store: Store):
 
 
 def test_logs_of_orphaned_blocks_are_kept(store: Store):
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     gone = follower.chain.fork(7)
     follower.chain.mine_many(8)
@@ -199,7 +201,7 @@ def test_logs_of_orphaned_blocks_are_kept(store: Store):
 
 
 def test_report_on_orphaned_block_is_cut_again(store: Store):
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     with store.read_transaction() as uow:
         (newest,) = uow.reports.list_latest(1)
@@ -216,7 +218,7 @@ def test_report_on_orphaned_block_is_cut_again(store: Store):
 
 
 def test_changed_final_block_halts_and_names_both_hashes(store: Store):
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
     original_hash = follower.chain.blocks[92].ref.hash
@@ -235,11 +237,11 @@ def test_changed_final_block_halts_and_names_both_hashes(store: Store):
 
 
 def test_history_from_another_chain_halts_indexing(store: Store):
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.chain.most_blocks = 20
     follower.step()
     foreign_chain = ScriptedChain(most_blocks=20, seconds_per_block=7)
-    mined(Traffic(9).blocks(100), foreign_chain)
+    mine_blocks(Traffic(9).blocks(100), foreign_chain)
     follower.chain = foreign_chain
 
     halted = follower.step()
@@ -250,7 +252,7 @@ def test_history_from_another_chain_halts_indexing(store: Store):
 
 def test_fork_below_start_block_removes_all_rows(store: Store):
     follower = Follower(ScriptedChain(), store, start_block=4)
-    mined(Traffic(3).blocks(7), follower.chain)
+    mine_blocks(Traffic(3).blocks(7), follower.chain)
     follower.catch_up()
     follower.chain.fork(6)
     follower.chain.mine_many(9)

@@ -1,4 +1,4 @@
-"""A rewind that a user asks for: by the journal, or by folding anew."""
+"""A rewind that a user requests, with the journal or by folding again."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from oracle.indexer.reorgs.reorg import rewind_to_block
 from oracle.store.database import Store
 from tests.support.scripted import ScriptedChain
 from tests.support.traffic import Traffic
-from tests.support.txmgr.follower import Follower, folder, mined
+from tests.support.txmgr.follower import Follower, folder, mine_blocks
 from tests.support.txmgr.stores import NewStore
 from tests.unit.indexer.test_rewinding import BLOCKS, fresh_dump
 
@@ -18,34 +18,34 @@ from tests.unit.indexer.test_rewinding import BLOCKS, fresh_dump
 def test_rewind_by_command_uses_journal_if_block_is_within_its_reach(
     store: Store, new_store: NewStore
 ):
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     full_dump = follower.dump()
 
     rewound = rewind_to_block(follower.chain, store, follower.folder, 95, RebuildOptions())
 
     assert not rewound.by_rebuild
-    assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:95]))
+    assert follower.dump() == fresh_dump(new_store, mine_blocks(BLOCKS[:95]))
     follower.catch_up()
     assert follower.dump() == full_dump
 
 
 def test_rewind_by_command_rebuilds_beyond_journal(store: Store, new_store: NewStore):
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     full_dump = follower.dump()
 
     rewound = rewind_to_block(follower.chain, store, follower.folder, 30, RebuildOptions())
 
     assert rewound.by_rebuild
-    assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:30]))
+    assert follower.dump() == fresh_dump(new_store, mine_blocks(BLOCKS[:30]))
     follower.catch_up()
     assert follower.dump() == full_dump
 
 
 @pytest.mark.parametrize("to_block", [30, 95])
 def test_dry_run_of_rewind_changes_nothing(store: Store, to_block: int):
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
 
@@ -59,7 +59,7 @@ def test_dry_run_of_rewind_changes_nothing(store: Store, to_block: int):
 
 @pytest.mark.parametrize("to_block", [9, 100, 101])
 def test_rewind_outside_indexed_range_is_rejected(store: Store, to_block: int):
-    follower = Follower(mined(BLOCKS), store, start_block=11)
+    follower = Follower(mine_blocks(BLOCKS), store, start_block=11)
     follower.catch_up()
 
     with pytest.raises(InputError, match=r"from 10 .* to 99"):
@@ -72,10 +72,10 @@ def test_rewind_of_empty_database_is_rejected(store: Store):
 
 
 def test_fork_of_final_blocks_is_repaired_by_rewind_below_it(store: Store, new_store: NewStore):
-    follower = Follower(mined(BLOCKS), store)
+    follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     follower.chain.fork(15)
-    mined(Traffic(12).blocks(20), follower.chain)
+    mine_blocks(Traffic(12).blocks(20), follower.chain)
     halted = follower.step()
     assert isinstance(halted, HaltChanged)
     assert "--to-block 91" in halted.reason
@@ -86,7 +86,7 @@ def test_fork_of_final_blocks_is_repaired_by_rewind_below_it(store: Store, new_s
         uow.bookmarks.set(FIRST_CUT_KEY, "0 1")
     rewind_to_block(follower.chain, store, follower.folder, 85, RebuildOptions())
     with store.read_transaction() as uow:
-        # No later cut builds its tree from leaves of the old blocks.
+        # No later cut uses leaves of the old blocks in its tree.
         assert uow.bookmarks.get(FIRST_CUT_KEY) is None
     done = follower.catch_up()
 

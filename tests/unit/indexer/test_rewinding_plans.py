@@ -1,4 +1,4 @@
-"""What was planned on blocks that left the chain."""
+"""Calls that were planned on blocks that left the chain."""
 
 import pytest
 
@@ -7,14 +7,14 @@ from oracle.store.database import Store
 from oracle.store.outbox.records import Account, CallRequest, IntentState, Stamp
 from tests.support.chain.network_logs import ORACLE
 from tests.support.traffic import Traffic, address
-from tests.support.txmgr.follower import Follower, mined
+from tests.support.txmgr.follower import Follower, mine_blocks
 
 US = Account(1, address(0xAB))
 
 
 @pytest.mark.slow
 def test_push_planned_on_orphaned_block_expires(store: Store):
-    follower = Follower(mined(Traffic(3).blocks(100)), store)
+    follower = Follower(mine_blocks(Traffic(3).blocks(100)), store)
     follower.catch_up()
     with store.transaction() as uow:
         uow.outbox.accounts.enroll(US, 0, Stamp(1, 1))

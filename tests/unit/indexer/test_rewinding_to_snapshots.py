@@ -1,4 +1,4 @@
-"""A rewind below the journal restores a snapshot, and ends in the bytes of a fold from nothing."""
+"""A rewind below the journal restores a snapshot, and gives the same bytes as a new fold."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -32,7 +32,7 @@ from tests.support.histories import GENESIS_TIME
 from tests.support.scripted import Event, ScriptedChain
 from tests.support.task_traffic import burst_history
 from tests.support.traffic import Traffic
-from tests.support.txmgr.follower import RULES, Follower, folder, mined
+from tests.support.txmgr.follower import RULES, Follower, folder, mine_blocks
 from tests.support.txmgr.stores import NewStore
 
 TERMINAL = replace(RULES, name="terminal", close="terminal")
@@ -42,7 +42,7 @@ DEEP = 70
 
 
 def make_snapshots(follower: Follower) -> list[int]:
-    """Make every snapshot of final blocks; return their blocks."""
+    """Make a snapshot of every final block; return the blocks."""
     rules, reader = follower.folder.rules, follower.folder.reader
     source = SnapshotSource(follower.store, reader, rules)
     blocks = []
@@ -53,7 +53,7 @@ def make_snapshots(follower: Follower) -> list[int]:
 
 @contextmanager
 def small_snapshots(logs: int, intervals: int = 2) -> Iterator[None]:
-    """Have a snapshot made every few logs, so that a short history has several."""
+    """Make a snapshot after every few logs, so that a short history has several."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(snapshots, "SNAPSHOT_LOGS", logs)
         patch.setattr(snapshots, "_KEPT_INTERVALS", intervals)
@@ -61,7 +61,7 @@ def small_snapshots(logs: int, intervals: int = 2) -> Iterator[None]:
 
 
 def caught_up(store: Store, blocks: Sequence[Sequence[Event]], rules: Rules = RULES) -> Follower:
-    follower = Follower(mined(blocks), store, folder=folder(rules))
+    follower = Follower(mine_blocks(blocks), store, folder=folder(rules))
     with store.transaction() as uow:
         bind_rules(uow, rules)
     follower.catch_up()
@@ -75,21 +75,21 @@ def rewind(follower: Follower, number: int) -> RewindResult:
 
 
 def up_to(chain: ScriptedChain, number: int) -> ScriptedChain:
-    """Return the chain as it was when this was its newest block."""
+    """Return the chain as of this block."""
     shorter = chain.copy()
     del shorter.blocks[number + 1 :]
     return shorter
 
 
 def fork_from(follower: Follower, number: int, blocks: Sequence[Sequence[Event]]) -> None:
-    """Have the follower read a chain that has these blocks above this number."""
-    follower.chain = mined(blocks, up_to(follower.chain, number))
+    """Let the follower read a chain with other blocks above this number."""
+    follower.chain = mine_blocks(blocks, up_to(follower.chain, number))
     follower.restart()
     follower.catch_up()
 
 
 def fresh_dump(new_store: NewStore, chain: ScriptedChain, rules: Rules) -> list[str]:
-    """Return everything that a fold of the chain from nothing gives."""
+    """Return all rows that a new fold of the chain gives."""
     with new_store() as store:
         follower = Follower(chain, store, folder=folder(rules))
         follower.catch_up()
@@ -134,7 +134,7 @@ def test_rewind_from_snapshot_equals_fresh_fold_on_every_fork(
             follower.catch_up()
             assert follower.dump() == full_dump
             assert follower.reports() == reports
-            # Back again, and other blocks from there on.
+            # Rewind, and follow other blocks from there.
             rewind(follower, number)
             assert follower.dump() == there
             fork_from(follower, number, Traffic(seed + 1).blocks(60))
@@ -149,7 +149,7 @@ def test_rewind_below_journal_folds_from_newest_snapshot(store: Store, new_store
 
     assert rewound.by_rebuild
     assert rewound.snapshot == max(block for block in snapshot_blocks if block < DEEP)
-    assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:DEEP]), RULES)
+    assert follower.dump() == fresh_dump(new_store, mine_blocks(BLOCKS[:DEEP]), RULES)
     with store.read_transaction() as uow:
         assert uow.snapshots.count_snapshots_and_bytes()[0] == sum(
             block <= DEEP for block in snapshot_blocks
@@ -189,13 +189,13 @@ def test_rewind_under_other_rules_uses_no_snapshot(store: Store, new_store: NewS
     with small_snapshots(7):
         make_snapshots(caught_up(store, BLOCKS))
         follower = Follower.__new__(Follower)
-        follower.chain, follower.store = mined(BLOCKS), store
+        follower.chain, follower.store = mine_blocks(BLOCKS), store
         follower.folder = folder(other_rules)
 
         rewound = rewind(follower, DEEP)
 
     assert rewound.snapshot is None
-    assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:DEEP]), other_rules)
+    assert follower.dump() == fresh_dump(new_store, mine_blocks(BLOCKS[:DEEP]), other_rules)
 
 
 def test_rewind_with_other_fold_version_uses_no_snapshot(
@@ -209,7 +209,7 @@ def test_rewind_with_other_fold_version_uses_no_snapshot(
         rewound = rewind(follower, DEEP)
 
     assert rewound.snapshot is None
-    assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:DEEP]), RULES)
+    assert follower.dump() == fresh_dump(new_store, mine_blocks(BLOCKS[:DEEP]), RULES)
 
 
 def damage_snapshots(uow: UnitOfWork) -> None:
@@ -233,7 +233,7 @@ def test_rewind_with_distrusted_state_or_snapshot_uses_no_snapshot(
         rewound = rewind(follower, DEEP)
 
     assert rewound.snapshot is None
-    assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:DEEP]), RULES)
+    assert follower.dump() == fresh_dump(new_store, mine_blocks(BLOCKS[:DEEP]), RULES)
 
 
 def test_rewind_with_damaged_logs_below_snapshot_is_rejected(store: Store):
@@ -255,23 +255,23 @@ def test_rewind_skips_snapshot_that_lacks_a_changed_task(
     store: Store, new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ):
     real = snapshot_repository.encode_state
-    # As if every task had been over long before: their rows are later ones by now.
+    # The rows of tasks are those of later blocks, as if every task had ended long before.
     monkeypatch.setattr(folded_state, "encode_state", lambda state: real(state._replace(tasks=())))
     with small_snapshots(7):
         follower = caught_up(store, BLOCKS)
         snapshot_blocks = make_snapshots(follower)
-        # At one of these blocks a task runs.
+        # A task runs at one of these blocks.
         for number in range(86, 20, -6):
             rewound = rewind(follower, number)
             if rewound.snapshot != max(block for block in snapshot_blocks if block < number):
                 break
 
     assert rewound.snapshot != max(block for block in snapshot_blocks if block < number)
-    assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:number]), RULES)
+    assert follower.dump() == fresh_dump(new_store, mine_blocks(BLOCKS[:number]), RULES)
 
 
 def mined_burst() -> ScriptedChain:
-    """Mine a burst of one application, each of its moments in a block of its own."""
+    """Mine a burst of one application, with each moment in a separate block."""
     chain, time = ScriptedChain(), GENESIS_TIME
     for event_time, events in groupby(burst_history().events, key=lambda event: event.time):
         chain.mine(*events, after=event_time - time)

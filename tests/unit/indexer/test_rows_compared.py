@@ -1,4 +1,6 @@
-"""Every field of a log and of a call is compared: what is not would be believed for ever."""
+"""Every field of a log and of a call is compared;
+a difference in another would never be noticed.
+"""
 
 from collections.abc import Iterator
 from copy import copy
@@ -45,8 +47,8 @@ def make_window(logs: list[Log], calls: list[Call]) -> BlockWindow:
     return BlockWindow(BlockRange(0, 9), make_hash(0), last, [], logs, calls)
 
 
-def changed(row: Log | Call, name: str) -> Any:
-    """The row with another value in this one field."""
+def change_field(row: Log | Call, name: str) -> Any:
+    """Return the row with another value in this field."""
     value: Any = getattr(row, name)
     if isinstance(value, bool):
         value = not value
@@ -82,16 +84,16 @@ def test_identical_rows_do_not_differ(store: Store):
 @pytest.mark.parametrize("name", [field.name for field in fields(Log)])
 def test_log_with_changed_field_differs(store: Store, name: str):
     with store.read_transaction() as uow:
-        assert compare_rows(uow, make_window([changed(A_LOG, name)], [A_CALL]))
+        assert compare_rows(uow, make_window([change_field(A_LOG, name)], [A_CALL]))
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Call)])
 def test_call_with_changed_field_differs(store: Store, name: str):
     with store.read_transaction() as uow:
-        assert compare_rows(uow, make_window([A_LOG], [changed(A_CALL, name)]))
+        assert compare_rows(uow, make_window([A_LOG], [change_field(A_CALL, name)]))
 
 
-# Whatever a row is made of, but by what its parts find each other.
+# All columns, except the keys that connect the parts of a row.
 COLUMNS = [
     column
     for column in (
@@ -108,7 +110,7 @@ COLUMNS = [
     "column", COLUMNS, ids=lambda table_column: f"{table_column.table}.{table_column.name}"
 )
 def test_row_with_changed_column_differs(store: Store, column: Column[Any]):
-    """Who adds a column that is not read into the row adds one that nobody compares."""
+    """A new column that is not read into the row is compared by nothing."""
     with store.transaction() as uow:
         connection = uow.logs._connection
         (row,) = connection.execute(column.table.select())
@@ -119,7 +121,7 @@ def test_row_with_changed_column_differs(store: Store, column: Column[Any]):
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Call)])
 def test_call_with_any_wrong_field_is_repaired(store: Store, name: str):
-    wrong = changed(A_CALL, name)
+    wrong = change_field(A_CALL, name)
     with store.transaction() as uow:
         uow.calls.orphan([A_CALL])
         uow.calls.append([wrong])
@@ -132,7 +134,7 @@ def test_call_with_any_wrong_field_is_repaired(store: Store, name: str):
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Log)])
 def test_log_with_any_wrong_field_is_repaired(store: Store, name: str):
-    wrong = changed(A_LOG, name)
+    wrong = change_field(A_LOG, name)
     with store.transaction() as uow:
         uow.logs.orphan([A_LOG])
         uow.logs.append([wrong])
@@ -153,7 +155,7 @@ def test_stored_block_missing_from_headers_of_window_is_reported_as_conflict(sto
 
 
 def test_window_above_newest_block_is_not_compared(store: Store):
-    """It shows no block where ours is, and logs after it that we have not read."""
+    """The window shows no block at the stored height, and logs above it that were not read."""
     cursor = Cursor(8, make_hash(88), 90, 6, make_hash(6), 0)
 
     with (

@@ -1,1 +1,1 @@
-"""Tests of kickouts: who is due, and on which evidence."""
+"""Tests of kickouts: which nodes are due, and the evidence."""

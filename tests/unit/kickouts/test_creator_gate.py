@@ -1,4 +1,4 @@
-"""A creator has honest nodes time out, for the price of gas; their kickouts are held.
+"""A creator can make honest nodes time out for the price of gas, so such kickouts are held.
 
 See docs/explanation/kickouts.md#held-for-a-person.
 """
@@ -30,8 +30,8 @@ TRAP_SECONDS = 1
 RUNNERS = ("victim", "other victim", "own", "own too", "own as well")
 
 
-def trapped(creators: list[str]) -> History:
-    """Fifty groups that only the creator's own nodes can answer within their limit."""
+def build_trapped_groups(creators: list[str]) -> History:
+    """Return fifty groups that only the creator's own nodes can answer within their limit."""
     history = History().joins(*RUNNERS)
     for n in range(GROUPS):
         names = [f"{n} {who}" for who in RUNNERS]
@@ -47,16 +47,16 @@ def trapped(creators: list[str]) -> History:
     return history
 
 
-def stored(uow: UnitOfWork, history: History, rules: Rules) -> None:
+def store_history(uow: UnitOfWork, history: History, rules: Rules) -> None:
     fold = Fold(rules)
     fold.fold_events(history.events)
     uow.write_changes(fold.drain_changes(), uow.rule_sets.get_or_assign_number(rules))
 
 
-def told_of(store, history: History, rules: Rules = CRYNUX):
-    """The evidence against the victim as it reads, and how many kickouts are held."""
+def load_victim_evidence(store, history: History, rules: Rules = CRYNUX):
+    """Return the evidence against the victim, and the number of held kickouts."""
     with store.transaction() as uow:
-        stored(uow, history, rules)
+        store_history(uow, history, rules)
         intervals = uow.kickouts.list_open()
         (interval,) = (
             open_interval
@@ -73,7 +73,9 @@ def told_of(store, history: History, rules: Rules = CRYNUX):
 
 def test_kickout_caused_by_single_creator_is_held(new_sqlite_store):
     with new_sqlite_store() as store:
-        evidence_fields, evidence, held = told_of(store, trapped(["mallory"]))
+        evidence_fields, evidence, held = load_victim_evidence(
+            store, build_trapped_groups(["mallory"])
+        )
     assert (
         evidence_fields["sum"],
         evidence_fields["creators"],
@@ -93,7 +95,7 @@ def test_evidence_names_node_and_contract_by_account_ids(new_sqlite_store):
     with new_sqlite_store() as store:
         with store.transaction() as uow:
             uow.identity.store_or_check(Identity(100, ZERO_HASH, {}, contract, 0))
-        evidence_fields, _, _ = told_of(store, trapped(["mallory"]))
+        evidence_fields, _, _ = load_victim_evidence(store, build_trapped_groups(["mallory"]))
     assert (evidence_fields["account_id"], evidence_fields["oracle_account_id"]) == (
         f"eip155:100:{to_checksum_address(node_address('victim'))}",
         "eip155:100:0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
@@ -102,7 +104,7 @@ def test_evidence_names_node_and_contract_by_account_ids(new_sqlite_store):
 
 def test_min_timeout_rule_protects_victims_of_short_timeouts():
     doubting = change_rules(least_timeout_seconds=10)
-    history = trapped(["mallory"])
+    history = build_trapped_groups(["mallory"])
     for name in ("victim", "other victim"):
         victim = fold_node(history, name, doubting)
         assert not is_kickout_due(victim, doubting)
@@ -117,19 +119,19 @@ def test_kickout_is_held_when_single_creator_has_more_than_half_of_scores(
     new_sqlite_store, creators, held
 ):
     with new_sqlite_store() as store:
-        evidence_fields, _, counted = told_of(store, trapped(creators))
+        evidence_fields, _, counted = load_victim_evidence(store, build_trapped_groups(creators))
     assert evidence_fields["creators"] == len(set(creators))
     assert counted == held
 
 
 def pool_of_two(mallorys: int, others_score: int) -> CreatorSpread:
-    """Fifty scores: 0 on so many tasks of one creator, the same score on those of nine others."""
+    """Return fifty scores: 0 on tasks of one creator, the same score on those of nine others."""
     honest = [(node_address(f"creator {n % 9}"), others_score) for n in range(50 - mallorys)]
     return compute_creator_spread([*honest, *[(node_address("mallory"), 0)] * mallorys], CRYNUX)
 
 
 def test_kickout_is_held_when_the_scores_of_one_creator_are_decisive():
-    # A node that brings 3 points elsewhere: 17 traps of 50 bring it under 2.0.
+    # A node with a mean of 3 points elsewhere: 17 traps of 50 bring it below 2.0.
     caught = pool_of_two(17, 3)
     assert (caught.max_per_creator, caught.decisive_scores) == (17, 17)
     assert caught.find_hold_reason(CRYNUX) == (
@@ -156,12 +158,14 @@ def test_unheld_kickout_is_near_the_line_even_without_the_scores_of_any_one_crea
 
 def test_creator_share_limit_of_1_holds_no_kickout(new_sqlite_store):
     with new_sqlite_store() as store:
-        *_, held = told_of(store, trapped(["a"]), change_rules(kick_creator_share=UNIT))
+        *_, held = load_victim_evidence(
+            store, build_trapped_groups(["a"]), change_rules(kick_creator_share=UNIT)
+        )
     assert held == 0
 
 
 def test_creator_recorded_after_kickout_became_due_does_not_change_the_evidence(new_sqlite_store):
-    """Two reporters that look at different times have to write the same bytes."""
+    """Two reporters that plan at different times must write the same bytes."""
     history = History().joins("victim", "own", "own too")
     for n in range(GROUPS):
         names = [f"{n} {who}" for who in ("a", "b", "c")]
@@ -172,9 +176,9 @@ def test_creator_recorded_after_kickout_became_due_does_not_change_the_evidence(
     due.events = [*history.events]
     history.after(1).creates(*(f"{n} a" for n in range(GROUPS)), creator=node_address("late"))
     with new_sqlite_store() as store:
-        _, early, _ = told_of(store, due)
+        _, early, _ = load_victim_evidence(store, due)
     with new_sqlite_store() as store:
-        evidence_fields, later, _ = told_of(store, history)
+        evidence_fields, later, _ = load_victim_evidence(store, history)
     assert early.text == later.text
     assert {entry["creator"] for entry in evidence_fields["entries"]} == {None}
     # Their creators are unknown, which counts as one creator.

@@ -1,4 +1,4 @@
-"""A kickout that rests on timeouts in incidents is held, if the rules say so.
+"""A kickout that depends on timeouts in incidents is held, if the rules define so.
 
 See docs/explanation/kickouts.md#held-for-a-person.
 """
@@ -47,12 +47,12 @@ OPEN = replace(GATED, kick_incident_share=UNIT)
 
 
 def zeros(in_burst: int, others: int) -> History:
-    """Five zeros of the victim, some of them on tasks of the application that fails."""
+    """Return five zeros of the victim, some of them on tasks of the failing application."""
     return score_zeros(score_zeros(begin_burst(), others, "calm"), in_burst, "burst")
 
 
 @contextmanager
-def stored(store: Store, history: History, rules: Rules) -> Iterator[UnitOfWork]:
+def store_history(store: Store, history: History, rules: Rules) -> Iterator[UnitOfWork]:
     fold = Fold(rules)
     fold.fold_events(history.events)
     with store.transaction() as uow:
@@ -61,7 +61,7 @@ def stored(store: Store, history: History, rules: Rules) -> Iterator[UnitOfWork]
 
 
 def hold_reason(store: Store, history: History, rules: Rules = GATED) -> str | None:
-    with stored(store, history, rules) as uow:
+    with store_history(store, history, rules) as uow:
         victim = uow.nodes.get_many([VICTIM])[VICTIM]
         return load_kickout_review(uow, victim, KickoutPolicy(rules)).hold_reason
 
@@ -107,21 +107,21 @@ def test_score_of_an_answer_is_no_timeout_in_an_incident(store):
     history.creates(*names, of="last", creator=node_address("burst"))
     for member, name in enumerate(names):
         history.starts(name, f"n{member}")
-    # A wrong answer scores nothing, but it is no timeout.
+    # A wrong answer scores 0, but is not a timeout.
     history.after(5).submits("fast").submits("faster").submits("slow")
     history.judges("last", *names, right=names[1:], wrong=names[:1])
     assert hold_reason(store, history) is None
 
 
 def test_evidence_states_scores_in_incidents_only_if_the_gate_is_on(store, new_sqlite_store):
-    with stored(store, zeros(2, 3), GATED) as uow:
+    with store_history(store, zeros(2, 3), GATED) as uow:
         (interval,) = uow.kickouts.list_open()
         text = load_kickout_evidence(uow, KickoutPolicy(GATED), interval).text
     assert json.loads(text)["scores_in_incidents"] == 2
 
 
 def test_evidence_is_unchanged_if_the_gate_is_off(store):
-    with stored(store, zeros(2, 3), OPEN) as uow:
+    with store_history(store, zeros(2, 3), OPEN) as uow:
         (interval,) = uow.kickouts.list_open()
         text = load_kickout_evidence(uow, KickoutPolicy(OPEN), interval).text
     assert "scores_in_incidents" not in json.loads(text)

@@ -1,4 +1,4 @@
-"""Who can be accused, by the leaves of the last round and the contract's state of kickouts."""
+"""Which nodes can be accused, by the leaves of the last round and the contract's kickouts."""
 
 from collections.abc import Sequence
 from dataclasses import replace

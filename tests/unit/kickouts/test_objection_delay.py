@@ -1,4 +1,4 @@
-"""What an objection delays: the accusation by this reporter, for a bounded time, and no more."""
+"""An objection delays only the accusation by this reporter, and only for a bounded time."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Posted objections: what is refused before anything is stored, and the limits of what is paid."""
+"""Posted objections: those that are rejected before storage, and the limits on paid calls."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""The reads of one tick that plans kickouts do not depend on how many nodes there are or are due.
+"""The number of reads of a tick does not depend on the number of nodes or of due kickouts.
 
 See docs/explanation/kickouts.md#lifecycle.
 """
@@ -26,7 +26,7 @@ from tests.support.due_nodes import (
 
 @contextmanager
 def counting() -> Iterator[list[str]]:
-    """Collect the statements that are executed meanwhile."""
+    """Collect the statements that are executed within the context."""
     statements = list[str]()
 
     def note(_connection, _cursor, statement, *_args) -> None:

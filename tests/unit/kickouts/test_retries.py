@@ -1,4 +1,4 @@
-"""Whether the network is called again to end the membership of an expelled node."""
+"""Whether the network contract is called again to end the membership of an expelled node."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Compares the advice for a node's owner with closed loops, in which the truth is known."""
+"""Compares the advice for a node's owner with simulations, in which the truth is known."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
@@ -17,14 +17,14 @@ from tests.support.loops import column
 PLAN = LoopPlan(nodes=24, tasks=6_000, load=60, groups=60, seed=3)
 SYSTEM = column("crynux")
 RANK_SCORES = (*SYSTEM.rules.rank_scores, SYSTEM.rules.absent_score)
-# Two standard errors of the difference of two means of some 180 scores; a place is worth 3 to 5
-# points. Played here: 8.43 predicted and 8.60 played, 5.74 and 5.23, where it had 4.65 and 2.24.
+# Two standard errors of the difference of two means of some 180 scores; a rank is worth 3 to 5
+# points. Simulated here: 8.43 predicted and 8.60 simulated, 5.74 and 5.23, from 4.65 and 2.24.
 MOST_DIFFERENCE = 0.75
 
 
 @dataclass
 class RecordedLoop:
-    """The groups, tasks and scores of a loop; nodes in the order in which they joined."""
+    """The groups, tasks and scores of a simulation; nodes in the order in which they joined."""
 
     nodes: list[Address] = field(default_factory=list)
     groups: list[GroupResult] = field(default_factory=list)
@@ -51,7 +51,7 @@ class RecordedLoop:
 
 
 def play(monkeypatch, speed_percent=None, plan=PLAN) -> RecordedLoop:
-    """Play the loop; the speed of one node may be another one."""
+    """Run the simulation; the speed of one node may differ."""
     recorded, drain_changes = RecordedLoop(), FoldedNetwork.drain_changes
 
     def record_changes(network):

@@ -1,4 +1,4 @@
-"""Which systems a comparison has: names, files, changes of one or all, and grids."""
+"""The systems of a comparison: names, files, changes of one or all, and grids."""
 
 import json
 

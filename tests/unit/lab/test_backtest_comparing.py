@@ -1,4 +1,4 @@
-"""Systems side by side: ranks, sums, Gini, rules that differ; the same by any number of jobs."""
+"""Systems compared: ranks, sums, Gini, differing rules; the same with any number of jobs."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def columns(*names, changes=()):
 
 
 def two_of_unequal_luck():
-    """B is always fast, A often late."""
+    """Return a history in which B is always fast and A often late."""
     history = History().joins("A", "B", stake=10**18, gpu_vram=24)
     history.scores("B", 10, 10).scores("A", 0, 2)
     return history.after(10).creates("1").starts("1", "A").after(1).times_out("1")
@@ -57,7 +57,7 @@ def test_exclusion_totals_are_computed_for_each_system():
     ).results
     assert (crynux.exclusion.node_count, crynux.exclusion.interval_count) == (1, 1)
     assert (crynux.exclusion.total_seconds, crynux.exclusion.longest_seconds) == (7, 7)
-    # Its first timeout costs little: 0.95, then 0.285, which is above its 0.2.
+    # Its first timeout costs little: 0.95, then 0.285, which is above the 0.2 of the rule.
     assert relay.exclusion.interval_count == 0
 
 
@@ -127,14 +127,14 @@ def test_differing_policy_settings_are_listed_with_rules():
     assert differences["weight_floor"] == ["0.01", "0", "-"]
     assert differences["disk_boost"] == ["0.7", "0", "-"]
     assert "memory_boost" not in differences
-    # Nobody else has tickets: there is nothing to differ from.
+    # No other node has tickets, so there is no difference.
     assert "max_tickets" not in differences
     differences = find_differences(columns("article", "portal_api_head"))
     assert differences == {"needs_stake": ["true", "false"]}
 
 
 def silent_after_joining():
-    """A has never been anything but silent; B has all the tasks that go well."""
+    """Return a history in which A never answers, and B runs all successful tasks."""
     history = History().joins("A", "B", stake=10**18)
     return history.scores("A", 0).after(90_000).starts("1", "B")
 

@@ -1,4 +1,6 @@
-"""What is measured of one system: intervals to the second, kickouts, scores, how tasks spread."""
+"""The measurements of a system: intervals to the second, kickouts, scores,
+distribution of tasks.
+"""
 
 import pytest
 
@@ -20,7 +22,7 @@ def bench(tmp_path):
 
 
 def twice_late():
-    """A node that times out twice in ten seconds: H falls to 0.3, then to about 0.09."""
+    """Return a node that times out twice in ten seconds: H falls to 0.3, then to about 0.09."""
     late = History().joins("A").starts("1", "A").after(10).times_out("1")
     return late.starts("2", "A").after(10).times_out("2")
 
@@ -29,7 +31,7 @@ def test_exclusion_interval_lasts_from_timeout_until_recovery(bench):
     history = twice_late()
     base = fold_history(history)[0].ledger.nodes[node_address("A")].base
     began = history.time
-    # Far enough for it to be over.
+    # Long enough for the exclusion to end.
     measured = bench.measure(history.after(5000).joins("B"))
     (interval,) = measured.intervals
     assert (interval.node, interval.block, interval.since) == (node_address("A"), 3, began)
@@ -93,7 +95,7 @@ def test_exclusion_interval_that_ended_before_first_block_is_not_counted(bench):
 
 
 def third_for_ever(times):
-    """A node that times out again and again, in groups whose other tasks go well."""
+    """Return a node that times out repeatedly, in groups whose other tasks succeed."""
     return History().joins("A").scores("A", *[0] * times)
 
 

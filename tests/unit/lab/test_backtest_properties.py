@@ -1,4 +1,4 @@
-"""What holds of any history: intervals are the seconds of exclusion, and both weighings agree."""
+"""For any history, intervals are the seconds of exclusion, and both ways to weigh nodes agree."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,16 +21,16 @@ from tests.support.examples import examples
 from tests.support.histories import change_rules, fold_history
 from tests.support.random_histories import any_histories, disturbed_histories, legal_histories
 
-# So hard that one timeout excludes.
+# So strict that one timeout excludes.
 HARD = change_rules(penalty=UNIT // 20)
-# So low that the first bad scores make a kickout due.
+# So strict that the first bad scores make a kickout due.
 LOW = change_rules(penalty=UNIT // 20, pool_size=2, kickout_below=6 * UNIT)
 REMEMBERED = change_rules(penalty=UNIT // 20, exclude_exit=UNIT // 2)
 
 
 @dataclass(frozen=True)
 class OneByOne:
-    """The same policy, but every node is judged for every task."""
+    """The same policy, but every node is judged for every task separately."""
 
     policy: CrynuxPolicy
     name: str = "one by one"
@@ -40,7 +40,7 @@ class OneByOne:
         return self.policy.create_follower()
 
 
-def measured(events, rules, policy, measurement_plan, blocks=(0, None)):
+def measure_history(events, rules, policy, measurement_plan, blocks=(0, None)):
     with TemporaryDirectory() as folder:
         history = write_history(events, Path(folder) / "events", *blocks)
         return history, measure_system(
@@ -51,7 +51,7 @@ def measured(events, rules, policy, measurement_plan, blocks=(0, None)):
 @given(legal_histories().filter(bool), st.sampled_from([HARD, REMEMBERED]), st.data())
 @examples(60)
 def test_exclusion_intervals_contain_exactly_the_seconds_of_exclusion(events, rules, data):
-    history, measurement = measured(
+    history, measurement = measure_history(
         events, rules, CRYNUX_POLICY, MeasurementPlan(judges_starts=False)
     )
     if history.from_time == history.to_time:
@@ -73,7 +73,7 @@ def test_exclusion_intervals_contain_exactly_the_seconds_of_exclusion(events, ru
 def test_block_range_has_the_same_exclusions_and_kickouts_as_full_history(events, data):
     places = sorted({event.at.block for event in events})
     first, last = sorted(data.draw(st.tuples(st.sampled_from(places), st.sampled_from(places))))
-    history, measurement = measured(
+    history, measurement = measure_history(
         events, LOW, CRYNUX_POLICY, MeasurementPlan(judges_starts=False), (first, last)
     )
     at = data.draw(st.sampled_from([place for place in places if first <= place <= last]))
@@ -85,7 +85,7 @@ def test_block_range_has_the_same_exclusions_and_kickouts_as_full_history(events
         for interval in measurement.intervals
         if interval.since <= second and (interval.until is None or second < interval.until)
     ]
-    # A second of which only a part belongs to the history counts for nobody.
+    # A second that is only partly in the history counts for no node.
     if second < history.to_time:
         assert excluded == {interval.node for interval in in_intervals}
     assert all(
@@ -107,7 +107,7 @@ def test_candidate_pool_distributes_tasks_like_the_node_by_node_policy(events, p
         return
     rules = {"crynux": CRYNUX, "relay": RELAY}[policy.name]
     fast, slow = (
-        measured(events, rules, tested_policy, MeasurementPlan())[1]
+        measure_history(events, rules, tested_policy, MeasurementPlan())[1]
         for tested_policy in (policy, OneByOne(policy))
     )
     assert fast == slow

@@ -1,4 +1,4 @@
-"""The closed loop: what the network says is legal, money goes round, the same seed the same."""
+"""The simulation: legal events, constant money, and the same result for the same seed."""
 
 from dataclasses import replace
 
@@ -22,20 +22,20 @@ NAMES = st.sampled_from([strategy.name for strategy in STRATEGIES])
 SYSTEMS = st.sampled_from(["crynux", "relay", "crynux close=terminal"])
 
 
-def played(name, rules, loop):
+def run_loop(name, rules, loop):
     return run_closed_loop(column(rules), loop, get_strategy(name).build_cast(loop))
 
 
 @examples(20)
 @given(NAMES, SYSTEMS, st.integers(0, 10**6))
 def test_simulated_network_produces_only_legal_events(name, rules, seed):
-    assert played(name, rules, network(tasks=200, seed=seed)).anomalies == 0
+    assert run_loop(name, rules, network(tasks=200, seed=seed)).anomalies == 0
 
 
 @examples(20)
 @given(NAMES, SYSTEMS, st.integers(0, 10**6))
 def test_total_node_earnings_equal_total_creator_payments(name, rules, seed):
-    result = played(name, rules, network(tasks=200, seed=seed))
+    result = run_loop(name, rules, network(tasks=200, seed=seed))
     money = [owner.money for owner in result.owners.values()]
     assert (
         sum(owner_money.earned for owner_money in money)
@@ -49,11 +49,11 @@ def test_total_node_earnings_equal_total_creator_payments(name, rules, seed):
 @given(NAMES, SYSTEMS, st.integers(0, 10**6))
 def test_same_seed_produces_the_same_result(name, rules, seed):
     loop = network(tasks=150, seed=seed)
-    assert played(name, rules, loop) == played(name, rules, loop)
+    assert run_loop(name, rules, loop) == run_loop(name, rules, loop)
 
 
 def test_different_seeds_produce_different_results():
-    assert played("silent", "crynux", network(seed=1)) != played(
+    assert run_loop("silent", "crynux", network(seed=1)) != run_loop(
         "silent", "crynux", network(seed=2)
     )
 

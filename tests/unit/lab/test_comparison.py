@@ -1,4 +1,4 @@
-"""What docs/explanation/comparison.md shows is what its commands print."""
+"""The output in docs/explanation/comparison.md is what its commands print."""
 
 import re
 import shlex
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from oracle.cli.main import run
-from tests.unit.lab.written import HISTORIES
+from tests.unit.lab.comparison_histories import HISTORIES
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = (DOCS / "explanation" / "comparison.md").read_text(encoding="utf-8")
@@ -15,7 +15,7 @@ _SHOWN = re.compile(
     r"^```\n\$ qos-oracle ((?:[^\n]*\\\n)*[^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL
 )
 EXAMPLES = _SHOWN.findall(PAGE)
-# A line of this in an example stands for lines that are left out.
+# This line in an example stands for omitted lines.
 _LEFT_OUT = "…"
 TASK = '{"min_vram": 8, "models": ["example/model"], "version": [1, 0, 0], "kind": "sd"}\n'
 

@@ -1,4 +1,4 @@
-"""Each defence is worth something: the attack that it stops pays, or harms, without it."""
+"""Without each defence, the attack against it pays or does harm."""
 
 import pytest
 
@@ -6,9 +6,9 @@ from lab.closed_loop.players import ATTACKER
 from oracle.domain.fixed_point import UNIT
 from tests.support.loops import network, simulate_strategy
 
-# Long enough for pools to fill.
+# Long enough to fill the pools.
 LONG = {"tasks": 3000}
-# And for kickouts to come, in a network in which a slow node is third.
+# And for kickouts, in a network in which a slow node is third.
 LONGER = {"tasks": 7000, "nodes": 20}
 
 

@@ -1,4 +1,4 @@
-"""The reference network's money: floors, tolls, gas; its numbers by name."""
+"""The money of the reference network: floors, tolls, gas; each constant by name."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Goals and the search for numbers that come nearer to one."""
+"""Goals, and the search for rule values that come closer to a goal."""
 
 import pytest
 

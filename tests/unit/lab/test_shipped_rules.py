@@ -1,4 +1,4 @@
-"""The rule sets that we ship, held to what known ways to cheat may gain under them."""
+"""The gain of known ways to cheat is limited under the shipped rule sets."""
 
 import pytest
 
@@ -16,9 +16,9 @@ from tests.support.loops import column, simulate_strategy
 
 LIMIT = 10
 LOOP = LoopPlan(tasks=4000)
-# Strategies are played in so many tests, that each stays short.
+# There are so many strategies that each must be short.
 PARTS = 4
-# Cheats that cost whoever tries them at least this part of the fees that honest work brings.
+# Cheats that cost the cheater at least this part of the fees of honest work.
 DEAR = {
     "instant-error": 2 * UNIT,
     "collusion": 2 * UNIT,

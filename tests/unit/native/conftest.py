@@ -1,4 +1,4 @@
-"""The native code that ./check has compiled; where it could not, its tests are passed over."""
+"""The compiled native code; its tests are skipped if there is none."""
 
 import os
 

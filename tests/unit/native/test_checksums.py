@@ -1,4 +1,4 @@
-"""The native code sums the hashes of rows as the Python code does, or leaves them to it."""
+"""The native code sums the hashes of rows like the Python code, or rejects the rows."""
 
 from hashlib import sha256
 from random import Random

@@ -1,4 +1,4 @@
-"""The native code reads responses as the Python code does, or leaves them to it."""
+"""The native code reads responses like the Python code, or rejects them."""
 
 from random import Random
 from typing import Any
@@ -33,7 +33,8 @@ from tests.support.native.responses import (
 )
 
 pytestmark = pytest.mark.usefixtures("native")
-# Seeds, since a damaged response cannot be simplified anyway, and this is ten times as fast.
+# Seeds instead of drawn values: a damaged response cannot be shrunk, and seeds are ten times as
+# fast.
 CHANCES = st.integers(0, 2**32).map(Random)
 
 
@@ -85,7 +86,7 @@ def test_ordinary_logs_are_read_natively(seed: int):
     assert logs is not None
     assert in_python is not None
     assert logs == in_python
-    # PostgreSQL's driver refuses a column of both bytes and bytearrays.
+    # PostgreSQL's driver rejects a column with both bytes and bytearrays.
     for _, parts in (logs, in_python):
         assert {type(value) for part in parts for row in part.rows for value in row[3:]} <= {
             bytearray
@@ -102,7 +103,7 @@ def test_malformed_logs_are_read_as_in_python_or_not_at_all(chance: Random):
 
 
 def a_response(**changes: Any) -> tuple[bytes, FullHeader]:
-    """Return the response with one receipt, which is changed, and its header."""
+    """Return a response with one receipt, changed as given, and its header."""
     receipt = ProvenReceipt(
         "0x" + 64 * "1", "0x0", "0x5208", [], status="0x1", logs_bloom="0x" + 512 * "0"
     )

@@ -1,4 +1,4 @@
-"""The native code says what the Python code says, or nothing."""
+"""The native code returns the same as the Python code, or nothing."""
 
 import importlib
 from array import array
@@ -63,10 +63,12 @@ def test_native_keccak_matches_library_for_every_size(native: Native):
         assert native.keccak(content) == keccak_pycryptodome(content)
 
 
-def settled(
+def compute_weight_stages(
     rows: list[IndexedCandidate], changed: dict[int, IndexedCandidate], weighting: Weighting
 ) -> list[tuple[list[int], bytes, list[int]]]:
-    """Weights, offers and S: as made, after changes, later, and with another largest stake."""
+    """Return weights, candidacy and S: initially, after changes, later,
+    and with another largest stake.
+    """
     columns = CandidateColumns(CRYNUX, weighting, rows)
     largest = max((row.stake for row in [*rows, *changed.values()]), default=0)
     column_states = []
@@ -92,9 +94,9 @@ def test_native_candidate_weights_match_python(
     changed = {chance.randrange(len(rows)): a_candidate(chance) for _ in range(3)}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(candidate_columns, "native", native)
-        natively = settled(rows, changed, weighting)
+        natively = compute_weight_stages(rows, changed, weighting)
         patched.setattr(candidate_columns, "native", None)
-        assert natively == settled(rows, changed, weighting)
+        assert natively == compute_weight_stages(rows, changed, weighting)
 
 
 @examples(200)
@@ -168,7 +170,9 @@ def is_ordinary(row: LeafRow) -> bool:
 
 
 def native_leaf_of(node: Node, context: ScoringContext) -> bytes | None:
-    """Return the leaf of a node by Python, or None if the native code is to leave it to Python."""
+    """Return the leaf of a node by Python, or None if the native code does
+    not support the node.
+    """
     with suppress(ValueError):
         leaf = build_node_leaf(node, node.address, context, keccak)
         # Such a mean has more than 64 bits; it matters only to the lane of a selectable node.
@@ -224,7 +228,7 @@ def test_rules_that_do_not_fit_are_rejected(native: Native):
 
 @pytest.mark.parametrize("rules", [range(2**62, 2**62 + 5), [1, 0, 10, 0, 0], (1, 0, 10, 0), None])
 def test_rules_that_are_not_a_tuple_of_five_raise_type_error(native: Native, rules: Any):
-    """The numbers of a range exist only while they are read."""
+    """A range creates its numbers only while they are read."""
     with pytest.raises(TypeError):
         native.encode_leaves([], rules, NOW, encode_decay_table(CRYNUX.tau_seconds))
 

@@ -1,1 +1,1 @@
-"""Tests of what can be asked of a database."""
+"""Tests of the queries of the database."""

@@ -1,4 +1,4 @@
-"""Counting the database for the metrics keeps no turn waiting."""
+"""Counting rows for the metrics does not delay the scheduler."""
 
 import threading
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ FOLDER: Any = SimpleNamespace(rules=CRYNUX, scope=IngestScope((), ()), reader=Un
 
 
 class SlowStore:
-    """An empty database that is read when it is told to, which takes two seconds of the clock."""
+    """An empty database whose reads wait for the test, and take two seconds of the clock."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
@@ -47,7 +47,7 @@ def test_statistics_tick_does_not_wait_for_slow_count(monkeypatch: pytest.Monkey
     monkeypatch.setattr(stats, "_FIRST_WAIT_SECONDS", 0.0)
     store = SlowStore()
     count = counting(store, store.clock)
-    # Whoever waited for it would wait for ever.
+    # A caller that waited for the count would wait forever.
     assert [count.collect_statistics(None) for _ in range(3)] == [None] * 3
     store.may_read.set()
     assert store.was_read.wait(PATIENCE_SECONDS)
@@ -63,7 +63,7 @@ def test_slow_counts_run_less_often(monkeypatch: pytest.MonkeyPatch):
     for _ in range(12):
         count.collect_statistics(None)
         store.clock.advance(10)
-    # Two seconds, and twenty times as many without it; each reads twice.
+    # Two seconds, and twenty times as many without the count; each reads twice.
     assert [at - began for at in store.began[::2]] == [0, 42, 84]
 
 

@@ -1,4 +1,4 @@
-"""What a scored task brought its node: the network's word beside what the points make of it."""
+"""The fee of a scored task: the network's event compared with the computation from the points."""
 
 from dataclasses import replace
 
@@ -14,10 +14,10 @@ from tests.support.histories import History, fold_history, task_key
 FEE = 30
 
 
-def compared(
+def compare_earnings(
     paid: dict[str, int], *, fee: int = FEE
 ) -> tuple[list[EarningView | None], list[Task]]:
-    """Three tasks that were answered in the order of their names, and paid so."""
+    """Return three tasks that were answered in the order of their names, with these fees."""
     history = History().creates("1", fee=fee).creates("2", fee=fee).creates("3", fee=fee)
     for name, place in zip("123", "ABC", strict=True):
         history.joins(place).starts(name, place)
@@ -35,7 +35,7 @@ def compared(
 
 
 def test_winner_gets_full_fee_if_the_fee_is_not_shared():
-    earned, _ = compared({})
+    earned, _ = compare_earnings({})
     assert earned == [
         EarningView(paid=paid, fee=FEE, points=None, of_points=None, by_points=None)
         for paid in (FEE, 0, 0)
@@ -45,7 +45,7 @@ def test_winner_gets_full_fee_if_the_fee_is_not_shared():
 @given(st.integers(1, 2**100))
 def test_fee_split_by_points_is_reported_as_matching_the_points(fee: int):
     shares = split_fee(fee, [10, 5, 2])
-    earned, _ = compared(dict(zip("123", shares, strict=True)), fee=fee)
+    earned, _ = compare_earnings(dict(zip("123", shares, strict=True)), fee=fee)
     points = [(earning.points, earning.of_points) for earning in earned if earning is not None]
     assert points == [(10, 17), (5, 17), (2, 17)]
     assert [(earning.paid, earning.by_points) for earning in earned if earning] == list(
@@ -54,19 +54,19 @@ def test_fee_split_by_points_is_reported_as_matching_the_points(fee: int):
 
 
 def test_fee_split_that_differs_from_points_is_reported():
-    earned, _ = compared({"1": 10, "2": 10, "3": 10})
+    earned, _ = compare_earnings({"1": 10, "2": 10, "3": 10})
     text = [earning.to_text(Token("CNX", 0)) for earning in earned if earning is not None]
     assert text[0] == "earned 10 CNX of 30 CNX: 10 of 17 points, BUT THE POINTS GIVE 7 CNX MORE"
     assert text[2].endswith("BUT THE POINTS GIVE 5 CNX LESS")
 
 
 def test_difference_below_the_shown_digits_is_still_reported():
-    earned, _ = compared({"1": 10, "2": 10, "3": 10})
+    earned, _ = compare_earnings({"1": 10, "2": 10, "3": 10})
     assert earned[0] is not None
     assert earned[0].to_text(Token("CNX", 18)).endswith("GIVE < 0.000001 CNX MORE")
 
 
 def test_earning_of_task_without_fee_or_ending_is_none():
-    _, (row, *_) = compared({})
+    _, (row, *_) = compare_earnings({})
     for without in (replace(row, fee=None), replace(row, ending=None)):
         assert compute_task_earning(row.key, (), {row.key: without}) is None

@@ -1,4 +1,4 @@
-"""Events as columns: what is read back is what was written, and what is no event is refused."""
+"""Events as columns: reading returns the written events, and rejects malformed columns."""
 
 import pytest
 from hypothesis import given
@@ -26,7 +26,7 @@ def test_events_round_trip_through_columns(events):
         assert list(decode_batch(build_batch(events))) == events
 
 
-# As in the first files that were published: readers name columns by place.
+# The order of the first published files: readers find columns by index.
 PUBLISHED = [
     "block:int64",
     "tx:int64",
@@ -126,8 +126,8 @@ def test_time_ms_outside_block_second_is_rejected():
         list(decode_batch(late))
 
 
-def written(path, *batches):
-    """An export of these rows, a file each, all final."""
+def write_export(path, *batches):
+    """Export these rows, one file each, all final."""
     folder = ParquetFolder.open_for_append(path, ANYBODY, 10)
     folder.prepare_run()
     for number, batch in enumerate(batches):
@@ -139,13 +139,13 @@ def written(path, *batches):
 
 
 def test_unordered_events_are_rejected(tmp_path):
-    twice = written(tmp_path / "out", build_batch(EVENTS), build_batch(EVENTS))
+    twice = write_export(tmp_path / "out", build_batch(EVENTS), build_batch(EVENTS))
     with pytest.raises(InputError, match="the events are out of order at"):
         list(twice.read_chunks())
 
 
 def test_file_with_other_columns_is_rejected(tmp_path):
-    parquet_events = written(tmp_path / "out", build_batch(EVENTS))
+    parquet_events = write_export(tmp_path / "out", build_batch(EVENTS))
     (path,) = parquet_events.paths
     pq.write_table(pa.table({"block": [1]}), path)
     with pytest.raises(InputError, match="columns differ from those of the events table"):
@@ -154,7 +154,7 @@ def test_file_with_other_columns_is_rejected(tmp_path):
 
 @pytest.mark.parametrize("kept", [0, 100, -1])
 def test_error_for_damaged_file_names_it(tmp_path, kept):
-    parquet_events = written(tmp_path / "out", build_batch(EVENTS))
+    parquet_events = write_export(tmp_path / "out", build_batch(EVENTS))
     (path,) = parquet_events.paths
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(InputError, match=rf"{path.name}: cannot be read"):
@@ -163,7 +163,7 @@ def test_error_for_damaged_file_names_it(tmp_path, kept):
 
 def test_history_counts_only_events_up_to_max_block(tmp_path):
     history = History().joins("A").after(10).starts("1", "A").after(10).times_out("1")
-    parquet_events = written(tmp_path / "out", build_batch(history.events))
+    parquet_events = write_export(tmp_path / "out", build_batch(history.events))
     first, started, ended = (event.at.block for event in history.events[-3:])
     assert first < started < ended
     upto = ParquetEvents(parquet_events.paths, max_block=started)

@@ -1,4 +1,4 @@
-"""What version 2 of `crynux` does to a node is said where its score is explained."""
+"""The effects of version 2 of `crynux` on a node are named in the explanation of its score."""
 
 import pytest
 
@@ -57,7 +57,7 @@ def test_void_timeout_is_explained_and_recovery_continues_across_it(explain):
     text = text_of(explanation)
     assert "timeout void at block 2 (the task's limit of 5 s is below 60 s)" in text
     assert f"task {task_key('1')}" in text
-    # One healing of half an hour, not two of parts of it.
+    # One recovery of half an hour, not two shorter ones.
     assert text.count("recovered in 600 s") == 1
     assert "recovered in 1800 s: 1 - (1 - 0.300000000000000000) x exp(-1800 / 1800)" in text
     changes = explanation_json(explanation)["reliability"]["changes"]
@@ -91,7 +91,7 @@ def test_creators_are_counted_and_held_kickout_is_explained(explain):
     assert f"held for an operator: {hold_reason}" in text
     assert answer["held"] == hold_reason
 
-    # Later scores change the pool, but not the reason, which the leaf shares.
+    # Later scores change the pool, but not the reason, which is that of the leaf.
     for n in range(2):
         names = (f"later {n} a", f"later {n} b", f"later {n} c")
         history.creates(*names, creator=node_address("E"))

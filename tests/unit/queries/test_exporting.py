@@ -1,4 +1,4 @@
-"""What is exported is what the chain said, and scores to the state that the daemon holds."""
+"""An export contains the chain's events, and folds to the state of the daemon."""
 
 import json
 
@@ -15,57 +15,60 @@ from oracle.queries.replay import replay_events
 from oracle.store.database import Store
 from tests.support.scripted import ScriptedChain, ScriptedReader
 from tests.support.traffic import Traffic
-from tests.support.txmgr.follower import RULES, Follower, mined
+from tests.support.txmgr.follower import RULES, Follower, mine_blocks
 
 EVERYTHING = BlockRange(0, 10**9)
 TRAFFIC = Traffic(5).blocks(60)
 
 
-def exported(store: Store, blocks: BlockRange = EVERYTHING) -> list[str]:
+def export_blocks(store: Store, blocks: BlockRange = EVERYTHING) -> list[str]:
     with store.read_transaction() as uow:
         return list(export_events(uow, ScriptedReader(), blocks))
 
 
-def said_on(chain: ScriptedChain) -> list[DomainEvent]:
+def list_chain_events(chain: ScriptedChain) -> list[DomainEvent]:
     logs = [log for block in chain.blocks for log in block.logs]
     return ScriptedReader().decode_rows(logs, []).events
 
 
 def test_export_contains_events_in_order_of_position(store):
-    follower = Follower(mined(TRAFFIC), store)
+    follower = Follower(mine_blocks(TRAFFIC), store)
     follower.catch_up()
-    events = parse_events(exported(store))
+    events = parse_events(export_blocks(store))
 
-    assert events == said_on(follower.chain)
+    assert events == list_chain_events(follower.chain)
     assert len(events) > 50
     assert events == sorted(events, key=lambda event: event.at)
 
 
 def test_export_is_independent_of_batch_size(store, monkeypatch):
-    Follower(mined(TRAFFIC), store).catch_up()
-    full_export = exported(store)
+    Follower(mine_blocks(TRAFFIC), store).catch_up()
+    full_export = export_blocks(store)
     monkeypatch.setattr(stored_events, "LOGS_AT_ONCE", 1)
-    assert exported(store) == full_export
-    assert exported(store, BlockRange(0, 20)) + exported(store, BlockRange(21, 99)) == full_export
+    assert export_blocks(store) == full_export
+    assert (
+        export_blocks(store, BlockRange(0, 20)) + export_blocks(store, BlockRange(21, 99))
+        == full_export
+    )
 
 
 def test_export_omits_orphaned_events(store):
-    follower = Follower(mined(TRAFFIC[:40]), store)
+    follower = Follower(mine_blocks(TRAFFIC[:40]), store)
     follower.catch_up()
-    follower.chain = mined(TRAFFIC[45:60], follower.chain.fork(6))
+    follower.chain = mine_blocks(TRAFFIC[45:60], follower.chain.fork(6))
     follower.catch_up()
-    assert parse_events(exported(store)) == said_on(follower.chain)
+    assert parse_events(export_blocks(store)) == list_chain_events(follower.chain)
 
 
 def test_export_without_events_is_empty(store):
-    Follower(mined([[], []]), store).catch_up()
-    assert exported(store) == []
+    Follower(mine_blocks([[], []]), store).catch_up()
+    assert export_blocks(store) == []
 
 
 @pytest.mark.parametrize("blocks", [20, 60])
 def test_replay_of_export_reproduces_daemon_state(store, blocks):
-    Follower(mined(TRAFFIC[:blocks]), store).catch_up()
-    printed = json.loads(replay_events(exported(store), RULES, None, None))
+    Follower(mine_blocks(TRAFFIC[:blocks]), store).catch_up()
+    printed = json.loads(replay_events(export_blocks(store), RULES, None, None))
     time = printed["as_of"]["time"]
     with store.read_transaction() as uow:
         nodes = {node.address: node for node in uow.nodes.iterate_all()}

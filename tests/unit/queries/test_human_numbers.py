@@ -1,4 +1,4 @@
-"""How spans, ages, counts and facts are said to people."""
+"""Spans, ages, counts and facts in words."""
 
 import re
 

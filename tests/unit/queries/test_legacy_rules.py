@@ -1,4 +1,4 @@
-"""The daemon's parts under legacy rules, where a node's score hangs on all the others."""
+"""The daemon under legacy rules, in which a node's score depends on all other nodes."""
 
 import json
 from dataclasses import replace
@@ -43,7 +43,7 @@ MONTH = 31 * 86_400
 
 
 def stops_of(events, numbers, wait):
-    """A stop after each of these blocks, some seconds after what it said, or later blocks."""
+    """Return a stop after each of these blocks, some seconds later, or at later blocks."""
     last = events[0].time
     stops = []
     for number in sorted(numbers):
@@ -105,7 +105,7 @@ def test_new_window_changes_next_report_without_events(new_sqlite_store):
 
 
 def low() -> History:
-    """Three tasks; A is last in both rounds of each, C the best."""
+    """Return three tasks; A is last in both rounds of each, C is the best."""
     history = History().joins("A", gpu_vram=8, timeout=120).joins("B", gpu_vram=16, timeout=60)
     history.joins("C", gpu_vram=24, timeout=300)
     for name in "123":
@@ -113,7 +113,7 @@ def low() -> History:
     return history
 
 
-def stored(uow, history: History, later: int = 0, rules: Rules = RULES):
+def store_history(uow, history: History, later: int = 0, rules: Rules = RULES):
     """Fold a history into a database whose cursor is some seconds later."""
     last = history.block + 1
     EventFolder(rules, Unread()).fold_events(
@@ -127,7 +127,7 @@ def stored(uow, history: History, later: int = 0, rules: Rules = RULES):
 @pytest.mark.parametrize("later", [0, MONTH])
 def test_due_kickout_is_no_longer_due_after_end_of_window(new_sqlite_store, later):
     with new_sqlite_store() as store, store.transaction() as uow:
-        stored(uow, low(), later)
+        store_history(uow, low(), later)
         open_, due = uow.kickouts.list_open(), find_due_intervals(uow, RULES)
         kickout_cases = load_kickout_cases(uow, LeafCache(), KickoutPolicy(RULES), SETTINGS)
     assert [interval.node for interval in open_] == [node_address("A")]
@@ -142,7 +142,7 @@ def test_due_kickouts_are_counted_for_current_window_only(new_sqlite_store, late
     with new_sqlite_store() as store:
         with store.transaction() as uow:
             bind_rules(uow, RULES)
-            stored(uow, low(), later)
+            store_history(uow, low(), later)
         counted, status_report = (
             compute_index_statistics(store, KickoutPolicy(RULES), None),
             load_status_report(store, lambda _: None),
@@ -154,7 +154,7 @@ def test_due_kickouts_are_counted_for_current_window_only(new_sqlite_store, late
 
 def test_evidence_covers_the_scores_of_its_window(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as uow:
-        stored(uow, low())
+        store_history(uow, low())
         (interval,) = uow.kickouts.list_open()
         evidence = json.loads(load_kickout_evidence(uow, KickoutPolicy(RULES), interval).text)
     assert [entry["score"] for entry in evidence["entries"]] == [4, 4, 4]
@@ -168,7 +168,7 @@ def test_evidence_of_window_includes_scores_before_kickout_by_the_network(new_sq
     history.is_kicked_out("A").after(1).joins("A")
     ran(history, "3", "CBA", "CBA")
     with new_sqlite_store() as store, store.transaction() as uow:
-        stored(uow, history)
+        store_history(uow, history)
         (interval,) = find_due_intervals(uow, RULES)
         evidence = json.loads(load_kickout_evidence(uow, KickoutPolicy(RULES), interval).text)
     assert [entry["seq"] for entry in evidence["entries"]] == [1, 2, 3]
@@ -179,7 +179,7 @@ def test_evidence_covers_window_in_which_kickout_became_due(new_sqlite_store):
     for name in "123":
         ran(history, name, "CBA", "CBA")
     with new_sqlite_store() as store, store.transaction() as uow:
-        stored(uow, history)
+        store_history(uow, history)
         (interval,) = find_due_intervals(uow, RULES)
         evidence = json.loads(load_kickout_evidence(uow, KickoutPolicy(RULES), interval).text)
     assert [entry["seq"] for entry in evidence["entries"]] == [2, 3, 4]
@@ -190,7 +190,7 @@ def test_scores_before_previous_kickout_are_not_evidence(new_sqlite_store):
     for name in "456":
         ran(history, name, "CBA", "CBA")
     with new_sqlite_store() as store, store.transaction() as uow:
-        stored(uow, history)
+        store_history(uow, history)
         (interval,) = find_due_intervals(uow, RULES)
         evidence = json.loads(load_kickout_evidence(uow, KickoutPolicy(RULES), interval).text)
     assert [entry["seq"] for entry in evidence["entries"]] == [4, 5, 6]
@@ -201,7 +201,7 @@ def test_due_kickout_in_next_window_has_its_own_evidence(new_sqlite_store):
     history = ran(History().joins("A", "B", "C"), "1", "CBA", "CBA").after(MONTH)
     ran(history, "2", "CBA", "CBA")
     with new_sqlite_store() as store, store.transaction() as uow:
-        stored(uow, history, rules=rules)
+        store_history(uow, history, rules=rules)
         (interval,) = find_due_intervals(uow, rules)
         evidence = json.loads(load_kickout_evidence(uow, KickoutPolicy(rules), interval).text)
     assert [entry["seq"] for entry in evidence["entries"]] == [2]
@@ -210,7 +210,7 @@ def test_due_kickout_in_next_window_has_its_own_evidence(new_sqlite_store):
 def test_node_under_legacy_rules_is_explained_by_its_rounds_and_peers(new_sqlite_store):
     with new_sqlite_store() as store:
         with store.transaction() as uow:
-            as_of = stored(uow, low())
+            as_of = store_history(uow, low())
         explanation = explain_score(EventArchive(store, Unread(), RULES), node_address("B"), as_of)
         page = load_all_nodes(store, RULES, {}, 0)
         counted = compute_index_statistics(store, KickoutPolicy(RULES), None)
@@ -242,7 +242,7 @@ def test_node_under_legacy_rules_is_explained_by_its_rounds_and_peers(new_sqlite
 def test_departed_node_is_explained_without_peers(new_sqlite_store):
     with new_sqlite_store() as store:
         with store.transaction() as uow:
-            as_of = stored(uow, low().quits("B"), MONTH)
+            as_of = store_history(uow, low().quits("B"), MONTH)
         explanation = explain_score(EventArchive(store, Unread(), RULES), node_address("B"), as_of)
     answer = explanation_json(explanation)
     legacy = answer["row"]["legacy"]

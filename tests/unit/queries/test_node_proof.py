@@ -25,7 +25,7 @@ from tests.support.accepted_rounds import (
 from tests.support.examples import examples
 from tests.support.scripted import ScriptedReader
 from tests.support.traffic import AT, TIME, Traffic
-from tests.support.txmgr.follower import RULES, Follower, mined
+from tests.support.txmgr.follower import RULES, Follower, mine_blocks
 from tests.support.txmgr.stores import NewStore
 
 STRANGERS = st.integers(0x80, 0xC0).map(lambda number: Address(f"0x{number:040x}"))
@@ -33,7 +33,7 @@ STRANGERS = st.integers(0x80, 0xC0).map(lambda number: Address(f"0x{number:040x}
 
 @pytest.fixture
 def store(new_sqlite_store: NewStore) -> Iterator[Store]:
-    """One engine; the rows themselves are tested on both."""
+    """Use one engine; other tests cover the rows on both."""
     with new_sqlite_store() as opened:
         yield opened
 
@@ -64,7 +64,7 @@ def check_proof(proof: NodeProofDetail) -> None:
 def prove_by_refold(
     store: Store, monkeypatch: pytest.MonkeyPatch, address: Address, round_number: int
 ) -> NodeProofDetail:
-    """Prove an address as in a round whose leaves are not stored any more."""
+    """Prove an address in a round whose leaves are no longer stored."""
     with monkeypatch.context() as patched:
         patched.setattr(node_proof, "load_pieced_round", lambda *_: None)
         return prove_node(archive_of(store), LeafCache(), address, round_number)
@@ -77,10 +77,10 @@ def test_proofs_from_pieces_equal_proofs_from_logs(new_sqlite_store, seed, lengt
     traffic = Traffic(seed)
     blocks = without_rounds(traffic.blocks(14))
     with new_sqlite_store() as store:
-        follower = Follower(mined([[join(0xB0)], *blocks]), store)
+        follower = Follower(mine_blocks([[join(0xB0)], *blocks]), store)
         follower.catch_up()
         for length in lengths:
-            mined(without_rounds(traffic.blocks(length)), follower.chain)
+            mine_blocks(without_rounds(traffic.blocks(length)), follower.chain)
             follower.catch_up()
             accept_newest_report(follower)
         cache = LeafCache()
@@ -94,10 +94,10 @@ def test_proofs_from_pieces_equal_proofs_from_logs(new_sqlite_store, seed, lengt
 
 
 def test_node_that_joined_later_is_proven_absent_in_an_earlier_round(store: Store):
-    follower = Follower(mined([[join(0xA0), join(0xB0)]] + [[]] * 14), store)
+    follower = Follower(mine_blocks([[join(0xA0), join(0xB0)]] + [[]] * 14), store)
     follower.catch_up()
     accept_newest_report(follower)
-    mined([[join(0xA8)]] + [[]] * 7, follower.chain)
+    mine_blocks([[join(0xA8)]] + [[]] * 7, follower.chain)
     follower.catch_up()
     accept_newest_report(follower)
     newcomer = join(0xA8).node
@@ -111,7 +111,7 @@ def test_node_that_joined_later_is_proven_absent_in_an_earlier_round(store: Stor
 
 
 def test_kept_round_is_proven_without_the_raw_logs(store: Store, monkeypatch):
-    follower = Follower(mined([[join(0xA0)]] + [[]] * 14), store)
+    follower = Follower(mine_blocks([[join(0xA0)]] + [[]] * 14), store)
     follower.catch_up()
     accept_newest_report(follower)
     monkeypatch.setattr(node_proof, "fold_state_up_to", None)
@@ -120,7 +120,7 @@ def test_kept_round_is_proven_without_the_raw_logs(store: Store, monkeypatch):
 
 
 def test_report_that_was_not_accepted_is_not_proven(store: Store):
-    follower = Follower(mined([[join(0xA0)]] + [[]] * 14), store)
+    follower = Follower(mine_blocks([[join(0xA0)]] + [[]] * 14), store)
     follower.catch_up()
     assert load_newest_report(store).head_round == 0
     for number in (None, 1):
@@ -129,14 +129,14 @@ def test_report_that_was_not_accepted_is_not_proven(store: Store):
 
     first = accept_newest_report(follower)
     # A later cut, on top of round 1, is not proven either.
-    mined([[join(0xA1)]] + [[]] * 12, follower.chain)
+    mine_blocks([[join(0xA1)]] + [[]] * 12, follower.chain)
     follower.catch_up()
     newest = prove_node(archive_of(store), LeafCache(), join(0xA1).node, None)
     assert (newest.summary.as_of, newest.is_absent) == (first.as_of, True)
 
 
 def test_seats_that_a_repair_changed_do_not_change_the_proof(store: Store):
-    follower = Follower(mined([[join(0xA0), join(0xA1), join(0xA2)]] + [[]] * 14), store)
+    follower = Follower(mine_blocks([[join(0xA0), join(0xA1), join(0xA2)]] + [[]] * 14), store)
     follower.catch_up()
     accept_newest_report(follower)
     before = [
@@ -156,9 +156,9 @@ def test_seats_that_a_repair_changed_do_not_change_the_proof(store: Store):
 
 def test_logs_that_lead_to_another_root_prove_nothing(store: Store, monkeypatch):
     traffic = Traffic(5)
-    follower = Follower(mined(without_rounds(traffic.blocks(40))), store)
+    follower = Follower(mine_blocks(without_rounds(traffic.blocks(40))), store)
     follower.catch_up()
-    mined([[], []], follower.chain)
+    mine_blocks([[], []], follower.chain)
     follower.catch_up()
     accept_newest_report(follower)
     other_rules = replace(RULES, q_max=RULES.q_max + 1)
@@ -174,7 +174,7 @@ def test_logs_that_lead_to_another_root_prove_nothing(store: Store, monkeypatch)
 
 
 def test_round_without_nodes_proves_nothing(store: Store):
-    follower = Follower(mined([[]] * 14), store)
+    follower = Follower(mine_blocks([[]] * 14), store)
     follower.catch_up()
     accept_newest_report(follower)
 
@@ -183,7 +183,7 @@ def test_round_without_nodes_proves_nothing(store: Store):
 
 
 def test_round_as_of_another_block_is_not_folded_again(store: Store, monkeypatch):
-    follower = Follower(mined([[join(0xA0)]] + [[]] * 14), store)
+    follower = Follower(mine_blocks([[join(0xA0)]] + [[]] * 14), store)
     follower.catch_up()
     accept_newest_report(follower, as_of_hash=Hash("0x" + 64 * "e"))
     monkeypatch.setattr(node_proof, "load_pieced_round", lambda *_: None)

@@ -1,4 +1,4 @@
-"""What is said of a node: the answer first, in sentences that hold whatever it went through."""
+"""The sentences about a node: the result first, and true for every history."""
 
 import re
 from dataclasses import replace
@@ -48,7 +48,7 @@ EXCLUDED = {
 
 
 def calm_but(**changes: Any) -> NodeSummary:
-    """Return the standing with other values, of its figures too."""
+    """Return the standing with other values, and other figures."""
     node_scores = {name: changes.pop(name) for name in FIGURES.__slots__ if name in changes}
     return replace(CALM, node_scores=replace(FIGURES, **node_scores), **changes)
 

@@ -1,4 +1,4 @@
-"""Every state of a kickout has its steps, the earliest deadline first, and something to do."""
+"""Every state of a kickout has deadlines, the earliest first, and an action for the owner."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -34,7 +34,7 @@ def view_with(
     state: str = "selectable",
     **kickout: Any,
 ) -> Any:
-    """Return the parts of a node's view that its deadlines are made of."""
+    """Return the parts of a node's view from which its deadlines are derived."""
     fields = {"due_since": None, "object_until": None, "obstacle": None, "on_chain": None}
     return SimpleNamespace(
         kickout=SimpleNamespace(**fields | kickout),

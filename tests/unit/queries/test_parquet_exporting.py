@@ -1,4 +1,4 @@
-"""An export is what is final, whole or not there, and the same however often it was added to."""
+"""An export is final, complete or absent, and the same for any number of runs."""
 
 import pytest
 
@@ -9,12 +9,12 @@ from oracle.indexer.stored_events import iterate_stored_events
 from tests.support.accepted_rounds import without_rounds
 from tests.support.scripted import ScriptedReader
 from tests.support.traffic import Traffic
-from tests.support.txmgr.follower import RULES, Follower, mined
+from tests.support.txmgr.follower import RULES, Follower, mine_blocks
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
-# They import pyarrow, which is an extra.
+# They import pyarrow, which is an optional dependency.
 from lab.backtest.parquet_events import ParquetEvents  # noqa: E402
 from oracle.queries.parquet.parquet_export import export_blocks, load_export_source  # noqa: E402
 from oracle.queries.parquet.parquet_folder import MANIFEST, ParquetFolder  # noqa: E402
@@ -26,7 +26,7 @@ SIZE = 25
 
 
 def export(store, path, *, recent=False, size=SIZE):
-    # As the daemon does at its start.
+    # As the daemon does at startup.
     with store.transaction() as uow:
         bind_or_check_rules(uow, RULES)
         source = load_export_source(uow, READER)
@@ -35,7 +35,7 @@ def export(store, path, *, recent=False, size=SIZE):
 
 
 def rows(path, table, *, final=True):
-    """Everything in a table, file by file in their order."""
+    """Return all rows of a table, file by file in order."""
     files = ParquetFolder.open_existing(path).list_files(table, only_final=final)
     return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
 
@@ -53,14 +53,14 @@ def read_back(path):
     return [event for chunk in ParquetEvents.open_export(path).read_chunks() for event in chunk]
 
 
-def stored(store, last):
+def list_stored_events(store, last):
     with store.read_transaction() as uow:
         return list(iterate_stored_events(uow, READER, BlockRange(0, last)))
 
 
 @pytest.fixture
 def follower(store):
-    followed = Follower(mined(TRAFFIC), store)
+    followed = Follower(mine_blocks(TRAFFIC), store)
     followed.catch_up()
     return followed
 
@@ -69,8 +69,8 @@ def test_export_contains_events_of_final_blocks(follower, store, tmp_path):
     export(store, tmp_path / "out")
     final = final_of(store)
     assert final < follower.chain.newest.number
-    assert read_back(tmp_path / "out") == stored(store, final)
-    assert len(stored(store, final)) > 50
+    assert read_back(tmp_path / "out") == list_stored_events(store, final)
+    assert len(list_stored_events(store, final)) > 50
 
 
 def test_every_table_contains_only_final_blocks(follower, store, tmp_path):
@@ -83,9 +83,9 @@ def test_every_table_contains_only_final_blocks(follower, store, tmp_path):
 
 def test_repeated_exports_contain_the_same_rows_as_one_export(new_store, tmp_path):
     with new_store() as store:
-        follower = Follower(mined(TRAFFIC[:30]), store)
+        follower = Follower(mine_blocks(TRAFFIC[:30]), store)
         for upto in (30, 31, 70, 120):
-            mined(TRAFFIC[follower.chain.newest.number : upto], follower.chain)
+            mine_blocks(TRAFFIC[follower.chain.newest.number : upto], follower.chain)
             follower.catch_up()
             export(store, tmp_path / "often")
         export(store, tmp_path / "once")
@@ -97,11 +97,11 @@ def test_repeated_exports_contain_the_same_rows_as_one_export(new_store, tmp_pat
 
 def test_nodes_table_matches_state_at_final_block(new_store, tmp_path):
     with new_store() as store:
-        Follower(mined(TRAFFIC), store).catch_up()
+        Follower(mine_blocks(TRAFFIC), store).catch_up()
         export(store, tmp_path / "out")
         final = final_of(store)
     with new_store() as store:
-        chain = mined(TRAFFIC[:final])
+        chain = mine_blocks(TRAFFIC[:final])
         Follower(chain, store).catch_up()
         assert chain.newest.number == final
         with store.read_transaction() as uow:
@@ -118,15 +118,15 @@ def test_recent_blocks_are_exported_on_request_and_replaced_later(follower, stor
     path = tmp_path / "out"
     export(store, path, recent=True)
     newest = follower.chain.newest.number
-    assert read_back(path) == stored(store, final_of(store))
+    assert read_back(path) == list_stored_events(store, final_of(store))
     events = rows(path, ExportTable.EVENTS, final=False)
     assert max(row["block"] for row in events) > final_of(store)
 
-    follower.chain = mined(without_rounds(Traffic(6).blocks(40)), follower.chain.fork(3))
+    follower.chain = mine_blocks(without_rounds(Traffic(6).blocks(40)), follower.chain.fork(3))
     follower.catch_up()
     export(store, path)
     assert final_of(store) > newest
-    assert read_back(path) == stored(store, final_of(store))
+    assert read_back(path) == list_stored_events(store, final_of(store))
     assert rows(path, ExportTable.EVENTS, final=False) == rows(path, ExportTable.EVENTS)
 
 
@@ -138,7 +138,7 @@ def test_export_without_new_blocks_changes_no_file(follower, store, tmp_path):
 
 
 def test_interrupted_export_is_repaired_by_next_run(follower, store, tmp_path, monkeypatch):
-    """It dies beside its files, between them, and before it says how far it is."""
+    """It dies after some files, between two files, or before it records its progress."""
     export(store, tmp_path / "whole")
     left = 0
     real = pq.ParquetWriter.write_batch
@@ -179,12 +179,12 @@ def test_export_after_rebuild_into_same_folder_is_rejected(follower, store, tmp_
 @pytest.mark.slow
 def test_export_of_diverging_chain_is_rejected(new_store, tmp_path):
     with new_store() as store:
-        Follower(mined(TRAFFIC), store).catch_up()
+        Follower(mine_blocks(TRAFFIC), store).catch_up()
         export(store, tmp_path / "out")
     with new_store() as store:
-        diverging_chain = mined(TRAFFIC[:60])
+        diverging_chain = mine_blocks(TRAFFIC[:60])
         diverging_chain.fork(1)
-        Follower(mined(TRAFFIC[60:], diverging_chain), store).catch_up()
+        Follower(mine_blocks(TRAFFIC[60:], diverging_chain), store).catch_up()
         with pytest.raises(
             InputError, match="last exported block with a log differs from the database"
         ):

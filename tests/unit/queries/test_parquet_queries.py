@@ -1,4 +1,4 @@
-"""The queries that the reference page shows are run as they stand there, and say what is true."""
+"""The queries of the reference page run as printed, and return correct results."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.accepted_rounds import without_rounds
 from tests.support.traffic import Traffic
-from tests.support.txmgr.follower import RULES, Follower, mined
+from tests.support.txmgr.follower import RULES, Follower, mine_blocks
 
 pytest.importorskip("pyarrow")
 
@@ -28,11 +28,11 @@ def exported(new_sqlite_database, tmp_path_factory):
     """Return a folder with a history that was exported in two runs, and its nodes at the end."""
     working_folder = tmp_path_factory.mktemp("exported")
     with Store.open(new_sqlite_database()) as store:
-        chain = mined(Traffic(5).blocks(60))
+        chain = mine_blocks(Traffic(5).blocks(60))
         chain.finality_depth = 0
         follower = Follower(chain, store)
         for more in (0, 60):
-            mined(without_rounds(Traffic(6).blocks(more)), chain)
+            mine_blocks(without_rounds(Traffic(6).blocks(more)), chain)
             follower.catch_up()
             with store.transaction() as uow:
                 bind_or_check_rules(uow, RULES)

@@ -1,4 +1,4 @@
-"""What was shown can be pasted: whole, or by how it begins; what fits several is refused."""
+"""Shown identifiers can be pasted, complete or as a prefix; an ambiguous prefix is rejected."""
 
 import pytest
 from hypothesis import given, strategies as st

@@ -1,4 +1,4 @@
-"""One figure of a relay is two numbers: what two polls of it say of each."""
+"""A relay's single figure is the product of two numbers; two polls determine their ranges."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The audit of a relay's exclusions: a node without any change of reliability is judged too."""
+"""The audit of a relay's exclusions also judges nodes without any change of reliability."""
 
 from oracle.chain.feed.feed_client import RelayFigures
 from oracle.queries.relay_audit.own_figures import DerivedNode

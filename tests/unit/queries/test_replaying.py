@@ -1,4 +1,4 @@
-"""What `replay` prints, to the letter of docs/reference/events-and-jsonl.md#what-replay-prints."""
+"""The output of `replay` is that of docs/reference/events-and-jsonl.md#what-replay-prints."""
 
 import json
 
@@ -25,7 +25,9 @@ def go_to(history, block, time):
 
 
 def worked_example():
-    """Node A is first, then second, then late among three; ten minutes later it has healed."""
+    """Return a history: A is first, second, then late among three;
+    ten minutes later it has healed.
+    """
     history = History().joins("A")
     go_to(history, 2, 1010).starts("1", "A")
     go_to(history, 3, 1020).submits("1").closes("g1", "1")

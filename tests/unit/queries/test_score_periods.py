@@ -1,4 +1,4 @@
-"""The days in which a score changed, and the parts of each day, add up to the whole change."""
+"""The daily changes of a score, and the parts of each, add up to the total change."""
 
 from decimal import Decimal
 
@@ -33,7 +33,7 @@ def history(new_sqlite_store) -> NodeHistory:
 
 
 def list_points(history: NodeHistory) -> list[HistoryPoint]:
-    """Return the points of a history of which no row was left out."""
+    """Return the points of a history from which no row was omitted."""
     points = []
     for time, *scores in history.rows:
         qos, long_term, reliability = (int(Decimal(score) * UNIT) for score in scores)

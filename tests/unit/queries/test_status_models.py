@@ -1,4 +1,4 @@
-"""The public status is a part of the operator's, and names nothing of the machine."""
+"""The public status is a part of the operator's, and reveals nothing about the machine."""
 
 from oracle.domain.health import Condition, HealthFinding, HealthReport
 from oracle.queries.status_models import (

@@ -23,7 +23,7 @@ from tests.support.draws import create_draw
 from tests.support.histories import History, group_key, node_address, task_key
 from tests.support.scripted import ScriptedReader
 from tests.support.traffic import Traffic
-from tests.support.txmgr.follower import RULES, Follower, mined
+from tests.support.txmgr.follower import RULES, Follower, mine_blocks
 
 EVERYTHING = BlockRange(0, 10**9)
 HISTORY = (
@@ -41,7 +41,7 @@ HISTORY = (
 
 
 class Witness:
-    """A policy's follower that remembers what it saw."""
+    """A policy's follower that records its input."""
 
     def __init__(self) -> None:
         self.seen: list[DomainEvent] = []
@@ -53,28 +53,28 @@ class Witness:
         raise AssertionError(f"nobody asks it of {task.key} at {policy_input.time}")
 
 
-def indexed(store, events):
+def index_events(store, events):
     blocks = [list(block) for _, block in groupby(events, key=lambda event: event.at.block)]
-    Follower(mined(blocks), store).catch_up()
+    Follower(mine_blocks(blocks), store).catch_up()
     return EventArchive(store, ScriptedReader(), RULES)
 
 
-def told_by(archive):
+def export_and_parse(archive):
     with archive.store.read_transaction() as uow:
         return parse_events(export_events(uow, archive.reader, EVERYTHING))
 
 
 @pytest.fixture
 def archive(store):
-    return indexed(store, HISTORY.events)
+    return index_events(store, HISTORY.events)
 
 
 def test_store_snapshot_equals_snapshot_of_events(store):
-    Follower(mined(Traffic(5).blocks(40)), store).catch_up()
+    Follower(mine_blocks(Traffic(5).blocks(40)), store).catch_up()
     archive = EventArchive(store, ScriptedReader(), RULES)
     stored = load_snapshot(archive, SnapshotQuery(RULES))
     folded = build_snapshot_from_events(
-        told_by(archive), SnapshotQuery(RULES, max_time=stored.time)
+        export_and_parse(archive), SnapshotQuery(RULES, max_time=stored.time)
     )
 
     assert stored.nodes == {
@@ -146,7 +146,7 @@ def test_snapshot_under_other_rules_refolds_events(archive):
 
 def test_policy_follower_receives_events_up_to_snapshot_time(archive):
     witness, late = Witness(), Witness()
-    events = told_by(archive)
+    events = export_and_parse(archive)
     load_snapshot(archive, SnapshotQuery(RULES, follower=witness))
     load_snapshot(archive, SnapshotQuery(RULES, max_time=events[0].time, follower=late))
 

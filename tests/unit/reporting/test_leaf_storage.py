@@ -27,7 +27,14 @@ from tests.support.examples import examples
 from tests.support.rounds import contract_state
 from tests.support.scripted import ScriptedReader
 from tests.support.traffic import Traffic
-from tests.support.txmgr.follower import ANCHOR_WINDOW, DOMAIN, RULES, SETTINGS, Follower, mined
+from tests.support.txmgr.follower import (
+    ANCHOR_WINDOW,
+    DOMAIN,
+    RULES,
+    SETTINGS,
+    Follower,
+    mine_blocks,
+)
 
 # Blocks of ten seconds: a report is cut every six blocks, and the newest eight are not final.
 STEPS = st.one_of(
@@ -97,10 +104,10 @@ def check_pieces(follower: Follower) -> int:
 def run_steps(follower: Follower, traffic: Traffic, steps) -> None:
     for step, number in steps:
         if step == "mine":
-            mined(without_rounds(traffic.blocks(number)), follower.chain)
+            mine_blocks(without_rounds(traffic.blocks(number)), follower.chain)
         elif step == "fork":
             follower.chain.fork(min(number, len(follower.chain.blocks) - 1))
-            mined(without_rounds(traffic.blocks(number + 1)), follower.chain)
+            mine_blocks(without_rounds(traffic.blocks(number + 1)), follower.chain)
         elif step == "round":
             accept_newest_report(follower)
         elif step == "restart":
@@ -117,7 +124,7 @@ def run_steps(follower: Follower, traffic: Traffic, steps) -> None:
 
 
 def skip_update(tree: LeafTree, store: Store) -> None:
-    """Leave everything to the cut."""
+    """Do nothing, so that the cut does all the work."""
 
 
 def complete_update(tree: LeafTree, store: Store) -> None:
@@ -126,7 +133,7 @@ def complete_update(tree: LeafTree, store: Store) -> None:
 
 
 start_update = LeafTree.start_update
-# What the background did when the next window, cut, fork, rebuild or restart came.
+# The progress of the background task at the next window, cut, fork, rebuild or restart.
 UPDATES = {"none": skip_update, "complete": complete_update, "running": start_update}
 # Of a first tree, the leaves of all seats are kept until the cut, or none.
 KEPT_SEATS = {"none": 0, "complete": PIECE_LEAVES, "running": 0}
@@ -149,7 +156,7 @@ def test_pieces_equal_the_refolded_leaves_after_any_sequence_of_steps(
         patched.setattr(LeafTree, "start_update", UPDATES[update])
         patched.setattr(leaf_tree, "_MAX_KEPT_SEATS", kept_seats)
         follower = Follower(
-            mined(without_rounds(traffic.blocks(15))), store, max_blocks=max_blocks
+            mine_blocks(without_rounds(traffic.blocks(15))), store, max_blocks=max_blocks
         )
         follower.catch_up()
         run_steps(follower, traffic, steps)
@@ -163,7 +170,7 @@ def test_pieces_follow_forks_restarts_and_rebuilds_on_each_engine(
     monkeypatch.setattr(LeafTree, "start_update", UPDATES[update])
     monkeypatch.setattr(leaf_tree, "_MAX_KEPT_SEATS", KEPT_SEATS[update])
     traffic = Traffic(3)
-    follower = Follower(mined(without_rounds(traffic.blocks(15))), store, max_blocks=4)
+    follower = Follower(mine_blocks(without_rounds(traffic.blocks(15))), store, max_blocks=4)
     follower.catch_up()
     steps = [
         ("round", 0),
@@ -182,11 +189,11 @@ def test_pieces_follow_forks_restarts_and_rebuilds_on_each_engine(
 
 def test_pieces_of_decided_cuts_are_pruned(store: Store):
     traffic = Traffic(3)
-    follower = Follower(mined(without_rounds(traffic.blocks(15))), store)
+    follower = Follower(mine_blocks(without_rounds(traffic.blocks(15))), store)
     follower.catch_up()
     accepted_round = accept_newest_report(follower)
     for _ in range(20):
-        mined(without_rounds(traffic.blocks(6)), follower.chain)
+        mine_blocks(without_rounds(traffic.blocks(6)), follower.chain)
         follower.catch_up()
 
     with store.read_transaction() as uow:

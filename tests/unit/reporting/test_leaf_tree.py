@@ -1,4 +1,4 @@
-"""Leaves that are computed between cuts are left out of a cut; the loop does not wait for them."""
+"""A cut computes only leaves that were not computed before it; the loop does not wait for them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -94,7 +94,7 @@ def new_tree(rules: Rules = CRYNUX) -> LeafTree:
 
 @pytest.fixture
 def evaluated_seats(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The seats whose leaves were computed since the list was last cleared."""
+    """Return a list of the seats whose leaves were computed since it was last cleared."""
     seats: list[int] = []
 
     def encode(rows, context, keccak):
@@ -131,7 +131,7 @@ def test_cut_computes_only_leaves_that_the_background_left(store: Store, evaluat
 
 
 def test_node_that_recovers_between_two_cuts_has_its_last_leaf(store: Store):
-    # So slowly that the last second of the recovery changes the reliability by far.
+    # So slow that the last second of the recovery changes the reliability noticeably.
     slow = replace(CRYNUX, tau_seconds=10**7)
     members = [build_member(seat) for seat in range(3)]
     members[1].base, members[1].since = UNIT // 2, block(2).time - 2**21

@@ -1,4 +1,4 @@
-"""What was missed is told in one short line, however much it is."""
+"""Missed reports are summarised in one short line, however many there are."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which block a period's report speaks of."""
+"""The block to which a period's report refers."""
 
 from oracle.reporting.recompute import find_last_block
 from oracle.store.database import Store

@@ -1,4 +1,4 @@
-"""A report drawn up from what changed says what one drawn up from nothing says."""
+"""A report from the changed rows equals one that is computed from all nodes."""
 
 from dataclasses import dataclass, replace
 
@@ -45,7 +45,7 @@ def block(number: int, time: int) -> BlockRef:
 
 @dataclass
 class Played:
-    """What reporters saw: reports drawn up from the database, and what the contract took."""
+    """The reports cut from the database, and the rounds that the contract accepted."""
 
     reports: list[Report]
     rounds: list[ContractEvent]
@@ -54,7 +54,7 @@ class Played:
 def draw_reports(
     store, events: list[DomainEvent], stops: list[BlockRef], settings=SETTINGS, rules=CRYNUX
 ) -> Played:
-    """Draw a report up at each stop; the contract accepts each of them in the next block."""
+    """Cut a report at each stop; the contract accepts each of them in the next block."""
     cutter = ReportCutter(Unread(), rules, settings, DOMAIN, anchor_window=256)
     played = Played([], [])
     folder, before = EventFolder(rules, Unread(), [cutter]), -1
@@ -85,9 +85,9 @@ def recompute(
     settings=SETTINGS,
     rules=CRYNUX,
 ) -> Report:
-    """Compute a report with all nodes in memory, on top of the rounds that were played.
+    """Compute a report with all nodes in memory, after the same rounds.
 
-    The database has no rows but its identity: scores, tasks and creators were just folded.
+    The database has no rows but its identity: scores, tasks and creators come from the fold.
     """
     folded = FoldedState(Fold(rules), contract_state(), ScoreHistory(rules))
     folded.fold.fold_events([event for event in events if event.at.block <= as_of.number])

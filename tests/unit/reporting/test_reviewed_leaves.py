@@ -110,7 +110,7 @@ def check_reports(follower: Follower) -> None:
 
 
 def two_low_scores(*creators: str | None) -> History:
-    """A member whose two scores, on tasks of these creators, make its kickout due."""
+    """Return a member with two scores that make its kickout due, on tasks of these creators."""
     history = History().joins("A", "B", "C")
     for number, creator in enumerate(creators):
         names = [f"{number}{runner}" for runner in "ABC"]
@@ -322,7 +322,9 @@ def test_profile_that_holds_kickouts_marks_every_due_leaf(new_sqlite_store):
 
 
 def test_kickout_due_by_copies_of_a_mean_is_held():
-    """After a restart the pool holds copies of the truncated mean, which is below the real one."""
+    """After a restart the pool contains copies of the truncated mean,
+    which is below the real one.
+    """
     entries = [
         ScoreEntry(
             node_address("A"), 1, task_key("1"), group_key("1"), 3, 9, 7, Position(1, 0, 0), 1_000

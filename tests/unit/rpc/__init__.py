@@ -1,1 +1,1 @@
-"""Tests of the one RPC stack: endpoints, their health, and what they refuse."""
+"""Tests of the RPC client: endpoints, their health, and rejected responses."""

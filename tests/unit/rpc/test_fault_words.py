@@ -1,4 +1,4 @@
-"""The table of providers' dialects: each row is recognised by its own example.
+"""The table of providers' error messages: each entry is classified by its own example.
 
 See docs/reference/rpc-requirements.md#errors-when-reading.
 """

@@ -1,4 +1,4 @@
-"""Breakers and buckets by themselves, over any history."""
+"""Circuit breakers and token buckets, for any sequence of results."""
 
 import math
 
@@ -17,7 +17,7 @@ from oracle.rpc.endpoints.rate_limiter import RateLimiter
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 
-def opened(at: float = 0.0) -> CircuitBreaker:
+def open_breaker(at: float = 0.0) -> CircuitBreaker:
     breaker = CircuitBreaker()
     for _ in range(5):
         breaker.record_failure(at)
@@ -25,7 +25,7 @@ def opened(at: float = 0.0) -> CircuitBreaker:
 
 
 def test_five_consecutive_failures_open_breaker_for_ten_seconds():
-    breaker = opened()
+    breaker = open_breaker()
 
     assert not breaker.try_acquire_request_slot(INITIAL_BREAKER_WAIT_SECONDS - 0.1)
     assert breaker.try_acquire_request_slot(INITIAL_BREAKER_WAIT_SECONDS)
@@ -45,7 +45,7 @@ def test_breaker_opens_after_more_than_three_failures_in_ten_requests(every, ope
 
 
 def test_half_open_breaker_admits_only_one_request():
-    breaker = opened()
+    breaker = open_breaker()
 
     assert breaker.try_acquire_request_slot(INITIAL_BREAKER_WAIT_SECONDS)
     assert not breaker.try_acquire_request_slot(INITIAL_BREAKER_WAIT_SECONDS)
@@ -54,7 +54,7 @@ def test_half_open_breaker_admits_only_one_request():
 
 
 def test_each_failed_trial_doubles_wait_up_to_five_minutes():
-    breaker, now, waits = opened(), 0.0, []
+    breaker, now, waits = open_breaker(), 0.0, []
     for _ in range(8):
         began = now
         while not breaker.try_acquire_request_slot(now):
@@ -109,7 +109,7 @@ def test_refusals_without_a_stated_wait_double_the_wait_up_to_30_seconds():
     st.lists(st.one_of(st.just("refused"), st.integers(1, 200), st.floats(0.1, 20)), max_size=40)
 )
 def test_limited_bucket_admits_at_most_its_rate(history):
-    """Work that has begun may overdraw it; then it is paid off before the next."""
+    """Work that has begun may overdraw the bucket; the debt is paid before the next call."""
     clock = VirtualClock()
     token_bucket = bucket(clock)
     token_bucket.record_refusal(0.0)

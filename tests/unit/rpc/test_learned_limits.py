@@ -1,4 +1,4 @@
-"""How many blocks are asked for at once: few until it is known how dense logs are, then more."""
+"""The block range of a log request: small until the density of logs is known, then larger."""
 
 from hypothesis import given, strategies as st
 
@@ -16,7 +16,7 @@ QUICK, LATE = 0.1, 9.0
 
 
 def sizes(sizer: RangeSizer, answers: int, *, logs_a_block: float = 0.0) -> list[int]:
-    """The ranges that are cut one after the other, each answered quickly."""
+    """Return the consecutive ranges, each of which is answered quickly."""
     range_sizes = []
     for _ in range(answers):
         part = sizer.limit_range(HISTORY, max_blocks=MAX_BLOCKS)

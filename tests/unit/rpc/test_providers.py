@@ -1,4 +1,4 @@
-"""Which endpoints count as one witness."""
+"""Which endpoints count as the same witness."""
 
 import pytest
 from hypothesis import given, strategies as st

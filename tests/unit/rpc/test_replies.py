@@ -1,4 +1,4 @@
-"""Whose question an answer answers, and what an error says in whatever shape it comes."""
+"""Matching responses to requests, and reading errors of any shape."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Key files: refused where they could be read, and never shown."""
+"""Key files: rejected if others can read them, and never shown."""
 
 import json
 import logging
@@ -36,7 +36,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> KeyFiles:
     return key_files(tmp_path_factory.mktemp("keys"), "signer")
 
 
-def copied(files: KeyFiles, to: Path) -> KeyFiles:
+def copy_key_files(files: KeyFiles, to: Path) -> KeyFiles:
     copies = KeyFiles(to / "keystore.json", to / "password")
     for source, copy in zip(files, copies, strict=True):
         copy.write_bytes(source.read_bytes())
@@ -110,7 +110,7 @@ def test_existing_keystore_is_never_overwritten(files: KeyFiles):
 def test_world_readable_key_file_is_rejected(
     files: KeyFiles, tmp_path: Path, mode: int, place: int
 ):
-    copies = copied(files, tmp_path)
+    copies = copy_key_files(files, tmp_path)
     copies[place].chmod(mode)
     with pytest.raises(
         InputError, match=r"other users have access to this file; run `chmod 600` on it"
@@ -119,7 +119,7 @@ def test_world_readable_key_file_is_rejected(
 
 
 def test_wrong_password_is_reported_in_one_line(files: KeyFiles, tmp_path: Path):
-    copies = copied(files, tmp_path)
+    copies = copy_key_files(files, tmp_path)
     copies.password_file.write_text("hunter2\n")
     with pytest.raises(InputError, match=r"keystore.json: the password in .*password is wrong"):
         unlock_keystore(*copies)
@@ -127,7 +127,7 @@ def test_wrong_password_is_reported_in_one_line(files: KeyFiles, tmp_path: Path)
 
 @pytest.mark.parametrize("text", ["", "{", "{}", "[]", '{"version": 1}', '{"version": 3}'])
 def test_malformed_keystore_is_reported_in_one_line(files: KeyFiles, tmp_path: Path, text: str):
-    copies = copied(files, tmp_path)
+    copies = copy_key_files(files, tmp_path)
     copies.keystore.write_text(text)
     with pytest.raises(InputError, match="not a keystore"):
         unlock_keystore(*copies)
@@ -169,7 +169,7 @@ def test_secrets_are_not_shown_in_repr_errors_or_logs(
     signer = KeySigner.open(*files)
     signer.sign_statement(REPORT, DOMAIN)
     signer.sign_transaction(TransactionRequest(1, 0, None, "0x", 21_000, Fees(1, 1)))
-    copies = copied(files, tmp_path)
+    copies = copy_key_files(files, tmp_path)
     copies.keystore.write_text(files.keystore.read_text().replace('"mac": "', '"mac": "00'))
     with pytest.raises(InputError) as failure:
         unlock_keystore(*copies)
@@ -185,7 +185,7 @@ def test_secrets_are_not_shown_in_repr_errors_or_logs(
 
 
 def _list_error_texts(error: BaseException | None) -> list[str]:
-    """Every word of an exception and of what it came from."""
+    """Return all texts of an exception and of its causes."""
     if error is None or error.__suppress_context__:
         return [repr(error)]
     return [

@@ -1,4 +1,4 @@
-"""What is signed, to the byte: one configuration, and a report under it."""
+"""The signed bytes of a configuration, and of a report under it."""
 
 from oracle.domain.ids import Address, Hash
 from oracle.signing.typed_data import Domain, ReportStatement, compute_config_digest

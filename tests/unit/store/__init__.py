@@ -1,1 +1,1 @@
-"""Every repository of the store, on both engines."""
+"""Tests of every repository of the store, on both engines."""

@@ -28,12 +28,12 @@ from tests.unit.store.samples import address, block, group_key, make_hash, task_
 
 Event = DomainEvent | ContractEvent
 
-# Groups of two that close by themselves, and a pool that two scores fill: everything happens soon.
+# Groups of two close by themselves, and two scores fill a pool, so events are frequent.
 QUICK = change_rules(pool_size=2, close="terminal", group_size=2, kickout_below=6 * UNIT)
 LAST_BLOCK = 12
 NODES, STORIES = range(1, 4), 7
 
-# A story is what is said one after the other, each at a block drawn for it.
+# A story is a sequence of events, each at a drawn block.
 Story = list[Event]
 _NOWHERE, _NEVER = Position(0, 0, 0), 0
 _nodes = st.sampled_from([address(number) for number in NODES])
@@ -41,7 +41,9 @@ _nodes = st.sampled_from([address(number) for number in NODES])
 
 @st.composite
 def histories(draw: st.DrawFn, first: int = 1, last: int = LAST_BLOCK) -> list[Event]:
-    """Events in order from block `first` to `last`: stories mixed, some of them cut short."""
+    """Draw events in order from block `first` to `last`: interleaved stories,
+    some of them cut short.
+    """
     number = draw(st.integers(1, STORIES))
     stories = [draw(_stories(1000 * first + 10 * place)) for place in range(number)]
     numbered_events = [
@@ -61,7 +63,7 @@ def histories(draw: st.DrawFn, first: int = 1, last: int = LAST_BLOCK) -> list[E
 
 
 def _places(first: int, last: int, number: int) -> st.SearchStrategy[list[int]]:
-    """A block for every event of a story; now and then it breaks off early."""
+    """Draw a block for every event of a story, which may end early."""
     blocks = st.integers(first, last)
     block_lists = st.lists(blocks, min_size=number, max_size=number)
     return st.one_of(block_lists, block_lists, block_lists, st.lists(blocks, max_size=number))
@@ -69,7 +71,7 @@ def _places(first: int, last: int, number: int) -> st.SearchStrategy[list[int]]:
 
 @st.composite
 def _stories(draw: st.DrawFn, number: int) -> Story:
-    """One story; `number` and those after it name what is its own."""
+    """Draw a story; its names are `number` and the following ones."""
     kind = draw(st.sampled_from([_group, _group, _group, _lane, _member]))
     return kind(draw, number)
 
@@ -85,7 +87,7 @@ def _member(draw: st.DrawFn, _number: int) -> Story:
 
 
 def _group(draw: st.DrawFn, number: int) -> Story:
-    """A group of two: both created, started and ended, one of them in time."""
+    """Draw a group of two: both tasks are created, started and ended, one of them in time."""
     tasks, group = [task_key(number), task_key(number + 1)], group_key(number)
     runners = [draw(_nodes), draw(_nodes)]
     story: Story = [network_events.NodeJoined(_NOWHERE, _NEVER, node) for node in runners]
@@ -107,7 +109,7 @@ def _group(draw: st.DrawFn, number: int) -> Story:
 
 
 def _lane(draw: st.DrawFn, number: int) -> Story:
-    """The contract takes rounds; a node is accused, and expelled or not."""
+    """Draw events of the contract: it accepts rounds; a node is accused, and possibly expelled."""
     kick: dict[str, Any] = {"at": _NOWHERE, "time": _NEVER, "node": draw(_nodes)}
     story: Story = [
         oracle_events.ConfigSet(_NOWHERE, _NEVER, number, make_hash(number)),
@@ -142,7 +144,7 @@ def _number_rounds(events: list[ContractEvent], state: ContractState) -> list[Co
 
 
 def fold_into(uow: UnitOfWork, events: Sequence[Event], last: int, *, final: int) -> None:
-    """Go on from the cursor to block `last`, with a journal of the blocks above `final`."""
+    """Fold from the cursor up to block `last`, with a journal of the blocks above `final`."""
     cursor = uow.cursor.get()
     fold, contract_state = Fold(QUICK), uow.rounds.load()
     fold.last = uow.last_event.get()

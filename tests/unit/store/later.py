@@ -1,4 +1,4 @@
-"""One migration more than the code has: how a database of today meets the release after it."""
+"""Adds a migration that the code does not have: a database of today under the next release."""
 
 import shutil
 from pathlib import Path
@@ -33,8 +33,8 @@ def downgrade() -> None:
 """
 
 
-def written(folder: Path) -> Path:
-    """Copy the migrations into a folder, one more at their end; return where they lie."""
+def write_later_migrations(folder: Path) -> Path:
+    """Copy the migrations into a folder and add one; return the folder."""
     migrations_folder = folder / "migrations"
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(find_shipped_path("migrations"), migrations_folder, ignore=ignored)
@@ -44,6 +44,6 @@ def written(folder: Path) -> Path:
 
 
 def release(monkeypatch: pytest.MonkeyPatch, migrations: Path) -> None:
-    """From here on the program is the later one."""
+    """From now on, run as the next release."""
     monkeypatch.setattr(schema, "find_shipped_path", lambda _: migrations)
     monkeypatch.setattr(schema, "REVISION", REVISION)

@@ -1,4 +1,4 @@
-"""Rows for tests of the store: any node, task, log, with values at the edges."""
+"""Rows for tests of the store: nodes, tasks and logs with values at the limits."""
 
 from dataclasses import replace
 from typing import Any
@@ -86,11 +86,11 @@ def task(number: int, **values: Any) -> Task:
     return replace(create_task(task_key(number)), **values)
 
 
-# --- By hypothesis -------------------------------------------------------------------------------
+# --- Hypothesis strategies ---
 
 whole = st.integers(0, 2**63 - 1)
 amounts = st.integers(0, 2**256 - 1)
-# Possible text from a chain: any Unicode, including NUL and backslash.
+# Any text that a chain may contain: Unicode with NUL and backslash.
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(
     ["\x00", "\\0", "\\\\", "a\\\x00b", "\\"]
 )

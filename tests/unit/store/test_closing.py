@@ -1,4 +1,4 @@
-"""A store that closes ends the reads of other threads first."""
+"""A closing store first ends the reads of other threads."""
 
 from oracle.store.database import Store
 

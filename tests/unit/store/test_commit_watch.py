@@ -1,4 +1,4 @@
-"""Commits are seen by the readers that wait for them, whichever process commits."""
+"""Readers that wait for a commit see it, whichever process commits."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

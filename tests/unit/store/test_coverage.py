@@ -1,4 +1,4 @@
-"""The ledger of what was read says of every block what was said of it last."""
+"""The coverage of a block is the last one that was recorded."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -21,7 +21,7 @@ MORE = IngestScope.create([address(1), address(2)], [make_hash(1)])
 A, B = "a", "b"
 
 
-def covered(
+def build_interval(
     first: int, last: int, level: VerificationLevel = VerificationLevel.SEAMED, endpoint: str = A
 ) -> CoverageInterval:
     return CoverageInterval(first, last, level, endpoint)
@@ -37,15 +37,15 @@ def list_spans_in(room: CoverageRepository) -> list[tuple[int, int, Verification
 def test_adjacent_windows_with_the_same_level_merge_into_one_interval(store: Store):
     with store.transaction() as uow:
         for first in range(0, 50, 10):
-            uow.coverage.store_span(ASKED.id, covered(first, first + 9))
+            uow.coverage.store_span(ASKED.id, build_interval(first, first + 9))
         assert list_spans_in(uow.coverage) == [(0, 49, VerificationLevel.SEAMED, A)]
         assert uow.coverage.list_gaps(ASKED.id, 0, 49) == []
 
 
 def test_unread_blocks_are_gaps(store: Store):
     with store.transaction() as uow:
-        uow.coverage.store_span(ASKED.id, covered(10, 19))
-        uow.coverage.store_span(ASKED.id, covered(30, 39))
+        uow.coverage.store_span(ASKED.id, build_interval(10, 19))
+        uow.coverage.store_span(ASKED.id, build_interval(30, 39))
         assert uow.coverage.list_gaps(ASKED.id, 0, 50) == [
             BlockRange(0, 9),
             BlockRange(20, 29),
@@ -58,8 +58,8 @@ def test_unread_blocks_are_gaps(store: Store):
 
 def test_verification_level_is_raised_only_where_it_is_lower(store: Store):
     with store.transaction() as uow:
-        uow.coverage.store_span(ASKED.id, covered(0, 9))
-        uow.coverage.store_span(ASKED.id, covered(10, 19, VerificationLevel.PROVEN))
+        uow.coverage.store_span(ASKED.id, build_interval(0, 9))
+        uow.coverage.store_span(ASKED.id, build_interval(10, 19, VerificationLevel.PROVEN))
         uow.coverage.raise_level(ASKED.id, BlockRange(5, 30), VerificationLevel.PINNED, B)
         assert list_spans_in(uow.coverage) == [
             (0, 4, VerificationLevel.SEAMED, A),
@@ -75,14 +75,14 @@ def test_verification_level_is_raised_only_where_it_is_lower(store: Store):
 
 def test_audited_blocks_are_tracked_separately(store: Store):
     with store.transaction() as uow:
-        uow.coverage.store_span(ASKED.id, covered(0, 29))
+        uow.coverage.store_span(ASKED.id, build_interval(0, 29))
         uow.coverage.record_audit(ASKED.id, BlockRange(0, 9), B, 50)
-        assert uow.coverage.find_unaudited_blocks(ASKED.id, BlockRange(0, 20), 99) == covered(
-            10, 20
-        )
-        assert uow.coverage.find_unaudited_blocks(ASKED.id, BlockRange(0, 20), 5) == covered(
-            10, 14
-        )
+        assert uow.coverage.find_unaudited_blocks(
+            ASKED.id, BlockRange(0, 20), 99
+        ) == build_interval(10, 20)
+        assert uow.coverage.find_unaudited_blocks(
+            ASKED.id, BlockRange(0, 20), 5
+        ) == build_interval(10, 14)
         uow.coverage.record_audit(ASKED.id, BlockRange(10, 19), B, 60)
         assert uow.coverage.count_audited_blocks(ASKED.id) == 20
         assert [
@@ -104,22 +104,22 @@ def test_unaudited_range_spans_all_levels_of_same_endpoint(store: Store):
     )
     with store.transaction() as uow:
         for number, level in enumerate(levels):
-            uow.coverage.store_span(ASKED.id, covered(number, number, level))
-        uow.coverage.store_span(ASKED.id, covered(4, 4, VerificationLevel.PROVEN, B))
-        assert uow.coverage.find_unaudited_blocks(ASKED.id, BlockRange(0, 9), 9) == covered(
+            uow.coverage.store_span(ASKED.id, build_interval(number, number, level))
+        uow.coverage.store_span(ASKED.id, build_interval(4, 4, VerificationLevel.PROVEN, B))
+        assert uow.coverage.find_unaudited_blocks(ASKED.id, BlockRange(0, 9), 9) == build_interval(
             0, 3, VerificationLevel.PINNED
         )
         uow.coverage.record_audit(ASKED.id, BlockRange(0, 2), B, 50)
         assert uow.coverage.count_audited_blocks(ASKED.id) == 3
-        assert uow.coverage.find_unaudited_blocks(ASKED.id, BlockRange(0, 9), 9) == covered(
+        assert uow.coverage.find_unaudited_blocks(ASKED.id, BlockRange(0, 9), 9) == build_interval(
             3, 3, VerificationLevel.PINNED
         )
 
 
 def test_delete_above_block_applies_to_every_scope(store: Store):
     with store.transaction() as uow:
-        uow.coverage.store_span(ASKED.id, covered(0, 29))
-        uow.coverage.store_span(MORE.id, covered(20, 29))
+        uow.coverage.store_span(ASKED.id, build_interval(0, 29))
+        uow.coverage.store_span(MORE.id, build_interval(20, 29))
         uow.coverage.delete_above(10)
         assert list_spans_in(uow.coverage) == [(0, 10, VerificationLevel.SEAMED, A)]
         assert uow.coverage.list_spans(MORE.id) == []
@@ -127,7 +127,9 @@ def test_delete_above_block_applies_to_every_scope(store: Store):
 
 def test_coverage_of_unnamed_scope_is_assigned_to_first_named_scope(store: Store):
     with store.transaction() as uow:
-        uow.coverage.store_span(UNNAMED_SCOPE_ID, covered(3, 9, VerificationLevel.NOTHING, ""))
+        uow.coverage.store_span(
+            UNNAMED_SCOPE_ID, build_interval(3, 9, VerificationLevel.NOTHING, "")
+        )
         uow.coverage.set_scope(ASKED)
         assert list_spans_in(uow.coverage) == [(3, 9, VerificationLevel.NOTHING, "")]
         uow.coverage.set_scope(MORE)
@@ -227,7 +229,9 @@ def test_oracle_contract_is_not_added_while_coverage_has_an_unnamed_scope(store:
     more = replace(stored_identity, oracle=Address(address(2)))
     with store.transaction() as uow:
         uow.identity.store_or_check(stored_identity)
-        uow.coverage.store_span(UNNAMED_SCOPE_ID, covered(0, 9, VerificationLevel.NOTHING, ""))
+        uow.coverage.store_span(
+            UNNAMED_SCOPE_ID, build_interval(0, 9, VerificationLevel.NOTHING, "")
+        )
         uow.identity.store_or_check(stored_identity)
         with pytest.raises(InputError, match="an older version"):
             uow.identity.store_or_check(more)

@@ -1,4 +1,4 @@
-"""The record of draws: one of a task at a time, and a rewind is as if nothing had come after."""
+"""Stored draws: one per task at a time; a rewind removes everything above its block."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from tests.unit.store.samples import address, block, make_hash, task_key
 
 LAST = 12
 TASKS = range(1, 4)
-# Each task is drawn, or its draw is void, at blocks that ascend.
+# Each task is drawn, or its draw ends, at ascending blocks.
 turns = st.fixed_dictionaries(
     {number: st.lists(st.integers(1, LAST), unique=True).map(sorted) for number in TASKS}
 )
@@ -29,8 +29,8 @@ def draw(uow: UnitOfWork, task: int, seed: int, node: int) -> None:
     uow.draws.add(stored_draw(task, seed, node))
 
 
-def played(uow: UnitOfWork, turns_of: dict[int, list[int]], last: int) -> None:
-    """Draw each task at its first block, make it void at its second, and so on."""
+def play_draws(uow: UnitOfWork, turns_of: dict[int, list[int]], last: int) -> None:
+    """Draw each task at its first block, end the draw at its second, and so on."""
     for task, blocks in turns_of.items():
         for turn, number in enumerate(at for at in blocks if at <= last):
             if turn % 2:
@@ -48,12 +48,12 @@ def everything(uow: UnitOfWork) -> list[list[StoredDraw]]:
 def test_undo_above_block_equals_never_advancing_past_it(store: Store, turns_of, ancestor: int):
     with store.transaction() as uow:
         uow.draws.undo_above(-1)
-        played(uow, turns_of, LAST)
+        play_draws(uow, turns_of, LAST)
         uow.draws.undo_above(ancestor)
         left = everything(uow)
         uow.draws.undo_above(-1)
         assert everything(uow) == [[], [], [], []]
-        played(uow, turns_of, ancestor)
+        play_draws(uow, turns_of, ancestor)
         assert left == everything(uow)
 
 

@@ -1,4 +1,4 @@
-"""What was appended is read back by whoever asks why."""
+"""Appended history is read back for explanations."""
 
 from collections.abc import Iterable
 

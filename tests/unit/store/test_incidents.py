@@ -16,7 +16,7 @@ LAST = BLOCKS[-1]
 
 
 def dump_of(uow: UnitOfWork, last: int, *, final: int) -> list[str]:
-    """What a fold of the burst from nothing up to block `last` leaves."""
+    """Return the rows of a new fold of the burst up to block `last`."""
     forget_everything(uow)
     fold_into(uow, events_up_to(last), last, final=final)
     return list(uow.projections.iterate_dump_lines())

@@ -1,4 +1,4 @@
-"""The rows that a cut reads have the leaves of all nodes that may have changed since the last."""
+"""The rows that a cut reads cover all nodes that may have changed since the last cut."""
 
 from itertools import groupby
 
@@ -31,7 +31,7 @@ class RolledBackError(Exception):
 
 @pytest.fixture(params=["native", "python"])
 def code(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Roots are computed with the native code, if it is installed, and without it."""
+    """Compute roots with the native code, if it is installed, and without it."""
     monkeypatch.setattr(node_repository, "_LEAF_ROWS_PER_BATCH", 3)
     if request.param == "python":
         for module in (leaves, merkle_tree, node_leaves, round_tree):

@@ -1,4 +1,4 @@
-"""One writer for one database, told apart by an epoch that rises."""
+"""A database has one writer, identified by a rising epoch."""
 
 import pytest
 
@@ -8,14 +8,14 @@ from oracle.store.database import Store
 from oracle.store.outbox.records import Account, Stamp
 
 
-def taken(store: Store, holder: str, seconds: float = 30) -> int | None:
+def acquire_lease(store: Store, holder: str, seconds: float = 30) -> int | None:
     with store.transaction() as uow:
         return uow.lease.acquire(holder, seconds)
 
 
 def test_first_holder_takes_lease_and_second_waits(store: Store):
-    assert taken(store, "one") == 1
-    assert taken(store, "two") is None
+    assert acquire_lease(store, "one") == 1
+    assert acquire_lease(store, "two") is None
     with store.read_transaction() as uow:
         held = uow.lease.get_state()
     assert (held.holder, held.epoch) == ("one", 1)
@@ -23,21 +23,21 @@ def test_first_holder_takes_lease_and_second_waits(store: Store):
 
 
 def test_expired_lease_is_taken_by_next_holder(store: Store):
-    taken(store, "one", seconds=-1)
-    assert taken(store, "two") == 2
+    acquire_lease(store, "one", seconds=-1)
+    assert acquire_lease(store, "two") == 2
 
 
 def test_released_lease_is_free_immediately(store: Store):
-    epoch = taken(store, "one")
+    epoch = acquire_lease(store, "one")
     assert epoch is not None
     with store.transaction() as uow:
         uow.lease.release(epoch)
-    assert taken(store, "two") == 2
+    assert acquire_lease(store, "two") == 2
 
 
 def test_overtaken_holder_cannot_renew_write_or_release(store: Store):
-    old = taken(store, "one", seconds=-1)
-    new = taken(store, "two")
+    old = acquire_lease(store, "one", seconds=-1)
+    new = acquire_lease(store, "two")
     assert (old, new) == (1, 2)
     with store.transaction() as uow:
         assert not uow.lease.renew(1, 30)
@@ -54,7 +54,7 @@ def test_overtaken_holder_cannot_renew_write_or_release(store: Store):
 
 
 def test_lease_renewal_is_counted_from_the_current_time(store: Store):
-    epoch = taken(store, "one", seconds=5)
+    epoch = acquire_lease(store, "one", seconds=5)
     assert epoch is not None
     with store.transaction() as uow:
         assert uow.lease.renew(epoch, 60)
@@ -70,11 +70,11 @@ def test_new_database_has_no_lease_holder(store: Store):
 
 def test_fenced_store_cannot_write_after_takeover(database_url: str):
     with Store.open(database_url) as old, Store.open(database_url) as new:
-        epoch = taken(old, "one", seconds=-1)
+        epoch = acquire_lease(old, "one", seconds=-1)
         assert epoch is not None
         old.set_fencing_epoch(epoch)
         with old.transaction() as uow:
             uow.outbox.accounts.enroll(Account(1, Address("0x" + 40 * "a")), 0, Stamp(1, epoch))
-        assert taken(new, "two") == 2
+        assert acquire_lease(new, "two") == 2
         with pytest.raises(FatalError, match="taken over"), old.transaction():
             pytest.fail("it was let in")

@@ -1,4 +1,4 @@
-"""A database of today is brought up to the next release with everything that is in it."""
+"""A database of today is migrated to the next release with all its content."""
 
 from pathlib import Path
 
@@ -17,15 +17,15 @@ from oracle.systems.registry import build_rules
 from tests.support.histories import History, node_address, task_key
 from tests.unit.store import later
 from tests.unit.store.samples import block
-from tests.unit.store.test_outbox import ME, NOW, kick, live, ready, request
-from tests.unit.store.test_schema import connected
+from tests.unit.store.test_outbox import ME, NOW, kick, make_ready, request, send_intent
+from tests.unit.store.test_schema import open_connection
 
 ANCESTOR, FINAL = 6, 2
 CRYNUX = build_rules("crynux")
 
 
 def history() -> History:
-    """Blocks 1 to 9: members, scores, a timeout, a task that waits."""
+    """Return blocks 1 to 9: members, scores, a timeout, a waiting task."""
     sample_history = History().joins("A", "B", stake=5)
     sample_history = (
         sample_history.after(9).scores("A", 10, 0, 5).after(9).creates("late", of="group")
@@ -34,7 +34,7 @@ def history() -> History:
 
 
 def fill(uow: UnitOfWork, rules: Rules) -> None:
-    """Fold with a journal, and send: every kind of row that a migration may touch."""
+    """Fold with a journal, and send calls: rows of every kind that a migration may touch."""
     folding = Fold(rules)
     by_block: dict[int, list[DomainEvent]] = {}
     for event in history().events:
@@ -44,14 +44,14 @@ def fill(uow: UnitOfWork, rules: Rules) -> None:
     uow.write_changes(folding.drain_changes(), uow.rule_sets.get_or_assign_number(rules))
     uow.undo.prune_to(FINAL)
     uow.cursor.move_to(block(max(by_block)), None, 0)
-    _, attempt = live(uow.outbox, kick("kick:1"))
-    given_up = ready(uow.outbox, request())
+    _, attempt = send_intent(uow.outbox, kick("kick:1"))
+    given_up = make_ready(uow.outbox, request())
     heir: dict[str, str | int | None] = {"superseded_by": attempt.intent_id}
     uow.outbox.intents.change_state(given_up, IntentState.SUPERSEDED, NOW, heir)
 
 
-def seen(store: Store) -> list[object]:
-    """All that the database says, outbox and names of rule sets included."""
+def read_everything(store: Store) -> list[object]:
+    """Return the content of the database, with the outbox and the names of rule sets."""
     with store.read_transaction() as uow:
         slots = uow.outbox.slots.list_unfinished(ME)
         return [
@@ -64,27 +64,27 @@ def seen(store: Store) -> list[object]:
 
 @pytest.fixture
 def before(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Fill a database of today; what it said, and from then on the program is the next one."""
+    """Fill a database of today, return its content, and continue as the next release."""
     with Store.open(database_url) as store:
         with store.transaction() as uow:
             fill(uow, CRYNUX)
-        stored_rows = seen(store)
-    later.release(monkeypatch, later.written(tmp_path))
+        stored_rows = read_everything(store)
+    later.release(monkeypatch, later.write_later_migrations(tmp_path))
     return stored_rows
 
 
 def test_migration_keeps_every_row(database_url: str, before: list[object]):
     assert migrate(database_url).age is SchemaAge.OLDER
     with Store.open(database_url) as store:
-        assert seen(store) == before
+        assert read_everything(store) == before
         assert before[-1] == dict.fromkeys((1, 2, 3), identify_rules(CRYNUX))
         with store.transaction() as uow:
             assert [waiting_task.key for waiting_task in uow.tasks.list_waiting()] == [
                 task_key("late")
             ]
             start = request("start:1", kind=START_TASK, exclusive_key="start_task:task=1")
-            ready(uow.outbox, start)
-            live(uow.outbox, request("push:2"), "e")
+            make_ready(uow.outbox, start)
+            send_intent(uow.outbox, request("push:2"), "e")
 
 
 @pytest.mark.usefixtures("before")
@@ -105,9 +105,9 @@ def test_foreign_keys_are_kept_after_migration(
 ):
     with Store.open(sqlite_url) as store, store.transaction() as uow:
         fill(uow, CRYNUX)
-    later.release(monkeypatch, later.written(tmp_path))
+    later.release(monkeypatch, later.write_later_migrations(tmp_path))
     migrate(sqlite_url)
-    with connected(sqlite_url) as connection:
+    with open_connection(sqlite_url) as connection:
         assert connection.exec_driver_sql("PRAGMA foreign_key_check").all() == []
         connection.exec_driver_sql("DELETE FROM pub_attempt")
         with pytest.raises(IntegrityError):

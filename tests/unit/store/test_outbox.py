@@ -1,4 +1,4 @@
-"""Intents, nonces and bytes: what the tables promise, on both databases."""
+"""Intents, nonces and transactions: the guarantees of the tables, on both databases."""
 
 from dataclasses import replace
 from typing import Any
@@ -46,32 +46,32 @@ def kick(key: str, subject: str = "ix=7") -> CallRequest:
     return request(key, kind=ACCUSE, subject=subject, exclusive_key=about)
 
 
-def enrolled(outbox: Outbox) -> None:
+def enroll_account(outbox: Outbox) -> None:
     if outbox.accounts.get_next_nonce(ME) is None:
         outbox.accounts.enroll(ME, 5, NOW)
 
 
-def planned(outbox: Outbox, call_request: CallRequest | None = None) -> Intent:
-    enrolled(outbox)
+def plan_intent(outbox: Outbox, call_request: CallRequest | None = None) -> Intent:
+    enroll_account(outbox)
     number = outbox.intents.add(call_request or request(), NOW)
     assert number is not None
-    return named(outbox, number)
+    return load_intent(outbox, number)
 
 
-def named(outbox: Outbox, number: int) -> Intent:
+def load_intent(outbox: Outbox, number: int) -> Intent:
     intent = outbox.intents.get(number)
     assert intent is not None
     return intent
 
 
-def ready(outbox: Outbox, call_request: CallRequest | None = None) -> Intent:
-    intent = planned(outbox, call_request)
+def make_ready(outbox: Outbox, call_request: CallRequest | None = None) -> Intent:
+    intent = plan_intent(outbox, call_request)
     outbox.intents.mark_ready(intent, 100_000, COST, NOW)
-    return named(outbox, intent.id)
+    return load_intent(outbox, intent.id)
 
 
-def assigned(outbox: Outbox, call_request: CallRequest | None = None) -> NonceSlot:
-    intent = ready(outbox, call_request)
+def assign_nonce(outbox: Outbox, call_request: CallRequest | None = None) -> NonceSlot:
+    intent = make_ready(outbox, call_request)
     vacant = outbox.slots.find_vacant_slot(ME)
     nonce = outbox.accounts.allocate_nonce(ME) if vacant is None else vacant.nonce
     outbox.slots.assign_nonce(intent, nonce, 50, NOW)
@@ -82,17 +82,17 @@ def slot_of(outbox: Outbox, nonce: int) -> NonceSlot:
     return next(slot for slot in outbox.slots.list_unfinished(ME) if slot.nonce == nonce)
 
 
-def signed(outbox: Outbox, slot: NonceSlot, mark: str = "a") -> Attempt:
+def add_attempt(outbox: Outbox, slot: NonceSlot, mark: str = "a") -> Attempt:
     call = SignedCall(Hash("0x" + 64 * mark), b"raw", FEE, 3, GAS)
     outbox.slots.store_attempt(slot, call, AttemptReason.FIRST, NOW)
     return outbox.slots.list_attempts(slot)[-1]
 
 
-def live(
+def send_intent(
     outbox: Outbox, call_request: CallRequest | None = None, mark: str = "a"
 ) -> tuple[NonceSlot, Attempt]:
-    slot = assigned(outbox, call_request)
-    attempt = signed(outbox, slot, mark)
+    slot = assign_nonce(outbox, call_request)
+    attempt = add_attempt(outbox, slot, mark)
     outbox.slots.record_send(slot, attempt, 50, None, NOW)
     return slot_of(outbox, slot.nonce), outbox.slots.list_attempts(slot)[-1]
 
@@ -110,15 +110,15 @@ def test_request_round_trips(store: Store):
         not_before=77,
     )
     with store.transaction() as uow:
-        intent = planned(uow.outbox, call_request)
+        intent = plan_intent(uow.outbox, call_request)
         assert intent.request == call_request
         uow.outbox.intents.mark_ready(intent, 9, COST, NOW)
-        assert named(uow.outbox, intent.id).max_cost_wei == COST
+        assert load_intent(uow.outbox, intent.id).max_cost_wei == COST
 
 
 def test_duplicate_request_is_not_added(store: Store):
     with store.transaction() as uow:
-        first = planned(uow.outbox)
+        first = plan_intent(uow.outbox)
         assert uow.outbox.intents.add(request(), NOW) is None
     with store.read_transaction() as uow:
         assert uow.outbox.intents.list_newest(9) == [first]
@@ -126,17 +126,17 @@ def test_duplicate_request_is_not_added(store: Store):
 
 def test_second_ready_push_is_rejected(store: Store):
     with store.transaction() as uow:
-        ready(uow.outbox)
+        make_ready(uow.outbox)
     with pytest.raises(IntegrityError), store.transaction() as uow:
-        ready(uow.outbox, request("push:2"))
+        make_ready(uow.outbox, request("push:2"))
 
 
 def test_second_ready_kickout_call_for_the_same_node_is_rejected(store: Store):
     with store.transaction() as uow:
-        ready(uow.outbox, kick("kick:1"))
-        ready(uow.outbox, kick("kick:2", "ix=8"))
+        make_ready(uow.outbox, kick("kick:1"))
+        make_ready(uow.outbox, kick("kick:2", "ix=8"))
     with pytest.raises(IntegrityError), store.transaction() as uow:
-        ready(uow.outbox, kick("kick:3"))
+        make_ready(uow.outbox, kick("kick:3"))
 
 
 def test_second_ready_start_for_the_same_draw_is_rejected(store: Store):
@@ -145,16 +145,16 @@ def test_second_ready_start_for_the_same_draw_is_rejected(store: Store):
         return request(key, kind=START_TASK, subject=subject, exclusive_key=about)
 
     with store.transaction() as uow:
-        ready(uow.outbox, start("start:1", "task=1"))
-        ready(uow.outbox, start("start:2", "task=2"))
+        make_ready(uow.outbox, start("start:1", "task=1"))
+        make_ready(uow.outbox, start("start:2", "task=2"))
     with pytest.raises(IntegrityError), store.transaction() as uow:
-        ready(uow.outbox, start("start:3", "task=1"))
+        make_ready(uow.outbox, start("start:3", "task=1"))
 
 
 def test_nonces_are_assigned_in_order_from_chain_nonce(store: Store):
     with store.transaction() as uow:
         nonces = [
-            live(uow.outbox, kick(f"k{n}", f"ix={n}"), mark)[0].nonce
+            send_intent(uow.outbox, kick(f"k{n}", f"ix={n}"), mark)[0].nonce
             for n, mark in enumerate("abc")
         ]
     assert nonces == [5, 6, 7]
@@ -164,7 +164,7 @@ def test_nonces_are_assigned_in_order_from_chain_nonce(store: Store):
 
 def test_stale_intent_state_change_is_rejected(store: Store):
     with store.transaction() as uow:
-        stale = planned(uow.outbox)
+        stale = plan_intent(uow.outbox)
         uow.outbox.intents.mark_ready(stale, 1, 1, NOW)
     with pytest.raises(FatalError, match="is no longer planned"), store.transaction() as uow:
         uow.outbox.intents.mark_ready(stale, 1, 1, NOW)
@@ -172,18 +172,18 @@ def test_stale_intent_state_change_is_rejected(store: Store):
 
 def test_signed_bytes_are_stored_unchanged(store: Store):
     with store.transaction() as uow:
-        slot, attempt = live(uow.outbox)
+        slot, attempt = send_intent(uow.outbox)
     assert attempt.signed == SignedCall(Hash("0x" + 64 * "a"), b"raw", FEE, 3, GAS)
     assert (attempt.sends, attempt.last_sent_block, slot.state) == (1, 50, NonceState.LIVE)
 
 
 def test_finalized_receipt_ends_intent_and_slot(store: Store):
     with store.transaction() as uow:
-        slot, attempt = live(uow.outbox)
+        slot, attempt = send_intent(uow.outbox)
         uow.outbox.slots.record_receipt(slot, attempt, RECEIPT, NOW)
         mined = slot_of(uow.outbox, slot.nonce)
         uow.outbox.slots.finalize(mined, NOW)
-        assert named(uow.outbox, slot.intent_id).state is IntentState.FINAL
+        assert load_intent(uow.outbox, slot.intent_id).state is IntentState.FINAL
         assert uow.outbox.slots.list_unfinished(ME) == []
         stats = OutboxStatistics()
         uow.outbox.counts.add_finished_nonces(stats, ME, 0, 99)
@@ -192,69 +192,69 @@ def test_finalized_receipt_ends_intent_and_slot(store: Store):
 
 def test_failed_call_ends_as_reverted_with_its_reason(store: Store):
     with store.transaction() as uow:
-        slot, attempt = live(uow.outbox)
+        slot, attempt = send_intent(uow.outbox)
         uow.outbox.slots.record_receipt(slot, attempt, replace(RECEIPT, succeeded=False), NOW)
         uow.outbox.slots.finalize(slot_of(uow.outbox, slot.nonce), NOW, "Reorged(5)")
-        intent = named(uow.outbox, slot.intent_id)
+        intent = load_intent(uow.outbox, slot.intent_id)
     assert (intent.state, intent.error_class) == (IntentState.REVERTED, "Reorged")
     assert intent.error_text == "Reorged(5)"
 
 
 def test_reorg_makes_mined_call_live_again(store: Store):
     with store.transaction() as uow:
-        slot, attempt = live(uow.outbox)
+        slot, attempt = send_intent(uow.outbox)
         uow.outbox.slots.record_receipt(slot, attempt, RECEIPT, NOW)
-        live(uow.outbox, request("push:2"), "e")
+        send_intent(uow.outbox, request("push:2"), "e")
         uow.outbox.slots.revert_to_live(slot_of(uow.outbox, slot.nonce), NOW)
         again = slot_of(uow.outbox, slot.nonce)
         assert (again.state, again.block_number, again.gas_used) == (NonceState.LIVE, None, None)
-        assert named(uow.outbox, slot.intent_id).state is IntentState.LIVE
+        assert load_intent(uow.outbox, slot.intent_id).state is IntentState.LIVE
 
 
 def test_call_that_ends_unsigned_leaves_its_nonce_to_the_next_call(store: Store):
     with store.transaction() as uow:
-        slot = assigned(uow.outbox)
+        slot = assign_nonce(uow.outbox)
         uow.outbox.intents.end_unsent(
-            named(uow.outbox, slot.intent_id), IntentState.EXPIRED, "too late", NOW
+            load_intent(uow.outbox, slot.intent_id), IntentState.EXPIRED, "too late", NOW
         )
-        heir = assigned(uow.outbox, request("push:2"))
+        heir = assign_nonce(uow.outbox, request("push:2"))
         assert (heir.nonce, heir.intent_id != slot.intent_id) == (slot.nonce, True)
         assert uow.outbox.accounts.get_next_nonce(ME) == slot.nonce + 1
 
 
 def test_signed_nonce_is_never_vacant(store: Store):
     with store.transaction() as uow:
-        slot = assigned(uow.outbox)
-        signed(uow.outbox, slot)
+        slot = assign_nonce(uow.outbox)
+        add_attempt(uow.outbox, slot)
         assert uow.outbox.slots.find_vacant_slot(ME) is None
 
 
 def test_call_that_lost_its_nonce_is_superseded(store: Store):
     with store.transaction() as uow:
-        slot, first = live(uow.outbox, kick("k1"))
-        heir = ready(uow.outbox, kick("k2", "ix=8"))
+        slot, first = send_intent(uow.outbox, kick("k1"))
+        heir = make_ready(uow.outbox, kick("k2", "ix=8"))
         uow.outbox.slots.replace_call(slot, heir, 51, NOW)
-        signed(uow.outbox, slot_of(uow.outbox, slot.nonce), "e")
+        add_attempt(uow.outbox, slot_of(uow.outbox, slot.nonce), "e")
         uow.outbox.slots.record_receipt(slot_of(uow.outbox, slot.nonce), first, RECEIPT, NOW)
-        loser = named(uow.outbox, heir.id)
+        loser = load_intent(uow.outbox, heir.id)
     assert (loser.state, loser.superseded_by) == (IntentState.SUPERSEDED, slot.intent_id)
 
 
 def test_intent_whose_nonce_became_foreign_is_held(store: Store):
     with store.transaction() as uow:
-        slot, _ = live(uow.outbox)
+        slot, _ = send_intent(uow.outbox)
         uow.outbox.slots.mark_foreign(slot, NOW)
-        held = named(uow.outbox, slot.intent_id)
+        held = load_intent(uow.outbox, slot.intent_id)
     assert (held.state, held.error_class) == (IntentState.HELD, "foreign")
 
 
 def test_repeated_wait_reason_is_journaled_once(store: Store):
     with store.transaction() as uow:
-        intent = planned(uow.outbox)
+        intent = plan_intent(uow.outbox)
         assert uow.outbox.intents.postpone(intent, 10, ("funds", "none"), NOW)
-        again = named(uow.outbox, intent.id)
+        again = load_intent(uow.outbox, intent.id)
         assert not uow.outbox.intents.postpone(again, 20, ("funds", "less"), NOW)
-        waiting = named(uow.outbox, intent.id)
+        waiting = load_intent(uow.outbox, intent.id)
         events = [entry.event for entry in uow.outbox.journal.list_for_intent(intent.id)]
     assert (waiting.request.not_before, waiting.error_text) == (20, "less")
     assert events == ["planned", "planned"]
@@ -262,35 +262,38 @@ def test_repeated_wait_reason_is_journaled_once(store: Store):
 
 def test_daily_cost_includes_paid_and_reserved_amounts(store: Store):
     with store.transaction() as uow:
-        slot, attempt = live(uow.outbox)
+        slot, attempt = send_intent(uow.outbox)
         uow.outbox.slots.record_receipt(slot, attempt, RECEIPT, NOW)
-        live(uow.outbox, kick("k1"), "e")
+        send_intent(uow.outbox, kick("k1"), "e")
         assert uow.outbox.slots.sum_committed_wei(ME, NOW.at) == 630_000 + COST
-        # Open transactions may still cost ether at any time.
+        # Pending transactions may still cost ether at any time.
         assert uow.outbox.slots.sum_committed_wei(ME, NOW.at + 1) == COST
         assert uow.outbox.slots.sum_reserved_wei(ME) == COST
 
 
 def test_vacant_nonce_costs_nothing_until_reused(store: Store):
     with store.transaction() as uow:
-        slot = assigned(uow.outbox)
+        slot = assign_nonce(uow.outbox)
         uow.outbox.intents.end_unsent(
-            named(uow.outbox, slot.intent_id), IntentState.EXPIRED, "late", NOW
+            load_intent(uow.outbox, slot.intent_id), IntentState.EXPIRED, "late", NOW
         )
         assert uow.outbox.slots.sum_reserved_wei(ME) == 0
         assert uow.outbox.slots.sum_committed_wei(ME, NOW.at) == 0
         later = Stamp(NOW.at + 90_000, NOW.epoch)
-        uow.outbox.slots.assign_nonce(ready(uow.outbox, request("push:2")), slot.nonce, 41, later)
+        uow.outbox.slots.assign_nonce(
+            make_ready(uow.outbox, request("push:2")), slot.nonce, 41, later
+        )
         assert uow.outbox.slots.sum_committed_wei(ME, later.at) == COST
 
 
 def test_rewind_expires_only_calls_without_nonce(store: Store):
     with store.transaction() as uow:
-        slot, _ = live(uow.outbox, request(as_of_block=90))
-        doomed = planned(uow.outbox, request("push:2", as_of_block=90))
-        surviving_intent = planned(uow.outbox, request("push:3", as_of_block=80))
+        slot, _ = send_intent(uow.outbox, request(as_of_block=90))
+        doomed = plan_intent(uow.outbox, request("push:2", as_of_block=90))
+        surviving_intent = plan_intent(uow.outbox, request("push:3", as_of_block=80))
         assert uow.outbox.intents.expire_intents_above(80, NOW) == 1
         states = [
-            named(uow.outbox, n).state for n in (slot.intent_id, doomed.id, surviving_intent.id)
+            load_intent(uow.outbox, n).state
+            for n in (slot.intent_id, doomed.id, surviving_intent.id)
         ]
     assert states == [IntentState.LIVE, IntentState.EXPIRED, IntentState.PLANNED]

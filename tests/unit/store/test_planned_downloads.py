@@ -1,4 +1,4 @@
-"""The record of who is to be asked for which model, on both databases."""
+"""The planned download requests by node and model, on both databases."""
 
 import pytest
 

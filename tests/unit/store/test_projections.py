@@ -1,4 +1,4 @@
-"""Everything folded, as text: the same on both databases, gone when it is cleared."""
+"""All folded rows as text: the same on both databases, and empty after a reset."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -69,6 +69,6 @@ def test_clearing_projections_keeps_raw_rows_and_bookmarks(store: Store):
 
 
 def test_projection_keys_are_numbers_or_bytes():
-    # Two databases may sort text differently, bytes and numbers not.
+    # Two databases may sort text differently, but not bytes and numbers.
     kinds = {str(c.type) for table in PROJECTIONS for c in table.primary_key.columns}
     assert kinds <= {"BLOB", "BIGINT", "SMALLINT"}

@@ -1,4 +1,4 @@
-"""Logs and calls: appended once, orphans kept, never deleted."""
+"""Logs and calls are appended once; orphans are kept, and nothing is deleted."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A nonce that is bumped, replaced, rebuilt or held: what the tables say of it."""
+"""The tables record a nonce that is bumped, replaced, rebuilt or held."""
 
 from dataclasses import replace
 
@@ -25,13 +25,13 @@ from tests.unit.store.test_outbox import (
     ME,
     NOW,
     RECEIPT,
+    add_attempt,
     kick,
-    live,
-    named,
-    planned,
-    ready,
+    load_intent,
+    make_ready,
+    plan_intent,
     request,
-    signed,
+    send_intent,
     slot_of,
 )
 
@@ -41,7 +41,7 @@ DEARER = SignedCall(Hash("0x" + 64 * "9"), b"raw", 2 * COST // GAS, 3, GAS)
 def test_bump_is_counted_in_budget_and_records_send_block(store: Store):
     with store.transaction() as uow:
         outbox = uow.outbox
-        slot, _ = live(outbox)
+        slot, _ = send_intent(outbox)
         before = outbox.slots.sum_reserved_wei(ME)
         later = Stamp(NOW.at + 500, 1)
         outbox.slots.store_attempt(slot, DEARER, AttemptReason.BUMP, later)
@@ -65,16 +65,16 @@ def test_bump_is_counted_in_budget_and_records_send_block(store: Store):
 def test_newer_call_of_nonce_wins_and_older_is_superseded(store: Store):
     with store.transaction() as uow:
         outbox = uow.outbox
-        slot, _ = live(outbox)
-        heir = ready(outbox, request("push:2"))
+        slot, _ = send_intent(outbox)
+        heir = make_ready(outbox, request("push:2"))
         outbox.slots.replace_call(slot, heir, 60, NOW)
         replaced_slot = slot_of(outbox, slot.nonce)
-        attempt = signed(outbox, replaced_slot, "e")
+        attempt = add_attempt(outbox, replaced_slot, "e")
         outbox.slots.record_send(replaced_slot, attempt, 61, None, NOW)
-        assert named(outbox, heir.id).state is IntentState.LIVE
-        assert named(outbox, slot.intent_id).state is IntentState.LIVE
+        assert load_intent(outbox, heir.id).state is IntentState.LIVE
+        assert load_intent(outbox, slot.intent_id).state is IntentState.LIVE
         outbox.slots.record_receipt(slot_of(outbox, slot.nonce), attempt, RECEIPT, NOW)
-        old, new = named(outbox, slot.intent_id), named(outbox, heir.id)
+        old, new = load_intent(outbox, slot.intent_id), load_intent(outbox, heir.id)
         assert (old.state, old.superseded_by) == (IntentState.SUPERSEDED, new.id)
         assert (new.state, new.replaces, new.nonce) == (IntentState.MINED, old.id, slot.nonce)
         assert slot_of(outbox, slot.nonce).mined_at == NOW.at
@@ -83,19 +83,19 @@ def test_newer_call_of_nonce_wins_and_older_is_superseded(store: Store):
 def test_another_call_with_the_same_nonce_can_be_mined_after_reorg(store: Store):
     with store.transaction() as uow:
         outbox = uow.outbox
-        slot, first = live(outbox)
-        heir = ready(outbox, request("push:2"))
+        slot, first = send_intent(outbox)
+        heir = make_ready(outbox, request("push:2"))
         outbox.slots.replace_call(slot, heir, 60, NOW)
-        second = signed(outbox, slot_of(outbox, slot.nonce), "e")
+        second = add_attempt(outbox, slot_of(outbox, slot.nonce), "e")
         outbox.slots.record_receipt(slot_of(outbox, slot.nonce), second, RECEIPT, NOW)
         outbox.slots.revert_to_live(slot_of(outbox, slot.nonce), NOW)
         outbox.slots.record_receipt(slot_of(outbox, slot.nonce), first, RECEIPT, NOW)
-        assert named(outbox, slot.intent_id).state is IntentState.MINED
-        assert named(outbox, heir.id).state is IntentState.SUPERSEDED
-        # Back again: the final winner has no rival.
+        assert load_intent(outbox, slot.intent_id).state is IntentState.MINED
+        assert load_intent(outbox, heir.id).state is IntentState.SUPERSEDED
+        # Reverted again: the final winner has no rival.
         outbox.slots.revert_to_live(slot_of(outbox, slot.nonce), NOW)
         outbox.slots.record_receipt(slot_of(outbox, slot.nonce), second, RECEIPT, NOW)
-        won, lost = named(outbox, heir.id), named(outbox, slot.intent_id)
+        won, lost = load_intent(outbox, heir.id), load_intent(outbox, slot.intent_id)
     assert (won.state, won.superseded_by) == (IntentState.MINED, None)
     assert (lost.state, lost.superseded_by) == (IntentState.SUPERSEDED, heir.id)
 
@@ -103,23 +103,23 @@ def test_another_call_with_the_same_nonce_can_be_mined_after_reorg(store: Store)
 def test_kickout_replaced_by_noop_is_mined_after_reorg(store: Store):
     with store.transaction() as uow:
         outbox = uow.outbox
-        slot, first = live(outbox, kick("kick:1"))
-        noop = ready(outbox, request("noop:5", kind=NOOP))
+        slot, first = send_intent(outbox, kick("kick:1"))
+        noop = make_ready(outbox, request("noop:5", kind=NOOP))
         outbox.slots.replace_call(slot, noop, 60, NOW)
-        second = signed(outbox, slot_of(outbox, slot.nonce), "e")
+        second = add_attempt(outbox, slot_of(outbox, slot.nonce), "e")
         outbox.slots.record_receipt(slot_of(outbox, slot.nonce), second, RECEIPT, NOW)
-        live(outbox, kick("kick:2"), "c")
+        send_intent(outbox, kick("kick:2"), "c")
         outbox.slots.revert_to_live(slot_of(outbox, slot.nonce), NOW)
         outbox.slots.record_receipt(slot_of(outbox, slot.nonce), first, RECEIPT, NOW)
-        assert named(outbox, first.intent_id).state is IntentState.MINED
+        assert load_intent(outbox, first.intent_id).state is IntentState.MINED
 
 
 def test_mined_slot_accepts_no_other_call(store: Store):
     with store.transaction() as uow:
         outbox = uow.outbox
-        slot, attempt = live(outbox)
+        slot, attempt = send_intent(outbox)
         outbox.slots.record_receipt(slot, attempt, RECEIPT, NOW)
-        heir = ready(outbox, request("push:2"))
+        heir = make_ready(outbox, request("push:2"))
         with pytest.raises(FatalError, match="expected an open or live nonce"):
             outbox.slots.replace_call(slot_of(outbox, slot.nonce), heir, 60, NOW)
 
@@ -127,34 +127,36 @@ def test_mined_slot_accepts_no_other_call(store: Store):
 def test_new_account_is_not_blocked_by_calls_of_lost_account(store: Store):
     new_account = ME._replace(address=Address("0x" + 40 * "2"))
     with store.transaction() as uow:
-        ready(uow.outbox)
-        ready(uow.outbox, kick("k1"))
+        make_ready(uow.outbox)
+        make_ready(uow.outbox, kick("k1"))
         uow.outbox.accounts.enroll(new_account, 0, NOW)
-        ready(uow.outbox, request("push:2", account=new_account))
-        ready(uow.outbox, replace(kick("k2"), account=new_account))
+        make_ready(uow.outbox, request("push:2", account=new_account))
+        make_ready(uow.outbox, replace(kick("k2"), account=new_account))
 
 
 def test_released_intent_is_planned_again_and_live_intent_cannot_be_held(store: Store):
     with store.transaction() as uow:
         outbox = uow.outbox
-        intent = planned(outbox)
+        intent = plan_intent(outbox)
         outbox.intents.hold(intent, PauseKind.OPERATOR, "wait", NOW._replace(actor="somebody"))
-        held = named(outbox, intent.id)
+        held = load_intent(outbox, intent.id)
         assert (held.state, held.error_class, held.error_text) == (
             IntentState.HELD,
             "operator",
             "wait",
         )
         outbox.intents.release(held, NOW)
-        again = named(outbox, intent.id)
+        again = load_intent(outbox, intent.id)
         assert (again.state, again.error_class) == (IntentState.PLANNED, None)
         actors = [entry.actor for entry in outbox.journal.list_for_intent(intent.id)]
         assert actors == [None, "somebody", None]
         outbox.intents.cancel(again, "no", NOW)
-        assert named(outbox, intent.id).state is IntentState.CANCELLED
-        slot, _ = live(outbox, kick("k1"))
+        assert load_intent(outbox, intent.id).state is IntentState.CANCELLED
+        slot, _ = send_intent(outbox, kick("k1"))
         with pytest.raises(FatalError, match="may still land"):
-            outbox.intents.hold(named(outbox, slot.intent_id), PauseKind.OPERATOR, "wait", NOW)
+            outbox.intents.hold(
+                load_intent(outbox, slot.intent_id), PauseKind.OPERATOR, "wait", NOW
+            )
 
 
 def test_sender_pause_has_kind_and_reason(store: Store):
@@ -210,7 +212,7 @@ def test_nonce_rebuilt_again_after_reopening_is_final(store: Store):
         (rebuilt,) = outbox.intents.list_newest(9)
         outbox.gaps.reopen_nonce(ME, 6, NOW)
         noop = request("noop:6", kind=NOOP, exclusive_key=None)
-        slot, _ = live(outbox, noop)
+        slot, _ = send_intent(outbox, noop)
         assert slot.nonce == 6
 
         outbox.slots.record_rebuilt_nonce(ME, 6, tx_hash, RECEIPT, NOW)

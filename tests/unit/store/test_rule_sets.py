@@ -1,4 +1,4 @@
-"""Every score names the rules that made it, whatever number they have here."""
+"""Every score names its rules, whatever number they have in this database."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ OTHER = replace(CRYNUX, tau_seconds=900)
 
 
 def fold(uow: UnitOfWork, rules=CRYNUX) -> None:
-    """Two scores of A, and one of who was faster once, by these rules."""
+    """Fold two scores of A, and one score of a node that was faster once, with these rules."""
     folding = Fold(rules)
     folding.fold_events(History().joins("A").scores("A", 10, 5).events)
     uow.write_changes(folding.drain_changes(), uow.rule_sets.get_or_assign_number(rules))

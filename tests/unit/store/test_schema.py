@@ -1,4 +1,6 @@
-"""A database is ours, of our age, or refused with what to do."""
+"""A database is accepted if it is the product's and current;
+otherwise the error names the remedy.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +25,7 @@ from oracle.store.tables.metadata import metadata
 
 
 @contextmanager
-def connected(url: str) -> Iterator[Connection]:
+def open_connection(url: str) -> Iterator[Connection]:
     engine = create_write_engine(parse_database_url(url))
     with engine.begin() as connection:
         yield connection
@@ -38,7 +40,7 @@ def migrations(connection: Connection | None = None) -> Config:
 
 
 def layout(connection: Connection) -> dict[str, object]:
-    """Everything that the database knows about its tables."""
+    """Return everything that the database records about its tables."""
     inspector = inspect(connection)
     return {
         name: {
@@ -60,14 +62,14 @@ def _index(index: Any) -> str:
 
 
 def sqlite_layout(connection: Connection) -> set[str]:
-    """The text of every table, without its blanks: WITHOUT ROWID stands nowhere else."""
+    """Return the text of every table without whitespace, which also contains WITHOUT ROWID."""
     rows = connection.exec_driver_sql("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
     return {"".join(text.split()).replace('"', "") for (text,) in rows if "alembic" not in text}
 
 
 def test_migration_from_empty_creates_current_tables(empty_database_url: str):
     migrate(empty_database_url)
-    with connected(empty_database_url) as connection:
+    with open_connection(empty_database_url) as connection:
         migrated = layout(connection)
         differences = compare_metadata(MigrationContext.configure(connection), metadata)
         command.downgrade(migrations(connection), "base")
@@ -78,7 +80,7 @@ def test_migration_from_empty_creates_current_tables(empty_database_url: str):
 
 def test_sqlite_tables_without_rowid_match_metadata(empty_sqlite_url: str):
     migrate(empty_sqlite_url)
-    with connected(empty_sqlite_url) as connection:
+    with open_connection(empty_sqlite_url) as connection:
         without = {text for text in sqlite_layout(connection) if text.endswith("WITHOUTROWID")}
     expected_tables = [
         t for t in metadata.tables.values() if not t.dialect_options["sqlite"]["with_rowid"]
@@ -88,7 +90,7 @@ def test_sqlite_tables_without_rowid_match_metadata(empty_sqlite_url: str):
 
 def test_downgrade_leaves_no_tables(empty_database_url: str):
     migrate(empty_database_url)
-    with connected(empty_database_url) as connection:
+    with open_connection(empty_database_url) as connection:
         command.downgrade(migrations(connection), "base")
         assert inspect(connection).get_table_names() == ["alembic_version"]
     assert get_schema_state(empty_database_url).age is SchemaAge.EMPTY
@@ -125,7 +127,7 @@ def test_store_opened_with_create_makes_its_tables(empty_database_url: str):
 def test_store_of_other_schema_revision_is_rejected(
     database_url: str, revision: str, complaint: str
 ):
-    with connected(database_url) as connection:
+    with open_connection(database_url) as connection:
         version = table("alembic_version", column("version_num"))
         connection.execute(update(version).values(version_num=revision))
     with pytest.raises(InputError, match=complaint):
@@ -133,7 +135,7 @@ def test_store_of_other_schema_revision_is_rejected(
 
 
 def test_newer_database_is_not_migrated(database_url: str):
-    with connected(database_url) as connection:
+    with open_connection(database_url) as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999_last'")
     with pytest.raises(InputError, match="install the newer qos-oracle"):
         migrate(database_url)
@@ -143,7 +145,7 @@ def test_newer_database_is_not_migrated(database_url: str):
 def test_database_from_before_first_release_is_rejected_and_unchanged(
     empty_database_url: str, revision: str
 ):
-    with connected(empty_database_url) as connection:
+    with open_connection(empty_database_url) as connection:
         connection.exec_driver_sql("CREATE TABLE halt (name TEXT)")
         connection.exec_driver_sql("CREATE TABLE alembic_version (version_num VARCHAR(32))")
         version = table("alembic_version", column("version_num"))
@@ -153,7 +155,7 @@ def test_database_from_before_first_release_is_rejected_and_unchanged(
     for act in (migrate, lambda url: Store.open(url, create=True), Store.open):
         with pytest.raises(InputError, match=f"revision {revision}.* to an empty database"):
             act(empty_database_url)
-    with connected(empty_database_url) as connection:
+    with open_connection(empty_database_url) as connection:
         assert layout(connection) == before
         stored_revision = connection.exec_driver_sql(
             "SELECT version_num FROM alembic_version"
@@ -162,7 +164,7 @@ def test_database_from_before_first_release_is_rejected_and_unchanged(
 
 
 def test_database_lacking_table_is_rejected_as_prerelease(database_url: str):
-    with connected(database_url) as connection:
+    with open_connection(database_url) as connection:
         connection.exec_driver_sql("DROP TABLE membership_change")
 
     for act in (migrate, Store.open):
@@ -174,7 +176,7 @@ def test_database_lacking_table_is_rejected_as_prerelease(database_url: str):
 def test_database_with_tables_of_another_program_is_rejected_and_unchanged(
     empty_database_url: str, revision: str | None
 ):
-    with connected(empty_database_url) as connection:
+    with open_connection(empty_database_url) as connection:
         connection.exec_driver_sql("CREATE TABLE users (id INTEGER PRIMARY KEY)")
         if revision is not None:
             connection.exec_driver_sql("CREATE TABLE alembic_version (version_num TEXT)")
@@ -182,7 +184,7 @@ def test_database_with_tables_of_another_program_is_rejected_and_unchanged(
             connection.execute(insert(version).values(version_num=revision))
     with pytest.raises(InputError, match="has tables of another program"):
         migrate(empty_database_url)
-    with connected(empty_database_url) as connection:
+    with open_connection(empty_database_url) as connection:
         assert "node" not in inspect(connection).get_table_names()
 
 

@@ -1,4 +1,4 @@
-"""Nodes, tasks, groups: whatever the fold holds comes back the same."""
+"""Nodes, tasks, groups: all folded values are loaded as they were saved."""
 
 from dataclasses import replace
 
@@ -16,14 +16,14 @@ from tests.support.examples import examples
 from tests.unit.store import samples
 from tests.unit.store.samples import address, group_key, node, task, task_key
 
-# The database is the same for all examples: each writes over the rows of the one before.
+# All examples share a database: each overwrites the rows of the previous one.
 quick = examples(30)
 UNIT = 10**18
 
 
 @pytest.fixture(params=["few", "many"])
 def amount(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows are written as a few are, and as many are."""
+    """Write few rows, and many rows, because the statements differ."""
     if request.param == "many":
         monkeypatch.setattr(bulk, "_COPY_FROM", 1)
 

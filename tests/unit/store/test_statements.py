@@ -1,4 +1,4 @@
-"""Signatures of ours and of peers, quiet signers and held reports, on both databases."""
+"""Signatures of this reporter and of peers, silent signers and held reports, on both databases."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Everything or nothing; one writer; readers beside it."""
+"""Transactions are atomic; there is one writer, and readers are not blocked."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ from tests.unit.store.samples import block, log, node
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Writers wait a tenth of a second for each other."""
+    """Let writers wait for each other for a tenth of a second."""
     monkeypatch.setattr("oracle.store.engine.BUSY_SECONDS", 0.1)
 
 
 @pytest.fixture
 def two_stores(impatient: None, database_url: str) -> Iterator[tuple[Store, Store]]:
-    """Two processes' worth of stores on one database."""
+    """Open two stores on one database, as two processes do."""
     with Store.open(database_url) as first_store, Store.open(database_url) as second_store:
         yield first_store, second_store
 

@@ -1,4 +1,4 @@
-"""Going back by the journal is as if the blocks had never been."""
+"""Undoing blocks with the journal leaves no trace of them."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ thorough = examples(25)
 
 
 def dump_of(uow: UnitOfWork, events: list[Event], last: int) -> list[str]:
-    """What a fold from nothing up to block `last` leaves."""
+    """Return the rows of a new fold up to block `last`."""
     forget_everything(uow)
     fold_into(uow, [event for event in events if event.at.block <= last], last, final=last)
     return list(uow.projections.iterate_dump_lines())
@@ -85,11 +85,11 @@ def test_second_reorg_is_undone_by_journal_of_second_branch(
 def test_rollback_clears_journal_above_ancestor(store: Store):
     with store.transaction() as uow:
         uow.cursor.move_to(block(9), None, 0)
-        journaled(3, before=None, after=1, uow=uow)
-        journaled(5, before=1, after=2, uow=uow)
+        journal_change(3, before=None, after=1, uow=uow)
+        journal_change(5, before=1, after=2, uow=uow)
         uow.undo.rollback_to(3)
-        journaled(4, before=1, after=7, uow=uow)
-        journaled(5, before=7, after=8, uow=uow)
+        journal_change(4, before=1, after=7, uow=uow)
+        journal_change(5, before=7, after=8, uow=uow)
         uow.undo.rollback_to(4)
         assert stake(uow) == 7
 
@@ -123,10 +123,10 @@ def test_journal_does_not_change_folded_state(store: Store, events: list[Event],
         assert after == uow.projections.compute_digest()
 
 
-def journaled(
+def journal_change(
     number: int, *, before: int | None, after: int, uow: UnitOfWork, pre_image_of: int = 1
 ) -> None:
-    """Block `number` changes node 1's stake from `before` (None: no such node) to `after`."""
+    """Let block `number` change node 1's stake from `before` (None: no such node) to `after`."""
     image = None if before is None else node(pre_image_of, stake=before)
     images = PreImages(number, {address(1): image}, {}, {}, ())
     changed = node(1, stake=after)
@@ -140,9 +140,9 @@ def stake(uow: UnitOfWork) -> int | None:
 def test_oldest_pre_image_is_restored(store: Store):
     with store.transaction() as uow:
         uow.cursor.move_to(block(9), None, 0)
-        journaled(3, before=None, after=1, uow=uow)
-        journaled(5, before=1, after=2, uow=uow)
-        journaled(7, before=2, after=3, uow=uow)
+        journal_change(3, before=None, after=1, uow=uow)
+        journal_change(5, before=1, after=2, uow=uow)
+        journal_change(7, before=2, after=3, uow=uow)
         uow.undo.rollback_to(6)
         assert stake(uow) == 2
         uow.undo.rollback_to(3)
@@ -154,8 +154,8 @@ def test_oldest_pre_image_is_restored(store: Store):
 def test_first_pre_image_of_row_in_block_is_restored(store: Store):
     with store.transaction() as uow:
         uow.cursor.move_to(block(9), None, 0)
-        journaled(5, before=1, after=2, uow=uow)
-        journaled(5, before=2, after=3, uow=uow)
+        journal_change(5, before=1, after=2, uow=uow)
+        journal_change(5, before=2, after=3, uow=uow)
         uow.undo.rollback_to(4)
         assert stake(uow) == 1
 
@@ -177,7 +177,7 @@ def test_rollback_below_journal_reach_is_rejected(store: Store):
     with store.transaction() as uow:
         uow.cursor.move_to(block(9), None, 0)
         for number in range(1, 10):
-            journaled(number, before=number - 1, after=number, uow=uow)
+            journal_change(number, before=number - 1, after=number, uow=uow)
         uow.undo.prune_to(5)
         assert uow.undo.get_lowest_reachable_block() == 5
     with (

@@ -1,4 +1,4 @@
-"""Who dispatches finds waiting tasks and their groups without looking at history."""
+"""The dispatcher's queries of waiting tasks and their groups do not read the history."""
 
 from dataclasses import replace
 
@@ -104,7 +104,7 @@ def test_queries_use_partial_indexes(
     with engine.connect() as connection:
         is_sqlite = engine.dialect.name == "sqlite"
         if not is_sqlite:
-            # Of a table this small it might read every row.
+            # In a table this small, the database may read every row.
             connection.execute(text("SET enable_seqscan = off"))
         query = str(chosen.compile(engine, compile_kwargs={"literal_binds": True}))
         explain = "EXPLAIN QUERY PLAN " if is_sqlite else "EXPLAIN "

@@ -1,1 +1,1 @@
-"""Tests of the systems of the sources."""
+"""Tests of the systems that the source documents describe."""

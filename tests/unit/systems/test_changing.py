@@ -1,4 +1,4 @@
-"""A rule set is made of a published one and changes: by name, by type, with a word for a fault."""
+"""A rule set can be derived from a published one by name and type; errors name the rule."""
 
 import json
 

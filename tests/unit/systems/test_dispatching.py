@@ -1,4 +1,4 @@
-"""The plan of draws: one node for one task, the dear before the cheap, by the chain alone."""
+"""Planned draws: one node for one task, valuable tasks first, derived from the chain alone."""
 
 from collections.abc import Sequence, Set as AbstractSet
 from dataclasses import dataclass, field
@@ -45,7 +45,7 @@ def block(number: int, fork: int = 0) -> BlockRef:
 
 @dataclass
 class Free:
-    """A pool of nodes: who is free, and what each may not run."""
+    """A pool of nodes: which are free, and which tasks each may not run."""
 
     weights: dict[Address, int]
     unfit: AbstractSet[tuple[Address, TaskKey]] = frozenset()
@@ -82,7 +82,7 @@ def line(*tasks: Task, fellows: Sequence[Task] = ()) -> list[QueueItem]:
 
 @dataclass
 class World:
-    """One block after the other of a network that a test makes up."""
+    """The blocks of a network that a test defines."""
 
     plan: AssignmentPlan = EMPTY_PLAN
     turns: list[PlanStep] = field(default_factory=list)
@@ -167,7 +167,7 @@ def test_task_of_timed_out_group_is_not_queued():
 
 
 def test_rest_of_cancelled_group_is_not_queued():
-    """The ghost group: the answer of what is left would be compared with nothing."""
+    """The remaining answers of the group would be compared with nothing."""
     fellow = task(9, group=GROUP)
     fellow.ending, fellow.abort_reason = Ending.ABORTED, AbortReason.CANCELLED
     assert line(task(1, group=GROUP), fellows=[fellow]) == []
@@ -233,7 +233,7 @@ def test_new_task_enters_queue_in_next_block():
     ]
 
 
-# --- whatever happens ---
+# --- properties ---
 
 Scene = tuple[list[tuple[int, int]], list[tuple[int, int]]]
 
@@ -248,13 +248,13 @@ scenes = st.lists(
 )
 
 
-def staged(policy_input: Scene) -> tuple[list[QueueItem], Free]:
+def build_stage(policy_input: Scene) -> tuple[list[QueueItem], Free]:
     orders, free = policy_input
     tasks = [task(number, fee=fee) for number, fee in orders]
     for (number, _), queued_task in zip(orders, tasks, strict=True):
         queued_task.min_vram = number % 2
     waiting = line(*tasks)
-    # A node does not fit every task: the sixth runs even ones only.
+    # Not every node fits every task: the sixth node runs only even ones.
     unfit = {(NODES[5], key(number)) for number in range(1, 9, 2)}
     return waiting, Free({NODES[place]: weight for place, weight in free}, unfit)
 
@@ -263,7 +263,7 @@ def staged(policy_input: Scene) -> tuple[list[QueueItem], Free]:
 def test_node_has_at_most_one_active_draw(history):
     world = World()
     for number, policy_input in enumerate(history):
-        waiting, pool = staged(policy_input)
+        waiting, pool = build_stage(policy_input)
         turn = world.go(number, waiting, pool)
         keys = {queue_item.task.key for queue_item in waiting}
         standing = turn.plan.active_draws
@@ -278,7 +278,7 @@ def test_node_has_at_most_one_active_draw(history):
 def test_only_armed_tasks_are_drawn_and_in_order_of_value(history):
     world = World()
     for number, policy_input in enumerate(history):
-        waiting, pool = staged(policy_input)
+        waiting, pool = build_stage(policy_input)
         armed = world.plan.armed_tasks
         turn = world.go(number, waiting, pool)
         drawn = {task_draw.task: task_draw.node for task_draw in turn.new_draws}
@@ -298,7 +298,7 @@ def test_only_armed_tasks_are_drawn_and_in_order_of_value(history):
 def test_task_without_a_draw_is_armed_if_candidates_are_left(history):
     world = World()
     for number, policy_input in enumerate(history):
-        waiting, pool = staged(policy_input)
+        waiting, pool = build_stage(policy_input)
         turn = world.go(number, waiting, pool)
         reserved = set(turn.plan.active_draws.values())
         for queue_item in waiting:
@@ -311,14 +311,14 @@ def test_task_without_a_draw_is_armed_if_candidates_are_left(history):
 @given(scenes, st.integers(0, 7))
 def test_restart_or_reorg_back_to_the_same_block_does_not_change_draws(history, back):
     through = World()
-    stages = [staged(policy_input) for policy_input in history]
+    stages = [build_stage(policy_input) for policy_input in history]
     for number, (waiting, pool) in enumerate(stages):
         through.go(number, waiting, pool)
 
     restarted_world, plans = World(), list[AssignmentPlan]()
     for number, (waiting, pool) in enumerate(stages):
         restarted_world.go(number, waiting, pool)
-        # All that a database remembers is who stands; what is armed follows.
+        # A database keeps only the active draws; the others follow from them.
         standing = dict(restarted_world.plan.active_draws)
         restarted_world.plan = AssignmentPlan(
             standing, find_ready_tasks(TaskQueue(waiting), standing, pool)

@@ -1,7 +1,6 @@
-"""What the current dispatching document says with numbers and examples, each once.
+"""The statements of the current dispatching document with numbers and examples, each once.
 
-docs/fidelity/ says which statement is shown by which test.
-See docs/reference/sources.md#crynux-dispatching.
+docs/fidelity/ names the test of each statement. See docs/reference/sources.md#crynux-dispatching.
 """
 
 from fractions import Fraction
@@ -28,15 +27,15 @@ from tests.support.document.crynux_queue import TaskQueue
 from tests.support.histories import History, fold_history, node_address, task_key
 
 CARDS = {"4090": ("RTX 4090", 24), "4080": ("RTX 4080", 16), "3080": ("RTX 3080", 16)}
-# A second of work and no more, so that a task's value is its fee.
+# A second of work, so that a task's value is its fee.
 ONE_SECOND = Pricing(dict.fromkeys(TaskKind, Fraction(1)), dict.fromkeys(TaskKind, Fraction(0)))
-# The formula alone, without the floor under it.
+# The formula alone, without its floor.
 UNFLOORED = Weighting(weight_floor=0)
 parts_of_one = st.integers(0, UNIT)
 
 
-def joined(*names: str, **values: Any) -> History:
-    """Members that differ in nothing but their names and cards, `4090`, `4080` or `3080`."""
+def build_members(*names: str, **values: Any) -> History:
+    """Return members that differ only in name and card, `4090`, `4080` or `3080`."""
     history = History()
     for name in names:
         card, vram = CARDS.get(name.partition(" ")[0], ("RTX 4090", 24))
@@ -45,7 +44,7 @@ def joined(*names: str, **values: Any) -> History:
 
 
 def verdicts(history: History, name: str = "t") -> dict[str, CandidateVerdict]:
-    """What the policy says of each member, by name, once the task `name` is there."""
+    """Return the policy's verdict on each member, by name, after the task `name` was created."""
     fold, _ = fold_history(history)
     policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
     candidate_verdicts = CRYNUX_POLICY.create_follower().judge_candidates(
@@ -58,13 +57,13 @@ def verdicts(history: History, name: str = "t") -> dict[str, CandidateVerdict]:
 
 
 def weights(history: History, name: str = "t") -> dict[str, int]:
-    """The candidates alone, with their weights."""
+    """Return the weights of the candidates."""
     named_verdicts = verdicts(history, name).items()
     return {who: verdict.weight for who, verdict in named_verdicts if verdict.weight is not None}
 
 
-def queued(*orders: tuple[str, int, dict[str, Any]]) -> TaskQueue:
-    """A queue of tasks by name, fee and what they ask for, the oldest first."""
+def build_queue(*orders: tuple[str, int, dict[str, Any]]) -> TaskQueue:
+    """Return a queue of tasks by name, fee and requirements, the oldest first."""
     history = History()
     for name, fee, task_fields in orders:
         history.after(1).creates(name, fee=fee, **task_fields)
@@ -73,7 +72,7 @@ def queued(*orders: tuple[str, int, dict[str, Any]]) -> TaskQueue:
 
 
 def taken_by(queue: TaskQueue, name: str) -> str | None:
-    fold, _ = fold_history(joined(name))
+    fold, _ = fold_history(build_members(name))
     queue_entry = queue.next_for(fold.ledger.nodes[node_address(name)])
     return (
         None if queue_entry is None else bytes.fromhex(queue_entry.key[2:]).lstrip(b"\0").decode()
@@ -84,42 +83,42 @@ def taken_by(queue: TaskQueue, name: str) -> str | None:
 
 
 def test_task_without_requirements_has_all_free_members_as_candidates():
-    assert weights(joined("4090", "3080").creates("t")).keys() == {"4090", "3080"}
+    assert weights(build_members("4090", "3080").creates("t")).keys() == {"4090", "3080"}
 
 
 def test_required_gpu_limits_candidates_to_that_card():
-    history = joined("4090", "4080", "3080 a", "3080 b")
+    history = build_members("4090", "4080", "3080 a", "3080 b")
     history.creates("t", required_gpu="RTX 3080", required_gpu_vram=16)
     assert weights(history).keys() == {"3080 a", "3080 b"}
 
 
 def test_min_vram_includes_larger_cards():
-    history = joined("4090", "4080", "3080").joins("small", gpu_name="GTX", gpu_vram=8)
+    history = build_members("4090", "4080", "3080").joins("small", gpu_name="GTX", gpu_vram=8)
     assert weights(history.creates("t", min_vram=16)).keys() == {"4090", "4080", "3080"}
 
 
 def test_unmet_criteria_leave_no_candidates():
-    assert weights(joined("4080").creates("t", min_vram=40)) == {}
+    assert weights(build_members("4080").creates("t", min_vram=40)) == {}
 
 
 def test_only_nodes_holding_all_models_are_candidates_if_there_are_any():
-    history = joined("one", "all", "none").adds_model("one", "base")
+    history = build_members("one", "all", "none").adds_model("one", "base")
     history.adds_model("all", "base").adds_model("all", "lora")
     assert weights(history.creates("t", models=("base", "lora"))).keys() == {"all"}
 
 
 def test_all_nodes_are_candidates_if_no_node_holds_all_models():
-    history = joined("one", "none").adds_model("one", "base")
+    history = build_members("one", "none").adds_model("one", "base")
     assert weights(history.creates("t", models=("base", "lora"))).keys() == {"one", "none"}
 
 
 def test_busy_holder_of_models_does_not_exclude_other_nodes():
-    history = joined("busy", "free").adds_model("busy", "base").starts("other", "busy")
+    history = build_members("busy", "free").adds_model("busy", "base").starts("other", "busy")
     assert weights(history.creates("t", models=("base",))).keys() == {"free"}
 
 
 def test_excluded_node_is_not_a_candidate_until_it_recovers():
-    history = joined("A", "B")
+    history = build_members("A", "B")
     for name in "12":
         history.starts(name, "A").times_out(name)
     history.creates("t")
@@ -136,7 +135,7 @@ def test_excluded_node_is_not_a_candidate_until_it_recovers():
 )
 def test_locality_boost_for_models_on_disk_and_in_memory_matches_formula(on_disk, loaded, boost):
     models = ("base", "lora")
-    history = joined("A")
+    history = build_members("A")
     for model in models[:on_disk]:
         history.adds_model("A", model)
     if loaded:
@@ -168,11 +167,11 @@ def test_square_root_reduces_the_advantage_of_large_stakes(first_stake, second_s
 
 
 def test_stake_split_over_several_nodes_weighs_more_than_on_one_node():
-    # Against the document: a root prefers many small stakes, so it invites Sybils.
+    # Against the document: a square root favours many small stakes, so it invites Sybils.
     single_stake_history = (
-        joined("rival", "whole").updates("rival", stake=400).updates("whole", stake=400)
+        build_members("rival", "whole").updates("rival", stake=400).updates("whole", stake=400)
     )
-    split = joined("rival", "a", "b", "c", "d").updates("rival", stake=400)
+    split = build_members("rival", "a", "b", "c", "d").updates("rival", stake=400)
     single_weights = weights(single_stake_history.creates("t"))
     four = weights(split.creates("t"))
     share = Fraction(single_weights["whole"], sum(single_weights.values()))
@@ -196,12 +195,12 @@ def test_weight_is_half_harmonic_mean_times_locality(stake, qos, boost):
 
 
 def test_faster_node_has_higher_weight_regardless_of_card():
-    history = joined("4090", "3080").scores("4090", 2).scores("3080", 10).creates("t")
+    history = build_members("4090", "3080").scores("4090", 2).scores("3080", 10).creates("t")
     assert weights(history)["3080"] > weights(history)["4090"]
 
 
 def test_each_success_raises_chance_of_penalised_node():
-    history = joined("A", "B").starts("late", "A").times_out("late").creates("t")
+    history = build_members("A", "B").starts("late", "A").times_out("late").creates("t")
     chances = []
     for n in range(5):
         weight_by_name = weights(history)
@@ -212,7 +211,7 @@ def test_each_success_raises_chance_of_penalised_node():
 
 
 def test_node_with_zero_mean_score_has_floor_weight():
-    weight_by_name = weights(joined("A", "B").scores("A", 0).after(3600).creates("t"))
+    weight_by_name = weights(build_members("A", "B").scores("A", 0).after(3600).creates("t"))
     assert weight_by_name["A"] == UNIT // 100
     assert weight_by_name["B"] > weight_by_name["A"]
 
@@ -221,7 +220,7 @@ def test_node_with_zero_mean_score_has_floor_weight():
 
 
 def test_queue_groups_are_sorted_by_vram_then_card():
-    queue = queued(
+    queue = build_queue(
         ("a", 1, {"min_vram": 16}),
         ("b", 1, {"min_vram": 24}),
         ("c", 1, {"required_gpu": "RTX 4090", "required_gpu_vram": 24}),
@@ -236,7 +235,7 @@ def test_queue_groups_are_sorted_by_vram_then_card():
 
 
 def test_queue_group_is_sorted_by_value():
-    (entries,) = queued(("a", 2, {}), ("b", 9, {}), ("c", 5, {})).groups().values()
+    (entries,) = build_queue(("a", 2, {}), ("b", 9, {}), ("c", 5, {})).groups().values()
     assert [entry.value for entry in entries] == [9, 5, 2]
 
 
@@ -259,7 +258,7 @@ def test_freed_node_takes_the_most_valuable_task_that_fits_its_card():
         ("any 16", 20, {"min_vram": 16}),
         ("3080", 35, {"required_gpu": "RTX 3080", "required_gpu_vram": 16}),
     )
-    queue = queued(*orders)
+    queue = build_queue(*orders)
     assert taken_by(queue, "4080") == "4080"
     assert taken_by(queue, "4090") == "any 24"
     queue.discard(task_key("4080"))
@@ -274,10 +273,10 @@ def test_queue_capacity_is_alpha_times_number_of_members(members, alpha, room):
 
 
 def test_full_queue_drops_least_valuable_task():
-    queue = queued(("a", 5, {}), ("b", 3, {"min_vram": 8}), ("new", 4, {}))
+    queue = build_queue(("a", 5, {}), ("b", 3, {"min_vram": 8}), ("new", 4, {}))
     assert [entry.key for entry in queue.overflow(2)] == [task_key("b")]
 
 
 def test_new_task_is_dropped_from_full_queue_if_it_is_the_least_valuable():
-    queue = queued(("a", 5, {}), ("b", 3, {}), ("new", 3, {}))
+    queue = build_queue(("a", 5, {}), ("b", 3, {}), ("new", 3, {}))
     assert [entry.key for entry in queue.overflow(2)] == [task_key("new")]

@@ -1,7 +1,6 @@
-"""What the legacy QoS document says with numbers and examples, each once.
+"""The statements of the legacy QoS document with numbers and examples, each once.
 
-docs/fidelity/ says which statement is shown by which test.
-See docs/reference/sources.md#crynux-qos-of-2024.
+docs/fidelity/ names the test of each statement. See docs/reference/sources.md#crynux-qos-of-2024.
 """
 
 from datetime import UTC, datetime
@@ -25,8 +24,8 @@ from oracle.systems.crynux.requirements import build_requirement, find_misfit_re
 from oracle.systems.registry import build_rules
 from tests.support.histories import GENESIS_TIME, History, fold_history, node_address, task_key
 
-# None of these was ever published (docs/explanation/crynux.md#contradictions-between-the-sources):
-# numbers that come out even.
+# None of these numbers was published
+# (docs/explanation/crynux.md#contradictions-between-the-sources), so they are round numbers.
 CHOSEN = {
     "legacy.vram_weight": "0.25",
     "legacy.timeout_weight": "0.25",
@@ -45,7 +44,7 @@ def legacy() -> LegacyRules:
 
 
 def runs(history: History, name: str, *nodes: str, silent: tuple[str, ...] = ()) -> History:
-    """A task on three nodes that commit and disclose in the order given, a second apart."""
+    """Run a task on three nodes that commit and disclose in the given order, a second apart."""
     for place, on in enumerate((*nodes, *silent)):
         history.starts(name, on, place=place)
     for on in nodes:
@@ -232,7 +231,7 @@ def test_incentives_follow_score_and_online_time():
     runs(history, "t", "A", "B", "C").after(1000).quits("C")
     shares = compute_incentive_shares(nodes_after(history).values(), history.time, RULES)
     assert shares.keys() == {node_address("A"), node_address("B")}
-    # Equal time: by Q alone, 0.25 + 0.25 + 0.5 against 0.25 + 0.25 + 0.25.
+    # At equal times Q decides: 0.25 + 0.25 + 0.5 against 0.25 + 0.25 + 0.25.
     assert Fraction(shares[node_address("A")], shares[node_address("B")]) == pytest.approx(
         Fraction(4, 3)
     )

@@ -1,7 +1,7 @@
-"""What the article on Pocket's node selector says with numbers and examples, once.
+"""The statements of the article on Pocket's node selector with numbers and examples, each once.
 
-docs/fidelity/ says which statement is shown by which test.
-See docs/reference/sources.md#pocket-node-selector.
+docs/fidelity/ names the test of each statement. See
+docs/reference/sources.md#pocket-node-selector.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ FAST, SLOW = Address("fast"), Address("slow")
 
 
 class Session:
-    """The relays of one session, by milliseconds; every node that relayed is in it."""
+    """The relays of a session, in milliseconds; every node that relayed is in it."""
 
     def __init__(self, params: Parameters = ARTICLE) -> None:
         self.selector = NodeSelector(params)
@@ -54,7 +54,7 @@ class Session:
 
 
 def session_of(*latencies: tuple[str, float], times: int = 5) -> Session:
-    """Nodes that have each succeeded so many times at time 0 with their latency."""
+    """Return a session in which each node succeeded this often at time 0, with this latency."""
     session = Session()
     for name, latency in latencies:
         session.succeeds(name, latency, times=times)
@@ -62,7 +62,7 @@ def session_of(*latencies: tuple[str, float], times: int = 5) -> Session:
 
 
 def verdicts(history: History) -> dict[str, CandidateVerdict]:
-    """What the policy `article` says of each member about the task `t`, by name."""
+    """Return the verdict of the policy `article` on each member for the task `t`, by name."""
     fold, _ = fold_history(history)
     follower = ARTICLE_POLICY.create_follower()
     for event in history.events:

@@ -1,4 +1,4 @@
-"""Who is given a system task in a window, when, and with whom beside."""
+"""Which nodes get a system task in a window, when, and with which other nodes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.crynux.requirements import find_unavailability_reason
 from oracle.systems.probing import Probe, ProbeWindow, is_probe_due, select_due_probes
 from tests.support.histories import node_address
-from tests.unit.systems.crynux.making import a_node
+from tests.unit.systems.crynux.scenes import a_node
 
 WINDOW = ProbeWindow(number=10, seconds=10_000, seed=Hash("0x" + "5e" * 32))
 END = WINDOW.start + WINDOW.seconds - 1

@@ -1,7 +1,6 @@
-"""What the current dispatching document says of queue, dispatch and downloads.
+"""The statements of the current dispatching document about queue, dispatch and downloads.
 
-docs/fidelity/ says which statement is shown by which test.
-See docs/reference/sources.md#crynux-dispatching.
+docs/fidelity/ names the test of each statement. See docs/reference/sources.md#crynux-dispatching.
 """
 
 from collections import Counter
@@ -31,13 +30,13 @@ from tests.support.histories import History, fold_history, node_address, task_ke
 from tests.support.txmgr.dispatch_office import settings
 from tests.support.vectors import the_vector
 
-# A second of work and no more, so that a task's value is its fee.
+# A second of work, so that a task's value is its fee.
 ONE_SECOND = Pricing(dict.fromkeys(TaskKind, Fraction(1)), dict.fromkeys(TaskKind, Fraction(0)))
 
 
 @dataclass(frozen=True)
 class LedgerView:
-    """The network at the end of a block, as the daemon's own tables would tell it."""
+    """The network at the end of a block, as read from the daemon's tables."""
 
     ledger: WorkingSet
 
@@ -60,9 +59,9 @@ class LedgerView:
 
 
 class Dispatch:
-    """The daemon's drawer, block by block; `goes_on` ends a block and says who was drawn for what.
+    """Runs the daemon's drawer block by block; `goes_on` ends a block and returns its draws.
 
-    `hashes`: of the blocks, a number each, so that one history is drawn for in several ways.
+    `hashes`: a number for each block hash, so that one history has several draws.
     """
 
     def __init__(self, hashes: int = 0) -> None:
@@ -78,22 +77,27 @@ class Dispatch:
         turn = self.drawer.draw_at_block(view, BlockRef(number, hashed, hashed, self.history.time))
         line = load_queue_view(view, self.drawer.settings).items
         self.waits = [
-            named(queue_item.task.key)
+            decode_task_name(queue_item.task.key)
             for queue_item in get_queued_items(line, self.drawer.plan, number)
         ]
-        drawn = {named(task_draw.task): named(task_draw.node) for task_draw in turn.new_draws}
+        drawn = {
+            decode_task_name(task_draw.task): decode_task_name(task_draw.node)
+            for task_draw in turn.new_draws
+        }
         for key, runner in drawn.items():
             self.history.starts(key, runner)
         self.history.after(1)
         return drawn
 
 
-def named(key: str) -> str:
+def decode_task_name(key: str) -> str:
     return bytes.fromhex(key[2:]).lstrip(b"\0").decode()
 
 
 def busy_town() -> Dispatch:
-    """One member, `A`, that runs a task, and two that wait for it, worth 3 and 9."""
+    """Return a member `A` that runs a task, and two tasks with the values 3
+    and 9 that wait for it.
+    """
     town = Dispatch()
     town.history.joins("A", gpu_vram=16, stake=1).starts("first", "A")
     town.history.creates("poor", fee=3).creates("rich", fee=9)
@@ -101,8 +105,8 @@ def busy_town() -> Dispatch:
     return town
 
 
-def settled(town: Dispatch) -> dict[str, str]:
-    """One block for a node to be seen, one to draw by its hash."""
+def mine_two_blocks(town: Dispatch) -> dict[str, str]:
+    """Mine a block in which the node is noticed, and one whose hash decides the draw."""
     return town.goes_on() or town.goes_on()
 
 
@@ -111,7 +115,7 @@ def settled(town: Dispatch) -> dict[str, str]:
 
 def test_task_without_candidate_waits():
     town = busy_town()
-    assert settled(town) == {}
+    assert mine_two_blocks(town) == {}
     assert town.waits == ["rich", "poor"]
 
 
@@ -125,25 +129,25 @@ def test_available_node_takes_most_valuable_task(frees):
             town.history.joins("B", stake=1)
         case _:
             town.history.pauses("A").succeeds("first")
-            assert settled(town) == {}
+            assert mine_two_blocks(town) == {}
             town.history.resumes("A")
-    assert list(settled(town)) == ["rich"]
+    assert list(mine_two_blocks(town)) == ["rich"]
     assert town.waits == ["poor"]
 
 
 def test_new_task_is_dispatched_while_others_wait():
     town = Dispatch()
     town.history.joins("small", gpu_vram=8, stake=1).creates("large", fee=9, min_vram=24)
-    assert settled(town) == {}
+    assert mine_two_blocks(town) == {}
     town.history.creates("new", fee=1)
-    assert settled(town) == {"new": "small"}
+    assert mine_two_blocks(town) == {"new": "small"}
     assert town.waits == ["large"]
 
 
 def test_node_is_drawn_for_only_one_task():
     town = Dispatch()
     town.history.joins("A", "B", stake=1).creates("1", "2", "3", fee=1)
-    drawn = settled(town)
+    drawn = mine_two_blocks(town)
     assert len(drawn) == 2
     assert set(drawn.values()) == {"A", "B"}
 
@@ -158,22 +162,22 @@ def test_freed_node_is_drawn_for_the_most_valuable_task_that_fits_its_card(freed
     for card, fee in (("4080", 30), ("3080", 35)):
         name, vram = CARDS[card]
         town.history.creates(card, fee=fee, required_gpu=name, required_gpu_vram=vram)
-    assert settled(town) == {}
+    assert mine_two_blocks(town) == {}
     name, vram = CARDS[freed]
     town.history.joins(freed, stake=1, gpu_name=name, gpu_vram=vram)
-    assert settled(town) == {taken: freed}
+    assert mine_two_blocks(town) == {taken: freed}
 
 
 # Draws
 
 
 def drawn_for(build: Callable[[History], object], times: int = 64) -> set[str]:
-    """The nodes that are drawn for the task `t` of one history, by so many hashes."""
+    """Return the nodes that are drawn for the task `t` of one history, with different hashes."""
     drawn_names = set()
     for hashes in range(times):
         town = Dispatch(hashes)
         build(town.history)
-        drawn_names |= {who for name, who in settled(town).items() if name == "t"}
+        drawn_names |= {who for name, who in mine_two_blocks(town).items() if name == "t"}
     return drawn_names
 
 
@@ -224,7 +228,7 @@ def test_draw_frequencies_follow_stake_and_score():
     expected = {
         verdict.node: draws * (verdict.weight or 0) / total for verdict in candidate_verdicts
     }
-    # By chi-square, beyond four standard deviations of its own mean; the seeds are fixed.
+    # By chi-square, above four standard deviations of its mean; the seeds are fixed.
     freedom = len(expected) - 1
     far = sum((wins[who] - much) ** 2 / much for who, much in expected.items())
     assert far < freedom + 4 * (2 * freedom) ** 0.5
@@ -238,8 +242,10 @@ def test_draw_frequencies_follow_stake_and_score():
 # Model pre-download
 
 
-def asked_with(holders: int, lacking_count: int) -> dict[str, int]:
-    """How many nodes are asked for the model as a task starts, that many free ones having it."""
+def count_download_requests(holders: int, lacking_count: int) -> dict[str, int]:
+    """Return how many nodes are asked for the model when a task starts,
+    with this many free holders.
+    """
     history = History().joins("runner", stake=1, models=("base",))
     for n in range(holders):
         history.joins(f"has {n}", stake=1, models=("base",))
@@ -269,4 +275,4 @@ UP_TO_TEN = [
     ("holders", "others", "requested"), [*UP_TO_TEN, (0, 4, {"base": 4}), (0, 0, {})]
 )
 def test_downloads_of_scarce_model_are_requested_to_reach_ten_holders(holders, others, requested):
-    assert asked_with(holders, others) == requested
+    assert count_download_requests(holders, others) == requested

@@ -1,4 +1,4 @@
-"""Every system is in one list: found by name, its policy too, none twice."""
+"""Every system is in one list, with a unique name and its policy."""
 
 import pytest
 
@@ -49,7 +49,7 @@ def test_every_rule_has_a_one_line_description():
         for rule in (*get_published_rules(name), *list_unpublished_rules(name))
     }
     assert MEANINGS.keys() == named
-    # One line of a table, whatever stands before it.
+    # One line of a table, whatever precedes it.
     assert all(len(meaning) <= LINE for meaning in MEANINGS.values())
 
 

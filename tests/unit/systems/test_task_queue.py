@@ -1,4 +1,4 @@
-"""The line that is kept from block to block is the one that everything at once is put in."""
+"""The incrementally updated queue equals one that is built from all tasks at once."""
 
 from collections.abc import Iterable, Sequence, Set as AbstractSet
 from dataclasses import replace
@@ -23,7 +23,7 @@ from oracle.systems.task_queue import (
     sort_by_value,
 )
 from tests.support.histories import group_key, node_address, task_key
-from tests.unit.systems.crynux.making import a_task
+from tests.unit.systems.crynux.scenes import a_task
 
 GROUPS = [group_key(name) for name in "gh"]
 
@@ -33,7 +33,7 @@ def worth(waiting_task: Task) -> Fraction:
 
 
 LINE_UPS = [partial(build_queue, value_of=worth), partial(build_trio_queue, value_of=worth)]
-# Rows of a task one after the other; what a group scored, the database leaves out.
+# Rows of a task in sequence; the database omits groups that were scored.
 CHANGES = st.fixed_dictionaries({
     "fee": st.integers(0, 2),
     "min_vram": st.sampled_from([None, 16]),
@@ -48,13 +48,13 @@ BLOCKS = st.lists(st.dictionaries(st.sampled_from("1234"), CHANGES, min_size=1),
 
 
 class Rows:
-    """Tasks as a database has them."""
+    """The tasks of a database."""
 
     def __init__(self) -> None:
         self.tasks: dict[str, Task] = {}
 
     def change(self, name: str, values: dict[str, object]) -> Task:
-        """A task keeps the group that it was created in; one that started is scored at once."""
+        """Change a task: it keeps its group, and a started task is scored at once."""
         before = self.tasks.get(name)
         changed_task = a_task(name, **values)
         changed_task.started_at = None if changed_task.node is None else Position(3, 0, 0)

@@ -1,7 +1,7 @@
-"""What the legacy dispatching document says, where no other test shows it.
+"""The statements of the legacy dispatching document that no other test covers.
 
-docs/fidelity/ says which statement is shown by which test.
-See docs/reference/sources.md#crynux-dispatching-of-2024.
+docs/fidelity/ names the test of each statement. See
+docs/reference/sources.md#crynux-dispatching-of-2024.
 """
 
 from collections import Counter
@@ -36,8 +36,8 @@ RULES: Rules = build_rules(
 )
 
 
-def joined(**cards: int) -> History:
-    """So many nodes of each card, `_4090=3`: nodes `4090 0` to `4090 2`."""
+def build_members(**cards: int) -> History:
+    """Return this number of nodes of each card, `_4090=3`: nodes `4090 0` to `4090 2`."""
     history = History()
     for card, count in cards.items():
         model = card.removeprefix("_")
@@ -46,11 +46,11 @@ def joined(**cards: int) -> History:
     return history
 
 
-def named(key: str) -> str:
+def decode_task_name(key: str) -> str:
     return bytes.fromhex(key[2:]).lstrip(b"\0").decode()
 
 
-def seen(history: History) -> tuple[Task, PolicyInput]:
+def build_policy_arguments(history: History) -> tuple[Task, PolicyInput]:
     fold, _ = fold_history(history, RULES)
     return fold.ledger.tasks[task_key("t")], PolicyInput(fold.ledger.nodes, RULES, history.time)
 
@@ -59,8 +59,8 @@ def verdicts(
     history: History, policy: LegacyPolicy = LEGACY_POLICY
 ) -> dict[str, CandidateVerdict]:
     return {
-        named(verdict.node): verdict
-        for verdict in policy.create_follower().judge_candidates(*seen(history))
+        decode_task_name(verdict.node): verdict
+        for verdict in policy.create_follower().judge_candidates(*build_policy_arguments(history))
     }
 
 
@@ -72,7 +72,7 @@ def candidates(history: History) -> set[str]:
 
 
 def test_nodes_of_finished_task_are_candidates_again():
-    history = joined(_4090=3).creates("t", kind=SD)
+    history = build_members(_4090=3).creates("t", kind=SD)
     for place in range(3):
         history.starts("other", f"4090 {place}", place=place)
     assert candidates(history) == set()
@@ -80,31 +80,31 @@ def test_nodes_of_finished_task_are_candidates_again():
 
 
 def test_new_task_is_assigned_while_others_wait():
-    history = joined(_3070=3).creates("large", kind=SD, min_vram=24, fee=9).queues("large")
+    history = build_members(_3070=3).creates("large", kind=SD, min_vram=24, fee=9).queues("large")
     choice = LEGACY_POLICY.choose_nodes(
-        *seen(history.creates("t", kind=SD, min_vram=8, fee=1)), SEED
+        *build_policy_arguments(history.creates("t", kind=SD, min_vram=8, fee=1)), SEED
     )
     assert choice is not None
     assert len(choice.nodes) == 3
 
 
-def chosen(history: History, times: int) -> list[tuple[str, ...]]:
-    """The three that `legacy-equal` draws for the task `t`, by so many seeds."""
-    trio_task, policy_input = seen(history)
+def draw_trios(history: History, times: int) -> list[tuple[str, ...]]:
+    """Return the three nodes that `legacy-equal` draws for the task `t`, with different seeds."""
+    trio_task, policy_input = build_policy_arguments(history)
     seeds = (sha256(n.to_bytes(4, "big")).digest() for n in range(times))
     chosen_trios = [
         LEGACY_EQUAL_POLICY.choose_nodes(trio_task, policy_input, seed) for seed in seeds
     ]
     return [
-        tuple(named(node_draw.node) for node_draw in trio.nodes)
+        tuple(decode_task_name(node_draw.node) for node_draw in trio.nodes)
         for trio in chosen_trios
         if trio is not None
     ]
 
 
 def test_image_task_is_drawn_from_nodes_of_different_cards():
-    trios = chosen(
-        joined(_4090=2, _4080=1, _3080=2, _3070=3).creates("t", kind=SD, min_vram=16), 64
+    trios = draw_trios(
+        build_members(_4090=2, _4080=1, _3080=2, _3070=3).creates("t", kind=SD, min_vram=16), 64
     )
     assert {name for trio in trios for name in trio} == {
         "4090 0", "4090 1", "4080 0", "3080 0", "3080 1",
@@ -116,10 +116,10 @@ def test_image_task_is_drawn_from_nodes_of_different_cards():
 
 
 def test_card_for_text_task_is_drawn_in_proportion_to_its_nodes():
-    trios = chosen(joined(_4090=3, _4080=6).creates("t", kind=GPT), 900)
+    trios = draw_trios(build_members(_4090=3, _4080=6).creates("t", kind=GPT), 900)
     cards = Counter(name.partition(" ")[0] for trio in trios for name in trio)
-    # 600 and 300 of 900, by the binomial within four standard deviations of 14.1; the seeds are
-    # fixed.
+    # 600 and 300 of 900, within four standard deviations of 14.1 of the binomial; the seeds
+    # are fixed.
     assert cards["4080"] + cards["4090"] == 2700
     assert abs(cards["4080"] // 3 - 600) < 57
 
@@ -128,8 +128,8 @@ def test_card_for_text_task_is_drawn_in_proportion_to_its_nodes():
 
 
 def with_a_laggard() -> History:
-    """Three nodes of one card, of which `4090 2` has timed out on every task."""
-    history = joined(_4090=3)
+    """Return three nodes of one card, of which `4090 2` has timed out on every task."""
+    history = build_members(_4090=3)
     for n in range(2):
         for place in range(3):
             history.starts(f"old {n}", f"4090 {place}", place=place)
@@ -155,8 +155,8 @@ def test_equal_policy_ignores_qos():
 # A freed node and the queue
 
 
-def queued(*orders: tuple[str, TaskKind, int, int]) -> LegacyQueue:
-    """A queue of tasks by name, kind, least VRAM and value, the oldest first."""
+def build_queue(*orders: tuple[str, TaskKind, int, int]) -> LegacyQueue:
+    """Return a queue of tasks by name, kind, minimum VRAM and value, the oldest first."""
     history = History()
     for name, kind, vram, value in orders:
         history.after(1).creates(name, kind=kind, min_vram=vram, fee=value)
@@ -166,18 +166,18 @@ def queued(*orders: tuple[str, TaskKind, int, int]) -> LegacyQueue:
     )
 
 
-def offered(queue: LegacyQueue, freed: str, **cards: int) -> list[str]:
-    """The tasks that a freed node brings into reach, the best first."""
-    nodes = seen(joined(**cards).creates("t"))[1].nodes.values()
-    (node,) = (candidate for candidate in nodes if named(candidate.address) == freed)
-    return [named(offer.waiting.key) for offer in queue.offers_for(node, nodes)]
+def list_offers(queue: LegacyQueue, freed: str, **cards: int) -> list[str]:
+    """Return the tasks that become possible with a freed node, the best first."""
+    nodes = build_policy_arguments(build_members(**cards).creates("t"))[1].nodes.values()
+    (node,) = (candidate for candidate in nodes if decode_task_name(candidate.address) == freed)
+    return [decode_task_name(offer.waiting.key) for offer in queue.offers_for(node, nodes)]
 
 
 def test_three_equal_cards_take_text_and_image_tasks_within_vram():
-    queue = queued(("sd", SD, 8, 1), ("gpt", GPT, 16, 2), ("large", GPT, 24, 9))
-    assert offered(queue, "4080 0", _4080=3) == ["gpt", "sd"]
+    queue = build_queue(("sd", SD, 8, 1), ("gpt", GPT, 16, 2), ("large", GPT, 24, 9))
+    assert list_offers(queue, "4080 0", _4080=3) == ["gpt", "sd"]
 
 
 def test_three_different_cards_take_only_image_tasks():
-    queue = queued(("sd", SD, 8, 1), ("gpt", GPT, 8, 9), ("large", SD, 24, 9))
-    assert offered(queue, "4080 0", _4080=1, _3080=1, _4090=1) == ["sd"]
+    queue = build_queue(("sd", SD, 8, 1), ("gpt", GPT, 8, 9), ("large", SD, 24, 9))
+    assert list_offers(queue, "4080 0", _4080=1, _3080=1, _4090=1) == ["sd"]

@@ -1,4 +1,4 @@
-"""A policy is made of a named one and changes of its own numbers, with a word for every fault."""
+"""A policy is derived from a named one by changing its numbers; errors name the number."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def test_every_parameter_round_trips_through_text(name):
     policy = get_policy(name)
     texts = get_parameters(policy)
     assert override_parameters(policy, texts) == policy
-    # What is read back, and not just left as it was: each stands in another policy's place.
+    # Each value comes from another policy, so that it is really parsed.
     for other_policy in get_policies().values():
         if get_parameters(other_policy).keys() == texts.keys():
             assert get_parameters(override_parameters(other_policy, texts)) == texts

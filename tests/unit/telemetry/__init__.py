@@ -1,1 +1,1 @@
-"""What the daemon says about itself: log lines and numbers."""
+"""Tests of the daemon's logs, metrics and traces."""

@@ -1,4 +1,4 @@
-"""Gauges that alerts look at show what they are given."""
+"""Gauges that alerts use show the values that are set."""
 
 import pytest
 

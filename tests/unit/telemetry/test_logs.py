@@ -1,4 +1,4 @@
-"""Log lines: readable or JSON, and nothing secret in either."""
+"""Log lines in text or JSON, without secrets."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""The numbers: what a statistics makes of the database, and the text that Prometheus reads."""
+"""Metrics from the database's statistics, and the exposition text for Prometheus."""
 
 import pytest
 
@@ -64,15 +64,15 @@ def test_metric_labels_are_from_bounded_set():
         for sample in family.samples
         for label in sample.labels
     }
-    # Of a bounded number of values each; an endpoint is its place in the settings and its host.
+    # Labels with a bounded number of values each; an endpoint is its index and its host.
     counted = {"state", "kind", "method", "step", "status", "version", "le", "endpoint", "check"}
     counted |= {"outcome", "reason", "tag", "counter", "level", "result", "feature", "when"}
     counted |= {"listener"}
-    # As the settings of a gateway name it.
+    # As named in the settings of a gateway.
     counted |= {"chain"}
-    # As the settings of notices name it.
+    # As named in the settings of notifications.
     counted |= {"target"}
-    # One of each in a process.
+    # One of each per process.
     counted |= {"rules", "dry_run"}
     # An account by its role, a signer as the contract names it, a peer by its host.
     counted |= {"account", "window", "signer", "host"}

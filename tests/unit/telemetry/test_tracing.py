@@ -1,4 +1,4 @@
-"""Spans: of what was done, whole, in order, and without a secret in them."""
+"""Spans: complete, in order, and without secrets."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What we pay: never above the cap, and every raise is one that pools accept."""
+"""Fees: never above the cap, and every bump is accepted by the pools."""
 
 from hypothesis import given, strategies as st
 
@@ -18,7 +18,7 @@ FEE = st.one_of(st.integers(0, 100), st.integers(0, 10_000 * GWEI))
 
 
 def takes(old: Fees, new: Fees) -> bool:
-    """The rule of pools: 10 % more on both, and more at all."""
+    """Apply the pools' rule: 10 % more on both fees, and at least one wei more."""
     pairs = zip(old, new, strict=True)
     return all(fresh > last and 10 * fresh >= 11 * last for last, fresh in pairs)
 
@@ -32,7 +32,7 @@ def test_bumped_fees_are_accepted_by_pools_and_stay_within_the_cap(
     if new is not None:
         assert takes(last, new)
         assert new.tip <= new.max_fee <= cap
-        # Enough for the next block, and never all of the cap for less.
+        # Enough for the next block, but never more of the cap than needed.
         assert new.max_fee >= base + ask
 
 

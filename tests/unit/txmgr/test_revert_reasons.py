@@ -1,4 +1,4 @@
-"""Why a mined call failed: the class is one of few, and the details stay in the text."""
+"""Why a mined call failed: one of a few classes, with the details in the text."""
 
 from dataclasses import replace
 from typing import cast
@@ -16,10 +16,10 @@ from tests.unit.store.test_outbox import (
     GAS,
     NOW,
     RECEIPT as MINED,
-    live,
-    named,
-    planned,
+    load_intent,
+    plan_intent,
     request,
+    send_intent,
     slot_of,
 )
 
@@ -36,7 +36,7 @@ RECEIPT = Receipt(
 
 
 class ScriptedView:
-    """Every simulation works, or fails with `error`."""
+    """A view whose simulations succeed, or fail with `error`."""
 
     def __init__(self, error: TransientError | None) -> None:
         self.error = error
@@ -64,11 +64,11 @@ def test_reverted_call_without_contract_error_is_counted_as_reverted(
     assert str(error or "works") in reason
     with store.transaction() as uow:
         outbox = uow.outbox
-        slot, attempt = live(outbox)
+        slot, attempt = send_intent(outbox)
         receipt = replace(MINED, succeeded=False)
         outbox.slots.record_receipt(slot, attempt, receipt, NOW)
         outbox.slots.finalize(slot_of(outbox, slot.nonce), NOW, reason)
-        assert named(outbox, attempt.intent_id).error_text == reason
+        assert load_intent(outbox, attempt.intent_id).error_text == reason
         assert outbox.intents.count_failures([request().kind]) == {"reverted": 1}
 
 
@@ -77,7 +77,7 @@ def test_unsent_call_is_counted_by_its_error_class(store: Store):
         outbox = uow.outbox
         for seconds in (1, 2):
             reason = f"its deadline is in {seconds} s"
-            intent = planned(outbox, request(f"push:{seconds}", exclusive_key=None))
+            intent = plan_intent(outbox, request(f"push:{seconds}", exclusive_key=None))
             outbox.intents.end_unsent(intent, IntentState.EXPIRED, reason, NOW, "deadline")
-            assert named(outbox, intent.id).error_text == reason
+            assert load_intent(outbox, intent.id).error_text == reason
         assert outbox.intents.count_failures([request().kind]) == {"deadline": 2}

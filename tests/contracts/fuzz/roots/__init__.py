@@ -1,1 +1,1 @@
-"""Random calls on QoSRoots, QoSWords and QoSChallenge, each predicted by a model of its own."""
+"""Random calls of QoSRoots, QoSWords and QoSChallenge, each predicted by a separate model."""

@@ -1,10 +1,10 @@
-"""What rounds are made of, by lot: honest leaves that follow the round before, and forged ones."""
+"""Draws the contents of rounds: honest leaves that follow the previous round, and forged ones."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
-from tests.contracts.fuzz.roots.seen import INDEXES, NODES
+from tests.contracts.fuzz.roots.contract_views import INDEXES, NODES
 from tests.contracts.fuzz.roots.state import CHAIN_ID, Place, State
 from tests.contracts.fuzz.roots.trees import (
     BEST_LANE,
@@ -28,7 +28,7 @@ MAX_LEAVES = 40
 
 
 def draw_contents(chosen: Random, place: Place, later: State, as_of: int) -> Contents:
-    """Return the next round's contents, which follow the last honest ones; some are forged."""
+    """Draw the next round's contents, which follow the last honest ones; some are forged."""
     honest = [contents for contents in later.contents.values() if not contents.is_forged]
     leaves = list(honest[-1].leaves) if honest else []
     leaves = [_redraw(chosen, later, leaf) for leaf in leaves]
@@ -67,7 +67,7 @@ def _seal(place: Place, later: State, as_of: int, leaves: Sequence[Leaf]) -> Con
 
 
 def _redraw(chosen: Random, later: State, leaf: Leaf) -> Leaf:
-    # A kickout that is due stays so for some rounds, mostly, so that it can be executed.
+    # A due kickout mostly stays due for some rounds, so that it can be executed.
     if chosen.random() < (0.04 if leaf.due_since else 0.25):
         leaf = _redraw_scores(chosen, later, leaf)
     return _redraw_due(chosen, later, leaf._replace(lane=leaf.expected_lane))
@@ -90,7 +90,7 @@ def _redraw_scores(chosen: Random, later: State, leaf: Leaf) -> Leaf:
 
 
 def _redraw_due(chosen: Random, later: State, leaf: Leaf) -> Leaf:
-    """Keep what is due, mostly; else a kickout of a low node becomes due."""
+    """Mostly keep a due kickout; otherwise make the kickout of a low node due."""
     if leaf.due_since and chosen.random() < 0.95:
         return leaf
     if leaf.lane > 6_000 or chosen.random() < 0.5:
@@ -110,7 +110,7 @@ def _forge(chosen: Random, contents: Contents) -> Contents:
 
 
 def _forge_leaf(chosen: Random, contents: Contents) -> Contents:
-    """Another lane, other sums, or a leaf that contradicts another one."""
+    """Change the lane or sums, or make a leaf that contradicts another one."""
     leaves = list(contents.leaves)
     at = chosen.randrange(len(leaves))
     leaf, other = leaves[at], chosen.choice(leaves)
@@ -129,7 +129,7 @@ def _forge_leaf(chosen: Random, contents: Contents) -> Contents:
 
 
 def _forge_word(chosen: Random, contents: Contents) -> Contents:
-    """Lanes that no leaf has, or a word of another index."""
+    """Use lanes that no leaf has, or a word of another index."""
     words = list(contents.words)
     at = chosen.randrange(len(words))
     index, word = words[at]

@@ -1,4 +1,4 @@
-"""Who does what next: every function of the contracts, by right and by wrong callers."""
+"""Draws the next call: every function of the contracts, by authorised and unauthorised callers."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,9 +7,9 @@ from typing import Any
 
 from tests.contracts.fuzz.limits import DAY
 from tests.contracts.fuzz.roots import settings
-from tests.contracts.fuzz.roots.proof_drawing import ProofHand
+from tests.contracts.fuzz.roots.contract_views import NODES
+from tests.contracts.fuzz.roots.proof_drawing import ProofDrawer
 from tests.contracts.fuzz.roots.report_drawing import draw_push
-from tests.contracts.fuzz.roots.seen import NODES
 from tests.contracts.fuzz.roots.start import PAUSER, PROPOSER, SPARE, STRANGER, VETOER
 from tests.contracts.fuzz.roots.state import ACCUSED, EXPELLED, REFUSED, Place, State
 from tests.contracts.fuzz.roots.step import OF_THE_NETWORK, SCHEDULE, Step
@@ -18,21 +18,21 @@ from tests.contracts.fuzz.step import MARK, REORG, WAIT
 
 WEEK = 7 * DAY
 WHY = 0xE1 << 248
-# Old steps are sent again now and then; as many are remembered.
+# Old steps are repeated occasionally; this many are kept.
 REMEMBERED = 40
 
 
-class Hand:
-    """Draws the next step for a state; what it drew before may come again."""
+class StepDrawer:
+    """Draws the next step for a state; earlier steps may be repeated."""
 
     def __init__(self, chosen: Random, place: Place) -> None:
         self._chosen = chosen
         self._place = place
-        self._proofs = ProofHand(chosen, place)
+        self._proofs = ProofDrawer(chosen, place)
         self._drawn: list[Step] = []
         self._salt = 0
         # A strike needs a pause, which comes before it.
-        self._next: Callable[[Hand, State], Step] | None = None
+        self._next: Callable[[StepDrawer, State], Step] | None = None
 
     def draw(self, state: State) -> Step:
         if self._drawn and self._chosen.random() < 0.03:
@@ -40,9 +40,9 @@ class Hand:
         action = self._next or self._chosen.choices(*_WEIGHED)[0]
         self._next = None
         blocks, seconds = self._pass_time(state)
-        if action is Hand.execute:
+        if action is StepDrawer.execute:
             seconds = self._wait_until_ready(state, seconds)
-        elif action is Hand.accept:
+        elif action is StepDrawer.accept:
             seconds = self._wait_for_offer(state, seconds)
         later = replace(state, number=state.number + blocks, time=state.time + seconds)
         step = replace(action(self, later), blocks=blocks, seconds=seconds)
@@ -79,7 +79,7 @@ class Hand:
         return max(state.offered_from - state.time + self._chosen.choice((-1, 0, 1)), 0)
 
     def _by(self, holder: int) -> int:
-        """Return mostly the account whose right it is."""
+        """Return mostly the account that holds the role."""
         is_holder = holder and self._chosen.random() < 0.8
         return holder if is_holder else self._chosen.choice(self._everybody)
 
@@ -91,7 +91,7 @@ class Hand:
 
     def strike(self, later: State) -> Step:
         if later.time >= later.paused_until and self._chosen.random() < 0.8:
-            self._next = Hand.strike
+            self._next = StepDrawer.strike
             return Step("pauseFor", later.pauser or STRANGER, (600,))
         last, kept = later.round, self._place.kept
         first = self._chosen.choice((last, last, last - 1, last - 2, 0, last - kept, last + 1))
@@ -125,7 +125,7 @@ class Hand:
         return Step("veto", self._by(later.vetoer), arguments)
 
     def allow(self, later: State) -> Step:
-        """Allow mostly an interval that a held leaf states."""
+        """Mostly allow an interval that a held leaf states."""
         some = self._chosen
         contents = later.contents.get(later.round)
         held = [leaf for leaf in contents.leaves if leaf.due_since] if contents else []
@@ -262,38 +262,38 @@ def _nodes_in(state: State, kick_state: int) -> list[int]:
     return [node for node, kick in state.kicks.items() if kick.state == kick_state]
 
 
-_WEIGHTS: dict[Callable[[Hand, State], Step], int] = {
-    Hand.push: 280,
-    Hand.strike: 25,
-    Hand.accuse: 160,
-    Hand.execute: 140,
-    Hand.clear: 25,
-    Hand.bring: 120,
-    Hand.bind: 30,
-    Hand.challenge: 45,
-    Hand.retry: 35,
-    Hand.veto: 20,
-    Hand.allow: 15,
-    Hand.readmit: 25,
-    Hand.join: 40,
-    Hand.quit: 10,
-    Hand.refuse: 8,
-    Hand.signers: 4,
-    Hand.drop: 4,
-    Hand.limits: 8,
-    Hand.tighten: 10,
-    Hand.kick_limits: 8,
-    Hand.rules: 3,
-    Hand.target: 10,
-    Hand.role: 8,
-    Hand.accept: 12,
-    Hand.offer: 14,
-    Hand.schedule: 5,
-    Hand.cancel: 5,
-    Hand.pause: 8,
-    Hand.plain: 70,
-    Hand.wait: 5,
-    Hand.mark: 8,
-    Hand.reorg: 6,
+_WEIGHTS: dict[Callable[[StepDrawer, State], Step], int] = {
+    StepDrawer.push: 280,
+    StepDrawer.strike: 25,
+    StepDrawer.accuse: 160,
+    StepDrawer.execute: 140,
+    StepDrawer.clear: 25,
+    StepDrawer.bring: 120,
+    StepDrawer.bind: 30,
+    StepDrawer.challenge: 45,
+    StepDrawer.retry: 35,
+    StepDrawer.veto: 20,
+    StepDrawer.allow: 15,
+    StepDrawer.readmit: 25,
+    StepDrawer.join: 40,
+    StepDrawer.quit: 10,
+    StepDrawer.refuse: 8,
+    StepDrawer.signers: 4,
+    StepDrawer.drop: 4,
+    StepDrawer.limits: 8,
+    StepDrawer.tighten: 10,
+    StepDrawer.kick_limits: 8,
+    StepDrawer.rules: 3,
+    StepDrawer.target: 10,
+    StepDrawer.role: 8,
+    StepDrawer.accept: 12,
+    StepDrawer.offer: 14,
+    StepDrawer.schedule: 5,
+    StepDrawer.cancel: 5,
+    StepDrawer.pause: 8,
+    StepDrawer.plain: 70,
+    StepDrawer.wait: 5,
+    StepDrawer.mark: 8,
+    StepDrawer.reorg: 6,
 }
 _WEIGHED = (list(_WEIGHTS), list(_WEIGHTS.values()))

@@ -1,4 +1,4 @@
-"""What an accepted step changes in the model, and the events that it must emit."""
+"""The effect of an accepted step on the model, and the events that it must emit."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +27,7 @@ Effect = Callable[[Place, State, Any, int], list[EmittedEvent]]
 
 
 def accept(place: Place, state: State, step: Step) -> list[EmittedEvent]:
-    """Change the state as the step does; return the events of all contracts, in order."""
+    """Apply the step to the state; return the events of all contracts, in order."""
     caller = place.network if step.is_forwarded else step.caller
     if step.name == "push":
         return _push(place, state, step)

@@ -1,7 +1,7 @@
-"""What holds of the oracle of roots after every call, read off the chain alone.
+"""Invariants of the oracle of roots after every call, read from the chain alone.
 
-The model is not asked: these would hold for a contract that the model gets wrong. Each function
-is an invariant of docs/reference/contract-invariants.md.
+The model is not used, so an error in the model cannot hide one in the contract. Each function is
+an invariant of docs/reference/contract-invariants.md.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from tests.contracts.fuzz.evm import Answer
 from tests.contracts.fuzz.limits import DAY, KickLimits
 from tests.contracts.fuzz.quorums import list_addresses
+from tests.contracts.fuzz.roots.contract_views import ContractViews
 from tests.contracts.fuzz.roots.limits import MAXIMA, MINIMA, RootLimits, can_set_kick_limits
-from tests.contracts.fuzz.roots.seen import Seen
 from tests.contracts.fuzz.roots.state import ACCUSED, EXPELLED, Place
 from tests.contracts.fuzz.roots.step import Step
 from tests.contracts.fuzz.roots.trees import HELD, ZERO_QOS, Contents, read_leaf
@@ -28,8 +28,8 @@ class Moment(NamedTuple):
     place: Place
     step: Step
     answer: Answer
-    before: Seen
-    after: Seen
+    before: ContractViews
+    after: ContractViews
     now: int
 
     @property
@@ -51,7 +51,7 @@ class Moment(NamedTuple):
 
 
 class Accusation(NamedTuple):
-    """What an accusation was when it was made."""
+    """The state of an accusation when it was made."""
 
     due_since: int
     ready_at: int
@@ -60,7 +60,7 @@ class Accusation(NamedTuple):
 
 @dataclass
 class History:
-    """What the calls of a walk and the events that they emitted amount to."""
+    """The summarised calls of a walk and their events."""
 
     contents: dict[int, Contents] = field(default_factory=dict)
     struck: set[int] = field(default_factory=set)
@@ -76,7 +76,7 @@ class History:
     falls: dict[int, int] = field(default_factory=dict)
 
     def record(self, moment: Moment) -> None:
-        """Take in what an accepted call did."""
+        """Record the effects of an accepted call."""
         for name, record in _RECORDED.items():
             for words in moment.events(name):
                 record(self, moment, words)
@@ -168,7 +168,7 @@ def check_refused_call_changes_nothing(moment: Moment, _: History) -> None:
         return
     assert moment.before.kicks.items() <= moment.after.kicks.items(), "a refused call kicked"
     before, after = (
-        # Time alone refills the bucket and begins a day.
+        # Time alone refills the bucket and starts a day.
         seen._replace(bucket=(), falls=(), kicks={})
         for seen in (moment.before, moment.after)
     )
@@ -259,7 +259,7 @@ def check_executed_interval_was_accused_and_waited_out(moment: Moment, history: 
 
 
 def check_executions_are_within_the_bucket(moment: Moment, history: History) -> None:
-    """Over every window that ends now: at most the size of the bucket and its refills."""
+    """In every window that ends now, the number is at most the bucket's size and its refills."""
     if next(moment.events("KickLimitsSet"), None):
         history.executions.clear()
     if moment.step.name != "executeKick" or not moment.is_done:

@@ -1,4 +1,4 @@
-"""Limits of an oracle of roots, in the contract's order of fields, and which can be set."""
+"""Limits of an oracle of roots in the contract's order of fields, and which are valid."""
 
 from typing import NamedTuple, Self
 
@@ -17,7 +17,7 @@ class RootLimits(NamedTuple):
     min_open: int
 
     def can_work(self, lag: int, farthest: int) -> bool:
-        """Every limit is in its range, and a root counts before it is stale."""
+        """Return whether every limit is in range, and a root can be used before it is stale."""
         return (
             2 <= self.anchor_window <= farthest
             and 1 <= self.max_age <= 30 * DAY
@@ -26,12 +26,16 @@ class RootLimits(NamedTuple):
         )
 
     def is_within(self, bounds: Self) -> bool:
-        """No field is looser than the other's; the anchor window has no tight side."""
+        """Return whether no field is looser than the bound;
+        the anchor window has no tighter side.
+        """
         is_above = all(getattr(self, name) >= getattr(bounds, name) for name in MINIMA)
         return is_above and all(getattr(self, name) <= getattr(bounds, name) for name in MAXIMA)
 
     def is_tightening(self, before: Self, end: Self) -> bool:
-        """The pauser may set it: nothing looser, and what changes stays within the end."""
+        """Return whether the pauser may set the limits: nothing is looser,
+        and changes stay within `end`.
+        """
         changed = [name for name in self._fields if getattr(self, name) != getattr(before, name)]
         return (
             self.is_within(before)

@@ -1,4 +1,4 @@
-"""What holds of the hot set and the challenges after every call, read off the chain alone.
+"""Invariants of the hot set and the challenges after every call, read from the chain alone.
 
 Each function is an invariant of docs/reference/contract-invariants.md.
 """
@@ -61,7 +61,9 @@ def check_open_lanes_are_counted(moment: Moment, _: History) -> None:
 
 
 def check_falls_are_within_the_share(moment: Moment, history: History) -> None:
-    """Words of the last round lower, in a day, a share of the lanes open a day before it."""
+    """Words of the last round lower, per day, at most a share of the lanes
+    that were open a day before.
+    """
     day, place = moment.now // DAY, moment.place
     start_of_day_before = (day - 1) * DAY
     earlier = [count for at, count in history.open_at if at < start_of_day_before]

@@ -1,4 +1,6 @@
-"""Why the hot set and the challenges must refuse a step, in the order of their checks."""
+"""The errors with which the hot set and the challenges must reject a step,
+in the order of the checks.
+"""
 
 from typing import Any
 
@@ -24,9 +26,9 @@ PANIC = "Panic"
 
 
 def find_refusal(place: Place, state: State, step: Step) -> str | None:
-    """Return the error that a step must end with, or None if it must be accepted.
+    """Return the error that a step must cause, or None if it must be accepted.
 
-    The state's time has come already.
+    The state already has the time of the step.
     """
     if step.name in OF_THE_NETWORK or step.name == SCHEDULE:
         return None
@@ -38,7 +40,7 @@ def find_refusal(place: Place, state: State, step: Step) -> str | None:
 
 
 def is_limited(place: Place, state: State, round_: int) -> bool:
-    """Return whether the share of falls holds for words of the last or the lagged round."""
+    """Return whether the limit of falls applies to words of the last or the lagged round."""
     return round_ + place.lag != state.round
 
 
@@ -71,7 +73,7 @@ def hash_run(first: int, words: list[int]) -> bytes:
 def find_written(
     place: Place, state: State, round_: int, first: int, words: list[int]
 ) -> list[tuple[int, int, int]]:
-    """Return index, word and falls of each word of a run that is written."""
+    """Return index, word and falls of each word of a run that must be written."""
     falls = state.counts_today.falls
     allowed = state.allowed_falls(place)
     written = []

@@ -1,4 +1,4 @@
-"""Calls that carry proofs, by lot: kickouts, words, seats and challenges, right and twisted."""
+"""Draws calls with proofs: kickouts, words, seats and challenges, valid and invalid."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,8 +14,8 @@ from tests.contracts.fuzz.step import WAIT
 
 
 @dataclass(frozen=True, slots=True)
-class ProofHand:
-    """Draws calls that carry proofs, for a state whose time has come."""
+class ProofDrawer:
+    """Draws calls with proofs, for a state that already has the time of the call."""
 
     chosen: Random
     place: Place
@@ -71,7 +71,7 @@ class ProofHand:
         return Step(name, arguments=arguments, is_forwarded=self.chosen.random() < 0.1)
 
     def _contents(self, later: State) -> Contents | None:
-        """Return mostly the last round's contents, None before the first round."""
+        """Return mostly the last round's contents; None before the first round."""
         if not later.round:
             return None
         earlier = max(later.round - self.chosen.choice((1, 1, 2, 5)), 1)
@@ -79,13 +79,13 @@ class ProofHand:
         return later.contents[earlier if is_earlier else later.round]
 
     def _choose(self, contents: Contents, places: list[int]) -> int:
-        """Return mostly one of these places."""
+        """Return mostly one of these indexes."""
         if places and self.chosen.random() < 0.9:
             return self.chosen.choice(places)
         return self.chosen.randrange(len(contents.leaves))
 
     def _claim(self, contents: Contents, at: int) -> tuple[Any, Any]:
-        """Return a leaf and its proof; one in twelve is twisted."""
+        """Return a leaf and its proof; one in twelve is invalid."""
         leaf, proof = contents.leaves[at].abi, contents.prove_leaf(at)
         if self.chosen.random() < 0.08:
             return self._twist(contents, leaf, proof)
@@ -175,7 +175,7 @@ class ProofHand:
     # --- challenges ---
 
     def challenge(self, later: State) -> Step:
-        """Return mostly what can be proven of a forged round, if one is kept."""
+        """Return mostly the proof of an error of a forged round, if such a round is kept."""
         some = self.chosen
         if not later.round:
             return Step("wrongLane", arguments=(some.choice((0, 1)), (1, 1, 1, 1), []))

@@ -1,6 +1,7 @@
-"""Why the oracle must refuse a step: the first reason that holds, in the order of its checks.
+"""The error with which the oracle must reject a step: the first that applies, in the order of the
+checks.
 
-Written from what the contract promises, check by check. Those of the modules:
+Written from the contract's specification, check by check. Those of the modules:
 tests/contracts/fuzz/roots/module_refusals.py.
 """
 
@@ -55,7 +56,7 @@ def _push(place: Place, state: State, step: Step, _: int) -> Reasons:
 
 
 def push_digest(place: Place, state: State, report: Sequence[int]) -> bytes:
-    """Return what a quorum must have signed for this report to be good now."""
+    """Return the digest that a quorum must have signed for this report to be accepted now."""
     round_, _config, as_of, as_of_hash, deadline, root = report
     chained = (state.config_digest(place), round_, state.last_root)
     return place.domain.of_root_report((*chained, as_of, as_of_hash, deadline, root))
@@ -250,7 +251,7 @@ def _nothing(_: Place, __: State, ___: Step, ____: int) -> Reasons:
 
 
 def _only(holder: str, rules: dict[str, Rule]) -> dict[str, Rule]:
-    """Return the rules behind the check of the caller's role."""
+    """Return the rules after the check of the caller's role."""
 
     def with_role(rule: Rule) -> Rule:
         def check(place: Place, state: State, step: Step, caller: int) -> Reasons:

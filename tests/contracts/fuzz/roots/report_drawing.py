@@ -1,4 +1,4 @@
-"""Reports by lot: mostly right ones, and every way to make a wrong one."""
+"""Draws reports: mostly valid ones, and every kind of invalid one."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +18,7 @@ Mistake = Callable[[Random, Place, State, Report], Report]
 
 
 def draw_push(chosen: Random, place: Place, later: State) -> Step:
-    """Return a push for a state whose time has come: most are right, if one can be."""
+    """Draw a push for a state that already has its time: most are valid, if one can be."""
     newest = later.number + place.ahead
     back = min(later.limits.anchor_window, newest - later.as_of - 1)
     as_of = newest - chosen.choice((1, 2, back, chosen.randint(1, max(back, 1))))
@@ -33,7 +33,7 @@ def draw_push(chosen: Random, place: Place, later: State) -> Step:
 
 
 def _sign(chosen: Random, place: Place, later: State, step: Step) -> Step:
-    """Return the step with a quorum's signatures, or with something like it."""
+    """Return the step with signatures of a quorum, or with invalid ones."""
     report: Any = step.arguments[0]
     signed_state, signed_place = later, place
     if chosen.random() < 0.03:

@@ -1,4 +1,4 @@
-"""Limits and constructor arguments by lot: those that can be set, at their edges more often."""
+"""Draws valid limits and constructor arguments, preferring the edges of their ranges."""
 
 from random import Random
 from typing import Any
@@ -21,7 +21,7 @@ def draw_limits(chosen: Random, lag: int, farthest: int) -> RootLimits:
 
 
 def draw_floors(chosen: Random, first: RootLimits) -> RootLimits:
-    """Return no floors at all, or the first limits' own in some fields."""
+    """Draw no floors at all, or those of the first limits in some fields."""
     bound = chosen.sample(first._fields, chosen.choice((0, 0, 2)))
     return NO_FLOORS._replace(**{name: getattr(first, name) for name in bound})
 
@@ -42,7 +42,7 @@ def draw_end(chosen: Random, lag: int, farthest: int) -> RootLimits:
 
 
 def draw_tighter(chosen: Random, before: RootLimits, end: RootLimits) -> RootLimits:
-    """Return the limits with one field moved, mostly the tight way, to its end or by one."""
+    """Draw limits with one field changed, mostly tighter, to its end or by one."""
     name = chosen.choice(before._fields)
     old, edge = getattr(before, name), getattr(end, name)
     if name == "anchor_window":

@@ -1,4 +1,4 @@
-"""How a walk begins: contracts with settings by lot, on one of three kinds of chain."""
+"""The start of a walk: contracts with random settings, on one of three kinds of chain."""
 
 from dataclasses import dataclass, replace
 from random import Random
@@ -31,7 +31,9 @@ ARTIFACTS = ("roots/QoSRoots", "roots/QoSWords", "roots/QoSChallenge", "Timelock
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A walk's first state, the events of the deployment, and the errors of wrong ones."""
+    """A walk's first state, the events of the deployment,
+    and the errors of invalid deployments.
+    """
 
     machine: Machine
     place: Place
@@ -149,7 +151,7 @@ def _setup(state: State, place: Place) -> tuple[Any, ...]:
 
 
 def _try_wrong_oracle(chosen: Random, machine: Machine, place: Place, state: State) -> str:
-    """Return the error of an oracle with one wrong setting, which must not be deployed."""
+    """Deploy an oracle with one wrong setting, which must fail; return its error."""
     wrong: tuple[tuple[str, State, Place], ...] = (
         ("NotAllowed", replace(state, admin=0), place),
         ("BadSigners", replace(state, quorum=len(state.signers) + 1), place),
@@ -171,7 +173,7 @@ def _try_wrong_modules(machine: Machine, oracle: str, place: Place) -> list[str]
 
 
 def _refuse(machine: Machine, expected: str, name: str, *arguments: Any) -> str:
-    """Return the error that a constructor must refuse with."""
+    """Return the error that a constructor must fail with."""
     try:
         machine.deploy(name, *arguments)
     except ConstructorError as error:

@@ -1,4 +1,4 @@
-"""What the model knows of an oracle of roots, its modules and its network, in plain Python."""
+"""The model of an oracle of roots, its modules and its network, in plain Python."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -18,7 +18,7 @@ ALWAYS_MAY_FALL = 4
 
 
 class Kick(NamedTuple):
-    """A node's slot, in the contract's order."""
+    """The kickout of a node, in the contract's order of fields."""
 
     state: int = NONE
     due_since: int = 0
@@ -30,7 +30,7 @@ class Kick(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """What limits the falls of a day, in the contract's order."""
+    """The counters that limit the falls of a day, in the contract's order."""
 
     day: int = 0
     open: int = 0
@@ -39,7 +39,7 @@ class Counts(NamedTuple):
     falls: int = 0
 
     def at_day(self, day: int) -> "Counts":
-        """Return the counts as a word written on this day finds them."""
+        """Return the counters as they are before a word is written on this day."""
         if day == self.day:
             return self
         is_next = day == self.day + 1
@@ -49,7 +49,7 @@ class Counts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What never changes in a walk: addresses, what constructors fixed, and the kind of chain."""
+    """The constants of a walk: addresses, constructor arguments, and the kind of chain."""
 
     oracle: int
     words: int
@@ -74,7 +74,7 @@ class Place:
 
     @property
     def ahead(self) -> int:
-        """How far the block numbers of the oracle are ahead of the EVM's."""
+        """Return how far the oracle's block numbers are ahead of the EVM's."""
         return ARBITRUM_AHEAD if self.is_arbitrum else 0
 
     @property
@@ -83,7 +83,7 @@ class Place:
 
     @property
     def contracts(self) -> set[int]:
-        """Addresses that have code."""
+        """Return the addresses that have code."""
         return {self.oracle, self.words, self.challenge, self.network, self.timelock}
 
     def hash_of(self, number: int, newest: int) -> int:
@@ -93,7 +93,10 @@ class Place:
 
 @dataclass
 class State:
-    """Everything that the contracts remember, with the block that they are in.
+    """The state of all contracts, with their current block.
+
+    `roots`: of every accepted round, 0 once it is struck; `contents`: the contents of the roots.
+    `words`: word and round by index; `seats`: by node; `reasons`: the proven errors of rounds.
 
     `roots`: of every accepted round, 0 once it is struck; `contents`: what the roots were made
     of. `words`: word and round by index; `seats`: by node; `reasons`: what was proven of rounds.
@@ -144,7 +147,7 @@ class State:
 
     @property
     def last_root(self) -> int:
-        """The root that the next report names."""
+        """Return the root that the next report must name."""
         return self.roots.get(self.round, 0)
 
     def root_of(self, place: Place, round_: int) -> bytes | None:
@@ -178,7 +181,7 @@ class State:
         return max(share, ALWAYS_MAY_FALL)
 
     def word(self, index: int) -> tuple[int, int]:
-        """Return a stored word and its round; 0 and 0 if it was never brought."""
+        """Return a stored word and its round; 0 and 0 if it was never written."""
         return self.words.get(index, (0, 0))
 
     def lane_and_round(self, node: int) -> tuple[int, int]:
@@ -194,7 +197,9 @@ def count_open(word: int) -> int:
 
 
 def count_falls(before: int, after: int, step: int) -> int:
-    """Return how many lanes close, or drop by more than the step; 0 counts as a newcomer's."""
+    """Return how many lanes close, or drop by more than the step;
+    0 counts like a newcomer's lane.
+    """
     pairs = zip(lanes_of(before), lanes_of(after), strict=True)
     filled = ((old or NEWCOMER + 1, new or NEWCOMER + 1) for old, new in pairs)
     return sum(old > new + step or old >= ZERO_QOS > new for old, new in filled)

@@ -1,4 +1,4 @@
-"""One step of a walk: time goes on, then an account calls one of the contracts."""
+"""A step of a walk: time passes, then an account calls one of the contracts."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,11 @@ SCHEDULE = "schedule"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A call of the function `name` with these arguments, as the ABI takes them.
+    """A call of the function `name` with these arguments, in the form of the ABI.
+
+    `contents` are those of the root of a push, `signatures` its signatures. A step that
+    `is_forwarded` reaches the oracle from the network's address. `blocks` and `seconds` pass
+    before it.
 
     `contents` are what the root of a push was made of, `signatures` who signed it. A step that
     `is_forwarded` reaches the oracle from the network's address. `blocks` and `seconds` pass

@@ -1,6 +1,6 @@
-"""Leaves, summaries and trees of a round, hashed as docs/reference/report-format.md#roots defines.
+"""Leaves, summaries and trees of a round, hashed as in docs/reference/report-format.md#roots.
 
-Written apart from the product. Contents may be forged: any leaf, word and summary can be hashed.
+Independent of the product. Contents may be forged: any leaf, word and summary can be hashed.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def hash_pair(left: bytes, right: bytes) -> bytes:
 
 
 def is_proven(root: bytes, leaf_hash: bytes, proof: Sequence[int]) -> bool:
-    """Return whether the way up from a leaf's hash ends at the root."""
+    """Return whether a leaf's hash and the proof give the root."""
     node = leaf_hash
     for sibling in proof:
         node = hash_pair(node, sibling.to_bytes(32))
@@ -37,7 +37,9 @@ def is_proven(root: bytes, leaf_hash: bytes, proof: Sequence[int]) -> bool:
 
 
 class Leaf(NamedTuple):
-    """The values of one node, with the scores behind them; `forged_hash` replaces their hash."""
+    """The values of a node's leaf, with the scores of its pool;
+    `forged_hash` replaces their hash.
+    """
 
     node: int
     next_node: int
@@ -82,7 +84,9 @@ class Leaf(NamedTuple):
 
     @property
     def expected_lane(self) -> int:
-        """The lane that follows from the other fields; its own one if that is not judged."""
+        """Return the lane that follows from the other fields;
+        the leaf's own lane if it is not checked.
+        """
         if self.flags & (MEMBER | PAUSED | EXCLUDED) != MEMBER:
             return DO_NOT_SELECT
         if not self.score_count or not self.score_sum:
@@ -98,7 +102,7 @@ class Leaf(NamedTuple):
 
 
 def read_leaf(abi: Sequence[int]) -> Leaf:
-    """Return the leaf of a call's argument; the scores behind its hash are not known."""
+    """Return the leaf of a call's argument, whose scores are unknown."""
     node, next_node, fields, pool_hash = abi
     widths = (16, 8, 32, 16, 32, 64, 40, 40)
     values = []
@@ -126,13 +130,13 @@ class Summary(NamedTuple):
 
 @dataclass(frozen=True)
 class Tree:
-    """The levels of a tree, from its places to its root."""
+    """The levels of a tree, from the leaves to the root."""
 
     levels: tuple[tuple[bytes, ...], ...]
 
     @classmethod
     def build(cls, hashes: Sequence[bytes]) -> Self:
-        """Pad to a power of two with empty places, and hash pairs upwards."""
+        """Pad to a power of two with empty leaves, and hash pairs upwards."""
         width = 1 << max(len(hashes) - 1, 0).bit_length()
         level = (*hashes, *(bytes(32) for _ in range(width - len(hashes))))
         levels = [level]
@@ -146,7 +150,7 @@ class Tree:
         return self.levels[-1][0]
 
     def prove(self, place: int, run: int = 1) -> list[bytes]:
-        """Return the hashes beside the way up from an aligned run of places."""
+        """Return the sibling hashes on the path of an aligned run of leaves."""
         skipped = run.bit_length() - 1
         return [
             level[(place >> height) ^ 1]
@@ -157,7 +161,7 @@ class Tree:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a root was made of: leaves by place, words with their indexes by place, a summary."""
+    """The contents of a root: leaves by index, words with their indexes by position, a summary."""
 
     leaves: tuple[Leaf, ...]
     words: tuple[tuple[int, int], ...]
@@ -201,7 +205,7 @@ class Contents:
 
 
 def words_of(leaves: Sequence[Leaf]) -> tuple[tuple[int, int], ...]:
-    """Return the words that honest leaves have."""
+    """Return the words of honest leaves."""
     count = (len(leaves) + LANES - 1) // LANES
     words = [0] * count
     for place, leaf in enumerate(leaves):

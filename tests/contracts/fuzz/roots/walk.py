@@ -1,4 +1,4 @@
-"""The life of one oracle of roots: steps by lot, each predicted, sent, and compared."""
+"""A random walk of one oracle of roots: each step is drawn, predicted, sent, and compared."""
 
 from collections import Counter
 from copy import deepcopy
@@ -7,20 +7,20 @@ from typing import Any
 
 from tests.contracts.fuzz.chain_kinds import FAR, NEAR, true_hash
 from tests.contracts.fuzz.evm import GAS, Answer, as_address
-from tests.contracts.fuzz.roots.drawing import Hand
-from tests.contracts.fuzz.roots.effects import accept
-from tests.contracts.fuzz.roots.invariants import History, Moment, check
-from tests.contracts.fuzz.roots.module_invariants import check_modules
-from tests.contracts.fuzz.roots.module_refusals import find_refusal
-from tests.contracts.fuzz.roots.seen import (
+from tests.contracts.fuzz.roots.contract_views import (
     NODES,
-    Seen,
+    ContractViews,
     describe_difference,
     describe_node_difference,
     list_rounds,
     read_contracts,
     read_model,
 )
+from tests.contracts.fuzz.roots.drawing import StepDrawer
+from tests.contracts.fuzz.roots.effects import accept
+from tests.contracts.fuzz.roots.invariants import History, Moment, check
+from tests.contracts.fuzz.roots.module_invariants import check_modules
+from tests.contracts.fuzz.roots.module_refusals import find_refusal
 from tests.contracts.fuzz.roots.start import deploy_contracts
 from tests.contracts.fuzz.roots.state import State
 from tests.contracts.fuzz.roots.step import (
@@ -43,6 +43,8 @@ _FORWARDED_HALT = "unnamed 0x"
 class RootsWalk:
     """A walk of this seed and number, the same every time.
 
+    `ends` counts the errors of calls, or `name of the call: done`; `received` counts the events.
+
     `ends` counts the errors that calls ended with, or `name of the call: done`; `received` the
     events.
     """
@@ -51,7 +53,7 @@ class RootsWalk:
         self._chosen = Random(f"roots {seed}/{number}")  # noqa: S311 - a walk to repeat, no secret
         start = deploy_contracts(self._chosen)
         self._machine, self.place, self.state = start.machine, start.place, start.state
-        self._hand = Hand(self._chosen, self.place)
+        self._hand = StepDrawer(self._chosen, self.place)
         self._history = History()
         self._marked: tuple[Any, State, History] | None = None
         self._salt = 0
@@ -66,7 +68,7 @@ class RootsWalk:
         return self.ends.total()
 
     def run(self, calls: int) -> None:
-        """Draw and play steps until so many calls were made.
+        """Draw and run steps until this number of calls was made.
 
         Raises:
             AssertionError: a contract did not do what the model predicts, or an invariant is
@@ -92,7 +94,7 @@ class RootsWalk:
                 self._call(step)
 
     def _revert_to_mark(self) -> None:
-        """Make orphans of the blocks since the mark."""
+        """Remove the blocks since the snapshot, as a reorg does."""
         if self._marked is None:
             return
         mark, self.state, self._history = self._marked
@@ -174,13 +176,13 @@ class RootsWalk:
         assert machine.call(proposer, timelock, scheduling).error is None
         return machine.call(proposer, timelock, machine.names.encoded("execute", *operation), gas)
 
-    def _read(self, nodes: tuple[int, ...]) -> Seen:
-        """Read everything, and the kickouts of all nodes that there are or that are named."""
+    def _read(self, nodes: tuple[int, ...]) -> ContractViews:
+        """Read all views, with the kickouts of all existing and named nodes."""
         all_nodes = sorted({*self.state.kicks, *nodes})
         rounds = list_rounds(self.place, self.state)
         return read_contracts(self._machine, self.place, rounds, all_nodes)
 
-    def _compare(self, after: Seen) -> None:
+    def _compare(self, after: ContractViews) -> None:
         expected = read_model(self.place, self.state, after.roots, after.kicks)
         difference = describe_difference(expected, after)
         assert difference is None, f"not as the model has it: {difference}"

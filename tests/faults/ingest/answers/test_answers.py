@@ -17,13 +17,13 @@ from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import node_address
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import read_metric
+from tests.support.ingest.event_encoding import encode_task_created_log
 from tests.support.ingest.indexer import FINALITY, Indexer
 from tests.support.ingest.reading import (
     list_log_ranges,
     reject_block_hash_filters,
     reject_receipts,
 )
-from tests.support.ingest.speaking import encode_task_created_log
 
 
 @pytest.fixture

@@ -15,13 +15,13 @@ from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import NETWORK, node_address, task_key
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import list_endpoints, read_metric
-from tests.support.ingest.indexer import FINALITY, Indexer
-from tests.support.ingest.reading import add_busy_blocks, build_logs
-from tests.support.ingest.speaking import (
+from tests.support.ingest.event_encoding import (
     build_transaction,
     encode_network_log,
     encode_task_created_log,
 )
+from tests.support.ingest.indexer import FINALITY, Indexer
+from tests.support.ingest.reading import add_busy_blocks, build_logs
 
 # Of an answer, in place of 64 MiB; a block of the burst holds about fifteen times as much.
 LIMIT = 128 * 1024
@@ -34,7 +34,7 @@ def busy(a_chain: AChain) -> AChain:
     return add_busy_blocks(a_chain)
 
 
-def limited(indexer: Indexer, max_bytes: int = LIMIT) -> Indexer:
+def limit_response_size(indexer: Indexer, max_bytes: int = LIMIT) -> Indexer:
     for endpoint in list_endpoints(indexer):
         endpoint.client._wire.http.max_bytes = max_bytes
     return indexer
@@ -74,7 +74,7 @@ def splits(reason: str) -> float:
 def test_block_exceeding_log_limit_is_proven_by_its_receipts(
     busy: AChain, open_indexer: OpenIndexer, *, final: bool
 ):
-    indexer = limited(open_indexer(busy.urls[0], reports=False))
+    indexer = limit_response_size(open_indexer(busy.urls[0], reports=False))
     if not final:
         indexer.index()
     before = splits("one block's receipts")
@@ -92,7 +92,7 @@ def test_block_exceeding_log_limit_is_proven_by_its_receipts(
 
 
 def test_batch_limit_is_restored_after_burst(busy: AChain, open_indexer: OpenIndexer):
-    indexer = limited(open_indexer(busy.urls[0], reports=False))
+    indexer = limit_response_size(open_indexer(busy.urls[0], reports=False))
     burst(busy, LOGS // 10, 10)
     busy.mine_empty(FINALITY + 2)
     (endpoint,) = list_endpoints(indexer)
@@ -109,7 +109,7 @@ def test_block_whose_receipts_are_unavailable_is_read_one_topic_at_a_time(
     """Without receipts, nothing of the block is proven."""
     block = busy.show(busy.tree.mine(_of_kinds(LOGS)))
     busy.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
-    indexer = limited(open_indexer(busy.urls[0]), 12 * LIMIT)
+    indexer = limit_response_size(open_indexer(busy.urls[0]), 12 * LIMIT)
     before = splits("by topic")
 
     window = read(indexer.source, block.number)
@@ -123,13 +123,13 @@ def test_error_for_oversized_transaction_names_max_response_setting(
     busy: AChain, open_indexer: OpenIndexer
 ):
     block = burst(busy, 1, LOGS)
-    indexer = limited(open_indexer(busy.urls[0]))
+    indexer = limit_response_size(open_indexer(busy.urls[0]))
 
     for _ in range(3):
         with pytest.raises(TransientError, match=r"\[chain\] max_response_mib = 0\.125"):
             read(indexer.source, block.number)
 
-    limited(indexer, 2**26)
+    limit_response_size(indexer, 2**26)
     assert len(read(indexer.source, block.number).logs) == LOGS
 
 
@@ -140,7 +140,7 @@ def test_oversized_full_block_is_read_one_transaction_at_a_time(
     """If calls are watched, blocks are read with all their transactions."""
     if not receipts:
         busy.provider.unsupported.add("eth_getBlockReceipts")
-    indexer = limited(open_indexer(busy.urls[0]))
+    indexer = limit_response_size(open_indexer(busy.urls[0]))
     source = indexer.source
     source._reader.selectors = {Address(NETWORK): frozenset({WATCHED})}
     source.set_verification(MINIMAL_POLICY)

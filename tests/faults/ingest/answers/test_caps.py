@@ -15,6 +15,7 @@ from oracle.domain.coverage import VerificationLevel
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import list_endpoints, read_metric
+from tests.support.ingest.event_encoding import encode_task_created_log
 from tests.support.ingest.indexer import FINALITY, Indexer
 from tests.support.ingest.reading import (
     add_fault,
@@ -23,7 +24,6 @@ from tests.support.ingest.reading import (
     list_log_ranges,
     reject_block_hash_filters,
 )
-from tests.support.ingest.speaking import encode_task_created_log
 
 CAPS = [1, 2, 3, 7, 50]
 Headers = Callable[[Provider], None]

@@ -20,8 +20,8 @@ from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Address
 from tests.pools import source_on
 from tests.support.chain.network_logs import NETWORK, ORACLE
+from tests.support.ingest.event_encoding import ANYBODY, build_transaction
 from tests.support.ingest.reading import build_logs
-from tests.support.ingest.speaking import ANYBODY, build_transaction
 
 WATCHED = "0x12345678"
 Open = Callable[..., ChainSource]
@@ -62,7 +62,7 @@ def open_source(provider: Counting) -> Iterator[Open]:
     with ExitStack() as until_the_end:
         url = until_the_end.enter_context(serve_endpoint(provider)).url
 
-        def opened(*, watched: bool = False) -> ChainSource:
+        def open_synced_source(*, watched: bool = False) -> ChainSource:
             reader = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
             if watched:
                 reader.selectors = {Address(NETWORK): frozenset({WATCHED})}
@@ -73,7 +73,7 @@ def open_source(provider: Counting) -> Iterator[Open]:
                 source.fetch_window(BlockRange(number, number), with_headers=True)
             return source
 
-        yield opened
+        yield open_synced_source
 
 
 def requests_for(source: ChainSource, provider: Counting, block: Block) -> list[set[str]]:

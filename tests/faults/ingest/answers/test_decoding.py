@@ -81,7 +81,7 @@ def encode_log(text: str, *values: Any) -> FakeLog:
     return FakeLog(CONTRACT, tuple(topics), "0x" + data.hex())
 
 
-def created(**changed: Any) -> FakeLog:
+def build_created_log(**changed: Any) -> FakeLog:
     values = {"fee": 1, "delta": 0, "blob": b"", "gpu": "RTX", "vram": 8, **changed}
     return encode_log(CREATED, bytes.fromhex(TASK[2:]), *values.values())
 
@@ -159,7 +159,7 @@ def test_case_64_undeclared_event_shape_becomes_dead_letter(received: Heard):
 @pytest.mark.parametrize("delta", [-(2**255), -1, 2**255 - 1])
 @pytest.mark.parametrize("blob", [b"", b"\xff" * 100_000], ids=["empty", "100 kB"])
 def test_case_65_extreme_values_are_stored_exactly(received: Heard, delta: int, blob: bytes):
-    log = created(fee=MOST, delta=delta, blob=blob, vram=MOST)
+    log = build_created_log(fee=MOST, delta=delta, blob=blob, vram=MOST)
 
     follower = received([[log]])
 
@@ -173,7 +173,7 @@ def test_case_65_extreme_values_are_stored_exactly(received: Heard, delta: int, 
 
 @pytest.mark.parametrize("name", [b"\xff\xfe", b"a\0b", "\ufffd0x".encode(), b"\xc3\x28"])
 def test_case_65_invalid_utf8_text_is_marked_and_keeps_its_bytes(received: Heard, name: bytes):
-    text = created(gpu="")
+    text = build_created_log(gpu="")
     head, tail = text.data[: -64 * 1], f"{len(name):064x}" + name.hex().ljust(64, "0")
 
     follower = received([[FakeLog(text.address, text.topics, head + tail)]])

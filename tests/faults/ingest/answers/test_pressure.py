@@ -50,7 +50,7 @@ def test_case_71_locked_database_increases_lag_and_clears_readiness(
 ):
     with run_daemon(config(a_chain, tmp_path), program=IMPATIENT) as running:
         running.wait_until_ready()
-        with locked(tmp_path / "oracle.sqlite"):
+        with hold_write_lock(tmp_path / "oracle.sqlite"):
             a_chain.live(20)
             reasons = str(running.wait_until_not_ready())
             metrics = running.get("/metrics").text
@@ -90,7 +90,7 @@ def until_nothing_is_read() -> None:
 
 
 @contextmanager
-def locked(database: Path) -> Iterator[None]:
+def hold_write_lock(database: Path) -> Iterator[None]:
     """Hold the writer's lock, like a long transaction of another process."""
     with closing(sqlite3.connect(database, timeout=120, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")

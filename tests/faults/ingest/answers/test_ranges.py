@@ -121,7 +121,7 @@ def test_case_34_invalid_range_suggestion_is_ignored_and_the_range_is_halved(
     error_message = ErrorMessage(
         -32602, "query exceeds max results 9, retry with the range " + suggestion
     )
-    a_chain.provider.faults.append(limited(9, error_message))
+    a_chain.provider.faults.append(limit_log_count(9, error_message))
 
     history.index()
 
@@ -141,20 +141,22 @@ def test_case_34_valid_range_suggestion_is_used(history: Indexer, a_chain: AChai
     assert history.canonical_logs() == a_chain.logs()
 
 
-def limited(max_logs: int, error_message: ErrorMessage) -> InjectedFault:
+def limit_log_count(max_logs: int, error_message: ErrorMessage) -> InjectedFault:
     """Return a fault that rejects more than `max_logs` logs.
 
     The message may name the last block.
     """
 
-    def changed(request: Any, answer: Any) -> object:
+    def reject_large_response(request: Any, answer: Any) -> object:
         if not isinstance(answer, list) or len(answer) <= max_logs:
             return answer
         first, last = request.block_range
         text = error_message.message.format(first=first, last=last, half=(first + last) // 2)
         return FakeRpcError(error_message.code, text)
 
-    return InjectedFault("too many", changed, limits={"methods": frozenset({"eth_getLogs"})})
+    return InjectedFault(
+        "too many", reject_large_response, limits={"methods": frozenset({"eth_getLogs"})}
+    )
 
 
 # --- unknown error texts ---

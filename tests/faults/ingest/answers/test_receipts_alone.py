@@ -17,9 +17,9 @@ from oracle.domain.logs import Log
 from oracle.errors import TransientError
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.event_encoding import ANYBODY, encode_task_created_log
 from tests.support.ingest.indexer import FINALITY
 from tests.support.ingest.reading import add_fault, count_missing_logs, is_log, list_log_ranges
-from tests.support.ingest.speaking import ANYBODY, encode_task_created_log
 
 FULL, EMPTY = 90, 10
 LEAST = verifier.MIN_NONEMPTY_BLOCKS
@@ -36,13 +36,13 @@ def dense(a_chain: AChain) -> AChain:
     return a_chain
 
 
-def the_end(chain: AChain) -> BlockRange:
+def get_last_blocks(chain: AChain) -> BlockRange:
     """Return the last final blocks, the last of which has a log."""
     last = chain.head.number - FINALITY - 2
     return BlockRange(last - EMPTY - LEAST, last)
 
 
-def learned(source: ChainSource) -> ChainSource:
+def let_source_learn(source: ChainSource) -> ChainSource:
     """Fetch a window, so that the source knows the headers' level and that receipts are served."""
     source.fetch_window(BlockRange(0, 20), with_headers=False)
     return source
@@ -52,12 +52,12 @@ def places(logs: list[Log]) -> list[tuple[str, int]]:
     return [(log.block_hash, log.index) for log in logs]
 
 
-def said_at_the_end(chain: AChain) -> list[tuple[str, int]]:
+def list_last_logs(chain: AChain) -> list[tuple[str, int]]:
     """Return the two logs of each full block, and the last log."""
     return chain.logs()[-2 * LEAST - 1 :]
 
 
-def asked_for_logs(chain: AChain, blocks: BlockRange) -> bool:
+def has_requested_logs(chain: AChain, blocks: BlockRange) -> bool:
     return any(
         first <= blocks.last and blocks.first <= last
         for first, last in list_log_ranges(chain.provider)
@@ -67,15 +67,15 @@ def asked_for_logs(chain: AChain, blocks: BlockRange) -> bool:
 def test_window_from_receipts_alone_equals_window_from_logs(
     dense: AChain, open_indexer: OpenIndexer, monkeypatch: pytest.MonkeyPatch
 ):
-    source, blocks = learned(open_indexer(dense.urls[0]).source), the_end(dense)
+    source, blocks = let_source_learn(open_indexer(dense.urls[0]).source), get_last_blocks(dense)
 
     alone = source.fetch_window(blocks, with_headers=False)
-    is_asked_alone = asked_for_logs(dense, blocks)
+    is_asked_alone = has_requested_logs(dense, blocks)
     monkeypatch.setattr(verifier, "MIN_NONEMPTY_BLOCKS", 10**6)
     compared = source.fetch_window(blocks, with_headers=False)
 
-    assert (is_asked_alone, asked_for_logs(dense, blocks)) == (False, True)
-    assert places(list(alone.logs)) == said_at_the_end(dense)
+    assert (is_asked_alone, has_requested_logs(dense, blocks)) == (False, True)
+    assert places(list(alone.logs)) == list_last_logs(dense)
     assert alone == compared
     assert alone.proven == tuple(range(blocks.first, blocks.last + 1))
 
@@ -83,14 +83,14 @@ def test_window_from_receipts_alone_equals_window_from_logs(
 def test_endpoint_omitting_logs_causes_no_missing_logs_when_receipts_are_read(
     dense: AChain, open_indexer: OpenIndexer
 ):
-    indexer, blocks = open_indexer(dense.urls[0], reports=False), the_end(dense)
-    learned(indexer.source)
+    indexer, blocks = open_indexer(dense.urls[0], reports=False), get_last_blocks(dense)
+    let_source_learn(indexer.source)
     lie = add_fault(dense, log_faults.build_omitted_logs_fault(is_log(dense.head)))
 
     window = indexer.source.fetch_window(blocks, with_headers=False)
 
     assert (lie.hit_count, count_missing_logs(indexer)) == (0, 0)
-    assert places(list(window.logs)) == said_at_the_end(dense)
+    assert places(list(window.logs)) == list_last_logs(dense)
 
 
 def test_logs_are_requested_when_bloom_excludes_block(dense: AChain, open_indexer: OpenIndexer):
@@ -98,12 +98,12 @@ def test_logs_are_requested_when_bloom_excludes_block(dense: AChain, open_indexe
     dense.show(dense.tree.mine([Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))]))
     dense.emit(encode_task_created_log(20_000))
     dense.mine_empty(FINALITY + 2)
-    blocks = the_end(dense)
-    source = learned(open_indexer(dense.urls[0]).source)
+    blocks = get_last_blocks(dense)
+    source = let_source_learn(open_indexer(dense.urls[0]).source)
 
     source.fetch_window(blocks, with_headers=False)
 
-    assert asked_for_logs(dense, blocks)
+    assert has_requested_logs(dense, blocks)
 
 
 @pytest.mark.parametrize("count", [LEAST - 1, 1])
@@ -112,33 +112,37 @@ def test_logs_are_requested_when_range_has_only_a_few_blocks(
 ):
     last = dense.head.number - FINALITY - 2 - EMPTY - 1
     blocks = BlockRange(last - count + 1, last)
-    source = learned(open_indexer(dense.urls[0]).source)
+    source = let_source_learn(open_indexer(dense.urls[0]).source)
 
     source.fetch_window(blocks, with_headers=False)
 
-    assert asked_for_logs(dense, blocks)
+    assert has_requested_logs(dense, blocks)
 
 
 def test_logs_are_requested_when_range_contains_block_accepted_by_operator(
     dense: AChain, open_indexer: OpenIndexer
 ):
-    source, blocks, calibration = open_indexer(dense.urls[0]).source, the_end(dense), Calibration()
+    source, blocks, calibration = (
+        open_indexer(dense.urls[0]).source,
+        get_last_blocks(dense),
+        Calibration(),
+    )
     source.set_verification(VerificationPolicy(), calibration)
-    learned(source)
-    block_hash, _ = said_at_the_end(dense)[0]
+    let_source_learn(source)
+    block_hash, _ = list_last_logs(dense)[0]
     calibration.accept_block(HeaderFeature.RECEIPTS, block_hash)
 
     window = source.fetch_window(blocks, with_headers=False)
 
-    assert asked_for_logs(dense, blocks)
-    assert places(list(window.logs)) == said_at_the_end(dense)
+    assert has_requested_logs(dense, blocks)
+    assert places(list(window.logs)) == list_last_logs(dense)
 
 
 def test_logs_are_requested_when_receipts_are_disabled(dense: AChain, open_indexer: OpenIndexer):
-    source, blocks = open_indexer(dense.urls[0]).source, the_end(dense)
+    source, blocks = open_indexer(dense.urls[0]).source, get_last_blocks(dense)
     source.set_verification(VerificationPolicy(receipts=False))
-    learned(source).fetch_window(blocks, with_headers=False)
-    assert asked_for_logs(dense, blocks)
+    let_source_learn(source).fetch_window(blocks, with_headers=False)
+    assert has_requested_logs(dense, blocks)
 
 
 def other_logs(receipt: dict[str, object]) -> dict[str, object]:
@@ -175,14 +179,14 @@ SPOILED = {
 def test_window_with_false_receipts_is_rejected_without_requesting_logs(
     dense: AChain, open_indexer: OpenIndexer, lie: Callable[[], InjectedFault]
 ):
-    source, blocks = learned(open_indexer(dense.urls[0]).source), the_end(dense)
+    source, blocks = let_source_learn(open_indexer(dense.urls[0]).source), get_last_blocks(dense)
     fault = add_fault(dense, lie())
 
     with pytest.raises(TransientError):
         source.fetch_window(blocks, with_headers=False)
 
     assert fault.hit_count > 0
-    assert not asked_for_logs(dense, blocks)
+    assert not has_requested_logs(dense, blocks)
 
 
 @pytest.mark.parametrize("lie", SPOILED.values(), ids=SPOILED)

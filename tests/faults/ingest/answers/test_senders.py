@@ -23,9 +23,9 @@ from oracle.errors import TransientError
 from tests.pools import source_on
 from tests.support.chain.network_logs import NETWORK, ORACLE
 from tests.support.ingest.endpoints import read_metric
+from tests.support.ingest.event_encoding import build_transaction
 from tests.support.ingest.indexer import CHAIN_ID
 from tests.support.ingest.reading import build_logs, read_feature_metric
-from tests.support.ingest.speaking import build_transaction
 
 WATCHED = "0x12345678"
 CALLER, THIEF = (Address(create_account(number)) for number in (1, 2))
@@ -49,7 +49,7 @@ def open_source() -> Iterator[Open]:
     """Return a function that opens a source for calls, with one endpoint for each provider."""
     with ExitStack() as until_the_end:
 
-        def opened(*providers: Provider) -> ChainSource:
+        def open_call_source(*providers: Provider) -> ChainSource:
             reader = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
             reader.selectors = {Address(NETWORK): frozenset({WATCHED})}
             urls = [
@@ -59,27 +59,29 @@ def open_source() -> Iterator[Open]:
             until_the_end.callback(source.close)
             return source
 
-        yield opened
+        yield open_call_source
 
 
-def changed(**fields: object) -> InjectedFault:
+def change_transactions(**fields: object) -> InjectedFault:
     """Return a fault that changes fields of every transaction that calls our contracts."""
 
-    def lied(sent: Json) -> Json:
+    def change_fields(sent: Json) -> Json:
         return {**sent, **fields} if sent["to"] in {NETWORK, ORACLE} else sent
 
-    def spoiled(_request: object, answer: Any) -> object:
+    def change_blocks(_request: object, answer: Any) -> object:
         if "transactions" not in answer:
-            return lied(answer)
+            return change_fields(answer)
         transactions = answer["transactions"]
         return {
             **answer,
-            "transactions": [lied(o) if isinstance(o, dict) else o for o in transactions],
+            "transactions": [change_fields(o) if isinstance(o, dict) else o for o in transactions],
         }
 
     methods = ("eth_getBlockByNumber", "eth_getBlockByHash", "eth_getTransactionByHash")
     return InjectedFault(
-        "other transactions", wrap_change_to_skip_errors(spoiled), limits={"methods": methods}
+        "other transactions",
+        wrap_change_to_skip_errors(change_blocks),
+        limits={"methods": methods},
     )
 
 
@@ -88,7 +90,7 @@ def read(source: ChainSource, number: int, *, with_headers: bool = False) -> Blo
     return source.fetch_window(BlockRange(number, number), with_headers=with_headers)
 
 
-def unproven(source: ChainSource, place: int = 0) -> float:
+def count_unproven_senders(source: ChainSource, place: int = 0) -> float:
     name = source.list_endpoint_names()[place]
     return read_metric("oracle_verify_unproven_senders_total", endpoint=name)
 
@@ -105,7 +107,7 @@ def test_call_signed_by_its_sender_is_proven(tree: BlockTree, open_source: Open,
     window = read(source, block.number)
 
     assert [call.sender for call in window.calls] == [CALLER]
-    assert (window.level, unproven(source)) == (VerificationLevel.PROVEN, 0)
+    assert (window.level, count_unproven_senders(source)) == (VerificationLevel.PROVEN, 0)
 
 
 def test_unsigned_call_is_accepted_as_unproven(tree: BlockTree, open_source: Open):
@@ -116,7 +118,11 @@ def test_unsigned_call_is_accepted_as_unproven(tree: BlockTree, open_source: Ope
     window = read(source, block.number)
 
     assert [call.sender for call in window.calls] == [SYSTEM]
-    assert (window.level < VerificationLevel.PROVEN, window.proven, unproven(source)) == (
+    assert (
+        window.level < VerificationLevel.PROVEN,
+        window.proven,
+        count_unproven_senders(source),
+    ) == (
         True,
         (),
         1,
@@ -134,7 +140,7 @@ def test_unreadable_transaction_field_leaves_sender_unproven(
     """The receipts are proven as before."""
     provider = Provider(tree)
     provider.faults += [
-        changed(**fields),
+        change_transactions(**fields),
         block_faults.build_header_fields_fault({"transactionsRoot": ZEROS}),
     ]
     source = open_source(provider)
@@ -143,7 +149,7 @@ def test_unreadable_transaction_field_leaves_sender_unproven(
     window = read(source, block.number)
 
     assert [call.sender for call in window.calls] == [CALLER]
-    assert (window.proven, unproven(source)) == ((), 1)
+    assert (window.proven, count_unproven_senders(source)) == ((), 1)
 
 
 # --- lies ---
@@ -164,7 +170,7 @@ def test_call_with_false_sender_is_read_from_another_endpoint(
             provider.faults.append(
                 block_faults.build_header_fields_fault({"transactionsRoot": ZEROS})
             )
-    providers[place].faults.append(changed(**lie))
+    providers[place].faults.append(change_transactions(**lie))
 
     source = open_source(*providers)
     windows = [read(source, block.number, with_headers=every) for every in (True, False)]
@@ -176,7 +182,7 @@ def test_call_with_false_sender_is_read_from_another_endpoint(
 def test_false_sender_is_counted_against_endpoint(tree: BlockTree, open_source: Open):
     block = tree.mine([Tx(CALLER, NETWORK, WATCHED)])
     liar = Provider(tree)
-    liar.faults.append(changed(**{"from": THIEF}))
+    liar.faults.append(change_transactions(**{"from": THIEF}))
     source = open_source(liar, Provider(tree))
 
     read(source, block.number)
@@ -193,7 +199,7 @@ def test_false_sender_from_the_only_endpoint_is_rejected_at_every_attempt(
     block = tree.mine([Tx(CALLER, NETWORK, WATCHED)])
     liar = Provider(tree)
     liar.faults += [
-        changed(**lie),
+        change_transactions(**lie),
         block_faults.build_header_fields_fault({"transactionsRoot": ZEROS}),
     ]
     source = open_source(liar)
@@ -210,10 +216,14 @@ def test_false_sender_reported_by_all_endpoints_is_accepted_as_unproven(
     block = tree.mine([Tx(CALLER, NETWORK, WATCHED)])
     providers = [Provider(tree), Provider(tree)]
     for provider in providers:
-        provider.faults.append(changed(**{"from": THIEF}))
+        provider.faults.append(change_transactions(**{"from": THIEF}))
     source = open_source(*providers)
 
     window = read(source, block.number)
 
     assert [call.sender for call in window.calls] == [THIEF]
-    assert (window.proven, unproven(source), read_feature_metric("sender")) == ((), 1, -1)
+    assert (window.proven, count_unproven_senders(source), read_feature_metric("sender")) == (
+        (),
+        1,
+        -1,
+    )

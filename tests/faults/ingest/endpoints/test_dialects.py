@@ -44,7 +44,7 @@ def rows(*refused: RefusedFeature) -> pytest.MarkDecorator:
 ALIVE = pytest.mark.parametrize("is_alone", [True, False], ids=["alone", "last alive"])
 
 
-def opened(
+def open_indexer_with_last_endpoint(
     chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock, *, is_alone: bool
 ) -> tuple[Indexer, Provider]:
     """Return an indexer, and its last endpoint; unless `is_alone`, a dead endpoint precedes it."""
@@ -75,7 +75,9 @@ def test_refused_range_is_split_until_accepted(
     *,
     is_alone: bool,
 ):
-    indexer, provider = opened(a_chain, open_indexer, clock, is_alone=is_alone)
+    indexer, provider = open_indexer_with_last_endpoint(
+        a_chain, open_indexer, clock, is_alone=is_alone
+    )
     error_message = ErrorMessage(row.code, row.example)
     provider.faults.append(message_faults.build_range_limit_fault(BLOCKS, error_message))
 
@@ -104,7 +106,9 @@ def test_run_once_succeeds_when_endpoint_reports_its_time_limit(
 def test_range_with_gateway_timeout_is_split_until_accepted(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock, status: int
 ):
-    indexer, provider = opened(a_chain, open_indexer, clock, is_alone=True)
+    indexer, provider = open_indexer_with_last_endpoint(
+        a_chain, open_indexer, clock, is_alone=True
+    )
     provider.faults.append(
         transport_faults.build_http_status_fault(status, when=is_wide, methods="eth_getLogs")
     )
@@ -118,7 +122,9 @@ def test_range_with_gateway_timeout_is_split_until_accepted(
 def test_range_request_without_response_is_retried_with_a_smaller_range(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    indexer, provider = opened(a_chain, open_indexer, clock, is_alone=True)
+    indexer, provider = open_indexer_with_last_endpoint(
+        a_chain, open_indexer, clock, is_alone=True
+    )
     for endpoint in list_endpoints(indexer):
         endpoint.client._wire._timeout_seconds = 0.3
     gate = Event()
@@ -147,7 +153,9 @@ def test_range_refused_for_its_result_size_is_split_until_accepted(
     *,
     is_alone: bool,
 ):
-    indexer, provider = opened(a_chain, open_indexer, clock, is_alone=is_alone)
+    indexer, provider = open_indexer_with_last_endpoint(
+        a_chain, open_indexer, clock, is_alone=is_alone
+    )
     error_message = ErrorMessage(row.code, row.example)
     provider.faults.append(message_faults.build_result_limit_fault(LOGS, error_message))
 
@@ -166,7 +174,9 @@ def test_temporary_refusal_is_retried(
     *,
     is_alone: bool,
 ):
-    indexer, provider = opened(a_chain, open_indexer, clock, is_alone=is_alone)
+    indexer, provider = open_indexer_with_last_endpoint(
+        a_chain, open_indexer, clock, is_alone=is_alone
+    )
     fault = fault_of(row, {"methods": "eth_getLogs", "times": 3})
     provider.faults.append(fault)
 
@@ -186,7 +196,9 @@ def test_pruned_history_is_never_read_as_empty(
     *,
     is_alone: bool,
 ):
-    indexer, provider = opened(a_chain, open_indexer, clock, is_alone=is_alone)
+    indexer, provider = open_indexer_with_last_endpoint(
+        a_chain, open_indexer, clock, is_alone=is_alone
+    )
     provider.faults.append(fault_of(row, {"methods": "eth_getLogs"}))
 
     for _ in range(5):
@@ -211,7 +223,9 @@ def test_missing_method_is_replaced_by_fallback(
     is_alone: bool,
     is_proven: bool,
 ):
-    indexer, provider = opened(a_chain, open_indexer, clock, is_alone=is_alone)
+    indexer, provider = open_indexer_with_last_endpoint(
+        a_chain, open_indexer, clock, is_alone=is_alone
+    )
     if not is_proven:
         indexer.source.set_verification(MINIMAL_POLICY, Calibration(clock))
     refused = fault_of(row, {"methods": "eth_getBlockReceipts"})
@@ -225,29 +239,29 @@ def test_missing_method_is_replaced_by_fallback(
     assert indexer.canonical_logs() == a_chain.logs()
 
 
-def refused_as_json(row: ProviderMessage) -> InjectedFault:
+def reject_batch_with_json(row: ProviderMessage) -> InjectedFault:
     """Return a fault with one JSON-RPC error for the whole batch."""
     message = row.example.format(method="eth_getBlockByNumber", limit=1)
 
-    def changed(requests: object, answers: list[dict[str, object]]) -> object:
+    def replace_batch(requests: object, answers: list[dict[str, object]]) -> object:
         error = {"code": row.code, "message": message}
         is_batch = len(answers) > 1
         return {"jsonrpc": "2.0", "id": None, "error": error} if is_batch else answers
 
-    return InjectedFault("batch refused, JSON", change_batch=changed)
+    return InjectedFault("batch refused, JSON", change_batch=replace_batch)
 
 
-def refused_as_text(status: int) -> Callable[[ProviderMessage], InjectedFault]:
+def reject_batch_with_text(status: int) -> Callable[[ProviderMessage], InjectedFault]:
     """Return a fault with plain text for the whole batch, under an HTTP status."""
 
     def fault(row: ProviderMessage) -> InjectedFault:
         message = row.example.format(method="eth_getBlockByNumber", limit=1)
         refusal = HttpResponse(status, message.encode(), {"Content-Type": "text/plain"})
 
-        def changed(requests: object, answers: list[dict[str, object]]) -> object:
+        def replace_batch(requests: object, answers: list[dict[str, object]]) -> object:
             return refusal if len(answers) > 1 else answers
 
-        return InjectedFault("batch refused, text", change_batch=changed)
+        return InjectedFault("batch refused, text", change_batch=replace_batch)
 
     return fault
 
@@ -256,7 +270,12 @@ def refused_as_text(status: int) -> Callable[[ProviderMessage], InjectedFault]:
 @rows(RefusedFeature.BATCH)
 @pytest.mark.parametrize(
     "refusal",
-    [refused_as_json, refused_as_text(200), refused_as_text(400), refused_as_text(500)],
+    [
+        reject_batch_with_json,
+        reject_batch_with_text(200),
+        reject_batch_with_text(400),
+        reject_batch_with_text(500),
+    ],
     ids=["JSON", "text 200", "text 400", "text 500"],
 )
 def test_refused_batch_is_sent_as_single_requests(
@@ -268,7 +287,9 @@ def test_refused_batch_is_sent_as_single_requests(
     *,
     is_alone: bool,
 ):
-    indexer, provider = opened(a_chain, open_indexer, clock, is_alone=is_alone)
+    indexer, provider = open_indexer_with_last_endpoint(
+        a_chain, open_indexer, clock, is_alone=is_alone
+    )
     fault = refusal(row)
     provider.faults.append(fault)
 

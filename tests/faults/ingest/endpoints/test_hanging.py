@@ -35,11 +35,11 @@ def hanging() -> Iterator[socket.socket]:
         yield door
 
 
-def url_of(door: socket.socket) -> str:
+def get_url(door: socket.socket) -> str:
     return f"http://127.0.0.1:{door.getsockname()[1]}"
 
 
-def until(poll: Callable[[], T | None]) -> T:
+def poll_until_value(poll: Callable[[], T | None]) -> T:
     """Poll until a value is returned."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while (outcome := poll()) is None:
@@ -64,7 +64,7 @@ def counters_of(indexer: Indexer) -> MaintenanceJobs:
     return jobs
 
 
-def goes_on(chain: AChain, indexer: Indexer) -> bool:
+def ingests_new_blocks(chain: AChain, indexer: Indexer) -> bool:
     """Return whether new blocks are still ingested."""
     chain.live(2)
     return any(isinstance(done, CommittedWindow) for done in indexer.index())
@@ -75,7 +75,7 @@ def test_indexing_does_not_wait_for_probe_of_hanging_endpoint(
 ):
     indexer = open_indexer(a_chain.urls[0])
     indexer.index()
-    probed = open_indexer(url_of(hanging), url=indexer.url)
+    probed = open_indexer(get_url(hanging), url=indexer.url)
     prober = prober_of(probed)
 
     assert prober.run_due_probe() is None
@@ -84,9 +84,9 @@ def test_indexing_does_not_wait_for_probe_of_hanging_endpoint(
     line.settimeout(_PATIENCE_SECONDS)
     with line:
         assert b"eth_chainId" in line.recv(4096)
-        assert goes_on(a_chain, indexer)
+        assert ingests_new_blocks(a_chain, indexer)
         assert prober.run_due_probe() is None
-    step = until(prober.run_due_probe)
+    step = poll_until_value(prober.run_due_probe)
     assert (step["did"], "failed" in step) == ("probe", True)
 
 
@@ -101,7 +101,7 @@ def test_late_probe_response_is_applied(a_chain: AChain, open_indexer: OpenIndex
     assert prober.run_due_probe() is None
     gate.set()
 
-    first, second = until(prober.run_due_probe), until(prober.run_due_probe)
+    first, second = poll_until_value(prober.run_due_probe), poll_until_value(prober.run_due_probe)
     assert [step["batch"] for step in (first, second)] == [100, 100]
     assert all(endpoint.capabilities is not None for endpoint in indexer.source.endpoints)
     assert prober.run_due_probe() is None
@@ -133,11 +133,11 @@ def test_indexing_does_not_wait_for_contract_counters_from_hanging_endpoint(
 
     assert jobs.check_counters() is None
 
-    until(lambda: a_chain.provider.count_requests("eth_call") or None)
-    assert goes_on(a_chain, indexer)
+    poll_until_value(lambda: a_chain.provider.count_requests("eth_call") or None)
+    assert ingests_new_blocks(a_chain, indexer)
     assert jobs.check_counters() is None
     gate.set()
-    step = until(jobs.check_counters)
+    step = poll_until_value(jobs.check_counters)
     # As of the block of the request, regardless of later blocks.
     assert (step["did"], step["block"]) == ("compared counters", at)
     assert jobs.check_counters() is None

@@ -20,7 +20,7 @@ from tests.support.ingest.indexer import Indexer
 _PATIENCE_SECONDS = 120.0
 
 
-def until(is_so: Callable[[], bool]) -> None:
+def wait_until(is_so: Callable[[], bool]) -> None:
     """Wait until a condition is true."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while not is_so():
@@ -64,7 +64,7 @@ def woken(
     wakeups = NewHeadSubscription(line.url, woken.set, read_polled_head, clock, check_seconds=0.02)
     until_the_end.callback(wakeups.stop)
     wakeups.start()
-    until(lambda: line.subscription_count == 1)
+    wait_until(lambda: line.subscription_count == 1)
     return woken
 
 
@@ -84,7 +84,7 @@ def test_case_55_silent_websocket_is_reconnected_when_polling_finds_blocks(
     a_chain.live(1)
     indexer.index()
 
-    until(lambda: line.subscription_count == 2)
+    wait_until(lambda: line.subscription_count == 2)
 
     assert read_metric("oracle_websocket_failures_total", reason="silent") == before + 1
     assert not woken.is_set()
@@ -97,11 +97,11 @@ def test_case_55_websocket_backs_off_for_five_minutes_after_two_failures(
     failures = read_metric("oracle_websocket_failures_total", reason="silent")
     line.is_silent = True
     for round_ in (1, 2):
-        until(lambda round_=round_: line.subscription_count == round_)  # type: ignore[misc]  # mypy cannot infer it
+        wait_until(lambda round_=round_: line.subscription_count == round_)  # type: ignore[misc]  # mypy cannot infer it
         clock.advance(37)
         a_chain.live(1)
         indexer.index()
-        until(
+        wait_until(
             lambda round_=round_: (  # type: ignore[misc]  # mypy cannot infer it
                 read_metric("oracle_websocket_failures_total", reason="silent")
                 == failures + round_
@@ -114,7 +114,7 @@ def test_case_55_websocket_backs_off_for_five_minutes_after_two_failures(
     assert not woken.wait(0.2)
     assert line.subscription_count == 2
     clock.advance(1)
-    until(lambda: line.subscription_count == 3)
+    wait_until(lambda: line.subscription_count == 3)
     a_chain.live(1)
     assert woken.wait(_PATIENCE_SECONDS)
 
@@ -123,7 +123,7 @@ def test_case_55_repeatedly_closed_websocket_leaves_no_gap(
     a_chain: AChain, indexer: Indexer, line: PushServer, woken: Event
 ):
     for round_ in range(1, 5):
-        until(lambda round_=round_: line.subscription_count == round_)  # type: ignore[misc]  # mypy cannot infer it
+        wait_until(lambda round_=round_: line.subscription_count == round_)  # type: ignore[misc]  # mypy cannot infer it
         line.remaining_heads = 1
         a_chain.live(1)
         assert woken.wait(_PATIENCE_SECONDS)

@@ -17,7 +17,7 @@ from devnet.fakechain.faults import transport_faults
 from oracle.domain.feed_rows import FeedFault
 from oracle.indexer.feed_faults import CHANGED
 from oracle.store.database import Store
-from tests.faults.ingest.endpoints.test_hanging import until
+from tests.faults.ingest.endpoints.test_hanging import poll_until_value
 from tests.support.cli.daemon import PATIENCE_SECONDS, Daemon, run_daemon, start_daemon
 from tests.support.cli.local_network import write_config
 from tests.support.ingest.a_chain import AChain
@@ -64,19 +64,19 @@ def status(config: Path) -> tuple[int, dict[str, Any]]:
     return done.returncode, json.loads(done.stdout)["health"]
 
 
-def got(url: str) -> requests.Response:
+def get_response(url: str) -> requests.Response:
     return requests.get(url, timeout=PATIENCE_SECONDS)
 
 
-def doors(running: Daemon, api: str) -> dict[str, bool]:
+def list_alarmed_interfaces(running: Daemon, api: str) -> dict[str, bool]:
     """Return which interfaces report that no endpoint responds."""
     ready = running.get("/readyz").json()
     return {
         "readyz": "no_endpoint" in ready["conditions"],
         "metrics": 'oracle_health_condition{condition="no_endpoint"} 1.0'
         in running.get("/metrics").text,
-        "api": "no_endpoint" in got(f"{api}/v1/status").json()["health"]["conditions"],
-        "page": "No endpoint answers" in got(api).text,
+        "api": "no_endpoint" in get_response(f"{api}/v1/status").json()["health"]["conditions"],
+        "page": "No endpoint answers" in get_response(api).text,
         "monitor": "no_endpoint" in running.get("/v1/operations").json()["health"]["conditions"],
     }
 
@@ -85,17 +85,17 @@ def test_every_interface_reports_hanging_endpoints(a_chain: AChain, config: Path
     with run_daemon(config, program=("-c", HASTY)) as running:
         running.wait_until_ready()
         api = running.wait_for("daemon_started")["api"]
-        assert not any(doors(running, api).values())
+        assert not any(list_alarmed_interfaces(running, api).values())
         gate = Event()
         for provider in a_chain.providers:
             provider.faults.append(transport_faults.build_held_response_fault(gate))
 
-        until(lambda: all(doors(running, api).values()) or None)
+        poll_until_value(lambda: all(list_alarmed_interfaces(running, api).values()) or None)
         code, status_report = status(config)
         gate.set()
         for provider in a_chain.providers:
             provider.faults.clear()
-        until(lambda: not any(doors(running, api).values()) or None)
+        poll_until_value(lambda: not any(list_alarmed_interfaces(running, api).values()) or None)
 
     assert (code, status_report["status"]) == (2, "down")
     assert status_report["conditions"][0] == "no_endpoint"

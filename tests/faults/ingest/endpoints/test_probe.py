@@ -40,7 +40,7 @@ def indexer(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> 
     return open_indexer(a_chain.urls[0], clock=clock)
 
 
-def probed(
+def run_probe(
     indexer: Indexer, keeper: CapabilityStore | None = None, first: int = 0
 ) -> Capabilities:
     EndpointProber(indexer.source.endpoints, WANTED, first, keeper).run_due_probe()
@@ -52,7 +52,7 @@ def probed(
 def test_probe_of_fully_capable_endpoint_reports_all_capabilities(
     a_chain: AChain, indexer: Indexer
 ):
-    facts = probed(indexer)
+    facts = run_probe(indexer)
 
     assert facts.head is not None
     assert facts.head.hash == a_chain.head.hash
@@ -71,7 +71,7 @@ def test_probe_reports_missing_capabilities(a_chain: AChain, indexer: Indexer):
     a_chain.provider.faults.append(faults.build_batch_limit_fault(max_calls=20))
     a_chain.provider.pruned_below = 17
 
-    facts = probed(indexer)
+    facts = run_probe(indexer)
 
     assert (facts.client, facts.tags, facts.has_block_receipts) == (None, ("safe",), False)
     assert (facts.max_batch_size, facts.oldest_log_block) == (20, 17)
@@ -86,14 +86,14 @@ def test_probe_reports_logs_by_hash_as_unsupported_when_unknown_block_returns_em
     )
     a_chain.provider.faults.append(invented)
 
-    assert not probed(indexer).has_logs_by_hash
+    assert not run_probe(indexer).has_logs_by_hash
 
 
 def test_probe_quarantines_endpoint_of_another_chain(a_chain: AChain, indexer: Indexer):
     indexer.source.endpoints.run_with_endpoint(lambda endpoint: endpoint)
     a_chain.provider.faults.append(block_faults.build_wrong_chain_id_fault(5))
 
-    assert probed(indexer).fault == "is on chain 5, but [chain] id is 31337"
+    assert run_probe(indexer).fault == "is on chain 5, but [chain] id is 31337"
     assert list(indexer.source.endpoints.get_quarantine_reasons()) == [
         list_endpoints(indexer)[0].name
     ]
@@ -117,7 +117,7 @@ def test_probe_results_survive_restart(a_chain: AChain, indexer: Indexer, clock:
     notes = Notes()
     a_chain.provider.tag_targets = {}
     a_chain.provider.faults.append(faults.build_batch_limit_fault(max_calls=20))
-    probed(indexer, notes)
+    run_probe(indexer, notes)
 
     indexer.restart()
     EndpointProber(indexer.source.endpoints, WANTED, 0, notes)

@@ -247,20 +247,20 @@ def test_case_54_endpoint_must_be_healthy_for_one_minute_after_single_failure(
     assert worker_indexes == [1] * 11 + [0] * 2
 
 
-def eight_seconds(clock: VirtualClock) -> InjectedFault:
+def delay_all_requests(clock: VirtualClock) -> InjectedFault:
     """Return a fault by which every request, batch or not, takes eight seconds."""
 
-    def changed(body: bytes) -> HttpResponse:
+    def delay_response(body: bytes) -> HttpResponse:
         clock.advance(8)
         return HttpResponse(body=body)
 
-    return InjectedFault("8 s slow", change_body=changed)
+    return InjectedFault("8 s slow", change_body=delay_response)
 
 
 def test_case_57_slow_endpoint_is_replaced_by_fast_endpoint_without_lag(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
-    slow = eight_seconds(clock)
+    slow = delay_all_requests(clock)
     a_chain.provider.faults.append(slow)
     began = clock()
     lags = []
@@ -279,7 +279,7 @@ def test_case_57_slow_endpoint_is_replaced_by_fast_endpoint_without_lag(
 def test_case_57_endpoint_that_becomes_fast_again_is_preferred_again(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
-    a_chain.provider.faults.append(eight_seconds(clock))
+    a_chain.provider.faults.append(delay_all_requests(clock))
     for _ in range(5):
         pair.source.fetch_heads()
         clock.advance(5)
@@ -297,7 +297,7 @@ def test_case_57_slow_confirming_provider_delays_finality_but_not_indexing(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
     """The only other provider is slow, so the final block lags some minutes behind."""
-    slow = eight_seconds(clock)
+    slow = delay_all_requests(clock)
     a_chain.providers[1].faults.append(slow)
     began, confirmed = clock(), set[int | None]()
     at = None
@@ -324,7 +324,7 @@ def test_case_57_fast_third_provider_confirms_instead_of_slow_provider(
     a_chain.serve()
     indexer = open_indexer(*a_chain.urls, clock=clock)
     indexer.index()
-    slow = eight_seconds(clock)
+    slow = delay_all_requests(clock)
     a_chain.providers[1].faults.append(slow)
 
     finals, slow_hits = [], []
@@ -346,7 +346,7 @@ def test_case_57_fast_third_provider_confirms_instead_of_slow_provider(
 def test_case_57_run_once_waits_until_slow_provider_confirms_the_last_block(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    a_chain.providers[1].faults.append(eight_seconds(clock))
+    a_chain.providers[1].faults.append(delay_all_requests(clock))
     indexer = open_indexer(*a_chain.urls, clock=clock)
     indexer.source.wait_for_slow_witnesses()
 

@@ -18,31 +18,31 @@ def site(a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     return Site(a_chain, tmp_path, capsys)
 
 
-def all_succeeded(above: int = 0) -> InjectedFault:
+def mark_all_succeeded(above: int = 0) -> InjectedFault:
     """Return a fault that reports every transaction above a block as successful."""
 
-    def changed(receipts: list[Json]) -> list[Json]:
+    def set_status(receipts: list[Json]) -> list[Json]:
         return [
             {**receipt, "status": "0x1"} if int(receipt["blockNumber"], 16) > above else receipt
             for receipt in receipts
         ]
 
-    return block_faults.build_changed_receipts_fault("all succeeded", changed)
+    return block_faults.build_changed_receipts_fault("all succeeded", set_status)
 
 
-def wrong_gas() -> InjectedFault:
+def falsify_gas() -> InjectedFault:
     """Return a fault that makes the receipts of all blocks invalid."""
 
-    def changed(receipts: list[Json]) -> list[Json]:
+    def set_gas(receipts: list[Json]) -> list[Json]:
         return [{**receipt, "cumulativeGasUsed": "0x1"} for receipt in receipts]
 
-    return block_faults.build_changed_receipts_fault("wrong gas", changed)
+    return block_faults.build_changed_receipts_fault("wrong gas", set_gas)
 
 
 def test_refused_block_is_reported_until_endpoint_proves_it(a_chain: AChain, site: Site):
     first = add_provable_blocks(a_chain, 30)[-1]
     new_blocks = add_provable_blocks(a_chain, 10)
-    add_fault(a_chain, all_succeeded(first.number))
+    add_fault(a_chain, mark_all_succeeded(first.number))
 
     outcomes = [site.once(0) for _ in range(3)]
     _, status_output = site.tell("status")
@@ -70,12 +70,12 @@ def test_refused_block_stays_refused_if_the_proof_of_its_feature_was_not_stored(
     first = add_provable_blocks(a_chain, 30)[-1]
     # More blocks than are sampled to find that a chain lacks the feature.
     add_provable_blocks(a_chain, REQUIRED_SAMPLES + 10)
-    lie = add_fault(a_chain, all_succeeded(first.number))
+    lie = add_fault(a_chain, mark_all_succeeded(first.number))
     refused = site.once(0)
     indexed_block = site.cursor()
     site.forget_feature(HeaderFeature.RECEIPTS)
     a_chain.providers[0].faults.remove(lie)
-    add_fault(a_chain, wrong_gas())
+    add_fault(a_chain, falsify_gas())
 
     outcome = site.once(0)
 
@@ -86,7 +86,7 @@ def test_refused_block_stays_refused_if_the_proof_of_its_feature_was_not_stored(
 def test_operator_accepts_refused_block(a_chain: AChain, site: Site):
     first = add_provable_blocks(a_chain, 30)[-1]
     (block,) = add_provable_blocks(a_chain, 1)
-    add_fault(a_chain, all_succeeded(first.number))
+    add_fault(a_chain, mark_all_succeeded(first.number))
     refused = site.once(0)
 
     without, _ = site.tell("resync", "refusal", "--accept")
@@ -104,7 +104,7 @@ def test_two_agreeing_endpoints_do_not_resolve_refused_block(a_chain: AChain, si
     first = add_provable_blocks(a_chain, 30)[-1]
     refused, *_ = add_provable_blocks(a_chain, 5)
     for place in (0, 1):
-        add_fault(a_chain, all_succeeded(first.number), place)
+        add_fault(a_chain, mark_all_succeeded(first.number), place)
 
     alone = site.once(0)
     both = site.once(0, 1)

@@ -8,8 +8,8 @@ from devnet.fakechain.faults import block_faults, log_faults
 from oracle.cli.main import run
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import config
+from tests.support.ingest.event_encoding import encode_task_created_log
 from tests.support.ingest.reading import add_fault, is_log
-from tests.support.ingest.speaking import encode_task_created_log
 
 MADE_UP = {"receiptsRoot": "0x" + "00" * 32, "transactionsRoot": "0x" + "00" * 32}
 
@@ -28,7 +28,7 @@ def disputed(a_chain: AChain) -> int:
     return block.number
 
 
-def once(settings: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+def run_once(settings: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     """Run `run --once`; return its exit code and the last line of its output."""
     capsys.readouterr()
     code = run(["run", "--once", "--config", str(settings)])
@@ -43,7 +43,7 @@ def test_disputed_block_is_reported_at_every_run(
 ):
     settings = config(a_chain, tmp_path)
 
-    first, second = once(settings, capsys), once(settings, capsys)
+    first, second = run_once(settings, capsys), run_once(settings, capsys)
 
     assert first == second
     code, output = first
@@ -58,15 +58,15 @@ def test_dispute_ends_after_operator_verifies_blocks_with_chosen_endpoint(
     a_chain: AChain, disputed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     settings = config(a_chain, tmp_path)
-    once(settings, capsys)
+    run_once(settings, capsys)
     blocks = ["--from", str(disputed), "--to", str(disputed)]
     verify = ["resync", "verify", *blocks, "--level", "seamed", "--config", str(settings)]
 
     # The first endpoint is queried and lacks the log, so the stored row stays disputed.
     assert run(verify) == 1
-    assert once(settings, capsys)[0] == 1
+    assert run_once(settings, capsys)[0] == 1
     assert run([*verify, "--endpoint", a_chain.urls[1], "--repair"]) == 0
-    assert once(settings, capsys)[0] == 0
+    assert run_once(settings, capsys)[0] == 0
 
 
 def test_single_endpoint_is_reported_as_unwitnessed(
@@ -75,7 +75,7 @@ def test_single_endpoint_is_reported_as_unwitnessed(
     del a_chain.urls[1]
     settings = config(a_chain, tmp_path)
 
-    assert once(settings, capsys)[0] == 0
+    assert run_once(settings, capsys)[0] == 0
 
     run(["status", "--config", str(settings)])
     assert "unwitnessed" in capsys.readouterr().out

@@ -10,10 +10,10 @@ from devnet.fakechain.tree import get_branch
 from tests.support.chain.network_logs import NETWORK
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import read_metric
+from tests.support.ingest.event_encoding import ANYBODY, encode_task_created_log
 from tests.support.ingest.indexer import FINALITY
 from tests.support.ingest.proofs import FOREIGN, Site, add_provable_blocks
 from tests.support.ingest.reading import add_fault
-from tests.support.ingest.speaking import ANYBODY, encode_task_created_log
 
 WITNESSED = "oracle_witnessed_windows_total"
 
@@ -23,7 +23,7 @@ def site(a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     return Site(a_chain, tmp_path, capsys)
 
 
-def forged(a_chain: AChain, at: Block, *, blocks: int) -> Block:
+def mine_forged_blocks(a_chain: AChain, at: Block, *, blocks: int) -> Block:
     """Mine `blocks` valid blocks of another fork from this block on, without our logs."""
     last = a_chain.tree.mine([FOREIGN], at.get_ancestor())
     for _ in range(blocks - 1):
@@ -35,7 +35,9 @@ def forged(a_chain: AChain, at: Block, *, blocks: int) -> Block:
 def test_two_self_consistent_chains_are_both_refused(a_chain: AChain, site: Site, liar: int):
     honest_blocks = add_provable_blocks(a_chain, 40)
     honest = a_chain.head
-    own = forged(a_chain, honest_blocks[10], blocks=honest.number - honest_blocks[10].number + 1)
+    own = mine_forged_blocks(
+        a_chain, honest_blocks[10], blocks=honest.number - honest_blocks[10].number + 1
+    )
     a_chain.providers[liar].head = own
 
     outcomes = [site.once(0, 1) for _ in range(2)]
@@ -57,7 +59,7 @@ def test_third_endpoint_decides_between_two_chains(a_chain: AChain, site: Site):
     a_chain.serve()
     honest_blocks = add_provable_blocks(a_chain, 40)
     honest = a_chain.head
-    a_chain.provider.head = forged(
+    a_chain.provider.head = mine_forged_blocks(
         a_chain, honest_blocks[10], blocks=honest.number - honest_blocks[10].number + 1
     )
     a_chain.tree.last_mined = honest
@@ -114,7 +116,7 @@ def test_history_unconfirmed_by_second_provider_is_read_but_not_final(a_chain: A
 def test_refused_chain_stays_refused_when_other_endpoint_falls_silent(a_chain: AChain, site: Site):
     honest_blocks = add_provable_blocks(a_chain, 40)
     honest = a_chain.head
-    a_chain.provider.head = forged(
+    a_chain.provider.head = mine_forged_blocks(
         a_chain, honest_blocks[10], blocks=honest.number - honest_blocks[10].number + 1
     )
     refused = site.once(0, 1)

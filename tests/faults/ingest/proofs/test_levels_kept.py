@@ -17,10 +17,10 @@ from tests.faults.ingest.conftest import OpenIndexer
 from tests.faults.lies.lies import LIES
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import follow_until_idle, read_metric
+from tests.support.ingest.event_encoding import build_transaction, encode_task_created_log
 from tests.support.ingest.indexer import FINALITY
 from tests.support.ingest.proofs import Site, add_provable_blocks
 from tests.support.ingest.reading import add_busy_blocks, add_fault, read_feature_metric
-from tests.support.ingest.speaking import build_transaction, encode_task_created_log
 
 ALL = (0, 1, 2)
 LIARS = (0, 1)

@@ -10,9 +10,9 @@ from devnet.fakechain.faults import block_faults, log_faults
 from oracle.cli.main import run
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import config
+from tests.support.ingest.event_encoding import build_transactions
 from tests.support.ingest.indexer import FINALITY
 from tests.support.ingest.reading import add_fault, is_log
-from tests.support.ingest.speaking import build_transactions
 from tests.support.traffic import build_accepted_round
 
 pytestmark = pytest.mark.slow

@@ -18,11 +18,11 @@ from oracle.indexer.rebuild import RebuildOptions
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import count_requests, list_labels, read_metric
+from tests.support.ingest.event_encoding import encode_task_created_log
 from tests.support.ingest.honest import index_honest_chain
 from tests.support.ingest.indexer import Indexer
 from tests.support.ingest.lying import alter_log, find_block_with_log, omit_log
 from tests.support.ingest.reading import add_busy_blocks, add_fault, is_log
-from tests.support.ingest.speaking import encode_task_created_log
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def busy(a_chain: AChain) -> AChain:
     return add_busy_blocks(a_chain)
 
 
-def learned(indexer: Indexer, place: int = 1) -> Indexer:
+def let_source_learn(indexer: Indexer, place: int = 1) -> Indexer:
     """Let the source learn the chain's header features from one endpoint."""
     indexer.source.set_verification(VerificationPolicy(), Calibration(indexer.clock))
     newest = indexer.source.fetch_heads().latest.number
@@ -50,16 +50,16 @@ def fooled(busy: AChain, open_indexer: OpenIndexer) -> Indexer:
     indexer.source.set_verification(MINIMAL_POLICY, Calibration(indexer.clock))
     indexer.index()
     assert len(indexer.canonical_logs()) == len(busy.logs()) - 1
-    return learned(indexer)
+    return let_source_learn(indexer)
 
 
-def audited(indexer: Indexer, auditor: Auditor) -> Iterator[AuditResult]:
+def audit_all_windows(indexer: Indexer, auditor: Auditor) -> Iterator[AuditResult]:
     work = indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions()
     while (audit := audit_next_window(*work)) is not None:
         yield audit
 
 
-def wrong(indexer: Indexer) -> set[str]:
+def list_proven_wrong_endpoints(indexer: Indexer) -> set[str]:
     with indexer.store.read_transaction() as uow:
         return set(uow.facts.quarantine.get_reason_by_endpoint())
 
@@ -78,12 +78,15 @@ def test_endpoint_proven_to_omit_logs_is_no_longer_queried(
     liar, honest = fooled.source.list_endpoint_names()
     at = find_block_with_log(busy).number
 
-    audits = list(audited(fooled, Auditor(window_blocks=at + 1)))
+    audits = list(audit_all_windows(fooled, Auditor(window_blocks=at + 1)))
 
     assert [audit.proven_wrong for audit in audits if audit.difference] == [
         f"had other logs or calls than the receipts of block {at}"
     ]
-    assert (wrong(fooled), set(fooled.source.get_proven_wrong_endpoints())) == ({liar}, {liar})
+    assert (
+        list_proven_wrong_endpoints(fooled),
+        set(fooled.source.get_proven_wrong_endpoints()),
+    ) == ({liar}, {liar})
     # Incomplete windows up to the newest block are audited at once, too, oldest first.
     assert [audit.blocks.first for audit in audits] == sorted(
         audit.blocks.first for audit in audits
@@ -100,7 +103,7 @@ def test_endpoint_proven_to_omit_logs_is_no_longer_queried(
 def test_endpoint_fabricating_logs_is_detected_while_reading(
     busy: AChain, open_indexer: OpenIndexer
 ):
-    indexer = learned(open_indexer(*busy.urls, reports=False))
+    indexer = let_source_learn(open_indexer(*busy.urls, reports=False))
     alter_log(busy)
 
     indexer.index()
@@ -108,7 +111,7 @@ def test_endpoint_fabricating_logs_is_detected_while_reading(
     liar = indexer.source.list_endpoint_names()[0]
     assert set(indexer.source.get_proven_wrong_endpoints()) == {liar}
     assert record_endpoints_proven_wrong(indexer.source, indexer.store, RebuildOptions()) == [liar]
-    assert wrong(indexer) == {liar}
+    assert list_proven_wrong_endpoints(indexer) == {liar}
     assert indexer.digest() == index_honest_chain(busy, open_indexer).digest()
 
 
@@ -123,7 +126,7 @@ def with_other_receipts(busy: AChain, times: int) -> None:
 def test_endpoint_is_proven_wrong_only_after_repeated_header_contradictions(
     busy: AChain, open_indexer: OpenIndexer, times: int, *, is_out: bool
 ):
-    indexer = learned(open_indexer(*busy.urls, reports=False))
+    indexer = let_source_learn(open_indexer(*busy.urls, reports=False))
     indexer.index()
     with_other_receipts(busy, times)
     busy.emit(encode_task_created_log(1))
@@ -138,12 +141,12 @@ def test_endpoint_is_proven_wrong_only_after_repeated_header_contradictions(
 def test_auditor_is_proven_wrong_only_after_repeated_omissions(
     busy: AChain, open_indexer: OpenIndexer, times: int, *, is_out: bool
 ):
-    indexer = learned(open_indexer(*busy.urls, reports=False))
+    indexer = let_source_learn(open_indexer(*busy.urls, reports=False))
     indexer.index()
     at = find_block_with_log(busy)
     add_fault(busy, log_faults.build_omitted_logs_fault(is_log(at), times=times), 1)
 
-    audits = list(audited(indexer, Auditor(window_blocks=at.number + 1)))
+    audits = list(audit_all_windows(indexer, Auditor(window_blocks=at.number + 1)))
 
     # Logs that were omitted once may be returned by the second kind of range query.
     assert {audit.outcome for audit in audits if audit.difference} <= {"denied"}
@@ -161,7 +164,9 @@ def test_audit_without_proofs_quarantines_no_endpoint_and_reports_unproven(
     indexer = open_indexer(*busy.urls, reports=False)
     indexer.index()
 
-    audits = list(audited(indexer, Auditor(window_blocks=find_block_with_log(busy).number + 1)))
+    audits = list(
+        audit_all_windows(indexer, Auditor(window_blocks=find_block_with_log(busy).number + 1))
+    )
 
     assert [audit.outcome for audit in audits if audit.difference] == ["unproven"]
     assert indexer.source.get_proven_wrong_endpoints() == {}
@@ -171,7 +176,7 @@ def test_audit_without_proofs_quarantines_no_endpoint_and_reports_unproven(
 
 
 def test_verify_without_named_endpoint_skips_endpoints_proven_wrong(busy: AChain, fooled: Indexer):
-    list(audited(fooled, Auditor(window_blocks=find_block_with_log(busy).number + 1)))
+    list(audit_all_windows(fooled, Auditor(window_blocks=find_block_with_log(busy).number + 1)))
     options = RebuildOptions(dry_run=True)
     context = RepairContext(fooled.source, fooled.store, fooled.folder, options)
 
@@ -190,15 +195,15 @@ def test_verify_with_repair_stores_which_endpoints_were_proven_wrong(fooled: Ind
 
     reverify_blocks(context, blocks, VerificationLevel.PROVEN, honest, repair=True)
 
-    assert wrong(fooled) == {liar}
+    assert list_proven_wrong_endpoints(fooled) == {liar}
 
 
 def test_blocks_audited_by_quarantined_endpoint_count_as_unaudited(
     busy: AChain, open_indexer: OpenIndexer
 ):
-    indexer = learned(open_indexer(*busy.urls, reports=False))
+    indexer = let_source_learn(open_indexer(*busy.urls, reports=False))
     indexer.index()
-    list(audited(indexer, Auditor(window_blocks=20)))
+    list(audit_all_windows(indexer, Auditor(window_blocks=20)))
     with indexer.store.transaction() as uow:
         scope = indexer.folder.scope.id
         before = uow.coverage.count_audited_blocks(scope)

@@ -17,13 +17,13 @@ from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import NETWORK
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import follow_until_idle
+from tests.support.ingest.event_encoding import ANYBODY, encode_task_created_log
 from tests.support.ingest.reading import (
     add_busy_blocks,
     add_fault,
     count_failures,
     read_feature_metric,
 )
-from tests.support.ingest.speaking import ANYBODY, encode_task_created_log
 
 
 @pytest.fixture

@@ -18,10 +18,10 @@ from oracle.errors import TransientError
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import follow_until_idle
+from tests.support.ingest.event_encoding import build_transaction, encode_task_created_log
 from tests.support.ingest.indexer import FINALITY, Indexer
 from tests.support.ingest.proofs import Site, add_provable_blocks
 from tests.support.ingest.reading import add_fault
-from tests.support.ingest.speaking import build_transaction, encode_task_created_log
 
 ALL = (0, 1, 2)
 # Just below the final block, above it, and nearly the whole chain.

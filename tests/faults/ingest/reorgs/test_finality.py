@@ -35,7 +35,7 @@ def violation() -> float:
     return float(indexer_metrics.FINALITY_VIOLATION._value.get())
 
 
-def closed(indexer: Indexer) -> Halt | None:
+def get_open_halt(indexer: Indexer) -> Halt | None:
     with indexer.store.read_transaction() as uow:
         return uow.halts.get_open_halt(FINALITY_VIOLATION)
 
@@ -61,7 +61,7 @@ def test_case_04_final_block_denied_by_two_endpoints_sets_halt(indexer: Indexer,
     assert [(type(step), step.is_active) for step in done if isinstance(step, HaltChanged)] == [
         (HaltChanged, True)
     ]
-    halt = closed(indexer)
+    halt = get_open_halt(indexer)
     assert halt is not None
     assert halt.evidence is not None
     assert halt.evidence.our_hash == a_chain.back(FINALITY, stored_head).hash
@@ -92,13 +92,13 @@ def test_case_04_halt_is_cleared_when_two_endpoints_confirm_stored_block_again(
     for _ in range(4):
         assert indexer.index() == []
         clock.advance(POLL)
-    assert closed(indexer) is not None
+    assert get_open_halt(indexer) is not None
 
     a_chain.show(longer)
     (opened, *_) = indexer.index()
     assert isinstance(opened, HaltChanged)
     assert not opened.is_active
-    assert closed(indexer) is None
+    assert get_open_halt(indexer) is None
     assert violation() == 0
     assert indexer.cursor == (longer.number, longer.hash)
     assert indexer.canonical_logs() == a_chain.logs(longer)
@@ -114,7 +114,7 @@ def test_case_04_halt_requires_three_denials_of_the_final_block_by_the_only_endp
     a_chain.show(other_head)
     for _ in range(2):
         assert indexer.index() == []
-        assert closed(indexer) is None
+        assert get_open_halt(indexer) is None
         clock.advance(POLL)
     (halted,) = indexer.index()
     assert isinstance(halted, HaltChanged)
@@ -139,7 +139,7 @@ def test_case_04_nothing_is_sent_during_halt(sqlite_office: Office):
 
     # Calls planned before are neither signed nor sent, and sent calls are not sent again.
     with office.store.transaction() as uow:
-        uow.halts.clear(ANOTHER, cleared())
+        uow.halts.clear(ANOTHER, build_clear_record())
     office.tick()
     assert office.states() == ["live"]
     office.premises.chain.rpc("anvil_dropAllTransactions")
@@ -151,7 +151,7 @@ def test_case_04_nothing_is_sent_during_halt(sqlite_office: Office):
     assert office.premises.nonce == before
 
 
-def cleared() -> HaltClearRecord:
+def build_clear_record() -> HaltClearRecord:
     return HaltClearRecord(1, "test", "for a test")
 
 
@@ -171,7 +171,7 @@ def test_case_05_final_block_denied_by_one_endpoint_discredits_that_endpoint(
         indexer.source.list_endpoint_names()[0]
     ]
     assert rows(indexer) == before
-    assert closed(indexer) is None
+    assert get_open_halt(indexer) is None
     a_chain.live(3, on=stored_head)
     done = indexer.index()
     assert not any(isinstance(step, RewindResult) for step in done)

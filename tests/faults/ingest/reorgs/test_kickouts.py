@@ -21,16 +21,16 @@ from oracle.store.halts import HaltClearRecord
 from oracle.telemetry import indexer_metrics
 from tests.integration.evm.test_kicking import (
     POOL,
-    accused,
-    bad_pool,
+    accuse_node_two,
+    fill_bad_pool,
+    get_stated_due_since,
     group,
     kick,
     kinds,
     pass_veto_delay,
-    pushed_without_kickouts,
+    push_without_kickouts,
+    run_until_due_is_stated,
     standing,
-    stated_due,
-    stated_due_since,
 )
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import Standing
@@ -47,7 +47,7 @@ __all__ = ["chain", "fresh_chain", "fresh_premises", "premises", "sqlite_office"
 pytestmark = pytest.mark.evm
 
 
-def withdrawn(when: str) -> float:
+def count_revoked_kickouts(when: str) -> float:
     return float(indexer_metrics.KICKOUTS_REVOKED.labels(when)._value.get())
 
 
@@ -55,14 +55,14 @@ def test_kickout_is_not_signed_until_its_evidence_blocks_are_verified(sqlite_off
     office = sqlite_office
     # The blocks of the evidence are read with no more than their links verified.
     office.source.set_verification(MINIMAL_POLICY)
-    bad_pool(office)
+    fill_bad_pool(office)
     office.index()
     proven_receipts = Calibration()
     proven_receipts.assume_proven(HeaderFeature.RECEIPTS)
     office.source.set_verification(VerificationPolicy(), proven_receipts)
 
-    pushed_without_kickouts(office)
-    assert stated_due_since(office) == 0
+    push_without_kickouts(office)
+    assert get_stated_due_since(office) == 0
     verifier = office.reporting.verifier
     assert verifier is not None
     office.reporting = replace(office.reporting, verifier=replace(verifier, is_dry_run=True))
@@ -78,15 +78,15 @@ def test_kickout_is_not_signed_until_its_evidence_blocks_are_verified(sqlite_off
     office.repeat(next_step)
     office.mine()
     office.index()
-    assert stated_due_since(office) > 0
+    assert get_stated_due_since(office) > 0
 
 
 def test_kickout_is_not_signed_before_samples_show_what_the_headers_prove(sqlite_office: Office):
     office = sqlite_office
     office.source.set_verification(MINIMAL_POLICY)
-    bad_pool(office)
+    fill_bad_pool(office)
     office.index()
-    pushed_without_kickouts(office)
+    push_without_kickouts(office)
     office.period()
     office.index()
     office.source.set_verification(VerificationPolicy(), Calibration())
@@ -102,7 +102,7 @@ def test_kickout_is_not_signed_before_samples_show_what_the_headers_prove(sqlite
 
 def test_kickout_based_on_blocks_of_endpoint_proven_wrong_is_not_signed(sqlite_office: Office):
     office = sqlite_office
-    bad_pool(office)
+    fill_bad_pool(office)
     office.index()
     with office.store.transaction() as uow:
         scope = uow.coverage.get_current_scope()
@@ -110,21 +110,21 @@ def test_kickout_based_on_blocks_of_endpoint_proven_wrong_is_not_signed(sqlite_o
         (giver,) = {span.endpoint for span in uow.coverage.list_spans(scope.id)}
         uow.facts.quarantine.add(giver, "a lie")
     for _ in range(3):
-        pushed_without_kickouts(office)
-    assert stated_due_since(office) == 0
+        push_without_kickouts(office)
+    assert get_stated_due_since(office) == 0
     reason = office.quorum.missing.evidence_reason
     assert "came only from an endpoint that was proven wrong" in str(reason)
 
     # Another endpoint returned the same for all blocks.
     with office.store.transaction() as uow:
         uow.coverage.record_audit(scope.id, BlockRange(0, 2**40), "another", 1)
-    stated_due(office)
+    run_until_due_is_stated(office)
 
 
 def test_case_20_no_kickout_is_planned_while_chain_is_stalled(sqlite_office: Office):
     office = sqlite_office
-    bad_pool(office)
-    stated_due(office)
+    fill_bad_pool(office)
+    run_until_due_is_stated(office)
     clock = VirtualClock()
     endpoints = EndpointPool.from_urls([office.premises.chain.url], CHAIN_ID, clock)
     source = ChainSource(endpoints, office.folder.reader, FINALITY, clock=clock)
@@ -203,10 +203,10 @@ def test_case_76_queued_kickout_with_reorged_evidence_expires(
     office.index()
     snapshot = office.premises.chain.rpc("evm_snapshot")
     group(office, POOL, (0, 1, 2))
-    stated_due(office)
+    run_until_due_is_stated(office)
     office.repeat(plan_kickout_call)
     (queued,) = office.intents(ACCUSE)
-    before = withdrawn("before")
+    before = count_revoked_kickouts("before")
 
     forget_the_evidence(office, snapshot)
     office.tick()
@@ -216,7 +216,7 @@ def test_case_76_queued_kickout_with_reorged_evidence_expires(
     assert ended is not None
     assert (ended.state.value, ended.error_class) == ("expired", "as_of_reorged")
     assert ended.nonce is None
-    assert withdrawn("before") == before + 1
+    assert count_revoked_kickouts("before") == before + 1
     assert standing(office) is Standing.ACTIVE
 
 
@@ -225,7 +225,7 @@ def test_case_76_accusation_with_removed_evidence_is_cleared_and_not_executed(
 ):
     """A repair removes a score that the accusation rests on."""
     office = sqlite_office
-    accused(office)
+    accuse_node_two(office)
     pass_veto_delay(office)
     office.index()
     with office.store.read_transaction() as uow:

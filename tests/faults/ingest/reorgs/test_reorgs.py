@@ -9,6 +9,7 @@ from oracle.telemetry import metrics
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump
+from tests.support.ingest.event_encoding import build_transaction, encode_network_log
 from tests.support.ingest.forked import (
     NEWCOMER,
     Counting,
@@ -19,7 +20,6 @@ from tests.support.ingest.forked import (
     index_with_retries,
 )
 from tests.support.ingest.indexer import Indexer
-from tests.support.ingest.speaking import build_transaction, encode_network_log
 from tests.support.traffic import address
 
 

@@ -12,7 +12,7 @@ from oracle.domain.state import Membership
 from oracle.errors import InputError
 from oracle.signing.local import KeySigner
 from oracle.store.database import Store
-from tests.integration.evm.test_kicking import accused, kinds, pass_veto_delay, standing
+from tests.integration.evm.test_kicking import accuse_node_two, kinds, pass_veto_delay, standing
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import Standing
 from tests.support.office import ETHER, Office, Premises, key_files
@@ -32,7 +32,7 @@ def test_case_62_restored_backup_recognises_sent_kickout_and_does_not_repeat_it(
     sqlite_office: Office, premises: Premises, tmp_path: Path
 ):
     office, backup = sqlite_office, tmp_path / "backup.sqlite"
-    accused(office)
+    accuse_node_two(office)
     with (
         closing(sqlite3.connect(tmp_path / "oracle.sqlite")) as database,
         closing(sqlite3.connect(backup)) as copy,

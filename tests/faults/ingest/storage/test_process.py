@@ -90,7 +90,7 @@ class Ordeal:
         return now == before
 
 
-def committed(indexer: Indexer) -> list[list[str]]:
+def list_committed_states(indexer: Indexer) -> list[list[str]]:
     """Return the state of the database before and after each turn of an undisturbed indexer."""
     states = [dump(indexer.url)]
     indexer.index(lambda: states.append(dump(indexer.url)))
@@ -118,7 +118,7 @@ def mortal_url(a_chain: AChain, database_url: str, unharmed: Indexer) -> str:
     return database_url
 
 
-def ends_as_if_nothing_had_been(
+def assert_end_equals_undisturbed(
     bearing: Nursery, mortal_url: str, unharmed: Indexer, steps: tuple[str, ...], *, bounded: bool
 ) -> None:
     """Assert the same end after deaths: at every point on SQLite, else at each step.
@@ -126,7 +126,7 @@ def ends_as_if_nothing_had_been(
     `bounded` also limits the deaths on SQLite to the steps.
     """
     unharmed.restart()
-    ordeal = Ordeal(bearing, list(unharmed.urls), mortal_url, committed(unharmed))
+    ordeal = Ordeal(bearing, list(unharmed.urls), mortal_url, list_committed_states(unharmed))
     if mortal_url.startswith("sqlite") and not bounded:
         ordeal.at_every_point()
     else:
@@ -139,14 +139,14 @@ def test_case_58_commit_killed_at_any_point_is_repeated_with_identical_result(
     a_chain: AChain, mortal_url: str, unharmed: Indexer, bearing: Nursery, *, bounded: bool
 ):
     a_chain.live(12)
-    ends_as_if_nothing_had_been(bearing, mortal_url, unharmed, COMMIT, bounded=bounded)
+    assert_end_equals_undisturbed(bearing, mortal_url, unharmed, COMMIT, bounded=bounded)
 
 
 def test_case_58_rollback_killed_at_any_point_is_repeated_with_identical_result(
     a_chain: AChain, mortal_url: str, unharmed: Indexer, bearing: Nursery, *, bounded: bool
 ):
     a_chain.live(7, on=a_chain.back(5))
-    ends_as_if_nothing_had_been(bearing, mortal_url, unharmed, ROLLBACK, bounded=bounded)
+    assert_end_equals_undisturbed(bearing, mortal_url, unharmed, ROLLBACK, bounded=bounded)
 
 
 def test_case_59_kill_between_fold_and_cursor_update_causes_no_double_fold(

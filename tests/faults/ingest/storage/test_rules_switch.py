@@ -28,8 +28,8 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import make_hash
 from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.event_encoding import encode_oracle_log
 from tests.support.ingest.indexer import FINALITY, Indexer
-from tests.support.ingest.speaking import encode_oracle_log
 
 NEXT = replace(CRYNUX, tau_seconds=900, penalty=UNIT // 4, pool_size=5)
 OLD_HASH, NEXT_HASH = Hash(make_hash(7)), Hash(make_hash(8))

@@ -29,12 +29,12 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import NETWORK, ORACLE, node_address
 from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.event_encoding import encode_network_log, encode_task_created_log
 from tests.support.ingest.honest import index_honest_chain
 from tests.support.ingest.indexer import FINALITY, Indexer
-from tests.support.ingest.speaking import encode_network_log, encode_task_created_log
 
 
-def mended(indexer: Indexer) -> list[ScopeBackfillResult]:
+def adapt_database(indexer: Indexer) -> list[ScopeBackfillResult]:
     """Return the results of every step that adapts the database to configuration and program."""
     scope_backfill, done = ScopeBackfill(), []
     while (
@@ -56,7 +56,7 @@ class Learned(EventReader):
         return super().decode_rows([_as_before(log) for log in logs], calls)
 
 
-def changed(log: FakeLog) -> FakeLog:
+def add_word_to_log(log: FakeLog) -> FakeLog:
     """Return the same event of a changed contract, with an additional word."""
     return replace(log, data="0x" + "ee" * 31 + log.data[2:])
 
@@ -66,7 +66,7 @@ def _as_before(log: Log) -> Log:
     return replace(log, data="0x" + log.data[2 + 62 :]) if is_changed else log
 
 
-def learned(indexer: Indexer) -> Indexer:
+def restart_with_new_reader(indexer: Indexer) -> Indexer:
     """Continue with a program that can decode the changed contract."""
     reader = Learned.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
     indexer.folder = EventFolder(CRYNUX, reader, indexer.folder.hooks)
@@ -77,9 +77,10 @@ def test_case_63_undecodable_logs_are_kept_and_decoded_after_upgrade(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     a_chain.emit(
-        changed(encode_network_log("NodeQuit", node=node_address(1))), encode_task_created_log(901)
+        add_word_to_log(encode_network_log("NodeQuit", node=node_address(1))),
+        encode_task_created_log(901),
     )
-    a_chain.emit(changed(encode_task_created_log(902)))
+    a_chain.emit(add_word_to_log(encode_task_created_log(902)))
     last = a_chain.live(6)
     indexer = open_indexer(*a_chain.urls)
 
@@ -93,10 +94,12 @@ def test_case_63_undecodable_logs_are_kept_and_decoded_after_upgrade(
     assert indexer.canonical_logs() == a_chain.logs()
     still = retry_dead_letters(indexer.store, indexer.folder, RebuildOptions())
     assert (still.readable, len(still.unreadable), still.rebuilt) == ((), 2, None)
-    retried = retry_dead_letters(indexer.store, learned(indexer).folder, RebuildOptions())
+    retried = retry_dead_letters(
+        indexer.store, restart_with_new_reader(indexer).folder, RebuildOptions()
+    )
     assert (len(retried.readable), retried.unreadable) == (2, ())
     assert list_open_dead_letters(indexer.store) == []
-    fresh = learned(open_indexer(*a_chain.urls))
+    fresh = restart_with_new_reader(open_indexer(*a_chain.urls))
     fresh.index()
     assert indexer.digest() == fresh.digest()
 
@@ -105,7 +108,7 @@ def test_case_63_dead_letter_is_orphaned_with_its_block(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     base = a_chain.head
-    a_chain.emit(changed(encode_task_created_log(902)))
+    a_chain.emit(add_word_to_log(encode_task_created_log(902)))
     indexer = open_indexer(*a_chain.urls)
     indexer.index()
     assert len(list_open_dead_letters(indexer.store)) == 1
@@ -130,7 +133,7 @@ def read_for(indexer: Indexer, reader: EventReader) -> Indexer:
     return indexer
 
 
-def asked_for_logs(a_chain: AChain, since: int) -> list[tuple[set[str], set[str]]]:
+def list_log_requests(a_chain: AChain, since: int) -> list[tuple[set[str], set[str]]]:
     """Return addresses and first topics of every log request since the given request."""
     questions: list[dict[str, Any]] = [
         request.params[0]
@@ -154,11 +157,11 @@ def test_case_67_only_logs_of_new_contracts_and_new_events_are_read(
     read_for(indexer, restrict_reader(now, IngestScope.create([NETWORK], old_topics))).index()
     request_count = len(a_chain.provider.received_requests)
 
-    steps = mended(read_for(indexer, now))
+    steps = adapt_database(read_for(indexer, now))
 
     assert [step.rebuilt is not None for step in steps] == [False] * (len(steps) - 1) + [True]
     assert {step.blocks_left for step in steps[-2:]} == {0}
-    questions = asked_for_logs(a_chain, request_count)
+    questions = list_log_requests(a_chain, request_count)
     assert {frozenset(addresses) for addresses, _ in questions} == {
         frozenset([ORACLE]),
         frozenset([NETWORK]),
@@ -191,7 +194,7 @@ def test_case_67_calls_of_a_known_contract_are_read_for_indexed_blocks(
     now = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
     now.selectors = {Address(NETWORK): frozenset({watched})}
 
-    steps = mended(read_for(indexer, now))
+    steps = adapt_database(read_for(indexer, now))
 
     assert sum(step.row_count for step in steps) == 1
     assert steps[-1].rebuilt is not None
@@ -217,7 +220,7 @@ def test_case_67_interrupted_scope_backfill_resumes_at_last_block(
     assert first is not None
 
     indexer.restart()
-    steps = mended(indexer)
+    steps = adapt_database(indexer)
 
     assert steps[0].blocks is not None
     assert (steps[0].blocks.first, steps[-1].rebuilt is not None) == (7, True)
@@ -297,11 +300,11 @@ def test_case_74_state_of_another_version_is_refolded_without_chain_requests(
     monkeypatch.setattr("oracle.indexer.provenance.FOLD_VERSION", FOLD_VERSION + 1)
     request_count = len(a_chain.provider.received_requests)
 
-    (step,) = mended(indexer)
+    (step,) = adapt_database(indexer)
 
     assert len(a_chain.provider.received_requests) == request_count
     assert step.rebuilt is not None
     assert not step.rebuilt.is_same
     assert indexer.digest() == before
     # The difference is reported once; then indexing continues.
-    assert mended(indexer) == []
+    assert adapt_database(indexer) == []

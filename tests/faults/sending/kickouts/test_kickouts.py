@@ -11,17 +11,17 @@ from oracle.kickouts.kickout_context import ACCUSE, CLEAR_KICK, EXECUTE_KICK
 from oracle.kickouts.kickout_planner import plan_kickout_call
 from oracle.store.outbox.records import Intent, IntentState, PauseKind
 from tests.integration.evm.test_kicking import (
-    accused,
-    bad_pool,
+    accuse_node_two,
     empty_bucket,
+    fill_bad_pool,
     kick,
     kinds,
     node_two,
     pass_veto_delay,
-    pushed_without_kickouts,
+    push_without_kickouts,
     recover,
+    run_until_due_is_stated,
     standing,
-    stated_due,
 )
 from tests.support.evm.network import Standing
 from tests.support.office import CHAIN_ID, RULES, Office
@@ -36,7 +36,7 @@ def only(office: Office, kind: str) -> Intent:
 
 def test_kickout_execution_held_by_operator_is_not_planned_again(sqlite_office: Office):
     office = sqlite_office
-    accused(office)
+    accuse_node_two(office)
     pass_veto_delay(office)
     office.repeat(plan_kickout_call)
     execution, context = only(office, EXECUTE_KICK), office.context
@@ -55,11 +55,11 @@ def test_kickout_execution_held_by_operator_is_not_planned_again(sqlite_office: 
 
 def test_unsent_execution_is_planned_anew_with_a_proof_of_the_next_round(sqlite_office: Office):
     office = sqlite_office
-    accused(office)
+    accuse_node_two(office)
     pass_veto_delay(office)
     office.repeat(plan_kickout_call)
     old = only(office, EXECUTE_KICK)
-    pushed_without_kickouts(office)
+    push_without_kickouts(office)
     assert get_contract_error(office, old.request.calldata) == "NotProven"
     office.tick()
     ended, new = office.intents(EXECUTE_KICK)
@@ -71,7 +71,7 @@ def test_unsent_execution_is_planned_anew_with_a_proof_of_the_next_round(sqlite_
 
 def test_evidence_file_contains_chain_rules_and_entries(sqlite_office: Office):
     office = sqlite_office
-    accused(office)
+    accuse_node_two(office)
     (file,) = office.folder_for_evidence.iterdir()
     evidence = json.loads(file.read_text())
 
@@ -88,7 +88,7 @@ def test_case_f56_waiting_kickout_is_dropped_and_cleared_after_node_recovers(
     sqlite_office: Office,
 ):
     office = sqlite_office
-    accused(office)
+    accuse_node_two(office)
     empty_bucket(office)
     pass_veto_delay(office)
     office.tick()
@@ -96,7 +96,7 @@ def test_case_f56_waiting_kickout_is_dropped_and_cleared_after_node_recovers(
     assert execution.state.value == "planned"
 
     recover(office)
-    pushed_without_kickouts(office)
+    push_without_kickouts(office)
     assert get_contract_error(office, execution.request.calldata) == "NotProven"
     office.tick()
     office.mine()
@@ -113,7 +113,7 @@ def test_case_f58_empty_kickout_bucket_defers_execution_without_polling_every_bl
     sqlite_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = sqlite_office
-    accused(office)
+    accuse_node_two(office)
     refilled = empty_bucket(office)
     pass_veto_delay(office)
     office.restart(urls=[proxy.url for proxy in proxies])
@@ -142,8 +142,8 @@ def test_case_f58_empty_kickout_bucket_defers_execution_without_polling_every_bl
 
 def test_case_f67_node_is_not_accused_while_evidence_cannot_be_written(sqlite_office: Office):
     office = sqlite_office
-    bad_pool(office)
-    stated_due(office)
+    fill_bad_pool(office)
+    run_until_due_is_stated(office)
     # A file where the folder should be: nothing can be written there.
     office.folder_for_evidence.write_text("in the way")
     for _ in range(2):
@@ -151,7 +151,7 @@ def test_case_f67_node_is_not_accused_while_evidence_cannot_be_written(sqlite_of
             office.repeat(plan_kickout_call)
     assert kinds(office).count(ACCUSE) == 0
     # Reports continue meanwhile.
-    pushed_without_kickouts(office)
+    push_without_kickouts(office)
 
     office.folder_for_evidence.unlink()
     office.repeat(plan_kickout_call)
@@ -160,21 +160,21 @@ def test_case_f67_node_is_not_accused_while_evidence_cannot_be_written(sqlite_of
 
 def test_truncated_evidence_file_is_written_again(sqlite_office: Office):
     office = sqlite_office
-    bad_pool(office)
-    stated_due(office)
+    fill_bad_pool(office)
+    run_until_due_is_stated(office)
     office.repeat(plan_kickout_call)
     (file,) = office.folder_for_evidence.iterdir()
     digest = hashlib.sha256(file.read_bytes()).digest()
     file.write_text("{")
     # The accusation is not sent in this round, and is planned again in the next one.
-    pushed_without_kickouts(office)
+    push_without_kickouts(office)
     office.tick()
     assert hashlib.sha256(file.read_bytes()).digest() == digest
 
 
 def test_accusation_that_the_last_round_states_is_not_cleared_by_hand(sqlite_office: Office):
     office = sqlite_office
-    accused(office)
+    accuse_node_two(office)
     heads = office.source.fetch_heads()
     with pytest.raises(InputError, match="still states the accused interval"):
         plan_manual_clearing(office.kickouts, node_two(office), heads)
@@ -183,8 +183,8 @@ def test_accusation_that_the_last_round_states_is_not_cleared_by_hand(sqlite_off
 
 def test_kickouts_wait_while_report_is_held(sqlite_office: Office):
     office = sqlite_office
-    bad_pool(office)
-    stated_due(office)
+    fill_bad_pool(office)
+    run_until_due_is_stated(office)
     with office.context.write_transaction() as uow:
         newest = uow.reports.get_newest_period()
         assert newest is not None
@@ -197,7 +197,7 @@ def test_kickouts_wait_while_report_is_held(sqlite_office: Office):
 
 def test_kickout_planned_while_a_push_is_in_flight_is_not_sent_in_vain(sqlite_office: Office):
     office = sqlite_office
-    accused(office)
+    accuse_node_two(office)
     pass_veto_delay(office)
     # A push is sent in the same tick in which the execution becomes due.
     office.period()

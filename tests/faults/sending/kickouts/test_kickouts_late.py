@@ -4,16 +4,16 @@ from oracle.domain.reports.node_kicks import KickState
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.kickouts.kickout_context import ACCUSE, CLEAR_KICK, EXECUTE_KICK
 from tests.integration.evm.test_kicking import (
-    accused,
-    bad_pool,
+    accuse_node_two,
+    fill_bad_pool,
+    get_stated_due_since,
     kick,
     kinds,
     pass_veto_delay,
-    pushed_without_kickouts,
+    push_without_kickouts,
     recover,
+    run_until_due_is_stated,
     standing,
-    stated_due,
-    stated_due_since,
 )
 from tests.support.evm.network import Standing
 from tests.support.office import Office
@@ -31,7 +31,7 @@ def is_rebuild_identical(office: Office) -> bool:
 
 
 def test_veto_stays_in_force_after_the_vetoer_is_replaced(office: Office):
-    accused(office)
+    accuse_node_two(office)
     does, network = office.premises.oracle.functions, office.premises.network
     for call in (
         does.veto(network.nodes[2], b"no".ljust(32, b"\0")),
@@ -52,7 +52,7 @@ def test_accusation_is_executed_after_a_long_outage_once_a_new_round_states_it(
     sqlite_office: Office,
 ):
     office = sqlite_office
-    accused(office)
+    accuse_node_two(office)
     pass_veto_delay(office)
     # The scores are stale after two days without a round.
     office.premises.chain.later(2 * 86_400)
@@ -68,14 +68,14 @@ def test_accusation_is_executed_after_a_long_outage_once_a_new_round_states_it(
 
 def test_recovered_node_that_is_due_again_is_accused_of_the_new_interval(sqlite_office: Office):
     office = sqlite_office
-    accused(office)
+    accuse_node_two(office)
     first = kick(office)
     recover(office)
     # The chain shows the recovery, but the accusation is not cleared.
-    pushed_without_kickouts(office)
-    bad_pool(office, first=50)
-    stated_due(office)
-    assert stated_due_since(office) != first["due_since"]
+    push_without_kickouts(office)
+    fill_bad_pool(office, first=50)
+    run_until_due_is_stated(office)
+    assert get_stated_due_since(office) != first["due_since"]
     premises = office.premises
     premises.chain.at(max(premises.chain.time, int(str(first["ready_at"]))) + 1)
     premises.chain.mine()
@@ -87,7 +87,7 @@ def test_recovered_node_that_is_due_again_is_accused_of_the_new_interval(sqlite_
     office.mine()
 
     second = kick(office)
-    assert (second["live"], second["due_since"]) == (True, stated_due_since(office))
+    assert (second["live"], second["due_since"]) == (True, get_stated_due_since(office))
     assert int(str(second["ready_at"])) > premises.chain.time - 60
     assert EXECUTE_KICK not in kinds(office)
     assert standing(office) is Standing.ACTIVE
@@ -95,9 +95,9 @@ def test_recovered_node_that_is_due_again_is_accused_of_the_new_interval(sqlite_
 
 def test_accusation_cleared_by_another_account_is_not_cleared_again(sqlite_office: Office):
     office = sqlite_office
-    accused(office)
+    accuse_node_two(office)
     recover(office)
-    pushed_without_kickouts(office)
+    push_without_kickouts(office)
     office.tick()
     (clearing,) = office.intents(CLEAR_KICK)
     office.mine()

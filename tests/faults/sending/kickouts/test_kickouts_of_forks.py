@@ -2,12 +2,12 @@
 
 from oracle.kickouts.kickout_context import ACCUSE
 from oracle.kickouts.kickout_planner import plan_kickout_call
-from tests.faults.sending.reports.test_reports_of_forks import forked
+from tests.faults.sending.reports.test_reports_of_forks import continue_from_snapshot
 from tests.integration.evm.test_kicking import (
-    bad_pool,
+    fill_bad_pool,
     kick,
-    pushed_without_kickouts,
-    stated_due,
+    push_without_kickouts,
+    run_until_due_is_stated,
 )
 from tests.support.evm.fixtures import fresh_chain
 from tests.support.office import Office
@@ -23,19 +23,19 @@ def test_accusation_planned_on_a_reorged_round_is_dropped_and_planned_on_a_later
     sqlite_office: Office,
 ):
     office, premises = sqlite_office, sqlite_office.premises
-    bad_pool(office)
-    stated_due(office)
+    fill_bad_pool(office)
+    run_until_due_is_stated(office)
     office.mine(FINAL)
     office.index()
     snapshot = premises.chain.rpc("evm_snapshot")
     office.mine()
-    pushed_without_kickouts(office)
+    push_without_kickouts(office)
     reorged_round = premises.round
     office.repeat(plan_kickout_call)
     (accusation,) = office.intents(ACCUSE)
     assert accusation.request.round == reorged_round
 
-    forked(office, snapshot)
+    continue_from_snapshot(office, snapshot)
     office.index()
     assert premises.round == reorged_round - 1
     assert get_contract_error(office, accusation.request.calldata) == "NotProven"

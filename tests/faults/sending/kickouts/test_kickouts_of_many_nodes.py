@@ -10,7 +10,7 @@ from tests.integration.evm.test_kicking import (
     ACCUSED,
     POOL,
     group,
-    pushed_without_kickouts,
+    push_without_kickouts,
 )
 from tests.support.evm.anvil import FREE_BY_HAND, run_anvil
 from tests.support.evm.chain import Chain
@@ -53,7 +53,7 @@ def test_twenty_due_nodes_are_accused_by_one_round_without_a_failed_call(sqlite_
     rank_bad_nodes_last(office)
     office.index()
     while count_accusable_nodes(office) < NODES:
-        pushed_without_kickouts(office)
+        push_without_kickouts(office)
     due_in = premises.round
     for _ in range(6):
         office.tick()

@@ -10,7 +10,13 @@ from oracle.domain.fixed_point import UNIT
 from oracle.kickouts.kickout_cases import load_kickout_cases
 from oracle.kickouts.kickout_context import ACCUSE
 from oracle.kickouts.kickout_planner import plan_kickout_call
-from tests.integration.evm.test_kicking import bad_pool, kick, kinds, node_two, stated_due
+from tests.integration.evm.test_kicking import (
+    fill_bad_pool,
+    kick,
+    kinds,
+    node_two,
+    run_until_due_is_stated,
+)
 from tests.support import office as offices
 from tests.support.office import Office, Premises
 from tests.support.txmgr.stores import NewStore
@@ -32,8 +38,8 @@ def held_office(
         rules_hash = bytes.fromhex(office.reporting.rules_hash[2:])
         call = premises.oracle.functions.setRules(rules_hash)
         premises.chain.send(call, sender=premises.network.admin)
-        bad_pool(office)
-        stated_due(office)
+        fill_bad_pool(office)
+        run_until_due_is_stated(office)
         yield office
         office.close()
 

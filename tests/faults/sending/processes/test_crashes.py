@@ -8,7 +8,7 @@ from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store
 from tests.support.evm.chain import Chain
 from tests.support.office import Office, Premises
-from tests.support.sending.fuses import Crash, Deaths, Fuse, fused
+from tests.support.sending.fuses import Crash, Deaths, Fuse, install_fuse
 from tests.support.sending.in_flight import GWEI, mine_expensive_blocks
 from tests.support.sending.journals import find_journal_gaps
 from tests.support.sending.phases import run_push
@@ -25,7 +25,7 @@ def points(premises: Premises, store: Store, evidence: Path) -> list[str]:
     office = Office(premises, store, evidence)
     office.period()
     fuse = Fuse()
-    with fused(office, fuse):
+    with install_fuse(office, fuse):
         run_push(office)
     office.close()
     assert fuse.unstored == []
@@ -49,7 +49,7 @@ def test_case_f01_push_is_completed_once_after_crash_at_any_point(
                 office = Office(premises, store, tmp_path)
                 nonce = premises.nonce
                 office.period()
-                with pytest.raises(Crash), fused(office, Fuse(number)):
+                with pytest.raises(Crash), install_fuse(office, Fuse(number)):
                     run_push(office)
                 office.restart()
                 run_push(office)
@@ -70,7 +70,7 @@ def test_case_f02_stored_bytes_are_sent_unchanged_after_crash(
     office, (first, second) = proxied_office, proxies
     mine_expensive_blocks(office, GWEI)
     office.period()
-    with pytest.raises(Crash), fused(office, Fuse("before a send")):
+    with pytest.raises(Crash), install_fuse(office, Fuse("before a send")):
         run_push(office)
     assert first.sent == []
     with office.store.read_transaction() as uow:

@@ -16,7 +16,7 @@ from oracle.store.outbox.records import AttemptReason, IntentState, NonceSlot
 from oracle.txmgr.accounts_and_limits import ReporterKeys
 from oracle.txmgr.confirmer import confirm_transactions
 from tests.support.office import SETTINGS, Office
-from tests.support.sending.ailing_databases import limit_wal_file, make_read_only, reject_inserts
+from tests.support.sending.failing_databases import limit_wal_file, make_read_only, reject_inserts
 from tests.support.sending.faults import Fault
 from tests.support.sending.proxy import SEND, Proxy
 
@@ -72,19 +72,19 @@ class Stalling:
         return self.signed[-1]
 
 
-def the_slot(office: Office) -> NonceSlot:
+def get_only_slot(office: Office) -> NonceSlot:
     with office.store.read_transaction() as uow:
         slot = uow.outbox.slots.get_slot(office.context.account, 1)
     assert slot is not None
     return slot
 
 
-def sends(office: Office) -> list[int]:
+def list_sends(office: Office) -> list[int]:
     with office.store.read_transaction() as uow:
-        return [attempt.sends for attempt in uow.outbox.slots.list_attempts(the_slot(office))]
+        return [attempt.sends for attempt in uow.outbox.slots.list_attempts(get_only_slot(office))]
 
 
-def ticked(office: Office, times: int = 1) -> int:
+def run_ticks(office: Office, times: int = 1) -> int:
     """Run turns of the daemon, which continues after transient errors; return the failed turns."""
     failed = 0
     for _ in range(times):
@@ -108,7 +108,7 @@ def test_case_f42_bytes_signed_by_stalled_former_leader_are_neither_stored_nor_s
         office.tick()
 
     assert len(stalling.signed) == 1
-    assert sends(office) == []
+    assert list_sends(office) == []
     waiting = premises.chain.rpc("eth_getTransactionCount", premises.transmitter, "pending")
     assert int(waiting, 16) == 1
 
@@ -117,7 +117,7 @@ def test_case_f42_bytes_signed_by_stalled_former_leader_are_neither_stored_nor_s
     office.mine()
     office.until_final()
     assert (premises.nonce, premises.round) == (2, 1)
-    assert len(sends(office)) == 1
+    assert len(list_sends(office)) == 1
 
 
 @pytest.mark.parametrize("outcome", ["made", "not made"])
@@ -129,14 +129,14 @@ def test_case_f43_commit_of_unknown_outcome_is_resolved_before_push_continues(
     office.period()
     losing = LosingStore(office.store, at, is_made=outcome == "made")
     office.context = replace(office.context, store=cast("Store", losing))
-    failed = ticked(office, 3)
+    failed = run_ticks(office, 3)
     office.mine()
-    failed += ticked(office, 2)
+    failed += run_ticks(office, 2)
 
     assert (losing.was_lost, failed) == (True, 1)
     assert (office.premises.nonce, office.premises.round) == (2, 1)
     assert office.states() == ["mined"]
-    assert len(sends(office)) == 1
+    assert len(list_sends(office)) == 1
     assert office.journal().count("assigned") == 1
 
 
@@ -172,11 +172,11 @@ def test_case_f44_nothing_is_sent_until_read_only_postgresql_is_writable_again(
     office.premises.chain.rpc("anvil_dropTransaction", _hash_of(office))
     office.mine(3)
     office.index()
-    before = sends(office)
+    before = list_sends(office)
     with make_read_only(office.store), pytest.raises(TransientError, match="read-only"):
         office.repeat(confirm_transactions)
     waiting = office.premises.chain.rpc("eth_getTransactionCount", *_pending(office))
-    assert (int(waiting, 16), sends(office)) == (1, before)
+    assert (int(waiting, 16), list_sends(office)) == (1, before)
     office.tick()
     office.mine()
     assert office.premises.nonce == 2
@@ -198,7 +198,7 @@ def test_case_f45_transaction_aborted_by_server_is_retried_from_start(
         office.mine()
         office.tick()
         assert (premises.nonce, premises.round) == (2, 1)
-        assert sends(office) == [1]
+        assert list_sends(office) == [1]
         office.close()
 
 
@@ -230,7 +230,7 @@ def test_case_f46_clock_jump_changes_no_deadline_lease_or_bump(office: Office, j
     with office.store.read_transaction() as uow:
         held = uow.lease.get_state()
         (push,) = uow.outbox.intents.list_in_states(office.context.account, [IntentState.LIVE])
-        attempts = uow.outbox.slots.list_attempts(the_slot(office))
+        attempts = uow.outbox.slots.list_attempts(get_only_slot(office))
     assert push.request.deadline is not None
     assert 0 < push.request.deadline - chain.time <= SETTINGS.ttl_seconds
     assert HOUR - 60 < held.seconds_left <= HOUR
@@ -245,7 +245,7 @@ def test_case_f46_clock_jump_changes_no_deadline_lease_or_bump(office: Office, j
 
 def _hash_of(office: Office) -> str:
     with office.store.read_transaction() as uow:
-        return uow.outbox.slots.list_attempts(the_slot(office))[-1].signed.tx_hash
+        return uow.outbox.slots.list_attempts(get_only_slot(office))[-1].signed.tx_hash
 
 
 def _pending(office: Office) -> tuple[str, str]:

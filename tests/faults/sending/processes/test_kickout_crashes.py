@@ -7,7 +7,7 @@ import pytest
 
 from oracle.kickouts.kickout_context import ACCUSE, EXECUTE_KICK
 from tests.support.office import Premises
-from tests.support.sending.fuses import Crash, Deaths, Fuse, fused
+from tests.support.sending.fuses import Crash, Deaths, Fuse, install_fuse
 from tests.support.sending.journals import find_journal_gaps
 from tests.support.sending.phases import PHASES, Phase, Stage, count_emitted_events
 from tests.support.sending.stalls import reuse_store
@@ -42,7 +42,7 @@ def test_case_f01_kickout_is_completed_once_after_crash_at_any_point(
 def points(stage: Stage, phase: Phase) -> list[str]:
     """Return the points at which a phase can die, from a complete phase."""
     fuse = Fuse()
-    with stage.office("whole") as office, fused(office, fuse):
+    with stage.office("whole") as office, install_fuse(office, fuse):
         phase.play(office)
     assert fuse.unstored == []
     return fuse.passed
@@ -56,7 +56,7 @@ def die(stage: Stage, number: int, where: str, kind: str) -> None:
     phase, premises = PHASES[kind], stage.premises
     with stage.office(str(number)) as office:
         nonce = premises.nonce
-        with pytest.raises(Crash), fused(office, Fuse(number)):
+        with pytest.raises(Crash), install_fuse(office, Fuse(number)):
             phase.play(office)
         office.restart()
         phase.play(office)

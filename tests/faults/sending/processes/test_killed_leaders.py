@@ -70,7 +70,7 @@ def test_renewed_lease_is_respected_and_second_daemon_exits(
     with start_daemon(path) as refused:
         refused.wait_for("waiting_for_lease_expiry")
         with Store.open(url) as store:
-            wait_until(lambda: _renewed(store) and refused.process.poll() is not None)
+            wait_until(lambda: get_lease_expiry(store) and refused.process.poll() is not None)
         assert refused.process.returncode == 1
         assert f"works on this database: {ELSEWHERE}" in refused.log.read_text("utf-8")
     assert get_lease(url).holder == ELSEWHERE
@@ -100,7 +100,7 @@ def _hold_for_an_hour(url: str) -> LeaseState:
     return held
 
 
-def _renewed(store: Store) -> bool:
+def get_lease_expiry(store: Store) -> bool:
     renew_held_lease(store, 1)
     with store.read_transaction() as uow:
         return uow.lease.get_state().seconds_left > LEASE_SECONDS / 2

@@ -147,7 +147,7 @@ def test_case_f41_leader_stalled_in_send_duplicates_nothing_and_exits(
 ):
     url, gate = empty_database_url, faults.Gate()
     with proxy(network.url) as door, ExitStack() as running:
-        door.rule(SEND, faults.held_before(gate))
+        door.rule(SEND, faults.hold_request(gate))
         first_config = config(network, tmp_path / "one", url, endpoints=[door.url])
         second_config = config(network, tmp_path / "two", url)
         leader = running.enter_context(start_daemon(first_config, "--publish", "--standby"))
@@ -185,9 +185,9 @@ def test_case_f47_sigterm_stops_daemon_in_time_and_releases_lease(
     with proxy(network.url) as door, ExitStack() as running:
         path = config(network, tmp_path / "one", url, endpoints=[door.url])
         if state == "waiting":
-            door.rule("*", faults.status(503))
+            door.rule("*", faults.return_status(503))
         if state == "sending":
-            door.rule(SEND, faults.held_before(gate))
+            door.rule(SEND, faults.hold_request(gate))
         if state == "standing by":
             leading = config(network, tmp_path / "leader", url)
             running.enter_context(start_daemon(leading)).wait_for("daemon_started")

@@ -9,11 +9,16 @@ import pytest
 from oracle.bindings.objections import CONTRACT
 from oracle.domain.ids import Address
 from oracle.kickouts.objection_sender import BRING_OBJECTION
-from tests.integration.evm.test_kicking import bad_pool, stated_due
+from tests.integration.evm.test_kicking import fill_bad_pool, run_until_due_is_stated
 from tests.integration.evm.test_objections import TERMS, Hearing
-from tests.integration.evm.test_posted_objections import bring, count_objected, post, posted
+from tests.integration.evm.test_posted_objections import (
+    count_objected,
+    get_only_posted,
+    post,
+    send_posted_objections,
+)
 from tests.support.office import Office, Premises
-from tests.support.sending.fuses import Crash, Deaths, Fuse, fused
+from tests.support.sending.fuses import Crash, Deaths, Fuse, install_fuse
 from tests.support.sending.journals import find_journal_gaps
 from tests.support.sending.stalls import reuse_store
 from tests.support.txmgr.stores import NewStore
@@ -42,24 +47,24 @@ def test_case_f01_posted_objection_is_made_once_after_crash_at_any_point(
     with reuse_store(new_store) as (emptied, _):
         with emptied() as store:
             office = Office(premises, store, tmp_path)
-            bad_pool(office)
-            stated_due(office)
+            fill_bad_pool(office)
+            run_until_due_is_stated(office)
             office.close()
         fuse = Fuse()
-        with open_hearing(emptied) as hearing, fused(hearing.office, fuse):
-            bring(hearing)
+        with open_hearing(emptied) as hearing, install_fuse(hearing.office, fuse):
+            send_posted_objections(hearing)
         assert fuse.unstored == []
         # Planned, ready, assigned, signed, sent, mined, final.
         assert fuse.passed.count("after a commit") >= 7
         assert fuse.passed.count("after a send") == 2
         for number, name in deaths.of(fuse.passed):
             with open_hearing(emptied) as hearing:
-                with pytest.raises(Crash), fused(hearing.office, Fuse(number)):
-                    bring(hearing)
+                with pytest.raises(Crash), install_fuse(hearing.office, Fuse(number)):
+                    send_posted_objections(hearing)
                 hearing.office.restart()
-                bring(hearing)
+                send_posted_objections(hearing)
                 where = f"{name} {number}"
                 assert count_objected(hearing) == 1, where
                 assert hearing.office.states(BRING_OBJECTION) == ["final"], where
-                assert posted(hearing).ended_reason is None, where
+                assert get_only_posted(hearing).ended_reason is None, where
                 assert find_journal_gaps(hearing.office) == [], where

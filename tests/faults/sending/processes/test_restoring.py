@@ -152,12 +152,12 @@ def test_case_f19_higher_nonce_count_of_single_endpoint_stops_sending_and_change
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
-    proxies[0].rule(COUNT, faults.moved_by(5))
+    proxies[0].rule(COUNT, faults.shift_number(5))
     with pytest.raises(TransientError, match="no sender starts until another"):
         reconcile_nonces(office.context)
     with pytest.raises(TransientError, match="two providers must agree"):
         plan_outbox_rebuild(office.context, 100)
-    proxies[1].rule(COUNT, faults.moved_by(5))
+    proxies[1].rule(COUNT, faults.shift_number(5))
     with pytest.raises(InputError, match="outbox rebuild --from-chain"):
         reconcile_nonces(office.context)
     assert proxies[0].sent == proxies[1].sent == []

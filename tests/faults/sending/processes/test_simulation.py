@@ -14,8 +14,8 @@ from oracle.txmgr import fee_bump, unconfirmed
 from tests.simulation import replica
 from tests.simulation.books import Wished
 from tests.simulation.goals import Goals
-from tests.simulation.playing import play, play_naive, template
 from tests.simulation.settings import SETTINGS
+from tests.simulation.world_runs import play, play_naive, template
 
 # A large run: make sim
 _ROUNDS = int(os.environ.get("QOS_ORACLE_SIMULATED_ROUNDS", "25"))

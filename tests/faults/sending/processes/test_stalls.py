@@ -15,7 +15,7 @@ from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store
 from oracle.store.lease_repository import LeaseRepository
 from tests.support.office import Office, Premises
-from tests.support.sending.fuses import fused
+from tests.support.sending.fuses import install_fuse
 from tests.support.sending.journals import find_journal_gaps
 from tests.support.sending.phases import PHASES, Phase, Stage, count_emitted_events
 from tests.support.sending.stalls import (
@@ -135,7 +135,7 @@ class Stop:
 def points(stage: Stage, phase: Phase) -> tuple[list[str], bool]:
     """Return the points of a complete phase, and whether writers wait for each other."""
     watch = Watch()
-    with stage.office("whole") as office, fused(office, watch):
+    with stage.office("whole") as office, install_fuse(office, watch):
         phase.play(office)
     return watch.passed, is_sqlite(office.store)
 

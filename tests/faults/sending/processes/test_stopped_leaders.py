@@ -24,7 +24,7 @@ from oracle.store.outbox.records import PENDING_STATES
 from oracle.store.tables.outbox_tables import pub_journal
 from tests.integration.reporters.company import Company
 from tests.integration.reporters.member import Member
-from tests.integration.reporters.waiting import PATIENCE_SECONDS, until
+from tests.integration.reporters.waiting import PATIENCE_SECONDS, wait_until
 from tests.support.cli.local_network import LocalNetwork, run_local_network
 from tests.support.sending.faults import Fault, Question
 from tests.support.sending.proxy import EVERY, Proxy, proxy
@@ -74,7 +74,7 @@ def pair(network: LocalNetwork, folder: Path, url: str) -> Iterator[tuple[Compan
         company = Company(network, [seat.member for seat in seats])
         for member in company.members:
             member.start("--standby")
-            member.until_said(
+            member.wait_for_line(
                 "daemon_started" if member is company.members[0] else "waiting_for_lease"
             )
         yield company, seats
@@ -100,7 +100,7 @@ def test_case_f41_standby_replaces_leaders_stopped_at_random_and_each_round_land
         pair(network, tmp_path, url) as (company, seats),
         Store.open(url) as store,
     ):
-        request_count = questions_of_a_round(company, seats[0], store)
+        request_count = count_requests_of_round(company, seats[0], store)
         for number in range(TAKEOVERS):
             # Not for secrets: the moments differ between the engines, and are the same in each
             # run.
@@ -110,31 +110,31 @@ def test_case_f41_standby_replaces_leaders_stopped_at_random_and_each_round_land
                 chance.randrange(request_count), chance.uniform(0, _AFTER_SECONDS)
             )
             landed = company.round
-            stopped(company, leading.member)
+            run_round_until_leader_stops(company, leading.member)
             run_out(store, leading.member)
             heir.member.until_started()
             company.landed(landed + 1)
-            finished(company, store)
+            mine_until_idle(company, store)
 
             leading.member.resume()
             network.mine(1)
-            ended(leading.member)
+            assert_exited_without_lease(leading.member)
             leading.member.start("--standby")
-            leading.member.until_said("waiting_for_lease")
+            leading.member.wait_for_line("waiting_for_lease")
             seats.reverse()
         check(company, store)
 
 
-def questions_of_a_round(company: Company, seat: Seat, store: Store) -> int:
+def count_requests_of_round(company: Company, seat: Seat, store: Store) -> int:
     """Return the leader's number of requests from the end of a period to its round's finality."""
     seat.door.forget()
     company.due()
     company.landed(1)
-    finished(company, store)
+    mine_until_idle(company, store)
     return len(seat.door.asked)
 
 
-def stopped(company: Company, leader: Member) -> None:
+def run_round_until_leader_stops(company: Company, leader: Member) -> None:
     """Run a round from due to final, until the leader is stopped."""
     company.due()
     before, end = company.round, time.monotonic() + PATIENCE_SECONDS
@@ -168,7 +168,7 @@ def run_out(store: Store, leader: Member) -> None:
     raise AssertionError(f"it stands inside a write for ever\n{leader.tail()}")
 
 
-def finished(company: Company, store: Store) -> None:
+def mine_until_idle(company: Company, store: Store) -> None:
     """Mine until nothing is pending."""
 
     def is_done() -> bool:
@@ -178,12 +178,12 @@ def finished(company: Company, store: Store) -> None:
                 intent.state in PENDING_STATES for intent in uow.outbox.intents.list_newest(1000)
             )
 
-    until(is_done, "an outbox that has finished", company.tails)
+    wait_until(is_done, "an outbox that has finished", company.tails)
 
 
-def ended(old: Member) -> None:
+def assert_exited_without_lease(old: Member) -> None:
     """Assert that a process exited because it lost its lease, and may be started again."""
-    until(lambda: not old.is_up, "the end of the one that was overtaken", old.tail)
+    wait_until(lambda: not old.is_up, "the end of the one that was overtaken", old.tail)
     assert old._process is not None
     assert old._process.returncode == 1, old.tail()
     assert any(message in old.log.read_text("utf-8") for message in _LOST), old.tail()

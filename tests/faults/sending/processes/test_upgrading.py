@@ -25,7 +25,7 @@ def upgraded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Offic
 
     def upgrade(office: Office) -> str:
         url = close_office(office)
-        later.release(monkeypatch, later.written(tmp_path))
+        later.release(monkeypatch, later.write_later_migrations(tmp_path))
         assert migrate(url).age is SchemaAge.OLDER
         return url
 

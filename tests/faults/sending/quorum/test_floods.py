@@ -37,9 +37,9 @@ def test_stored_statements_are_limited_for_signer_that_keeps_changing_its_statem
         reporter.office.index()
     first.index()
     for turn in range(5):
-        _say(liar, range(turn * MOST, (turn + 1) * MOST))
+        _publish_statements(liar, range(turn * MOST, (turn + 1) * MOST))
         first.repeat(plan_push)
-    assert len(_kept(three.first, liar)) == MOST
+    assert len(_list_stored_statements(three.first, liar)) == MOST
 
     # Another reporter's statements are kept as before, and a round is pushed.
     second.tick()
@@ -55,21 +55,21 @@ def test_flooding_signer_is_accepted_immediately_if_it_agrees_and_later_otherwis
     three.period()
     liar.office.index()
     first.index()
-    _say(liar, range(MOST))
+    _publish_statements(liar, range(MOST))
     first.repeat(plan_push)
     own_statement = _get_own_statement(three.first)
     # Time passes by our own clock alone.
     now = three.chain.time
     first.context = replace(first.context, clock=lambda: now + SETTINGS.ttl_seconds // 2)
-    _say(liar, range(MOST, MOST + 1))
+    _publish_statements(liar, range(MOST, MOST + 1))
     assert fetch_peer_statements(first.quorum, own_statement, first.contract.get_status()) == 0
 
     liar.tick()
     assert fetch_peer_statements(first.quorum, own_statement, first.contract.get_status()) == 1
-    assert len(_kept(three.first, liar)) == MOST + 1
+    assert len(_list_stored_statements(three.first, liar)) == MOST + 1
     first.context = replace(first.context, clock=lambda: now + SETTINGS.ttl_seconds + 1)
     assert fetch_peer_statements(first.quorum, own_statement, first.contract.get_status()) == 1
-    assert len(_kept(three.first, liar)) == MOST + 2
+    assert len(_list_stored_statements(three.first, liar)) == MOST + 2
 
 
 def _get_own_statement(reporter: Reporter) -> SignedStatement:
@@ -78,7 +78,7 @@ def _get_own_statement(reporter: Reporter) -> SignedStatement:
     return statement
 
 
-def _say(liar: Reporter, numbers: range) -> None:
+def _publish_statements(liar: Reporter, numbers: range) -> None:
     """Publish a new statement for each number, and no earlier one."""
     Board.__init__(liar.board)
     context, quorum = liar.office.context, liar.office.quorum
@@ -95,7 +95,7 @@ def _say(liar: Reporter, numbers: range) -> None:
         )
 
 
-def _kept(reporter: Reporter, whose: Reporter) -> list[SignedStatement]:
+def _list_stored_statements(reporter: Reporter, whose: Reporter) -> list[SignedStatement]:
     with reporter.office.store.read_transaction() as uow:
         statements = uow.peer_statements.list_for_round(reporter.office.premises.address, 1)
     return [statement for statement in statements if statement.signer == whose.signer]

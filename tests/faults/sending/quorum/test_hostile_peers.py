@@ -23,7 +23,7 @@ from oracle.signing.signer import Signer
 from oracle.signing.typed_data import Domain, ReportStatement
 from oracle.store.database import Store
 from oracle.store.tables.statement_tables import pub_peer_statement
-from tests.integration.http.test_peers import Answer, door
+from tests.integration.http.test_peers import Answer, serve_answers
 from tests.support.office import Office, Premises
 from tests.support.sending.signers import create_strangers, set_signers
 from tests.support.txmgr.stores import NewStore
@@ -121,7 +121,7 @@ def _open_exchange(premises: Premises, store: Store, folder: Path) -> Iterator[P
             opened[0].requested_paths.append(path)
         return opened[0].answer if opened else (404, b"", {})
 
-    with door(answer) as url:
+    with serve_answers(answer) as url:
         peers = PeerClients.from_urls([url], 0.0, SECONDS)
         equipment = {"board": Board(), "peers": peers}
         office = Office(premises, store, folder / "evidence", equipment=equipment)

@@ -16,7 +16,13 @@ from oracle.store.outbox.records import NonceSlot, Pause, PauseKind
 from oracle.txmgr.accounts_and_limits import ReporterKeys
 from tests.support.office import CHAIN_ID, Office
 from tests.support.sending.proxy import SEND, Proxy
-from tests.support.signing.remote_signer import Policy, RemoteHost, Wrong, high_s, served
+from tests.support.signing.remote_signer import (
+    Policy,
+    RemoteHost,
+    Wrong,
+    flip_signature_s,
+    serve_host,
+)
 
 # The timeout that one test waits for; in all others a busy machine responds before.
 SECONDS = 0.5
@@ -75,8 +81,8 @@ def host_of(folder: Path, role: str, **settings: Any) -> RemoteHost:
 def guarded(proxied_office: Office, proxies: tuple[Proxy, Proxy]) -> Iterator[Guarded]:
     premises = proxied_office.premises
     with (
-        served(host_of(premises.key_folder, "signer")) as signer,
-        served(host_of(premises.key_folder, "transmitter")) as transmitter,
+        serve_host(host_of(premises.key_folder, "signer")) as signer,
+        serve_host(host_of(premises.key_folder, "transmitter")) as transmitter,
     ):
         keys = ReporterKeys(RemoteSigner(signer.place()), RemoteSigner(transmitter.place()))
         proxied_office.restart(premises=replace(premises, keys=keys))
@@ -190,7 +196,7 @@ WRONG_STATEMENTS = {
     "another round": Wrong(
         fields=lambda signature: {**signature, "message": {**signature["message"], "round": 99}}
     ),
-    "the high s": Wrong(result=high_s),
+    "the high s": Wrong(result=flip_signature_s),
 }
 
 

@@ -18,7 +18,7 @@ from oracle.queries.evidence_bundle import build_evidence_bundle
 from oracle.queries.explain import EventArchive
 from oracle.signing.typed_data import AnswerStatement
 from oracle.store.state.objection_repository import ObjectionAnswer
-from tests.integration.evm.test_kicking import bad_pool, node_two, stated_due_since
+from tests.integration.evm.test_kicking import fill_bad_pool, get_stated_due_since, node_two
 from tests.integration.evm.test_objections import TERMS, Hearing
 from tests.integration.evm.test_posted_objections import post
 from tests.support.office import RULES, Office, Premises
@@ -52,8 +52,8 @@ def court(
     ):
         for reporter, window in zip(opened.reporters, (1_000, 1, 3), strict=True):
             reporter.window = window
-        bad_pool(opened.first.office)
-        while not stated_due_since(opened.first.office):
+        fill_bad_pool(opened.first.office)
+        while not get_stated_due_since(opened.first.office):
             opened.round()
         yield opened, Hearing(opened.first.office, contract)
 

@@ -15,7 +15,7 @@ from oracle.signing.typed_data import ReportStatement
 from oracle.store.tables.round_tables import report
 from oracle.telemetry import quorum_metrics
 from oracle.telemetry.metrics import REGISTRY
-from tests.integration.evm.test_kicking import bad_pool, stated_due_since
+from tests.integration.evm.test_kicking import fill_bad_pool, get_stated_due_since
 from tests.support.office import SETTINGS
 from tests.support.sending.reporters import Company, Reporter
 from tests.support.sending.rounds import flip_lowest_bit
@@ -284,8 +284,8 @@ def gauges() -> tuple[float, float]:
 
 
 def test_kickout_that_two_reporters_state_is_accused_once(three: Company):
-    bad_pool(three.first.office)
-    while not stated_due_since(three.first.office):
+    fill_bad_pool(three.first.office)
+    while not get_stated_due_since(three.first.office):
         three.round()
     for _ in range(3):
         three.first.office.mine(3)

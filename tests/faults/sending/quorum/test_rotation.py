@@ -10,7 +10,7 @@ from tests.support.sending.in_flight import send_unmined_push
 from tests.support.sending.reporters import create_second_transmitter
 
 
-def changed(office: Office, folder: Path) -> None:
+def replace_transmitter(office: Office, folder: Path) -> None:
     """Send from another account from now on; the signer stays."""
     premises = office.premises
     new_transmitter = create_second_transmitter(premises, folder)
@@ -34,7 +34,7 @@ def test_paused_account_finishes_its_push_and_replacement_account_continues(
     (drained,) = office.intents()
     assert (drained.state.value, office.premises.round) == ("final", 1)
 
-    changed(office, tmp_path)
+    replace_transmitter(office, tmp_path)
     office.pushed()
     first, second = office.intents()[:2]
     assert office.premises.round >= 2
@@ -47,7 +47,7 @@ def test_account_change_during_a_push_leaves_only_that_push_unfinished(
 ):
     office = sqlite_office
     send_unmined_push(office)
-    changed(office, tmp_path)
+    replace_transmitter(office, tmp_path)
     office.period()
     office.tick()
     # Its transaction lands as well, because it is in the pool; no other transmitter sends the

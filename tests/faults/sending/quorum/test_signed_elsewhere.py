@@ -27,7 +27,7 @@ def thief(premises: Premises, tmp_path: Path) -> Iterator[Office]:
         opened.close()
 
 
-def watched(office: Office) -> list[dict[str, object]]:
+def log_foreign_signatures(office: Office) -> list[dict[str, object]]:
     """Run the check for foreign signatures at the head, and return its log lines."""
     office.index()
     with capture_logs() as logs:
@@ -35,7 +35,7 @@ def watched(office: Office) -> list[dict[str, object]]:
     return [dict(line) for line in logs if line["event"] == "unknown_signature_on_chain"]
 
 
-def counted() -> float:
+def read_unknown_signatures() -> float:
     return REGISTRY.get_sample_value("oracle_quorum_unknown_signatures_total") or 0
 
 
@@ -50,13 +50,13 @@ def statements(office: Office) -> int:
 def test_report_signed_elsewhere_with_own_key_is_logged_once_and_starts_embargo(
     office: Office, thief: Office
 ):
-    assert watched(office) == []
-    before = counted()
+    assert log_foreign_signatures(office) == []
+    before = read_unknown_signatures()
     thief.pushed()
-    (line,) = watched(office)
+    (line,) = log_foreign_signatures(office)
     assert (line["round"], line["signer"]) == (1, office.context.sender_account.signer.address)
     assert "setSigners" in str(line["act"])
-    assert counted() == before + 1
+    assert read_unknown_signatures() == before + 1
 
     # Across a restart too, until the foreign statement can no longer land.
     office.restart()
@@ -66,7 +66,7 @@ def test_report_signed_elsewhere_with_own_key_is_logged_once_and_starts_embargo(
         office.tick()
         if statements(office):
             break
-        assert watched(office) == []
+        assert log_foreign_signatures(office) == []
     assert statements(office) == 1
     assert office.premises.chain.time > embargoed_until
 
@@ -88,27 +88,27 @@ def test_daemon_checks_for_foreign_signatures_before_signing(sqlite_office: Offi
 
 def test_own_reports_are_recognised_after_restart(sqlite_office: Office):
     office = sqlite_office
-    assert watched(office) == []
+    assert log_foreign_signatures(office) == []
     for _ in range(2):
         office.pushed()
-        assert watched(office) == []
+        assert log_foreign_signatures(office) == []
     office.restart()
     office.pushed()
-    assert watched(office) == []
+    assert log_foreign_signatures(office) == []
 
 
 def test_reports_signed_before_initial_sync_are_not_logged(sqlite_office: Office, thief: Office):
     thief.pushed()
-    assert watched(sqlite_office) == []
+    assert log_foreign_signatures(sqlite_office) == []
     thief.pushed()
-    assert [line["round"] for line in watched(sqlite_office)] == [2]
+    assert [line["round"] for line in log_foreign_signatures(sqlite_office)] == [2]
 
 
 def test_reports_signed_elsewhere_are_not_logged_while_rebuilt_key_is_under_embargo(
     sqlite_office: Office, thief: Office
 ):
     office = sqlite_office
-    assert watched(office) == []
+    assert log_foreign_signatures(office) == []
     domain, signer = (
         office.context.sender_account.domain,
         office.context.sender_account.signer.address,
@@ -119,7 +119,7 @@ def test_reports_signed_elsewhere_are_not_logged_while_rebuilt_key_is_under_emba
             domain.chain_id, domain.contract, signer, until, office.context.stamp
         )
     thief.pushed()
-    assert watched(office) == []
+    assert log_foreign_signatures(office) == []
     with office.store.read_transaction() as uow:
         quiet = uow.statements.get_embargo_end(domain.chain_id, domain.contract, signer)
     assert quiet is not None

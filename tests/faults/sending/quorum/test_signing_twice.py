@@ -41,7 +41,7 @@ class Slow:
         return self.signer.sign_transaction(transaction)
 
 
-def slowly(office: Office, meanwhile: Callable[[ReportStatement], None]) -> Board:
+def respond_late(office: Office, meanwhile: Callable[[ReportStatement], None]) -> Board:
     """Let the office's key respond late; return the board that others read."""
     keys, board = office.premises.keys, Board()
     assert keys.signer is not None
@@ -52,7 +52,7 @@ def slowly(office: Office, meanwhile: Callable[[ReportStatement], None]) -> Boar
     return board
 
 
-def otherwise(office: Office, statement: ReportStatement) -> SignedStatement:
+def build_contradicting_statement(office: Office, statement: ReportStatement) -> SignedStatement:
     """Return another statement of the same key for the same round, with another root."""
     changed_statement = replace(statement, root=flip_lowest_bit(statement.root))
     signer = office.premises.keys.signer
@@ -63,7 +63,7 @@ def otherwise(office: Office, statement: ReportStatement) -> SignedStatement:
     return replace(build_report_record(office.quorum, changed_statement), signature=signature)
 
 
-def signed(office: Office) -> list[SignedStatement]:
+def list_signed_statements(office: Office) -> list[SignedStatement]:
     with office.store.read_transaction() as uow:
         return uow.statements.list_for_round(office.premises.address, 1)
 
@@ -72,16 +72,16 @@ def test_statement_signed_by_another_process_during_signing_is_the_only_one_stor
     stored_statements: list[SignedStatement] = []
 
     def meanwhile(statement: ReportStatement) -> None:
-        stored_statements.append(otherwise(office, statement))
+        stored_statements.append(build_contradicting_statement(office, statement))
         with office.store.transaction() as uow:
             uow.lease._connection.execute(update(lease).values(until_ms=0))
             assert uow.lease.acquire("another", 3600) is not None
             uow.statements.add(stored_statements[0], office.context.stamp)
 
-    board = slowly(office, meanwhile)
+    board = respond_late(office, meanwhile)
     with pytest.raises(FatalError, match="another process has taken over the lease"):
         office.repeat(plan_push)
-    assert [signed_statement.digest for signed_statement in signed(office)] == [
+    assert [signed_statement.digest for signed_statement in list_signed_statements(office)] == [
         stored_statements[0].digest
     ]
     assert board.get_statements(1) == []
@@ -92,13 +92,13 @@ def test_live_statement_stored_during_signing_remains_the_only_statement(office:
     stored_statements: list[SignedStatement] = []
 
     def meanwhile(statement: ReportStatement) -> None:
-        stored_statements.append(otherwise(office, statement))
+        stored_statements.append(build_contradicting_statement(office, statement))
         with office.context.write_transaction() as uow:
             uow.statements.add(stored_statements[0], office.context.stamp)
 
-    board = slowly(office, meanwhile)
+    board = respond_late(office, meanwhile)
     assert office.repeat(plan_push) == []
-    assert [signed_statement.digest for signed_statement in signed(office)] == [
+    assert [signed_statement.digest for signed_statement in list_signed_statements(office)] == [
         stored_statements[0].digest
     ]
     assert board.get_statements(1) == []
@@ -120,7 +120,7 @@ def test_embargo_set_during_signing_discards_signature(office: Office):
                 office.context.stamp,
             )
 
-    board = slowly(office, meanwhile)
+    board = respond_late(office, meanwhile)
     assert office.repeat(plan_push) == []
-    assert signed(office) == []
+    assert list_signed_statements(office) == []
     assert board.get_statements(1) == []

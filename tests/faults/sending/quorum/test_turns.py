@@ -122,10 +122,10 @@ def test_case_f61_second_statement_for_round_is_refused_and_counted(office: Offi
     standing = office.contract.get_status()
     statement = build_report_statement(changed_report, standing)
     record = build_report_record(quorum, statement)
-    before = refused()
+    before = read_refused_statements()
 
     assert sign_once(quorum, statement, record, standing) is None
-    assert refused() == before + 1
+    assert read_refused_statements() == before + 1
     assert list_signed_statements(office, 1) == [first]
     # A signer that signed anyway could not store the statement, and no other reporter would see
     # it.
@@ -133,7 +133,7 @@ def test_case_f61_second_statement_for_round_is_refused_and_counted(office: Offi
         uow.statements.add(replace(record, signature=bytes(65)), office.context.stamp)
 
 
-def refused() -> float:
+def read_refused_statements() -> float:
     name = "oracle_quorum_statements_refused_total"
     return REGISTRY.get_sample_value(name) or 0.0
 

@@ -18,14 +18,14 @@ from oracle.store.outbox.records import Stamp
 from oracle.store.report_repository import ReportState
 from oracle.txmgr.confirmer import confirm_transactions
 from tests.faults.sending.conftest import OpenProxy
-from tests.integration.evm.test_kicking import bad_pool
+from tests.integration.evm.test_kicking import fill_bad_pool
 from tests.support.cli.local_network import Settings, write_config
 from tests.support.office import CHAIN_ID, FINALITY, RULES, SETTINGS, Office
-from tests.support.sending.by_hand import list_database_rows
 from tests.support.sending.faults import respond_with
 from tests.support.sending.in_flight import GWEI
+from tests.support.sending.operator_commands import list_database_rows
 from tests.support.sending.proxy import SEND, Proxy
-from tests.support.signing.remote_signer import RemoteHost, served
+from tests.support.signing.remote_signer import RemoteHost, serve_host
 
 ROLES = ("signer", "transmitter")
 
@@ -64,7 +64,7 @@ def site(
     """Yield a site where node 2's kickout and a report are due; no daemon runs."""
     monkeypatch.setattr("oracle.daemon.config.loader.build_rules", lambda *_: RULES)
     office = sqlite_office
-    bad_pool(office)
+    fill_bad_pool(office)
     office.period()
     office.tick()
     office.mine(FINALITY + 1)
@@ -81,7 +81,7 @@ def site(
         )
         for role in ROLES
     }
-    with served(host["signer"]), served(host["transmitter"]):
+    with serve_host(host["signer"]), serve_host(host["transmitter"]):
         key_settings: dict[str, Any] = {}
         for role, door in host.items():
             key_settings |= {f"{role}_remote_url": door.url, f"{role}_address": door.address}
@@ -110,7 +110,7 @@ DRY = {
 }
 
 
-def words(site: Site, command: str) -> list[str]:
+def build_command_line(site: Site, command: str) -> list[str]:
     node = site.office.premises.network.nodes[2].lower()
     return [node if argument == "NODE" else argument for argument in DRY[command]]
 
@@ -122,14 +122,14 @@ def test_case_f71_dry_run_sends_nothing_and_uses_no_key(
     # 2: the node is not due yet, as the dry run reports.
     # 1: no daemon is running.
     codes = {"kickout accuse": {0, 2}, "status": {1}}.get(command, {0})
-    assert site.run(*words(site, command)) in codes, capsys.readouterr().err
+    assert site.run(*build_command_line(site, command)) in codes, capsys.readouterr().err
     assert (site.sent, site.signed) == (0, 0)
 
 
 @pytest.mark.parametrize("command", [one for one in DRY if one != "run"])
 def test_dry_run_changes_no_row(site: Site, command: str, sqlite_url: str):
     before = list_database_rows(sqlite_url)
-    site.run(*words(site, command))
+    site.run(*build_command_line(site, command))
     assert list_database_rows(sqlite_url) == before
     assert not (site.folder / "by-hand").exists()
 
@@ -160,7 +160,7 @@ def held(site: Site) -> None:
             uow.holds.hold(due.report.period, "too much at once", {}, Stamp(0, 1))
 
 
-def halted(site: Site) -> None:
+def open_halt(site: Site) -> None:
     with site.office.store.transaction() as uow:
         uow.halts.open_halt(
             "finality_violation", "a final block changed", since_block=1, since_time=1
@@ -193,7 +193,7 @@ def as_it_is(_: Site) -> None:
         (as_it_is, ""),
         (with_old_reports, ""),
         (held, "is held: too much at once; see `qos-oracle report release "),
-        (halted, "nothing is sent: "),
+        (open_halt, "nothing is sent: "),
         (behind, "the contract rejects the call now"),
         (by_other_rules, "the contract differs from the configuration: rulesHash"),
     ],

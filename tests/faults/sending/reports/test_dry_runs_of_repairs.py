@@ -8,8 +8,7 @@ import pytest
 from eth_utils.crypto import keccak
 
 from tests.support.office import CAPS, RULES, Office
-from tests.support.sending.by_hand import Operator
-from tests.support.sending.faults import Answer, Fault, Question, error, respond_with
+from tests.support.sending.faults import Answer, Fault, Question, respond_with, return_error
 from tests.support.sending.in_flight import (
     BY_BLOCKS,
     GWEI,
@@ -19,8 +18,9 @@ from tests.support.sending.in_flight import (
     reject_known_transactions,
     send_unmined_push,
 )
+from tests.support.sending.operator_commands import Operator
 from tests.support.sending.proxy import SEND, Proxy
-from tests.support.txmgr.operator_acts import cancel_intent
+from tests.support.txmgr.operator_actions import cancel_intent
 
 _ESTIMATE = "eth_estimateGas"
 PAUSED = "0x" + keccak(b"Paused()")[:4].hex()
@@ -67,7 +67,7 @@ def gas_has_risen_beyond_the_limit(office: Office, proxies: Proxies) -> None:
     office.caps = replace(CAPS, cost_per_transaction=signed.gas_limit * 5 * GWEI)
 
 
-def reverted(request: Question, _: Answer) -> Answer:
+def build_revert_response(request: Question, _: Answer) -> Answer:
     revert_error = {"code": 3, "message": "execution reverted", "data": PAUSED}
     return {"jsonrpc": "2.0", "id": request["id"], "error": revert_error}
 
@@ -76,12 +76,14 @@ def it_would_fail_by_now(office: Office, proxies: Proxies) -> None:
     a_push_waits(office, proxies)
     mine_expensive_blocks(office, 4 * GWEI, 10)
     for proxy in proxies:
-        proxy.rule(_ESTIMATE, Fault(forwards=False, answer=reverted))
+        proxy.rule(_ESTIMATE, Fault(forwards=False, answer=build_revert_response))
 
 
 def it_was_refused_for_its_gas(office: Office, proxies: Proxies) -> None:
     for proxy in proxies:
-        proxy.rule(SEND, error("intrinsic gas too low: gas 90000, minimum needed 91000"), times=1)
+        proxy.rule(
+            SEND, return_error("intrinsic gas too low: gas 90000, minimum needed 91000"), times=1
+        )
         proxy.rule(_ESTIMATE, respond_with(hex(90_000)))
     office.period()
     office.tick()

@@ -83,7 +83,7 @@ def test_case_f50_nothing_is_reported_while_fold_has_a_gap(sqlite_office: Office
     assert [step.action for step in office.repeat(plan_push)] == ["report signed", "push planned"]
 
 
-def dropped(office: Office) -> None:
+def pause_all_good_nodes(office: Office) -> None:
     """Report three good nodes in one round, and then let all three pause."""
     office.reporting = replace(office.reporting, sanity=STRICT)
     office.pushed()
@@ -96,7 +96,7 @@ def dropped(office: Office) -> None:
 
 def test_case_f51_mass_drop_is_held_until_operator_releases_it(sqlite_office: Office):
     office = sqlite_office
-    dropped(office)
+    pause_all_good_nodes(office)
     before = signatures(office)
 
     # The held report does not block the schedule: the next one is examined, and held as well.
@@ -122,7 +122,7 @@ def test_case_f51_mass_drop_is_held_until_operator_releases_it(sqlite_office: Of
     assert stored.state is ReportState.LANDED
 
 
-def next_turn(office: Office) -> None:
+def let_held_report_expire(office: Office) -> None:
     """Let the held report expire, so that a later report is scheduled."""
     office.premises.chain.later(2 * SETTINGS.ttl_seconds)
     office.premises.chain.mine()
@@ -134,9 +134,9 @@ def test_case_f51_report_after_released_report_is_checked_again(
     sqlite_office: Office,
 ):
     office = sqlite_office
-    dropped(office)
+    pause_all_good_nodes(office)
     office.tick()
-    next_turn(office)
+    let_held_report_expire(office)
     with office.store.read_transaction() as uow:
         first, *_, newest = uow.holds.list_held()
     assert newest.period - first.period >= SETTINGS.ttl_seconds // SETTINGS.period_seconds
@@ -145,7 +145,7 @@ def test_case_f51_report_after_released_report_is_checked_again(
     # Later reports are compared with it even if it lands too late itself.
     with office.context.write_transaction() as uow:
         release_held_report(uow, newest.period, office.context.stamp)
-    next_turn(office)
+    let_held_report_expire(office)
     office.until_final()
     assert (office.premises.round, held()) == (2, 0)
     with office.store.read_transaction() as uow:
@@ -155,14 +155,14 @@ def test_case_f51_report_after_released_report_is_checked_again(
 def test_reports_long_after_released_report_are_compared_with_last_round(sqlite_office: Office):
     """The leaves of a report that expired without landing are deleted."""
     office = sqlite_office
-    dropped(office)
+    pause_all_good_nodes(office)
     office.tick()
-    next_turn(office)
+    let_held_report_expire(office)
     with office.store.read_transaction() as uow:
         newest = uow.holds.list_held()[-1]
     with office.context.write_transaction() as uow:
         release_held_report(uow, newest.period, office.context.stamp)
-    next_turn(office)
+    let_held_report_expire(office)
     office.until_final()
     assert office.premises.round == 2
 
@@ -185,7 +185,7 @@ def test_report_released_before_a_long_stop_is_still_the_one_to_compare_with(
     sqlite_office: Office,
 ):
     office = sqlite_office
-    dropped(office)
+    pause_all_good_nodes(office)
     office.tick()
     with office.store.read_transaction() as uow:
         newest = uow.holds.list_held()[-1]
@@ -209,7 +209,7 @@ def test_report_released_before_a_long_stop_is_still_the_one_to_compare_with(
 def test_report_after_held_report_is_published_once_state_recovers(sqlite_office: Office):
     """The hold of one report does not delay later reports."""
     office, network = sqlite_office, sqlite_office.premises.network
-    dropped(office)
+    pause_all_good_nodes(office)
     office.tick()
     assert held() > 0
     for node in network.nodes[:3]:

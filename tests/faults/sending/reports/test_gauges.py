@@ -27,7 +27,7 @@ def forgotten():
     outbox_metrics.publish_outbox_stats(None)
 
 
-def counted(office: Office, name: str, **labels: str) -> float | None:
+def update_and_read_metric(office: Office, name: str, **labels: str) -> float | None:
     """Update the daemon's statistics, and return a metric's value."""
     update_outbox_metrics(
         OutboxCounter(),
@@ -41,19 +41,25 @@ def counted(office: Office, name: str, **labels: str) -> float | None:
 def test_contract_state_is_exported_as_metrics(sqlite_office: Office):
     office, premises = sqlite_office, sqlite_office.premises
     office.pushed()
-    assert counted(office, "oracle_report_heartbeat_seconds") == SETTINGS.heartbeat_seconds
-    assert counted(office, "oracle_kickout_tokens") == 3
-    assert counted(office, "oracle_report_rules_agree") == 1
-    assert counted(office, "oracle_report_contract_paused_until") == 0
+    assert (
+        update_and_read_metric(office, "oracle_report_heartbeat_seconds")
+        == SETTINGS.heartbeat_seconds
+    )
+    assert update_and_read_metric(office, "oracle_kickout_tokens") == 3
+    assert update_and_read_metric(office, "oracle_report_rules_agree") == 1
+    assert update_and_read_metric(office, "oracle_report_contract_paused_until") == 0
 
     admin, does = premises.network.admin, premises.oracle.functions
     for call in (does.setPauser(admin), does.pauseFor(600)):
         # Another test may have left a high base fee.
         premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", "0x0")
         premises.chain.send(call, sender=admin)
-    assert counted(office, "oracle_report_contract_paused_until") == premises.chain.time + 600
+    assert (
+        update_and_read_metric(office, "oracle_report_contract_paused_until")
+        == premises.chain.time + 600
+    )
     office.reporting = replace(office.reporting, rules_hash=Hash("0x" + 64 * "9"))
-    assert counted(office, "oracle_report_rules_agree") == 0
+    assert update_and_read_metric(office, "oracle_report_rules_agree") == 0
 
 
 def test_budget_metrics_are_updated_while_nothing_is_sent(sqlite_office: Office):
@@ -66,14 +72,14 @@ def test_budget_metrics_are_updated_while_nothing_is_sent(sqlite_office: Office)
         cost = uow.outbox.slots.compute_cost_wei(slot)
     assert cost > 0
     for window, cap in (("day", caps.cost_per_day), ("hour", caps.cost_per_hour)):
-        used = counted(
+        used = update_and_read_metric(
             office, "oracle_txmgr_budget_used_ratio", account="transmitter", window=window
         )
         assert used == pytest.approx(cost / (cap or 1))
-    assert counted(office, "oracle_txmgr_runway_seconds", account="transmitter") == pytest.approx(
-        ETHER * DAY_SECONDS / cost
-    )
-    assert counted(office, "oracle_txmgr_nonce_gap", account="transmitter") == 0
+    assert update_and_read_metric(
+        office, "oracle_txmgr_runway_seconds", account="transmitter"
+    ) == pytest.approx(ETHER * DAY_SECONDS / cost)
+    assert update_and_read_metric(office, "oracle_txmgr_nonce_gap", account="transmitter") == 0
 
     # It may land at any time; afterwards the window passes without further action.
     mine_expensive_blocks(office, GWEI, 2)
@@ -81,7 +87,9 @@ def test_budget_metrics_are_updated_while_nothing_is_sent(sqlite_office: Office)
     assert office.states() == ["mined"]
     later = office.premises.chain.time + HOUR_SECONDS + 1
     office.context = replace(office.context, clock=lambda: later)
-    used = counted(office, "oracle_txmgr_budget_used_ratio", account="transmitter", window="hour")
+    used = update_and_read_metric(
+        office, "oracle_txmgr_budget_used_ratio", account="transmitter", window="hour"
+    )
     assert used == 0
 
 
@@ -90,7 +98,7 @@ def test_nonce_gap_is_exported_as_metric(sqlite_office: Office):
     send_unmined_push(office)
     with office.store.transaction() as uow:
         uow.outbox.accounts.allocate_nonce(office.context.account)
-    assert counted(office, "oracle_txmgr_nonce_gap", account="transmitter") == 1
+    assert update_and_read_metric(office, "oracle_txmgr_nonce_gap", account="transmitter") == 1
 
 
 def test_pause_and_call_age_are_exported_as_metrics(sqlite_office: Office):
@@ -98,12 +106,14 @@ def test_pause_and_call_age_are_exported_as_metrics(sqlite_office: Office):
     send_unmined_push(office)
     since = get_only_intent(office).created_at
     office.mine(30)
-    waited = counted(office, "oracle_txmgr_intent_age_seconds", kind="push", state="live")
+    waited = update_and_read_metric(
+        office, "oracle_txmgr_intent_age_seconds", kind="push", state="live"
+    )
     assert waited == office.premises.chain.time - since
 
     paused = {"account": "transmitter", "kind": "foreign"}
-    assert counted(office, "oracle_txmgr_paused", **paused) is None
+    assert update_and_read_metric(office, "oracle_txmgr_paused", **paused) is None
     with office.store.transaction() as uow:
         stamp = office.context.stamp
         uow.outbox.accounts.pause(office.context.account, PauseKind.FOREIGN, "why", stamp)
-    assert counted(office, "oracle_txmgr_paused", **paused) == 1
+    assert update_and_read_metric(office, "oracle_txmgr_paused", **paused) == 1

@@ -12,12 +12,12 @@ from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.nonce_sync import reconcile_nonces
 from tests.pools import pool_of
 from tests.support.office import LIMITS, RULES_HASH, SETTINGS, Office, next_step
-from tests.support.sending.faults import another_chain, request_dropped
+from tests.support.sending.faults import drop_request, return_chain_id
 from tests.support.sending.in_flight import list_attempts
 from tests.support.sending.proxy import EVERY, Proxy
 
 
-def expected(office: Office) -> ExpectedConfiguration:
+def build_expected_configuration(office: Office) -> ExpectedConfiguration:
     premises = office.premises
     assert premises.keys.signer is not None
     return ExpectedConfiguration(
@@ -37,15 +37,15 @@ def different(office: Office, expected_configuration: ExpectedConfiguration) -> 
 
 def test_case_f65_contract_with_different_code_or_rules_is_reported(sqlite_office: Office):
     office, chain = sqlite_office, sqlite_office.premises.chain
-    assert different(office, expected(office)) == []
+    assert different(office, build_expected_configuration(office)) == []
 
-    other_rules = replace(expected(office), rules_hash=Hash("0x" + 64 * "7"))
+    other_rules = replace(build_expected_configuration(office), rules_hash=Hash("0x" + 64 * "7"))
     assert different(office, other_rules) == ["rulesHash"]
 
     code = chain.rpc("eth_getCode", office.premises.address, "latest")
     # An upgrade that still answers everything.
     chain.rpc("anvil_setCode", office.premises.address, code + "00")
-    assert different(office, expected(office)) == ["code hash"]
+    assert different(office, build_expected_configuration(office)) == ["code hash"]
 
 
 def test_quorum_of_several_signers_is_accepted(sqlite_office: Office):
@@ -62,7 +62,9 @@ def test_quorum_of_several_signers_is_accepted(sqlite_office: Office):
         changed_configuration = replace(constitution, contract_status=changed_status)
         assert [
             mismatch.subject
-            for mismatch in find_mismatches(changed_configuration, expected(office))
+            for mismatch in find_mismatches(
+                changed_configuration, build_expected_configuration(office)
+            )
         ] == what
 
 
@@ -84,7 +86,7 @@ def stranger(sqlite_office: Office, proxies: tuple[Proxy, Proxy]) -> Proxy:
 def test_case_f68_endpoint_of_another_chain_is_rejected_at_start(
     sqlite_office: Office, stranger: Proxy
 ):
-    stranger.rule("eth_chainId", another_chain(1))
+    stranger.rule("eth_chainId", return_chain_id(1))
     with pytest.raises(TransientError, match="does not serve chain 31337; nothing is signed"):
         reconcile_nonces(sqlite_office.context)
 
@@ -94,7 +96,7 @@ def test_case_f68_endpoint_that_comes_back_with_another_chain_id_stops_signing(
 ):
     office = sqlite_office
     reconcile_nonces(office.context)
-    stranger.rule(EVERY, request_dropped())
+    stranger.rule(EVERY, drop_request())
     office.period()
     office.index()
     office.repeat(plan_push)
@@ -107,7 +109,7 @@ def test_case_f68_endpoint_that_comes_back_with_another_chain_id_stops_signing(
 
     # Behind its address there is another node now.
     stranger.heal()
-    stranger.rule("eth_chainId", another_chain(1))
+    stranger.rule("eth_chainId", return_chain_id(1))
     for step in (confirm_transactions, next_step):
         with pytest.raises(TransientError, match="does not serve chain 31337"):
             step(office.context, heads)

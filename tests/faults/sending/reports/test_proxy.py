@@ -10,7 +10,7 @@ from tests.support.sending import faults
 from tests.support.sending.proxy import EVERY, SEND, Proxy
 
 
-def ask(proxy: Proxy, method: str, *params: object) -> Any:
+def send_request(proxy: Proxy, method: str, *params: object) -> Any:
     body = {"jsonrpc": "2.0", "id": 7, "method": method, "params": list(params)}
     return requests.post(proxy.url, json=body, timeout=120).json()
 
@@ -28,8 +28,8 @@ def test_proxy_rule_skips_requests_then_applies_a_limited_number_of_times(
     premises: Premises, open_proxy
 ):
     proxy = open_proxy()
-    rule = proxy.rule("eth_blockNumber", faults.error("busy", -32005), skip=1, times=2)
-    responses = [ask(proxy, "eth_blockNumber") for _ in range(4)]
+    rule = proxy.rule("eth_blockNumber", faults.return_error("busy", -32005), skip=1, times=2)
+    responses = [send_request(proxy, "eth_blockNumber") for _ in range(4)]
     assert ["error" in response for response in responses] == [False, True, True, False]
     assert rule.hit == 2
     assert proxy.count("eth_blockNumber") == 4
@@ -37,7 +37,7 @@ def test_proxy_rule_skips_requests_then_applies_a_limited_number_of_times(
 
 def test_proxy_rule_applies_per_call_within_batch(open_proxy):
     proxy = open_proxy()
-    proxy.rule("eth_chainId", faults.another_chain(5))
+    proxy.rule("eth_chainId", faults.return_chain_id(5))
     body = [
         {"jsonrpc": "2.0", "id": place, "method": method, "params": []}
         for place, method in enumerate(("eth_blockNumber", "eth_chainId"))
@@ -50,30 +50,30 @@ def test_proxy_rule_applies_per_call_within_batch(open_proxy):
     assert int(response_by_id[0]["result"], 16) > 0
 
 
-@pytest.mark.parametrize("fault", [faults.answer_dropped(), faults.cut_off()])
+@pytest.mark.parametrize("fault", [faults.drop_response(), faults.cut_response()])
 def test_broken_connection_raises_request_error(open_proxy, fault):
     proxy = open_proxy()
     proxy.rule(EVERY, fault)
     with pytest.raises(requests.exceptions.RequestException):
-        ask(proxy, "eth_blockNumber")
+        send_request(proxy, "eth_blockNumber")
 
 
 def test_stale_endpoint_stays_at_its_block(premises: Premises, open_proxy):
     proxy = open_proxy()
     head = premises.chain.block - 1
-    proxy.rule(EVERY, faults.stale(head))
-    assert ask(proxy, "eth_blockNumber")["result"] == hex(head)
-    latest = ask(proxy, "eth_getBlockByNumber", "latest", False)["result"]
+    proxy.rule(EVERY, faults.freeze_at_block(head))
+    assert send_request(proxy, "eth_blockNumber")["result"] == hex(head)
+    latest = send_request(proxy, "eth_getBlockByNumber", "latest", False)["result"]
     assert latest["number"] == hex(head)
-    assert ask(proxy, "eth_getBlockByNumber", hex(head + 1), False)["result"] is None
+    assert send_request(proxy, "eth_getBlockByNumber", hex(head + 1), False)["result"] is None
 
 
 def test_blocks_of_another_fork_link_to_each_other(premises: Premises, open_proxy):
     proxy = open_proxy()
     first = premises.chain.block - 1
-    proxy.rule(EVERY, faults.another_fork(first))
+    proxy.rule(EVERY, faults.show_other_fork(first))
     below, lower, upper = (
-        ask(proxy, "eth_getBlockByNumber", hex(number), False)["result"]
+        send_request(proxy, "eth_getBlockByNumber", hex(number), False)["result"]
         for number in (first - 1, first, first + 1)
     )
     assert upper["parentHash"] == lower["hash"]
@@ -85,8 +85,8 @@ def test_blocks_of_another_fork_link_to_each_other(premises: Premises, open_prox
 def test_response_is_held_at_gate_until_released(premises: Premises, open_proxy):
     proxy = open_proxy()
     gate = faults.Gate()
-    proxy.rule(SEND, faults.held_before(gate))
+    proxy.rule(SEND, faults.hold_request(gate))
     gate.release()
-    response = ask(proxy, SEND, "0x00")
+    response = send_request(proxy, SEND, "0x00")
     assert gate.reached.is_set()
     assert "error" in response

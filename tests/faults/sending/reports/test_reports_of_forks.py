@@ -15,7 +15,7 @@ __all__ = ["fresh_chain"]
 ANOTHER_MINER = "0x" + "0f" * 20
 
 
-def forked(office: Office, snapshot: str) -> None:
+def continue_from_snapshot(office: Office, snapshot: str) -> None:
     """Let the chain continue from the snapshot, and become longer than before."""
     chain = office.premises.chain
     height = chain.block
@@ -34,7 +34,7 @@ def test_case_f33_report_with_reorged_as_of_block_is_signed_again(office: Office
     plan_round(office)
     (old,) = list_signed_statements(office, 1)
     (push,) = office.intents()
-    forked(office, snapshot)
+    continue_from_snapshot(office, snapshot)
 
     assert get_contract_error(office, push.request.calldata) == "Reorged"
     office.period()
@@ -56,7 +56,7 @@ def test_case_f34_report_on_reorged_round_is_refused_and_signed_again(office: Of
     plan_round(office)
     (second,) = list_signed_statements(office, 2)
     push = office.intents()[-1]
-    forked(office, snapshot)
+    continue_from_snapshot(office, snapshot)
     office.period()
     land_round(office)
     office.mine()

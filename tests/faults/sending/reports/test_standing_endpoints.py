@@ -15,10 +15,10 @@ from tests.support.sending.faults import (
     Answer,
     Fault,
     Question,
-    answer_dropped,
-    null,
+    drop_response,
+    freeze_at_block,
     respond_with,
-    stale,
+    return_null,
 )
 from tests.support.sending.in_flight import list_attempts, list_slots
 from tests.support.sending.proxy import EVERY, SEND, Proxy
@@ -33,7 +33,7 @@ def test_rounds_continue_while_one_endpoint_is_stalled(
 ):
     office = proxied_office
     office.pushed()
-    proxies[place].rule(EVERY, stale(office.premises.chain.block - 1))
+    proxies[place].rule(EVERY, freeze_at_block(office.premises.chain.block - 1))
     office.mine(10)
     for _ in range(2):
         office.pushed()
@@ -46,7 +46,7 @@ def test_endpoint_resyncing_from_genesis_does_not_stop_daemon(
     office = proxied_office
     office.pushed()
     # There, the contract is not deployed yet.
-    proxies[0].rule(EVERY, stale(0))
+    proxies[0].rule(EVERY, freeze_at_block(0))
     office.pushed()
     assert office.premises.round == 2
 
@@ -59,8 +59,8 @@ def test_transient_error_is_raised_when_the_only_responding_endpoint_lost_the_ch
     office.period()
     office.index()
     heads = office.source.fetch_heads()
-    proxies[0].rule(EVERY, stale(0))
-    proxies[1].rule(EVERY, answer_dropped())
+    proxies[0].rule(EVERY, freeze_at_block(0))
+    proxies[1].rule(EVERY, drop_response())
     with pytest.raises(TransientError, match="lost its chain data"):
         plan_push(office.reporting, heads)
 
@@ -71,7 +71,7 @@ def test_pushes_resume_after_all_endpoints_were_stalled(
     office = proxied_office
     office.pushed()
     for proxy in proxies:
-        proxy.rule(EVERY, stale(office.premises.chain.block))
+        proxy.rule(EVERY, freeze_at_block(office.premises.chain.block))
     office.period()
     office.tick()
     assert office.states() == ["mined"]
@@ -148,5 +148,5 @@ def stands_here(endpoint: Proxy, chain: Chain, sent: str) -> None:
     endpoint.rule(
         RECEIPT, respond_with(receipt), when=lambda request: request["params"][0] == sent
     )
-    endpoint.rule(RECEIPT, null())
+    endpoint.rule(RECEIPT, return_null())
     endpoint.rule(SEND, respond_with(sent))

@@ -4,21 +4,21 @@ from oracle.reporting.reporting_context import PUSH
 from oracle.telemetry.outbox_metrics import SIMULATIONS
 from oracle.telemetry.txmgr_metrics import UNDECIDED
 from tests.support.office import FINALITY, Office
-from tests.support.sending.faults import null
+from tests.support.sending.faults import return_null
 from tests.support.sending.proxy import Proxy
 
 RECEIPT = "eth_getTransactionReceipt"
 
 
-def _counted(result: str) -> float:
+def read_simulation_count(result: str) -> float:
     return float(SIMULATIONS.labels("push", result)._value.get())
 
 
 def test_push_simulation_is_counted_when_push_becomes_ready_and_when_it_is_signed(office: Office):
-    before = _counted("ok")
+    before = read_simulation_count("ok")
     office.pushed()
     assert office.states(PUSH) == ["mined"]
-    assert _counted("ok") == before + 2
+    assert read_simulation_count("ok") == before + 2
 
 
 def test_undecided_count_of_dispatcher_is_kept_when_transmitter_sets_its_own(
@@ -26,7 +26,7 @@ def test_undecided_count_of_dispatcher_is_kept_when_transmitter_sets_its_own(
 ):
     """The reports' account has no undecided calls; those of the other account must remain."""
     UNDECIDED.labels("dispatcher").set(3)
-    proxies[1].rule(RECEIPT, null())
+    proxies[1].rule(RECEIPT, return_null())
     proxied_office.pushed()
     proxied_office.mine(3 * FINALITY)
     proxied_office.tick()

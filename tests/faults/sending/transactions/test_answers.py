@@ -11,7 +11,7 @@ from oracle.store.outbox.records import PauseKind
 from oracle.txmgr.client.l1_fees import ARB_GAS_INFO, GAS_PRICE_ORACLE, L1Fee, fetch_l1_fee
 from oracle.txmgr.context import SendSettings
 from tests.support.office import ETHER, Office
-from tests.support.sending.faults import error, request_dropped
+from tests.support.sending.faults import drop_request, return_error
 from tests.support.sending.in_flight import get_only_intent, list_attempts
 from tests.support.sending.proxy import SEND, Proxy
 from tests.support.sending.rollups import build_price_oracle_code
@@ -29,7 +29,7 @@ def test_refusal_that_no_fee_bump_can_fix_pauses_sender_with_the_matching_pause_
 ):
     office = proxied_office
     for proxy in proxies:
-        proxy.rule(SEND, error(text), times=1)
+        proxy.rule(SEND, return_error(text), times=1)
     office.period()
     office.tick()
     with office.store.read_transaction() as uow:
@@ -44,7 +44,9 @@ def test_acceptance_by_single_endpoint_is_sufficient(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
-    proxies[0].rule(SEND, error("tx fee (1.20 ether) exceeds the configured cap (1.00 ether)"))
+    proxies[0].rule(
+        SEND, return_error("tx fee (1.20 ether) exceeds the configured cap (1.00 ether)")
+    )
     office.period()
     office.tick()
     with office.store.read_transaction() as uow:
@@ -57,8 +59,8 @@ def test_gateway_that_forbids_sends_does_not_pause_sender_while_other_endpoint_i
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
-    proxies[0].rule(SEND, error("eth_sendRawTransaction is forbidden for this key"))
-    proxies[1].rule(SEND, request_dropped(), times=1)
+    proxies[0].rule(SEND, return_error("eth_sendRawTransaction is forbidden for this key"))
+    proxies[1].rule(SEND, drop_request(), times=1)
     office.period()
     office.tick()
     (first,) = list_attempts(office)
@@ -75,7 +77,7 @@ def test_transaction_of_wrong_chain_stops_daemon_after_recording_pause(
 ):
     office = proxied_office
     for proxy in proxies:
-        proxy.rule(SEND, error("invalid chain id for signer"))
+        proxy.rule(SEND, return_error("invalid chain id for signer"))
     office.period()
     with pytest.raises(FatalError, match="belonging to another chain: invalid chain id"):
         office.tick()

@@ -14,7 +14,7 @@ from oracle.txmgr.context import SendSettings
 from oracle.txmgr.fee_bump import bump_lowest_nonce
 from tests.support.office import CAPS, Office
 from tests.support.sending.background_calls import send_background_call
-from tests.support.sending.faults import error
+from tests.support.sending.faults import return_error
 from tests.support.sending.in_flight import (
     BY_BLOCKS,
     GWEI,
@@ -28,7 +28,7 @@ from tests.support.sending.in_flight import (
     send_unmined_push,
 )
 from tests.support.sending.proxy import SEND, Proxy
-from tests.support.txmgr.operator_acts import bump_fee_now, cancel_intent
+from tests.support.txmgr.operator_actions import bump_fee_now, cancel_intent
 
 FEE = st.integers(0, 10_000 * GWEI)
 
@@ -115,7 +115,9 @@ def test_case_f09_refused_replacement_is_followed_by_bump_at_fee_required_by_poo
     first = list_attempts(office)[0].signed.raw
     for proxy in proxies:
         proxy.rule(
-            SEND, error(words), when=lambda request: request["params"][0] != "0x" + first.hex()
+            SEND,
+            return_error(words),
+            when=lambda request: request["params"][0] != "0x" + first.hex(),
         )
     mine_expensive_blocks(office, 5 * GWEI, 3)
     office.tick()
@@ -222,7 +224,7 @@ def test_used_nonce_gets_no_fee_bump(proxied_office: Office, proxies: tuple[Prox
     office = proxied_office
     send_unmined_push(office)
     for proxy in proxies:
-        proxy.rule(SEND, error("nonce too low"))
+        proxy.rule(SEND, return_error("nonce too low"))
     mine_expensive_blocks(office, 5 * GWEI, 2)
     office.tick()
     mine_expensive_blocks(office, 5 * GWEI, 2)

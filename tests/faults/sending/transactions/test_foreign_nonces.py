@@ -6,7 +6,7 @@ from oracle.store.outbox.records import NonceState, PauseKind
 from oracle.telemetry.txmgr_metrics import FOREIGN
 from tests.support.office import CAPS, FINALITY, Office
 from tests.support.sending.background_calls import get_pause_kind
-from tests.support.sending.faults import error, moved_by
+from tests.support.sending.faults import return_error, shift_number
 from tests.support.sending.in_flight import (
     BY_BLOCKS,
     GWEI,
@@ -16,7 +16,7 @@ from tests.support.sending.in_flight import (
     send_unmined_push,
 )
 from tests.support.sending.proxy import SEND, Proxy
-from tests.support.sending.thieves import send_foreign_transaction
+from tests.support.sending.stolen_keys import send_foreign_transaction
 
 Proxies = tuple[Proxy, Proxy]
 CAP = 8 * GWEI
@@ -54,7 +54,7 @@ def test_case_f16_single_endpoint_does_not_make_nonce_foreign(
     send_foreign_transaction(office, 50 * GWEI)
     # One of them does not count the nonce as used.
     second_proxy = proxies[1]
-    second_proxy.rule("eth_getTransactionCount", moved_by(-1))
+    second_proxy.rule("eth_getTransactionCount", shift_number(-1))
     office.mine(FINALITY + 1)
     office.tick()
     assert (office.states(), get_pause_kind(office)) == (["live"], None)
@@ -71,9 +71,9 @@ def test_case_f17_pending_foreign_transaction_does_not_pause_sender(
     office.premises.chain.rpc("anvil_dropAllTransactions")
     foreign_hash = send_foreign_transaction(office, 1_000 * GWEI)
     for proxy in proxies:
-        proxy.rule(SEND, error("replacement transaction underpriced"))
+        proxy.rule(SEND, return_error("replacement transaction underpriced"))
         # A pool that counts it already, as the `pending` block does.
-        proxy.rule("eth_getTransactionCount", moved_by(1), when=_pending)
+        proxy.rule("eth_getTransactionCount", shift_number(1), when=_pending)
     mine_expensive_blocks(office, 2_000 * GWEI)
     for _ in range(6):
         office.premises.chain.rpc("anvil_dropAllTransactions")

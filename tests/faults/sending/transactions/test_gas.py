@@ -6,7 +6,7 @@ from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.budget import compute_gas_limit
 from oracle.txmgr.client.fee_quote import compute_floor_gas
 from tests.support.office import Office
-from tests.support.sending.faults import Answer, Fault, Question, error, respond_with
+from tests.support.sending.faults import Answer, Fault, Question, respond_with, return_error
 from tests.support.sending.in_flight import get_only_intent, list_attempts, list_slots
 from tests.support.sending.proxy import SEND, Proxy
 
@@ -18,7 +18,7 @@ def test_case_f23_failed_estimate_leaves_push_planned_without_gas_limit(
 ):
     office = proxied_office
     for proxy in proxies:
-        proxy.rule(_ESTIMATE, error("internal error", -32603))
+        proxy.rule(_ESTIMATE, return_error("internal error", -32603))
     office.period()
     office.tick()
     assert (get_only_intent(office).state.value, get_only_intent(office).error_class) == (
@@ -91,7 +91,7 @@ def test_case_f28_intrinsic_gas_refusal_leads_to_attempt_with_more_gas(
     for proxy in proxies:
         # The estimates of both endpoints are too low for their own pools.
         proxy.rule(
-            SEND, error("intrinsic gas too low: gas 400000, minimum needed 410000"), times=1
+            SEND, return_error("intrinsic gas too low: gas 400000, minimum needed 410000"), times=1
         )
         proxy.rule(_ESTIMATE, respond_with(hex(400_000)))
     office.period()

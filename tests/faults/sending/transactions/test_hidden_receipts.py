@@ -15,7 +15,7 @@ from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.rebuild_from_chain import plan_outbox_rebuild
 from tests.support.office import FINALITY, Office
 from tests.support.sending.background_calls import get_pause_kind
-from tests.support.sending.faults import Answer, Fault, Question, error, null
+from tests.support.sending.faults import Answer, Fault, Question, return_error, return_null
 from tests.support.sending.in_flight import (
     BY_BLOCKS,
     GWEI,
@@ -25,7 +25,7 @@ from tests.support.sending.in_flight import (
 )
 from tests.support.sending.old_databases import store_rebuild_plan
 from tests.support.sending.proxy import Proxy
-from tests.support.sending.thieves import get_payee, send_foreign_transaction
+from tests.support.sending.stolen_keys import get_payee, send_foreign_transaction
 
 Proxies = tuple[Proxy, Proxy]
 RECEIPT, BLOCK, COUNT = (
@@ -45,16 +45,16 @@ def alone(office: Office, proxies: Proxies) -> Proxy:
     return proxies[0]
 
 
-def pushed_unseen(office: Office, *hiding: Proxy) -> None:
+def mine_push_without_receipt(office: Office, *hiding: Proxy) -> None:
     """Mine a push up to its finality, while no endpoint shows its receipt."""
     office.period()
     office.tick()
     for proxy in hiding:
-        proxy.rule(RECEIPT, null())
+        proxy.rule(RECEIPT, return_null())
     office.mine(FINALITY + 1)
 
 
-def stolen(office: Office) -> str:
+def use_nonce_elsewhere_to_finality(office: Office) -> str:
     """Use the push's nonce from a second wallet, up to its finality; return the hash."""
     office.period()
     office.tick()
@@ -64,7 +64,7 @@ def stolen(office: Office) -> str:
     return foreign_hash
 
 
-def confirmed(office: Office) -> list[str]:
+def check_receipts(office: Office) -> list[str]:
     """Return the actions of a check of the receipts before anything new is folded."""
     return [step.action for step in office.repeat(confirm_transactions) if step.action != "sent"]
 
@@ -74,7 +74,7 @@ def test_receipts_hidden_by_the_only_endpoint_do_not_make_nonce_foreign(
 ):
     office = proxied_office
     only_one = alone(office, proxies)
-    pushed_unseen(office, only_one)
+    mine_push_without_receipt(office, only_one)
     for _ in range(4):
         office.mine()
         office.tick()
@@ -103,9 +103,9 @@ def test_used_nonce_is_not_foreign_when_a_block_contains_own_transaction(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
-    pushed_unseen(office, alone(office, proxies))
+    mine_push_without_receipt(office, alone(office, proxies))
     (sent,) = list_attempts(office)
-    assert confirmed(office) == ["push without a receipt"]
+    assert check_receipts(office) == ["push without a receipt"]
     assert f"own transaction {sent.signed.tx_hash} of block" in (
         get_only_intent(office).error_text or ""
     )
@@ -117,7 +117,7 @@ def test_used_nonce_is_not_bumped_while_receipts_are_hidden(
 ):
     office = proxied_office
     office.context = replace(office.context, send_settings=BY_BLOCKS)
-    pushed_unseen(office, *proxies)
+    mine_push_without_receipt(office, *proxies)
     # Blocks that would be too expensive for the transaction if it were not mined already.
     mine_expensive_blocks(office, 50 * GWEI, 12)
     office.tick()
@@ -129,7 +129,7 @@ def test_receipts_hidden_randomly_by_two_endpoints_do_not_make_nonce_foreign(
 ):
     office = proxied_office
     for seed, proxy in enumerate(proxies):
-        proxy.rule(RECEIPT, null(), when=_by_luck(seed))
+        proxy.rule(RECEIPT, return_null(), when=_by_luck(seed))
     for _ in range(6):
         office.period()
         office.tick()
@@ -150,7 +150,7 @@ def test_push_whose_receipt_is_hidden_stays_mined_while_block_has_its_transactio
     office.pushed()
     assert office.states() == ["mined"]
     for proxy in proxies:
-        proxy.rule(RECEIPT, null())
+        proxy.rule(RECEIPT, return_null())
     office.mine(FINALITY + 2)
     office.tick()
     office.tick()
@@ -168,9 +168,9 @@ def test_foreign_transaction_is_reported_with_block_and_target(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
-    foreign_hash = stolen(office)
+    foreign_hash = use_nonce_elsewhere_to_finality(office)
     for proxy in proxies:
-        proxy.rule(RECEIPT, null())
+        proxy.rule(RECEIPT, return_null())
     office.tick()
     assert (office.states(), get_pause_kind(office)) == (["held"], PauseKind.FOREIGN)
     with office.store.read_transaction() as uow:
@@ -194,7 +194,7 @@ def test_rebuild_resolves_foreign_nonce_and_sender_can_be_resumed(
     sqlite_office: Office,
 ):
     office = sqlite_office
-    stolen(office)
+    use_nonce_elsewhere_to_finality(office)
     office.tick()
     assert get_pause_kind(office) is PauseKind.FOREIGN
     comparison = plan_outbox_rebuild(office.context, 1000)
@@ -211,10 +211,10 @@ def test_foreign_transaction_is_detected_without_historical_state(
 ):
     office = proxied_office
     only_one = alone(office, proxies)
-    foreign_hash = stolen(office)
+    foreign_hash = use_nonce_elsewhere_to_finality(office)
     office.mine(30)
     final = office.premises.chain.block - FINALITY
-    only_one.rule(COUNT, error("missing trie node"), when=_below(final - 3))
+    only_one.rule(COUNT, return_error("missing trie node"), when=_below(final - 3))
     office.tick()
     assert get_pause_kind(office) is PauseKind.FOREIGN
     assert foreign_hash in (get_only_intent(office).error_text or "")
@@ -225,13 +225,13 @@ def test_transaction_not_shown_by_second_endpoint_does_not_pause_sender(
     proxied_office: Office, proxies: Proxies, reported: str
 ):
     office = proxied_office
-    foreign_hash = stolen(office)
+    foreign_hash = use_nonce_elsewhere_to_finality(office)
     forged: dict[str, Callable[[Answer], None]] = {
         "of another": lambda transaction: transaction.update(value="0x1"),
         "of no key": lambda transaction: transaction.update(r="0x1", s="0x1"),
         "without it": lambda transaction: transaction.update({"from": "0x" + "11" * 20}),
     }
-    proxies[1].rule(BLOCK, _changed(foreign_hash, forged[reported]))
+    proxies[1].rule(BLOCK, change_transaction_in_blocks(foreign_hash, forged[reported]))
     for _ in range(3):
         office.mine()
         office.tick()
@@ -253,13 +253,16 @@ def test_transaction_fabricated_by_the_only_endpoint_does_not_pause_sender(
     office.period()
     office.tick()
     (sent,) = list_attempts(office)
-    only_one.rule(RECEIPT, null())
+    only_one.rule(RECEIPT, return_null())
     # The daemon's transaction with another value.
     only_one.rule(
-        BLOCK, _changed(sent.signed.tx_hash, lambda transaction: transaction.update(value="0x1"))
+        BLOCK,
+        change_transaction_in_blocks(
+            sent.signed.tx_hash, lambda transaction: transaction.update(value="0x1")
+        ),
     )
     office.mine(FINALITY + 1)
-    assert confirmed(office) == ["push without a receipt"]
+    assert check_receipts(office) == ["push without a receipt"]
     assert (office.states(), get_pause_kind(office)) == (["live"], None)
     assert "by a transaction that no endpoint shows" in (get_only_intent(office).error_text or "")
 
@@ -277,7 +280,7 @@ def _below(number: int) -> Callable[[Question], bool]:
     return asks
 
 
-def _changed(tx_hash: str, change: Callable[[Answer], None]) -> Fault:
+def change_transaction_in_blocks(tx_hash: str, change: Callable[[Answer], None]) -> Fault:
     """Return a fault that changes this transaction in whole blocks."""
 
     def answer(_: Question, response: Answer) -> Answer:

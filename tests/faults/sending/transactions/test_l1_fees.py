@@ -12,7 +12,7 @@ from oracle.store.outbox.records import NOOP
 from oracle.txmgr.client.l1_fees import GAS_PRICE_ORACLE, L1Fee, decode_l1_fee
 from oracle.txmgr.client.receipts import fetch_receipt_quorum
 from tests.support.office import CAPS, FINALITY, Office
-from tests.support.sending.faults import null
+from tests.support.sending.faults import return_null
 from tests.support.sending.in_flight import (
     BY_BLOCKS,
     GWEI,
@@ -25,7 +25,7 @@ from tests.support.sending.in_flight import (
 )
 from tests.support.sending.proxy import Proxy
 from tests.support.sending.rollups import add_receipt_fields, build_price_oracle_code
-from tests.support.txmgr.operator_acts import cancel_intent
+from tests.support.txmgr.operator_actions import cancel_intent
 
 L1_FEE = 7 * 10**15
 # The rollup operator's fee per unit of gas.
@@ -44,7 +44,7 @@ def on_op_stack(office: Office, of_operator: int | None = None) -> None:
     office.premises.chain.rpc("anvil_setCode", GAS_PRICE_ORACLE, code)
 
 
-def booked(office: Office) -> int:
+def get_booked_fee(office: Office) -> int:
     """Return the recorded cost of the only nonce beyond its gas."""
     (slot,) = list_slots(office)
     with office.store.read_transaction() as uow:
@@ -151,7 +151,7 @@ def test_rollup_operator_fee_is_reserved_and_booked(
     mine_expensive_blocks(office, GWEI)
     office.tick()
     (slot,) = list_slots(office)
-    assert booked(office) == L1_FEE + (slot.gas_used or 0) * OF_OPERATOR
+    assert get_booked_fee(office) == L1_FEE + (slot.gas_used or 0) * OF_OPERATOR
 
 
 @pytest.mark.parametrize("liar", [0, 1])
@@ -166,7 +166,7 @@ def test_huge_l1_fee_of_single_endpoint_does_not_use_up_the_budget(
     mine_expensive_blocks(office, GWEI)
     office.tick()
     (slot,) = list_slots(office)
-    assert booked(office) == 1000
+    assert get_booked_fee(office) == 1000
     assert GWEI <= (slot.gas_price_wei or 0) < list_attempt_fees(office)[0][0]
 
 
@@ -176,12 +176,12 @@ def test_l1_fee_of_single_endpoint_is_corrected_once_two_endpoints_agree(
     office = proxied_office
     send_unmined_push(office)
     # The other one has not seen the block yet.
-    proxies[1].rule("eth_getTransactionReceipt", null())
+    proxies[1].rule("eth_getTransactionReceipt", return_null())
     add_receipt_fields(proxies[0], l1Fee=hex(10**24))
     reserved = get_only_intent(office).max_cost_wei or 0
     mine_expensive_blocks(office, GWEI)
     office.tick()
-    assert booked(office) == reserved - gas_paid(office)
+    assert get_booked_fee(office) == reserved - gas_paid(office)
 
     for proxy in proxies:
         proxy.heal()
@@ -189,7 +189,7 @@ def test_l1_fee_of_single_endpoint_is_corrected_once_two_endpoints_agree(
     office.mine(FINALITY + 1)
     office.tick()
     assert office.states()[0] == "final"
-    assert booked(office) == L1_FEE
+    assert get_booked_fee(office) == L1_FEE
 
 
 def test_gas_price_above_signed_max_fee_is_not_booked(

@@ -20,15 +20,15 @@ from tests.support.sending.background_calls import (
 )
 from tests.support.sending.faults import (
     Fault,
-    answer_dropped,
-    cut_off,
-    empty_body,
-    error,
-    request_dropped,
-    status,
-    truncated,
-    web_page,
-    wrong_id,
+    cut_response,
+    drop_request,
+    drop_response,
+    return_empty_body,
+    return_error,
+    return_status,
+    return_web_page,
+    return_wrong_id,
+    truncate_json,
 )
 from tests.support.sending.in_flight import (
     BY_BLOCKS,
@@ -65,11 +65,11 @@ def test_case_f03_accepted_send_without_response_is_not_duplicated_on_resend(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
-    all_of(proxies, SEND, answer_dropped(), times=1)
+    all_of(proxies, SEND, drop_response(), times=1)
     send_unmined_push(office, SendSettings(bump_seconds=600))
     assert list_attempts(office)[0].last_error_class == "ambiguous"
 
-    all_of(proxies, SEND, error("already known"))
+    all_of(proxies, SEND, return_error("already known"))
     mine_expensive_blocks(office, 5 * GWEI, 2)
     office.tick()
     (again,) = list_attempts(office)
@@ -84,7 +84,7 @@ def test_case_f03_accepted_send_without_response_is_not_duplicated_on_resend(
 
 def test_case_f04_lost_send_is_repeated_with_same_bytes(proxied_office: Office, proxies: Proxies):
     office = proxied_office
-    all_of(proxies, SEND, request_dropped(), times=1)
+    all_of(proxies, SEND, drop_request(), times=1)
     office.period()
     office.tick()
     office.mine(2)
@@ -101,7 +101,7 @@ def test_case_f05_library_sends_once_and_forced_retry_is_harmless(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
-    all_of(proxies, SEND, answer_dropped())
+    all_of(proxies, SEND, drop_response())
     office.period()
     office.tick()
     assert [proxy.count(SEND) for proxy in proxies] == [1, 1]
@@ -109,8 +109,8 @@ def test_case_f05_library_sends_once_and_forced_retry_is_harmless(
     # A library that retries: the bytes are the same, and the pool reports a known transaction.
     for proxy in proxies:
         proxy.heal()
-        proxy.rule(SEND, answer_dropped(), times=1)
-        proxy.rule(SEND, error("already known"))
+        proxy.rule(SEND, drop_response(), times=1)
+        proxy.rule(SEND, return_error("already known"))
     for endpoint in office.context.sender_account.pool:
         forced = requests.adapters.HTTPAdapter(max_retries=urllib3.Retry(3, allowed_methods=None))
         endpoint.client._wire.http._session.mount("http://", forced)
@@ -142,7 +142,7 @@ def test_case_f06_outage_of_all_endpoints_leaves_outbox_unchanged(
     assert office.states() == ["mined", "live", "planned"]
 
     heads = office.source.fetch_heads()
-    all_of(proxies, EVERY, request_dropped())
+    all_of(proxies, EVERY, drop_request())
     for _ in range(10):
         office.premises.chain.later(180)
         with pytest.raises(TransientError):
@@ -167,13 +167,13 @@ def test_case_f06_outage_of_all_endpoints_leaves_outbox_unchanged(
 @pytest.mark.parametrize(
     "fault",
     [
-        status(500),
-        status(503),
-        web_page(),
-        empty_body(),
-        wrong_id(),
-        truncated(),
-        cut_off(),
+        return_status(500),
+        return_status(503),
+        return_web_page(),
+        return_empty_body(),
+        return_wrong_id(),
+        truncate_json(),
+        cut_response(),
     ],
     ids=["500", "503", "html", "empty", "wrong id", "truncated", "cut off"],
 )
@@ -206,7 +206,7 @@ def test_case_f26_retry_after_of_endpoint_is_respected(proxied_office: Office, p
     set_backoff_clock(office, clock)
     send_unmined_push(office)
     first, second_proxy = proxies
-    first.rule(SEND, status(429, retry_after=30))
+    first.rule(SEND, return_status(429, retry_after=30))
     mine_expensive_blocks(office, 5 * GWEI, 2)
     office.tick()
     request_count = first.count("eth_getTransactionReceipt")
@@ -228,7 +228,7 @@ def test_case_f26_backoff_without_retry_after_doubles_up_to_one_minute(
     clock = Clock()
     set_backoff_clock(proxied_office, clock)
     (line, _), (first, _) = proxied_office.context.sender_account.pool_view.callers, proxies
-    first.rule("eth_blockNumber", error("rate limit exceeded", -32005))
+    first.rule("eth_blockNumber", return_error("rate limit exceeded", -32005))
     rests = []
     for _ in range(9):
         with contextlib.suppress(TransientError):
@@ -247,7 +247,7 @@ def test_case_f27_transaction_reported_failed_by_relay_keeps_its_nonce(
     office = proxied_office
     office.restart(caps=replace(CAPS, cost_per_day=10**18))
     lower_base_fee(office)
-    all_of(proxies, SEND, error("transaction failed", forwards=True))
+    all_of(proxies, SEND, return_error("transaction failed", forwards=True))
     sent = send_background_call(office, "by a relay")
     assert list_attempts(office)[0].last_error_class == "unknown"
 

@@ -104,7 +104,7 @@ def test_hourly_budget_is_available_again_after_one_hour(sqlite_office: Office):
 def test_budget_is_counted_in_commit_that_assigns_nonce(sqlite_office: Office):
     office = sqlite_office
     mine_expensive_blocks(office, GWEI)
-    _paused(office, is_paused=True)
+    _is_account_paused(office, is_paused=True)
     for name in ("one", "two"):
         _request_more(office, name)
     office.tick()
@@ -113,7 +113,7 @@ def test_budget_is_counted_in_commit_that_assigns_nonce(sqlite_office: Office):
     # Each fits alone.
     cost = max(intent.max_cost_wei or 0 for intent in office.intents())
     office.restart(caps=replace(CAPS, cost_per_day=cost))
-    _paused(office, is_paused=False)
+    _is_account_paused(office, is_paused=False)
     office.tick()
     assert [intent.error_class for intent in office.intents()] == [None, "day_cap"]
     assert len(list_slots(office)) == 1
@@ -177,7 +177,7 @@ def _request_more(office: Office, name: str = "another") -> None:
         uow.outbox.intents.add(request, office.context.stamp)
 
 
-def _paused(office: Office, *, is_paused: bool) -> None:
+def _is_account_paused(office: Office, *, is_paused: bool) -> None:
     account, stamp = office.context.account, office.context.stamp
     with office.context.write_transaction() as uow:
         if is_paused:

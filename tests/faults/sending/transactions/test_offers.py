@@ -20,7 +20,7 @@ from tests.support.sending.in_flight import (
     send_unmined_push,
 )
 from tests.support.sending.proxy import Proxy
-from tests.support.txmgr.operator_acts import bump_fee_now, cancel_intent
+from tests.support.txmgr.operator_actions import bump_fee_now, cancel_intent
 
 
 def test_bump_above_cap_is_rejected_and_bump_at_market_price_is_sent(

@@ -25,10 +25,10 @@ from tests.support.sending.faults import (
     Answer,
     Fault,
     Question,
-    moved_by,
-    null,
     respond_with,
-    status,
+    return_null,
+    return_status,
+    shift_number,
 )
 from tests.support.sending.in_flight import (
     GWEI,
@@ -42,7 +42,7 @@ from tests.support.sending.in_flight import (
 from tests.support.sending.old_databases import next_nonce, prepare_empty_store
 from tests.support.sending.proxy import SEND, Proxy
 from tests.support.sending.rollups import build_price_oracle_code
-from tests.support.sending.thieves import send_foreign_transaction
+from tests.support.sending.stolen_keys import send_foreign_transaction
 from tests.support.txmgr.stores import NewStore
 
 RECEIPT, COUNT = "eth_getTransactionReceipt", "eth_getTransactionCount"
@@ -158,7 +158,7 @@ def test_false_receipt_from_both_endpoints_of_the_only_provider_is_final(
     assert office.states()[0] == "reverted"
 
 
-@pytest.mark.parametrize("fault", [null(), changed_receipt({"status": "0x0"})])
+@pytest.mark.parametrize("fault", [return_null(), changed_receipt({"status": "0x0"})])
 def test_nothing_is_final_while_endpoints_of_the_only_provider_disagree(
     sqlite_office: Office, open_proxy: OpenProxy, fault: Fault
 ):
@@ -228,7 +228,7 @@ def test_nonce_reported_as_used_by_one_of_two_providers_is_still_bumped(
 ):
     office = outnumbered_office
     send_unmined_push(office)
-    liar.rule(COUNT, moved_by(1), when=is_latest)
+    liar.rule(COUNT, shift_number(1), when=is_latest)
     prepare_fee_bump(office.context, office.source.fetch_heads(), get_only_intent(office).id)
 
     mine_expensive_blocks(office, 5 * GWEI, 3)
@@ -242,7 +242,7 @@ def test_nonce_reported_as_used_by_the_only_provider_is_not_bumped(
     office = sqlite_office
     office.restart(urls=two_urls_of(liar))
     send_unmined_push(office)
-    liar.rule(COUNT, moved_by(1), when=is_latest)
+    liar.rule(COUNT, shift_number(1), when=is_latest)
     with pytest.raises(InputError, match="already in a block"):
         prepare_fee_bump(office.context, office.source.fetch_heads(), get_only_intent(office).id)
 
@@ -258,7 +258,7 @@ def test_foreign_transaction_shown_by_one_of_two_providers_does_not_pause_sender
     foreign = send_foreign_transaction(office, 50 * GWEI)
     office.mine(FINALITY + 1)
     office.index()
-    honest.rule(COUNT, status(503))
+    honest.rule(COUNT, return_status(503))
     office.repeat(confirm_transactions)
     if is_restarted:
         office.restart()
@@ -292,7 +292,7 @@ def test_higher_nonce_count_at_one_of_two_providers_stops_start_but_database_is_
     outnumbered_office: Office, liar: Proxy
 ):
     office = outnumbered_office
-    liar.rule(COUNT, moved_by(5))
+    liar.rule(COUNT, shift_number(5))
     context = office.context
     with pytest.raises(TransientError, match="no sender starts until another"):
         reconcile_nonces(context)
@@ -314,7 +314,7 @@ def test_database_is_refused_when_the_only_provider_reports_a_higher_nonce_count
 ):
     office = sqlite_office
     office.restart(urls=two_urls_of(liar))
-    liar.rule(COUNT, moved_by(5))
+    liar.rule(COUNT, shift_number(5))
     context = office.context
     with pytest.raises(InputError, match="outbox rebuild --from-chain"):
         reconcile_nonces(context)
@@ -329,7 +329,7 @@ def test_account_is_not_enrolled_when_only_one_of_two_providers_reports_no_sends
 ):
     office = outnumbered_office
     liar.rule(COUNT, respond_with("0x0"))
-    honest.rule(COUNT, status(503))
+    honest.rule(COUNT, return_status(503))
     with new_sqlite_store() as fresh:
         context = replace(office.context, store=prepare_empty_store(office, fresh))
         with pytest.raises(TransientError, match="until another provider reports the same"):
@@ -358,7 +358,7 @@ def test_rebuild_rejects_nonce_count_reported_by_only_one_of_two_providers(
     outnumbered_office: Office, liar: Proxy
 ):
     office = outnumbered_office
-    liar.rule(COUNT, moved_by(3))
+    liar.rule(COUNT, shift_number(3))
     with pytest.raises(TransientError, match="two providers must agree"):
         plan_outbox_rebuild(office.context, 1000)
 
@@ -371,7 +371,7 @@ def test_rebuild_accepts_nonce_count_of_both_endpoints_of_the_only_provider(
 ):
     office = sqlite_office
     office.restart(urls=two_urls_of(liar))
-    liar.rule(COUNT, moved_by(3))
+    liar.rule(COUNT, shift_number(3))
     assert plan_outbox_rebuild(office.context, 1000).mined == office.premises.nonce + 3
 
 
@@ -403,7 +403,7 @@ LIES_ABOUT_NONCES = {
     "reverted": (RECEIPT, changed_receipt({"status": "0x0"})),
     "hidden": ("eth_getBlockByNumber", hidden_transactions()),
     "another call": ("eth_getBlockByNumber", moved_transactions()),
-    "no receipt": (RECEIPT, null()),
+    "no receipt": (RECEIPT, return_null()),
 }
 
 
@@ -452,7 +452,7 @@ def test_nonces_are_not_rebuilt_while_only_one_of_two_providers_returns_blocks(
     office.pushed()
     with new_sqlite_store() as fresh:
         context = replace(office.context, store=prepare_empty_store(office, fresh))
-        honest.rule("eth_getBlockByNumber", status(503))
+        honest.rule("eth_getBlockByNumber", return_status(503))
         with pytest.raises(TransientError, match="two providers must show which transactions"):
             plan_outbox_rebuild(context, 1000)
 

@@ -13,14 +13,14 @@ from oracle.telemetry.txmgr_metrics import FOREIGN
 from oracle.txmgr.rebuild_from_chain import plan_outbox_rebuild
 from tests.support.office import FINALITY, SETTINGS, Office, next_step, sending_jobs_of
 from tests.support.sending.background_calls import get_pause_kind
-from tests.support.sending.faults import moved_by
+from tests.support.sending.faults import shift_number
 from tests.support.sending.in_flight import list_attempts, list_slots
 from tests.support.sending.old_databases import next_nonce, store_rebuild_plan
 from tests.support.sending.proxy import Proxy
-from tests.support.sending.thieves import use_nonce_elsewhere
+from tests.support.sending.stolen_keys import use_nonce_elsewhere
 
 
-def paused(jobs: SendingJobs) -> list[str]:
+def list_paused_senders(jobs: SendingJobs) -> list[str]:
     """Return the paused senders, as `/readyz` shows them."""
     findings = jobs.health.build_report().findings
     return [finding.detail for finding in findings if finding.condition is Condition.PAUSED_SENDER]
@@ -36,16 +36,16 @@ def test_case_f16_key_used_elsewhere_while_outbox_is_empty_pauses_only_its_sende
     assert (get_pause_kind(office), FOREIGN._value.get()) == (PauseKind.FOREIGN, before + 1)
     (line,) = [entry for entry in logs if entry["event"] == "account_nonce_ahead"]
     assert (line["counted"], line["given_out"]) == (2, 1)
-    (reason,) = paused(jobs)
+    (reason,) = list_paused_senders(jobs)
     assert "has used nonces up to 1, this database gave out only those below 1" in reason
     assert f"outbox release {office.context.account.address}" in reason
     assert "outbox rebuild --from-chain" in reason
 
     # Indexed and signed is as before; no nonce is given out.
     office.period()
-    folded = head_of(office)
-    done = turns(office, jobs)
-    assert head_of(office) > folded
+    folded = get_head(office)
+    done = run_daemon_turns(office, jobs)
+    assert get_head(office) > folded
     assert {"report signed", "push planned"} <= done
     assert (next_nonce(office.context), list_slots(office)) == (1, [])
     # It is reported once.
@@ -66,12 +66,12 @@ def test_foreign_pause_replaces_temporary_funds_pause(
     use_nonce_elsewhere(office)
     jobs.reconcile_nonces()
     office.period()
-    turns(office, jobs)
+    run_daemon_turns(office, jobs)
     assert (get_pause_kind(office), list_slots(office)) == (PauseKind.FOREIGN, [])
     # The earlier reason of the pause is kept, whatever the thief does next.
     use_nonce_elsewhere(office)
     jobs.reconcile_nonces()
-    reason = reason_of(office)
+    reason = get_pause_reason(office)
     assert reason.startswith(f"{office.context.account.address} has used nonces up to 2,")
     assert reason.endswith("it rested before, funds: no ether")
 
@@ -96,10 +96,10 @@ def test_daemon_starts_with_foreign_pause_and_signs_nothing_during_embargo(
     assert again.is_reconciled
     assert get_pause_kind(office) is PauseKind.FOREIGN
     assert "signs nothing" in (find_unsent_report_reason(office.reporting) or "")
-    assert any("sends nothing (foreign)" in detail for detail in paused(again))
+    assert any("sends nothing (foreign)" in detail for detail in list_paused_senders(again))
     office.period()
-    turns(office, again)
-    assert (next_nonce(office.context), slots_given_out(office)) == (2, [1])
+    run_daemon_turns(office, again)
+    assert (next_nonce(office.context), count_assigned_slots(office)) == (2, [1])
 
 
 def test_run_once_is_refused_even_when_sender_is_paused_as_foreign(sqlite_office: Office):
@@ -118,13 +118,13 @@ def test_nonce_count_of_single_endpoint_does_not_pause_running_sender(
 ):
     office = proxied_office
     jobs = daemon(office)
-    proxies[0].rule("eth_getTransactionCount", moved_by(5))
+    proxies[0].rule("eth_getTransactionCount", shift_number(5))
     with pytest.raises(TransientError, match="running senders continue"):
         jobs.reconcile_nonces()
     assert get_pause_kind(office) is None
     proxies[0].heal()
     office.period()
-    turns(office, jobs)
+    run_daemon_turns(office, jobs)
     assert office.states() == ["live"]
 
 
@@ -148,9 +148,9 @@ def test_released_sender_continues_with_unused_nonce_after_rebuild(
     while office.premises.round == 0:
         assert len(office.reports()) < 20, office.steps
         office.period()
-        turns(office, jobs)
+        run_daemon_turns(office, jobs)
         office.mine()
-    assert slots_given_out(office) == [1, 2]
+    assert count_assigned_slots(office) == [1, 2]
 
 
 def test_foreign_use_of_open_nonce_and_next_nonce_is_reported_and_neither_is_reused(
@@ -159,7 +159,7 @@ def test_foreign_use_of_open_nonce_and_next_nonce_is_reported_and_neither_is_reu
     office, before = sqlite_office, FOREIGN._value.get()
     jobs = daemon(office)
     office.period()
-    turns(office, jobs)
+    run_daemon_turns(office, jobs)
     assert office.states() == ["live"]
     office.premises.chain.rpc("anvil_dropAllTransactions")
     for _ in range(2):
@@ -167,13 +167,14 @@ def test_foreign_use_of_open_nonce_and_next_nonce_is_reported_and_neither_is_reu
     office.index()
     jobs.reconcile_nonces()
     office.mine(FINALITY + 1)
-    turns(office, jobs)
+    run_daemon_turns(office, jobs)
     assert office.states() == ["held"]
     jobs.reconcile_nonces()
     # One of the two nonces belonged to the daemon.
     assert FOREIGN._value.get() == before + 2
-    assert "has used nonces up to 2, this database gave out only those below 2" in reason_of(
-        office
+    assert (
+        "has used nonces up to 2, this database gave out only those below 2"
+        in get_pause_reason(office)
     )
 
     store_rebuild_plan(office, office.context, plan_outbox_rebuild(office.context, 1000))
@@ -194,11 +195,11 @@ def test_nothing_is_signed_for_assigned_nonce_of_key_used_elsewhere(sqlite_offic
     for _ in range(2):
         use_nonce_elsewhere(office)
     jobs.reconcile_nonces()
-    turns(office, jobs)
+    run_daemon_turns(office, jobs)
     assert (office.states(), list_attempts(office)) == (["assigned"], [])
 
     office.mine(FINALITY + 1)
-    turns(office, jobs)
+    run_daemon_turns(office, jobs)
     assert (office.states(), list_attempts(office)) == (["held"], [])
 
 
@@ -228,7 +229,7 @@ def daemon(office: Office) -> SendingJobs:
     return jobs
 
 
-def turns(office: Office, jobs: SendingJobs) -> set[object]:
+def run_daemon_turns(office: Office, jobs: SendingJobs) -> set[object]:
     """Index to the head, then publish until nothing is left; return the results."""
     office.index()
     done: set[object] = set()
@@ -241,19 +242,19 @@ def turns(office: Office, jobs: SendingJobs) -> set[object]:
     raise AssertionError(done)
 
 
-def head_of(office: Office) -> int:
+def get_head(office: Office) -> int:
     with office.store.read_transaction() as uow:
         cursor = uow.cursor.get()
     assert cursor is not None
     return cursor.number
 
 
-def reason_of(office: Office) -> str:
+def get_pause_reason(office: Office) -> str:
     with office.store.read_transaction() as uow:
         pause = uow.outbox.accounts.get_pause(office.context.account)
     assert pause is not None
     return pause.reason
 
 
-def slots_given_out(office: Office) -> list[int]:
+def count_assigned_slots(office: Office) -> list[int]:
     return [slot.nonce for slot in list_slots(office)]

@@ -9,7 +9,7 @@ from tests.support.sending.background_calls import (
     lower_base_fee,
     send_background_call,
 )
-from tests.support.sending.faults import error, moved_by, null
+from tests.support.sending.faults import return_error, return_null, shift_number
 from tests.support.sending.in_flight import (
     GWEI,
     list_attempts,
@@ -42,7 +42,7 @@ def test_case_f08_transaction_dropped_from_pool_is_resent_after_two_blocks(
     assert office.premises.round == 1
 
 
-def twins(office: Office, proxies: Proxies, number: int) -> list[str]:
+def create_push_and_replacements(office: Office, proxies: Proxies, number: int) -> list[str]:
     """Create a pending push and replacements with its nonce; return their bytes, oldest first."""
     reject_known_transactions(*proxies)
     send_unmined_push(office)
@@ -59,8 +59,8 @@ def test_case_f10_mined_older_attempt_is_recognised_and_counted_once(
     proxied_office: Office, proxies: Proxies, *, restarts: bool
 ):
     office = proxied_office
-    old, _ = twins(office, proxies, 2)
-    mined_alone(office, old)
+    old, _ = create_push_and_replacements(office, proxies, 2)
+    mine_bytes_alone(office, old)
     if restarts:
         office.restart()
     office.tick()
@@ -78,9 +78,9 @@ def test_case_f11_middle_of_three_attempts_mined_during_downtime_is_recognised(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
-    _, middle, _ = twins(office, proxies, 3)
+    _, middle, _ = create_push_and_replacements(office, proxies, 3)
     office.close()
-    mined_alone(office, middle)
+    mine_bytes_alone(office, middle)
     office.open()
     office.tick()
     office.until_final()
@@ -98,7 +98,7 @@ def test_accepted_attempt_is_resent_after_its_fee_bump_was_refused(
     for proxy in proxies:
         proxy.rule(
             SEND,
-            error("tx fee (1.20 ether) exceeds the configured cap (1.00 ether)"),
+            return_error("tx fee (1.20 ether) exceeds the configured cap (1.00 ether)"),
             when=lambda question: question["params"][0] != first,
         )
     mine_expensive_blocks(office, 10 * GWEI, 3)
@@ -112,7 +112,7 @@ def test_accepted_attempt_is_resent_after_its_fee_bump_was_refused(
     assert (office.premises.round, proxies[0].sent.count(first) > 1) == (1, True)
 
 
-def mined_alone(office: Office, raw: str) -> None:
+def mine_bytes_alone(office: Office, raw: str) -> None:
     """Mine these bytes in the next block, with no other transaction of the nonce in a pool."""
     chain = office.premises.chain
     chain.rpc("anvil_dropAllTransactions")
@@ -132,9 +132,9 @@ def test_case_f15_nonce_too_low_is_not_an_error_when_own_hash_was_mined(
     office.tick()
     office.mine(2)
     for proxy in proxies:
-        proxy.rule("eth_getTransactionReceipt", null())
+        proxy.rule("eth_getTransactionReceipt", return_null())
     for proxy in proxies:
-        proxy.rule(SEND, error("nonce too low: next nonce 2, tx nonce 1"))
+        proxy.rule(SEND, return_error("nonce too low: next nonce 2, tx nonce 1"))
     office.tick()
     (only,) = list_attempts(office)
     assert (only.last_error_class, only.sends, office.states()) == ("nonce_too_low", 2, ["live"])
@@ -153,7 +153,7 @@ def test_case_f18_nonce_undercounted_by_endpoint_is_not_reused(
     office.pushed()
     office.until_final()
     for proxy in proxies:
-        proxy.rule("eth_getTransactionCount", moved_by(-1))
+        proxy.rule("eth_getTransactionCount", shift_number(-1))
     office.restart()
     office.pushed()
     office.until_final()
@@ -170,7 +170,7 @@ def test_case_f20_lower_nonce_is_resent_before_waiting_higher_nonce(
     chain = office.premises.chain
     chain.rpc("anvil_dropAllTransactions")
     for proxy in proxies:
-        proxy.rule(SEND, error("NonceGap, Future nonce. Expected nonce: 1"), times=1)
+        proxy.rule(SEND, return_error("NonceGap, Future nonce. Expected nonce: 1"), times=1)
     higher = send_background_call(office, "higher")
     assert list_attempts(office, 2)[0].last_error_class == "nonce_too_high"
 

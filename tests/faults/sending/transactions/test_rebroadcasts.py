@@ -5,7 +5,7 @@ import pytest
 from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import SendSettings, StepResult
 from tests.support.office import Office
-from tests.support.sending.faults import error
+from tests.support.sending.faults import return_error
 from tests.support.sending.in_flight import (
     GWEI,
     list_attempts,
@@ -53,7 +53,7 @@ def test_transaction_with_unchanged_response_is_resent_less_often_and_logged_onc
     office = proxied_office
     send_unmined_push(office, ONE_ATTEMPT)
     for proxy in proxies:
-        proxy.rule(SEND, error(answer))
+        proxy.rule(SEND, return_error(answer))
     sent_after, steps = wait_for_blocks(office, BLOCKS)
 
     # A refusal after an acceptance is a change: it is logged, and the shortest wait follows.
@@ -88,11 +88,11 @@ def test_changed_send_response_is_logged_and_resets_resend_interval(
     office = proxied_office
     send_unmined_push(office, ONE_ATTEMPT)
     for proxy in proxies:
-        proxy.rule(SEND, error("txpool is full"))
+        proxy.rule(SEND, return_error("txpool is full"))
     assert wait_for_blocks(office, 17)[0] == [2, 4, 8, 16]
     for proxy in proxies:
         proxy.heal()
-        proxy.rule(SEND, error("transaction underpriced"))
+        proxy.rule(SEND, return_error("transaction underpriced"))
     sent_after, steps = wait_for_blocks(office, 21)
     assert sent_after == [7, 9, 13, 21]
     (step,) = steps

@@ -145,7 +145,7 @@ def test_new_account_is_enrolled_when_two_endpoints_report_zero_nonce(
     proxied_office: Office, proxies: tuple[Proxy, Proxy], new_sqlite_store: NewStore
 ):
     office = proxied_office
-    proxies[1].rule(COUNT, faults.status(503), times=1)
+    proxies[1].rule(COUNT, faults.return_status(503), times=1)
     for proxy in proxies:
         proxy.rule(COUNT, faults.respond_with("0x0"))
     with new_sqlite_store() as fresh:

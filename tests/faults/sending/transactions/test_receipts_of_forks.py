@@ -11,7 +11,7 @@ from oracle.telemetry.txmgr_metrics import TAKEN_BACK, UNDECIDED, WITHOUT_EFFECT
 from oracle.txmgr.context import SendSettings
 from tests.support.office import FINALITY, Office
 from tests.support.sending.background_calls import send_rival_push
-from tests.support.sending.faults import Answer, Fault, Question, another_fork, null
+from tests.support.sending.faults import Answer, Fault, Question, return_null, show_other_fork
 from tests.support.sending.in_flight import list_attempts, list_slots
 from tests.support.sending.proxy import SEND, Proxy
 
@@ -30,7 +30,7 @@ def outcomes(office: Office) -> dict[tuple[str, str], int]:
     return {end: many for end, many in counted.outcomes.items() if many}
 
 
-def pushed_late(office: Office) -> None:
+def mine_push_after_rival(office: Office) -> None:
     """Mine the push one block after an unseen identical push of a rival."""
     raw = "0x" + list_attempts(office)[0].signed.raw.hex()
     office.premises.chain.rpc("anvil_dropAllTransactions")
@@ -47,7 +47,7 @@ def test_case_f25_revert_is_reported_with_contract_error_once_final(
 ):
     office.period()
     office.tick()
-    pushed_late(office)
+    mine_push_after_rival(office)
     office.tick()
     assert (office.states()[0], list_slots(office)[0].succeeded) == ("mined", False)
 
@@ -90,7 +90,7 @@ def test_case_f31_outcome_comes_from_canonical_block_after_reorg(office: Office)
     assert (before.succeeded, office.states()) == (True, ["mined"])
 
     office.premises.chain.rpc("anvil_reorg", 1, [])
-    pushed_late(office)
+    mine_push_after_rival(office)
     office.tick()
     after = list_slots(office)[0]
     assert (after.succeeded, after.block_hash != before.block_hash) == (False, True)
@@ -137,7 +137,7 @@ def test_block_missing_once_at_endpoint_delays_finality_of_receipt(
     lacking = hex(list_slots(office)[0].block_number or 0)
     rule = proxies[0].rule(
         "eth_getBlockByNumber",
-        null(),
+        return_null(),
         times=1,
         when=lambda question: question["params"][0] == lacking,
     )
@@ -160,7 +160,7 @@ def standing_at(number: str) -> Callable[[Question], Question]:
     return ask
 
 
-@pytest.mark.parametrize("fault", [null(), another_fork(0)], ids=["stale", "on a fork"])
+@pytest.mark.parametrize("fault", [return_null(), show_other_fork(0)], ids=["stale", "on a fork"])
 def test_case_f37_nothing_is_final_while_two_endpoints_disagree_on_a_receipt(
     proxied_office: Office, proxies: Proxies, fault: Fault
 ):
@@ -183,7 +183,7 @@ def test_case_f38_push_stays_mined_when_its_receipt_is_missing_at_a_single_endpo
     proxied_office: Office, proxies: Proxies, place: int
 ):
     office, lacking = proxied_office, proxies[place]
-    lacking.rule(RECEIPT, null())
+    lacking.rule(RECEIPT, return_null())
     office.period()
     office.tick()
     office.mine()
@@ -191,7 +191,7 @@ def test_case_f38_push_stays_mined_when_its_receipt_is_missing_at_a_single_endpo
     assert office.states() == ["mined"]
 
     # The other endpoint is down for a while: one is silent and one returns null.
-    proxies[1 - place].rule(RECEIPT, Fault(answer=overloaded))
+    proxies[1 - place].rule(RECEIPT, Fault(answer=build_overloaded_response))
     office.mine(3)
     office.tick()
     assert (office.states(), lacking.count(SEND)) == (["mined"], 1)
@@ -201,7 +201,7 @@ def test_case_f38_push_stays_mined_when_its_receipt_is_missing_at_a_single_endpo
     assert office.states() == ["final"]
 
 
-def overloaded(question: Question, _: Answer) -> Answer:
+def build_overloaded_response(question: Question, _: Answer) -> Answer:
     return {"jsonrpc": "2.0", "id": question["id"], "error": {"code": -32603, "message": "busy"}}
 
 

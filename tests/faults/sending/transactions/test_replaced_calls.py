@@ -17,7 +17,7 @@ from tests.support.sending.in_flight import (
     mine_expensive_blocks,
     send_unmined_push,
 )
-from tests.support.txmgr.operator_acts import cancel_intent
+from tests.support.txmgr.operator_actions import cancel_intent
 
 
 def test_expired_push_passes_its_nonce_to_next_push(office: Office):

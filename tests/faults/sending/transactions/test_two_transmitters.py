@@ -10,7 +10,7 @@ import pytest
 from oracle.kickouts.kickout_context import EXECUTE_KICK
 from oracle.reporting.report_planner import plan_push
 from oracle.txmgr.context import TransmitterRank
-from tests.integration.evm.test_kicking import bad_pool, standing
+from tests.integration.evm.test_kicking import fill_bad_pool, standing
 from tests.support.evm.chain import Chain
 from tests.support.office import Office, Premises, next_step
 from tests.support.sending.faults import Fault, Question
@@ -63,7 +63,7 @@ def test_two_transmitters_on_fast_chain_never_pay_for_same_round(
             if chance.random() < 0.6:
                 office.tick()
         block(premises.chain)
-    assert reverted(pair, began) == []
+    assert list_reverted_calls(pair, began) == []
 
 
 def test_push_whose_delay_is_over_still_waits_for_the_head_start_blocks(
@@ -86,7 +86,7 @@ def test_push_whose_delay_is_over_still_waits_for_the_head_start_blocks(
     for office in (first, second):
         office.tick()
     assert (first.premises.round, second.states()) == (1, ["superseded"])
-    assert reverted(pair, began) == []
+    assert list_reverted_calls(pair, began) == []
 
 
 def test_kickout_is_accused_and_executed_by_one_of_two_transmitters(
@@ -94,7 +94,7 @@ def test_kickout_is_accused_and_executed_by_one_of_two_transmitters(
 ):
     first, second = pair
     chain, began = first.premises.chain, first.premises.chain.block
-    bad_pool(first)
+    fill_bad_pool(first)
     for _ in range(BLOCKS_OF_A_KICKOUT):
         if standing(first).name == "KICKED_OUT":
             break
@@ -106,7 +106,7 @@ def test_kickout_is_accused_and_executed_by_one_of_two_transmitters(
     for office in (second, first):
         office.tick()
     block(chain)
-    assert reverted(pair, began) == []
+    assert list_reverted_calls(pair, began) == []
     assert {intent.state.value for intent in second.intents(EXECUTE_KICK)} <= {"superseded"}
 
 
@@ -165,7 +165,7 @@ def block(chain: Chain) -> None:
     chain.mine()
 
 
-def reverted(pair: tuple[Office, Office], began: int) -> list[tuple[int, str]]:
+def list_reverted_calls(pair: tuple[Office, Office], began: int) -> list[tuple[int, str]]:
     """Return the block and selector of each reverted call since block `began`."""
     chain, failed_calls = pair[0].premises.chain, []
     senders = {office.context.account.address for office in pair}

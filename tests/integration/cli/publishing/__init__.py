@@ -1,1 +1,1 @@
-"""Commands that sign, send, or look at what was sent."""
+"""Tests of commands that sign, send, or list sent transactions."""

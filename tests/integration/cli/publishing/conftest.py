@@ -1,4 +1,4 @@
-"""What the tests of this folder are given."""
+"""Fixtures of the tests in this folder."""
 
 from tests.support.cli.fixtures import config, indexed, network, settings, sound
 

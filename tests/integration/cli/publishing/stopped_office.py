@@ -8,7 +8,7 @@ import pytest
 from oracle.cli.main import run
 from oracle.store.database import Store
 from oracle.txmgr.confirmer import confirm_transactions
-from tests.integration.evm.test_kicking import bad_pool, node_two, stated_due
+from tests.integration.evm.test_kicking import fill_bad_pool, node_two, run_until_due_is_stated
 from tests.support import office as office_support
 from tests.support.cli.local_network import write_config
 from tests.support.evm.fixtures import chain
@@ -44,8 +44,8 @@ def fallen(fresh_premises, sqlite_template, tmp_path_factory):
     shutil.copyfile(sqlite_template, database)
     with Store.open(f"sqlite:///{database}") as store:
         played = Office(fresh_premises, store, folder / "evidence")
-        bad_pool(played)
-        stated_due(played)
+        fill_bad_pool(played)
+        run_until_due_is_stated(played)
         played.repeat(confirm_transactions)
         with store.transaction() as uow:
             uow.lease.release(played.epoch)
@@ -55,7 +55,7 @@ def fallen(fresh_premises, sqlite_template, tmp_path_factory):
 
 @pytest.fixture
 def sqlite_url(fallen, tmp_path):
-    """A copy of it for every test; the chain is undone."""
+    """Return a copy of the database for each test; the test's changes of the chain are undone."""
     return f"sqlite:///{shutil.copyfile(fallen, tmp_path / 'oracle.sqlite')}"
 
 

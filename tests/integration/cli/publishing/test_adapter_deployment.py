@@ -1,4 +1,6 @@
-"""`contract deploy` and `check` on a network that knows nothing of oracles: its adapter, too."""
+"""`contract deploy` and `check` on a network without support for oracles:
+the adapter is included.
+"""
 
 import json
 from collections.abc import Iterator
@@ -34,7 +36,7 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.contract_state import ContractChanges
 from oracle.domain.reports.expulsions import NEVER_EXPIRES, NO_TARGET, Expulsion
 from oracle.domain.reports.node_kicks import KickState, NodeKick
-from tests.integration.reporters.waiting import until
+from tests.integration.reporters.waiting import wait_until
 
 GONE, REFUSED, LAPSED, VETOED, READMITTED = (Address("0x" + one * 40) for one in "abcde")
 
@@ -43,7 +45,7 @@ pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
 @dataclass
 class Unwatched:
-    """A network of the VSSTask generation, and who would deploy an oracle for it."""
+    """A network of the VSSTask generation, and the account that deploys an oracle for it."""
 
     network: CrynuxNetwork
     folder: Path
@@ -72,16 +74,16 @@ class Unwatched:
 
     @property
     def sent(self) -> int:
-        """How many transactions of the payer are mined."""
+        """Return the number of mined transactions of the payer."""
         chain = self.network.chain
         return int(chain.make_request("eth_getTransactionCount", self.payer, "latest"), 16)
 
     def send(self, to: str, calldata: str) -> None:
-        """What the network's owner sends."""
+        """Send a call from the owner of the network."""
         call = {"from": self.owner, "to": to, "data": calldata, "gas": hex(1_000_000)}
         sent = self.network.chain.make_request("eth_sendTransaction", call)
         receipt = partial(self.network.chain.make_request, "eth_getTransactionReceipt", sent)
-        until(receipt, "the receipt")
+        wait_until(receipt, "the receipt")
         assert receipt()["status"] == "0x1"
 
 
@@ -107,7 +109,7 @@ def kick_of(node: Address, state: KickState, *, until: int) -> NodeKick:
 
 
 def is_expelled(config: Config, node: Address) -> bool:
-    """What the configured oracle says itself."""
+    """Return whether the configured oracle contract reports the node as expelled."""
     call = {
         "to": get_oracle_address(config),
         "data": encode_address_call("isExpelled(address)", node),
@@ -123,7 +125,7 @@ def deploy(unwatched: Unwatched, *options: str, config: str) -> list[str]:
 
 
 def behind_a_timelock(unwatched: Unwatched) -> list[str]:
-    """The command that deploys as for others, with an adapter."""
+    """Return the command that deploys with a timelock and an adapter."""
     people = [f"--{role}=0x{digit * 40}" for role, digit in (("pauser", "1"), ("vetoer", "2"))]
     people += [f"--signers=0x{'3' * 40},0x{'4' * 40}", "--quorum=2", f"--admin={unwatched.owner}"]
     options = ["--contract", unwatched.qos, "--limit", "kick_below=2000", "--json"]
@@ -204,7 +206,8 @@ def test_nodes_expelled_by_the_previous_oracle_stay_expelled_in_its_replacement(
         kicks = {
             GONE: kick_of(GONE, KickState.EXPELLED, until=NEVER_EXPIRES),
             REFUSED: kick_of(REFUSED, KickState.REFUSED, until=NEVER_EXPIRES),
-            # Its expulsion is over, theirs was called off or taken back.
+            # Its expulsion has ended; those of the other nodes were vetoed or
+            # cleared.
             LAPSED: kick_of(LAPSED, KickState.EXPELLED, until=1),
             VETOED: kick_of(VETOED, KickState.VETOED, until=NEVER_EXPIRES),
             READMITTED: kick_of(READMITTED, KickState.READMITTED, until=NEVER_EXPIRES),
@@ -262,7 +265,7 @@ def test_fake_timelock_and_pending_admin_are_reported(
     transfer = encode_call("roots/QoSRoots", "transferAdmin", unwatched.owner)
     sent = {"from": timelock, "to": oracle, "data": transfer, "gas": hex(1_000_000)}
     tx_hash = chain.make_request("eth_sendTransaction", sent)
-    until(partial(chain.make_request, "eth_getTransactionReceipt", tx_hash), "the receipt")
+    wait_until(partial(chain.make_request, "eth_getTransactionReceipt", tx_hash), "the receipt")
     assert chain.make_request("eth_getTransactionReceipt", tx_hash)["status"] == "0x1"
     assert list_findings() == before | {"pending admin"}
 

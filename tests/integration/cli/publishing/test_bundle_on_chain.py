@@ -127,7 +127,7 @@ def change_creators(bundle: Bundle) -> None:
 
 
 def detach_creation(bundle: Bundle) -> None:
-    """State that an event comes from calldata, as those of a feed have no log either."""
+    """State that an event comes from calldata; the events of a feed have no log either."""
     next(event for event in bundle["events"] if event["type"] == "task_created").update(log=-1)
 
 
@@ -186,7 +186,8 @@ def test_each_value_that_is_not_on_the_chain_is_named(network, evidence):
         assert result["verdict"]["state"] == "wrong", name
 
 
-# What a reader or a server leaves out, the check that stays open, and the state of the verdict.
+# The parts that a reader or server omits, the check that stays open, and the state of the
+# verdict.
 OMISSIONS: dict[str, tuple[str, str, Callable[[ReaderEvidence], ReaderEvidence]]] = {
     "contract-not-entered": (
         "Oracle contract",
@@ -233,7 +234,7 @@ def test_what_is_left_out_never_leads_to_the_green_headline(network, evidence):
 
 
 def test_bundle_without_logs_and_events_names_what_was_not_compared(network, evidence):
-    """With scores in the leaf, an empty list is no proof of them."""
+    """If the leaf has scores, an empty list does not prove them."""
     without_logs = forge(evidence, lambda bundle: bundle.update(logs=[]))
     without_both = forge(evidence, lambda bundle: bundle.update(logs=[], events=[]))
     only_logs, both = run_checks(network.url, without_logs, without_both)
@@ -250,7 +251,7 @@ def test_endpoint_of_the_server_itself_is_no_independent_one(network, evidence):
 
 
 def test_address_without_an_oracle_contract_confirms_nothing(network, evidence):
-    """An invented bundle whose contract the reader copied from the bundle."""
+    """An invented bundle, whose contract the reader copied from the bundle itself."""
     invented = forge(evidence, change_round(contract=OTHER_ADDRESS))
     invented = replace(invented, anchor={**invented.anchor, "contract": OTHER_ADDRESS})
     (result,) = run_checks(network.url, invented)
@@ -260,7 +261,7 @@ def test_address_without_an_oracle_contract_confirms_nothing(network, evidence):
 
 
 def test_endpoint_that_does_not_answer_leaves_the_checks_open(evidence):
-    """A refused request is no proof that anything is wrong, and confirms nothing."""
+    """A failed request proves neither an error nor the bundle."""
     (result,) = run_checks("http://127.0.0.1:9", evidence)
     on_chain = {"Chain", "Root", "Acceptance", "Newest round", "As-of block", "Logs"}
     assert {name for name in on_chain if list_results(result)[name] is not None} == set()
@@ -268,7 +269,7 @@ def test_endpoint_that_does_not_answer_leaves_the_checks_open(evidence):
 
 
 def test_older_round_counts_only_if_the_reader_chose_it(network, evidence, folder):
-    """A server cannot pass off an old round, in which the score was better, as the newest."""
+    """A server must not present an old round with a better score as the newest."""
     older = evidence.bundle["signed_round"]["round"] - 1
     options = ("--round", str(older))
     path, node = folder / "older.json", evidence.bundle["node"]
@@ -314,7 +315,7 @@ def lying_url(network) -> Iterator[str]:
 
 
 def test_endpoint_that_lies_about_a_root_is_noticed_by_a_second_one(network, evidence, lying_url):
-    """Alone it would confirm an invented root; which of two is wrong, nobody can know."""
+    """Alone it would confirm an invented root; with two endpoints, the difference is reported."""
     invented = forge(evidence, change_round(root=OTHER_HASH))
     (alone,) = run_checks(lying_url, invented)
     assert list_results(alone)["Root"] is True

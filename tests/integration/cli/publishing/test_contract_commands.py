@@ -1,4 +1,6 @@
-"""`contract`: the shipped contract is known, every difference is named, deploying is a dry run."""
+"""`contract`: the shipped contract is recognised, differences are named,
+and deploying has a dry run.
+"""
 
 import json
 import re
@@ -23,7 +25,7 @@ NOBODY = "0x" + "9" * 40
 
 @pytest.fixture
 def watched(network):
-    """The network's endpoint, with a list of what it was asked."""
+    """Yield the network's endpoint, which records its requests."""
     with run_faulty_endpoint(network.url) as endpoint:
         yield endpoint
 
@@ -127,7 +129,7 @@ def test_check_rejects_oracle_address_that_another_contract_has(
     "fault",
     [
         ({"chain": {"id": 5}}, "is on chain 31337, but [chain] id is 5", 2),
-        # It may answer in a while.
+        # The endpoint may respond later.
         ({"chain": {"endpoints": ["http://127.0.0.1:9"]}}, "no endpoint answers", 1),
         ({"network": {"contracts": {"TaskNetwork": NOBODY}}}, "there is no contract at", 2),
     ],
@@ -171,17 +173,18 @@ def test_run_without_publish_signs_and_sends_nothing(settings, tmp_path, watched
 
 
 def test_two_hosts_of_one_provider_count_as_one_witness_of_a_deployment(tmp_path, capsys):
-    """They report alike that it failed; the honest provider stands first."""
+    """Both report that it failed; the honest provider is the first in the settings."""
     (tmp_path / "keys").mkdir()
     with (
-        # A network of its own: the deployment mines at once and spends a nonce of the transmitter.
+        # A separate network: the deployment mines immediately and uses a nonce of the
+        # transmitter.
         run_local_network(tmp_path / "keys") as network,
         proxy(network.url) as liar,
         proxy(network.url) as honest,
     ):
         network.stage.chain.make_request("evm_setAutomine", True)
         settings = network.settings(tmp_path)
-        liar.rule("eth_getTransactionReceipt", Fault(answer=reverted))
+        liar.rule("eth_getTransactionReceipt", Fault(answer=mark_reverted))
         settings["chain"] |= {
             "endpoints": [
                 honest.url.replace("127.0.0.1", "127.1"),
@@ -197,7 +200,7 @@ def test_two_hosts_of_one_provider_count_as_one_witness_of_a_deployment(tmp_path
         assert network.stage.chain.make_request("eth_getCode", answer["address"], "latest") != "0x"
 
 
-def reverted(_, response):
+def mark_reverted(_, response):
     receipt = response["result"]
     return {**response, "result": receipt and {**receipt, "status": "0x0"}}
 

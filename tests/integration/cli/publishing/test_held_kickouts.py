@@ -1,4 +1,4 @@
-"""A kickout that the scores of one creator caused waits for the vetoer, on the command line."""
+"""A kickout that depends on the scores of one creator waits for the vetoer; with commands."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,6 @@
-"""`keys create`, `keys show`, `selftest`: new keys, whose they are, and if all is in order."""
+"""`keys create`, `keys show`, `selftest`: new keys, their roles,
+and a check of the whole setup.
+"""
 
 import json
 import stat
@@ -10,7 +12,7 @@ from oracle.signing.keystore import unlock_keystore
 from oracle.signing.local import KeySigner
 from tests.support.cli.local_network import write_config
 from tests.support.faulty_endpoint import run_faulty_endpoint
-from tests.support.signing.remote_signer import RemoteHost, Wrong, served
+from tests.support.signing.remote_signer import RemoteHost, Wrong, serve_host
 
 
 def run_command(capsys, code, *arguments):
@@ -118,7 +120,7 @@ def test_address_of_remote_signer_is_reported_as_taken_from_the_configuration(
 @pytest.mark.evm
 @pytest.mark.slow
 def test_selftest_reports_every_fault(capsys, network, settings, tmp_path):
-    # An empty database, an endpoint of nowhere, and a guard that signs with another key.
+    # An empty database, an unreachable endpoint, and a remote signer with another key.
     settings["chain"]["endpoints"] = [network.url, "http://127.0.0.1:1/a-key-in-the-path"]
     address = json.loads(
         run_command(
@@ -131,7 +133,7 @@ def test_selftest_reports_every_fault(capsys, network, settings, tmp_path):
             write_config(settings, tmp_path / "config.toml"),
         ).out
     )[0]["address"]
-    with served(RemoteHost(wrong=Wrong(key="0x" + "77" * 32))) as host:
+    with serve_host(RemoteHost(wrong=Wrong(key="0x" + "77" * 32))) as host:
         keys = {
             name: key_setting
             for name, key_setting in settings["keys"].items()

@@ -1,4 +1,4 @@
-"""`kickout` and `outbox` read what the daemon did; `kickout` sends nothing unless told."""
+"""`kickout` and `outbox` show the daemon's work; `kickout` sends nothing without confirmation."""
 
 import json
 
@@ -43,7 +43,7 @@ def test_expired_veto_period_is_not_reported_as_open():
     assert f"`qos-oracle kickout execute {node}` shows what else" in over
 
 
-def expelled(number: int, target: Address, state: KickState) -> NodeKick:
+def build_expelled(number: int, target: Address, state: KickState) -> NodeKick:
     """Return a node whose kickout was executed in block 20 + number, in round 7."""
     at = Position(20 + number, 0, 0)
     gone = Expulsion(at, 7, NEVER_EXPIRES, target, 7, at)
@@ -53,9 +53,9 @@ def expelled(number: int, target: Address, state: KickState) -> NodeKick:
 
 def test_expelled_nodes_are_exported_for_network_operator():
     kicks = [
-        expelled(2, NO_TARGET, KickState.EXPELLED),
-        expelled(1, Address("0x" + 40 * "a"), KickState.REFUSED),
-        expelled(3, Address("0x" + 40 * "a"), KickState.EXPELLED),
+        build_expelled(2, NO_TARGET, KickState.EXPELLED),
+        build_expelled(1, Address("0x" + 40 * "a"), KickState.REFUSED),
+        build_expelled(3, Address("0x" + 40 * "a"), KickState.EXPELLED),
     ]
     entries = list(build_expulsion_entries(kicks, min_block=0))
     assert [(entry.node[-1], entry.round, entry.block, entry.network) for entry in entries] == [

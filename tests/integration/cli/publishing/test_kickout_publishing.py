@@ -1,4 +1,4 @@
-"""`kickout accuse`, `execute` and `clear` by hand, and the calls that the vetoer sends."""
+"""`kickout accuse`, `execute` and `clear` as commands, and the calls that the vetoer sends."""
 
 import json
 import shutil
@@ -27,13 +27,13 @@ from tests.integration.cli.publishing.stopped_office import (
 )
 from tests.integration.evm.test_kicking import (
     empty_bucket,
+    get_stated_due_since,
     kick,
     node_two,
     pass_veto_delay,
-    pushed_without_kickouts,
+    push_without_kickouts,
     recover,
     standing,
-    stated_due_since,
 )
 from tests.support.evm.network import Standing
 from tests.support.office import FINALITY, LIMITS
@@ -193,7 +193,7 @@ def test_kickout_list_shows_interval_and_number_of_kickouts_left(office, config,
     (entry,) = answer["kickouts"]
     assert (entry["node"], entry["stated_since"], entry["on_chain"], entry["obstacle"]) == (
         node_two(office),
-        stated_due_since(office),
+        get_stated_due_since(office),
         None,
         None,
     )
@@ -256,7 +256,7 @@ def test_accusation_is_cleared_manually_once_a_round_no_longer_states_it(office,
     with office.store.transaction() as uow:
         epoch = uow.lease.acquire("the daemon", 60)
     office.restart(epoch=epoch)
-    pushed_without_kickouts(office)
+    push_without_kickouts(office)
     with office.store.transaction() as uow:
         uow.lease.release(office.epoch)
     listed = ["kickout", "list", "--config", config]
@@ -289,7 +289,7 @@ def test_printed_veto_ends_the_accusation_for_good(office, config, capsys):
 
 def test_printed_allowance_names_the_interval_of_the_last_round(office, config, capsys):
     send_vetoer_call(office, capsys, ["kickout", "allow", node_two(office), "--config", config])
-    assert kick(office)["allowed"] == stated_due_since(office)
+    assert kick(office)["allowed"] == get_stated_due_since(office)
 
 
 def test_selftest_reports_nonces_missing_from_the_database(
@@ -299,7 +299,7 @@ def test_selftest_reports_nonces_missing_from_the_database(
     knows = {row["check"]: row["detail"] for row in json.loads(capsys.readouterr().out)}
     assert knows["transmitter's nonces"] == "the database matches the nonces on-chain"
 
-    # The database is lost, and the key has sent.
+    # The database is lost, and the key has sent transactions.
     lost = tmp_path / "lost.sqlite"
     shutil.copyfile(sqlite_template, lost)
     path = tmp_path / "lost.toml"

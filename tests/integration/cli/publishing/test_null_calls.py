@@ -1,6 +1,6 @@
-"""A daemon whose endpoint answers null to every call goes on, says so, and recovers by itself.
+"""A daemon whose endpoint returns null for every call continues, reports it, and recovers.
 
-A null of a contract that once answered is an outage: no reason to end, and none for a person.
+If a contract has answered before, null is an outage: the daemon neither exits nor halts.
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from oracle.bindings.codec import decode_result, encode_call
-from tests.integration.reporters.waiting import until
+from tests.integration.reporters.waiting import wait_until
 from tests.support.cli.daemon import Daemon, run_daemon, start_daemon
 from tests.support.cli.local_network import LocalNetwork, run_local_network, write_config
 from tests.support.sending import faults
@@ -18,7 +18,7 @@ from tests.support.sending.proxy import Proxy, proxy
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
 CALL = "eth_call"
-# Each loop that calls contracts runs twice a second instead of once in minutes.
+# Each loop that calls contracts runs twice a second instead of every few minutes.
 OFTEN = (
     "-c",
     """
@@ -34,7 +34,7 @@ LOOPS = ("reconcile", "index", "confirm", "publish", "counters", "statistics")
 
 @pytest.fixture
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
-    """A chain of each test's own: rounds land on it."""
+    """Yield a separate chain for each test, because rounds land on it."""
     with run_local_network(tmp_path_factory.mktemp("keys")) as started:
         yield started
 
@@ -53,7 +53,7 @@ def config(network: LocalNetwork, door: Proxy, tmp_path: Path) -> Path:
 
 
 def round_of(network: LocalNetwork) -> int:
-    """The newest round that the contract accepted."""
+    """Return the newest round that the contract accepted."""
     call = {"to": network.stage.oracle, "data": encode_call("roots/QoSRoots", "head")}
     (head,) = decode_result(
         "roots/QoSRoots", "head", network.stage.chain.make_request(CALL, call, "latest")
@@ -62,26 +62,26 @@ def round_of(network: LocalNetwork) -> int:
 
 
 def lands(network: LocalNetwork, running: Daemon, number: int) -> None:
-    """The push of this round comes into the pool, and then into a block.
+    """Wait until the push of this round is in the pool, and then mine it.
 
-    Blocks wait for the push: their time is a period's in a second or two of ours, and no daemon
-    could sign and send before its deadline.
+    Blocks wait for the push: a period of chain time passes in one or two real seconds, in which
+    no daemon could sign and send before its deadline.
     """
 
     def is_sent() -> bool:
         assert running.process.poll() is None, running.log.read_text("utf-8")
         return int(network.stage.chain.make_request("txpool_status")["pending"], 16) > 0
 
-    until(is_sent, f"the push of round {number}", lambda: running.log.read_text("utf-8"))
+    wait_until(is_sent, f"the push of round {number}", lambda: running.log.read_text("utf-8"))
     network.mine(1)
     assert round_of(network) == number
 
 
-def goes_on_without_calls(
+def check_continues_without_calls(
     network: LocalNetwork, door: Proxy, running: Daemon, waves: int = 1
 ) -> None:
-    """Every call is answered with null, while a report is due: the daemon says so and stays."""
-    door.rule(CALL, faults.null())
+    """Answer every call with null while a report is due: the daemon reports it and continues."""
+    door.rule(CALL, faults.return_null())
     network.play(waves)
     running.wait_for("step_failed", step="publish", in_a_row=4)
     running.wait_for_text("/readyz", "publish: ")
@@ -90,12 +90,14 @@ def goes_on_without_calls(
     # The index job calls no contract.
     running.wait_for_block(network.head())
     before = turns(running)
-    until(lambda: all(turns(running)[loop] > before[loop] + 1 for loop in LOOPS), "every loop")
+    wait_until(
+        lambda: all(turns(running)[loop] > before[loop] + 1 for loop in LOOPS), "every loop"
+    )
     assert running.process.poll() is None
 
 
 def turns(running: Daemon) -> dict[str, float]:
-    """How often each loop turned."""
+    """Return how often each loop has run."""
     metrics_text = running.get("/metrics").text
     return {
         loop: float(
@@ -112,7 +114,7 @@ def test_running_daemon_survives_null_eth_call_responses_after_first_round(
     network.play(2)
     with run_daemon(config, "--publish", program=OFTEN) as running:
         lands(network, running, 1)
-        goes_on_without_calls(network, door, running)
+        check_continues_without_calls(network, door, running)
         door.heal()
         lands(network, running, 2)
         running.wait_until_ready()
@@ -126,7 +128,7 @@ def test_running_daemon_survives_null_eth_call_responses_before_first_round(
     with run_daemon(config, "--publish", program=OFTEN) as running:
         running.wait_for_block(network.head())
         # No node has a score before the end of the first wave, so no report is sent.
-        goes_on_without_calls(network, door, running, waves=2)
+        check_continues_without_calls(network, door, running, waves=2)
         assert round_of(network) == 0
         door.heal()
         lands(network, running, 1)
@@ -138,7 +140,7 @@ def test_daemon_that_starts_during_null_eth_call_responses_waits_for_endpoint(
     network: LocalNetwork, door: Proxy, config: Path
 ):
     network.play(2)
-    door.rule(CALL, faults.null())
+    door.rule(CALL, faults.return_null())
     with start_daemon(config, "--publish") as running:
         running.url = running.wait_for("waiting_for_endpoint")["web"]
         running.wait_for("step_failed", in_a_row=4)

@@ -1,4 +1,4 @@
-"""`objection answer`: the answer bears the signature of this reporter's signer."""
+"""`objection answer`: the answer is signed by this reporter's signer."""
 
 from dataclasses import astuple
 

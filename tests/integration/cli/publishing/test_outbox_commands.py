@@ -1,4 +1,4 @@
-"""A daemon that publishes, looked at through `outbox`; and nothing secret in what it says."""
+"""The work of a publishing daemon in `outbox`, without any secret."""
 
 import json
 import re
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory) -> Iterator[LocalNetwork]:
-    """A network of this module's own: what is sent here stays here."""
+    """Yield a separate network for this module, because its tests send transactions."""
     with run_local_network(tmp_path_factory.mktemp("keys")) as started:
         started.play(6)
         yield started
@@ -29,7 +29,7 @@ def busy(tmp_path_factory) -> Iterator[LocalNetwork]:
 
 @pytest.fixture(scope="module")
 def published(busy: LocalNetwork, tmp_path_factory) -> Path:
-    """A configuration whose daemon has pushed a round and seen it mined."""
+    """Return a configuration whose daemon has pushed a round and seen it mined."""
     folder = tmp_path_factory.mktemp("published")
     config = write_config(busy.settings(folder), folder / "config.toml")
     # Reports are cut at the head only: the first run catches up, then a period passes.
@@ -93,7 +93,7 @@ def test_explanation_of_round_references_its_transaction(busy: LocalNetwork, pub
     assert run(["nodes", "--json", "--config", str(published)]) == 0
     nodes = [row["node"] for row in json.loads(capsys.readouterr().out)["nodes"]]
     commands = [["explain", node, "--round", "1", "--config", str(published)] for node in nodes]
-    # A node that joined after the round's block is not in the round.
+    # A node that joined after the as-of block is not in the round.
     command, explanation = next(
         (candidate, candidate_explanation)
         for candidate in commands

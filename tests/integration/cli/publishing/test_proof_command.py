@@ -51,14 +51,14 @@ def published(network, tmp_path_factory):
 
 @pytest.fixture
 def chain(network):
-    """Return the chain; what a test does to it is undone."""
+    """Return the chain, and undo the test's changes."""
     chain = network.stage.chain
     snapshot = chain.make_request("evm_snapshot")
     yield chain
     assert chain.make_request("evm_revert", snapshot)
 
 
-def printed(capsys, *arguments: str):
+def read_json_output(capsys, *arguments: str):
     capsys.readouterr()
     assert run([*arguments, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
@@ -75,11 +75,14 @@ def to_account_id(proof, address: str) -> str:
 
 
 def test_all_nodes_are_proven_under_the_root_of_the_landed_report(published, capsys):
-    reports = printed(capsys, "report", "show", "--config", published)
+    reports = read_json_output(capsys, "report", "show", "--config", published)
     (landed,) = [report for report in reports if report["round"] == 1]
-    nodes = [row["node"] for row in printed(capsys, "nodes", "--config", published)["nodes"]]
+    nodes = [
+        row["node"] for row in read_json_output(capsys, "nodes", "--config", published)["nodes"]
+    ]
     proofs = [
-        printed(capsys, "proof", node, "--round", "1", "--config", published) for node in nodes
+        read_json_output(capsys, "proof", node, "--round", "1", "--config", published)
+        for node in nodes
     ]
 
     assert len(nodes) > 1
@@ -97,7 +100,7 @@ def test_all_nodes_are_proven_under_the_root_of_the_landed_report(published, cap
 
 
 def test_address_without_a_node_is_proven_absent(published, capsys):
-    proof = printed(capsys, "proof", ABSENT, "--config", published)
+    proof = read_json_output(capsys, "proof", ABSENT, "--config", published)
 
     verify(proof)
     assert proof["is_absent"]
@@ -110,8 +113,8 @@ def test_address_without_a_node_is_proven_absent(published, capsys):
 
 
 def test_proof_of_a_node_names_its_values(published, capsys):
-    (row, *_) = printed(capsys, "nodes", "--config", published)["nodes"]
-    proof = printed(capsys, "proof", row["node"], "--config", published)
+    (row, *_) = read_json_output(capsys, "nodes", "--config", published)["nodes"]
+    proof = read_json_output(capsys, "proof", row["node"], "--config", published)
     assert run(["proof", row["node"], "--config", published]) == 0
     text = capsys.readouterr().out
     for words in (
@@ -135,7 +138,7 @@ def prove_on_chain(capsys, config: str) -> tuple[int, str]:
 def test_onchain_proof_names_the_block_at_which_the_contract_has_its_root(
     published, chain, capsys
 ):
-    proof = printed(capsys, "proof", ABSENT, "--onchain", "--config", published)
+    proof = read_json_output(capsys, "proof", ABSENT, "--onchain", "--config", published)
     head = chain.make_request("eth_getBlockByNumber", "latest", False)
     code, line = prove_on_chain(capsys, published)
 
@@ -185,7 +188,9 @@ def test_round_never_accepted_is_rejected_in_one_line(published, capsys):
 
 
 def test_api_returns_the_same_proof_as_the_command(published, capsys):
-    nodes = [row["node"] for row in printed(capsys, "nodes", "--config", published)["nodes"]]
+    nodes = [
+        row["node"] for row in read_json_output(capsys, "nodes", "--config", published)["nodes"]
+    ]
     with open_folded_records(read_config(Path(published))) as opened:
         archive = EventArchive(opened.store, open_reader(opened.config), opened.rules)
         rankings = NodeRankingCache(opened.rules)
@@ -197,7 +202,7 @@ def test_api_returns_the_same_proof_as_the_command(published, capsys):
         missing = client.get(f"/v1/nodes/{nodes[0]}/proof?round=99")
         absent = client.get(f"/v1/nodes/{ABSENT}/proof").json()
 
-    expected = [printed(capsys, "proof", node, "--config", published) for node in nodes]
+    expected = [read_json_output(capsys, "proof", node, "--config", published) for node in nodes]
     assert [answer["proof"] for answer in answers] == expected
     assert missing.status_code == 404
     assert absent["proof"]["is_absent"]

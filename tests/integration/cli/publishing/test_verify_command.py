@@ -1,4 +1,6 @@
-"""`select --verify`: anybody can draw again, and say whether a task went where it had to."""
+"""`select --verify`: anyone can repeat a draw,
+and check that a task was started on the right node.
+"""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -27,7 +29,7 @@ DRAWN, DEFIED, WAITING = "drawn", "defied", "waiting"
 
 @dataclass(frozen=True)
 class Played:
-    """A network in which one task went to the node drawn for it, one to another, one to nobody."""
+    """A network in which one task went to the drawn node, one to another, and one had no draw."""
 
     config: Path
     keys: dict[str, str]
@@ -39,8 +41,10 @@ def run_verify(capsys, config, key, code):
     return json.loads(capsys.readouterr().out)
 
 
-def created(network: LocalNetwork, names: Iterable[str]) -> dict[str, str]:
-    """Create tasks in one block, in no group, and mine on; their keys by name."""
+def create_tasks(network: LocalNetwork, names: Iterable[str]) -> dict[str, str]:
+    """Create tasks without a group in one block, and mine further blocks;
+    return their keys by name.
+    """
     stage, ids = network.stage, {name: sha256(name.encode()).digest() for name in names}
     # TaskNetwork's struct Order: any card, no model, for an hour.
     orders: list[tuple[object, ...]] = [
@@ -83,13 +87,13 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
             "unit_seconds": SECONDS,
         }
         config = write_config(settings, folder / "config.toml")
-        keys = created(network, [DRAWN, DEFIED, WAITING])
+        keys = create_tasks(network, [DRAWN, DEFIED, WAITING])
         assert run(["run", "--once", "--config", str(config)]) == 0
         yield start_two(network, config, keys)
 
 
 def start_two(network: LocalNetwork, config: Path, keys: dict[str, str]) -> Played:
-    """Start one task on the node drawn for it, another on one that is drawn for nobody."""
+    """Start one task on its drawn node, and one on a node that was not drawn."""
     stage = network.stage
     forecast = {name: drawn_node(config, key) for name, key in keys.items()}
     stranger = next(node for node in stage.nodes.values() if node not in forecast.values())
@@ -108,7 +112,7 @@ def start_two(network: LocalNetwork, config: Path, keys: dict[str, str]) -> Play
 
 
 def drawn_node(config: Path, key: str) -> str:
-    """Who the database says is to start a task."""
+    """Return the node that the database records as drawn."""
     with open_records(read_config(config)) as records, records.store.read_transaction() as uow:
         (drawn,) = uow.draws.list_for_task(TaskKey(key))
     return drawn.node

@@ -1,4 +1,4 @@
-"""`report verify`: an accepted round is computed anew from the logs, and differences are named."""
+"""`report verify`: an accepted round is recomputed from the logs, and differences are named."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ def network(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def settings(network, tmp_path_factory):
-    """Settings of a database in which round 1 was accepted."""
+    """Return the settings of a database in which round 1 was accepted."""
     folder = tmp_path_factory.mktemp("verified")
     settings = network.settings(folder)
     path = write_config(settings, folder / "config.toml")
@@ -31,8 +31,8 @@ def settings(network, tmp_path_factory):
     return settings
 
 
-def verified(capsys, settings, folder, number=1):
-    """The exit code, and what was said."""
+def verify_round(capsys, settings, folder, number=1):
+    """Return the exit code and the output."""
     path = write_config(settings, folder / "config.toml")
     capsys.readouterr()
     code = run(["report", "verify", str(number), "--config", str(path), "--json"])
@@ -40,15 +40,15 @@ def verified(capsys, settings, folder, number=1):
     return code, json.loads(out) if out else None
 
 
-def copied(settings, folder):
-    """The same, on a copy of the database that may be spoiled."""
+def copy_database(settings, folder):
+    """Return the settings of a copy of the database, which the test may damage."""
     database = settings["database"]["url"].removeprefix("sqlite:///")
     shutil.copyfile(database, folder / "copy.sqlite")
     return settings | {"database": {"url": f"sqlite:///{folder / 'copy.sqlite'}"}}
 
 
 def test_verify_reproduces_the_root_of_an_accepted_round(settings, tmp_path, capsys):
-    code, comparison = verified(capsys, settings, tmp_path)
+    code, comparison = verify_round(capsys, settings, tmp_path)
 
     assert code == 0
     assert (comparison["same"], comparison["same_block"], comparison["contract_holds_it"]) == (
@@ -61,7 +61,7 @@ def test_verify_reproduces_the_root_of_an_accepted_round(settings, tmp_path, cap
 
 
 def test_missing_log_is_reported_as_differing_leaf(settings, tmp_path, capsys):
-    spoiled = copied(settings, tmp_path)
+    spoiled = copy_database(settings, tmp_path)
     path = spoiled["database"]["url"].removeprefix("sqlite:///")
     with sqlite3.connect(path) as connection:
         # Events in the last third of the round's blocks.
@@ -69,7 +69,7 @@ def test_missing_log_is_reported_as_differing_leaf(settings, tmp_path, capsys):
             "delete from log_row where id >> 24 <= (select as_of from accepted_round) "
             "and id >> 24 > (select as_of * 2 / 3 from accepted_round)"
         )
-    code, comparison = verified(capsys, spoiled, tmp_path)
+    code, comparison = verify_round(capsys, spoiled, tmp_path)
 
     assert code == 1
     assert comparison["same"] is False
@@ -80,11 +80,11 @@ def test_missing_log_is_reported_as_differing_leaf(settings, tmp_path, capsys):
 
 
 def test_round_as_of_a_block_that_left_the_chain_is_not_the_same(settings, tmp_path, capsys):
-    spoiled = copied(settings, tmp_path)
+    spoiled = copy_database(settings, tmp_path)
     path = spoiled["database"]["url"].removeprefix("sqlite:///")
     with sqlite3.connect(path) as connection:
         connection.execute("update accepted_round set as_of_hash = ?", (bytes(32),))
-    code, comparison = verified(capsys, spoiled, tmp_path)
+    code, comparison = verify_round(capsys, spoiled, tmp_path)
 
     assert code == 1
     assert (comparison["same"], comparison["same_block"]) == (False, False)

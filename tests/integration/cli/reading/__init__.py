@@ -1,1 +1,1 @@
-"""Commands that read a database, or ask an endpoint."""
+"""Tests of commands that read a database or query an endpoint."""

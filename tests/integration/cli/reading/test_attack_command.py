@@ -1,4 +1,4 @@
-"""`attack` and `backtest --closed-loop` as a user meets them: what is printed, and refused."""
+"""`attack` and `backtest --closed-loop`: their output and their errors."""
 
 import json
 from html.parser import HTMLParser
@@ -11,26 +11,28 @@ SMALL = ("--tasks", "150", "--nodes", "6", "--jobs", "1")
 ONE = ("--rules", "crynux", "--strategy", "silent", *SMALL)
 
 
-def printed(capsys, *arguments):
+def run_and_capture(capsys, *arguments):
     code = run([str(argument) for argument in arguments])
     captured = capsys.readouterr()
     return code, captured.out, captured.err
 
 
-def refused(capsys, *arguments):
-    code, out, err = printed(capsys, *arguments)
+def run_rejected(capsys, *arguments):
+    code, out, err = run_and_capture(capsys, *arguments)
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
     return err
 
 
 def test_same_seed_prints_same_output(capsys):
-    assert printed(capsys, "attack", *ONE) == printed(capsys, "attack", *ONE)
-    assert printed(capsys, "attack", *ONE) != printed(capsys, "attack", *ONE, "--seed", "1")
+    assert run_and_capture(capsys, "attack", *ONE) == run_and_capture(capsys, "attack", *ONE)
+    assert run_and_capture(capsys, "attack", *ONE) != run_and_capture(
+        capsys, "attack", *ONE, "--seed", "1"
+    )
 
 
 def test_table_fits_in_100_columns(capsys):
-    code, out, _ = printed(capsys, "attack", *ONE, "--strategy", "fake-alone")
+    code, out, _ = run_and_capture(capsys, "attack", *ONE, "--strategy", "fake-alone")
     assert code == 0
     assert "silent" in out
     assert "known: gain" in out
@@ -38,7 +40,7 @@ def test_table_fits_in_100_columns(capsys):
 
 
 def test_json_contains_plan_and_every_run(capsys):
-    _, out, _ = printed(capsys, "attack", *ONE, "--runs", "2", "--json")
+    _, out, _ = run_and_capture(capsys, "attack", *ONE, "--runs", "2", "--json")
     answer = json.loads(out)
     assert answer["plan"]["network"]["tolls"] is True
     (finding,) = answer["findings"]
@@ -51,18 +53,18 @@ def test_json_contains_plan_and_every_run(capsys):
 
 def test_gain_above_limit_exits_with_1(capsys):
     arguments = ("attack", "--rules", "crynux", "--strategy", "fake-alone", *SMALL)
-    assert printed(capsys, *arguments, "--limit", "5")[0] == 0
+    assert run_and_capture(capsys, *arguments, "--limit", "5")[0] == 0
     # Free for the attacker, expensive for the others.
     trap = ("attack", "--rules", "crynux", "--strategy", "skip-groups", *SMALL, "--limit", "0")
     network = ("--network", "gpu_second=100000000")
-    code, out, _ = printed(capsys, *trap, *network)
+    code, out, _ = run_and_capture(capsys, *trap, *network)
     assert code == 1
     assert "found: gain" in out
 
 
 def test_html_page_is_one_file_without_external_resources(capsys, tmp_path):
     page = tmp_path / "attack.html"
-    code, _, err = printed(capsys, "attack", *ONE, "--html", page)
+    code, _, err = run_and_capture(capsys, "attack", *ONE, "--html", page)
     assert code == 0
     assert f"wrote {page}" in err
     text = page.read_text("utf-8")
@@ -83,21 +85,23 @@ def test_html_page_is_one_file_without_external_resources(capsys, tmp_path):
     ],
 )
 def test_invalid_arguments_are_rejected_in_one_line(capsys, arguments, message):
-    assert message in refused(capsys, "attack", *arguments)
+    assert message in run_rejected(capsys, "attack", *arguments)
 
 
 def test_closed_loop_compares_systems_without_history(capsys):
     loop = ("backtest", "--closed-loop", "--rules", "crynux", "--rules", "relay", *SMALL)
-    code, out, _ = printed(capsys, *loop)
+    code, out, _ = run_and_capture(capsys, *loop)
     assert code == 0
     assert "wrongful" in out
-    _, out, _ = printed(capsys, *loop, "--json")
+    _, out, _ = run_and_capture(capsys, *loop, "--json")
     assert [system["system"] for system in json.loads(out)["systems"]] == ["crynux", "relay"]
 
 
 def test_search_reports_trials_and_best_parameters(capsys):
     options = ("--search", "weight_floor=0,0.5", "--goal", "wasted=2,gini", "--json")
-    _, out, _ = printed(capsys, "backtest", "--closed-loop", "--rules", "crynux", *options, *SMALL)
+    _, out, _ = run_and_capture(
+        capsys, "backtest", "--closed-loop", "--rules", "crynux", *options, *SMALL
+    )
     answer = json.loads(out)
     tried = [trial["changes"] for trial in answer["trials"]]
     assert tried[0] == {}
@@ -125,4 +129,4 @@ def test_search_reports_trials_and_best_parameters(capsys):
     ],
 )
 def test_invalid_closed_loop_arguments_are_rejected_in_one_line(capsys, arguments, message):
-    assert message in refused(capsys, "backtest", "--rules", "crynux", *SMALL, *arguments)
+    assert message in run_rejected(capsys, "backtest", "--rules", "crynux", *SMALL, *arguments)

@@ -1,4 +1,4 @@
-"""`backtest` as a user meets it: what is printed, written, refused and returned."""
+"""`backtest`: its output, files, errors and exit codes."""
 
 import io
 import json
@@ -18,7 +18,7 @@ DOCUMENTATION = Path(__file__).resolve().parents[4] / "docs" / "how-to" / "backt
 GPU = '<script src="http://evil.example/x.js">\u202e'
 
 
-def written(history, path):
+def write_history(history, path):
     path.write_text("".join(f"{event_to_json(event)}\n" for event in history.events))
     return path
 
@@ -27,22 +27,22 @@ def written(history, path):
 def file(tmp_path):
     history = History().joins("A", "B", "C", stake=10**18, gpu_vram=24, gpu_name=GPU)
     history.scores("A", 10, 0, 0).after(60).scores("B", 10).after(1800).scores("C", 2)
-    return written(history.after(9).joins("D"), tmp_path / "events.jsonl")
+    return write_history(history.after(9).joins("D"), tmp_path / "events.jsonl")
 
 
 def backtest(*arguments):
-    """In this process, unless a test is about several."""
+    """Run in this process, except where a test is about several processes."""
     jobs = () if "--jobs" in arguments else ("--jobs", "1")
     return run(["backtest", *(str(argument) for argument in (*arguments, *jobs))])
 
 
-def answered(capsys, *arguments):
+def run_json(capsys, *arguments):
     assert backtest(*arguments, "--json") == 0
     return json.loads(capsys.readouterr().out)
 
 
-def refused(capsys, *arguments):
-    """The one line on stderr; nothing on stdout, exit code 2."""
+def run_rejected(capsys, *arguments):
+    """Return the single line on stderr; stdout is empty, and the exit code is 2."""
     assert backtest(*arguments) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -52,7 +52,7 @@ def refused(capsys, *arguments):
 
 
 def test_systems_are_compared_on_event_file_without_configuration(capsys, file):
-    answer = answered(capsys, "--events", file, "--rules", "crynux", "--rules", "relay")
+    answer = run_json(capsys, "--events", file, "--rules", "crynux", "--rules", "relay")
     assert [system["name"] for system in answer["systems"]] == ["crynux", "relay"]
     assert answer["rank_correlation"]["crynux"]["crynux"] == "1.000000000000000000"
     (new,) = (node_row for node_row in answer["nodes"] if node_row["node"] == node_address("D"))
@@ -65,7 +65,7 @@ def test_systems_are_compared_on_event_file_without_configuration(capsys, file):
 
 @pytest.mark.parametrize("name", ["history", "systems", "nodes"])
 def test_every_json_key_is_documented(capsys, file, name):
-    rows = answered(capsys, "--events", file, "--rules", "crynux")[name]
+    rows = run_json(capsys, "--events", file, "--rules", "crynux")[name]
     row = rows if name == "history" else rows[0]
     key = name if name == "history" else f"{name}[]"
     lines = DOCUMENTATION.read_text("utf-8").splitlines()
@@ -74,9 +74,9 @@ def test_every_json_key_is_documented(capsys, file, name):
 
 
 def test_dash_reads_stdin(capsys, file, monkeypatch):
-    answer = answered(capsys, "--events", file, "--rules", "crynux")
+    answer = run_json(capsys, "--events", file, "--rules", "crynux")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(file.read_bytes())))
-    assert answered(capsys, "--events", "-", "--rules", "crynux") == answer
+    assert run_json(capsys, "--events", "-", "--rules", "crynux") == answer
 
 
 def test_event_file_order_does_not_change_comparison(capsys, file, tmp_path):
@@ -84,14 +84,14 @@ def test_event_file_order_does_not_change_comparison(capsys, file, tmp_path):
     reversed_file = tmp_path / "other.jsonl"
     reversed_file.write_text("".join(reversed(lines)))
     bounds = ("--rules", "crynux", "--to", 5)
-    assert answered(capsys, "--events", reversed_file, *bounds) == answered(
+    assert run_json(capsys, "--events", reversed_file, *bounds) == run_json(
         capsys, "--events", file, *bounds
     )
 
 
 def test_malformed_line_after_last_block_is_reported(capsys, file):
     file.write_text(file.read_text() + "{\n")
-    message = refused(capsys, "--events", file, "--rules", "crynux", "--to", 5)
+    message = run_rejected(capsys, "--events", file, "--rules", "crynux", "--to", 5)
     assert f"{file}: line " in message
     assert "invalid JSON" in message
 
@@ -143,7 +143,7 @@ def test_number_of_jobs_does_not_change_output(capsys, file, tmp_path, monkeypat
 def test_rule_set_may_be_read_from_file(capsys, file, tmp_path):
     rules_file = tmp_path / "ours.json"
     rules_file.write_text('{"name": "ours", "version": 1, "penalty": "0.01"}')
-    (system,) = answered(capsys, "--events", file, "--rules", rules_file)["systems"]
+    (system,) = run_json(capsys, "--events", file, "--rules", rules_file)["systems"]
     assert (system["name"], system["policy"], system["rules"]["penalty"]) == (
         "ours", "crynux", "0.01",
     )  # fmt: skip
@@ -152,7 +152,7 @@ def test_rule_set_may_be_read_from_file(capsys, file, tmp_path):
 
 def test_system_can_be_compared_with_a_changed_copy_of_itself(capsys, file):
     floored = "crynux  weight_floor=0.5 boost=1"
-    answer = answered(capsys, "--events", file, "--rules", "crynux", "--rules", floored)
+    answer = run_json(capsys, "--events", file, "--rules", "crynux", "--rules", floored)
     bare, changed_system = answer["systems"]
     assert (bare["name"], changed_system["name"]) == ("crynux", "crynux weight_floor=0.5 boost=1")
     assert (bare["parameters"]["weight_floor"], changed_system["parameters"]["weight_floor"]) == (
@@ -167,8 +167,8 @@ def test_rules_file_with_any_name_can_be_combined_with_changes(capsys, file, tmp
     for name in ("ours.json", "our own.json"):
         rules_file = tmp_path / name
         rules_file.write_text('{"name": "ours", "version": 1}')
-        (plain,) = answered(capsys, "--events", file, "--rules", rules_file)["systems"]
-        (system,) = answered(capsys, "--events", file, "--rules", f"{rules_file} boost=1")[
+        (plain,) = run_json(capsys, "--events", file, "--rules", rules_file)["systems"]
+        (system,) = run_json(capsys, "--events", file, "--rules", f"{rules_file} boost=1")[
             "systems"
         ]
         assert (plain["name"], system["name"]) == ("ours", "ours boost=1")
@@ -190,7 +190,7 @@ def test_change_not_applicable_to_system_is_noted(capsys, file):
 
 
 class Page(HTMLParser):
-    """What a browser would see: text, tags, and everything that could load something."""
+    """The page as a browser sees it: text, tags, and everything that could load a resource."""
 
     def __init__(self, text):
         super().__init__()
@@ -254,14 +254,14 @@ def test_page_is_unchanged_when_comparison_fails(capsys, file, tmp_path):
     path = tmp_path / "pages" / "page.html"
     path.parent.mkdir()
     path.write_text("old")
-    refused(capsys, "--events", file, "--rules", "crynux", "--from", "10000", "--html", path)
+    run_rejected(capsys, "--events", file, "--rules", "crynux", "--from", "10000", "--html", path)
     assert path.read_text() == "old"
     assert [entry.name for entry in path.parent.iterdir()] == ["page.html"]
 
 
 def test_block_range_limits_counted_events(capsys, file):
-    full_history = answered(capsys, "--events", file, "--rules", "crynux")["history"]
-    partial_history = answered(
+    full_history = run_json(capsys, "--events", file, "--rules", "crynux")["history"]
+    partial_history = run_json(
         capsys, "--events", file, "--rules", "crynux", "--from", 3, "--to", 5
     )["history"]
     assert (partial_history["first_block"], partial_history["last_block"]) == (3, 5)
@@ -291,21 +291,23 @@ def test_block_range_limits_counted_events(capsys, file):
     ],
 )
 def test_invalid_input_is_reported_in_one_line(capsys, file, arguments, expected_error):
-    assert expected_error in refused(capsys, "--events", file, *arguments)
+    assert expected_error in run_rejected(capsys, "--events", file, *arguments)
 
 
 def test_empty_or_missing_file_is_rejected(capsys, tmp_path):
     empty = tmp_path / "empty.jsonl"
     empty.write_text("")
-    assert "empty" in refused(capsys, "--events", empty, "--rules", "crynux")
+    assert "empty" in run_rejected(capsys, "--events", empty, "--rules", "crynux")
     missing = tmp_path / "missing.jsonl"
-    assert "No such file" in refused(capsys, "--events", missing, "--rules", "crynux")
+    assert "No such file" in run_rejected(capsys, "--events", missing, "--rules", "crynux")
 
 
 def test_error_for_an_invalid_grid_names_its_file(capsys, file, tmp_path):
     grid = tmp_path / "grid.json"
     grid.write_text('{"rules": "crynux"}')
-    assert f"--grid: {grid}: set: must list" in refused(capsys, "--events", file, "--grid", grid)
+    assert f"--grid: {grid}: set: must list" in run_rejected(
+        capsys, "--events", file, "--grid", grid
+    )
 
 
 @pytest.mark.evm
@@ -313,5 +315,5 @@ def test_stored_logs_and_their_export_give_the_same_comparison(capsys, indexed, 
     assert run(["export", "--config", str(indexed)]) == 0
     exported = tmp_path / "exported.jsonl"
     exported.write_text(capsys.readouterr().out)
-    from_file = answered(capsys, "--events", exported, "--rules", "crynux")
-    assert answered(capsys, "--config", indexed, "--rules", "crynux") == from_file
+    from_file = run_json(capsys, "--events", exported, "--rules", "crynux")
+    assert run_json(capsys, "--config", indexed, "--rules", "crynux") == from_file

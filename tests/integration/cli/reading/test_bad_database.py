@@ -1,4 +1,4 @@
-"""What can be wrong with a database: each one clear line, and nothing half-written."""
+"""Each fault of a database is reported in one line, and nothing is partly written."""
 
 import os
 import sqlite3
@@ -78,7 +78,9 @@ def test_read_only_database_is_rejected_without_traceback(sound, tmp_path):
     tmp_path.chmod(0o500)
     command = [sys.executable, "-m", "oracle", "run", "--once", "--config", str(path)]
     try:
-        done = subprocess.run([*unprivileged(), *command], capture_output=True, check=False)
+        done = subprocess.run(
+            [*build_unprivileged_prefix(), *command], capture_output=True, check=False
+        )
     finally:
         tmp_path.chmod(0o700)
 
@@ -87,6 +89,6 @@ def test_read_only_database_is_rejected_without_traceback(sound, tmp_path):
     assert done.returncode == 2
 
 
-def unprivileged() -> list[str]:
-    """What takes root's right away to write where it may not."""
+def build_unprivileged_prefix() -> list[str]:
+    """Return a command prefix that drops root's right to write anywhere."""
     return ["setpriv", "--bounding-set", "-dac_override"] if os.geteuid() == 0 else []

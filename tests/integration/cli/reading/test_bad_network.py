@@ -1,4 +1,4 @@
-"""What can be wrong with a chain, its contracts, keys and ports: each one clear line."""
+"""Each fault of a chain, its contracts, keys or ports is reported in one line."""
 
 import socket
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Each command imports what it needs: counted in a process of its own.
+"""Each command imports only the modules that it needs, counted in a separate process.
 
-Counted and not timed: what a module costs depends on the machine, how many there are does not.
+The test counts modules instead of measuring the time, which depends on the machine.
 """
 
 import gc
@@ -62,7 +62,7 @@ _UNREAD_BY_NODES = (
 
 
 def modules_of(command: str) -> set[str]:
-    """What a process has imported that was asked for this command."""
+    """Return the modules that a process has imported for this command."""
     done = subprocess.run(
         [sys.executable, "-c", _COUNT, command], capture_output=True, text=True, check=True
     )

@@ -1,4 +1,4 @@
-"""The command line as a whole: help everywhere, and one door for failures."""
+"""The command line as a whole: help for all commands, and uniform errors."""
 
 import errno
 import io
@@ -21,7 +21,7 @@ from oracle.errors import FatalError, InputError, TransientError
 
 
 def leaves(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Every command with its full name."""
+    """Yield every command with its full name."""
     if hasattr(command, "commands"):
         for part, inner in command.commands.items():
             yield from leaves(inner, f"{name} {part}".strip())
@@ -30,7 +30,7 @@ def leaves(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 COMMANDS = dict(leaves(get_command(build_app())))
-# Commands that change something elsewhere than in a database of their own.
+# Commands with effects outside their own database.
 CHANGING = {
     "halt clear",
     "init",
@@ -67,7 +67,7 @@ ASKING = {
     "service restore",
     "service upgrade",
 }
-# Commands whose output is not a report: streams, or something that runs.
+# Commands whose output is not a report: streams, or long-running programs.
 WITHOUT_JSON = {
     "init",
     "gateway",
@@ -81,7 +81,7 @@ WITHOUT_JSON = {
 
 
 class Terminal(io.StringIO):
-    """Where a person types."""
+    """A standard input that is a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -202,7 +202,7 @@ def test_full_disk_on_output_prints_one_line(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", ["--version", "rules list --json"])
 def test_closed_output_pipe_prints_nothing(arguments):
-    """As `head` does that has its line: the pipe is there, and nobody reads from it."""
+    """As with `head` after its last line: the pipe exists, but has no reader."""
     read, written = os.pipe()
     os.close(read)
     command = [sys.executable, "-m", "oracle", *arguments.split()]

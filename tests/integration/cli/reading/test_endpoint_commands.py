@@ -18,7 +18,7 @@ Endpoints = tuple[Provider, Provider, list[str]]
 
 @pytest.fixture
 def endpoints() -> Iterator[Endpoints]:
-    """Two endpoints of one chain of forty blocks."""
+    """Yield two endpoints of one chain of forty blocks."""
     tree = BlockTree(31337)
     tree.mine_empty_blocks(40)
     first, second = Provider(tree), Provider(tree)

@@ -1,4 +1,4 @@
-"""`halt list`, `halt clear`, and what `status` and `/readyz` say while a halt is active."""
+"""`halt list`, `halt clear`, and the output of `status` and `/readyz` during a halt."""
 
 import json
 from dataclasses import replace
@@ -28,7 +28,7 @@ HEAD = BlockRef(30, Hash("0x" + "1e" * 32), Hash("0x" + "1d" * 32), 1_000)
 
 @pytest.fixture
 def halted(sound, tmp_path: Path, sqlite_url: str) -> Path:
-    """A configuration of a database that is halted."""
+    """Return the configuration of a database that is halted."""
     sound["database"]["url"] = sqlite_url
     with Store.open(sqlite_url) as store, store.transaction() as uow:
         evidence = HaltEvidence(22, OURS, THEIRS)
@@ -114,7 +114,7 @@ def test_empty_halt_list_is_reported(sound, sqlite_url: str, tmp_path: Path, cap
 
 
 class Clock:
-    """Seconds, as a test says."""
+    """A clock that the test sets."""
 
     now = 0.0
 
@@ -123,7 +123,7 @@ class Clock:
 
 
 def reasons(store: Store, watch: DaemonHealth) -> list[str]:
-    """Why `/readyz` says 503."""
+    """Return the reasons of a 503 of `/readyz`."""
     answer = TestClient(create_health_app(watch, lambda: store)).get("/readyz")
     reason_texts = answer.json()["reasons"]
     assert answer.status_code == (503 if reason_texts else 200)

@@ -1,4 +1,4 @@
-"""`init`: from an endpoint and an address to a configuration that a daemon can work with."""
+"""`init`: an endpoint and an address are enough for a configuration with which a daemon runs."""
 
 import io
 import json
@@ -29,7 +29,7 @@ def init_arguments(network: LocalNetwork, folder: Path) -> list[str]:
 
 
 def first_block_with_code(network: LocalNetwork) -> int:
-    """Return it by looking at every block."""
+    """Return the first block with the contract's code, by checking every block."""
     address, ask = network.stage.network, network.stage.chain.make_request
     return next(
         block
@@ -80,10 +80,10 @@ def test_missing_options_are_prompted_for(
 
 
 def without_states_below(door: Proxy, block: int) -> None:
-    """Let an endpoint forget what the state was below a block, as one that prunes does."""
+    """Let an endpoint lack the state below a block, like a pruned node."""
     door.rule(
         "eth_getCode",
-        faults.error("missing trie node"),
+        faults.return_error("missing trie node"),
         when=lambda request: (
             request["params"][1] != "latest" and int(request["params"][1], 16) < block
         ),

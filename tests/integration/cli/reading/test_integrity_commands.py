@@ -1,4 +1,4 @@
-"""`resync verify`, `gaps`, `dead-letters`, `export --fixture`, beside a chain of true blocks."""
+"""`resync verify`, `gaps`, `dead-letters`, `export --fixture`, with a chain of valid blocks."""
 
 import json
 import sqlite3
@@ -25,15 +25,15 @@ from oracle.store.database import Store
 from tests.support.cli.local_network import write_config
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import config as config_of, settings
+from tests.support.ingest.event_encoding import encode_task_created_log
 from tests.support.ingest.indexer import FINALITY
-from tests.support.ingest.speaking import encode_task_created_log
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
 def chain() -> Iterator[AChain]:
-    """Two endpoints over 40 blocks, one of which holds a log that nobody can read."""
+    """Yield two endpoints of 40 blocks, one of which contains a log that cannot be decoded."""
     with ExitStack() as until_the_end:
         served_chain = AChain(until_the_end)
         served_chain.serve()
@@ -46,7 +46,7 @@ def chain() -> Iterator[AChain]:
 
 @pytest.fixture
 def config(chain: AChain, tmp_path: Path) -> str:
-    """Of a database that has indexed the chain."""
+    """Return the configuration of a database that has indexed the chain."""
     path = config_of(chain, tmp_path)
     assert run(["run", "--once", "--config", str(path)]) == 0
     return str(path)

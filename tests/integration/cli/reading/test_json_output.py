@@ -1,7 +1,7 @@
-"""What `--json` puts on stdout is one document, whatever else there is to say; words go to stderr.
+"""With `--json`, stdout contains exactly one JSON document, and everything else goes to stderr.
 
-So do log lines: of every command here one is written before each thing that it prints.
-A command that fails may print none, and says why in one line.
+This includes log lines: here a line is logged before each output of every command. A command that
+fails may print no document, and gives the reason in one line.
 """
 
 import json
@@ -23,7 +23,7 @@ from tests.support.cli.task_files import write_task
 ADMIN = "0x" + "ad" * 20
 LOGGED = "logged_meanwhile"
 Capture = pytest.CaptureFixture[str]
-# By command: how it is called; {node}, {intent} and {folder} are the network's and the test's own.
+# The arguments by command; {node}, {intent} and {folder} are those of the network and the test.
 CALLED = {
     "advice": ["{node}"],
     "backtest": [],
@@ -102,9 +102,10 @@ CALLED = {
     "subscription end": ["3f0c", "--reason", "a test"],
     "subscription list": [],
 }
-# They run a whole network; tests/integration/demo reads what a demo prints.
+# They run a complete network; tests/integration/demo covers their output.
 BY_ITSELF = {"attack", "audit relay", "demo", "devnet"}
-# By command: what there is none of on a network where all is well; it says so, and leaves with 2.
+# Records that a healthy network does not have, by command; the command reports this with exit
+# code 2.
 NOTHING_TO_DO = {
     *("kickout accuse", "kickout allow", "kickout clear", "kickout execute", "kickout veto"),
     "halt clear",
@@ -125,7 +126,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
 
 @pytest.fixture(scope="module")
 def published(network: LocalNetwork, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A configuration whose first round has landed; each test works on a copy."""
+    """Return a configuration whose first round has landed; each test uses a copy."""
     folder = tmp_path_factory.mktemp("published")
     path = write_config(network.settings(folder), folder / "config.toml")
     assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
@@ -145,7 +146,7 @@ def copied(published: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def logging_while_it_prints(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a line logged before each thing that is printed: none may stand beside it."""
+    """Log a line before each output; stdout must not contain it."""
     printed = typer.echo
 
     def echo(message: object = None, *, err: bool = False, nl: bool = True) -> None:
@@ -156,7 +157,7 @@ def logging_while_it_prints(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(typer, "echo", echo)
 
 
-def called(name: str, path: Path) -> list[str]:
+def build_command_line(name: str, path: Path) -> list[str]:
     facts = {"folder": str(path.parent), "node": ADMIN, "intent": "1", "sender": ADMIN}
     facts["task"] = str(write_task(path.parent, min_vram=1))
     if (path.parent / "oracle.sqlite").exists():
@@ -194,7 +195,7 @@ def test_command_without_settings_logs_to_stderr(capsys: Capture):
 def test_command_without_configuration_prints_one_json_document_or_none(
     tmp_path: Path, capsys: Capture, name: str
 ):
-    code = run(called(name, tmp_path / "config.toml"))
+    code = run(build_command_line(name, tmp_path / "config.toml"))
     written = capsys.readouterr()
     if code == 0:
         json.loads(written.out)
@@ -208,7 +209,7 @@ def test_command_without_configuration_prints_one_json_document_or_none(
 @pytest.mark.parametrize("name", sorted(CALLED))
 def test_command_prints_one_json_document(copied: Path, capsys: Capture, name: str):
     capsys.readouterr()
-    code = run(called(name, copied))
+    code = run(build_command_line(name, copied))
     written = capsys.readouterr()
     # No report is due for a while.
     code = 2 if (code, name) == (1, "report push") else code
@@ -226,12 +227,12 @@ def test_command_prints_one_json_document(copied: Path, capsys: Capture, name: s
 def test_command_with_unreachable_endpoint_prints_one_json_document_or_none(
     copied: Path, capsys: Capture, name: str
 ):
-    """Some need no endpoint; some print what they know, and fail all the same."""
+    """Some commands need no endpoint; some print what is known, and fail nevertheless."""
     config_text = copied.read_text("utf-8")
     here = next(line for line in config_text.splitlines() if line.startswith("endpoints = "))
     copied.write_text(config_text.replace(here, 'endpoints = ["http://127.0.0.1:9"]'), "utf-8")
     capsys.readouterr()
-    code = run(called(name, copied))
+    code = run(build_command_line(name, copied))
     written = capsys.readouterr()
     if code == 0 or written.out:
         json.loads(written.out)

@@ -1,4 +1,4 @@
-"""`nodes --without-task`: whom a legacy network would send a system task."""
+"""`nodes --without-task`: the nodes that a legacy network would send a system task."""
 
 import json
 
@@ -12,7 +12,7 @@ from oracle.store.database import Store
 from tests.support.cli.local_network import write_config
 from tests.support.cli.refusal import run_refused_command
 from tests.support.histories import node_address
-from tests.unit.systems.crynux.making import NOW, a_node
+from tests.unit.systems.crynux.scenes import NOW, a_node
 
 HEAD = BlockRef(7, Hash("0x" + "77" * 32), ZERO_HASH, NOW)
 WINDOW = 1_000

@@ -1,4 +1,4 @@
-"""The notebook of the documents runs, cell by cell, over a database and its Parquet files."""
+"""The notebook of the documentation runs on a database and its Parquet files."""
 
 import json
 import re
@@ -14,7 +14,7 @@ NOTEBOOK = Path(__file__).resolve().parents[4] / "docs" / "examples" / "history.
 
 @pytest.fixture
 def cells() -> list[str]:
-    """The code, in the order of the page."""
+    """Return the code cells in the order of the page."""
     written = json.loads(NOTEBOOK.read_text("utf-8"))
     return ["".join(cell["source"]) for cell in written["cells"] if cell["cell_type"] == "code"]
 

@@ -1,4 +1,4 @@
-"""A database that is an old copy: `run` refuses it, and `status` says why nothing is sent."""
+"""A database that is an old copy: `run` rejects it, and `status` reports why nothing is sent."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`export --parquet` as a user meets it, and `backtest` on what it wrote."""
+"""`export --parquet`, and `backtest` on its files."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ pytest.importorskip("pyarrow")
 
 @pytest.fixture
 def exported(indexed, tmp_path, capsys):
-    """A folder with everything that was indexed, final or not, and what was printed."""
+    """Export everything that was indexed, final or not; return the folder and the output."""
     path = tmp_path / "history"
     assert run(["export", "--config", str(indexed), "--parquet", str(path), "--json"]) == 0
     return path, json.loads(capsys.readouterr().out)
@@ -42,12 +42,12 @@ def test_backtest_of_parquet_equals_backtest_of_json_lines(indexed, exported, ca
     assert run(["export", "--config", str(indexed), "--to", str(summary["to"])]) == 0
     lines.write_text(capsys.readouterr().out)
 
-    def compared(events):
+    def run_backtest(events):
         systems = ["--rules", "crynux", "--rules", "relay"]
         assert run(["backtest", "--events", str(events), *systems, "--jobs", "2", "--json"]) == 0
         return json.loads(capsys.readouterr().out)
 
-    assert compared(path) == compared(lines)
+    assert run_backtest(path) == run_backtest(lines)
 
 
 @pytest.mark.parametrize(

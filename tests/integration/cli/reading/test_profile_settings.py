@@ -1,4 +1,4 @@
-"""The section [network]: a shipped profile or a user's own, its options, and what they cost."""
+"""The section [network]: a shipped profile or a custom one, its options, and their errors."""
 
 import json
 from dataclasses import replace
@@ -30,7 +30,7 @@ node = "node"
 
 @pytest.fixture
 def settings(sound, tmp_path):
-    """Indexes only, by whatever the network is; gives the path of the file."""
+    """Return a function that writes settings for indexing this network, and returns their path."""
     for section in ("oracle", "keys", "dispatch"):
         sound.pop(section, None)
     sound["database"] = {"url": f"sqlite:///{tmp_path / 'new.sqlite'}"}
@@ -43,14 +43,16 @@ def settings(sound, tmp_path):
     return of
 
 
-def checked(capsys, path):
-    """What `config check` finds."""
+def run_config_check(capsys, path):
+    """Return the output of `config check`."""
     assert run(["config", "check", "--offline", "--json", "--config", str(path)]) == 0
     return json.loads(capsys.readouterr().out)
 
 
 def test_shipped_profile_is_checked_with_its_options(capsys, settings):
-    report = checked(capsys, settings({**VSS, "options": {"blame_missing_upload": False}}))
+    report = run_config_check(
+        capsys, settings({**VSS, "options": {"blame_missing_upload": False}})
+    )
 
     assert "blame_missing_upload = false" in report["facts"]["profile"]
     assert "reads logs and calls (full blocks)" in report["facts"]["profile"]
@@ -62,7 +64,7 @@ def test_custom_profile_reports_missing_scoring_inputs(capsys, settings, tmp_pat
     profile = tmp_path / "own.toml"
     profile.write_text(OWN)
 
-    report = checked(capsys, settings({"profile": str(profile)}, start_block=9))
+    report = run_config_check(capsys, settings({"profile": str(profile)}, start_block=9))
 
     assert report["facts"]["profile"].endswith("emits only task_started")
     assert report["facts"]["contracts"] == f"Work {TASKS} from block 5"
@@ -161,7 +163,7 @@ def test_publishing_can_be_configured_for_any_network(settings, sound):
     ],
 )
 def test_publishing_capabilities_of_profile_are_reported(capsys, settings, network, possible):
-    onchain_fact = checked(capsys, settings(network))["facts"]["on chain"]
+    onchain_fact = run_config_check(capsys, settings(network))["facts"]["on chain"]
 
     assert onchain_fact.startswith(possible)
     assert onchain_fact.endswith(". Nothing now: oracle.address is missing")

@@ -1,4 +1,4 @@
-"""What `status`, `nodes` and `explain` tell about a network that has worked for a while."""
+"""`status`, `nodes` and `explain` for a network with a history."""
 
 import json
 import re
@@ -16,13 +16,13 @@ pytestmark = pytest.mark.evm
 
 
 def run_json(capsys, *arguments):
-    """The JSON that a command prints."""
+    """Return the JSON that a command prints."""
     # No daemon works, which `status` calls for attention.
     assert run([*map(str, arguments), "--json"]) == (arguments[0] == "status")
     return json.loads(capsys.readouterr().out)
 
 
-def printed(capsys, *arguments):
+def run_and_read_output(capsys, *arguments):
     assert run([*map(str, arguments)]) == (arguments[0] == "status")
     return capsys.readouterr().out
 
@@ -39,7 +39,7 @@ def test_status_reports_indexed_block_and_nodes(indexed, capsys):
 
 def test_status_of_empty_database_suggests_run(config, capsys):
     assert run(["migrate", "--config", str(config)]) == 0
-    assert "qos-oracle run" in printed(capsys, "status", "--config", config)
+    assert "qos-oracle run" in run_and_read_output(capsys, "status", "--config", config)
 
 
 def test_nodes_are_sorted_by_descending_score(indexed, capsys):
@@ -52,7 +52,7 @@ def test_nodes_are_sorted_by_descending_score(indexed, capsys):
 
 
 def test_nodes_table_has_one_line_with_the_full_address_per_node(indexed, capsys):
-    lines = printed(capsys, "nodes", "--config", indexed).splitlines()
+    lines = run_and_read_output(capsys, "nodes", "--config", indexed).splitlines()
 
     assert len(lines) == 13
     assert all(re.search(r"0x[0-9a-f]{40} ", line) for line in lines[1:])
@@ -100,7 +100,7 @@ def test_explanation_of_earlier_block_excludes_later_entries(indexed, capsys):
 def test_text_output_contains_the_numbers_of_the_json_output(indexed, capsys):
     worst = run_json(capsys, "nodes", "--config", indexed)["nodes"][-1]["node"]
     explanation = run_json(capsys, "explain", worst, "--config", indexed)
-    text = printed(capsys, "explain", worst, "--full", "--config", indexed)
+    text = run_and_read_output(capsys, "explain", worst, "--full", "--config", indexed)
 
     assert explanation["row"]["long_term"] in text
     assert explanation["row"]["reliability"] in text
@@ -109,7 +109,7 @@ def test_text_output_contains_the_numbers_of_the_json_output(indexed, capsys):
 
 def test_explanation_starts_with_score_and_sorts_costs(indexed, capsys):
     worst = run_json(capsys, "nodes", "--config", indexed)["nodes"][-1]
-    first, *other_lines = printed(
+    first, *other_lines = run_and_read_output(
         capsys, "explain", worst["node"][:12], "--config", indexed
     ).splitlines()
     assert first.startswith(worst["qos"][:4])
@@ -138,7 +138,7 @@ def test_ambiguous_node_prefix_exits_with_2_and_lists_matches(indexed, capsys):
 def test_advice_prints_the_numbers_of_its_json(indexed, capsys):
     for row in run_json(capsys, "nodes", "--config", indexed)["nodes"]:
         advice = run_json(capsys, "advice", row["node"], "--config", indexed)
-        text = printed(capsys, "advice", row["node"], "--config", indexed)
+        text = run_and_read_output(capsys, "advice", row["node"], "--config", indexed)
         what_if = advice["what_if"]
         if row["state"] == "selectable":
             assert what_if["rows"][0]["qos"] == row["qos"]
@@ -161,7 +161,7 @@ def test_entry_shows_the_group_members_it_was_compared_with(indexed, capsys):
     member_count = 0
     for node in run_json(capsys, "nodes", "--config", indexed)["nodes"]:
         explanation = run_json(capsys, "explain", node["node"], "--config", indexed)
-        text = printed(capsys, "explain", node["node"], "--full", "--config", indexed)
+        text = run_and_read_output(capsys, "explain", node["node"], "--full", "--config", indexed)
         for entry in explanation["pool"]["entries"]:
             group = [entry, *entry["others"]]
             assert len({member["task"] for member in group}) == 3
@@ -187,7 +187,7 @@ def test_every_recovery_shown_can_be_recomputed(indexed, capsys):
     recoveries = []
     for node in run_json(capsys, "nodes", "--config", indexed)["nodes"]:
         recoveries += healing.findall(
-            printed(capsys, "explain", node["node"], "--full", "--config", indexed)
+            run_and_read_output(capsys, "explain", node["node"], "--full", "--config", indexed)
         )
 
     assert recoveries
@@ -199,7 +199,7 @@ def test_every_recovery_shown_can_be_recomputed(indexed, capsys):
 
 def test_timeout_shows_its_penalty_factor(indexed, capsys):
     text = "".join(
-        printed(capsys, "explain", node["node"], "--full", "--config", indexed)
+        run_and_read_output(capsys, "explain", node["node"], "--full", "--config", indexed)
         for node in run_json(capsys, "nodes", "--config", indexed)["nodes"]
     )
     cuts = re.findall(r"([\d.]+) -> ([\d.]+) timed out at block \d+ \(x 0\.3\)", text)

@@ -1,4 +1,4 @@
-"""A relative SQLite file belongs to its configuration, wherever a command is started."""
+"""A relative SQLite path is resolved from its configuration file, not from the working folder."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""`replay` and `export` as a user meets them: what is printed, refused and returned."""
+"""`replay` and `export`: their output, errors and exit codes."""
 
 import io
 import json
@@ -22,14 +22,14 @@ def file(tmp_path):
     return path
 
 
-def printed(capsys):
+def run_json(capsys):
     captured = capsys.readouterr()
     assert captured.err == ""
     return json.loads(captured.out)
 
 
-def refused(capsys, *arguments):
-    """The one line on stderr; nothing on stdout, exit code 2."""
+def run_rejected(capsys, *arguments):
+    """Return the single line on stderr; stdout is empty, and the exit code is 2."""
     assert run([str(argument) for argument in arguments]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -40,7 +40,7 @@ def refused(capsys, *arguments):
 
 def test_event_file_is_scored_and_printed_as_json(capsys, file):
     assert run(["replay", str(file)]) == 0
-    document = printed(capsys)
+    document = run_json(capsys)
     assert document["rules"] == "crynux"
     assert document["nodes"][0]["reliability"] == "0.300000000000000000"
 
@@ -49,12 +49,12 @@ def test_dash_reads_stdin(capsys, file, monkeypatch):
     stdin = io.TextIOWrapper(io.BytesIO(file.read_bytes()))
     monkeypatch.setattr(sys, "stdin", stdin)
     assert run(["replay", "-"]) == 0
-    assert printed(capsys)["nodes"][0]["node"] == node_address("A")
+    assert run_json(capsys)["nodes"][0]["node"] == node_address("A")
 
 
 def test_rules_are_selected_by_name(capsys, file):
     assert run(["replay", str(file), "--rules", "relay"]) == 0
-    document = printed(capsys)
+    document = run_json(capsys)
     assert document["rules"] == "relay"
     assert document["nodes"][0]["reliability"] == "0.950000000000000000"
 
@@ -63,14 +63,14 @@ def test_rules_are_read_from_file(capsys, file, tmp_path):
     rules = tmp_path / "ours.json"
     rules.write_text('{"name": "ours", "version": 1, "penalty": "0.5"}')
     assert run(["replay", str(file), "--rules", str(rules)]) == 0
-    document = printed(capsys)
+    document = run_json(capsys)
     assert document["rules"] == "ours"
     assert document["nodes"][0]["reliability"] == "0.500000000000000000"
 
 
 def test_at_and_close_options_affect_fold(capsys, file):
     assert run(["replay", str(file), "--at", "1015", "--close", "terminal"]) == 0
-    document = printed(capsys)
+    document = run_json(capsys)
     assert document["as_of"] == {"block": 2, "time": 1015}
     assert document["nodes"][0]["status"] == "busy"
 
@@ -78,45 +78,45 @@ def test_at_and_close_options_affect_fold(capsys, file):
 def test_invalid_input_reports_file_line_and_field(capsys, file):
     with file.open("a") as stream:
         stream.write('{"type":"node_quit","block":9,"log":0,"time":"soon"}\n')
-    line = refused(capsys, "replay", file)
+    line = run_rejected(capsys, "replay", file)
     assert f"{file}: line 4: time: must be a whole number" in line
 
 
 def test_truncated_file_is_rejected(capsys, file):
     file.write_bytes(file.read_bytes()[:-30])
-    assert "line 3: invalid JSON" in refused(capsys, "replay", file)
+    assert "line 3: invalid JSON" in run_rejected(capsys, "replay", file)
 
 
 def test_non_utf8_file_is_rejected(capsys, file):
     file.write_bytes(file.read_bytes() + b"\xff\n")
-    assert "line 4: the line is not UTF-8" in refused(capsys, "replay", file)
+    assert "line 4: the line is not UTF-8" in run_rejected(capsys, "replay", file)
 
 
 @pytest.mark.parametrize("content", ["", "\n \n"])
 def test_empty_file_is_rejected(capsys, file, content):
     file.write_text(content)
-    assert "the file contains no events" in refused(capsys, "replay", file)
+    assert "the file contains no events" in run_rejected(capsys, "replay", file)
 
 
 def test_missing_file_is_rejected(capsys, tmp_path):
-    assert "No such file" in refused(capsys, "replay", tmp_path / "none.jsonl")
-    assert "Is a directory" in refused(capsys, "replay", tmp_path)
+    assert "No such file" in run_rejected(capsys, "replay", tmp_path / "none.jsonl")
+    assert "Is a directory" in run_rejected(capsys, "replay", tmp_path)
 
 
 def test_invalid_rules_are_rejected(capsys, file, tmp_path):
     assert (
         "unknown rule set 'fair'; expected one of: crynux, relay, crynux-docs, legacy"
-        in refused(capsys, "replay", file, "--rules", "fair")
+        in run_rejected(capsys, "replay", file, "--rules", "fair")
     )
     rules = tmp_path / "ours.json"
     rules.write_text('{"name": "ours", "version": 1, "penalty": 0.5}')
-    assert "penalty: must be a decimal" in refused(capsys, "replay", file, "--rules", rules)
+    assert "penalty: must be a decimal" in run_rejected(capsys, "replay", file, "--rules", rules)
     rules.write_text("{")
-    assert f"--rules: {rules}: " in refused(capsys, "replay", file, "--rules", rules)
+    assert f"--rules: {rules}: " in run_rejected(capsys, "replay", file, "--rules", rules)
 
 
 def test_unpublished_rule_values_are_required_and_can_be_set(capsys, file, tmp_path):
-    complaint = refused(capsys, "replay", file, "--rules", "legacy")
+    complaint = run_rejected(capsys, "replay", file, "--rules", "legacy")
     assert "--rules legacy: legacy.vram_weight, " in complaint
     assert "--set" in complaint
     assert "no file of that name" not in complaint
@@ -133,7 +133,7 @@ def test_unpublished_rule_values_are_required_and_can_be_set(capsys, file, tmp_p
 
 @pytest.mark.parametrize("option", [["--at", "-1"], ["--at", "now"], ["--close", "never"]])
 def test_invalid_options_are_rejected(capsys, file, option):
-    refused(capsys, "replay", file, *option)
+    run_rejected(capsys, "replay", file, *option)
 
 
 @pytest.mark.evm
@@ -143,11 +143,11 @@ def test_export_replays_to_scores_shown_by_daemon(capsys, indexed, tmp_path):
     exported.write_text(capsys.readouterr().out)
     # No daemon is running, which needs attention.
     assert run(["status", "--config", str(indexed), "--json"]) == Severity.ATTENTION
-    time = printed(capsys)["folded"]["time"]
+    time = run_json(capsys)["folded"]["time"]
     assert run(["nodes", "--config", str(indexed), "--json"]) == 0
-    shown = {row["node"]: row for row in printed(capsys)["nodes"]}
+    shown = {row["node"]: row for row in run_json(capsys)["nodes"]}
     assert run(["replay", str(exported), "--at", str(time)]) == 0
-    nodes = printed(capsys)["nodes"]
+    nodes = run_json(capsys)["nodes"]
 
     assert len(nodes) == len(shown) > 0
     for row in nodes:
@@ -163,4 +163,4 @@ def test_partial_exports_concatenate_to_full_export(capsys, indexed):
     first = capsys.readouterr().out.splitlines()
     run(["export", "--config", str(indexed), "--from", "21"])
     assert first + capsys.readouterr().out.splitlines() == full_export
-    assert refused(capsys, "export", "--config", indexed, "--from", 10**6)
+    assert run_rejected(capsys, "export", "--config", indexed, "--from", 10**6)

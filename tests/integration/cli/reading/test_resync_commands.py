@@ -1,4 +1,4 @@
-"""`resync` as a user meets it: on a database that a daemon has indexed, beside a real chain."""
+"""`resync` on a database that a daemon has indexed, with a real chain."""
 
 import json
 import sqlite3
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.evm
 
 @pytest.fixture
 def database(indexed, tmp_path):
-    """A copy of the indexed database, to be changed."""
+    """Return a copy of the indexed database, which the test may change."""
     path = tmp_path / "oracle.sqlite"
     with (
         closing(sqlite3.connect(indexed.parent / "oracle.sqlite")) as source,
@@ -42,7 +42,7 @@ def state(database):
         return cursor.number, uow.projections.compute_digest(), uow.logs.count()
 
 
-def changed(database, statement, *values):
+def execute_statement(database, statement, *values):
     with closing(sqlite3.connect(database)) as connection, connection:
         return connection.execute(statement, values).rowcount
 
@@ -61,7 +61,7 @@ def test_rebuild_of_unchanged_database_finds_no_difference(config, database, cap
 
 def test_rebuild_repairs_changed_rows_and_exits_with_1(config, database, capsys):
     before = state(database)
-    assert changed(database, "UPDATE node SET base = 0")
+    assert execute_statement(database, "UPDATE node SET base = 0")
 
     assert run(["resync", "rebuild", "--config", str(config), "--dry-run"]) == 1
     out = capsys.readouterr().out
@@ -73,7 +73,7 @@ def test_rebuild_repairs_changed_rows_and_exits_with_1(config, database, capsys)
 
 
 def test_rebuild_lists_periods_whose_report_it_cannot_reproduce(config, database, capsys):
-    assert changed(database, "UPDATE report SET deadline = deadline + 1") > 0
+    assert execute_statement(database, "UPDATE report SET deadline = deadline + 1") > 0
 
     answer = run_json(capsys, "rebuild", "--config", config, code=1)
 
@@ -101,7 +101,7 @@ def test_backfill_restores_missing_logs(config, database, capsys):
     head, digest, logs = state(database)
     number = "(SELECT max(block) FROM log WHERE block < ?)"
     one_block = f"DELETE FROM log_row WHERE id >> 24 = {number}"  # noqa: S608
-    gone = changed(database, one_block, head - 10)
+    gone = execute_statement(database, one_block, head - 10)
     assert gone
 
     answer = run_json(capsys, "backfill", "--from", 0, "--to", head, "--config", config)

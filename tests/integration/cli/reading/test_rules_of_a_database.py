@@ -1,4 +1,4 @@
-"""Nobody looks through one rule set at what another one folded."""
+"""A database is never shown under other rules than those with which it was folded."""
 
 import json
 import sqlite3
@@ -17,7 +17,9 @@ CRYNUX, RELAY = "crynux version 3 (ea527e3ad706)", "relay version 2 (995edd6c912
 
 
 def run_json(capsys, *arguments):
-    """The JSON that a command prints; the exit code of `status` is the health of the daemon."""
+    """Return the JSON that a command prints; the exit code of `status` is the
+    health of the daemon.
+    """
     healthy = {0, 1} if "status" in arguments else {0}
     assert run([*map(str, arguments), "--json"]) in healthy
     return json.loads(capsys.readouterr().out)
@@ -25,7 +27,7 @@ def run_json(capsys, *arguments):
 
 @pytest.fixture
 def copied(indexed: Path, settings, tmp_path: Path):
-    """Settings over a copy of the indexed database, which a test may fold anew."""
+    """Return settings for a copy of the indexed database, which a test may fold again."""
     source, copy = indexed.parent / "oracle.sqlite", tmp_path / "oracle.sqlite"
     with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(copy)) as new:
         old.backup(new)
@@ -67,7 +69,7 @@ def test_rebuilt_database_reports_new_rules(copied, tmp_path, capsys):
     copied["rules"] = {"set": "relay", "change": {"tau_seconds": 900}}
     path = write_config(copied, tmp_path / "config.toml")
 
-    # Another state than before, and reports that come out differently.
+    # Another state than before, and reports with other content.
     assert run(["resync", "rebuild", "--config", str(path)]) == 1
     capsys.readouterr()
 

@@ -1,4 +1,4 @@
-"""Backups of real databases: written beside a writer, restored, and refused."""
+"""Backups of real databases: written while a writer is active, restored, and rejected."""
 
 import json
 import os

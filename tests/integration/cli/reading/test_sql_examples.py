@@ -1,4 +1,4 @@
-"""The SQL of the documents runs on both databases, over what a chain left there."""
+"""The SQL examples of the documentation run on both databases, over an indexed chain."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ from sqlalchemy import create_engine, text
 from oracle.store.database import Store
 from oracle.store.engine import parse_database_url
 from tests.support.traffic import Traffic
-from tests.support.txmgr.follower import Follower, mined
+from tests.support.txmgr.follower import Follower, mine_blocks
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "how-to" / "ask-the-database.md"
 EXAMPLE = re.compile(r"^## ([^\n]+)\n\n```sql\n(.+?);\n```", re.MULTILINE | re.DOTALL)
@@ -21,7 +21,7 @@ EMPTY = {"Which notifications were sent, and where?"}
 @pytest.mark.slow
 def test_every_sql_example_runs_and_returns_rows(database_url: str):
     with Store.open(database_url) as store:
-        Follower(mined(Traffic(3).blocks(150)), store).catch_up()
+        Follower(mine_blocks(Traffic(3).blocks(150)), store).catch_up()
     engine = create_engine(parse_database_url(database_url))
     with engine.connect() as connection:
         rows_by_example = {

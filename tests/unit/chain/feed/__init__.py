@@ -1,1 +1,1 @@
-"""Feeds' rows become events: no socket, no database."""
+"""Rows of a feed become events; no socket, no database."""

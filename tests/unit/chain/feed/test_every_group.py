@@ -1,4 +1,4 @@
-"""Every group of three that the relay can close, read back from its rows alone."""
+"""Every group of three that the relay can close is reconstructed from the relay's rows alone."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,7 +17,7 @@ from tests.support.feeds.relay_rules import (
 
 
 def rows_of(outcomes: Sequence[str], closed: ClosedGroup) -> list[FeedRow]:
-    """Return what the relay writes about three nodes that join, one group, and nobody else."""
+    """Return the rows that the relay writes when three nodes join and run one group."""
     stream = Stream()
     for place in range(3):
         stream.emit(
@@ -48,7 +48,7 @@ def test_every_group_of_three_scores_as_the_relay_does():
         if can_identify_timeout(outcomes):
             assert actual_pools == expected, outcomes
             continue
-        # The 0 of the timed-out member is not given on such evidence: it is shown as possible.
+        # The possible 0 of the timed-out member is not a score: it is listed as possible.
         for place, outcome in enumerate(outcomes):
             own = figures.nodes[node(place)]
             if outcome == "T":
@@ -63,7 +63,7 @@ def groups_with(end: int) -> Iterator[tuple[str, ...]]:
 
 
 def test_reference_relay_reproduces_groups_computed_by_hand():
-    """ABT, AET, EET, EEA and AAQ, by hand."""
+    """ABT, AET, EET, EEA and AAQ, computed by hand."""
     assert close_group("ABT").ends == (INCORRECT, INCORRECT, None)
     assert close_group("ABT").scores == (10, 5, 0)
     assert close_group("AET").scores == (10, 5, 0)

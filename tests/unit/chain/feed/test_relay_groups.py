@@ -1,4 +1,6 @@
-"""Groups read from a stream that names none: docs/explanation/feed.md#groups by hand."""
+"""Groups are reconstructed from a stream without groups:
+the examples of docs/explanation/feed.md#groups.
+"""
 
 import json
 from collections.abc import Mapping
@@ -31,13 +33,13 @@ def wrong(number: int, of: int, issuer: str = CREATOR, status: int = 4) -> FeedR
 
 
 def list_group_members(rows: list[FeedRow], scores: Mapping[int, str]) -> list[list[int]]:
-    """The members of each group, by number."""
+    """Return the numbers of the members of each group."""
     groups = find_groups(sorted(rows, key=lambda feed_row: feed_row.id), handed_in(scores)).groups
     return [[int(feed_row.task, 16) for feed_row in group.rows] for group in groups]
 
 
 def handed_in(scores: Mapping[int, str]) -> dict[str, SubmittedResult]:
-    """What nodes handed in before any of these rows."""
+    """Return the scores that nodes had submitted before any of these rows."""
     return {task(number): SubmittedResult(0, score) for number, score in scores.items()}
 
 
@@ -140,7 +142,7 @@ def test_group_timeout_forms_group_with_single_finisher():
 
 
 def test_result_submitted_after_row_is_ignored():
-    """Another one that came later would change what was found before it came."""
+    """A later result would change the group that was reconstructed before its arrival."""
     rows = [row(41, "TaskValidated", 7), row(43, "TaskEndGroupRefund", 5)]
     late = handed_in(ALIKE) | {task(5): SubmittedResult(44, "0xaa")}
     assert find_groups(rows, late).groups == []

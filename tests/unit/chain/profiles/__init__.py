@@ -1,1 +1,1 @@
-"""Profiles: what the contracts of other networks say, in our words."""
+"""Profiles: the logs of other networks' contracts become events of the domain."""

@@ -1,4 +1,6 @@
-"""The worked example of docs/how-to/add-a-network.md is a profile, and says what the page says."""
+"""The worked example of docs/how-to/add-a-network.md is a valid profile
+with the described effect.
+"""
 
 import json
 import re
@@ -17,7 +19,7 @@ EXPELLED = {
 
 
 def example() -> str:
-    """The largest block of TOML on the page."""
+    """Return the largest TOML block of the page."""
     blocks: list[str] = re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     return max(blocks, key=len)
 

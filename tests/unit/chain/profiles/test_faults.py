@@ -1,4 +1,4 @@
-"""What is wrong with a profile is one clear line, with the file, the key and what to do."""
+"""A mistake in a profile is reported in one line with the file, the key and the remedy."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from oracle.chain.profiles.profile import Token
 from oracle.chain.profiles.profile_loader import list_shipped_profiles, load_profile
 from oracle.errors import InputError
-from tests.unit.chain.profiles.written import opened, written
+from tests.unit.chain.profiles.profile_files import open_profile_reader, write_profile
 
 GOOD = """
 name = "ours"
@@ -46,7 +46,7 @@ STARTED = "contracts.Network.events.Started"
 ENDED = "contracts.Network.events.Ended"
 
 FAULTS = [
-    # (what is written, what instead, the key, what is wrong)
+    # (original text, replacement, key, error)
     ("[contracts.Network.events.Started]", "[contracts.Network.events.Startd]",
      "contracts.Network.events.Startd", "the ABI has no event Startd; did you mean Started"),
     ("[contracts.Network.calls.leave]", "[contracts.Network.calls.quit]",
@@ -122,7 +122,7 @@ FAULTS = [
 
 def refusal(folder: Path, text: str) -> str:
     with pytest.raises(InputError) as refused:
-        opened(folder, text)
+        open_profile_reader(folder, text)
     return str(refused.value)
 
 
@@ -140,7 +140,7 @@ def test_profile_fault_is_reported_with_file_and_key(
 
 
 def test_valid_profile_opens(tmp_path: Path):
-    assert opened(tmp_path, GOOD).profile.name == "ours"
+    assert open_profile_reader(tmp_path, GOOD).profile.name == "ours"
 
 
 def test_all_profile_faults_are_reported_together(tmp_path: Path):
@@ -183,7 +183,7 @@ def test_missing_profile_is_rejected(tmp_path: Path):
 )
 def test_invalid_profile_option_is_rejected(tmp_path: Path, options: dict[str, bool], words: str):
     with pytest.raises(InputError, match=words):
-        load_profile(written(tmp_path, GOOD), options)
+        load_profile(write_profile(tmp_path, GOOD), options)
 
 
 def test_fault_in_an_event_disabled_by_option_is_still_reported(tmp_path: Path):
@@ -213,7 +213,7 @@ node = "a"
     assert "is in the ABI twice" in refusal(tmp_path, text)
 
 
-# --- what it is known by ---
+# --- the identity of a profile ---
 
 
 def test_contract_with_only_calls_needs_another_contract_with_events(tmp_path: Path):
@@ -226,43 +226,48 @@ node = "@sender"
 """
     text = GOOD + calls_alone
 
-    assert len(load_profile(written(tmp_path, text)).contracts["Register"].calls) == 1
+    assert len(load_profile(write_profile(tmp_path, text)).contracts["Register"].calls) == 1
     assert "contracts: at least one needs an event" in refusal(tmp_path, calls_alone)
     nothing = GOOD + "[contracts.Register]\nabi = ['function enter()']"
     assert "contracts.Register: needs events or calls" in refusal(tmp_path, nothing)
 
 
 def test_semantic_changes_change_profile_identity(tmp_path: Path):
-    identity = opened(tmp_path, GOOD).profile.identity
+    identity = open_profile_reader(tmp_path, GOOD).profile.identity
 
     changed = [
-        opened(tmp_path, GOOD.replace("[0, 1]", "[0, 2]")),
-        opened(tmp_path, GOOD.replace('"queued", "started"', '"queued", "validated"')),
-        opened(tmp_path, GOOD.replace("uint8 reason)", "uint16 reason)")),
+        open_profile_reader(tmp_path, GOOD.replace("[0, 1]", "[0, 2]")),
+        open_profile_reader(
+            tmp_path, GOOD.replace('"queued", "started"', '"queued", "validated"')
+        ),
+        open_profile_reader(tmp_path, GOOD.replace("uint8 reason)", "uint16 reason)")),
     ]
     identities = {reader.profile.identity for reader in changed}
-    identities.add(load_profile(written(tmp_path, GOOD), {"blame": False}).identity)
+    identities.add(load_profile(write_profile(tmp_path, GOOD), {"blame": False}).identity)
 
     assert identity.startswith("ours ")
     assert len({*identities, identity}) == 5
 
 
 def test_comments_and_addresses_do_not_change_profile_identity(tmp_path: Path):
-    identity = opened(tmp_path, GOOD).profile.identity
+    identity = open_profile_reader(tmp_path, GOOD).profile.identity
     places = f'address = "0x{"1" * 40}"\nstart_block = 9\n'
     placed = GOOD.replace("[contracts.Network]\n", "[contracts.Network]\n" + places)
 
-    assert opened(tmp_path, "# more\n" + placed).profile.identity == identity
-    assert opened(tmp_path, GOOD.replace("a network", "yours")).profile.identity == identity
+    assert open_profile_reader(tmp_path, "# more\n" + placed).profile.identity == identity
+    assert (
+        open_profile_reader(tmp_path, GOOD.replace("a network", "yours")).profile.identity
+        == identity
+    )
     shown = 'token = { symbol = "CNX", decimals = 6 }\n'
-    assert opened(tmp_path, shown + GOOD).profile.token == Token("CNX", 6)
-    assert opened(tmp_path, shown + GOOD).profile.identity == identity
+    assert open_profile_reader(tmp_path, shown + GOOD).profile.token == Token("CNX", 6)
+    assert open_profile_reader(tmp_path, shown + GOOD).profile.identity == identity
 
 
 def test_profile_that_holds_kickouts_has_another_identity(tmp_path: Path):
-    reader = opened(tmp_path, GOOD)
-    held = opened(tmp_path, 'kickouts = "held"\n' + GOOD)
-    stated_default = opened(tmp_path, 'kickouts = "automatic"\n' + GOOD)
+    reader = open_profile_reader(tmp_path, GOOD)
+    held = open_profile_reader(tmp_path, 'kickouts = "held"\n' + GOOD)
+    stated_default = open_profile_reader(tmp_path, 'kickouts = "automatic"\n' + GOOD)
 
     assert (reader.holds_kickouts, held.holds_kickouts) == (False, True)
     assert held.identity != reader.identity
@@ -273,7 +278,7 @@ def test_option_can_hold_kickouts(tmp_path: Path):
     text = 'kickouts = "$kicks"\n' + GOOD.replace(
         "[options]\n", '[options]\nkicks = "automatic"\n'
     )
-    path = written(tmp_path, text)
+    path = write_profile(tmp_path, text)
 
     assert not load_profile(path).holds_kickouts
     assert load_profile(path, {"kicks": "held"}).holds_kickouts
@@ -282,7 +287,7 @@ def test_option_can_hold_kickouts(tmp_path: Path):
 @pytest.mark.parametrize("value", ['"off"', "true", '"$unknown"'])
 def test_unknown_value_of_kickouts_is_rejected(tmp_path: Path, value: str):
     with pytest.raises(InputError, match="kickouts: "):
-        opened(tmp_path, f"kickouts = {value}\n" + GOOD)
+        open_profile_reader(tmp_path, f"kickouts = {value}\n" + GOOD)
 
 
 @pytest.mark.parametrize("name", list_shipped_profiles())

@@ -1,4 +1,4 @@
-"""Values of a contract fit the fields of ours that they are put into."""
+"""Types of contract values must fit the fields of the events that they fill."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,15 @@ import pytest
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import NodeUpdated, TaskStarted
 from oracle.domain.ids import Address, TaskKey
-from tests.unit.chain.profiles.written import BLOCK, INDEX, TIME, TX, log_of, opened, read
+from tests.unit.chain.profiles.profile_files import (
+    BLOCK,
+    INDEX,
+    TIME,
+    TX,
+    build_decoder,
+    build_log,
+    open_profile_reader,
+)
 
 AT = Position(BLOCK, TX, INDEX)
 NODE = Address("0x" + "0d" * 20)
@@ -37,7 +45,9 @@ says = "node_updated"
 node = "node"
 {field} = "what"
 """
-    (event,) = read(opened(tmp_path, profile), log_of(text, NODE, value)).events
+    (event,) = build_decoder(
+        open_profile_reader(tmp_path, profile), build_log(text, NODE, value)
+    ).events
 
     assert isinstance(event, NodeUpdated)
     assert getattr(event, field) == expected
@@ -54,11 +64,11 @@ task = "task"
 node = "node"
 round = "round"
 """
-    reader = opened(tmp_path, profile)
+    reader = open_profile_reader(tmp_path, profile)
 
-    assert read(reader, log_of(text, 255, NODE, 2)).events == [
+    assert build_decoder(reader, build_log(text, 255, NODE, 2)).events == [
         TaskStarted(AT, TIME, TaskKey(f"0x{255:064x}"), NODE, 2)
     ]
-    assert [letter.error for letter in read(reader, log_of(text, 1, NODE, 3)).dead_letters] == [
-        "the round position is 3; expected at most 2"
-    ]
+    assert [
+        letter.error for letter in build_decoder(reader, build_log(text, 1, NODE, 3)).dead_letters
+    ] == ["the round position is 3; expected at most 2"]

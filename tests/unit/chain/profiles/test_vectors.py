@@ -1,4 +1,4 @@
-"""Crynux's profiles name the events and functions that its released ABIs have."""
+"""Crynux's profiles use only events and functions of its released ABIs."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ def describe_signature(signature: AbiSignature) -> tuple[str, list[tuple[str, bo
     ]
 
 
-def written(row: dict[str, Any]) -> tuple[str, list[tuple[str, bool]]]:
+def describe_abi_entry(row: dict[str, Any]) -> tuple[str, list[tuple[str, bool]]]:
     return row["signature"], [
         (parameter["type"], parameter.get("indexed", False)) for parameter in row["inputs"]
     ]
@@ -43,7 +43,8 @@ def test_profile_events_match_released_topics_and_indexed_inputs(
     name: str, options: dict[str, bool], released: dict[str, Any]
 ):
     released_events = {
-        (row["contract"], row["topic0"], str(written(row))) for row in released["events"]
+        (row["contract"], row["topic0"], str(describe_abi_entry(row)))
+        for row in released["events"]
     }
 
     read = {

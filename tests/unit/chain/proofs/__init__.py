@@ -1,1 +1,1 @@
-"""Tests of the roots, blooms and hashes that prove what endpoints say."""
+"""Tests of the roots, blooms and hashes that prove the responses of endpoints."""

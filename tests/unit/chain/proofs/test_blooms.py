@@ -1,4 +1,4 @@
-"""Blooms are those of the Yellow Paper, and say what they can."""
+"""Blooms are computed and queried as in the Yellow Paper."""
 
 from hypothesis import given, strategies as st
 from web3 import Web3
@@ -22,7 +22,10 @@ logs = st.lists(st.builds(FakeLog, addresses, st.lists(topics, max_size=4).map(t
 
 
 def bits_by_the_paper(content: bytes) -> set[int]:
-    """Places in the 256 bytes: byte 255 - bit // 8, value 1 << bit % 8 (Yellow Paper, 4.3.1)."""
+    """Return the set bits by byte index: byte 255 - bit
+
+    8, value 1 << bit % 8 (Yellow Paper, 4.3.1).
+    """
     hashed = Web3.keccak(content)
     return {int.from_bytes(hashed[place : place + 2], "big") % 2048 for place in (0, 2, 4)}
 

@@ -1,4 +1,6 @@
-"""Receipts and transactions are encoded as the libraries, and their signers, do."""
+"""Receipts and transactions are encoded as by the reference libraries,
+and their senders recovered.
+"""
 
 import msgspec
 import pytest
@@ -53,8 +55,8 @@ def leaf_by_library(receipt):
     return bytes([kind]) + body if kind else body
 
 
-def proven(receipt, **more):
-    """As an endpoint gives it, with what else it says of logs."""
+def add_log_fields(receipt, **more):
+    """Return a receipt as an endpoint returns it, with additional fields of the logs."""
     where = {
         "blockNumber": "0x1",
         "blockHash": ZEROS,
@@ -76,7 +78,7 @@ def proven(receipt, **more):
 @given(receipts)
 def test_receipt_encoding_matches_library(receipt):
     if int(receipt["logsBloom"], 16):
-        assert proven(receipt).encode_leaf() == leaf_by_library(receipt)
+        assert add_log_fields(receipt).encode_leaf() == leaf_by_library(receipt)
 
 
 def test_receipts_root_matches_library():
@@ -94,7 +96,7 @@ def test_receipts_root_matches_library():
     for place, receipt in enumerate(block):
         tree[rlp.encode(to_bytes_from_hex(hex(place)))] = leaf_by_library(receipt)
     assert (
-        compute_receipts_root([proven(block_receipt) for block_receipt in block])
+        compute_receipts_root([add_log_fields(block_receipt) for block_receipt in block])
         == "0x" + tree.root_hash.hex()
     )
 
@@ -102,29 +104,29 @@ def test_receipts_root_matches_library():
 def test_omitted_bloom_is_computed_from_logs():
     log = {"address": "0x" + "aa" * 20, "topics": [ZEROS], "data": "0x"}
     receipt = {"type": "0x2", "status": "0x1", "cumulativeGasUsed": "0x1", "logs": [log]}
-    zeros = proven(receipt, logsBloom="0x" + "00" * 256).encode_leaf()
-    assert proven(receipt).encode_leaf() == zeros
+    zeros = add_log_fields(receipt, logsBloom="0x" + "00" * 256).encode_leaf()
+    assert add_log_fields(receipt).encode_leaf() == zeros
     assert zeros != leaf_by_library({**receipt, "logsBloom": "0x" + "00" * 256})
 
 
 def test_receipt_of_unknown_type_is_rejected():
     receipt = {"type": "0x7e", "status": "0x1", "cumulativeGasUsed": "0x1", "logs": []}
     with pytest.raises(ValueError, match="unknown receipt type 126"):
-        proven(receipt).encode_leaf()
+        add_log_fields(receipt).encode_leaf()
 
 
 def test_log_data_with_odd_number_of_hex_digits_is_rejected():
     log = {"address": "0x" + "aa" * 20, "topics": [], "data": "0x123"}
     receipt = {"status": "0x1", "cumulativeGasUsed": "0x1", "logs": [log]}
     with pytest.raises(ValueError, match="odd number of hex digits"):
-        proven(receipt).encode_leaf()
+        add_log_fields(receipt).encode_leaf()
 
 
 def test_pre_byzantium_receipt_encodes_state_root():
     receipt: dict[str, object] = {"status": None, "cumulativeGasUsed": "0x5208", "logs": []}
     root = "0x" + "7e" * 32
     expected = rlp.encode([octets(root), to_bytes_from_hex("0x5208"), bytes(256), []])
-    assert proven(receipt, root=root).encode_leaf() == expected
+    assert add_log_fields(receipt, root=root).encode_leaf() == expected
 
 
 COMMON = {"nonce": 7, "gas": 100_000, "value": 5, "chainId": 1, "data": "0x1234"}

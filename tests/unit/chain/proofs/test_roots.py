@@ -1,4 +1,4 @@
-"""RLP and the roots of tries are those of the libraries everybody uses."""
+"""RLP and trie roots equal those of the reference libraries."""
 
 import rlp
 from hypothesis import given, strategies as st
@@ -14,7 +14,7 @@ nested = st.recursive(
 
 
 def flat(content: RlpItem) -> object:
-    """As pyrlp takes it."""
+    """Return the content in the form that pyrlp accepts."""
     if isinstance(content, int):
         return content.to_bytes((content.bit_length() + 7) // 8, "big")
     return content if isinstance(content, bytes) else [flat(part) for part in content]

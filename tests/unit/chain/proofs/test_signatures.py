@@ -1,4 +1,4 @@
-"""Who sent a transaction follows from its signature, of whatever type it is."""
+"""The sender of a transaction of any type is recovered from its signature."""
 
 import msgspec
 import pytest
@@ -12,14 +12,14 @@ from oracle.chain.proofs.transactions_root import SignedTransaction
 from tests.unit.chain.proofs.test_leaves import KEY, SIGNED, ZEROS, as_answered, authorization
 
 SENDER = Account.from_key(KEY).address.lower()
-# Good on every chain, as all were before EIP-155.
+# Valid on every chain, like all transactions before EIP-155.
 KINDS = {**SIGNED, "unprotected": {k: v for k, v in SIGNED["legacy"].items() if k != "chainId"}}
-# The order of the curve less a number is its other half.
+# The order of the curve minus s is the other valid s.
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
 
-def signed(kind, **changed):
-    """A transaction as an endpoint gives it, truly signed, and then changed."""
+def build_signed_transaction(kind, **changed):
+    """Return a signed transaction as an endpoint returns it, with the given changes."""
     request = {"to": "0x" + "11" * 20, **KINDS[kind]}
     delegated = [authorization()] if kind == "set code" else []
     if delegated:
@@ -30,32 +30,35 @@ def signed(kind, **changed):
     )
 
 
-def rehashed(tx):
+def recompute_hash(tx):
     tx.hash = tx.compute_hash()
     return tx
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_signer_is_recovered_for_every_transaction_type(kind):
-    assert recover_signer(signed(kind)) == SENDER
+    assert recover_signer(build_signed_transaction(kind)) == SENDER
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_altered_transaction_fails_hash_check(kind):
     with pytest.raises(ValueError, match="do not match its hash"):
-        recover_signer(signed(kind, value="0x6"))
+        recover_signer(build_signed_transaction(kind, value="0x6"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_rehashed_altered_transaction_recovers_another_signer(kind):
-    assert recover_signer(rehashed(signed(kind, value="0x6"))) not in {SENDER, None}
+    assert recover_signer(recompute_hash(build_signed_transaction(kind, value="0x6"))) not in {
+        SENDER,
+        None,
+    }
 
 
 def test_high_s_signature_recovers_signer():
-    """As it could before Homestead."""
-    tx = signed("unprotected")
+    """Homestead forbids a high s only in new transactions."""
+    tx = build_signed_transaction("unprotected")
     tx.s, tx.v = hex(ORDER - int(tx.s, 16)), hex(55 - int(tx.v, 16))
-    assert recover_signer(rehashed(tx)) == SENDER
+    assert recover_signer(recompute_hash(tx)) == SENDER
 
 
 @pytest.mark.parametrize(
@@ -64,14 +67,14 @@ def test_high_s_signature_recovers_signer():
     ids=str,
 )
 def test_transaction_without_signature_or_of_unknown_type_returns_no_signer(changed):
-    assert recover_signer(signed("dynamic fee", **changed)) is None
+    assert recover_signer(build_signed_transaction("dynamic fee", **changed)) is None
 
 
 @pytest.mark.parametrize("changed", [{"r": hex(ORDER)}, {"s": hex(ORDER)}, {"v": "0x5"}], ids=str)
 @pytest.mark.parametrize("kind", ["unprotected", "dynamic fee"])
 def test_invalid_signature_numbers_are_rejected(kind, changed):
     with pytest.raises(ValueError, match="signature of the transaction is invalid"):
-        recover_signer(rehashed(signed(kind, **changed)))
+        recover_signer(recompute_hash(build_signed_transaction(kind, **changed)))
 
 
 @pytest.mark.parametrize("kind", [LEGACY, ACCESS_LIST, DYNAMIC])

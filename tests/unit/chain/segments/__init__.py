@@ -1,1 +1,1 @@
-"""Segments as bytes, frames, and the order in which windows are given."""
+"""Segments as bytes, frames, and the order of windows."""

@@ -1,4 +1,4 @@
-"""Events that travel as bytes are the same afterwards, and nothing else is taken for one."""
+"""Events are equal after encoding and decoding, and malformed bytes are rejected."""
 
 from dataclasses import replace
 
@@ -18,28 +18,28 @@ AT, NODE = Position(7, 1, 2), Address("0x" + "ab" * 20)
 JOINED = NodeJoined(AT, 12, NODE, stake=400 * 10**18)
 
 
-def travelled(events: "list[DomainEvent | ContractEvent]") -> object:
+def encode_and_decode(events: "list[DomainEvent | ContractEvent]") -> object:
     sent = msgspec.msgpack.encode(encode_events(events))
     return decode_events(msgspec.msgpack.decode(sent, type=EventRows))
 
 
 @given(any_histories(max_size=30))
 def test_event_history_round_trips(history: list[DomainEvent]):
-    assert travelled([*history]) == history
+    assert encode_and_decode([*history]) == history
 
 
 @pytest.mark.parametrize("amount", [0, 1, 2**63, 2**64, 2**256 - 1, None])
 def test_amounts_of_any_size_round_trip(amount: int | None):
     event = replace(JOINED, stake=amount)
 
-    assert travelled([event]) == [event]
+    assert encode_and_decode([event]) == [event]
 
 
 @given(contract_histories.contract_histories())
 def test_contract_events_round_trip(history: list[ContractEvent]):
     highest_bits = contract_histories.build_accepted_round(1, bitmap=2**256 - 1)
 
-    assert travelled([*history, highest_bits]) == [*history, highest_bits]
+    assert encode_and_decode([*history, highest_bits]) == [*history, highest_bits]
 
 
 def test_out_of_range_number_is_not_encoded():
@@ -49,8 +49,8 @@ def test_out_of_range_number_is_not_encoded():
         encode_events([event])
 
 
-def ragged(columns: msgspec.Raw) -> msgspec.Raw:
-    """The columns, of which the first has an entry less."""
+def shorten_first_column(columns: msgspec.Raw) -> msgspec.Raw:
+    """Return the columns, of which the first has one entry less."""
     first, *other_columns = msgspec.msgpack.decode(columns)
     return msgspec.Raw(msgspec.msgpack.encode([first[1:], *other_columns]))
 
@@ -63,7 +63,9 @@ def test_malformed_event_rows_are_rejected(fault: str):
         "fewer": EventRows(rows.class_numbers * 2, rows.columns_by_class),
         "more": EventRows(rows.class_numbers[:1], rows.columns_by_class),
         "unknown": EventRows(rows.class_numbers, {200: rows.columns_by_class[number]}),
-        "ragged": EventRows(rows.class_numbers, {number: ragged(rows.columns_by_class[number])}),
+        "ragged": EventRows(
+            rows.class_numbers, {number: shorten_first_column(rows.columns_by_class[number])}
+        ),
         "mixed": EventRows(bytes([number + 1] * 2), {number + 1: rows.columns_by_class[number]}),
     }[fault]
 

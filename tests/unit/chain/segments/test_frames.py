@@ -1,4 +1,4 @@
-"""What goes over the pipe between writer and worker."""
+"""The frames that writer and worker exchange over a pipe."""
 
 from io import BytesIO
 

@@ -1,4 +1,4 @@
-"""Windows read ahead: which are fetched again after one of them failed."""
+"""Prefetched windows: which are fetched again after one of them failed."""
 
 from collections import Counter
 from threading import Lock
@@ -16,7 +16,7 @@ HASH = Hash("0x" + "00" * 32)
 
 
 class Fetching:
-    """Fetches windows of ten blocks; those that begin at a block of `failing` fail so once."""
+    """Fetches windows of ten blocks; a window that begins at a block of `failing` fails once."""
 
     def __init__(self, failing: dict[int, OracleError]) -> None:
         self.failing = failing

@@ -1,4 +1,4 @@
-"""A worker's answer: the window that it read, or nothing that passes for one."""
+"""A worker's segment: the window that it read; a malformed segment is rejected."""
 
 from dataclasses import replace
 

@@ -1,1 +1,1 @@
-"""Tests of what decides whether headers are believed."""
+"""Tests of the rules by which headers are trusted."""

@@ -1,4 +1,4 @@
-"""What samples of a chain's headers decide, whatever their order."""
+"""Samples of headers lead to the same result in any order."""
 
 import pytest
 from hypothesis import given, strategies as st
@@ -7,13 +7,13 @@ from oracle.chain.verification.calibration import REQUIRED_SAMPLES, Calibration,
 
 FEATURE = HeaderFeature.RECEIPTS
 
-# Which samples came out right; too few of them to prove anything.
+# Whether each sample succeeded; they are too few to prove anything.
 samples = st.tuples(
     st.integers(0, REQUIRED_SAMPLES - 1), st.integers(0, 3 * REQUIRED_SAMPLES)
 ).flatmap(lambda many: st.permutations([True] * many[0] + [False] * many[1]))
 
 
-def sampled(outcomes: list[bool]) -> Calibration:
+def calibrate(outcomes: list[bool]) -> Calibration:
     calibration = Calibration()
     for number, is_right in enumerate(outcomes):
         calibration.record_sample(f"0x{number:064x}", {FEATURE: is_right})
@@ -25,7 +25,7 @@ def sampled(outcomes: list[bool]) -> Calibration:
 def test_feature_is_unsupported_after_enough_wrong_samples_and_no_right_one(
     outcomes: list[bool],
 ):
-    calibration = sampled(outcomes)
+    calibration = calibrate(outcomes)
     is_hopeless = not any(outcomes) and len(outcomes) >= REQUIRED_SAMPLES
 
     assert calibration.is_unsupported(FEATURE) is is_hopeless
@@ -34,10 +34,10 @@ def test_feature_is_unsupported_after_enough_wrong_samples_and_no_right_one(
 
 @pytest.mark.parametrize("wrong", [0, 3 * REQUIRED_SAMPLES])
 def test_enough_right_samples_prove_feature_despite_wrong_samples(wrong: int):
-    assert sampled([False] * wrong + [True] * REQUIRED_SAMPLES).is_proven(FEATURE)
+    assert calibrate([False] * wrong + [True] * REQUIRED_SAMPLES).is_proven(FEATURE)
 
 
-# A sample, and whether a provider did not answer about it.
+# A sample, and whether a provider failed to answer.
 judged = st.lists(st.tuples(st.booleans(), st.booleans()), max_size=4 * REQUIRED_SAMPLES)
 
 
@@ -70,7 +70,7 @@ def test_later_answered_sample_closes_open_question():
 
 @given(outcomes=judged)
 def test_proven_feature_stays_proven_despite_later_samples(outcomes: list[tuple[bool, bool]]):
-    calibration = sampled([True] * REQUIRED_SAMPLES)
+    calibration = calibrate([True] * REQUIRED_SAMPLES)
     for number, (is_right, is_unheard) in enumerate(outcomes):
         unheard = ["provider"] if is_unheard else []
         calibration.record_sample(f"0x{number + 10**6:064x}", {FEATURE: is_right}, unheard)

@@ -1,4 +1,4 @@
-"""The messages of `qos-oracle mcp`: results, refusals, and the marks on texts of strangers."""
+"""The messages of `qos-oracle mcp`: results, errors, and the marks on third-party texts."""
 
 import io
 import json
@@ -17,7 +17,7 @@ from oracle.store.database import Store
 from tests.support.api import IndexedHistory
 from tests.support.histories import History, node_address
 
-# The texts in the responses of the tools that the oracle, its operator or the profile wrote.
+# Texts in the tools' responses that the oracle, its operator or the profile wrote.
 OWN_TEXTS = {
     *("because", "cause", "command", "ending", "finding", "held", "kickout", "label", "meaning"),
     *(
@@ -110,7 +110,7 @@ def test_argument_cannot_leave_the_path_of_its_tool(api: LocalApi):
 
 
 def iterate_texts(schemas: dict[str, Any], queue: list[tuple[str, Any]]) -> Iterator[str]:
-    """Yield the names of the fields, at any depth, that hold a text of any form."""
+    """Yield the names of all fields, at any depth, that contain free text."""
     seen: set[str] = set()
     while queue:
         field, schema = queue.pop()
@@ -126,7 +126,7 @@ def iterate_texts(schemas: dict[str, Any], queue: list[tuple[str, Any]]) -> Iter
 
 
 def test_every_text_of_the_responses_is_known_as_own_or_as_a_strangers():
-    """A new field of a response is put into one of the two sets, on purpose."""
+    """A new text field must be added to one of the two sets."""
     description = build_description()
     contents = [
         description["paths"][tool.path.replace("{}", f"{{{tool.argument}}}")]["get"]["responses"]

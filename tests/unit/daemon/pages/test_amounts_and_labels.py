@@ -1,4 +1,4 @@
-"""Amounts are shown in the network's token, and addresses by the names that the operator gave."""
+"""Amounts are shown in the network's token, and addresses with the labels of the operator."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The style sheet's colours: text can be read on its ground, in the light and in the dark."""
+"""The contrast of the style sheet's colours is sufficient in both themes."""
 
 import re
 
@@ -7,7 +7,7 @@ import pytest
 from oracle.daemon.web.pages.page_frame import STATE_SIGNS, STATIC
 
 CSS = (STATIC / "pages.css").read_text("utf-8")
-# WCAG 2.2 AA: text, and what is drawn.
+# WCAG 2.2 AA, for text and for graphics.
 TEXT, DRAWN = 4.5, 3.0
 GROUNDS = ("bg", "card", "soft")
 TEXTS = [("ink", TEXT), ("ink2", TEXT), ("link", TEXT)]

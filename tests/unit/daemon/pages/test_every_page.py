@@ -27,8 +27,8 @@ WITHOUT_PARTS = sorted(path for path in PAGES if "{" not in path and path != "/s
 
 
 def a_network() -> History:
-    """Return a history: three nodes in two groups, a timeout, a pause, one node without a
-    score.
+    """Return a history: three nodes in two groups, a timeout, a pause,
+    one node without a score.
     """
     history = History().joins("A", "B", "C", "D", gpu_name=NASTY, gpu_vram=24, models=(NASTY,))
     for turn in range(3):
@@ -121,8 +121,8 @@ def test_pages_escape_untrusted_html(pages):
 
 
 def test_pages_contain_no_inline_script_or_style(pages):
-    """`/verify` is a single file with inline scripts; its policy contains their hashes
-    (test_verify_page).
+    """`/verify` is a single file with inline scripts;
+    its policy contains their hashes (test_verify_page).
     """
     linking_pages = {path: text for path, text in pages.items() if "/verify" not in path}
     for path, text in linking_pages.items():

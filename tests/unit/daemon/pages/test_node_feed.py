@@ -1,4 +1,4 @@
-"""The Atom feed of a node, as a feed reader takes it."""
+"""The Atom feed of a node, parsed like a feed reader."""
 
 from dataclasses import replace
 from xml.etree import ElementTree as ET

@@ -1,4 +1,4 @@
-"""The page of a node that left or is accused: its state, and where its chart ends."""
+"""The page of a node that left or is accused: its state, and the end of its chart."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +20,7 @@ from tests.support.txmgr.stores import NewStore
 DAYS = 86_400
 
 
-def asked(new_store: NewStore, history: History, path: str) -> str:
+def load_page(new_store: NewStore, history: History, path: str) -> str:
     with new_store() as store:
         answer = IndexedHistory(store).whole(history).client().get(path)
     assert answer.status_code == 200, answer.text
@@ -30,7 +30,7 @@ def asked(new_store: NewStore, history: History, path: str) -> str:
 def test_paused_node_shows_pause_time(new_sqlite_store: NewStore):
     history = History().joins("A").scores("A", 10).pauses("A")
     since = format_time(history.time)
-    page = asked(new_sqlite_store, history.after(2 * DAYS), f"/nodes/{node_address('A')}")
+    page = load_page(new_sqlite_store, history.after(2 * DAYS), f"/nodes/{node_address('A')}")
     assert f"<h1>Paused by its owner since {since}.</h1>" in page
 
 

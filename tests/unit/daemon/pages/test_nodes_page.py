@@ -1,4 +1,4 @@
-"""The list of nodes: filtered by card and by a list of one's own, with each node's course."""
+"""The list of nodes: filtered by card and by a list of addresses, with each node's trend."""
 
 import re
 
@@ -18,25 +18,25 @@ def client(new_sqlite_store):
         yield IndexedHistory(store).whole(history).client()
 
 
-def listed(text: str) -> set[str]:
+def find_listed_nodes(text: str) -> set[str]:
     return set(re.findall(r'href="/nodes/(0x[0-9a-f]{40})"', text))
 
 
 def test_gpu_filter_matches_part_of_name_in_any_case(client):
     query = {"gpu": "rtx"}
-    assert {node_address("A"), node_address("B")} <= listed(
+    assert {node_address("A"), node_address("B")} <= find_listed_nodes(
         client.get("/nodes", params=query).text
     )
-    assert node_address("C") not in listed(client.get("/nodes", params=query).text)
+    assert node_address("C") not in find_listed_nodes(client.get("/nodes", params=query).text)
     rows = client.get("/v1/nodes", params={"gpu": "h100"}).json()["nodes"]
     assert [row["node"] for row in rows] == [node_address("C")]
 
 
 def test_node_list_is_limited_to_addresses_in_link(client):
     text = client.get("/nodes", params={"of": f"{node_address('C')},{node_address('A')}"}).text
-    assert listed(text) == {node_address("A"), node_address("C")}
+    assert find_listed_nodes(text) == {node_address("A"), node_address("C")}
     assert "Only the two addresses in this link." in text
-    # Every order and state of the list keeps it.
+    # The filter is kept for every order and state of the list.
     links = re.findall(r'href="/nodes\?([^"]*)"', text.partition("Show all nodes")[2])
     assert links
     assert all("of=" in link for link in links)

@@ -1,4 +1,4 @@
-"""Pages and /v1 of networks that are told otherwise: under legacy rules, and by a feed."""
+"""Pages and /v1 of other networks: under legacy rules, and with a relay feed."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from tests.unit.systems.legacy.networks import RULES, ran
 
 
 def of_2024() -> History:
-    """Tasks on three nodes each, two of them decided by speed and one by a silent node."""
+    """Return tasks on three nodes each: two are decided by speed, one has a silent node."""
     history = History().joins("A", "B", "C", gpu_name="RTX", gpu_vram=24)
     for name in ("A", "B", "C"):
         history.updates(name, timeout=120)
@@ -25,7 +25,7 @@ def of_2024() -> History:
 
 
 def of_a_feed() -> History:
-    """A group whose tasks a relay told of, row by row, at places that no chain has."""
+    """Return a group from a relay's feed, whose rows have positions that no chain has."""
     history = History().joins("A", "B", "C")
     names = ("0A", "0B", "0C")
     history.creates(*names, of="g").after(2)

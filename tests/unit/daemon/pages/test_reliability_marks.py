@@ -1,4 +1,4 @@
-"""The chart of a node's page draws each change of H as its cause is declared."""
+"""The chart of a node marks each change of H by its declared cause."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 
 
 def drawn(cause: ReliabilityCause, after: str = "0.500000000000000000") -> tuple[int, int]:
-    """Return how many falls and rises are drawn of one change from 0.9."""
+    """Return the number of falls and rises that are drawn for one change from 0.9."""
     mark = HistoryMark.model_construct(
         time=1_050, cause=cause.value, before="0.900000000000000000", after=after, back_at=None
     )

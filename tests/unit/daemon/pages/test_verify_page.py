@@ -1,4 +1,4 @@
-"""The page `/verify` is one file, which its policy keeps from loading or sending anything else."""
+"""The page `/verify` is a single file, whose policy forbids loading and sending anything else."""
 
 import base64
 import hashlib

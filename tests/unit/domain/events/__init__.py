@@ -1,1 +1,1 @@
-"""Events as they are written and read."""
+"""Tests of writing and reading events."""

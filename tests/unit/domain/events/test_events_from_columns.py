@@ -1,4 +1,4 @@
-"""Events that are made of columns are those that were written, or none at all."""
+"""Events built from columns equal the original ones; malformed columns give no events."""
 
 from dataclasses import fields
 

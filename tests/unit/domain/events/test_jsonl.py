@@ -1,4 +1,4 @@
-"""The file format of events: strict in, one way out.
+"""The file format of events: strict when it is read, and written in a single form.
 
 See docs/reference/events-and-jsonl.md#the-file-format.
 """

@@ -1,4 +1,4 @@
-"""Times in milliseconds: in the file format, and as they are read out of events."""
+"""Times in milliseconds, in the file format and in the events of other contracts."""
 
 import pytest
 from hypothesis import given, strategies as st

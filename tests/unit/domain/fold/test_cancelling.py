@@ -1,4 +1,4 @@
-"""A cancellation names no cause; our record says who kept the others waiting.
+"""A cancellation names no cause; the fold finds the nodes for which the others waited.
 
 See docs/explanation/crynux.md#commit-and-disclose-contracts.
 """
@@ -21,7 +21,7 @@ def cancels(history: History, *names: str) -> History:
 
 
 def three(commits: str = "", discloses: str = "") -> History:
-    """A task on three nodes that commit and disclose in these orders."""
+    """Return a task on three nodes that commit and disclose in these orders."""
     history = History().joins("A", "B", "C").creates("1")
     for place, name in enumerate("ABC"):
         history.starts("1", name, place=place)
@@ -37,7 +37,7 @@ def task_after(history: History):
 
 
 def endings(history: History) -> str:
-    """By node in order: t timed out, a aborted, s succeeded, - open."""
+    """Return the end of each node in order: t timed out, a aborted, s succeeded, - open."""
     short = {Ending.TIMED_OUT: "t", Ending.ABORTED: "a", Ending.SUCCEEDED: "s", None: "-"}
     return "".join(short[run.ending] for run in task_after(history).runs)
 

@@ -1,4 +1,4 @@
-"""What the fold keeps of requests to download: those of a day, by the node that was asked."""
+"""The fold keeps the download requests of a day, by node."""
 
 from oracle.domain.state import DOWNLOAD_HISTORY_SECONDS, DownloadRequest
 from tests.support.histories import History, fold_node

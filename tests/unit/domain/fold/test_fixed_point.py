@@ -1,4 +1,4 @@
-"""Whole-number arithmetic of scores: the same on every machine.
+"""Fixed-point arithmetic of scores: the same results on every machine.
 
 See docs/reference/scoring-rules.md#numbers.
 """
@@ -59,7 +59,7 @@ def test_recovery_increases_with_time_and_never_exceeds_the_maximum(a, b, base):
         shrink_gap_to_one(base, compute_decay(early, 1800)),
         shrink_gap_to_one(base, compute_decay(late, 1800)),
     )
-    # The steps round down by up to 21 units of 2^-128 on the way: far below one of 10^-18.
+    # The steps round down by up to 21 units of 2^-128 in total: far less than 10^-18.
     assert base <= first <= then + 1
     assert then <= UNIT
 

@@ -1,4 +1,4 @@
-"""How a fold is used: blocks in order, a journal where it is asked for, drained in between."""
+"""The use of a fold: blocks in order, a journal on request, and changes taken in between."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What holds for every history, legal or not (issue: properties of the fold)."""
+"""Properties of the fold for every history, legal or not."""
 
 import json
 from copy import deepcopy
@@ -50,7 +50,7 @@ ordinary_histories = (
     any_histories(ordinary_events) | disturbed_histories(ordinary_events) | legal_histories()
 )
 
-# A history takes about a millisecond; what is slow is drawing it.
+# Folding a history takes about a millisecond; drawing it is slow.
 quick = examples(60)
 
 
@@ -144,7 +144,7 @@ def test_pre_images_restore_the_state_before_every_block(events, rules):
 @quick
 @given(histories, rule_sets)
 def test_fold_of_a_block_needs_only_the_rows_collected_for_its_events(events, rules):
-    """Every block is folded by a fold that has only the rows that `needs` names."""
+    """Every block is folded by a fold that contains only the rows that `needs` names."""
     stored = Fold(rules)
     for number, block in groupby(events, key=lambda event: event.at.block):
         block_events = list(block)
@@ -217,7 +217,7 @@ def test_numbers_stay_in_their_ranges(events, rules, later):
 @quick
 @given(any_histories() | disturbed_histories(), rule_sets)
 def test_ignored_events_change_no_rows(events, rules):
-    """What was folded without them is the same, but for the anomalies themselves."""
+    """A fold without these events has the same rows, except for the anomalies."""
     listed = {"node_differs", "last_status_differs", "time_fell", "group_names_unseen_task"}
     listed |= {"task_scored_before", "limit_not_believed"}
     fold, changes = fold_history(events, rules)
@@ -247,7 +247,7 @@ def test_crynux_replay_matches_reference_implementation(events, at):
     replayed = json.loads(replay_events(lines, CRYNUX, None, at))
     time = replayed["as_of"]["time"]
     objects = [json.loads(line) for line in lines]
-    # Without a time every event counts, as in the daemon.
+    # Without a time, every event counts, as in the daemon.
     counted = [
         event_object for event_object in objects if at is None or event_object["time"] <= at
     ]
@@ -260,7 +260,7 @@ def test_crynux_replay_matches_reference_implementation(events, at):
 
 
 def standing(turns: list[MembershipTransition]) -> tuple[Membership, bool, PendingLeave | None]:
-    """Membership, whether it is paused and what it waits for, by the turns alone."""
+    """Compute membership, pause and pending request from the membership events alone."""
     membership, paused, pending = Membership.UNKNOWN, False, None
     for turn in turns:
         match turn:

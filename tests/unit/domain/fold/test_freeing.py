@@ -1,4 +1,6 @@
-"""Where its network frees a node as it answers, it may have another task before the first ends."""
+"""If a network frees a node when it answers,
+it may start another task before the first one ends.
+"""
 
 import pytest
 from hypothesis import given, strategies as st
@@ -9,8 +11,10 @@ from oracle.domain.state import Membership
 from tests.support.histories import History, fold_history, node_address, task_key
 
 
-def answered(*, frees: bool | None, kind: type = network_events.TaskSubmitted) -> History:
-    """A member that was given task 1 and has answered it."""
+def build_answered_task(
+    *, frees: bool | None, kind: type = network_events.TaskSubmitted
+) -> History:
+    """Return a history in which a member got task 1 and answered it."""
     history = History().joins("A").starts("1", "A").after(5)
     return history.emits(kind, task=task_key("1"), node=node_address("A"), frees=frees)
 
@@ -22,19 +26,19 @@ def status(history: History) -> str:
 
 @pytest.mark.parametrize("kind", [network_events.TaskSubmitted, network_events.TaskErrorReported])
 def test_submission_frees_its_node_only_when_the_frees_flag_is_set(kind: type):
-    assert status(answered(frees=True, kind=kind)) == "available"
-    assert status(answered(frees=None, kind=kind)) == "busy"
+    assert status(build_answered_task(frees=True, kind=kind)) == "available"
+    assert status(build_answered_task(frees=None, kind=kind)) == "busy"
 
 
 def test_task_end_frees_its_node_once():
-    history = answered(frees=True).starts("2", "A")
+    history = build_answered_task(frees=True).starts("2", "A")
     assert status(history) == "busy"
     assert status(history.succeeds("1", by="A")) == "busy"
     assert status(history.times_out("2")) == "available"
 
 
 def test_revealed_error_does_not_free_node_again():
-    history = answered(frees=True).starts("2", "A")
+    history = build_answered_task(frees=True).starts("2", "A")
     history.emits(
         network_events.TaskErrorReported, task=task_key("1"), node=node_address("A"), frees=True
     )
@@ -57,7 +61,9 @@ def test_pending_quit_takes_effect_when_submission_frees_node():
 
 @given(st.lists(st.tuples(st.sampled_from("123"), st.sampled_from("sfe"), st.booleans())))
 def test_running_count_equals_the_number_of_unfinished_tasks(steps):
-    """Started, answered (freed or not) and ended, in any order, legal or not."""
+    """Tasks are started, answered (freeing the node or not)
+    and ended in any order, legal or not.
+    """
     history = History().joins("A")
     for name, what, frees in steps:
         history.after(1)

@@ -1,4 +1,6 @@
-"""A pause or quit that a node asks for while it runs a task takes effect where the task ends."""
+"""A pause or quit that a node requests while it runs a task takes effect
+at the end of the task.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,14 +18,14 @@ def busy() -> History:
 
 
 def in_one_transaction(history: History, last: int) -> list[DomainEvent]:
-    """The events, of which the last ones stand in one transaction."""
+    """Return the events, of which the last ones are in one transaction."""
     events = history.events
     shared_tx = events[-last].at.tx
     return [*events[:-last], *(replace(e, at=e.at._replace(tx=shared_tx)) for e in events[-last:])]
 
 
 def after(events: list[DomainEvent]) -> tuple[Node, list[str]]:
-    """The node A, and the rules that were broken."""
+    """Return the node A, and the rules that were broken."""
     fold, changes = fold_history(events)
     return fold.ledger.nodes[node_address("A")], [anomaly.rule for anomaly in changes.anomalies]
 
@@ -40,7 +42,7 @@ def after(events: list[DomainEvent]) -> tuple[Node, list[str]]:
         ("quit", lambda: busy().asks_to_quit("A").aborts("1")),
         ("quit", lambda: busy().asks_to_pause("A").asks_to_quit("A").succeeds("1")),
         ("available", lambda: busy().asks_to_pause("A").resumes("A").succeeds("1")),
-        # Of two tasks, one inside the other's transaction: the last end counts.
+        # Of two tasks that end in one transaction, the last end counts.
         ("busy", lambda: busy().asks_to_pause("A").starts("2", "A").succeeds("1")),
         ("paused", lambda: busy().asks_to_pause("A").starts("2", "A").succeeds("1").aborts("2")),
         ("available", lambda: busy().asks_to_quit("A").joins("A").succeeds("1")),

@@ -1,4 +1,4 @@
-"""Commit/disclose networks: three nodes on one task, followed each for itself.
+"""Networks with commit and disclosure: three nodes run one task, and each is tracked separately.
 
 See docs/reference/events-and-jsonl.md#what-is-legal.
 """

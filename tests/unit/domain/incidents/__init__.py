@@ -1,1 +1,1 @@
-"""Incidents: the rule, what it finds, and what it does not find."""
+"""Tests of incidents: the rule, and what it finds and does not find."""

@@ -1,4 +1,4 @@
-"""The rule of incidents as the documentation states it: every end is tested against all ends."""
+"""The rule of incidents as documented: every end is tested against all ends."""
 
 from math import comb
 

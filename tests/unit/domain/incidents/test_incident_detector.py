@@ -1,4 +1,4 @@
-"""Incidents are found where they were put in, and nowhere else; see docs/explanation/incidents."""
+"""The detector finds simulated incidents, and nothing else; see docs/explanation/incidents."""
 
 from copy import deepcopy
 from random import Random
@@ -49,7 +49,7 @@ def site_down(attempt: Attempt) -> bool:
 def detect(
     seed: int, failure: Failure, traffic: Traffic = SMALL
 ) -> tuple[list[Incident], list[TaskEnd]]:
-    """Return the incidents of a small traffic, and its timeouts."""
+    """Return the incidents of a small simulated traffic, and its timeouts."""
     return detect_incidents(seed, failure, traffic)
 
 
@@ -106,7 +106,9 @@ def test_young_network_with_many_failures_causes_no_incident(seed):
 
 
 def random_ends(seed: int) -> list[End]:
-    """Ends with quiet times, bursts and outages of a small network, and a clock that may fall."""
+    """Return ends with quiet times, bursts and outages of a small network;
+    the clock may go back.
+    """
     random = Random(seed)  # noqa: S311  made-up traffic
     time = random.randrange(10**6)
     quiet_count = random.choice((0, 100, 520))
@@ -205,7 +207,7 @@ def test_pre_images_restore_minutes_and_incidents(seed, data):
 
 
 def test_state_stays_bounded():
-    """Only a day of minutes is kept, and creators and nodes only of the newest 15."""
+    """Minutes are kept for a day, and creators and nodes only for the newest 15 minutes."""
     traffic = Traffic(tasks=5_000, nodes=10, applications=3, gap_seconds=60)
     detector = IncidentDetector()
     for number, (seconds, end) in enumerate(create_ends(1, traffic)):

@@ -28,7 +28,7 @@ def outage(attempt: Attempt) -> bool:
 
 
 def take_site_down(node_count: int) -> Failure:
-    """Return the failure of so many nodes of one site, for 15 minutes."""
+    """Return a failure of this number of nodes at one site, for 15 minutes."""
     first_node = Traffic().nodes - node_count
     return lambda attempt: attempt.node >= first_node and 6_000 <= attempt.seconds < 6_900
 

@@ -1,4 +1,4 @@
-"""The incidents of made-up traffic, and the timeouts that they mark."""
+"""The incidents of simulated traffic, and the timeouts that they mark."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ from tests.support.task_traffic import (
 def detect_incidents(
     seed: int, failure: Failure, traffic: Traffic
 ) -> tuple[list[Incident], list[TaskEnd]]:
-    """Return the incidents of a traffic, and its timeouts."""
+    """Return the incidents of a simulated traffic, and its timeouts."""
     detector, timeouts = IncidentDetector(), list[TaskEnd]()
     for number, (seconds, end) in enumerate(create_ends(seed, traffic, failure)):
         if seconds < end.seconds:

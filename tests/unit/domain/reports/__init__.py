@@ -1,1 +1,1 @@
-"""Reports: what is in one, what is plausible, when it is worth its cost."""
+"""Tests of reports: their content, their plausibility, and when one is worth its cost."""

@@ -31,7 +31,7 @@ from tests.support.contract_histories import (
 from tests.support.rounds import make_address
 
 
-def folded(*events: ContractEvent) -> ContractState:
+def fold_events(*events: ContractEvent) -> ContractState:
     state = ContractState(KEPT)
     state.fold_block(1, list(events), journal=False)
     return state
@@ -52,7 +52,7 @@ def test_state_before_the_first_round_has_no_root():
 
 
 def test_roots_of_the_kept_rounds_only_are_returned():
-    state = folded(*rounds(6))
+    state = fold_events(*rounds(6))
 
     assert state.head == build_accepted_round(6)
     assert state.previous_root == make_root(6)
@@ -70,7 +70,7 @@ def test_roots_of_the_kept_rounds_only_are_returned():
 
 
 def test_struck_rounds_have_no_root_and_the_next_report_names_none():
-    state = folded(*rounds(5), RoundsStruck(AT, TIME, 4, 5))
+    state = fold_events(*rounds(5), RoundsStruck(AT, TIME, 4, 5))
 
     assert state.head_round == 5
     assert state.previous_root == ZERO_HASH
@@ -78,7 +78,7 @@ def test_struck_rounds_have_no_root_and_the_next_report_names_none():
 
 
 def test_round_after_a_strike_is_named_by_the_next_report():
-    state = folded(*rounds(5), RoundsStruck(AT, TIME, 4, 5), build_accepted_round(6))
+    state = fold_events(*rounds(5), RoundsStruck(AT, TIME, 4, 5), build_accepted_round(6))
 
     assert state.previous_root == make_root(6)
     assert [state.get_root(number) for number in (4, 5, 6)] == [None, None, make_root(6)]
@@ -97,18 +97,18 @@ def test_struck_round_stays_struck_after_its_state_is_loaded():
 )
 def test_event_that_does_not_follow_the_last_round_stops_the_fold(event: ContractEvent):
     with pytest.raises(FatalError, match=r"does not follow round 3; a log is missing"):
-        folded(*rounds(3), event)
+        fold_events(*rounds(3), event)
 
 
 def test_first_indexed_round_can_have_any_number():
-    assert folded(build_accepted_round(9)).head_round == 9
+    assert fold_events(build_accepted_round(9)).head_round == 9
 
 
 # --- signers ---
 
 
 def test_bitmap_is_of_the_signers_of_its_configuration():
-    state = folded(
+    state = fold_events(
         SignersSet(AT, TIME, SIGNERS, 2),
         ConfigSet(AT, TIME, 1, CONFIG),
         SignersSet(AT, TIME, SIGNERS[1:], 2),
@@ -122,7 +122,7 @@ def test_bitmap_is_of_the_signers_of_its_configuration():
 
 
 def test_configuration_of_other_rules_keeps_the_signers():
-    state = folded(
+    state = fold_events(
         SignersSet(AT, TIME, SIGNERS, 2),
         ConfigSet(AT, TIME, 1, CONFIG),
         ConfigSet(AT, TIME, 2, NEXT_CONFIG),
@@ -136,13 +136,15 @@ def test_configuration_of_other_rules_keeps_the_signers():
 
 def test_signers_of_a_configuration_before_the_first_indexed_block_are_unknown():
     assert (
-        folded(ConfigSet(AT, TIME, 2, CONFIG)).settings.find_round_signers(build_accepted_round(1))
+        fold_events(ConfigSet(AT, TIME, 2, CONFIG)).settings.find_round_signers(
+            build_accepted_round(1)
+        )
         is None
     )
 
 
 def test_bit_beyond_the_last_signer_is_rejected():
-    state = folded(SignersSet(AT, TIME, SIGNERS, 2), ConfigSet(AT, TIME, 1, CONFIG))
+    state = fold_events(SignersSet(AT, TIME, SIGNERS, 2), ConfigSet(AT, TIME, 1, CONFIG))
 
     with pytest.raises(ValueError, match="has a bit beyond the 3 signers"):
         state.settings.find_round_signers(build_accepted_round(1, bitmap=0b1000))
@@ -163,7 +165,7 @@ def test_root_of_replaced_signers_is_not_of_the_current_configuration():
 
 def test_accusation_survives_a_change_of_the_signers():
     node = make_address(1)
-    state = folded(
+    state = fold_events(
         KickAccused(AT, TIME, node, 1, 100, ZERO_HASH, 200), ConfigSet(AT, TIME, 2, CONFIG)
     )
 
@@ -172,7 +174,7 @@ def test_accusation_survives_a_change_of_the_signers():
 
 def test_expulsion_lasts_as_long_as_the_limits_of_its_execution_state():
     node, limits = make_address(1), ContractKickLimits(1, 50, 1, 1, 1)
-    state = folded(
+    state = fold_events(
         KickLimitsSet(AT, TIME, limits),
         KickAccused(AT, TIME, node, 1, 100, ZERO_HASH, 200),
         KickExecuted(AT, 300, node, ZERO_HASH, ZERO_ADDRESS),

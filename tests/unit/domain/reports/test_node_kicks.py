@@ -21,18 +21,18 @@ EVIDENCE, LATER_EVIDENCE, BUSY, POOR = (Hash(f"0x{digit * 64}") for digit in "12
 SINCE, READY_AT, EXECUTED_AT = 1_000, 2_000, 3_000
 
 
-def accused(
+def accuse(
     kick: NodeKick, *, block: int = 5, due_since: int = SINCE, round_number: int = 7
 ) -> NodeKick:
     at = Position(block, 0, 0)
     return kick.accuse(KickAccused(at, 0, NODE, round_number, due_since, EVIDENCE, READY_AT))
 
 
-def cancelled(kick: NodeKick, by: Address) -> NodeKick:
+def cancel(kick: NodeKick, by: Address) -> NodeKick:
     return kick.cancel(KickCancelled(Position(6, 0, 0), 0, NODE, by, ZERO_HASH))
 
 
-def executed(
+def execute(
     kick: NodeKick,
     *,
     block: int = 8,
@@ -45,13 +45,13 @@ def executed(
     return kick.execute(event, head_round=round_number, cooldown=cooldown)
 
 
-def refused(kick: NodeKick, reason: Hash, *, block: int = 8, round_number: int = 9) -> NodeKick:
+def refuse(kick: NodeKick, reason: Hash, *, block: int = 8, round_number: int = 9) -> NodeKick:
     """Return the kickout after a call that the target refused."""
     event = KickRefused(Position(block, 0, 1), EXECUTED_AT, NODE, NETWORK, reason)
-    return executed(kick, block=block, round_number=round_number).refuse(event, round_number)
+    return execute(kick, block=block, round_number=round_number).refuse(event, round_number)
 
 
-ACCUSED = accused(NodeKick(NODE))
+ACCUSED = accuse(NodeKick(NODE))
 
 
 def test_accusation_names_its_interval_and_round():
@@ -64,7 +64,7 @@ def test_accusation_names_its_interval_and_round():
 
 
 def test_veto_spares_the_interval_and_all_earlier_ones():
-    vetoed = cancelled(ACCUSED, VETOER)
+    vetoed = cancel(ACCUSED, VETOER)
 
     assert (vetoed.state, vetoed.is_accused) == (KickState.VETOED, False)
     spared = [vetoed.is_spared(due_since) for due_since in (SINCE - 1, SINCE, SINCE + 1)]
@@ -72,22 +72,22 @@ def test_veto_spares_the_interval_and_all_earlier_ones():
 
 
 def test_cleared_accusation_spares_no_interval():
-    recovered = cancelled(ACCUSED, ZERO_ADDRESS)
+    recovered = cancel(ACCUSED, ZERO_ADDRESS)
 
     assert (recovered.state, recovered.is_accused) == (KickState.RECOVERED, False)
     assert not recovered.is_spared(SINCE)
 
 
 def test_cleared_accusation_keeps_an_earlier_veto():
-    vetoed = cancelled(ACCUSED, VETOER)
-    recovered = cancelled(accused(vetoed, due_since=SINCE + 10), ZERO_ADDRESS)
+    vetoed = cancel(ACCUSED, VETOER)
+    recovered = cancel(accuse(vetoed, due_since=SINCE + 10), ZERO_ADDRESS)
 
     assert recovered.is_spared(SINCE)
     assert not recovered.is_spared(SINCE + 10)
 
 
 def test_executed_kick_expels_the_node_permanently_and_spares_the_interval():
-    kick = executed(ACCUSED)
+    kick = execute(ACCUSED)
 
     assert kick.state is KickState.EXPELLED
     assert kick.is_expelled(NEVER_EXPIRES - 1)
@@ -98,14 +98,14 @@ def test_executed_kick_expels_the_node_permanently_and_spares_the_interval():
 
 
 def test_expulsion_ends_after_cooldown():
-    kick = executed(ACCUSED, cooldown=50)
+    kick = execute(ACCUSED, cooldown=50)
 
     assert kick.is_expelled(EXECUTED_AT + 49)
     assert not kick.is_expelled(EXECUTED_AT + 50)
 
 
 def test_executed_kick_without_target_still_expels_the_node():
-    kick = executed(ACCUSED, target=NO_TARGET)
+    kick = execute(ACCUSED, target=NO_TARGET)
 
     assert kick.is_expelled(EXECUTED_AT)
     assert kick.expulsion is not None
@@ -113,7 +113,7 @@ def test_executed_kick_without_target_still_expels_the_node():
 
 
 def test_refusal_leaves_the_node_expelled():
-    kick = refused(ACCUSED, BUSY)
+    kick = refuse(ACCUSED, BUSY)
 
     assert (kick.state, kick.is_expelled(EXECUTED_AT)) == (KickState.REFUSED, True)
     assert kick.expulsion is not None
@@ -135,14 +135,14 @@ def test_two_consecutive_refusals_with_the_same_reason_require_an_operator(
 ):
     kick = ACCUSED
     for reason in reasons:
-        kick = refused(kick, reason)
+        kick = refuse(kick, reason)
 
     assert kick.requires_operator is is_settled
 
 
 def test_retry_keeps_execution_evidence_and_end_of_the_expulsion():
-    first = executed(ACCUSED, cooldown=50)
-    retried = executed(first, block=12, round_number=14, evidence=ZERO_HASH, cooldown=99)
+    first = execute(ACCUSED, cooldown=50)
+    retried = execute(first, block=12, round_number=14, evidence=ZERO_HASH, cooldown=99)
 
     assert first.expulsion is not None
     assert retried.accusation == first.accusation
@@ -151,7 +151,7 @@ def test_retry_keeps_execution_evidence_and_end_of_the_expulsion():
 
 
 def test_readmission_ends_the_expulsion_and_spares_earlier_intervals():
-    kick = executed(ACCUSED).readmit(EXECUTED_AT + 5)
+    kick = execute(ACCUSED).readmit(EXECUTED_AT + 5)
 
     assert kick.state is KickState.READMITTED
     assert not kick.is_expelled(EXECUTED_AT)
@@ -161,11 +161,11 @@ def test_readmission_ends_the_expulsion_and_spares_earlier_intervals():
 
 
 def test_node_accused_again_after_its_expulsion_ended_is_expelled_anew():
-    first = executed(ACCUSED, cooldown=50)
-    again = accused(first, block=20, due_since=SINCE + 10, round_number=30)
+    first = execute(ACCUSED, cooldown=50)
+    again = accuse(first, block=20, due_since=SINCE + 10, round_number=30)
     assert (again.last_round, again.is_expelled(EXECUTED_AT)) == (30, False)
 
-    second = executed(again, block=25, round_number=33)
+    second = execute(again, block=25, round_number=33)
     assert second.expulsion is not None
     assert (second.expulsion.round, second.expulsion.at) == (33, Position(25, 0, 0))
     assert second.is_spared(SINCE + 10)

@@ -1,4 +1,4 @@
-"""When a report is due, and that its content depends on nothing but the chain."""
+"""When a report is due; its content depends on nothing but the chain."""
 
 from typing import Any
 

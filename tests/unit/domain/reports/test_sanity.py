@@ -1,4 +1,4 @@
-"""The sanity gate: what changes too much at once waits for a human, and small networks pass."""
+"""The sanity gate holds reports that change too much at once, except in small networks."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def test_low_lane_becoming_unselectable_counts_as_fall():
         find_excess_change_reason([LaneChange(1500, 1)] * 26, MEMBERS, LINE, SanityLimits())
         is not None
     )
-    # And one that stays low does not.
+    # A report that stays low is not held.
     assert (
         find_excess_change_reason([LaneChange(1500, 1400)] * 26, MEMBERS, LINE, SanityLimits())
         is None
@@ -112,6 +112,6 @@ def test_events_share_of_0_never_holds_a_report():
 @examples(100)
 @given(st.integers(20, 60), st.integers(100, 10_000), st.integers(0, 10_000), st.integers(5, 29))
 def test_ordinary_period_after_purchased_tasks_is_not_held(nodes, usual, bought, periods):
-    """All nodes work already: more tasks do not make more nodes."""
+    """All nodes are busy already, so more tasks do not mean more nodes."""
     noisy = [Activity(usual + bought, nodes)] * periods
     assert quiet(Activity(usual, nodes), noisy) is None

@@ -1,4 +1,4 @@
-"""Reporters that saw the same chain choose the same report, and never two that both can land."""
+"""Reporters with the same chain select the same report, and never two that can both land."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -30,7 +30,9 @@ class Chain(NamedTuple):
     window: int
 
     def cut(self, period: int) -> ReportHeader:
-        """The report as of a period's last block; rounds are accepted in its first blocks."""
+        """Return the report as of a period's last block;
+        rounds are accepted in its first blocks.
+        """
         head = self.head(period)
         time = period * PERIOD + PERIOD - 1
         return ReportHeader(
@@ -59,19 +61,22 @@ CHAINS = st.builds(
     st.frozensets(st.integers(1, PERIODS - 1), max_size=4),
     st.sampled_from([8, 20, 200]),
 )
-# The period from which on a reporter has every report, and the moments at which it looks.
+# The period from which a reporter has every report, and the times of its ticks.
 LOOKS = st.tuples(
     st.integers(0, PERIODS - LENGTH),
     st.sets(st.integers(0, PERIODS * PERIOD - 1), min_size=1, max_size=30),
 )
 
 
-def chosen(chain: Chain, complete_from: int, moments: Sequence[int]) -> dict[int, ReportHeader]:
-    """What a reporter signs, by the second, that starts late and looks now and then."""
+def list_signed_reports(
+    chain: Chain, complete_from: int, moments: Sequence[int]
+) -> dict[int, ReportHeader]:
+    """Return the reports that a reporter signs, by the time of the tick."""
     signed: dict[int, ReportHeader] = {}
     for time in moments:
         moment = chain.moment(time)
-        # What was cut: every period that is over, from the first that it has.
+        # The available reports: every period that is over, from the first complete one
+        # on.
         cuts = [chain.cut(period) for period in range(complete_from, time // PERIOD)]
         turn = find_scheduled_report(cuts, complete_from, moment, SETTINGS)
         if turn is not None:
@@ -87,7 +92,7 @@ def test_reporters_with_a_complete_slot_sign_the_same_report(
     firsts = []
     for complete_from, moments in (first_reporter, second_reporter):
         by_turn: dict[tuple[int, int], set[ReportHeader]] = {}
-        for cut in chosen(chain, complete_from, sorted(moments)).values():
+        for cut in list_signed_reports(chain, complete_from, sorted(moments)).values():
             slot_start = cut.period // LENGTH * LENGTH
             if slot_start >= max(first_reporter[0], second_reporter[0]):
                 by_turn.setdefault((cut.head_round, cut.period // LENGTH), set()).add(cut)
@@ -95,7 +100,8 @@ def test_reporters_with_a_complete_slot_sign_the_same_report(
 
     for turn in firsts[0].keys() & firsts[1].keys():
         both = sorted(firsts[0][turn] | firsts[1][turn])
-        # More than one only where each left the window before the next was cut.
+        # There may be several only if each had left the window before the next one was
+        # cut.
         assert all(
             later.as_of >= earlier.as_of + chain.window for earlier, later in pairwise(both)
         )
@@ -105,7 +111,7 @@ def test_reporters_with_a_complete_slot_sign_the_same_report(
 @given(CHAINS, LOOKS)
 def test_second_report_is_signed_only_after_the_first_has_expired(chain, reporter):
     complete_from, moments = reporter
-    signed = chosen(chain, complete_from, sorted(moments))
+    signed = list_signed_reports(chain, complete_from, sorted(moments))
     for time, cut in signed.items():
         earlier = {
             earlier_cut for at, earlier_cut in signed.items() if at < time and earlier_cut != cut
@@ -116,7 +122,7 @@ def test_second_report_is_signed_only_after_the_first_has_expired(chain, reporte
 @examples(20)
 @given(CHAINS, st.integers(0, PERIODS * PERIOD - 1))
 def test_chosen_report_is_due_and_not_expired(chain, time):
-    turn = chosen(chain, 0, [time]).get(time)
+    turn = list_signed_reports(chain, 0, [time]).get(time)
 
     assert turn is None or (turn.is_due and not chain.moment(time).is_expired(turn))
 
@@ -126,10 +132,10 @@ def test_reporter_that_missed_the_slot_start_waits_for_the_next_slot():
     middle = LENGTH + 2
     time = (middle + 2) * PERIOD
 
-    assert chosen(chain, 0, [time])[time].period == LENGTH
-    assert chosen(chain, middle, [time]) == {}
+    assert list_signed_reports(chain, 0, [time])[time].period == LENGTH
+    assert list_signed_reports(chain, middle, [time]) == {}
     later = (2 * LENGTH + 1) * PERIOD
-    assert chosen(chain, middle, [later])[later].period == 2 * LENGTH
+    assert list_signed_reports(chain, middle, [later])[later].period == 2 * LENGTH
 
 
 def test_accepted_round_replaces_missing_slot_start():
@@ -137,5 +143,5 @@ def test_accepted_round_replaces_missing_slot_start():
     chain = Chain([True] * PERIODS, frozenset({accepted}), 200)
     time = (accepted + 1) * PERIOD
 
-    assert chosen(chain, accepted - 1, [time])[time].period == accepted
-    assert chosen(chain, accepted, [time]) == {}
+    assert list_signed_reports(chain, accepted - 1, [time])[time].period == accepted
+    assert list_signed_reports(chain, accepted, [time]) == {}

@@ -1,4 +1,4 @@
-"""Pieces lead to the root of the round, and prove the same leaves as the whole tree."""
+"""Pieces lead to the root of the round, and prove the same leaves as the complete tree."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -108,7 +108,7 @@ def test_words_of_several_pieces_are_proven_in_runs(data) -> None:
 
 
 def check_word_runs(leaves: Sequence[NodeLeaf], data: st.DataObject) -> None:
-    """Prove drawn runs of words, and compute the root from the words as the contract does."""
+    """Prove random runs of words, and compute the root from the words as the contract does."""
     tree = build_round_tree(leaves)
     pieced_round = pieced_round_of(take_pieces(tree, {}))
     lane_words = [tree.get_word(index) for index in range(-(-len(leaves) // LANES_PER_WORD))]

@@ -1,4 +1,4 @@
-"""A provable round proves every node that is in it, and that no other address is."""
+"""A provable round proves that every node is in it, and that every other address is not."""
 
 import pytest
 from hypothesis import given

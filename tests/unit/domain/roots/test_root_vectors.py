@@ -1,4 +1,4 @@
-"""Roots and proofs equal those that OpenZeppelin's own library computes (tests/vectors/roots)."""
+"""Roots and proofs equal those of OpenZeppelin's own library (tests/vectors/roots)."""
 
 import json
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""Properties of a round's tree: updates equal a new tree, and only what is in it can be proven."""
+"""Properties of a round's tree: updates equal a rebuild, and only its content can be proven."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,1 +1,1 @@
-"""Scores from histories: vectors, properties, statements of the source."""
+"""Tests of scores: vectors, properties, statements of the sources."""

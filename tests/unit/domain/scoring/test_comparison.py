@@ -1,4 +1,4 @@
-"""Ranks, rank correlation, Gini and Lorenz: properties first, against exact fractions."""
+"""Ranks, rank correlation, Gini and Lorenz, compared with exact fractions."""
 
 from fractions import Fraction
 from itertools import pairwise
@@ -20,7 +20,7 @@ pairs = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=2, ma
 
 
 def plain_gini(values):
-    """The mean difference of every two values over twice the mean."""
+    """Return the mean difference of all pairs of values, divided by twice the mean."""
     differences = sum(abs(left - right) for left in values for right in values)
     return Fraction(differences, 2 * len(values) * sum(values))
 
@@ -35,7 +35,7 @@ def mean_ranks(values):
 
 
 def pearson_squared(xs, ys):
-    """The sign, and the square, of Pearson's correlation of two lists of fractions."""
+    """Return the sign and the square of Pearson's correlation of two lists of fractions."""
     mean_one, mean_other = Fraction(sum(xs), len(xs)), Fraction(sum(ys), len(ys))
     both = sum((a - mean_one) * (b - mean_other) for a, b in zip(xs, ys, strict=True))
     square_one = sum((a - mean_one) ** 2 for a in xs)
@@ -104,5 +104,5 @@ def test_lorenz_curve_is_convex_from_0_to_1(values):
         return
     assert (curve[0], curve[-1], len(curve)) == (0, UNIT, len(values) + 1)
     steps = [after - before for before, after in pairwise(curve)]
-    # Rounding moves a step by one unit at most.
+    # Rounding moves a step by up to one unit.
     assert all(later >= earlier - 1 for earlier, later in pairwise(steps))

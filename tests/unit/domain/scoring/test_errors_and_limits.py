@@ -1,4 +1,4 @@
-"""What an error report is worth in a group, and a limit that no node can keep.
+"""The score of an error report in a group, and timeouts that are too short to be credible.
 
 See docs/reference/scoring-rules.md#task-groups and
 docs/reference/scoring-rules.md#limits-that-are-not-believed.
@@ -17,7 +17,7 @@ from tests.unit.domain.scoring.test_groups import NAMES, list_ranked_members, of
 
 
 def failed_first():
-    """B reports an error at once; A and C need longer for their results."""
+    """Return a history in which B reports an error at once, before A and C have results."""
     history = of_three().after(1).reports_error("2").after(1).submits("1").after(1).submits("3")
     return history.closes("g", *NAMES)
 
@@ -51,15 +51,15 @@ def test_errors_rank_after_results_by_time(order, failing):
     assert sorted(NAMES, key=lambda name: ranks[name][0]) == results + errors
 
 
-# Limits that nobody can be held to
+# Timeouts that are not credible
 
-# Which answers rank, the verdict says (test_verdicts.py); here all that there are.
+# The verdict decides which answers rank (test_verdicts.py); here all of them do.
 ALL = change_rules(ranked_answers="all")
 DOUBTING = replace(ALL, least_timeout_seconds=60)
 
 
 def impossible(limit):
-    """Two of three cannot make it within the limit."""
+    """Return a history in which two of three nodes cannot meet the limit."""
     history = History().joins("A", "B", "C").creates(*NAMES, timeout=limit)
     history.starts("1", "A").starts("2", "B").starts("3", "C").after(1).submits("3")
     return history.after(1).times_out("1").closes("g", *NAMES).after(1).times_out("2")
@@ -76,7 +76,7 @@ def test_timeout_of_task_with_too_short_limit_costs_neither_score_nor_reliabilit
     assert [(victim.pool, victim.base, victim.since) for victim in victims] == 2 * [
         (b"", UNIT, 1000)
     ]
-    # It is counted, and listed where it happened.
+    # It is counted, and listed at its position.
     assert [anomaly.rule for anomaly in changes.anomalies] == 2 * ["limit_not_believed"]
     void = [change for change in changes.reliability if change.cause == "timeout_void"]
     assert [(change.node, change.before, change.after) for change in void] == [
@@ -104,7 +104,7 @@ def test_default_rules_count_a_timeout_however_short_its_limit():
 
 @given(st.integers(0, 10**5), st.integers(0, 10**5))
 def test_void_timeout_leaves_reliability_recovery_unchanged(wait, later):
-    """Not even a rounding: H is the same to the last digit."""
+    """H is equal to the last digit."""
     told_of = History().joins("A").starts("0", "A").times_out("0")
     told_of.creates("1", timeout=1).starts("1", "A").after(wait).times_out("1")
     silent = History().joins("A").starts("0", "A").times_out("0")

@@ -1,4 +1,4 @@
-"""How long a timeout can exclude a node."""
+"""The maximum time for which a timeout can exclude a node."""
 
 from dataclasses import replace
 

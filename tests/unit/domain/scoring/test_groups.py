@@ -1,4 +1,4 @@
-"""When a validation group closes and what its members score.
+"""When a validation group closes, and the scores of its members.
 
 See docs/reference/scoring-rules.md#task-groups.
 """
@@ -19,7 +19,7 @@ from tests.support.histories import (
     task_key,
 )
 
-# Which answers rank, the verdict says (test_verdicts.py); here all that there are.
+# The verdict decides which answers rank (test_verdicts.py); here all of them do.
 ALL = change_rules(ranked_answers="all")
 TERMINAL = change_rules(close="terminal", ranked_answers="all")
 NAMES = ("1", "2", "3")
@@ -31,7 +31,7 @@ def of_three(of=None):
 
 
 def list_ranked_members(history, rules=ALL):
-    """Each member of the one group as (rank, elapsed, score)."""
+    """Return each member of the only group as (rank, elapsed, score)."""
     _, changes = fold_history(history, rules)
     (result,) = changes.results
     return [(member.rank, member.elapsed, member.score) for member in result.members]

@@ -1,4 +1,4 @@
-"""The forecast of a kickout is what the fold's own functions find when the scores are played."""
+"""The forecast of a kickout equals the fold's result when the forecast scores are applied."""
 
 from dataclasses import replace
 from fractions import Fraction

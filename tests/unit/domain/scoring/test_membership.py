@@ -1,4 +1,4 @@
-"""Nodes come, go and come back; what of them stays.
+"""Nodes join, leave and join again, and keep parts of their record.
 
 See docs/reference/scoring-rules.md#reliability and
 docs/reference/scoring-rules.md#qos-and-kickout.

@@ -1,4 +1,4 @@
-"""The figures of a node are those that each function gives by itself, under all rules."""
+"""The combined figures of a node equal those of the individual functions, under all rules."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Pools that a restart of the relay loses, against the relay's own two stores written anew."""
+"""Pools that a restart of the relay loses, compared with a model of the relay's two stores."""
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -16,9 +16,9 @@ SIZE, BEST, FLOOR = 50, 10, 3
 
 @dataclass
 class RelayNode:
-    """What the relay has of a node: a mean in its database, and a pool in its memory.
+    """A node in the relay: a mean in its database, and a pool in its memory.
 
-    Written from service/qos.go of crynux-relay 24ffc26, and from nothing of this product.
+    Written from service/qos.go of crynux-relay 24ffc26; uses nothing of this product.
     """
 
     persisted: Fraction = Fraction(0)

@@ -1,4 +1,4 @@
-"""Rule sets are values: written one way, read strictly, never without sense."""
+"""Rule sets have a single text form, are parsed strictly, and contain no senseless values."""
 
 import json
 import re
@@ -66,8 +66,9 @@ def test_rules_round_trip_through_json(rules):
 def test_published_rule_set_keeps_its_hash(rules, digest):
     """Reports name their rules by this hash, and databases are bound to it.
 
-    Red after a new rule: either its default changes nothing, then declare it with
-    `omit_default=True`, or every published set gets a new version, and its new hash stands here.
+    If a new rule breaks this test: if its default changes nothing, declare the rule with
+    `omit_default=True`; otherwise give every published set a new version, and enter its new hash
+    here.
     """
     assert sha256(rules.to_json().encode()).hexdigest() == digest
 
@@ -85,7 +86,7 @@ def test_canonical_json_is_sorted_and_has_no_spaces():
 
 
 def test_rule_at_default_is_omitted_from_json():
-    """So a rule set from before there was the rule keeps its hash."""
+    """Therefore a rule set from before this rule keeps its hash."""
     assert "legacy" not in json.loads(CRYNUX.to_json())
     assert Rules.from_json(CRYNUX.to_json()).legacy is None
 

@@ -1,7 +1,6 @@
-"""What the current QoS document says with numbers and examples, each once.
+"""The statements of the current QoS document with numbers and examples, each once.
 
-docs/fidelity/ says which statement is shown by which test.
-See docs/reference/sources.md#crynux-qos.
+docs/fidelity/ names the test of each statement. See docs/reference/sources.md#crynux-qos.
 """
 
 from fractions import Fraction
@@ -33,7 +32,7 @@ reliabilities = st.integers(0, UNIT)
 
 
 def qos_after(history: History, name: str) -> Fraction:
-    """The QoS as a fraction of one, exact but for 18 digits."""
+    """Return the QoS as a fraction of 1, exact to 18 digits."""
     return Fraction(compute_node_qos(fold_node(history, name), history.time, CRYNUX) or 0, UNIT)
 
 
@@ -100,7 +99,7 @@ def test_group_that_times_out_completely_leaves_the_means_unchanged():
         history.times_out(name)
     fold, _ = fold_history(history.closes("g", *"ABC"))
     assert {bytes(fold.ledger.nodes[node_address(name)].pool) for name in "ABC"} == {b""}
-    # Only the mean is spared: a timeout is a timeout to H, whoever is to blame for it.
+    # The mean is not affected: but a timeout lowers H, whoever caused it.
     assert {fold.ledger.nodes[node_address(name)].base for name in "ABC"} == {3 * TENTH}
     # In the next group A and B answer, so the silent node scores 0.
     for name in "ABC":

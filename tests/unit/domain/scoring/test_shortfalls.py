@@ -1,4 +1,4 @@
-"""A network that never says something costs scoring what it costs."""
+"""The scoring rules that cannot be applied if a network omits an event."""
 
 import pytest
 

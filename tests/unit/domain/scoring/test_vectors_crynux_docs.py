@@ -1,6 +1,6 @@
-"""The letter of the Crynux page, where `crynux` departs from it: tests/vectors/crynux-docs.json.
+"""Where `crynux` departs from the text of the Crynux page: tests/vectors/crynux-docs.json.
 
-What both have in common is in crynux.json, which runs under `crynux-docs`.
+The common vectors are in crynux.json, which runs under `crynux-docs` as well.
 """
 
 import re
@@ -21,9 +21,9 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX, CRYNUX_DOCS
 from oracle.systems.registry import get_policy, get_published_rules
 from tests.support.histories import History, fold_history, fold_node, node_address
 from tests.support.vectors import vectors_of
-from tests.unit.domain.scoring.test_vectors_groups import told_by_times
+from tests.unit.domain.scoring.test_vectors_groups import build_history_of_times
 from tests.unit.domain.scoring.test_vectors_seed2 import units
-from tests.unit.domain.scoring.test_verdicts import answered, scores
+from tests.unit.domain.scoring.test_verdicts import build_answered_group, scores
 
 PAGE = Path(__file__).parents[4] / "docs" / "reference" / "scoring-rules.md"
 _ROW = re.compile(r"^\| `(\w+)`[^|]* \| (\S+) \| (\S+) \| ", re.MULTILINE)
@@ -32,7 +32,7 @@ LEAVES = {"quit": History.quits, "slashed": History.is_slashed}
 
 @vectors_of("group_scores", file="crynux-docs")
 def test_error_reports_rank_by_their_time(vector):
-    (result,) = fold_history(told_by_times(vector["members"]), CRYNUX_DOCS)[1].results
+    (result,) = fold_history(build_history_of_times(vector["members"]), CRYNUX_DOCS)[1].results
     expected = {node_address(name): score for name, score in vector["expected"].items()}
     assert {member.node: member.score for member in result.members} == expected
 
@@ -40,7 +40,7 @@ def test_error_reports_rank_by_their_time(vector):
 @vectors_of("verdicts", file="crynux-docs")
 def test_every_answer_ranks_regardless_of_verdict(vector):
     names = [str(place) for place, _ in enumerate(vector["seconds"], start=1)]
-    history = answered(*vector["seconds"])
+    history = build_answered_group(*vector["seconds"])
     history.judges("g", *names, right=vector["right"], wrong=vector["wrong"])
     assert scores(history, CRYNUX_DOCS) == vector["expected"]
 

@@ -1,4 +1,4 @@
-"""Task scores and fee shares as the seeds and the relay have them."""
+"""Task scores and fee shares of the source documents and of the relay."""
 
 from operator import itemgetter
 
@@ -11,7 +11,7 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, RELAY
 from tests.support.histories import History, fold_history, group_key, node_address, task_key
 from tests.support.vectors import Vector, vectors_of
 
-# To the letter of the documents, every answer ranks: tests/vectors/SUPERSEDED.md.
+# By the text of the documents, every answer ranks: tests/vectors/SUPERSEDED.md.
 PROFILES = {"seed_current": CRYNUX_DOCS, "relay_head": RELAY}
 REASONS = {
     "Timeout": AbortReason.TIMEOUT,
@@ -27,8 +27,8 @@ def ends_fruitless(history: History, name: str, reason: str) -> None:
         history.aborts(name, REASONS[reason])
 
 
-def told_by_times(members: list[Vector]) -> History:
-    """The history of a group whose members say when they started and submitted."""
+def build_history_of_times(members: list[Vector]) -> History:
+    """Return the history of a group whose members have start and submission times."""
     history = History().creates(*(m["node"] for m in sorted(members, key=itemgetter("sequence"))))
     timed_steps: list[tuple[int, int, Vector]] = []
     for member in members:
@@ -36,11 +36,11 @@ def told_by_times(members: list[Vector]) -> History:
         timed_steps.append((member.get("aborted_at", 0), 2, member))
     for time, step, member in sorted(timed_steps, key=itemgetter(0, 1)):
         if time:
-            happens(history.after(time - history.time), step, member)
+            apply_step(history.after(time - history.time), step, member)
     return history.closes("group", *(member["node"] for member in members))
 
 
-def happens(history: History, step: int, member: Vector) -> None:
+def apply_step(history: History, step: int, member: Vector) -> None:
     name = member["node"]
     if step == 0:
         history.starts(name, name)
@@ -52,8 +52,10 @@ def happens(history: History, step: int, member: Vector) -> None:
         ends_fruitless(history, name, member["abort_reason"])
 
 
-def told_by_statuses(statuses: list[str]) -> History:
-    """The history of a group whose members only say how they stand as it closes, in time order."""
+def build_history_of_statuses(statuses: list[str]) -> History:
+    """Return the history of a group whose members have only a status at its
+    close, in time order.
+    """
     history = History()
     names = [str(n) for n in range(len(statuses))]
     for name in names:
@@ -89,7 +91,7 @@ def test_group_scores_match_vectors(vector):
 
 
 def check_by_times(vector: Vector) -> None:
-    result, pooled = result_of(told_by_times(vector["members"]), vector["profile"])
+    result, pooled = result_of(build_history_of_times(vector["members"]), vector["profile"])
     scores = {member.node: member.score for member in result.members}
 
     assert scores == {node_address(name): score for name, score in vector["expected"].items()}
@@ -100,7 +102,7 @@ def check_by_times(vector: Vector) -> None:
 
 def check_by_statuses(vector: Vector) -> None:
     statuses = vector["members_already_in_time_order"]
-    result, pooled = result_of(told_by_statuses(statuses), vector["profile"])
+    result, pooled = result_of(build_history_of_statuses(statuses), vector["profile"])
     assert [member.score for member in result.members] == vector["expected"]
 
     zeros = vector["timeout_zero_persisted_to_long_term"] or [False] * len(statuses)
@@ -111,7 +113,7 @@ def check_by_statuses(vector: Vector) -> None:
 
 
 def check_rejection(vector: Vector) -> None:
-    result, pooled = result_of(told_by_statuses(vector["members"]), vector["profile"])
+    result, pooled = result_of(build_history_of_statuses(vector["members"]), vector["profile"])
     expected = vector["expected"]
     assert result.scored is not expected["rejected"]
     if expected["rejected"]:
@@ -125,8 +127,8 @@ def test_scores_match_the_figure_tables_except_for_the_unscored_group(vector):
         "EndAborted/Timeout" if status == "Timeout" else status
         for status in vector["status_in_submission_order"]
     ]
-    result, _ = result_of(told_by_statuses(statuses), "seed_current")
-    # The text is younger than the figure: nobody submitted, nobody scores.
+    result, _ = result_of(build_history_of_statuses(statuses), "seed_current")
+    # The text is newer than the figure: nobody submitted, nobody scores.
     expected = vector["score"] if any(vector["score"]) else [None, None, None]
 
     assert [member.score for member in result.members] == expected
@@ -149,7 +151,7 @@ def test_abort_after_group_close_keeps_score(vector):
     for name in names:
         history.starts(name, name)
     if vector["qos_score"] is None:
-        # Timed out and nobody finished: there is no score to keep.
+        # All members timed out, so there is no score to keep.
         history.times_out("2").times_out("1").times_out("3").closes("group", *names)
     else:
         history.after(1).submits("1").after(1).submits("2").after(1).submits("3")

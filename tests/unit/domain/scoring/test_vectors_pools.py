@@ -1,4 +1,4 @@
-"""Long-term scores, kickouts, re-joins and restarts as the seeds and the relay have them."""
+"""Long-term scores, kickouts, rejoins and restarts of the source documents and of the relay."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -27,7 +27,8 @@ def units(number: str) -> int:
 
 
 def close_to(number: str, value: int) -> bool:
-    """Vectors are rounded to nearest, we round down at every step.
+    """Compare with a vector: vectors are rounded to nearest, the product rounds down at every
+    step.
 
     See docs/reference/scoring-rules.md#numbers.
     """
@@ -42,7 +43,7 @@ def member(pool: bytes = b"", reliability: int = UNIT) -> Node:
 
 
 def pool_of_mean(mean: str, size: int | None = None) -> bytes:
-    """A pool of scores 0 to 10 with exactly this mean."""
+    """Return a pool of scores from 0 to 10 with exactly this mean."""
     exact = Fraction(mean)
     size = size or exact.denominator
     total = exact * size
@@ -161,7 +162,7 @@ def zero_mean_escapes_the_floor(expected: Vector) -> None:
     rejoined_node = fold_node(history, "A", RELAY)
     assert rejoined_node.pool == bytes(expected["pool_size_after_join"])
     assert is_kickout_due(rejoined_node, RELAY) is expected["kicked_again_at_next_finish"]
-    # Under the rules of `crynux` it starts with nothing held against it.
+    # Under the rules of `crynux` it starts without its previous record.
     assert fold_node(history, "A", CRYNUX).pool == b""
 
 

@@ -1,4 +1,4 @@
-"""H and exclusion as the seeds and the relay have them."""
+"""H and exclusion of the source documents and of the relay."""
 
 import re
 from dataclasses import replace
@@ -15,7 +15,7 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, RELAY
 from tests.support.histories import History, node_address
 from tests.support.vectors import Vector, vectors_of
 
-# To the letter of the documents: tests/vectors/SUPERSEDED.md.
+# By the text of the documents: tests/vectors/SUPERSEDED.md.
 PROFILES = {"seed_current": CRYNUX_DOCS, "relay_head": RELAY}
 
 
@@ -24,15 +24,16 @@ def units(number: str | float) -> int:
 
 
 def close_to(number: str, value: int) -> bool:
-    """Vectors are rounded to nearest, we round down at every step.
+    """Compare with a vector: vectors are rounded to nearest, the product rounds down at every
+    step.
 
     See docs/reference/scoring-rules.md#numbers.
     """
     return abs(units(number) - value) <= 2
 
 
-class Patient:
-    """A member with a reliability of its own, to whom things happen."""
+class MemberHistory:
+    """A member with its own reliability, to which events are applied."""
 
     def __init__(self, rules: Rules, reliability: int = UNIT, *, excluded: bool = False) -> None:
         self.rules = rules
@@ -58,7 +59,7 @@ class Patient:
     def excluded(self) -> bool:
         return is_excluded(self.node, self.history.time, self.rules)
 
-    def suffers(self, event: str) -> None:
+    def apply(self, event: str) -> None:
         self._tasks += 1
         name = str(self._tasks)
         match event:
@@ -85,28 +86,28 @@ def test_reliability_matches_vectors(vector):
 
 
 def check_trace(vector: Vector, rules: Rules) -> None:
-    patient = Patient(rules, units(vector["h_initial"]))
+    patient = MemberHistory(rules, units(vector["h_initial"]))
     begin = patient.history.time
     for step in vector["trace"]:
         then = begin + int(Fraction(step["at_min"]) * 60)
         patient.history.after(then - patient.history.time)
         assert close_to(step["h_before"], patient.reliability)
-        patient.suffers(step["event"])
+        patient.apply(step["event"])
         assert close_to(step["h_after"], patient.reliability)
         assert patient.excluded is step["excluded_after"]
 
 
 def exclusion_is_strict(vector: Vector, rules: Rules) -> None:
     penalty = units(vector["overrides"]["penalty_factor"])
-    patient = Patient(replace(rules, penalty=penalty), units(vector["h_initial"]))
-    patient.suffers(vector["event"])
+    patient = MemberHistory(replace(rules, penalty=penalty), units(vector["h_initial"]))
+    patient.apply(vector["event"])
     assert close_to(vector["expected"]["h_after"], patient.reliability)
     assert patient.excluded is vector["expected"]["excluded"]
 
 
 def flag_and_exit(vector: Vector, rules: Rules) -> None:
     for case in vector["cases"]:
-        patient = Patient(rules, units(case["h"]), excluded=case["flag"])
+        patient = MemberHistory(rules, units(case["h"]), excluded=case["flag"])
         assert patient.excluded is case["excluded"]
 
 
@@ -126,7 +127,7 @@ def fractions_of_the_gap(vector: Vector, rules: Rules) -> None:
 
 def excluded_for_so_long(vector: Vector, rules: Rules) -> None:
     for case in vector["cases"]:
-        patient = Patient(rules, units(case["h"]), excluded=True)
+        patient = MemberHistory(rules, units(case["h"]), excluded=True)
         patient.history.after(floor(Fraction(case["minutes"]) * 60))
         assert patient.excluded
         patient.history.after(1)
@@ -134,7 +135,9 @@ def excluded_for_so_long(vector: Vector, rules: Rules) -> None:
 
 
 def never_updated(vector: Vector, rules: Rules) -> None:
-    """We always have a time since which H is known: the first word of a node that never joined."""
+    """The time of the last change of H is always known:
+    the first event names the node even if it never joined.
+    """
     fold = Fold(rules)
     fold.fold_events(History().starts("1", "A").events)
     first = fold.ledger.nodes[node_address("A")]
@@ -157,11 +160,11 @@ _HEALTH = {
 @vectors_of("health_metrics_events")
 def test_exclusion_transitions_match_relay_metrics(vector):
     start, event, minutes = _METRICS[vector["id"].split()[0]]
-    patient = Patient(RELAY, units(start), excluded=minutes is not None)
+    patient = MemberHistory(RELAY, units(start), excluded=minutes is not None)
     if minutes is not None:
         patient.history.after(minutes * 60)
     before = patient.node.excluded
-    patient.suffers(event)
+    patient.apply(event)
     after, expected = patient.node.excluded, vector["expected"]
 
     assert int(after and not before) == expected.get("health_excluded", 0)
@@ -170,7 +173,7 @@ def test_exclusion_transitions_match_relay_metrics(vector):
     assert int(recovered_by_healing) == expected.get("health_recovered", 0)
 
 
-# How H stands, what happens, and after how many minutes of exclusion.
+# The status of H, the event, and the following minutes of exclusion.
 _METRICS = {
     "hm-01": ("0.5", "timeout", None),
     "hm-02": ("1.0", "timeout", None),
@@ -212,7 +215,7 @@ def brought_to(history: History, status: LastStatus) -> History:
 
 @vectors_of("penalty_decision/rows")
 def test_only_endings_blamed_on_the_node_reduce_its_reliability(vector):
-    """Where the relay blames the node, the profile says so by `task_timed_out`."""
+    """If the relay blames the node, the profile emits `task_timed_out`."""
     status_names = re.findall(r"\w+", vector["last_status"].replace("(legacy task)", ""))
     reason = _REASONS[vector["reason"].partition("(")[0]]
     for status in (
@@ -220,13 +223,13 @@ def test_only_endings_blamed_on_the_node_reduce_its_reliability(vector):
         if status_names == ["any"]
         else [_STATUSES[name] for name in status_names]
     ):
-        patient = Patient(RELAY, UNIT // 2)
+        patient = MemberHistory(RELAY, UNIT // 2)
         brought_to(patient.history, status)
         if vector["penalty"]:
             patient.history.times_out("1", status)
         else:
             patient.history.aborts("1", reason, status)
-        patient.suffers("read")
+        patient.apply("read")
         assert (patient.reliability < UNIT // 2) is vector["penalty"]
         assert (patient.reliability > UNIT // 2) is vector["boost"]
 
@@ -244,7 +247,7 @@ _ENDS = {
 
 @vectors_of("penalty_decision/boost_events")
 def test_successful_ending_boosts_reliability_once(vector):
-    patient = Patient(RELAY, UNIT // 2)
+    patient = MemberHistory(RELAY, UNIT // 2)
     _ENDS[vector["terminal"]](patient.history.starts("1", "A").submits("1"), "1")
-    patient.suffers("read")
+    patient.apply("read")
     assert (patient.reliability > UNIT // 2) is vector["boost"]

@@ -1,4 +1,4 @@
-"""The numbers of the rule sets as the seeds and the relay have them."""
+"""The numbers of the rule sets, from the source documents and from the relay."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Where version 2 of `crynux` differs from version 1: tests/vectors/seed-2.json."""
+"""The differences between versions 1 and 2 of `crynux`: tests/vectors/seed-2.json."""
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
@@ -13,7 +13,7 @@ from oracle.systems.crynux.crynux_policy import CRYNUX_WEIGHTING, compute_weight
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, change_rules, fold_history, fold_node, node_address
 from tests.support.vectors import vectors_of
-from tests.unit.domain.scoring.test_vectors_groups import told_by_times
+from tests.unit.domain.scoring.test_vectors_groups import build_history_of_times
 
 _LEAVES = {
     "quit": History.quits,
@@ -28,7 +28,7 @@ def units(text: str) -> int:
 
 @vectors_of("error_rank", file="seed-2")
 def test_errors_rank_behind_results(vector):
-    _, changes = fold_history(told_by_times(vector["members"]))
+    _, changes = fold_history(build_history_of_times(vector["members"]))
     (result,) = changes.results
     expected = {node_address(name): score for name, score in vector["expected"].items()}
     assert {member.node: member.score for member in result.members} == expected
@@ -37,7 +37,7 @@ def test_errors_rank_behind_results(vector):
 @vectors_of("coming_back", file="seed-2")
 def test_rejoined_node_matches_vectors(vector):
     history = History().joins("A")
-    # Before the zeros' own timeouts are healed nothing else is looked at.
+    # The timeouts of the zeros must heal before anything else is checked.
     history.scores("A", *vector["scores"]).after(10**7)
     for n in range(vector["timeouts"]):
         history.starts(f"late {n}", "A").times_out(f"late {n}")
@@ -45,7 +45,7 @@ def test_rejoined_node_matches_vectors(vector):
     rejoined_node, expected = fold_node(history, "A"), vector["expected"]
 
     assert rejoined_node.pool == bytes(expected["pool"])
-    # Vectors are rounded to nearest, we round down at every step.
+    # Vectors are rounded to nearest, the product rounds down at every step.
     assert (
         abs(compute_reliability(rejoined_node, history.time, CRYNUX) - units(expected["h"])) <= 2
     )

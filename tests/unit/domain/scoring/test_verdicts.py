@@ -1,4 +1,4 @@
-"""Which answers of a group rank: those that its verdict confirms, and never a lone one.
+"""Which answers of a group rank: those that its verdict confirms, never a single one.
 
 See docs/reference/scoring-rules.md#verdicts.
 """
@@ -14,8 +14,8 @@ from tests.support.vectors import vectors_of
 NAMES = ("1", "2", "3")
 
 
-def answered(*seconds: int) -> History:
-    """A task for each node A, B, C …, answered after so many seconds; below 0: never."""
+def build_answered_group(*seconds: int) -> History:
+    """Return a task for each node A, B, C …, answered after these seconds; below 0: never."""
     names = [str(place) for place, _ in enumerate(seconds, start=1)]
     history = History().creates(*names, of="g", group_size=len(seconds))
     for name, node in zip(names, "ABCDE", strict=False):
@@ -29,7 +29,7 @@ def answered(*seconds: int) -> History:
 
 
 def scores(history: History, rules=CRYNUX) -> list[int | None]:
-    """Return the members' scores of the one group that closed."""
+    """Return the members' scores of the only group that closed."""
     (result,) = fold_history(history, rules)[1].results
     return [member.score for member in result.members]
 
@@ -37,7 +37,7 @@ def scores(history: History, rules=CRYNUX) -> list[int | None]:
 @vectors_of("verdicts", file="seed-3")
 def test_group_scores_follow_verdict(vector):
     names = [str(place) for place, _ in enumerate(vector["seconds"], start=1)]
-    history = answered(*vector["seconds"])
+    history = build_answered_group(*vector["seconds"])
     if vector["decided"]:
         history.judges("g", *names, right=vector["right"], wrong=vector["wrong"])
     else:
@@ -51,7 +51,7 @@ def test_group_scores_follow_verdict(vector):
 
 
 def test_wrong_answer_still_ranks_under_relay_rules():
-    history = answered(1, 5, 7).judges("g", *NAMES, right=("2", "3"), wrong=("1",))
+    history = build_answered_group(1, 5, 7).judges("g", *NAMES, right=("2", "3"), wrong=("1",))
     assert scores(history, RELAY) == [10, 5, 2]
 
 
@@ -59,12 +59,12 @@ def test_error_reports_of_a_majority_rank_as_right_answers():
     history = History().starts("1", "A").starts("2", "B").starts("3", "C").after(1)
     history.submits("1").after(1).reports_error("2").after(1).reports_error("3").after(1)
     history.judges_nothing("g", *NAMES, errors=("2", "3"))
-    # The lone result was aborted here, and would be invalidated by the reference network.
+    # The only result was aborted here; the reference network would invalidate it.
     assert scores(history) == [0, 10, 5]
 
 
 def test_verdict_in_later_transaction_changes_no_score():
-    history = answered(1, 5, 7).closes("g", *NAMES).is_invalidated("1").is_slashed("A")
+    history = build_answered_group(1, 5, 7).closes("g", *NAMES).is_invalidated("1").is_slashed("A")
     assert scores(history) == [10, 5, 2]
 
 
@@ -85,11 +85,11 @@ def test_wrong_answers_make_a_node_due_for_kickout_and_leave_honest_means_unchan
 @examples(50)
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=5), st.data())
 def test_wrong_answers_take_no_rank_from_right_answers(seconds, data):
-    """Right answers get what they would get if the wrong ones had never been given."""
+    """Right answers have the scores that they would have without the wrong ones."""
     names = [str(place) for place, _ in enumerate(seconds, start=1)]
     wrong = data.draw(st.sets(st.sampled_from(names), max_size=(len(names) - 1) // 2))
     right = [name for name in names if name not in wrong]
-    history = answered(*seconds).judges("g", *names, right=right, wrong=sorted(wrong))
+    history = build_answered_group(*seconds).judges("g", *names, right=right, wrong=sorted(wrong))
     (result,) = fold_history(history)[1].results
     ranked = sorted(
         (member for member in result.members if member.rank is not None),
@@ -102,8 +102,8 @@ def test_wrong_answers_take_no_rank_from_right_answers(seconds, data):
 @examples(50)
 @given(st.integers(1, 60))
 def test_verdict_is_independent_of_event_batch_boundaries(cut):
-    """Whoever folds by pieces ends the last transaction by itself."""
-    history = answered(1, 5, 7).judges("g", *NAMES, right=("2", "3"), wrong=("1",))
+    """A fold in parts closes the last transaction explicitly."""
+    history = build_answered_group(1, 5, 7).judges("g", *NAMES, right=("2", "3"), wrong=("1",))
     history.after(1).judges("h", "1")
     fold = Fold(CRYNUX)
     fold.fold_events(history.events[:cut], is_complete=False)

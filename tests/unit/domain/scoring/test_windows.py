@@ -1,4 +1,4 @@
-"""Windows of time: calendar months in UTC, or so many seconds; against Python's own calendar."""
+"""Windows of time (UTC months, or a number of seconds), compared with Python's calendar."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Groups of three nodes that race, and the record of one of them."""
+"""Groups of three nodes that compete, and the record of a node."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ FEE = 340
 
 
 def race(history: History, name: str, elapsed: Mapping[str, int | None]) -> History:
-    """Let nodes race in a group; a node with the time None times out."""
+    """Run a group of nodes; a node with the time None times out."""
     tasks = {runner: f"{name}/{runner}" for runner in elapsed}
     for runner, key in tasks.items():
         history.creates(key, fee=FEE).starts(key, runner)
@@ -30,7 +30,7 @@ def race(history: History, name: str, elapsed: Mapping[str, int | None]) -> Hist
 
 
 def record_of(history: History, name: str = "A", rules: Rules = CRYNUX) -> AdviceRecord:
-    """Return the record of a node at the end of a history, as the database would give it."""
+    """Return the record of a node at the end of a history, as if read from the database."""
     fold, changes = fold_history(history, rules)
     entries = [entry for entry in changes.scores if entry.node == node_address(name)]
     return AdviceRecord(

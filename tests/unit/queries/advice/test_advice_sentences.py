@@ -1,4 +1,4 @@
-"""Each sentence of an advice is true for the node that it describes."""
+"""Each sentence of the advice is true for its node."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from tests.support.histories import History, node_address
 from tests.unit.queries.advice.records import FEE, race
 from tests.unit.systems.legacy.networks import RULES as LEGACY
 
-# No kickout is held because the tasks of one creator decide it.
+# A rule under which no kickout is held because of a single creator.
 RULES = replace(CRYNUX, pool_size=4, kick_creator_share=UNIT)
 CNX = Token("CNX", 0)
 
@@ -30,7 +30,7 @@ def advise(new_store, history: History, rules: Rules = RULES, name: str = "A") -
             return build_node_advice(snapshot, load_advice_record(snapshot, advised_node))
 
 
-def joined(*scores: int) -> History:
+def build_member(*scores: int) -> History:
     return History().joins("A").scores("A", *scores)
 
 
@@ -41,25 +41,33 @@ HELD = replace(RULES, kick_creator_share=UNIT // 2)
 @pytest.mark.parametrize(
     ("history", "rules", "sentence"),
     [
-        (joined(), RULES, "No scored task counts now, so no kickout can be forecast."),
-        (joined(10, 10), RULES, "At this rate no kickout becomes due."),
-        (joined(0, 0), RULES, EXPECTED),
-        (joined(0, 0, 0, 0), RULES, "A kickout is due."),
+        (build_member(), RULES, "No scored task counts now, so no kickout can be forecast."),
+        (build_member(10, 10), RULES, "At this rate no kickout becomes due."),
+        (build_member(0, 0), RULES, EXPECTED),
+        (build_member(0, 0, 0, 0), RULES, "A kickout is due."),
         (
-            joined(0, 0, 0, 0),
+            build_member(0, 0, 0, 0),
             HELD,
             "A kickout is due, and held until an operator decides: 4 of its 4 ",
         ),
-        (joined(0, 0, 0, 0).quits("A"), RULES, "A kickout is due."),
-        (joined(0, 0).quits("A"), RULES, "The node is not a member, so no kickout can become"),
-        (joined(0, 0).is_kicked_out("A"), RULES, "The node is not a member, so no kickout can"),
+        (build_member(0, 0, 0, 0).quits("A"), RULES, "A kickout is due."),
         (
-            joined(0, 0, 0, 0).is_kicked_out("A").joins("A"),
+            build_member(0, 0).quits("A"),
+            RULES,
+            "The node is not a member, so no kickout can become",
+        ),
+        (
+            build_member(0, 0).is_kicked_out("A"),
+            RULES,
+            "The node is not a member, so no kickout can",
+        ),
+        (
+            build_member(0, 0, 0, 0).is_kicked_out("A").joins("A"),
             RULES,
             "No scored task counts now, so no kickout",
         ),
         (History().updates("A"), RULES, "The node is not a member, so no kickout can become due."),
-        (joined(0, 0).pauses("A"), RULES, EXPECTED),
+        (build_member(0, 0).pauses("A"), RULES, EXPECTED),
         (History().joins("A"), LEGACY, "The rules score each window by itself, so no kickout"),
     ],
 )
@@ -70,13 +78,13 @@ def test_kickout_sentence_is_true_for_each_kind_of_node(
     assert describe_kickout_outlook(advice).startswith(sentence)
 
 
-def raced(seconds_after: int = 7_199) -> History:
+def build_race(seconds_after: int = 7_199) -> History:
     return race(History().joins("A", "B", "C"), "g", {"A": 5, "B": 9, "C": 20}).after(
         seconds_after
     )
 
 
-def expelled() -> History:
+def build_expelled() -> History:
     """A times out in four groups and is kicked out, so that its pool starts anew."""
     history = History().joins("A", "B", "C")
     for number in range(RULES.pool_size):
@@ -87,13 +95,13 @@ def expelled() -> History:
 @pytest.mark.parametrize(
     ("history", "sentence"),
     [
-        (raced(), "It earns about 2,400 CNX a day: 200 CNX by one scored task in 2 h."),
-        (raced(59), "It earned 200 CNX by one scored task in 60 s."),
-        (raced().quits("A"), "It earned 200 CNX by one scored task."),
-        (raced().is_kicked_out("A"), "It earned 200 CNX by one scored task."),
-        (joined(10, 5), "The fees of its scored tasks are not known."),
-        (joined(), "No scored task counts now."),
-        (expelled().joins("A"), "No scored task counts now."),
+        (build_race(), "It earns about 2,400 CNX a day: 200 CNX by one scored task in 2 h."),
+        (build_race(59), "It earned 200 CNX by one scored task in 60 s."),
+        (build_race().quits("A"), "It earned 200 CNX by one scored task."),
+        (build_race().is_kicked_out("A"), "It earned 200 CNX by one scored task."),
+        (build_member(10, 5), "The fees of its scored tasks are not known."),
+        (build_member(), "No scored task counts now."),
+        (build_expelled().joins("A"), "No scored task counts now."),
     ],
 )
 def test_money_sentence_is_true_for_each_kind_of_node(new_sqlite_store, history, sentence):
@@ -102,7 +110,7 @@ def test_money_sentence_is_true_for_each_kind_of_node(new_sqlite_store, history,
 
 
 def test_scores_from_before_a_new_membership_do_not_count(new_sqlite_store):
-    history = expelled().joins("A")
+    history = build_expelled().joins("A")
     race(history, "new", {"A": 20, "B": 5, "C": 9})
     advice = advise(new_sqlite_store, history)
     assert advice.money.tasks == 1

@@ -1,4 +1,4 @@
-"""Every GPU of the network is compared with the node's by the groups that both shared."""
+"""Every GPU of the network is compared with the node's GPU in the groups that both shared."""
 
 import pytest
 

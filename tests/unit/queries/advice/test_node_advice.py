@@ -1,4 +1,4 @@
-"""What the owner of a node is advised, on the page and in the API, from the same rows."""
+"""The advice for a node's owner, on the page and in the API, comes from the same rows."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from tests.unit.queries.advice.records import race
 
 @pytest.fixture
 def client(new_sqlite_store):
-    """A is near a kickout, B is not, C has no score."""
+    """Return a client; A is near a kickout, B is not, C has no score."""
     history = History().joins("A", "B", "C").scores("B", 10, 5)
     history.scores("A", *[10] * 12, *[0] * 26).after(3_600)
     with new_sqlite_store() as store:

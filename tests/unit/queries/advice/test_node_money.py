@@ -1,4 +1,4 @@
-"""What places cost a node: the shares of the fee, by the rules' own split."""
+"""The fees that ranks cost a node, by the fee split of the rules."""
 
 import pytest
 from hypothesis import given, strategies as st

@@ -1,4 +1,4 @@
-"""A what-if equals what the fold gives for a history in which it really happened."""
+"""A what-if equals the fold of a history in which the change really happened."""
 
 from dataclasses import replace
 
@@ -25,15 +25,15 @@ RULES = st.sampled_from([CRYNUX, RELAY, replace(CRYNUX, ranked_answers="all")])
 NOWHERE = StandingSource(lambda _qos: None, lambda _qos: None)
 
 
-def one_race(elapsed, rules=CRYNUX) -> AdviceRecord:
+def record_race(elapsed, rules=CRYNUX) -> AdviceRecord:
     return record_of(race(History().joins("A", "B", "C"), "g", elapsed), rules=rules)
 
 
 @given(SECONDS, SECONDS, st.integers(1, 60), st.integers(1, 60), RULES)
 @examples(60)
 def test_group_ranked_again_equals_a_race_with_these_times(b, c, before, after, rules):
-    slow = one_race({"A": before, "B": b, "C": c}, rules)
-    fast = one_race({"A": after, "B": b, "C": c}, rules)
+    slow = record_race({"A": before, "B": b, "C": c}, rules)
+    fast = record_race({"A": after, "B": b, "C": c}, rules)
     if not slow.scored_tasks:
         assert not fast.scored_tasks
         return
@@ -47,7 +47,7 @@ def test_group_ranked_again_equals_a_race_with_these_times(b, c, before, after, 
 
 
 def test_group_that_was_not_ranked_by_its_times_is_not_ranked_again():
-    record = one_race({"A": 5, "B": 9, "C": 20})
+    record = record_race({"A": 5, "B": 9, "C": 20})
     scored = record.scored_tasks[0]
     swapped = {1: 2, 2: 1, 3: 3}
     by_order = replace(
@@ -107,7 +107,7 @@ def test_mean_reliability_lies_between_its_samples(events, seconds_after):
     for time in range(first, record.time, max(1, (record.time - first) // 5_000)):
         since, base = [step for step in steps if step[0] <= time][-1]
         samples.append(heal_reliability(base, since, time, record.rules))
-    # H rises between two samples, so the mean of the samples is a little too low.
+    # H rises between two samples, so the mean of the samples is slightly too low.
     mean = compute_mean_reliability(record)
     assert abs(mean - sum(samples) // len(samples)) < UNIT // 200
 

@@ -1,1 +1,1 @@
-"""Answers of the read API, made over a database with a history."""
+"""Tests of read API responses, from a database with a history."""

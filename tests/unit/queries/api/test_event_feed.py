@@ -1,4 +1,4 @@
-"""Events: each once however often the line breaks, in order, and taken back after a reorg."""
+"""Each event is sent once and in order despite reconnects, and withdrawn after a reorg."""
 
 import asyncio
 import re
@@ -37,7 +37,9 @@ def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def a_history() -> History:
-    """Two exclusions, one healed by waiting, and pauses of all lengths between."""
+    """Return a history with two exclusions, one of which ends by waiting,
+    and pauses of all lengths.
+    """
     history = History().joins("A", "B")
     history.scores("A", 10, 0, 0, 0).after(3_000).scores("B", 0, 0, 10, 0)
     return history.after(1).scores("A", 10).after(20_000)
@@ -145,14 +147,14 @@ def test_reorg_event_precedes_events_of_new_blocks(indexed):
     assert read(indexed, page[-1].cursor_after) == []
 
 
-def halted(indexed):
+def open_halt(indexed):
     with indexed.store.transaction() as uow:
         uow.halts.open_halt(
             "finality_violation", "block 9 changed", since_block=9, since_time=1_000
         )
 
 
-def cleared(indexed):
+def clear_halt(indexed):
     with indexed.store.transaction() as uow:
         uow.halts.clear("finality_violation", HaltClearRecord(2_000, "operator@host", "ticket 12"))
 
@@ -160,14 +162,14 @@ def cleared(indexed):
 def test_halt_is_reported_when_it_begins_and_when_it_ends(indexed):
     with open_snapshot(indexed.source) as snapshot:
         before = find_newest_cursor(snapshot)
-    halted(indexed)
+    open_halt(indexed)
     (begun,) = read(indexed, before)
-    cleared(indexed)
+    clear_halt(indexed)
     (over,) = read(indexed, begun.cursor_after)
     assert (begun.event.kind, over.event.kind) == ("halted", "halt_cleared")
     assert (begun.event.time, over.event.time) == (1_000, 2_000)
     assert "operator" not in over.event.text + begun.event.text
-    halted(indexed)
+    open_halt(indexed)
     again = [feed_event.event.kind for feed_event in read(indexed, before)]
     assert again == ["halted", "halt_cleared", "halted"]
     assert [feed_event.event.kind for feed_event in read(indexed, over.cursor_after)] == ["halted"]
@@ -178,9 +180,9 @@ def test_every_halt_is_reported_exactly_once_at_any_page_size(indexed, page_size
     with open_snapshot(indexed.source) as snapshot:
         place = find_newest_cursor(snapshot)
     for _ in range(6):
-        halted(indexed)
-        cleared(indexed)
-    halted(indexed)
+        open_halt(indexed)
+        clear_halt(indexed)
+    open_halt(indexed)
     kinds = []
     while page := read(indexed, place, page_size):
         kinds += [feed_event.event.kind for feed_event in page]
@@ -199,13 +201,13 @@ def test_number_of_halts_read_at_once_is_bounded(indexed, monkeypatch):
         return list_from(halts, offset, limit)
 
     monkeypatch.setattr(HaltRepository, "list_from", count_rows)
-    halted(indexed)
+    open_halt(indexed)
     read(indexed, BEGINNING, 7)
     assert limits == [7]
 
 
 def with_rounds(indexed, times):
-    """Let a round be accepted in each block from 2 on, at these times."""
+    """Accept a round in each block from 2 on, at these times."""
     rounds = [build_accepted_round(number, time=time) for number, time in enumerate(times, 2)]
     with indexed.store.transaction() as uow:
         uow.rounds.save_changes(ContractChanges(accepted=rounds))
@@ -236,13 +238,13 @@ def test_feed_is_unchanged_if_its_changes_need_several_queries(indexed, monkeypa
 
 
 def test_event_stream_reports_halt_without_new_blocks(indexed):
-    """No cursor moves then, which is what all streams together look for."""
+    """No cursor moves in that case, but all streams together wait for one."""
     streams = EventStreams(indexed.source, ApiSection())
 
     async def read_after_changes() -> list[list[bytes]]:
         place = await streams.get_newest_cursor()
         kinds: list[list[bytes]] = []
-        for act in (lambda _: None, halted, cleared):
+        for act in (lambda _: None, open_halt, clear_halt):
             act(indexed)
             await streams.check_for_change()
             batch = await streams.read_events_after(place)
@@ -280,23 +282,23 @@ def test_database_is_read_once_for_all_listeners(indexed):
 
         listeners = [asyncio.create_task(count_halts()) for _ in range(50)]
         await asyncio.sleep(0)
-        halted(indexed)
+        open_halt(indexed)
         await streams.check_for_change()
         assert await asyncio.gather(*listeners) == [1] * 50
         return len(reads)
 
-    # One look whether anything has moved, and one at what came.
+    # One read for the cursor, and one for the new events.
     assert run_coroutine(read_after_changes()) == 2
 
 
 def test_halt_begin_and_end_change_etag(indexed):
     client = indexed.client()
     tags = []
-    for act in (lambda _: None, halted, cleared):
+    for act in (lambda _: None, open_halt, clear_halt):
         act(indexed)
         answer = client.get("/v1/network")
         tags.append(answer.headers["etag"])
-        assert answer.json()["halted"] is (act is halted)
+        assert answer.json()["halted"] is (act is open_halt)
     assert len(set(tags)) == len(tags)
 
 

@@ -1,4 +1,4 @@
-"""Timeouts of an incident are marked wherever they are shown, and others are not."""
+"""Timeouts in an incident are marked wherever they are shown, and other timeouts are not."""
 
 from dataclasses import replace
 
@@ -35,7 +35,7 @@ def indexed(new_sqlite_store):
 
 @pytest.fixture
 def open_incident(new_sqlite_store):
-    """The network at the last timeout of the burst, while the incident is open."""
+    """Index the network up to the last timeout of the burst, while the incident is open."""
     events = burst_history().events[:-2]
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store)

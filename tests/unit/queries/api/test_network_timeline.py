@@ -1,4 +1,4 @@
-"""The timeline of the network agrees with a comparison of each node by itself."""
+"""The timeline of the network agrees with a separate comparison of each node."""
 
 from array import array
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The course of a node: what the fold said at each time, and no extreme lost by thinning."""
+"""The history of a node contains the fold's values at each time; thinning keeps every extreme."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -33,7 +33,7 @@ points = st.builds(
 )
 
 
-def played(turns) -> History:
+def build_history(turns) -> History:
     history = History().joins("A")
     for score, pause in turns:
         history.scores("A", score).after(pause)
@@ -53,7 +53,7 @@ def record_of(changes) -> NodeRecord:
 
 @given(steps)
 def test_history_ends_at_current_node_figures(turns):
-    history = played(turns)
+    history = build_history(turns)
     fold, changes = fold_history(history)
     current_node = fold.ledger.nodes[node_address("A")]
     *_, last = compute_history(record_of(changes), (1_000, history.time), CRYNUX)
@@ -68,7 +68,8 @@ def test_history_ends_at_current_node_figures(turns):
 
 
 ways_to_leave = st.sampled_from([History.is_kicked_out, History.quits, History.is_slashed])
-# One that leaves twice and comes back: with which scores, how, how again, and what came then.
+# A node that leaves twice and joins again: its scores, both ways to leave, and the following
+# event.
 careers = st.tuples(
     st.lists(st.sampled_from([0, 0, 0, 0, 0, 0, 10]), min_size=48, max_size=52),
     ways_to_leave,
@@ -102,7 +103,7 @@ def test_history_after_rejoin_matches_node_figures(career):
     )
 
 
-@given(st.one_of(steps.map(played), careers.map(played_career)), st.integers(0, 100))
+@given(st.one_of(steps.map(build_history), careers.map(played_career)), st.integers(0, 100))
 def test_history_from_later_start_ends_at_same_point(history, share):
     _, changes = fold_history(history)
     record = record_of(changes)
@@ -137,7 +138,7 @@ def test_thinned_history_keeps_extremes_and_original_points(drawn):
 @pytest.fixture
 def indexed(store):
     return IndexedHistory(store).whole(
-        played([(10, 60), (5, 30), (0, 5), (0, 5), (0, 400), (2, 90), (10, 1_000)])
+        build_history([(10, 60), (5, 30), (0, 5), (0, 5), (0, 400), (2, 90), (10, 1_000)])
     )
 
 

@@ -1,4 +1,4 @@
-"""Nodes in order: as the command line lists them, each once however they are leafed through."""
+"""The order of nodes equals that of the command line; paging returns each node once."""
 
 import json
 from itertools import chain, groupby
@@ -29,7 +29,7 @@ TEN = [f"n{number}" for number in range(10)]
 
 
 def a_network() -> History:
-    """Ten nodes with scores of all kinds, and some that ran beside them."""
+    """Return a history of ten nodes with various scores, some of them in parallel."""
     history = History().joins(*TEN)
     for place, name in enumerate(TEN):
         history.scores(name, *[(10, 5, 2, 0)[(place + turn) % 4] for turn in range(place % 5)])
@@ -41,7 +41,7 @@ def indexed(store):
     return IndexedHistory(store)
 
 
-def listed(indexed, **query_fields):
+def list_ranked_nodes(indexed, **query_fields):
     with open_snapshot(indexed.source) as snapshot:
         return list_nodes(snapshot, NodeListQuery(**query_fields))
 
@@ -49,7 +49,7 @@ def listed(indexed, **query_fields):
 def all_pages(indexed, **query_fields):
     listed_nodes, cursor = [], None
     while True:
-        page = listed(indexed, cursor=cursor, **query_fields)
+        page = list_ranked_nodes(indexed, cursor=cursor, **query_fields)
         listed_nodes += [row.node for row in page.nodes]
         if page.next is None:
             return listed_nodes
@@ -58,7 +58,7 @@ def all_pages(indexed, **query_fields):
 
 def test_node_order_matches_command_line(indexed):
     indexed.whole(a_network())
-    assert listed(indexed, limit=MAX_ROWS) == load_all_nodes(
+    assert list_ranked_nodes(indexed, limit=MAX_ROWS) == load_all_nodes(
         indexed.store, indexed.rules, {}, indexed.now
     )
 
@@ -68,7 +68,7 @@ def test_node_order_matches_command_line(indexed):
 def test_pages_of_same_block_contain_each_node_once(indexed, sort, limit):
     indexed.whole(a_network())
     listed_nodes = all_pages(indexed, sort=sort, limit=limit)
-    everybody = {row.node for row in listed(indexed, limit=MAX_ROWS).nodes}
+    everybody = {row.node for row in list_ranked_nodes(indexed, limit=MAX_ROWS).nodes}
     assert (len(listed_nodes), set(listed_nodes)) == (len(everybody), everybody)
 
 
@@ -91,7 +91,7 @@ def test_pages_of_same_block_contain_each_node_once(indexed, sort, limit):
 def test_filtered_pages_equal_filtered_list_of_all_nodes(
     indexed, monkeypatch, nodes_per_candidate, sort, filters
 ):
-    """Whether the filters read the keys of all nodes or those of the candidates."""
+    """The filters may read the keys of all nodes, or only those of the candidates."""
     monkeypatch.setattr(node_list, "_MIN_NODES_PER_CANDIDATE", nodes_per_candidate)
     history = a_network().pauses("n6").updates("n2", gpu_name="RTX 4090")
     for task in range(12):
@@ -107,18 +107,20 @@ def test_filtered_pages_equal_filtered_list_of_all_nodes(
             and filters.get("gpu", "") in (row.card or "").casefold()
         )
 
-    expected = [row.node for row in listed(indexed, sort=sort).nodes if is_selected(row)]
+    expected = [
+        row.node for row in list_ranked_nodes(indexed, sort=sort).nodes if is_selected(row)
+    ]
     assert all_pages(indexed, sort=sort, limit=2, **filters) == expected
 
 
 def test_ranking_in_memory_is_updated_by_new_blocks(indexed):
     history = History().joins(*TEN)
     indexed.whole(history)
-    assert listed(indexed).total == len(TEN)
+    assert list_ranked_nodes(indexed).total == len(TEN)
     done = len(history.events)
     history.after(5).scores("n3", 10, 0).joins("late")
     indexed.index(history.events[done:], history.block, history.time)
-    held = listed(indexed)
+    held = list_ranked_nodes(indexed)
     anew = IndexedHistory(indexed.store).source
     with open_snapshot(anew) as snapshot:
         assert [row.node for row in list_nodes(snapshot, NodeListQuery()).nodes] == [
@@ -129,7 +131,7 @@ def test_ranking_in_memory_is_updated_by_new_blocks(indexed):
 def test_only_changed_nodes_are_read_again_during_backfill(indexed, monkeypatch):
     history = History().joins(*TEN)
     indexed.whole(history)
-    before = listed(indexed)
+    before = list_ranked_nodes(indexed)
     done = len(history.events)
     history.after(5).scores("n3", 10, 0).joins("late")
     indexed.index(history.events[done:], history.block, history.time)
@@ -140,7 +142,10 @@ def test_only_changed_nodes_are_read_again_during_backfill(indexed, monkeypatch)
         raise AssertionError("all nodes are read again")
 
     monkeypatch.setattr(NodeRepository, "iterate_all", read_all)
-    assert (before.total, listed(indexed).total) == (len(TEN), len(indexed.fold.ledger.nodes))
+    assert (before.total, list_ranked_nodes(indexed).total) == (
+        len(TEN),
+        len(indexed.fold.ledger.nodes),
+    )
 
 
 def orders_of(ranking: NodeRanking) -> tuple[object, ...]:
@@ -152,7 +157,7 @@ def orders_of(ranking: NodeRanking) -> tuple[object, ...]:
 
 
 # Steps: a number of blocks, a pause after them in which reliability recovers, and the orders that
-# are requested then; the others are brought up to date at a later step.
+# are requested then; the other orders are updated at a later step.
 @settings(examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.one_of(legal_histories(40), disturbed_histories(max_size=40)),
@@ -193,10 +198,10 @@ def test_recovering_node_rises_in_ranking_without_events(indexed):
     history = History().joins("A", "B").scores("A", 10, 10).scores("B", 10, 5)
     history.creates("1").starts("1", "A").after(5).times_out("1")
     indexed.whole(history)
-    before = [row.node for row in listed(indexed).nodes][:2]
+    before = [row.node for row in list_ranked_nodes(indexed).nodes][:2]
     history.after(7_200)
     indexed.index([], history.block + 1, history.time)
-    after = [row.node for row in listed(indexed).nodes][:2]
+    after = [row.node for row in list_ranked_nodes(indexed).nodes][:2]
     assert (before, after) == (
         [node_address("B"), node_address("A")],
         [node_address("A"), node_address("B")],
@@ -205,22 +210,22 @@ def test_recovering_node_rises_in_ranking_without_events(indexed):
 
 def test_rewind_clears_ranking(indexed):
     indexed.whole(a_network())
-    before = listed(indexed)
+    before = list_ranked_nodes(indexed)
     with indexed.store.transaction() as uow:
         uow.projections.clear()
         cursor = uow.cursor.get()
         block = uow.blocks.get_canonical(cursor.number)
         uow.cursor.move_to(block, None, cursor.epoch)
-    assert (before.total > 0, listed(indexed).total) == (True, 0)
+    assert (before.total > 0, list_ranked_nodes(indexed).total) == (True, 0)
 
 
 def test_next_page_at_later_block_is_marked_as_moved(indexed):
     history = a_network()
     indexed.whole(history)
-    first = listed(indexed, limit=3)
+    first = list_ranked_nodes(indexed, limit=3)
     history.after(600)
     indexed.index([], history.block, history.time)
-    second = listed(indexed, limit=200, cursor=first.next)
+    second = list_ranked_nodes(indexed, limit=200, cursor=first.next)
     assert (first.moved, second.moved) == (False, True)
     assert second.nodes
 
@@ -229,21 +234,23 @@ def test_next_page_at_later_block_is_marked_as_moved(indexed):
 def test_malformed_cursor_is_rejected(indexed, cursor):
     indexed.whole(a_network())
     with pytest.raises(RequestError, match="cursor"):
-        listed(indexed, cursor=cursor)
+        list_ranked_nodes(indexed, cursor=cursor)
 
 
 def test_cursor_of_another_sort_is_rejected(indexed):
     indexed.whole(a_network())
-    cursor = listed(indexed, limit=1).next
+    cursor = list_ranked_nodes(indexed, limit=1).next
     with pytest.raises(RequestError, match="another sort"):
-        listed(indexed, sort="scored", cursor=cursor)
+        list_ranked_nodes(indexed, sort="scored", cursor=cursor)
 
 
 def test_filtered_list_keeps_ranks_of_the_full_list(indexed):
     indexed.whole(a_network())
-    everybody = {row.node: row.place for row in listed(indexed).nodes}
-    filtered_rows = listed(indexed, of=frozenset({node_address("n3"), node_address("n7")})).nodes
+    everybody = {row.node: row.place for row in list_ranked_nodes(indexed).nodes}
+    filtered_rows = list_ranked_nodes(
+        indexed, of=frozenset({node_address("n3"), node_address("n7")})
+    ).nodes
     assert {row.node: row.place for row in filtered_rows} == {
         node_address(name): everybody[node_address(name)] for name in ("n3", "n7")
     }
-    assert listed(indexed, prefix="0xff").nodes == []
+    assert list_ranked_nodes(indexed, prefix="0xff").nodes == []

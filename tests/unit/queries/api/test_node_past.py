@@ -1,4 +1,4 @@
-"""What became of a node: joins and kickouts in order, and each round that changed its lane."""
+"""The past of a node: joins and kickouts in order, and each round that changed its lane."""
 
 import pytest
 
@@ -11,7 +11,9 @@ from tests.support.indexed_rounds import accuse, index_with_rounds
 
 @pytest.fixture
 def past(new_sqlite_store):
-    """A node that was due and no more, then accused; its lane changed in two of three rounds."""
+    """Index a node that was due and recovered, then accused;
+    its lane changed in two of three rounds.
+    """
     history = History().joins("A", "B")
     blocks = [history.block]
     history.scores("A", *[2] * 20, *[0] * 31).after(60)
@@ -43,7 +45,8 @@ def test_membership_changes_are_listed_newest_first(past):
 def test_events_have_their_times_without_headers_and_logs(past):
     quit_, paused, _, over, due, _ = past.membership
     assert quit_.time - paused.time == 7
-    # The opening score came in the first hundred blocks, and the closing one after 60 seconds.
+    # The opening score came in the first hundred blocks, and the closing one after 60
+    # seconds.
     assert over.time - due.time > 60
 
 

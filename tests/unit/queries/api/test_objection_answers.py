@@ -1,4 +1,4 @@
-"""Objections in the read API and on the page of their node; strangers' words are escaped."""
+"""Objections in the read API and on the page of their node; their text is escaped."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -28,7 +28,7 @@ TERMS = ObjectionTerms(7200, 21_600, 0)
 
 @pytest.fixture
 def indexed(new_sqlite_store: NewStore) -> Iterator[IndexedHistory]:
-    """A network with a node whose kickout is due."""
+    """Index a network with a node whose kickout is due."""
     history = History().joins("A").scores("A", 0, 0, 0, 0)
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store, RULES)

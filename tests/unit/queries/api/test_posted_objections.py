@@ -1,4 +1,4 @@
-"""`POST /v1/objections`: statuses, the limits of a client, and what became of an objection."""
+"""`POST /v1/objections`: statuses, the limits of a client, and the later state of an objection."""
 
 import json
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ BODY = {
 
 
 def build_body(**changes: Any) -> dict[str, Any]:
-    """Return a signed objection; the changes are made after the signature."""
+    """Return a signed objection; the changes are made after signing."""
     statement = ObjectionStatement(KEY.address, DUE_SINCE, 2, "not me", 0, 2**40 - 1)
     signature = "0x" + KEY.sign_objection(statement, DOMAIN).hex()
     return {**BODY, "signature": signature, **changes}
@@ -44,7 +44,7 @@ def build_body(**changes: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def indexed(new_sqlite_store: NewStore) -> Iterator[IndexedHistory]:
-    """A network with a node of a known key, whose kickout is due."""
+    """Index a network with a node of a known key, whose kickout is due."""
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store, RULES).whole(History().joins("A"))
         settings = IntakeSettings(DOMAIN, RULES, posts_per_hour=30, daily_gas=70_000)
@@ -68,7 +68,7 @@ def client(indexed: IndexedHistory) -> TestClient:
 
 
 def test_posted_objection_is_accepted_and_listed_as_waiting(client: TestClient):
-    # As `objection sign --json` prints it.
+    # In the form that `objection sign --json` prints.
     answer = client.post("/v1/objections", json=build_body(to=CONTRACT, calldata="0x"))
     assert answer.status_code == 202
     assert (answer.json()["state"], answer.json()["to"]) == ("waiting", CONTRACT)

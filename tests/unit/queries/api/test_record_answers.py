@@ -1,4 +1,4 @@
-"""Answers about single records: the evidence of a kickout, the moments of a task."""
+"""Responses about single records: the evidence of a kickout, the timeline of a task."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Announced and made changes of the rules, as the read API and the page of the rules show them."""
+"""Announced and past changes of the rules, in the read API and on the rules page."""
 
 import json
 from dataclasses import replace

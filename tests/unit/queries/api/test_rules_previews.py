@@ -34,7 +34,7 @@ from tests.support.api import IndexedHistory
 from tests.support.histories import History, node_address
 from tests.support.scripted_reader import Unread
 
-# A timeout costs nearly everything, and an excluded node does not come back within the history.
+# A timeout costs nearly all of H, so an excluded node does not recover within the history.
 HARSH = replace(CRYNUX, penalty=UNIT // 100)
 PROFILE = Unread.identity
 TEXT = format_rules_id(HARSH, PROFILE, ReportSettings())
@@ -65,7 +65,7 @@ def indexed(new_sqlite_store, tmp_path: Path):
 
 @pytest.fixture
 def preview(tmp_path: Path):
-    """The preview of the harsh rules, and their text, as files."""
+    """Return the preview of the harsh rules and their text, as files."""
     (tmp_path / f"{RULES_HASH}.json").write_bytes(TEXT.encode())
     folder = tmp_path / PREVIEW_FOLDER
     folder.mkdir()

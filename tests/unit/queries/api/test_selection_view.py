@@ -1,4 +1,4 @@
-"""`POST /v1/select`: the block of the answer is the block that the nodes are read at."""
+"""`POST /v1/select`: the block of the response is the block whose nodes were read."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ def test_selection_answer_ignores_block_folded_while_it_is_built(store):
     history.after(5).joins("B")
 
     def fold_next_block() -> int:
-        """Fold a block while the answer reads the clock, inside its snapshot."""
+        """Fold a block while the response reads the clock, inside its snapshot."""
         indexed.index(history.events[count:], history.block, history.time)
         return indexed.now
 

@@ -1,4 +1,4 @@
-"""What a list draws beside each node: the QoS that the fold said, and of all in one question."""
+"""The trend of each node in a list: the QoS of the fold, read for all nodes in one query."""
 
 import random
 from itertools import groupby
@@ -19,7 +19,7 @@ NAMES = "ABC"
 
 
 def a_history(seed: int, turns: int) -> History:
-    """Scores and timeouts of three nodes, some in one block, the others long apart."""
+    """Return scores and timeouts of three nodes, some in one block, others long apart."""
     chance = random.Random(seed)  # noqa: S311  a history to be played again
     history = History().joins(*NAMES)
     for _ in range(turns):
@@ -29,8 +29,8 @@ def a_history(seed: int, turns: int) -> History:
     return history.after(10)
 
 
-def told_by_the_fold(history: History, name: str) -> list[int]:
-    """The QoS at the end of every block that changed the node, oldest first."""
+def list_folded_qos(history: History, name: str) -> list[int]:
+    """Return the QoS at the end of every block that changed the node, oldest first."""
     fold, qos_values = Fold(CRYNUX), list[int]()
     for _, block_events in groupby(history.events, key=lambda entry: entry.at.block):
         events = list(block_events)
@@ -46,7 +46,7 @@ def told_by_the_fold(history: History, name: str) -> list[int]:
     return qos_values
 
 
-def courses_in(indexed: IndexedHistory, trend_cache: TrendCache):
+def read_trends(indexed: IndexedHistory, trend_cache: TrendCache):
     with open_snapshot(indexed.source) as snapshot:
         rows = list(snapshot.uow.nodes.iterate_all())
         return trend_cache.load_trends(snapshot.uow, rows, generation=0)
@@ -55,10 +55,10 @@ def courses_in(indexed: IndexedHistory, trend_cache: TrendCache):
 @pytest.mark.parametrize(("seed", "turns"), [(1, 3), (2, 40), (3, 400)])
 def test_recent_history_values_match_fold_at_end_of_block(store, seed, turns):
     history = a_history(seed, turns)
-    trend_by_node = courses_in(IndexedHistory(store).whole(history), TrendCache(CRYNUX))
+    trend_by_node = read_trends(IndexedHistory(store).whole(history), TrendCache(CRYNUX))
     for name in NAMES:
         course = trend_by_node[node_address(name)]
-        assert list(course) == told_by_the_fold(history, name)[-MAX_TREND_POINTS:]
+        assert list(course) == list_folded_qos(history, name)[-MAX_TREND_POINTS:]
 
 
 def test_recent_histories_are_read_in_one_query_and_cached(new_sqlite_store):
@@ -103,4 +103,4 @@ def test_inconsistent_history_is_not_drawn(new_sqlite_store):
 def test_recent_history_is_not_drawn_under_rules_with_restarts(new_sqlite_store):
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store, RELAY).whole(a_history(6, 20))
-        assert courses_in(indexed, TrendCache(RELAY)) == {}
+        assert read_trends(indexed, TrendCache(RELAY)) == {}

@@ -1,4 +1,4 @@
-"""Logs in narrow rows and orphans say what one table with a flag would say, whatever is done."""
+"""Logs in narrow rows, with orphans separate, behave like one table with a flag."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -31,12 +31,12 @@ _MANY = st.lists(_LOGS, max_size=6, unique_by=_key)
 
 
 class _UndoneError(Exception):
-    """Ends a transaction, so that the next example finds nothing."""
+    """Rolls back a transaction, so that the next example finds an empty database."""
 
 
 @dataclass
 class OneTable:
-    """The obvious table: each log with a flag, by its block's number and hash, and its index."""
+    """The reference: each log with a flag, by its block's number and hash, and its index."""
 
     rows: dict[tuple[int, int, Hash], tuple[Log, bool]] = field(default_factory=dict)
 
@@ -69,7 +69,7 @@ class OneTable:
         ]
 
     def has_two(self, logs: list[Log]) -> bool:
-        """Whether these would make two canonical blocks of one number."""
+        """Return whether these logs would make two canonical blocks of one number."""
         named = {
             (entry.block, entry.block_hash) for entry in (*self.between(canonical=True), *logs)
         }

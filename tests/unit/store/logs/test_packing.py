@@ -1,4 +1,4 @@
-"""Data of logs are packed exactly: in Python and by the databases' own view the same bytes."""
+"""Data of logs are packed losslessly: Python and the database's view give the same bytes."""
 
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
@@ -49,7 +49,7 @@ def test_view_has_every_log_in_plain_columns(store: Store):
     with store.transaction() as uow:
         uow.logs.append(logs)
         uow.logs.orphan_above(2)
-        assert seen(uow) == [(stored_log, stored_log.block <= 2) for stored_log in logs]
+        assert read_view(uow) == [(stored_log, stored_log.block <= 2) for stored_log in logs]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
@@ -57,13 +57,13 @@ def test_view_has_every_log_in_plain_columns(store: Store):
 def test_view_unpacks_packed_data(store: Store, data: list[bytes]):
     logs = [log(1, place, data=encode_hex(blob)) for place, blob in enumerate(data)]
     with store.transaction() as uow:
-        # Rows of longer examples stay behind these.
+        # Rows of longer examples remain after these.
         uow.logs.replace(logs)
-        assert seen(uow)[: len(logs)] == [(stored_log, True) for stored_log in logs]
+        assert read_view(uow)[: len(logs)] == [(stored_log, True) for stored_log in logs]
 
 
-def seen(uow: UnitOfWork) -> list[tuple[Log, bool]]:
-    """What the view says, and whether it is canonical."""
+def read_view(uow: UnitOfWork) -> list[tuple[Log, bool]]:
+    """Return the data and the canonical flag of the view."""
     names = "block, block_hash, time, tx_index, tx_hash, log_index, address, topics, data"
     query = f"SELECT {names}, canonical FROM log ORDER BY block, log_index"  # noqa: S608
     rows = uow.logs._connection.exec_driver_sql(query)

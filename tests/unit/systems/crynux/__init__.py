@@ -1,1 +1,1 @@
-"""Crynux today: weights, draws and queues, the vectors, and a reference of our own."""
+"""Tests of the current Crynux system: weights, draws and queues, vectors, and a reference."""

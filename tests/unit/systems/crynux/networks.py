@@ -1,4 +1,6 @@
-"""Hypothesis strategies for networks and tasks in which the same few things meet often."""
+"""Hypothesis strategies for networks and tasks with few different values,
+so that they often match.
+"""
 
 from typing import Any
 
@@ -7,9 +9,9 @@ from hypothesis import strategies as st
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.state import Membership, Node, Task
 from tests.support.examples import examples
-from tests.unit.systems.crynux.making import NOW, a_node, a_task
+from tests.unit.systems.crynux.scenes import NOW, a_node, a_task
 
-# A network is slow to make up: fewer of them.
+# A network is slow to draw, so there are fewer examples.
 quick = examples(40)
 
 NAMES = "ABCDEFGHIJ"
@@ -18,7 +20,7 @@ CARDS = st.sampled_from([None, "A100", "T4"])
 MEMORY = st.sampled_from([None, 8, 16, 40])
 VERSIONS = st.sampled_from([None, (1, 0, 0), (1, 2, 0), (2, 0, 0)])
 
-# A node's row is mostly one that can be drawn.
+# Most nodes' rows can be drawn.
 ROWS = st.fixed_dictionaries({
     "membership": st.sampled_from([*[Membership.MEMBER] * 7, Membership.QUIT]),
     "paused": st.sampled_from([*[False] * 7, True]),
@@ -47,7 +49,7 @@ def networks() -> st.SearchStrategy[list[Node]]:
 
 
 def requests() -> st.SearchStrategy[Task]:
-    """A task that asks for a card, or for memory, or for nothing."""
+    """Draw a task that requires a card, or memory, or nothing."""
     field_strategies: dict[str, st.SearchStrategy[Any]] = {
         "required_gpu": st.sampled_from([None, None, "", "A100"]),
         "required_gpu_vram": st.sampled_from([None, 0, 40]),

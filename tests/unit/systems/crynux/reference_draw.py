@@ -1,4 +1,4 @@
-"""The draw, written for itself: it imports nothing of `oracle`.
+"""An independent implementation of the draw, which imports nothing of `oracle`.
 
 Run: .venv/bin/python -m tests.unit.systems.crynux.reference_draw > tests/vectors/draw.json
 See docs/reference/scoring-rules.md#the-draw.
@@ -26,7 +26,7 @@ def account(n: int) -> str:
 
 
 def member(n: int, stake: int, scores: list[int], **more: Any) -> Json:
-    """A member: stake in whole tokens, task scores, H, models on disk and in use, busy."""
+    """Return a member: stake in whole tokens, task scores, H, models on disk and in use, busy."""
     optional_fields: Json = {"reliability": "1", "on_disk": [], "in_use": [], "busy": False} | more
     return {"address": account(n), "stake": str(stake * ONE), "scores": scores} | optional_fields
 
@@ -110,7 +110,7 @@ def boost_of(node: Json, models: list[str]) -> int:
     return ONE + units(seven * local / len(models)) + units(three * in_use / len(models))
 
 
-def weighed(node: Json, models: list[str], max_stake: int) -> Json:
+def compute_weight(node: Json, models: list[str], max_stake: int) -> Json:
     stake = math.isqrt(int(node["stake"]) * 10**36 // max_stake)
     qos, boost = qos_of(node), boost_of(node, models)
     weight = boost * stake * qos // (stake + qos) // ONE if stake + qos else 0
@@ -124,7 +124,7 @@ def candidates_of(case: Json) -> list[Json]:
     eligible = [node for node in nodes if not node["busy"]]
     local = [node for node in eligible if set(models) <= set(node["on_disk"])]
     ordered = sorted(local or eligible, key=lambda node: str(node["address"]))
-    return [weighed(node, models, max_stake) for node in ordered]
+    return [compute_weight(node, models, max_stake) for node in ordered]
 
 
 def drawn(candidates: list[Json], seed: bytes, draws: int) -> list[Json]:
@@ -145,7 +145,7 @@ def drawn(candidates: list[Json], seed: bytes, draws: int) -> list[Json]:
     return done
 
 
-def worked(case: Json) -> Json:
+def work_out_case(case: Json) -> Json:
     block_hash, task = word(f"block of {case['id']}"), word(f"task of {case['id']}")
     seed = hashlib.sha256(bytes.fromhex(block_hash[2:] + task[2:])).digest()
     candidates = candidates_of(case)
@@ -171,7 +171,7 @@ def document() -> Json:
             "units": "S, QoS, M, W: decimals of 18 digits; sum and x: units of 10^-18, or of 1 "
             "where all weights that are left are 0",
         },
-        "draws": [worked(case) for case in CASES],
+        "draws": [work_out_case(case) for case in CASES],
     }
 
 

@@ -1,4 +1,4 @@
-"""The draw by itself: what holds for all candidates, and whether chances are what they say."""
+"""The draw: properties for all candidates, and a statistical test of the chances."""
 
 from hashlib import sha256
 
@@ -100,7 +100,7 @@ def test_frequencies_of_many_draws_follow_weights():
         seconds[second.node] += 1
     total = sum(weights.values())
     chance = {address: weight / total for address, weight in weights.items()}
-    # Second, when another one was first and left the rest among themselves.
+    # Second, after another node was drawn first.
     after = {
         address: sum(
             chance[first_address] * chance[address] / (1 - chance[first_address])
@@ -111,7 +111,7 @@ def test_frequencies_of_many_draws_follow_weights():
     }
     assert chi_square(firsts, chance) < CRITICAL[5]
     assert chi_square(seconds, after) < CRITICAL[5]
-    # The test can tell: nobody would take these for draws at equal chances.
+    # The statistic is sensitive: these counts are rejected for equal chances.
     assert chi_square(seconds, dict.fromkeys(weights, 1 / 6)) > 100 * CRITICAL[5]
 
 

@@ -1,4 +1,4 @@
-"""Five worked draws: the file, an independent reference and our code say the same."""
+"""Five worked draws: the file, an independent reference and the product agree."""
 
 from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.domain.state import Membership, Node, create_node, create_task
@@ -8,10 +8,10 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.weighted_draw import compute_draw_seed, draw_nodes
 from tests.support.vectors import FOLDER, Vector, vectors_of
 from tests.unit.domain.scoring.test_vectors_reliability import units
-from tests.unit.systems.crynux.making import NOW, a_policy_input
 from tests.unit.systems.crynux.reference_draw import text
+from tests.unit.systems.crynux.scenes import NOW, a_policy_input
 
-# The file is of the formula alone; the floor has vectors of its own (seed-2.json).
+# The file is for the formula alone; the floor has its own vectors (seed-2.json).
 UNFLOORED = Weighting(weight_floor=0)
 
 

@@ -1,4 +1,4 @@
-"""Whether a free node fits is what a look at every node says, whatever came before."""
+"""Whether a free node fits equals a scan of all nodes, whatever changes came before."""
 
 from typing import Any
 
@@ -18,8 +18,8 @@ from oracle.systems.crynux.requirements import (
     find_unavailability_reason,
 )
 from tests.support.examples import examples
-from tests.unit.systems.crynux.making import NOW, a_node, a_task
 from tests.unit.systems.crynux.networks import networks, requests
+from tests.unit.systems.crynux.scenes import NOW, a_node, a_task
 
 TURNS = st.lists(
     st.tuples(networks(), st.integers(-900, 4000), st.sets(st.integers(0, 9), max_size=3)),

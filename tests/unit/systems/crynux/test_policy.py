@@ -1,4 +1,4 @@
-"""Who may have a task, with what weight and why not: what holds for every network."""
+"""The candidates of a task, their weights, and the reasons of other nodes, for every network."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -21,8 +21,8 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from oracle.systems.crynux.requirements import IneligibilityReason
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 from tests.support.histories import node_address
-from tests.unit.systems.crynux.making import NOW, a_node, a_policy_input, a_task
 from tests.unit.systems.crynux.networks import networks, quick, requests
+from tests.unit.systems.crynux.scenes import NOW, a_node, a_policy_input, a_task
 
 POLICIES = st.sampled_from([CRYNUX_POLICY, RELAY_POLICY])
 
@@ -242,7 +242,7 @@ def test_relay_policy_requires_only_base_models():
     ]
     task = a_task(models=("base:a", "lora:c", "controlnet:d", "plain"))
     candidate_verdicts = verdicts(RELAY_POLICY, task, a_policy_input(nodes, RELAY))
-    # A name without a prefix is a base model's.
+    # A name without a prefix belongs to a base model.
     assert [verdict.reason for verdict in candidate_verdicts] == [
         None,
         IneligibilityReason.MODELS_NOT_ON_DISK,

@@ -1,4 +1,4 @@
-"""The pool beside the plain way: whatever happens to a network, both say the same."""
+"""The incremental pool of candidates equals a scan of all nodes after every change."""
 
 from dataclasses import replace
 
@@ -22,8 +22,8 @@ from oracle.systems.registry import build_rules
 from oracle.systems.weighted_draw import draw_nodes
 from tests.support import histories
 from tests.support.examples import examples
-from tests.unit.systems.crynux.making import NOW, a_node, a_policy_input, a_task
 from tests.unit.systems.crynux.networks import NAMES, ROWS, networks, requests
+from tests.unit.systems.crynux.scenes import NOW, a_node, a_policy_input, a_task
 
 LEGACY = {
     "vram_weight": "0.3",
@@ -37,7 +37,7 @@ SETTINGS: list[tuple[Rules, Weighting]] = [
     (CRYNUX, CRYNUX_WEIGHTING),
     (CRYNUX, Weighting(weight_floor=UNIT // 50)),
     (RELAY, RELAY_WEIGHTING),
-    # All pools are lost in the middle of what is looked at.
+    # All pools are lost in the middle of the tested times.
     (replace(RELAY, restarts=(NOW + 30,)), CRYNUX_WEIGHTING),
     # Every score depends on all others.
     (build_rules("legacy", {f"legacy.{name}": LEGACY[name] for name in LEGACY}), CRYNUX_WEIGHTING),
@@ -46,7 +46,9 @@ TAKEN = st.frozensets(st.sampled_from(NAMES).map(histories.node_address), max_si
 
 
 class Network(RuleBasedStateMachine):
-    """A network that changes at random; the pool is told, the plain way looks at all of it."""
+    """A network that changes at random; the pool gets the changes,
+    the reference scans all nodes.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +72,7 @@ class Network(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES))
     def is_gone(self, name: str) -> None:
-        """As where a block in which it first came is undone."""
+        """Remove a node, as when the block of its first event is undone."""
         self.nodes.pop(histories.node_address(name), None)
         self.pool.remove_node(histories.node_address(name))
 
@@ -211,7 +213,7 @@ def test_cached_requirements_are_limited_in_large_network(monkeypatch):
     for n in range(20):
         assert len(pool.list_candidates(a_task(models=(f"base:{n}",)), NOW)) == 300
         assert kept_in(pool) <= 1_000
-    # The latest are still ready.
+    # The latest ones are still ready.
     assert len(pool._views) == 3
 
 

@@ -1,4 +1,4 @@
-"""Who is asked to download a model as a task starts."""
+"""Which nodes are asked to download a model when a task starts."""
 
 from dataclasses import replace
 
@@ -15,8 +15,8 @@ from oracle.systems.crynux.predownload import (
 )
 from oracle.systems.crynux.requirements import find_unavailability_reason
 from tests.support.histories import node_address
-from tests.unit.systems.crynux.making import NOW, a_node, a_policy_input, a_task
 from tests.unit.systems.crynux.networks import networks, quick, requests
+from tests.unit.systems.crynux.scenes import NOW, a_node, a_policy_input, a_task
 
 MODEL = "base:a"
 MINUTES = 60
@@ -38,7 +38,7 @@ def request(minutes_ago: int, *, model: str = MODEL) -> DownloadRequest:
 @given(networks(), requests())
 def test_predownload_targets_fit_task_and_lack_scarce_model(nodes, task):
     policy_input = a_policy_input(nodes)
-    # The same with nobody busy and no models: nobody is out for them.
+    # The same without busy nodes and models, so that no node is ineligible because of them.
     rested = a_policy_input([replace(candidate, running=0) for candidate in nodes])
     plain = CRYNUX_POLICY.create_follower().judge_candidates(replace(task, models=()), rested)
     eligible = {verdict.node for verdict in plain if verdict.weight is not None}

@@ -1,4 +1,4 @@
-"""The task queue: what holds whatever waits in it, and what its settings refuse."""
+"""The task queue: properties for all tasks, and rejected settings."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -19,8 +19,8 @@ from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.task_queue import QueueGroup, compute_queue_capacity, is_waiting
 from tests.support import histories
 from tests.support.document.crynux_queue import TaskQueue
-from tests.unit.systems.crynux.making import a_node, a_policy_input, a_task
 from tests.unit.systems.crynux.networks import a_row, quick, requests
+from tests.unit.systems.crynux.scenes import a_node, a_policy_input, a_task
 
 PRICING = Pricing(
     {TaskKind.SD: Fraction(30), TaskKind.LLM: Fraction(10), TaskKind.SD_FT: Fraction(0)},
@@ -36,7 +36,7 @@ OFFERS = st.fixed_dictionaries({
 
 @st.composite
 def queues(draw: st.DrawFn) -> list[Task]:
-    """Up to eight tasks, several of the same value or the same block."""
+    """Draw up to eight tasks, several of the same value or the same block."""
     task_offers = draw(st.lists(st.tuples(requests(), OFFERS), max_size=8))
     return [
         replace(task, key=histories.task_key(f"{n}"), **offer)
@@ -53,7 +53,7 @@ def by_value(tasks: list[Task]) -> list[Task]:
 @quick
 @given(queues(), st.sampled_from([CRYNUX_POLICY, RELAY_POLICY]), a_row("A"))
 def test_freed_node_takes_the_most_valuable_task_it_is_eligible_for(tasks, policy, node):
-    """Heads of groups and all tasks one by one come to the same."""
+    """Checking the heads of groups gives the same task as checking all tasks."""
     freed = replace(node, membership=a_node("A").membership, paused=False, running=0)
     freed = replace(freed, base=a_node("A").base, excluded=False)
     follower, policy_input = policy.create_follower(), a_policy_input([freed])

@@ -1,4 +1,4 @@
-"""Task values, groups of the queue, freed nodes and eviction as the documents have them."""
+"""Task values, queue groups, freed nodes and eviction, as in the source documents."""
 
 from fractions import Fraction
 from typing import Any
@@ -13,7 +13,7 @@ from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.task_queue import QueueGroup, compute_queue_capacity, is_waiting
 from tests.support.document.crynux_queue import TaskQueue
 from tests.support.vectors import the_vector
-from tests.unit.systems.crynux.making import a_node, a_task
+from tests.unit.systems.crynux.scenes import a_node, a_task
 
 ORDER = the_vector("queue/q-02 HEAD order: priority desc, id asc, queued only, keyset pagination")
 VALUES = the_vector("queue/q-08 doc task value table")
@@ -27,18 +27,18 @@ def pricing(fixed: int, unit: int) -> Pricing:
     )
 
 
-# Every task takes a second: its value is its fee.
+# Every task takes a second, so its value is its fee.
 SECOND = pricing(1, 0)
 
 
-def created(n: int, **values: Any) -> Task:
+def build_created_task(n: int, **values: Any) -> Task:
     return a_task(f"{n}", created_at=Position(n, 0, 0), **values)
 
 
 @pytest.mark.parametrize("case", VALUES["cases"])
 def test_task_value_is_fee_divided_by_estimated_seconds(case):
     task = a_task(fee=case["fee_cnx"], size=case["images"], kind=TaskKind.SD)
-    # The table gives the seconds of all images together.
+    # The table has the seconds of all images together.
     unit = Fraction(case["image_s"], case["images"])
     assert unit.denominator == 1
     value = pricing(case["fixed_s"], unit.numerator).compute_value(task)
@@ -47,14 +47,15 @@ def test_task_value_is_fee_divided_by_estimated_seconds(case):
 
 def test_queue_is_ordered_by_value_then_age():
     tasks = [
-        created(row["id"], fee=row["priority"], started_at=started(row)) for row in ORDER["tasks"]
+        build_created_task(row["id"], fee=row["priority"], started_at=get_start(row))
+        for row in ORDER["tasks"]
     ]
     names = {task.key: row["name"] for task, row in zip(tasks, ORDER["tasks"], strict=True)}
     queue = TaskQueue(SECOND, CRYNUX_WEIGHTING, filter(is_waiting, tasks))
     assert [names[entry.key] for entry in queue.in_order()] == ORDER["expected_page"]
 
 
-def started(vector: dict[str, Any]) -> Position | None:
+def get_start(vector: dict[str, Any]) -> Position | None:
     return Position(99, 0, 0) if vector.get("status") == "Started" else None
 
 
@@ -68,7 +69,7 @@ def test_freed_node_takes_the_most_valuable_task_at_the_head_of_its_groups():
             requirement_fields = (
                 {"required_gpu": gpu, "required_gpu_vram": vram} if gpu else {"min_vram": vram}
             )
-            queue.add(created(n := n + 1, fee=fee, **requirement_fields))
+            queue.add(build_created_task(n := n + 1, fee=fee, **requirement_fields))
     freed = a_node("A", gpu_name="4080", gpu_vram=16)
     heads = {group: head.value for group, head in queue.heads_for(freed).items()}
     assert heads == {groups[name]: value for name, value in FIGURE["candidates_heads"].items()}
@@ -88,7 +89,7 @@ def test_full_queue_drops_the_least_valuable_task_even_if_it_is_new(case):
     room = compute_queue_capacity(case["n_nodes"], Fraction(case["alpha"]))
     fees = [*map(int, case["queue_values"]), int(case["new_value"])]
     queue = TaskQueue(
-        SECOND, CRYNUX_WEIGHTING, (created(n, fee=fee) for n, fee in enumerate(fees))
+        SECOND, CRYNUX_WEIGHTING, (build_created_task(n, fee=fee) for n, fee in enumerate(fees))
     )
     dropped = queue.overflow(room)
     for entry in dropped:

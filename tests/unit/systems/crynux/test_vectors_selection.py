@@ -1,4 +1,4 @@
-"""Weights, locality and candidates as the seed and the relay have them."""
+"""Weights, locality and candidates, as in the source document and the relay."""
 
 from fractions import Fraction
 from math import floor
@@ -22,15 +22,15 @@ from oracle.systems.weighted_draw import draw_nodes
 from tests.support.histories import node_address
 from tests.support.vectors import Vector, named_vectors, the_vector, vectors_of
 from tests.unit.domain.scoring.test_vectors_reliability import close_to, units
-from tests.unit.systems.crynux.making import a_node, a_policy_input, a_task
+from tests.unit.systems.crynux.scenes import a_node, a_policy_input, a_task
 
-# To the letter of the documents: tests/vectors/SUPERSEDED.md.
+# By the text of the documents: tests/vectors/SUPERSEDED.md.
 SYSTEMS: dict[str, tuple[Rules, CrynuxPolicy]] = {
     "seed_current": (CRYNUX_DOCS, CRYNUX_DOCS_POLICY),
     "relay_head": (RELAY, RELAY_POLICY),
 }
 FILTERS = named_vectors("candidate_filter")
-# Those of one task and named nodes; the others are cases of something else.
+# Cases with one task and named nodes; the other cases have another form.
 PLAIN = {name: entry for name, entry in FILTERS.items() if "expected" in entry}
 GATED = "cf-04 base-model gate needs every base model, auxiliaries ignored"
 EXCLUDING = "cf-09 excluded node removed, no fallback when all excluded, recovered node kept"
@@ -50,7 +50,7 @@ def test_weight_combines_stake_qos_and_locality(vector):
     nodes = [weighed_node(f"{n}", node_fields) for n, node_fields in enumerate(vector["nodes"])]
     task = a_task(models=MODELS[:total])
     largest = max(int(node_fields["stake"]) for node_fields in vector["nodes"])
-    # Also one who never gets the task has a stake that counts, here the same.
+    # The stake of a node that never gets the task counts, too; here it is the same.
     nodes.append(a_node("Z", paused=True, stake=largest))
     verdicts = policy.create_follower().judge_candidates(task, a_policy_input(nodes, rules))
     parts = [verdict.parts for verdict in verdicts][:-1]
@@ -63,7 +63,9 @@ def test_weight_combines_stake_qos_and_locality(vector):
 
 
 def weighed_node(name: str, vector: Vector) -> Node:
-    """A vector's node; its QoS is a score's tenth, and it has models `0` to `local`."""
+    """Return a vector's node; its QoS is a tenth of the score,
+    and it has models `0` to `local`.
+    """
     local = vector.get("local", vector["total"])
     score = floor(10 * Fraction(vector["qos"]))
     assert Fraction(score, 10) == Fraction(vector["qos"])
@@ -77,7 +79,7 @@ def weighed_node(name: str, vector: Vector) -> Node:
 
 
 def test_only_relay_treats_node_with_zero_mean_as_new():
-    """Which the relay has otherwise (sel-05 is `crynux`'s)."""
+    """In this the relay differs (sel-05 is `crynux`'s)."""
     nodes = [a_node("A", pool=bytes(3))]
     assert [
         policy.create_follower()
@@ -110,7 +112,7 @@ def candidate(name: str, vector: Vector) -> Node:
     )
 
 
-def asking(vector: Vector) -> Task:
+def build_task(vector: Vector) -> Task:
     return a_task(
         min_vram=vector.get("min_vram"),
         required_gpu=vector.get("required_gpu"),
@@ -143,14 +145,16 @@ def test_candidates_fit_task_and_have_models(name):
     nodes = [candidate(node_name, values) for node_name, values in vector["nodes"].items()]
     systems = [system_of(vector)] if "profile" in vector else SYSTEMS.values()
     for system in systems:
-        assert candidates(asking(vector["task"]), nodes, system) == addresses(vector["expected"])
+        assert candidates(build_task(vector["task"]), nodes, system) == addresses(
+            vector["expected"]
+        )
 
 
 def test_weight_under_relay_policy_ignores_models_on_disk():
     vector = FILTERS[GATED]
     nodes = [candidate(node_name, values) for node_name, values in vector["nodes"].items()]
     verdicts = RELAY_POLICY.create_follower().judge_candidates(
-        asking(vector["task"]), a_policy_input(nodes, RELAY)
+        build_task(vector["task"]), a_policy_input(nodes, RELAY)
     )
     boosts = {verdict.parts["M"] for verdict in verdicts if verdict.weight is not None}
     assert [Fraction(boost) for boost in boosts] == [vector["on_disk_weight_boost"]]
@@ -185,7 +189,7 @@ def test_node_version_fits_task_only_within_the_same_major_version(case):
     assert bool(candidates(task, nodes, SYSTEMS["seed_current"])) == case["ok"]
 
 
-# Named here, so that who lists the vectors that are run knows it without running the test.
+# Named here, so that the list of covered vectors is complete without running the test.
 ZERO_WEIGHT_LAST = the_vector(
     "model_distribution/md-02 zero-weight nodes come last, in address order"
 )

@@ -1,1 +1,1 @@
-"""The legacy system: rounds, windows and trios, the vectors, and a reference of our own."""
+"""Tests of the legacy system: rounds, windows and trios, vectors, and a reference."""

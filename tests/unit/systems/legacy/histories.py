@@ -1,4 +1,4 @@
-"""A hypothesis strategy for the lines of a commit/disclose network: any legal life of it."""
+"""A Hypothesis strategy for legal histories of a network with commit and disclosure."""
 
 from typing import Any
 
@@ -8,12 +8,12 @@ Event = dict[str, Any]
 
 NODES = [f"0x{n:040x}" for n in range(1, 6)]
 TERMINALS = ["task_succeeded", "task_timed_out", "task_aborted", "task_invalidated"]
-# Seconds between two blocks: mostly a few, sometimes over the end of a month.
+# Seconds between two blocks: mostly a few, sometimes past the end of a month.
 STEPS = st.sampled_from([0, 1, 7, 60, 3_600, 86_400, 20 * 86_400, 70 * 86_400])
 
 
 class Network:
-    """Says only what is legal, as the draws decide."""
+    """Emits only legal events, as drawn."""
 
     def __init__(self, draw: Any) -> None:
         self.draw = draw

@@ -1,4 +1,4 @@
-"""Legacy rules with numbers that come out even, and what the tests of this folder build on."""
+"""Legacy rules with round numbers, and shared code of this folder's tests."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -35,7 +35,7 @@ def rules_with(**changes: Any) -> Rules:
 
 
 def ran(history: History, name: str, *orders: str, silent: str = "") -> History:
-    """A task on three nodes that commit, then disclose in the order of letters given, and ends."""
+    """Run a task on three nodes that commit, then disclose in the given order, and end it."""
     commits, discloses = orders
     for place, on in enumerate(dict.fromkeys(commits + discloses + silent)):
         history.starts(name, on, place=place)
@@ -47,7 +47,7 @@ def ran(history: History, name: str, *orders: str, silent: str = "") -> History:
 
 
 def member(name: str, **values: Any) -> Node:
-    """A free member, as a scene has it."""
+    """Return a free member for a scene."""
     new_node = create_node(node_address(name), 0, 0, 0)
     new_node.membership = Membership.MEMBER
     for key, value in values.items():
@@ -57,7 +57,7 @@ def member(name: str, **values: Any) -> Node:
 
 
 def cards(counts: dict[tuple[str, int], int]) -> list[Node]:
-    """Members of these cards: `{("RTX 4090", 24): 3}`."""
+    """Return members with these cards: `{("RTX 4090", 24): 3}`."""
     return [
         member(f"{n}", gpu_name=model, gpu_vram=vram)
         for n, (model, vram) in enumerate(
@@ -66,8 +66,8 @@ def cards(counts: dict[tuple[str, int], int]) -> list[Node]:
     ]
 
 
-def scored(scored_node: Node, total: int, count: int) -> Node:
-    """Give a node this sum of task scores in the window that time 0 lies in."""
+def add_scores(scored_node: Node, total: int, count: int) -> Node:
+    """Give a node this sum of task scores in the window of time 0."""
     scored_node.window_sum, scored_node.window_count = total, count
     return scored_node
 
@@ -84,7 +84,7 @@ def policy_input_of(
 
 
 def waiting_task(name: str = "t", *, gpt: bool = False, **values: Any) -> Task:
-    """A task that waits; `gpt` or Stable Diffusion."""
+    """Return a waiting task: `gpt` or Stable Diffusion."""
     new_task = create_task(task_key(name))
     new_task.kind = TaskKind.LLM if gpt else TaskKind.SD
     new_task.created_at = Position(1, 0, 0)
@@ -95,7 +95,8 @@ def waiting_task(name: str = "t", *, gpt: bool = False, **values: Any) -> Task:
 
 
 def close_to(number: str, value: int | None) -> bool:
-    """Vectors are rounded to nearest, we round down at every line.
+    """Compare with a vector: vectors are rounded to nearest, the product rounds down at every
+    step.
 
     See docs/reference/scoring-rules.md#numbers.
     """

@@ -1,7 +1,7 @@
-"""The legacy scores once more, in plain Python over the lines of a file; nothing of ours in it.
+"""The legacy scores in plain Python over the lines of a file, independent of the product.
 
-Written from docs/reference/sources.md#crynux-qos-of-2024 and docs/explanation/legacy.md#scores for
-legal histories: no event is judged here.
+Written from docs/reference/sources.md#crynux-qos-of-2024 and docs/explanation/legacy.md#scores
+for legal histories: events are not checked.
 """
 
 from datetime import UTC, datetime
@@ -16,7 +16,9 @@ def digits(value: int | None) -> str | None:
 
 
 class Reference:
-    """Reads events in order; `settings` are those of the rule set's `legacy`, 10^-18 for 1."""
+    """Applies events in order; `settings` are those of the rule set's `legacy`,
+    in units of 10^-18.
+    """
 
     def __init__(self, settings: Event) -> None:
         self.settings = settings

@@ -1,4 +1,4 @@
-"""Any history scores as a second, plain reading of the rules has it, in pieces or at once."""
+"""Scores of any history equal those of an independent implementation, in parts or at once."""
 
 import json
 from dataclasses import replace
@@ -80,7 +80,7 @@ def test_folding_legacy_events_in_pieces_equals_folding_them_at_once(events, leg
 @examples(30)
 @given(histories(), numbers())
 def test_kickout_interval_is_open_exactly_if_node_is_due_for_kickout(events, legacy):
-    """As each node's last event left it; the turn of a window alone closes none."""
+    """As of each node's last event; the start of a new window alone ends no interval."""
     fold = Fold(replace(RULES, legacy=legacy))
     fold.fold_events(parse_events(lines_of(events)))
     for node in fold.ledger.nodes.values():

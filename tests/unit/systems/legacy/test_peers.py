@@ -1,4 +1,4 @@
-"""R, P, B, Q and the incentive among the network's nodes, where the formulas leave room."""
+"""R, P, B, Q and the incentive among all nodes, in the cases that the formulas leave open."""
 
 import pytest
 
@@ -22,13 +22,20 @@ from oracle.domain.scoring.node_scores import (
 from oracle.domain.state import Membership
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, fold_node, node_address
-from tests.unit.systems.legacy.networks import RULES, legacy_with, member, ran, rules_with, scored
+from tests.unit.systems.legacy.networks import (
+    RULES,
+    add_scores,
+    legacy_with,
+    member,
+    ran,
+    rules_with,
+)
 
 LEGACY = legacy_with()
 
 
 def test_departed_node_does_not_count_as_a_peer():
-    gone = scored(member("A", gpu_vram=80, timeout=900, membership=Membership.QUIT), 20, 1)
+    gone = add_scores(member("A", gpu_vram=80, timeout=900, membership=Membership.QUIT), 20, 1)
     assert compute_population_maxima(
         [gone, member("B", gpu_vram=8, timeout=60)], 0, RULES
     ) == PopulationMaxima(8, 60, 0)
@@ -73,13 +80,13 @@ def test_speed_is_zero_without_peers_and_none_without_tasks():
 
 
 def test_missing_speed_counts_as_zero_in_the_sum():
-    fresh, old = member("A", gpu_vram=8, timeout=60), scored(member("B"), 20, 1)
+    fresh, old = member("A", gpu_vram=8, timeout=60), add_scores(member("B"), 20, 1)
     peers = compute_population_maxima([fresh, old], 0, RULES)
     assert peers is not None
     assert compute_factors(fresh, 0, LEGACY, peers).speed is None
     assert compute_node_qos(fresh, 0, RULES, peers) == UNIT // 2
     assert compute_long_term_score(fresh, RULES, 0) == 0
-    assert compute_long_term_score(scored(old, 33, 2), RULES, 0) == 33 * UNIT // 40
+    assert compute_long_term_score(add_scores(old, 33, 2), RULES, 0) == 33 * UNIT // 40
 
 
 def test_incentive_shares_follow_online_time():
@@ -143,10 +150,10 @@ def test_group_scores_make_kickout_due_as_round_scores_do():
 
 
 def test_node_with_score_at_the_kickout_line_is_not_due_for_kickout():
-    scored_node = scored(member("A"), 21, 3)
+    scored_node = add_scores(member("A"), 21, 3)
     assert not is_kickout_due(scored_node, RULES, 0)
-    assert is_kickout_due(scored(scored_node, 20, 3), RULES, 0)
-    assert not is_kickout_due(scored(scored_node, 0, 2), RULES, 0)
+    assert is_kickout_due(add_scores(scored_node, 20, 3), RULES, 0)
+    assert not is_kickout_due(add_scores(scored_node, 0, 2), RULES, 0)
 
 
 def test_contract_kickout_line_follows_node_score_line():

@@ -1,4 +1,4 @@
-"""Two rounds of submission: who scores what, when, and in which window.
+"""Two rounds of submission: the scores, their times, and their windows.
 
 See docs/reference/sources.md#crynux-qos-of-2024.
 """
@@ -22,11 +22,11 @@ def scores_of(history, rules=RULES):
     return {entry.node: entry.score for entry in changes.scores}
 
 
-def scored(history, **expected):
+def has_scores(history, **expected):
     return scores_of(history) == {node_address(name): score for name, score in expected.items()}
 
 
-def started(*names):
+def build_started_task(*names):
     history = History().joins(*names)
     for place, name in enumerate(names):
         history.starts("1", name, place=place)
@@ -34,41 +34,55 @@ def started(*names):
 
 
 def test_each_round_is_scored_by_its_own_order():
-    assert scored(ran(History().joins("A", "B", "C"), "1", "ABC", "CBA"), A=12, B=10, C=12)
+    assert has_scores(ran(History().joins("A", "B", "C"), "1", "ABC", "CBA"), A=12, B=10, C=12)
 
 
 def test_node_silent_after_commitment_keeps_commitment_score():
-    history = started("A", "B", "C").commits("1", "A").commits("1", "B").discloses("1", "B")
-    assert scored(history.times_out("1"), A=10, B=15, C=0)
+    history = (
+        build_started_task("A", "B", "C").commits("1", "A").commits("1", "B").discloses("1", "B")
+    )
+    assert has_scores(history.times_out("1"), A=10, B=15, C=0)
 
 
 def test_error_reported_before_commitment_ranks_in_both_rounds():
-    history = started("A", "B", "C").reports_error("1", "A").commits("1", "B").commits("1", "C")
+    history = (
+        build_started_task("A", "B", "C")
+        .reports_error("1", "A")
+        .commits("1", "B")
+        .commits("1", "C")
+    )
     history.discloses("1", "C").discloses("1", "B").succeeds("1")
-    assert scored(history, A=20, B=7, C=7)
+    assert has_scores(history, A=20, B=7, C=7)
 
 
 def test_error_reported_after_commitment_ranks_only_in_disclosure():
-    history = started("A", "B", "C").commits("1", "A").commits("1", "B").reports_error("1", "B")
-    assert scored(history.discloses("1", "A").succeeds("1"), A=15, B=15, C=0)
+    history = (
+        build_started_task("A", "B", "C")
+        .commits("1", "A")
+        .commits("1", "B")
+        .reports_error("1", "B")
+    )
+    assert has_scores(history.discloses("1", "A").succeeds("1"), A=15, B=15, C=0)
 
 
 def test_three_error_reports_score_like_submissions():
-    history = started("A", "B", "C")
+    history = build_started_task("A", "B", "C")
     for name in "BCA":
         history.reports_error("1", name)
-    assert scored(history.aborts("1"), B=20, C=10, A=4)
+    assert has_scores(history.aborts("1"), B=20, C=10, A=4)
 
 
 def test_task_without_submissions_is_ignored():
-    fold, changes = fold_history(started("A", "B", "C").aborts("1"), RULES)
+    fold, changes = fold_history(build_started_task("A", "B", "C").aborts("1"), RULES)
     assert changes.scores == []
     assert all(ledger_node.window_count == 0 for ledger_node in fold.ledger.nodes.values())
     assert fold.ledger.tasks[task_key("1")].scored_in is None
 
 
 def test_task_is_scored_when_its_last_run_ends():
-    history = started("A", "B", "C").commits("1", "A").succeeds("1", "A").succeeds("1", "B")
+    history = (
+        build_started_task("A", "B", "C").commits("1", "A").succeeds("1", "A").succeeds("1", "B")
+    )
     assert scores_of(history) == {}
     _, changes = fold_history(history.after(7).times_out("1", by="C"), RULES)
     assert [(entry.at, entry.time) for entry in changes.scores] == [
@@ -77,14 +91,14 @@ def test_task_is_scored_when_its_last_run_ends():
 
 
 def test_slashed_node_keeps_its_ranks():
-    history = started("A", "B").commits("1", "B").commits("1", "A").discloses("1", "B")
+    history = build_started_task("A", "B").commits("1", "B").commits("1", "A").discloses("1", "B")
     history.is_invalidated("1", "B").is_slashed("B").succeeds("1", "A")
-    assert scored(history, A=5, B=20)
+    assert has_scores(history, A=5, B=20)
 
 
 def test_score_of_a_node_that_has_left_is_recorded():
-    history = started("A", "B").commits("1", "A").quits("A").succeeds("1")
-    assert scored(history, A=10, B=0)
+    history = build_started_task("A", "B").commits("1", "A").quits("A").succeeds("1")
+    assert has_scores(history, A=10, B=0)
 
 
 def test_score_uses_task_key_as_group():
@@ -134,7 +148,7 @@ def test_committed_and_revealed_group_scores_like_single_task(
 ):
     commits = commits[:committed]
     reveals = [name for name in reveals if name in commits][:revealed]
-    parts = started("A", "B", "C")
+    parts = build_started_task("A", "B", "C")
     for name in commits:
         parts.after(1).commits("1", name)
     for name in reveals:
@@ -146,7 +160,7 @@ def test_committed_and_revealed_group_scores_like_single_task(
 
 def test_committed_error_report_ranks_among_disclosures():
     history = committed_group("ABC", "BAC", errors="B")
-    assert scored(history, A=15, B=15, C=4)
+    assert has_scores(history, A=15, B=15, C=4)
 
 
 def test_group_member_silent_after_commitment_keeps_commitment_score():
@@ -162,14 +176,14 @@ def test_order_of_reveals_is_not_scored_under_rules_without_rounds():
 
 
 def test_reliability_stays_full_under_legacy_rules():
-    history = started("A", "B").times_out("1")
+    history = build_started_task("A", "B").times_out("1")
     fold, changes = fold_history(history, RULES)
     assert {ledger_node.base for ledger_node in fold.ledger.nodes.values()} == {UNIT}
     assert {change.cause.value for change in changes.reliability} == {"joined"}
 
 
 def test_round_ranks_depend_on_positions_only():
-    history = started("A", "B", "C").commits("1", "C").commits("1", "B").succeeds("1")
+    history = build_started_task("A", "B", "C").commits("1", "C").commits("1", "B").succeeds("1")
     runs = fold_history(history, RULES)[0].ledger.tasks[task_key("1")].runs
     round_scores = compute_round_scores(runs, RULES)
     assert [scored.commitment_rank for scored in round_scores] == [None, 2, 1]
@@ -225,7 +239,7 @@ def test_node_kicked_out_while_due_rejoins_with_empty_window():
         ran(history, name, "BCA", "BCA")
     history.is_kicked_out("A").is_kicked_out("B").after(5).joins("A", "B")
     assert of_window(history, "A")[1:] == (0, 0)
-    # By a rule of the network's own.
+    # By a rule of the network.
     assert of_window(history, "B")[1:] == (60, 3)
 
 
@@ -236,7 +250,7 @@ def test_node_kicked_out_while_due_rejoins_with_empty_window():
         ({"penalty": UNIT // 2}, "^penalty: must be 1 under legacy rules"),
         ({"first_penalty": UNIT}, "^first_penalty: must not be set under legacy rules"),
         ({"boost": 1}, "^boost: must be 0 under legacy rules"),
-        # It would let a node come back with the window that it was kicked out for.
+        # It would let a node return with the window for which it was kicked out.
         ({"rejoin_floor": UNIT}, "^rejoin_floor: must not be set under legacy rules"),
     ],
 )

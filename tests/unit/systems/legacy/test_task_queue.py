@@ -1,4 +1,4 @@
-"""What waits for three nodes, and what a freed node brings to run.
+"""Tasks that wait for three nodes, and the tasks that a freed node makes possible.
 
 See docs/reference/sources.md#crynux-dispatching-of-2024, Task Queue.
 """
@@ -34,7 +34,7 @@ def costs(fee, vram, *, gpt=False, block=1, **values):
     return priced_task
 
 
-def taken(queue, freed, other_nodes):
+def take_best_offer(queue, freed, other_nodes):
     offer = queue.next_for(freed, [freed, *other_nodes])
     return None if offer is None else (offer.group.text, int(offer.waiting.value))
 
@@ -44,7 +44,7 @@ def test_freed_node_forms_a_trio_with_nodes_of_the_same_card():
     same, largest = list_combinations(nodes[0], nodes)
     assert (same.card, same.vram) == (CardGroup(16, "RTX 4080"), 16)
     assert [partner.address for partner in same.partners] == [node_address("1"), node_address("2")]
-    # The freed node's own memory is the limit: everybody else has as much.
+    # The limit is the freed node's own memory, because the others have as much.
     assert (largest.card, largest.vram, len(largest.partners)) == (None, 16, 4)
 
 
@@ -67,21 +67,24 @@ def test_nodes_with_unknown_cards_do_not_form_a_same_card_trio():
     nodes = [member(name) for name in "ABC"]
     (combination,) = list_combinations(nodes[0], nodes)
     assert (combination.card, combination.vram) == (None, 0)
-    assert taken(queue_of(costs(5, 0), costs(9, 0, gpt=True)), nodes[0], nodes) == ("SD/0GB", 5)
+    assert take_best_offer(queue_of(costs(5, 0), costs(9, 0, gpt=True)), nodes[0], nodes) == (
+        "SD/0GB",
+        5,
+    )
 
 
 def test_freed_node_without_two_equal_cards_takes_no_gpt_task():
     nodes = cards({("RTX 4090", 24): 2, ("RTX 3090", 24): 2})
     queue = queue_of(costs(90, 8, gpt=True), costs(10, 24), costs(5, 8))
-    assert taken(queue, nodes[0], nodes) == ("SD/24GB", 10)
+    assert take_best_offer(queue, nodes[0], nodes) == ("SD/24GB", 10)
 
 
 def test_most_valuable_task_is_taken_and_the_oldest_among_equals():
     nodes = cards({("RTX 4090", 24): 3})
     queue = queue_of(costs(40, 16, block=2), costs(40, 24, gpt=True, block=1), costs(30, 8))
-    assert taken(queue, nodes[0], nodes) == ("GPT/24GB", 40)
+    assert take_best_offer(queue, nodes[0], nodes) == ("GPT/24GB", 40)
     queue.discard(task_key("40/24/True/1"))
-    assert taken(queue, nodes[0], nodes) == ("SD/16GB", 40)
+    assert take_best_offer(queue, nodes[0], nodes) == ("SD/16GB", 40)
 
 
 def test_task_at_head_of_group_is_skipped_if_it_does_not_fit_the_nodes():
@@ -89,9 +92,9 @@ def test_task_at_head_of_group_is_skipped_if_it_does_not_fit_the_nodes():
     for candidate in nodes:
         candidate.version = (1, 2, 0)
     queue = queue_of(costs(40, 16, version=(2, 0, 0)), costs(30, 16, version=(1, 1, 0)))
-    assert taken(queue, nodes[0], nodes) == ("SD/16GB", 30)
+    assert take_best_offer(queue, nodes[0], nodes) == ("SD/16GB", 30)
     nodes[1].version = (1, 0, 0)
-    assert taken(queue, nodes[0], nodes) is None
+    assert take_best_offer(queue, nodes[0], nodes) is None
 
 
 def test_partners_are_drawn_among_nodes_able_to_run_task():
@@ -117,7 +120,7 @@ def test_task_added_again_is_queued_once():
     ("waits", "dropped"),
     [
         ([(5, 1), (3, 2), (4, 3)], [3]),
-        # The new one included; of equal ones the newest.
+        # Including the new task; of equal tasks the newest.
         ([(5, 1), (3, 2), (2, 3)], [2]),
         ([(5, 1), (5, 2), (5, 3)], [5]),
     ],
@@ -140,7 +143,7 @@ FREE = st.lists(st.tuples(st.sampled_from("AB"), VRAMS), min_size=1, max_size=7)
 @examples(60)
 @given(st.sets(WAITING, max_size=8), FREE)
 def test_offer_equals_best_task_over_all_trios(waits, free):
-    """All threes tried one by one: the short way misses none.
+    """Compare with an enumeration of all trios.
 
     See docs/reference/sources.md#crynux-dispatching-of-2024.
     """

@@ -1,4 +1,4 @@
-"""Groups of three that wait: which of them, in which order, and who is drawn for them."""
+"""Waiting groups of three: which wait, in which order, and the drawn nodes."""
 
 from collections.abc import Iterable, Sequence, Set as AbstractSet
 from hashlib import sha256
@@ -17,7 +17,7 @@ from tests.support.document.legacy_queue import LegacyQueue, merge_group_into_ta
 from tests.support.histories import node_address
 from tests.support.txmgr.dispatch_office import PRICING, settings
 from tests.support.vectors import the_vector
-from tests.unit.systems.legacy.networks import RULES, cards, member, scored, waiting_task
+from tests.unit.systems.legacy.networks import RULES, add_scores, cards, member, waiting_task
 
 LEGACY = settings(policy="legacy", rules=RULES)
 
@@ -27,7 +27,7 @@ def group(name: str) -> GroupKey:
 
 
 def trio(name: str, *, fee: int = 1, at: int = 1, **task_fields: object) -> list[Task]:
-    """A group of three, created one after the other in block `at`."""
+    """Return a group of three, created one after the other in block `at`."""
     creation_fields = {"group": group(name), "fee": fee, **task_fields}
     return [
         waiting_task(f"{name}{n}", created_at=Position(at, 0, n), **creation_fields)  # type: ignore[arg-type]
@@ -35,8 +35,8 @@ def trio(name: str, *, fee: int = 1, at: int = 1, **task_fields: object) -> list
     ]
 
 
-class Seen:
-    """A network that is told of whole."""
+class FixedView:
+    """A complete view of a network."""
 
     def __init__(self, nodes: Iterable[Node], tasks: Sequence[Task]) -> None:
         self.rows = {node_row.address: node_row for node_row in nodes}
@@ -64,8 +64,8 @@ def block(number: int) -> BlockRef:
 
 
 def drawn_by(nodes: Iterable[Node], tasks: Sequence[Task]) -> dict[str, Address]:
-    """Who is drawn for what, by a block, where nodes and tasks were there the block before."""
-    drawer, view = BlockDrawer(LEGACY), Seen(nodes, tasks)
+    """Return the draws by block, for nodes and tasks that were there in the previous block."""
+    drawer, view = BlockDrawer(LEGACY), FixedView(nodes, tasks)
     drawer.restore_plan(view, block(1), {})
     return {
         node_draw.task: node_draw.node
@@ -133,7 +133,7 @@ def test_three_tasks_of_larger_group_are_unstartable():
 
 def test_three_distinct_nodes_are_drawn_with_same_group_seed():
     drawer, tasks = BlockDrawer(LEGACY, explains=True), trio("g")
-    view = Seen(cards({("RTX 4090", 24): 5}), tasks)
+    view = FixedView(cards({("RTX 4090", 24): 5}), tasks)
     drawer.restore_plan(view, block(1), {})
     drawn = drawer.draw_at_block(view, block(2)).new_draws
 
@@ -147,7 +147,7 @@ def test_three_distinct_nodes_are_drawn_with_same_group_seed():
 def test_gpt_group_is_drawn_from_nodes_of_the_same_card():
     drawer, tasks = BlockDrawer(LEGACY, explains=True), trio("g", gpt=True, min_vram=16)
     nodes = cards({("RTX 4090", 24): 3, ("RTX 4080", 16): 3, ("RTX 3080", 8): 3})
-    view = Seen(nodes, tasks)
+    view = FixedView(nodes, tasks)
     drawer.restore_plan(view, block(1), {})
     drawn = drawer.draw_at_block(view, block(2)).new_draws
     card_by_address = {card_owner.address: get_card_group(card_owner) for card_owner in nodes}
@@ -161,14 +161,15 @@ def test_gpt_group_is_drawn_from_nodes_of_the_same_card():
 
 def test_node_with_zero_speed_is_not_drawn_if_there_are_enough_others():
     nodes = [
-        scored(member(name), total, 4) for name, total in zip("abcd", (0, 9, 9, 9), strict=True)
+        add_scores(member(name), total, 4)
+        for name, total in zip("abcd", (0, 9, 9, 9), strict=True)
     ]
     assert node_address("a") not in drawn_by(nodes, trio("g")).values()
 
 
 def test_unavailable_node_ends_the_draw_of_its_entire_group():
     nodes, tasks = cards({("RTX 4090", 24): 4}), trio("g")
-    drawer, view = BlockDrawer(LEGACY), Seen(nodes, tasks)
+    drawer, view = BlockDrawer(LEGACY), FixedView(nodes, tasks)
     drawer.restore_plan(view, block(1), {})
     first = [node_draw.node for node_draw in drawer.draw_at_block(view, block(2)).new_draws]
     view.rows[first[1]].paused = True
@@ -201,7 +202,7 @@ orders = st.lists(
 )
 
 
-def staged(
+def build_stage(
     models: Sequence[tuple[str, int]], orders: Sequence[tuple[bool, int, int]]
 ) -> tuple[list[Node], list[list[Task]]]:
     nodes = [
@@ -216,8 +217,8 @@ def staged(
 
 @given(networks, orders)
 def test_draws_for_freed_node_match_source_procedure(models, group_orders):
-    """Where nothing that waits could run before, one node more runs the best task with it."""
-    (freed, *other_nodes), groups = staged(models, group_orders)
+    """If nothing that waits could run before, one more node runs the best task with the others."""
+    (freed, *other_nodes), groups = build_stage(models, group_orders)
     tasks = [task for tasks in groups for task in tasks]
     before = drawn_by(other_nodes, tasks)
     groups = [tasks for tasks in groups if tasks[0].key not in before]
@@ -225,7 +226,7 @@ def test_draws_for_freed_node_match_source_procedure(models, group_orders):
         candidate for candidate in other_nodes if candidate.address not in before.values()
     ]
     tasks = [task for tasks in groups for task in tasks]
-    # The premise of the source: the others can run nothing of what is left.
+    # The premise of the source: the other nodes can run none of the remaining tasks.
     assert drawn_by(other_nodes, tasks) == {}
 
     queue = LegacyQueue(PRICING.compute_value, (tasks[0] for tasks in groups))
@@ -245,7 +246,7 @@ def test_draws_for_freed_node_match_source_procedure(models, group_orders):
 
 @given(networks, orders)
 def test_group_is_drawn_entirely_or_not_at_all(models, group_orders):
-    nodes, groups = staged(models, group_orders)
+    nodes, groups = build_stage(models, group_orders)
     drawn = drawn_by(nodes, [task for tasks in groups for task in tasks])
     assert len(set(drawn.values())) == len(drawn)
     node_by_address = {candidate.address: candidate for candidate in nodes}
@@ -259,20 +260,20 @@ def test_group_is_drawn_entirely_or_not_at_all(models, group_orders):
 
 @given(networks, orders, st.integers(0, 3))
 def test_restart_does_not_change_draws(models, group_orders, runs):
-    nodes, groups = staged(models, group_orders)
+    nodes, groups = build_stage(models, group_orders)
     tasks = [task for tasks in groups for task in tasks]
-    view = Seen(nodes, tasks)
+    view = FixedView(nodes, tasks)
     through, again = BlockDrawer(LEGACY), BlockDrawer(LEGACY)
     through.restore_plan(view, block(1), {})
     again.restore_plan(view, block(1), {})
     for number in range(2, 4 + runs):
         turn = through.draw_at_block(view, block(number))
-        # All that a database remembers is who stands.
-        again = replaced(again, view, number - 1)
+        # A database keeps only the active draws.
+        again = reload_view(again, view, number - 1)
         assert again.draw_at_block(view, block(number)) == turn
 
 
-def replaced(before: BlockDrawer, view: Seen, number: int) -> BlockDrawer:
+def reload_view(before: BlockDrawer, view: FixedView, number: int) -> BlockDrawer:
     fresh = BlockDrawer(LEGACY)
     fresh.restore_plan(view, block(number), before.plan.active_draws)
     return fresh

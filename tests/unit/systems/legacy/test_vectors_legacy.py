@@ -1,4 +1,4 @@
-"""The legacy documents' numbers as the vectors have them, and what the contracts agreed to."""
+"""The numbers of the legacy documents in the vectors, and those of the contracts of that time."""
 
 import json
 from dataclasses import replace
@@ -24,12 +24,12 @@ from tests.support.histories import History, fold_history, node_address, task_ke
 from tests.support.vectors import Vector, the_vector, vectors_of
 from tests.unit.systems.legacy.networks import (
     RULES,
+    add_scores,
     cards,
     close_to,
     legacy_with,
     member,
     rules_with,
-    scored,
     waiting_task,
 )
 
@@ -48,7 +48,7 @@ def sizes(vector: Vector) -> None:
 def promptness(vector: Vector) -> None:
     legacy = legacy_with(least_timeout_seconds=vector["o_min"])
     peers = PopulationMaxima(0, max(vector["timeouts"]), 0)
-    # Where the formula divides by 0 the decision is 1 for every node.
+    # Where the formula divides by 0, the decision is 1 for every node.
     expected = vector["P"] or ["1"] * len(vector["timeouts"])
     for timeout, share in zip(vector["timeouts"], expected, strict=True):
         assert close_to(share, compute_promptness(timeout, peers, legacy))
@@ -61,7 +61,9 @@ def task_scores(vector: Vector) -> None:
 
 
 def scores_at(*ranks: int | str) -> RoundScores:
-    """The scores of a node with these ranks among three, the others on the other places."""
+    """Return the scores of a node with these ranks among three;
+    the others have the other ranks.
+    """
     names = "XYZ"
     history = History().joins("A", *names)
     for place, name in enumerate(("A", *names[:2])):
@@ -78,7 +80,7 @@ def scores_at(*ranks: int | str) -> RoundScores:
 
 def speeds(vector: Vector) -> None:
     nodes = {
-        name: scored(member(name), sum(scores), len(scores))
+        name: add_scores(member(name), sum(scores), len(scores))
         for name, scores in vector["nodes"].items()
     }
     peers = compute_population_maxima(nodes.values(), 0, RULES)
@@ -105,11 +107,12 @@ def mining(vector: Vector) -> None:
     rules = rules_with(
         vram_weight=third, timeout_weight=third, speed_weight=third, least_timeout_seconds=0
     )
-    # R, P and B of 1/0.5/0.8 and 0.5/1/0.4, against a third who sets the scale but was not online.
+    # R, P and B of 1/0.5/0.8 and 0.5/1/0.4, with a third node that sets the maximum but was
+    # offline.
     values = ((24, 120, 16, 720), (12, 0, 8, 360), (24, 240, 20, 0))
     nodes = []
     for name, (vram, timeout, score, hours) in zip("ABC", values, strict=True):
-        mining_node = scored(member(name, gpu_vram=vram, timeout=timeout), score, 1)
+        mining_node = add_scores(member(name, gpu_vram=vram, timeout=timeout), score, 1)
         mining_node.online_seconds = hours * 3600
         nodes.append(mining_node)
     shares = compute_incentive_shares(nodes, 0, rules)
@@ -144,7 +147,7 @@ def test_legacy_rules_match_document_profile():
     assert compute_round_scores([Run(0, node_address("A"), Position(1, 0, 0), 0)], RULES) == []
 
 
-# The contracts of that time scored 10/9/6: where nobody fails, by the same orders.
+# The contracts of that time scored 10/9/6: without failures, the order is the same.
 CONTRACT = replace(RULES, rank_scores=(10, 9, 6))
 
 

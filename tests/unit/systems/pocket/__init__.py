@@ -1,1 +1,1 @@
-"""Pocket's selector: upstream's vectors, a reference of our own, and what we made of both."""
+"""Tests of Pocket's selector: upstream's vectors, an independent reference, and the policies."""

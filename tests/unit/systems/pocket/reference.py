@@ -1,7 +1,7 @@
-"""Pocket's selector once more, as a gateway with a cache of keys that expire.
+"""Pocket's selector, implemented as a gateway with a cache of expiring keys.
 
-It imports nothing of `oracle`: whoever reads both reads the rules twice.
-See docs/explanation/pocket.md.
+It imports nothing of `oracle`, so that the rules are implemented twice. See
+docs/explanation/pocket.md.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from typing import Any
 Seen = tuple[str, int, float, float, float, bool, int]
 
 
-def fixed(x: float) -> float:
+def round_to_five_digits(x: float) -> float:
     return float(Fraction(floor(Fraction(x) * 10**5 + Fraction(1, 2)), 10**5))
 
 
@@ -26,7 +26,7 @@ def at_quantile(ascending: list[float], q: float) -> float:
 
 @dataclass
 class Gateway:
-    """`is_head`: with the bugs of portal-api's last version."""
+    """A gateway; with `is_head`, it has the bugs of portal-api's last version."""
 
     is_head: bool
     cache: dict[str, tuple[Any, float]] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Gateway:
         self.cache[key] = (value, until)
 
     def relayed(self, node: str, seconds: float | None, now: float) -> None:
-        """An attempt has ended: a success after `seconds`, or a failure."""
+        """Record the end of an attempt: a success after `seconds`, or a failure."""
         timings = self.get(f"{node} timings", now)
         if timings is None:
             timings = []
@@ -51,7 +51,7 @@ class Gateway:
                 timings[:] = [t for n, t in enumerate(timings) if n % 2 == 0]
         log = self.get(f"{node} log", now)
         if log is None:
-            start = 0.0 if seconds is None else fixed(seconds)
+            start = 0.0 if seconds is None else round_to_five_digits(seconds)
             log = {"good": 0, "bad": 0, "median": start, "weighted": start}
             is_first = True
         else:
@@ -63,9 +63,9 @@ class Gateway:
 
     def _measure(self, log: dict[str, Any], timings: list[float]) -> None:
         median, p90 = at_quantile(timings, 0.5), at_quantile(timings, 0.9)
-        log["median"] = log["weighted"] = fixed(median)
+        log["median"] = log["weighted"] = round_to_five_digits(median)
         if log["good"] + log["bad"] > 20:
-            log["weighted"] = fixed(median + 0.3 * p90)
+            log["weighted"] = round_to_five_digits(median + 0.3 * p90)
 
     def compute_stats(self, node: str, now: float) -> dict[str, Any]:
         log = self.get(f"{node} log", now)

@@ -1,4 +1,4 @@
-"""Random histories, evaluated by us and by the reference beside this file."""
+"""Random histories, evaluated by the product and by the reference in this folder."""
 
 from dataclasses import replace
 
@@ -12,10 +12,10 @@ from oracle.systems.pocket.ranking import rank_nodes
 from tests.support.examples import examples
 from tests.unit.systems.pocket.reference import Gateway, Seen
 
-# The code without its bug, as its comments have it.
+# The code without its bug, as its comments describe it.
 MEANT = replace(PORTAL_API_HEAD, zero_success_rate=0)
 NODES = ("a", "b", "c", "d")
-# Around every time to live, and small enough that outcomes gather.
+# Close to every time to live, and small enough that outcomes accumulate.
 GAPS = (0, 0, 0, 0.25, 1, 7, 59, 60, 61, 149.5, 299, 299.5, 300, 301, 6899, 7200)
 _durations = st.one_of(
     st.sampled_from((0.0, 0.0001, 0.1, 0.15, 0.150005, 0.16, 0.2, 0.3, 0.4, 1.0, 25.0)),
@@ -59,7 +59,7 @@ def flags(memory: PortalMemory, now: float) -> list[str | None]:
 
 
 class Both:
-    """The same steps, told to both."""
+    """Applies the same steps to both."""
 
     def __init__(self, params: PortalParameters) -> None:
         self.params = params

@@ -1,4 +1,4 @@
-"""The article's memory: any history is what its last five minutes say, counted plainly."""
+"""The article's memory equals a plain count of the last five minutes of any history."""
 
 from statistics import median
 
@@ -14,15 +14,15 @@ from tests.support.examples import examples
 
 A = Address("a")
 WINDOW, EACH, CAP = ARTICLE.window_ms, ARTICLE.out_ms_per_failure, ARTICLE.out_cap_ms
-# What happened, and how long after the outcome before, in milliseconds.
+# The outcome, and the milliseconds since the previous one.
 _gaps = st.sampled_from((0, 0, 1, 999, 5_999, 6_000, 150_000, 299_999, 300_000, 300_001))
 _outcomes = st.lists(
     st.tuples(_gaps, st.none() | st.sampled_from((0.05, 0.15, 0.2, 0.3, 9.0))), max_size=40
 )
 
 
-def plainly(latencies: list[tuple[int, float | None]], now: int) -> NodeStats:
-    """Count what lies in (now - window, now], and add up what failures cost."""
+def count_outcomes(latencies: list[tuple[int, float | None]], now: int) -> NodeStats:
+    """Count the outcomes in (now - window, now], and add up the penalties of failures."""
     recent_latencies = [latency for at, latency in latencies if now - WINDOW < at <= now]
     good = sorted(latency for latency in recent_latencies if latency is not None)
     out_until = 0
@@ -46,7 +46,7 @@ def plainly(latencies: list[tuple[int, float | None]], now: int) -> NodeStats:
 
 
 def near(stats: NodeStats) -> tuple[object, ...]:
-    """The same, but for the last bits of what was interpolated."""
+    """Compare approximately: interpolation rounds the last bits."""
     return tuple(
         pytest.approx(field, abs=2e-5) if isinstance(field, float) else field for field in stats
     )
@@ -64,8 +64,10 @@ def test_stats_match_outcomes_of_last_five_minutes(outcomes, later, asks):
         else:
             memory.record_success(A, latency, now)
         if asks:
-            assert tuple(memory.compute_stats(A, now)) == near(plainly(latencies, now))
-    assert tuple(memory.compute_stats(A, now + later)) == near(plainly(latencies, now + later))
+            assert tuple(memory.compute_stats(A, now)) == near(count_outcomes(latencies, now))
+    assert tuple(memory.compute_stats(A, now + later)) == near(
+        count_outcomes(latencies, now + later)
+    )
 
 
 @examples(60)

@@ -1,4 +1,4 @@
-"""Who is credited with what: as the fold has it, for any history that a chain may tell."""
+"""Outcomes are attributed to the same nodes as by the fold, for any history."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ OutcomeRow = tuple[str, Address, float | None]
 
 
 def parts(ledger: WorkingSet, key: TaskKey) -> dict[Address, tuple[int, Any, Ending | None]]:
-    """A task's nodes with when they started, where they answered first, and how they ended."""
+    """Return a task's nodes with the times of their starts and first answers, and their ends."""
     task = ledger.tasks.get(key)
     if task is None:
         return {}
@@ -37,7 +37,7 @@ def parts(ledger: WorkingSet, key: TaskKey) -> dict[Address, tuple[int, Any, End
 
 
 def by_the_fold(events: list[DomainEvent]) -> list[OutcomeRow]:
-    """What the fold makes of a history, told as outcomes."""
+    """Return the fold's result of a history, as outcomes."""
     fold, notes, times = Fold(CRYNUX), list[OutcomeRow](), dict[Position, int]()
     for event in events:
         times[event.at] = event.time

@@ -1,4 +1,4 @@
-"""Pocket blames for a cancellation whom the fold blames, and frees everybody else."""
+"""For a cancellation, Pocket blames the same nodes as the fold, and frees all others."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,9 @@ from tests.support.histories import History, fold_history, node_address, task_ke
 
 
 def three(commits: str, discloses: str, errors: str = "", accepted: str = "") -> History:
-    """`accepted`: who was paid before the rest was cancelled."""
+    """Return a history; `accepted` are the nodes that were paid before the
+    others were cancelled.
+    """
     history = History().joins("A", "B", "C")
     for place, name in enumerate("ABC"):
         history.starts("1", name, place=place)

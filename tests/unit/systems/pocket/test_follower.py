@@ -1,4 +1,4 @@
-"""Pocket's profiles along histories of our events: what counts, for whom, and since when."""
+"""Pocket's policies over histories of events: which outcomes count, for which node, and when."""
 
 from copy import deepcopy
 from dataclasses import replace
@@ -31,17 +31,17 @@ from tests.support.histories import History, fold_history, node_address, task_ke
 from tests.support.random_histories import any_histories
 
 POLICIES: tuple[SelectionPolicy, ...] = (ARTICLE, PORTAL_API_HEAD)
-# The code of the portal without its bug, as its comments have it.
+# The portal's code without its bug, as its comments describe it.
 MEANT = PocketPolicy("meant", 1, replace(HEAD, zero_success_rate=0))
 EACH = pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
 SD = replace(create_task(task_key("asked")), kind=TaskKind.SD)
 
 
-def joined(*names: str, stake: int | None = 1, **values: Any) -> History:
+def build_members(*names: str, stake: int | None = 1, **values: Any) -> History:
     return History().joins(*names, stake=stake, **values)
 
 
-def followed(history: History, policy: SelectionPolicy = ARTICLE) -> Follower:
+def follow_history(history: History, policy: SelectionPolicy = ARTICLE) -> Follower:
     follower = policy.create_follower()
     for event in history.events:
         follower.apply_event(event)
@@ -58,16 +58,16 @@ def policy_input(history: History, *reserved_names: str) -> PolicyInput:
     )
 
 
-def judged(
+def judge_members(
     history: History, policy: SelectionPolicy = ARTICLE, judged_task: Task = SD
 ) -> dict[str, CandidateVerdict]:
-    """The verdicts as the history stands, by the names of the nodes."""
-    verdicts = followed(history, policy).judge_candidates(judged_task, policy_input(history))
+    """Return the verdicts at the end of the history, by the names of the nodes."""
+    verdicts = follow_history(history, policy).judge_candidates(judged_task, policy_input(history))
     return {bytes.fromhex(v.node[2:]).lstrip(b"\0").decode(): v for v in verdicts}
 
 
 def does(history: History, name: str, *, times: int = 1, seconds: int = 5) -> History:
-    """Let a node do tasks well, one after the other."""
+    """Let a node complete tasks, one after the other."""
     for _ in range(times):
         key = f"t{len(history.events)}"
         history.creates(key, kind=TaskKind.SD).starts(key, name)
@@ -85,49 +85,49 @@ def misses(history: History, name: str, *, times: int = 1, seconds: int = 1) -> 
 
 @EACH
 def test_untested_node_has_all_tickets(policy: SelectionPolicy):
-    verdict = judged(joined("A"), policy)["A"]
+    verdict = judge_members(build_members("A"), policy)["A"]
     assert (verdict.weight, verdict.reason, verdict.parts["reason"]) == (10, None, "untested")
 
 
 def test_success_duration_spans_start_to_submission():
-    history = joined("A").creates("t", kind=TaskKind.SD).starts("t", "A")
+    history = build_members("A").creates("t", kind=TaskKind.SD).starts("t", "A")
     history.after(7).submits("t").after(20).validates("t").succeeds("t")
-    parts = judged(history)["A"].parts
+    parts = judge_members(history)["A"].parts
     assert (parts["attempts"], parts["median"]) == ("1", "7.00000")
 
 
 def test_refunded_group_member_counts_as_success():
-    history = joined("A").creates("t", kind=TaskKind.SD).starts("t", "A")
+    history = build_members("A").creates("t", kind=TaskKind.SD).starts("t", "A")
     history.after(3).reports_error("t").after(1).validates("t").is_refunded("t")
-    assert judged(history)["A"].parts["median"] == "3.00000"
+    assert judge_members(history)["A"].parts["median"] == "3.00000"
 
 
 def test_commitment_ends_the_duration_of_only_its_own_node():
-    history = joined("A", "B").creates("t", kind=TaskKind.SD)
+    history = build_members("A", "B").creates("t", kind=TaskKind.SD)
     history.starts("t", "A", place=0).starts("t", "B", place=1)
     history.after(4).commits("t", "A").after(5).commits("t", "B")
     history.after(6).discloses("t", "A").discloses("t", "B").succeeds("t")
-    parts = {name: verdict.parts for name, verdict in judged(history).items()}
+    parts = {name: verdict.parts for name, verdict in judge_members(history).items()}
     assert (parts["A"]["median"], parts["B"]["median"]) == ("4.00000", "9.00000")
 
 
 def test_duration_ends_at_first_submission():
-    history = joined("A").creates("t", kind=TaskKind.SD).starts("t", "A")
+    history = build_members("A").creates("t", kind=TaskKind.SD).starts("t", "A")
     history.after(4).submits("t").after(5).submits("t").succeeds("t")
-    assert judged(history)["A"].parts["median"] == "4.00000"
+    assert judge_members(history)["A"].parts["median"] == "4.00000"
 
 
 @pytest.mark.parametrize("reason", [*AbortReason, None])
 def test_aborted_task_is_not_an_attempt_whatever_the_reason(reason: AbortReason | None):
-    history = joined("A").creates("t", kind=TaskKind.SD).starts("t", "A")
+    history = build_members("A").creates("t", kind=TaskKind.SD).starts("t", "A")
     history.after(5).aborts("t", reason)
-    assert judged(history)["A"].parts["attempts"] == "0"
+    assert judge_members(history)["A"].parts["attempts"] == "0"
 
 
 def test_invalidated_result_is_failure():
-    history = joined("A").creates("t", kind=TaskKind.SD).starts("t", "A")
+    history = build_members("A").creates("t", kind=TaskKind.SD).starts("t", "A")
     history.after(5).submits("t").is_invalidated("t")
-    parts = judged(history)["A"].parts
+    parts = judge_members(history)["A"].parts
     assert (parts["attempts"], parts["success_rate"][:3]) == ("1", "0.0")
 
 
@@ -139,23 +139,23 @@ def test_invalidated_result_is_failure():
 def test_dead_node_is_excluded_under_article_but_favoured_under_portal_api_head(
     policy, weight, reason
 ):
-    history = misses(does(joined("A", "B"), "B"), "A", times=51)
-    verdict = judged(history, policy)["A"]
+    history = misses(does(build_members("A", "B"), "B"), "A", times=51)
+    verdict = judge_members(history, policy)["A"]
     assert (verdict.weight, verdict.parts["reason"]) == (weight, reason)
 
 
 def test_each_failure_excludes_node_for_six_seconds():
-    history = misses(joined("A", "B"), "A", times=2)
+    history = misses(build_members("A", "B"), "A", times=2)
     last = history.time
     # The first was a second before.
     for later, weight in ((10, 0), (11, 1)):
         history.time = last + later
-        assert judged(history)["A"].weight == weight
+        assert judge_members(history)["A"].weight == weight
 
 
 def test_node_with_unknown_stake_is_not_a_candidate_under_article():
-    history = joined("known").joins("unknown").joins("none", stake=0)
-    article, head = judged(history), judged(history, PORTAL_API_HEAD)
+    history = build_members("known").joins("unknown").joins("none", stake=0)
+    article, head = judge_members(history), judge_members(history, PORTAL_API_HEAD)
     assert {name: verdict.reason for name, verdict in article.items()} == {
         "known": None, "unknown": "stake_unknown", "none": "not_staked",
     }  # fmt: skip
@@ -163,68 +163,68 @@ def test_node_with_unknown_stake_is_not_a_candidate_under_article():
 
 
 def test_millisecond_times_are_used_for_durations():
-    history = joined("A").creates("t", kind=TaskKind.SD)
+    history = build_members("A").creates("t", kind=TaskKind.SD)
     history.emits(TaskStarted, task=task_key("t"), node=node_address("A"))
     history.after(1).emits(TaskSubmitted, task=task_key("t"), node=node_address("A"))
     history.succeeds("t")
     start, end = history.events[-3].time * 1000 + 950, history.events[-2].time * 1000 + 80
     history.events[-3] = replace(history.events[-3], time_ms=start)
     history.events[-2] = replace(history.events[-2], time_ms=end)
-    assert judged(history)["A"].parts["median"] == "0.13000"
+    assert judge_members(history)["A"].parts["median"] == "0.13000"
 
 
 @EACH
 def test_alternating_success_and_timeout_leaves_only_one_ticket(policy: SelectionPolicy):
-    history = joined("A", "B")
+    history = build_members("A", "B")
     for _ in range(30):
         misses(does(history, "A", seconds=4), "A", seconds=4)
-    # Whatever it was out for is over.
+    # Every reason for its ineligibility is over.
     does(history, "A", seconds=120)
-    verdict = judged(history, policy)["A"]
+    verdict = judge_members(history, policy)["A"]
     assert (verdict.weight, verdict.parts["reason"]) == (1, "low_success")
 
 
 def test_all_shelved_nodes_have_equal_weight():
-    verdicts = judged(misses(misses(joined("A", "B"), "A", times=50), "B", times=2))
+    verdicts = judge_members(misses(misses(build_members("A", "B"), "A", times=50), "B", times=2))
     assert [v.weight for v in verdicts.values()] == [1, 1]
     assert [v.parts["tickets"] for v in verdicts.values()] == ["0", "0"]
 
 
 def test_rejoined_node_has_no_history():
-    history = misses(joined("A"), "A", times=60).quits("A")
-    assert judged(history.joins("A", stake=1))["A"].parts["reason"] == "untested"
+    history = misses(build_members("A"), "A", times=60).quits("A")
+    assert judge_members(history.joins("A", stake=1))["A"].parts["reason"] == "untested"
 
 
 def test_second_join_of_a_member_keeps_its_history():
-    history = misses(joined("A", "B"), "A", times=60).joins("A")
-    assert judged(history)["A"].weight == 0
+    history = misses(build_members("A", "B"), "A", times=60).joins("A")
+    assert judge_members(history)["A"].weight == 0
 
 
 def test_task_kinds_are_scored_separately():
-    history = misses(joined("A", "B"), "A", times=60)
+    history = misses(build_members("A", "B"), "A", times=60)
     llm = replace(SD, kind=TaskKind.LLM)
-    assert judged(history, judged_task=llm)["A"].weight == 10
+    assert judge_members(history, judged_task=llm)["A"].weight == 10
 
 
 def test_task_created_again_keeps_its_kind():
-    history = joined("A").creates("t", kind=TaskKind.SD).creates("t", kind=TaskKind.LLM)
+    history = build_members("A").creates("t", kind=TaskKind.SD).creates("t", kind=TaskKind.LLM)
     history.starts("t", "A").after(5).submits("t").succeeds("t")
-    assert judged(history)["A"].parts["attempts"] == "1"
+    assert judge_members(history)["A"].parts["attempts"] == "1"
 
 
 def test_expected_duration_scales_latency_penalty():
-    history = does(does(joined("A", "B"), "A", seconds=20), "B", seconds=30)
+    history = does(does(build_members("A", "B"), "A", seconds=20), "B", seconds=30)
     slow = replace(ARTICLE, params=replace(ARTICLE.params, expected=20.0))
-    assert judged(history)["B"].weight == 1
-    # 10 s more than 20 are half of 5.25 tickets.
-    assert judged(history, slow)["B"].weight == 7
+    assert judge_members(history)["B"].weight == 1
+    # 10 s above 20 s are half of 5.25 tickets.
+    assert judge_members(history, slow)["B"].weight == 7
 
 
 def test_ineligible_members_are_listed_with_reason():
-    history = joined("A", "B", "C", gpu_vram=8).joins("D", "E", "F", gpu_vram=24)
+    history = build_members("A", "B", "C", gpu_vram=8).joins("D", "E", "F", gpu_vram=24)
     history.pauses("D").creates("t").starts("t", "E").joins("Q").quits("Q")
     demanding_task = replace(SD, min_vram=16)
-    follower = followed(history)
+    follower = follow_history(history)
     verdict_by_node = {
         v.node: v for v in follower.judge_candidates(demanding_task, policy_input(history, "F"))
     }
@@ -238,20 +238,20 @@ def test_ineligible_members_are_listed_with_reason():
 
 
 def test_failing_node_is_flagged_only_when_a_task_starts():
-    history = misses(joined("A", "B"), "A", times=50)
+    history = misses(build_members("A", "B"), "A", times=50)
     for _ in range(3):
-        assert judged(history, MEANT)["A"].parts["reason"] == "shelved"
+        assert judge_members(history, MEANT)["A"].parts["reason"] == "shelved"
     history.creates("t", kind=TaskKind.SD).starts("t", "B")
-    assert judged(history, MEANT)["A"].parts["reason"] == "flagged"
-    # The flag outlives the counts by as much as it was set later.
+    assert judge_members(history, MEANT)["A"].parts["reason"] == "flagged"
+    # The flag outlives the counts by the time between their settings.
     history.after(299)
-    assert judged(history, MEANT)["A"].parts["reason"] == "flagged"
+    assert judge_members(history, MEANT)["A"].parts["reason"] == "flagged"
     history.after(1)
-    assert judged(history, MEANT)["A"].parts["reason"] == "untested"
+    assert judge_members(history, MEANT)["A"].parts["reason"] == "untested"
 
 
 def list_memories(follower: PocketFollower, now: int) -> dict[str, object]:
-    """What its memories say of every node; of the portal's, each record."""
+    """Return the memory's values for every node; for the portal's, each record."""
     nodes = [node_address(name) for name in "ABCDEFGHIJ"]
     return {
         chain: memory.records

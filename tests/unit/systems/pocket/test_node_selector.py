@@ -1,4 +1,4 @@
-"""The selector in process: who is blamed for what, chain by chain; and who is in sync."""
+"""The selector in process: which node is blamed, by chain, and which nodes are in sync."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Profiles are values, and settings that mean nothing are refused when they are made."""
+"""Parameters are immutable values, and invalid settings are rejected on creation."""
 
 from dataclasses import replace
 from math import inf, nan

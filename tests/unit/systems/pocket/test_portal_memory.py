@@ -1,4 +1,4 @@
-"""portal-api's memory: what lives how long, to the millisecond; flags; bounds."""
+"""portal-api's memory: lifetimes to the millisecond, flags, bounds."""
 
 from dataclasses import replace
 
@@ -59,7 +59,7 @@ def test_first_success_sets_median_despite_remaining_samples():
 def test_flag_expires_300_seconds_after_it_was_set():
     memory = failing(50)
     memory.evaluate_nodes([A], 10_000)
-    # Its counts ended before; without them it has the one ticket of a flagged node.
+    # Its counts ended before; without them it has the single ticket of a flagged node.
     assert row(memory, 309_999).reason is TicketReason.PROBATION_ONE
     assert row(memory, 310_000).reason is TicketReason.UNTESTED
 

@@ -1,4 +1,4 @@
-"""The raffle of the article, drawn as `select` draws it: tickets are the weights of our own draw.
+"""The raffle of the article with `select`: tickets are the weights of the draw.
 
 See docs/reference/sources.md#pocket-node-selector.
 """
@@ -17,7 +17,7 @@ from tests.support.histories import History, fold_history, node_address, task_ke
 
 
 def candidates() -> list[tuple[Address, int]]:
-    """The candidates of a task with their tickets: fast, slow, and one that nobody knows yet."""
+    """Return the candidates of a task with their tickets: fast, slow, and an unknown one."""
     history = History().joins("fast", "slow", "new", stake=1)
     for n in range(3):
         history.starts(f"f{n}", "fast").starts(f"s{n}", "slow").after(1).submits(f"f{n}")
@@ -36,7 +36,8 @@ def test_win_frequency_follows_tickets():
     assert tickets == {node_address("fast"): 10, node_address("slow"): 1, node_address("new"): 10}
     seeds = (sha256(n.to_bytes(4, "big")).digest() for n in range(2100))
     wins = Counter(draw_nodes([*tickets.items()], seed, 1)[0].node for seed in seeds)
-    # Chi-square with two degrees of freedom: beyond 13.8 once in a thousand, of fixed seeds.
+    # Chi-square with two degrees of freedom: 13.8 is exceeded once in a thousand; the seeds
+    # are fixed.
     expected = {who: 100 * many for who, many in tickets.items()}
     assert sum((wins[who] - many) ** 2 / many for who, many in expected.items()) < 13.8
     assert min(wins[who] for who in tickets) > 0

@@ -1,4 +1,4 @@
-"""What holds of every ranking: bounds, order, scale, chances; and who is picked."""
+"""Properties of every ranking: bounds, order, scale, chances; and the selected nodes."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -54,7 +54,7 @@ def alike(*latencies: float, attempts: int = 30) -> list[NodeStats]:
 
 
 def tickets(standings: list[NodeStats], params: Parameters) -> list[int]:
-    """Return the tickets of each, in the order in which they are given."""
+    """Return the tickets of each node, in the given order."""
     tickets_by_node = {row.node: row.tickets for row in rank_nodes(standings, params).rows}
     return [tickets_by_node[stats.node] for stats in standings]
 
@@ -94,7 +94,7 @@ def test_candidate_order_affects_only_ties(standings, order, params):
 @examples(50)
 @given(standings=_standings(), power=st.integers(-6, 12))
 def test_tickets_are_invariant_under_common_latency_scale(standings, power):
-    # By powers of two nothing is rounded, so that there is no edge to fall over.
+    # Scaling by powers of two rounds nothing, so no threshold is crossed.
     scale = 2.0**power
     scaled = [s._replace(median=s.median * scale, weighted=s.weighted * scale) for s in standings]
     params = replace(ARTICLE, expected=ARTICLE.expected * scale)
@@ -142,7 +142,7 @@ def test_failure_limits_are_independent():
     assert tickets([dead, fast, slow], replace(MEANT, shelve_failures=3)) == [0, 10, 1]
 
 
-def shelved() -> list[NodeStats]:
+def build_shelved_nodes() -> list[NodeStats]:
     return [
         NodeStats(Address("flagged"), 50, 0.0, 0.0, 0.0, failing=True),
         NodeStats(Address("worse"), 60, 0.0, 0.0, 0.0, failing=False),
@@ -151,7 +151,7 @@ def shelved() -> list[NodeStats]:
 
 
 def test_nodes_have_equal_chances_in_caller_order_when_all_are_shelved():
-    ranking = rank_nodes(shelved(), MEANT)
+    ranking = rank_nodes(build_shelved_nodes(), MEANT)
     assert ranking.degraded
     assert [pick_node(ranking, u) for u in (0, 0.34, 0.99)] == ["flagged", "worse", "bad"]
 
@@ -172,7 +172,7 @@ def test_pick_nodes_returns_distinct_nodes_and_those_with_tickets_first(standing
     assert len(chosen) == len(set(chosen)) == min(len(us), len(standings))
     if chosen:
         assert chosen[0] == pick_node(ranking, us[0])
-    # Nobody without a ticket comes before the last that has one.
+    # A node without a ticket never precedes one with a ticket.
     without = [ranking_tickets == 0 for ranking_tickets in _tickets_of(chosen, standings)]
     assert without == sorted(without)
 
@@ -199,7 +199,7 @@ def test_number_drawn_from_seed_picks_a_ranked_node(seed, counter):
 
 
 def test_largest_number_that_can_be_drawn_picks_the_last_node():
-    # As a double it would be 1, and hold no ticket.
+    # As a double it would be 1, and have no ticket.
     almost = Fraction(2**64 - 1, 2**64)
     assert float(almost) == 1
     assert pick_node(rank_nodes(alike(0.1, 0.1), ARTICLE), almost) == "n01"

@@ -1,4 +1,4 @@
-"""The article's vectors: examples worked by hand, and the table of a real session."""
+"""The article's vectors: examples computed by hand, and the table of a real session."""
 
 from collections import Counter
 from itertools import pairwise
@@ -23,8 +23,8 @@ MOST = the_vector("table/chi_square_below", file=FILE)
 HOUR = 3_600_000
 
 
-def relayed(node: str, t_ms: int, latency_ms: float | None) -> RelayOutcome:
-    """A success after so many milliseconds, or a failure."""
+def record_outcome(node: str, t_ms: int, latency_ms: float | None) -> RelayOutcome:
+    """Return a success after these milliseconds, or a failure."""
     kind = OutcomeKind.TIMEOUT if latency_ms is None else OutcomeKind.OK
     return RelayOutcome(Address(node), CHAIN, t_ms, kind, latency_ms or 0)
 
@@ -36,7 +36,7 @@ def test_article_examples_match_manually_computed_tickets(vector: Vector):
         selector, now = NodeSelector(ARTICLE), expected["now_ms"]
         for outcome in outcomes:
             if outcome["t_ms"] <= now:
-                selector.record_outcome(relayed(**outcome))
+                selector.record_outcome(record_outcome(**outcome))
         for check in vector["checks_passed"]:
             selector.record_passed_health_check(Address(check["node"]), CHAIN, check["t_ms"])
         ranking = selector.rank_nodes(CHAIN, map(Address, expected["tickets"]), now)
@@ -48,7 +48,7 @@ def the_table() -> Ranking:
     selector = NodeSelector(ARTICLE)
     for row in ROWS:
         for latency in [row["median_ms"]] * 18 + [row["p90_ms"]] * 3:
-            selector.record_outcome(relayed(row["id"], 0, latency))
+            selector.record_outcome(record_outcome(row["id"], 0, latency))
     return selector.rank_nodes(CHAIN, [Address(row["id"]) for row in ROWS], 0)
 
 
@@ -62,7 +62,7 @@ def test_article_table_yields_expected_tickets():
 
 
 def drawn() -> Counter[Address]:
-    """As many draws as the session of the article had relays, by one seed."""
+    """Return as many draws as the session of the article had relays, from one seed."""
     ranking, seed = the_table(), bytes(32)
     relays = sum(row["relays"] for row in ROWS)
     return Counter(
@@ -79,7 +79,7 @@ def test_win_counts_in_session_are_proportional_to_tickets():
 
 
 def test_share_of_each_tier_in_session_matches_article():
-    # Within equal tickets chance decides: no order is asked for there.
+    # The order of nodes with equal tickets is random, so it is not compared.
     wins, rows = drawn(), iter(ROWS)
     for size, share in zip(TIERS, SHARES, strict=True):
         tier = sum(wins[Address(next(rows)["id"])] for _ in range(size))
@@ -98,7 +98,7 @@ def test_exclusion_time_is_proportional_to_failures(row: Vector):
     seconds_out = 0
     for now in range(0, HOUR, 1000):
         if now % apart < 1000 and now // apart < row["failures"]:
-            selector.record_outcome(relayed(node, now, None))
+            selector.record_outcome(record_outcome(node, now, None))
         (ranked,) = selector.rank_nodes(CHAIN, [node], now).rows
         seconds_out += ranked.stats.failing
     assert seconds_out == row["out_s"]

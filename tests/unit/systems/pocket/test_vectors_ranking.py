@@ -23,7 +23,7 @@ POCKET = "pocket"
 CONSTANTS = named_vectors("constants", file=POCKET)
 ROWS = named_vectors("article_table/rows", file=POCKET)
 RELAYS = the_vector("article_table/total_relays", file=POCKET)
-# What the constants are called here.
+# The names of the constants in this product.
 FIELDS = {
     "EXPECTED_SUCCESS_LATENCY_s": "expected",
     "WEIGHT_MULTIPLIER_per_s": "multiplier",
@@ -38,7 +38,7 @@ FIELDS = {
     "failure_flag_false_ttl_s": "cleared_ttl_ms",
     "timing_log_max_samples": "max_samples",
 }
-# No setting: a test of its own.
+# Not a setting; it has a separate test.
 APART = {"latency_decimals"}
 
 
@@ -77,7 +77,7 @@ def test_quantiles_interpolate_between_samples(vector: Vector):
 
 @vectors_of("arithmetic/reduce", file=POCKET)
 def test_every_second_sample_is_kept_when_limit_is_exceeded(vector: Vector):
-    # One more success on top of what the list holds; it comes last.
+    # One more success after those of the list.
     samples = [float(n) for n in range(1, vector["n"])]
     record = PortalRecord(samples=samples, samples_until=300_000)
     record.record_success(float(vector["n"]), 1000, MEANT)
@@ -107,15 +107,17 @@ def tickets(ranking: Ranking) -> dict[str, int]:
     return {row.node: row.tickets for row in ranking.rows}
 
 
-def limited(params: PortalParameters, failures: int) -> PortalParameters:
-    """Upstream's one number for both: when to shelve, and when a factor may stay 0."""
+def set_failure_limit(params: PortalParameters, failures: int) -> PortalParameters:
+    """Set upstream's single limit in both places: for shelving, and for a factor of 0."""
     return replace(params, shelve_failures=failures, zero_weight_attempts=failures)
 
 
 @vectors_of("ranking", file=POCKET)
 @PROFILES
 def test_ranking_matches_upstream(vector: Vector, params: PortalParameters):
-    ranking = rank_nodes(standings(vector["input"]), limited(params, vector["max_failures"]))
+    ranking = rank_nodes(
+        standings(vector["input"]), set_failure_limit(params, vector["max_failures"])
+    )
     expected = vector["expected"]
     assert [row.node for row in ranking.rows] == expected["order"]
     assert tickets(ranking) == expected["tickets"]

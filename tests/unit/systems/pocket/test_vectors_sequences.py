@@ -14,7 +14,7 @@ from oracle.systems.pocket.ranking import NodeStats, Ranking, TicketReason, rank
 from tests.support.vectors import Vector, named_vectors, vectors_of
 
 POCKET = "pocket"
-# What the vectors call the article is the code without its bug (tests/vectors/SUPERSEDED.md).
+# The article of the vectors is the code without its bug (tests/vectors/SUPERSEDED.md).
 MEANT = replace(PORTAL_API_HEAD, zero_success_rate=0)
 PARAMS = {"article": MEANT, "portal_api_head": PORTAL_API_HEAD}
 PROFILES = pytest.mark.parametrize("profile", PARAMS)
@@ -38,8 +38,8 @@ def apply_event(memory: PortalMemory, event: Vector) -> None:
             raise ValueError(unknown)
 
 
-def evaluated(memory: PortalMemory, nodes: list[Address], now: int, profile: str) -> Ranking:
-    """Rank, and let the evaluation have happened."""
+def evaluate(memory: PortalMemory, nodes: list[Address], now: int, profile: str) -> Ranking:
+    """Rank, and record the evaluation."""
     ranking = rank_nodes([memory.compute_stats(node, now) for node in nodes], PARAMS[profile])
     memory.evaluate_nodes(nodes, now)
     return ranking
@@ -50,7 +50,9 @@ def flag_of(memory: PortalMemory, node: Address, now: int) -> str | None:
     return str(record.flag).lower() if now < record.flag_until else None
 
 
-def seen(memory: PortalMemory, ranking: Ranking, now: float, nodes: list[Address]) -> Vector:
+def describe_ranking(
+    memory: PortalMemory, ranking: Ranking, now: float, nodes: list[Address]
+) -> Vector:
     rows = {row.node: row for row in ranking.rows}
     stats: dict[str, Any] = {
         node: {
@@ -82,8 +84,8 @@ def test_history_evaluation_matches_upstream(vector: Vector, profile: str):
         if event["event"] != "evaluate":
             apply_event(memory, event)
             continue
-        ranking = evaluated(memory, nodes, ms(event["t"]), profile)
-        evaluations.append(seen(memory, ranking, event["t"], nodes))
+        ranking = evaluate(memory, nodes, ms(event["t"]), profile)
+        evaluations.append(describe_ranking(memory, ranking, event["t"], nodes))
     expected = vector[f"expected_{profile}"]
     assert evaluations == (vector["expected_portal_api_head"] if expected == "same" else expected)
 
@@ -91,8 +93,8 @@ def test_history_evaluation_matches_upstream(vector: Vector, profile: str):
 UNIT = {case["name"]: case for case in named_vectors("upstream_unit_tests", file=POCKET).values()}
 
 
-def logged(results: dict[str, int], median: str = "0", weighted: str = "0") -> PortalRecord:
-    """Return the record that upstream writes so; everything lives."""
+def build_record(results: dict[str, int], median: str = "0", weighted: str = "0") -> PortalRecord:
+    """Return the record that upstream writes in this form; nothing has expired."""
     return PortalRecord(
         successes=results.get("200", 0),
         failures=sum(n for code, n in results.items() if code != "200"),
@@ -121,7 +123,7 @@ def test_unused_node_has_no_attempts_or_latency(profile: str):
 @PROFILES
 def test_used_node_has_latencies_of_its_log(profile: str):
     case = UNIT["used node"]
-    stats = logged(**case["input"]).compute_stats(A, 0, PARAMS[profile])
+    stats = build_record(**case["input"]).compute_stats(A, 0, PARAMS[profile])
     assert statistics(stats) == case["expected"]
 
 
@@ -129,11 +131,11 @@ def test_used_node_has_latencies_of_its_log(profile: str):
 def test_success_clears_flag(profile: str):
     case = UNIT["flag erased by success"]
     memory = PortalMemory(PARAMS[profile])
-    memory.records[A] = logged(
+    memory.records[A] = build_record(
         case["input"]["results"], case["input"]["median"], case["input"]["weighted"]
     )
     memory.set_flag(A, 300_000, flag=True)
-    ranking = evaluated(memory, [A], 0, profile)
+    ranking = evaluate(memory, [A], 0, profile)
     assert ranking.rows[0].stats.failing is case["expected"]["failure"]
     assert flag_of(memory, A, 0) == case["expected"]["failure_flag_after"]
 
@@ -157,7 +159,7 @@ def test_first_failure_leaves_latencies_at_zero():
 @PROFILES
 def test_success_is_added_to_existing_samples(profile: str):
     case, params = UNIT["success on a cached log"], PARAMS[profile]
-    record = logged(**_arguments(case["input"]["log"]))
+    record = build_record(**_arguments(case["input"]["log"]))
     record.samples = list(case["input"]["timing_log"])
     record.samples_until = 300_000
     before, expected = record.compute_stats(A, 1, params), case["expected"]
@@ -175,7 +177,7 @@ def test_success_is_added_to_existing_samples(profile: str):
 
 def test_older_coefficient_gives_older_weighted_latency():
     case = UNIT["success on a cached log"]
-    record = logged(**_arguments(case["input"]["log"]))
+    record = build_record(**_arguments(case["input"]["log"]))
     record.samples = list(case["input"]["timing_log"])
     record.samples_until = 300_000
     record.record_success(case["input"]["elapsed_s"], 1, replace(PORTAL_API_HEAD, p90_weight=0.5))
@@ -213,25 +215,25 @@ def test_tickets_never_increase_down_the_ranking(profile: str):
     assert [row.node for row in ranking.rows if row.reason is TicketReason.SHELVED] == ["5000"]
 
 
-def mixed(profile: str) -> tuple[PortalMemory, Ranking]:
-    """The fixture lacks the median, so that nothing can be compared with the expected one."""
+def compare_mixed_profile(profile: str) -> tuple[PortalMemory, Ranking]:
+    """The fixture lacks the median, so nothing can be compared with the expected value."""
     log_by_node = UNIT["pick with mixed history"]["input"]
     memory = PortalMemory(PARAMS[profile])
     for name, log in log_by_node.items():
         if log is None:
             continue
-        memory.records[Address(name)] = logged(
+        memory.records[Address(name)] = build_record(
             log.get("results", {}), str(nan), log.get("weighted", "0")
         )
         if log.get("failure_flag") is not None:
             memory.set_flag(Address(name), 300_000, flag=log["failure_flag"] == "true")
-    return memory, evaluated(memory, [Address(name) for name in log_by_node], 1, profile)
+    return memory, evaluate(memory, [Address(name) for name in log_by_node], 1, profile)
 
 
 @PROFILES
 def test_mixed_history_gives_expected_tickets_and_clears_flag(profile: str):
     case = UNIT["pick with mixed history"]
-    memory, ranking = mixed(profile)
+    memory, ranking = compare_mixed_profile(profile)
     short = {"article": "article", "portal_api_head": "head"}[profile]
     assert {r.node: r.tickets for r in ranking.rows} == case[f"derived_tickets_{short}"]
     asserted = case["asserted_upstream"]
@@ -244,9 +246,9 @@ def test_nodes_keep_their_tickets_when_all_nodes_are_failing(profile: str):
     memory = PortalMemory(PARAMS[profile])
     nodes = [Address(str(n)) for n in range(5)]
     for name in nodes:
-        memory.records[name] = logged({"500": 4})
+        memory.records[name] = build_record({"500": 4})
         memory.set_flag(name, 300_000, flag=True)
-    ranking = evaluated(memory, nodes, 1, profile)
+    ranking = evaluate(memory, nodes, 1, profile)
     expected_tickets = UNIT["pick when all are failures"]["derived_tickets_each"]
     assert [row.tickets for row in ranking.rows] == [expected_tickets] * 5
     assert {record.flag_until for record in memory.records.values()} == {300_000}

@@ -1,0 +1,192 @@
+"""Endpoints with random faults: failures pass, requests are repeated, and little time is lost."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from devnet.fakechain.fault import InjectedFault
+from devnet.fakechain.faults import transport_faults as faults
+from devnet.fakechain.faults.weather import BAD_WEATHER_SHARES, WeatherEndpoint
+from devnet.fakechain.server import serve_endpoint
+from devnet.fakechain.tree import BlockTree
+from devnet.fakechain.virtual_clock import VirtualClock
+from oracle.errors import TransientError
+from oracle.rpc.pool import EndpointPool
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.cli.daemon import start_daemon
+from tests.support.cli.local_network import write_config
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.daemons import settings
+from tests.support.ingest.endpoints import count_requests, list_endpoints
+from tests.support.ingest.event_encoding import build_transactions
+from tests.support.ingest.indexer import CHAIN_ID, Indexer
+from tests.support.traffic import Traffic
+
+# --- how fast we are ---
+
+# Below a tenth of a second, the time depends only on `Retry-After`.
+_LATENCY, _POLL = 0.2, 1.0
+_HISTORY, _AT_THE_HEAD = 300, 60
+
+
+def seconds_of(shares: Mapping[str, float], open_indexer: OpenIndexer) -> float:
+    """Return the virtual seconds for a history and further single blocks, including all waits."""
+    clock, tree, traffic = VirtualClock(), BlockTree(CHAIN_ID), Traffic(1)
+    for _ in range(_HISTORY):
+        tree.mine(build_transactions(traffic.block()))
+    weather = WeatherEndpoint(tree, lambda: clock.advance(_LATENCY))
+    weather.show_head(tree.last_mined)
+    with serve_endpoint(weather) as served:
+        indexer = open_indexer(served.url, clock=clock, reports=False)
+        for endpoint in list_endpoints(indexer):
+            endpoint.health.sleep = clock.advance
+        weather.shares = shares
+        began = clock()
+        reach(indexer, clock, tree)
+        for _ in range(_AT_THE_HEAD):
+            weather.show_head(tree.mine())
+            reach(indexer, clock, tree)
+        assert indexer.cursor == (tree.last_mined.number, tree.last_mined.hash)
+        return clock() - began
+
+
+def reach(indexer: Indexer, clock: VirtualClock, tree: BlockTree) -> None:
+    """Run turns as the daemon does until the newest block is folded."""
+    for _ in range(500):
+        try:
+            done = indexer.step()
+        except TransientError:
+            done = None
+        if done is None:
+            with indexer.store.read_transaction() as uow:
+                cursor = uow.cursor.get()
+            if cursor is not None and cursor.number == tree.last_mined.number:
+                return
+            clock.advance(_POLL)
+    raise AssertionError(f"never reached {tree.last_mined.number}")
+
+
+def test_indexing_keeps_at_least_one_third_of_its_speed_with_unreliable_endpoints(
+    open_indexer: OpenIndexer,
+):
+    fair, foul = (seconds_of(shares, open_indexer) for shares in ({}, BAD_WEATHER_SHARES))
+
+    assert fair / foul >= 1 / 3
+
+
+# --- repeated requests ---
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        faults.build_html_fault,
+        faults.build_reset_connection_fault,
+        faults.build_empty_body_fault,
+        faults.build_truncated_body_fault,
+        faults.build_cut_connection_fault,
+    ],
+)
+def test_temporary_failure_is_retried_on_same_endpoint(
+    a_chain: AChain, open_indexer: OpenIndexer, fault: Callable[..., InjectedFault]
+):
+    indexer = open_indexer(a_chain.urls[0])
+    indexer.index()
+    a_chain.live(5)
+    a_chain.provider.faults.append(fault(times=1))
+
+    indexer.index()
+
+    assert indexer.cursor == (a_chain.head.number, a_chain.head.hash)
+    assert indexer.source.endpoints.describe_states() == {a_chain.urls[0]: "ok"}
+
+
+def test_unavailable_endpoint_gets_at_most_one_request_per_tick(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    clock = VirtualClock()
+    indexer = open_indexer(a_chain.urls[0], clock=clock)
+    a_chain.provider.faults.append(faults.build_http_status_fault(502))
+
+    def turn() -> None:
+        clock.advance(1)
+        with pytest.raises(TransientError):
+            indexer.step()
+
+    for _ in range(5):
+        turn()
+
+    # Batches of one request, and one request per step.
+    assert count_requests(a_chain.provider, turn) <= 1
+
+
+# --- run --once ---
+
+
+def run_once(chain: AChain, folder: Path) -> "subprocess.CompletedProcess[str]":
+    path = write_config(settings(chain, folder), folder / "config.toml")
+    command = [sys.executable, "-m", "oracle", "run", "--once", "--config", str(path)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture
+def single(a_chain: AChain) -> AChain:
+    """Return a chain with a single endpoint."""
+    del a_chain.urls[1:]
+    return a_chain
+
+
+@pytest.mark.parametrize("method", ["eth_chainId", "eth_getLogs"])
+def test_run_once_waits_for_retry_after_and_completes(single: AChain, tmp_path: Path, method: str):
+    throttled = faults.build_429_fault(3, methods=method, times=1)
+    single.provider.faults.append(throttled)
+
+    done = run_once(single, tmp_path)
+
+    assert (done.returncode, throttled.hit_count) == (0, 1), done.stderr
+    assert "waiting" in done.stdout + done.stderr
+
+
+def test_run_once_waits_for_short_retry_after_at_start(single: AChain, tmp_path: Path):
+    single.provider.faults.append(faults.build_429_fault(1, methods="eth_chainId", times=2))
+
+    assert run_once(single, tmp_path).returncode == 0
+
+
+def test_run_once_fails_immediately_on_long_retry_after(single: AChain, tmp_path: Path):
+    assert run_once(single, tmp_path).returncode == 0
+    single.live(1)
+    single.provider.faults.append(faults.build_429_fault(3600))
+
+    done = run_once(single, tmp_path)
+
+    assert done.returncode in {1, 2}
+    assert "HTTP 429" in done.stderr
+
+
+def test_signal_stops_run_once_while_it_waits_for_an_endpoint(single: AChain, tmp_path: Path):
+    single.provider.faults.append(faults.build_429_fault(100, methods="eth_getLogs"))
+    path = write_config(settings(single, tmp_path), tmp_path / "config.toml")
+
+    with start_daemon(path, "--once") as run:
+        run.wait_for("waiting_for_endpoint")
+
+        assert run.stop()[0] == 128 + signal.SIGTERM
+
+
+def test_shortest_retry_after_of_all_endpoints_is_raised(
+    a_chain: AChain,
+):
+    clock = VirtualClock()
+    endpoints = EndpointPool.from_urls(a_chain.urls, CHAIN_ID, clock)
+    a_chain.providers[0].faults.append(faults.build_429_fault(90))
+    a_chain.providers[1].faults.append(faults.build_429_fault(20))
+
+    with pytest.raises(TransientError) as caught:
+        endpoints.run_with_endpoint(lambda _: None)
+
+    assert caught.value.retry_after == 20

@@ -1,0 +1,58 @@
+"""A nonsensical response of an endpoint counts as a failure: the next endpoint is used."""
+
+import pytest
+
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import Address, Hash
+from oracle.errors import TransientError
+from oracle.txmgr.client.chain_nonces import fetch_nonce_counts
+from oracle.txmgr.client.receipts import (
+    fetch_balance,
+    fetch_counts_at_block,
+    fetch_mined_count,
+    fetch_receipt_quorum,
+    is_block_reorged,
+)
+from tests.integration.http.test_transports import Endpoint, first_endpoint, other
+from tests.pools import view_of
+
+__all__ = ["first_endpoint", "other"]
+
+WHO = Address("0x" + 40 * "1")
+HASH = Hash("0x" + 64 * "2")
+BLOCK = BlockRef(7, HASH, HASH, 7)
+
+ASKED = {
+    "balance": lambda lines: fetch_balance(lines, WHO),
+    "count": lambda lines: fetch_mined_count(lines, WHO, "latest"),
+    "counts": lambda lines: fetch_nonce_counts(lines, WHO),
+    "receipts": lambda lines: fetch_receipt_quorum(lines, [HASH]),
+}
+
+
+@pytest.mark.parametrize("nonsense", [None, {}, "", "0x", "many", 5, [None]])
+@pytest.mark.parametrize("send_request", ["balance", "count", "counts"])
+def test_malformed_number_raises_transient_error(send_request, nonsense, first_endpoint: Endpoint):
+    first_endpoint.response = {"result": nonsense}
+    with pytest.raises(TransientError):
+        ASKED[send_request](view_of(first_endpoint.url))
+
+
+@pytest.mark.parametrize("nonsense", [{}, {"blockNumber": None}, "0x1", 5])
+def test_malformed_receipt_raises_transient_error(nonsense, first_endpoint: Endpoint):
+    first_endpoint.response = {"result": nonsense}
+    with pytest.raises(TransientError):
+        ASKED["receipts"](view_of(first_endpoint.url))
+
+
+def test_next_endpoint_is_used_after_malformed_response(first_endpoint: Endpoint, other: Endpoint):
+    first_endpoint.response = {"result": None}
+    other.response = "0x10"
+    assert fetch_balance(view_of(first_endpoint.url, other.url), WHO) == 16
+
+
+def test_malformed_block_confirms_neither_nonce_counts_nor_a_reorg(first_endpoint: Endpoint):
+    first_endpoint.response = {"result": {"number": "0x7"}}
+    lines = view_of(first_endpoint.url)
+    assert fetch_counts_at_block(lines, WHO, BLOCK) == {}
+    assert not is_block_reorged(lines, 7, HASH)

@@ -1,0 +1,32 @@
+"""The missing signatures of a report are kept while it lacks a quorum, and no longer."""
+
+from oracle.domain.ids import Hash
+from oracle.quorum.quorum_context import MissingSignatures
+
+ONE, OTHER = Hash("0x" + 64 * "1"), Hash("0x" + 64 * "2")
+
+
+def test_missing_signatures_keep_the_time_first_recorded_for_the_statement():
+    lack = MissingSignatures()
+    assert [lack.record_waiting_statement(ONE, now) for now in (100, 160, 220)] == [100, 100, 100]
+    assert lack.record_waiting_statement(OTHER, 230) == 230
+    assert lack.record_waiting_statement(ONE, 240) == 240
+
+
+def test_complete_signatures_reset_the_start_of_the_waiting_time():
+    lack = MissingSignatures()
+    lack.record_waiting_statement(ONE, 100)
+    lack.missing_reason = "0x1 has not signed round 7"
+    lack.clear()
+    assert lack.reason is None
+    assert lack.record_waiting_statement(ONE, 300) == 300
+
+
+def test_contract_status_takes_precedence_over_missing_signatures():
+    lack = MissingSignatures(missing_reason="0x1 has not signed round 7")
+    assert lack.reason == "0x1 has not signed round 7"
+    lack.signer_reason = "our key is no signer"
+    assert lack.reason == "our key is no signer"
+    # A complete quorum implies nothing about our own signature.
+    lack.clear()
+    assert lack.reason == "our key is no signer"
