@@ -38,8 +38,8 @@ CONTRACTS = {name: addresses()["contracts"][name] for name in ("VSSTask", "Node"
 _SERVER_CODE = """
 import sys
 from devnet.fakechain.server import serve_endpoint
-from tests.integration.traces.following import recorded
-with serve_endpoint(recorded().create_provider()) as served:
+from tests.integration.traces.following import load_recording
+with serve_endpoint(load_recording().create_provider()) as served:
     print(served.url, flush=True)
     sys.stdin.read()
 """

@@ -12,14 +12,16 @@ RUN = (ROOT / ".ci/run").read_text("utf-8")
 
 @pytest.mark.parametrize(("first", "second"), [(0, 0), (3, 0), (0, 4), (3, 4)])
 def test_failure_of_either_step_fails_and_hides_no_output(tmp_path, first: int, second: int):
-    (beside,) = re.findall(r"^beside\(\) \{\n.*?^\}\n", RUN, re.MULTILINE | re.DOTALL)
+    (run_in_parallel,) = re.findall(
+        r"^run_in_parallel\(\) \{\n.*?^\}\n", RUN, re.MULTILINE | re.DOTALL
+    )
     script = f"""
         set -eu
         logs={tmp_path}
-        {beside}
-        one() {{ echo first; (exit {first}); echo first is complete; }}
-        other() {{ echo second; (exit {second}); echo second is complete; }}
-        beside one other
+        {run_in_parallel}
+        first_step() {{ echo first; (exit {first}); echo first is complete; }}
+        second_step() {{ echo second; (exit {second}); echo second is complete; }}
+        run_in_parallel first_step second_step
         echo next step
     """
     ran = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=False)

@@ -42,7 +42,7 @@ def test_report_with_a_wrong_hash_is_rejected(chain: Chain, back: int, wrong: by
 
 
 @pytest.fixture
-def run_old_chain() -> Iterator[RootsOracle]:
+def aged() -> Iterator[RootsOracle]:
     """A chain twenty thousand blocks old, and the widest window that there is."""
     with run_anvil(*FREE_BY_HAND, "--number", "20000") as url:
         chain = Chain(url)

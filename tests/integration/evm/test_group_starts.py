@@ -29,7 +29,7 @@ GPT = 1
 
 
 @pytest.fixture
-def dispatch_legacy_groups(office: DispatchOffice) -> DispatchOffice:
+def legacy(office: DispatchOffice) -> DispatchOffice:
     """Run the daemon with groups of three."""
     assert office.dispatch is not None
     office.restart(dispatch=settings(office.dispatch.start_block + 1, policy="legacy"))
