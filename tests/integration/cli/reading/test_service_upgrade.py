@@ -25,7 +25,7 @@ from tests.support.cli.local_network import write_config
 from tests.support.cli.refusal import run_refused_command
 from tests.support.postgresql import find_programs
 from tests.unit.store import later
-from tests.unit.store.test_schema import connected
+from tests.unit.store.test_schema import open_connection
 
 _COMPARED = (
     *("bookmark", "kickout", "node", "rule_set", "score", "task", "undo"),
@@ -81,7 +81,7 @@ def config(sound: dict[str, Any], released_url: str, tmp_path: Path) -> str:
 def run_next_release(folder: Path) -> Iterator[Path]:
     """Make the program the release after 0.1.0; yield the file of its migration."""
     with pytest.MonkeyPatch.context() as patch:
-        migrations = later.written(folder)
+        migrations = later.write_later_migrations(folder)
         later.release(patch, migrations)
         patch.setattr("oracle.cli.service_upgrade.REVISION", later.REVISION)
         yield migrations / "versions" / f"{later.REVISION}.py"
@@ -97,7 +97,7 @@ def next_release(released_url: str, tmp_path: Path) -> Iterator[Path]:
 
 def read_released_rows(url: str) -> dict[str, list[Any]]:
     """Return all rows of the tables that matter most, without the columns of a later release."""
-    with connected(url) as connection:
+    with open_connection(url) as connection:
         return {name: _read_rows(connection, name) for name in _COMPARED}
 
 
@@ -213,7 +213,7 @@ def test_lease_is_checked_in_the_transaction_of_the_migration(
 def test_database_of_a_newer_program_with_the_same_schema_is_not_upgraded(
     capsys: pytest.CaptureFixture[str], config: str, released_url: str, tmp_path: Path
 ):
-    with connected(released_url) as connection:
+    with open_connection(released_url) as connection:
         connection.execute(
             text("UPDATE bookmark SET value = '9.9.9' WHERE name = :name"),
             {"name": PROGRAM_VERSION},
