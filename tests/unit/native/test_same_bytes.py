@@ -342,7 +342,7 @@ def test_word_without_lanes_is_rejected(native: Native):
     for word in (2, 2**32 - 1):
         with pytest.raises(IndexError):
             native.encode_lane_words(array("I", [0, word]), lanes)
-    with pytest.raises(ValueError, match="numbers of another size"):
+    with pytest.raises(ValueError, match="numbers"):
         native.encode_lane_words(array("H", [0]), lanes)
 
 
