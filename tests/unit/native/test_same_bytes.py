@@ -258,7 +258,8 @@ def test_native_tree_matches_python(native: Native, chance: Random, count: int):
     ]
     added = [chance.randbytes(32 * len(indexes)) for indexes in changes]
     # Leaves that do not differ, and two of one index.
-    added[1] = added[1][:-32] + hashes[:32] if changes[1] else b""
+    if count and changes[1]:
+        added[1] = added[1][:-32] + hashes[:32]
     trees = []
     with pytest.MonkeyPatch.context() as patched:
         for code in (native, None):
