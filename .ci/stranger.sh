@@ -28,7 +28,7 @@ fi
 run() {
     echo "stranger: $*"
     (cd "$folder/qos-oracle" && $as_stranger env -u VIRTUAL_ENV -u PYTHONPATH -u XDG_CACHE_HOME \
-        -u XDG_CONFIG_HOME -u PIP_CACHE_DIR -u QOS_ORACLE_TESTS_SKIP_NOTHING \
+        -u XDG_CONFIG_HOME -u PYTHONDONTWRITEBYTECODE -u PIP_CACHE_DIR -u QOS_ORACLE_TESTS_SKIP_NOTHING \
         HOME="$folder/home" TMPDIR="$folder/tmp" \
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@")
 }

@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, Phase, settings
 from oracle.telemetry import safe_text
 from tests.support.examples import BOUNDED, MOST, QUICK, UNSHRUNK, is_bounded, is_quick
 
-# Even if the environment disables bytecode: every process would rewrite the asserts of 600 files
-# again.
+# Also where the environment forbids bytecode: every process would rewrite the asserts of 600 files
+# again, and the processes that tests start would compile the modules that no test imports.
 sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 pytest_plugins = ["tests.support.databases", "tests.support.leaks", "tests.support.suites"]
 
