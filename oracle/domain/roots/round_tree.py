@@ -124,13 +124,13 @@ class RoundTree:
         lanes = self._lanes
         lanes.extend((NEVER_REPORTED,) * (max(seats, default=-1) + 1 - len(lanes)))
         if native is not None:
-            leaf_growth, open_growth, weight_growth, words = native.set_lanes(
+            leaf_growth, open_growth, weight_growth, word_indexes = native.set_lanes(
                 lanes, seats, new_lanes
             )
             self._leaf_count += leaf_growth
             self._open_count += open_growth
             self._total_weight += weight_growth
-            changed_words.update(words)
+            changed_words.update(word_indexes)
             return
         for seat, lane in zip(seats, new_lanes, strict=True):
             old_lane = lanes[seat]

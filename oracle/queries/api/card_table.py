@@ -84,12 +84,12 @@ def build_card_table(
             card = get_card(nodes[address]) if address in nodes else None
             if card is not None:
                 times_by_card[card].append(elapsed)
-        for other, card in permutations(times_by_card, 2):
-            ratios_by_pair[other, card].append(
+        for other_card, card in permutations(times_by_card, 2):
+            ratios_by_pair[other_card, card].append(
                 [
                     elapsed * UNIT // other_elapsed
                     for elapsed in times_by_card[card]
-                    for other_elapsed in times_by_card[other]
+                    for other_elapsed in times_by_card[other_card]
                 ]
             )
     comparisons = {

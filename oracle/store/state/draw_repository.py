@@ -136,7 +136,7 @@ class DrawRepository:
 def _decode_draw_row(row: Any) -> StoredDraw:  # noqa: ANN401  a row of any driver
     # Columns are unpacked by position: access by name takes longer than everything else.
     task, seed_block, seed_hash, seed_time, node, voided_block, *totals = row
-    total_weight, candidate_count, place = totals
+    total_weight, candidate_count, number_in_block = totals
     return StoredDraw(
         task=TaskKey(encode_hex(task)),
         seed_block=seed_block,
@@ -146,7 +146,7 @@ def _decode_draw_row(row: Any) -> StoredDraw:  # noqa: ANN401  a row of any driv
         voided_block=voided_block,
         total_weight=int.from_bytes(total_weight, "big"),
         candidate_count=candidate_count,
-        number_in_block=place,
+        number_in_block=number_in_block,
     )
 
 

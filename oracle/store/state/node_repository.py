@@ -103,10 +103,10 @@ class NodeRepository:
     def get_addresses_by_seat(self, seats: Collection[int]) -> dict[int, Address]:
         """Return the addresses of the nodes with these seats."""
         addresses: dict[int, Address] = {}
-        wanted = sorted(seats)
-        for offset in range(0, len(wanted), KEYS_PER_QUERY):
+        sorted_seats = sorted(seats)
+        for offset in range(0, len(sorted_seats), KEYS_PER_QUERY):
             query = select(node.c.seat, node.c.address).where(
-                node.c.seat.in_(wanted[offset : offset + KEYS_PER_QUERY])
+                node.c.seat.in_(sorted_seats[offset : offset + KEYS_PER_QUERY])
             )
             for row in self._connection.execute(query):
                 addresses[row.seat] = Address(encode_hex(row.address))
