@@ -3,7 +3,7 @@ pragma solidity 0.8.37;
 
 /// @title A word of sixteen lanes and its round in one storage slot
 /// @notice A round's tree has words of 16 lanes of 16 bits (Lanes). A lane is at most 10002, so 14 bits hold it: a slot
-/// holds 16 lanes of 14 bits, and above them the round (32 bits) from which they are.
+/// holds 16 lanes of 14 bits, and in the bits above them the round (32 bits) to which they belong.
 /// @dev All lanes move at once: each step halves the number of gaps of unused bits and doubles their width.
 library PackedLanes {
     /// @dev The lower half of every 2, 4, 8 and 16 lanes of 16 bits.

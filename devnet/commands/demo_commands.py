@@ -205,7 +205,8 @@ def _run_devnet(
     chaos: Annotated[
         int | None,
         typer.Option(
-            help="Seed of two faulty endpoints in front of the chain; default: no faults.",
+            help="Put two faulty endpoints with this random seed in front of the chain. Default: "
+            "no faults.",
             metavar="SEED",
             min=0,
         ),

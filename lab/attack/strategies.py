@@ -161,7 +161,7 @@ def _build_split_cast(plan: LoopPlan) -> Cast:
     return _build_cast(plan, [role] * (_RICH_NODES * _STAKE_PARTS))
 
 
-def _build_shared_card_cast(plan: LoopPlan) -> Cast:
+def _build_shared_gpu_cast(plan: LoopPlan) -> Cast:
     role = replace(create_typical_node(plan), stake=plan.economics.least_stake)
     attacker_nodes = [
         replace(role, card=node_index % _RICH_NODES)
@@ -261,7 +261,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     Strategy(
         "split-one-card",
         "splits each of two stakes over eight nodes that share one GPU",
-        _build_shared_card_cast,
+        _build_shared_gpu_cast,
         _ONE_STAKE,
     ),
     Strategy(

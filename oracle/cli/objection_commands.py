@@ -181,7 +181,8 @@ def sign(  # noqa: PLR0913  a command line's options are its parameters
         ),
     ],
     reason: Annotated[
-        str, typer.Option("--reason", metavar="NAME", help=f"One of: {_REASONS}.")
+        str,
+        typer.Option("--reason", metavar="NAME", help=f"Reason for the objection: {_REASONS}."),
     ] = ObjectionReason.OTHER.option,
     explanation: Annotated[
         str, typer.Option("--words", help="Public explanation, at most 280 bytes.")

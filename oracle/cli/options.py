@@ -33,7 +33,7 @@ NodeArgument = Annotated[
     str,
     typer.Argument(metavar="NODE", help="Address of the node, or an unambiguous prefix of it."),
 ]
-BackupArgument = Annotated[Path, typer.Argument(metavar="BACKUP", help="File of the backup.")]
+BackupArgument = Annotated[Path, typer.Argument(metavar="BACKUP", help="Path of the backup file.")]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Show what would change, change nothing.")
 ]

@@ -240,7 +240,7 @@ def show_call(
 
 
 def _find_drawn_node(uow: UnitOfWork, intent: Intent) -> str | None:
-    """Return the node drawn for the task of a start, or None if there is no such draw."""
+    """Return the node drawn for the task that a call starts, or None without such a draw."""
     task, seed = parse_task_key(intent), intent.request.as_of_hash
     draws = [] if task is None else uow.draws.list_for_task(TaskKey(task))
     return next((draw.node for draw in draws if draw.seed_hash == seed), None)

@@ -59,9 +59,10 @@ class FeedJobs:
     _poll_call: BackgroundCall[FeedPoll] = field(default_factory=BackgroundCall)
     _reread_call: BackgroundCall[FeedPoll] = field(default_factory=BackgroundCall)
     _compare_call: BackgroundCall[FeedPoll] = field(default_factory=BackgroundCall)
-    # Whether the previous poll left rows unread; and whether the end of the feed was seen since
-    # the last new row. If it was, reading known rows again is not a backlog.
+    # Whether the previous poll left rows unread.
     _has_more_rows: bool = False
+    # Whether the end of the feed was reached since the last new row, so that reading known rows
+    # again is no backlog.
     _has_seen_end: bool = False
     _polled_at: float | None = None
 

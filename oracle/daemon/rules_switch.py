@@ -120,8 +120,8 @@ class RulesSwitcher:
             if preview.block >= 0:
                 return preview
         raise RulesSwitchRefusedError(
-            "there is no preview of them to compare with; stop the daemon, set [rules], and run "
-            "`qos-oracle resync rebuild`"
+            "there is no preview of the new rules to compare with; stop the daemon, set [rules], "
+            "and run `qos-oracle resync rebuild`"
         )
 
 

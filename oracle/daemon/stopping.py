@@ -132,7 +132,7 @@ def listen_for_signals(
 
 
 def _ignore_signal(_number: int, _frame: object) -> None:
-    """Do nothing; with a Python handler the signal's number is written to the socket."""
+    """Do nothing; the number of a signal is written to the socket only if it has a handler."""
 
 
 def _handle_signals(

@@ -248,8 +248,9 @@ def accept_refused_block(uow: UnitOfWork, reason: str) -> BlockRefusal:
         )
     if refusal.check == CALIBRATION_CHECK:
         raise InputError(
-            f"block {refusal.number}: a provider does not respond, so it cannot be accepted; wait "
-            "for it, remove its endpoints from [chain] endpoints, or lower the level in [verify]"
+            f"block {refusal.number}: it cannot be accepted while a provider does not respond; "
+            "wait for it, remove its endpoints from [chain] endpoints, or lower the level in "
+            "[verify]"
         )
     uow.facts.set(CHAIN_FACTS_KEY, {refusal.acceptance_fact_name: reason}, None)
     return refusal

@@ -63,7 +63,7 @@ class IngestState:
     claimed_heads: Heads | None = None
     # Whether the safe block is confirmed as well, because reports depend on it.
     confirms_safe: bool = False
-    # Time since when no second provider confirms blocks, or None. Meanwhile no block becomes
+    # Time since which no second provider has confirmed blocks, or None. Meanwhile no block becomes
     # final, and all blocks are read and journaled as at the head.
     unconfirmed_since: float | None = None
     _confirmed_safe: BlockRef | None = None

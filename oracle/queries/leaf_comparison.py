@@ -29,7 +29,7 @@ from oracle.rpc.transport import BoundedHttp, redact_url
 from oracle.store.database import Store
 
 _OK, _NOT_FOUND = 200, 404
-# A piece has 1 MiB; the hashes of the pieces of a million nodes have 150 kB.
+# A piece is 1 MiB; the hashes of the pieces of a million nodes take 150 kB.
 _MAX_BYTES = 2 * 2**20
 _TIMEOUT_SECONDS = 30.0
 

@@ -68,9 +68,9 @@ LOG_EVENTS: Mapping[str, str] = {
     "process stops signing and sending, and exits.",
     "log_timestamp_mismatch": "A log's `blockTimestamp` differs from the block header; the "
     "header's time is used.",
-    "native_module_ignored": "The installed native code (`oracle_native`) is not used, because it "
-    "has another version than this release needs; ingest, selection and roots are slower. The "
-    "fields are both versions. Install the native code of this release.",
+    "native_module_ignored": "The installed native code (`oracle_native`) is not used, because "
+    "its version differs from that of this release; ingest, selection and roots are slower. The "
+    "fields have both versions. Install the native code of this release.",
     "notice_delivery_failed": "A target of `[[notify]]` did not accept a message. The fields are "
     "the target, the reason and the number of consecutive failures. The message is retried. "
     "Logged at the 1st, 2nd, 4th, 8th … failure.",

@@ -43,7 +43,7 @@ abstract contract OracleRoles is RoundHead {
     address public pendingAdmin;
     /// @notice Address that cancels kickouts and scheduled operations; zero = none.
     address public vetoer;
-    /// @notice Address that pauses, strikes and tightens; zero = none.
+    /// @notice Address that may pause, strike roots and tighten limits; zero = none.
     address public pauser;
 
     /// @notice Length of the last pause, seconds: the next may begin as long after its end.

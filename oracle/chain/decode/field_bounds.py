@@ -76,7 +76,7 @@ def _find_amount_getter(typed_value: TypedValue) -> Getter | None:
     return typed_value.getter if _get_unsigned_bits(typed_value.abi_type) else None
 
 
-def _build_capped_getter_finder(max_value: int) -> Callable[[TypedValue], Getter | None]:
+def _build_capped_getter_lookup(max_value: int) -> Callable[[TypedValue], Getter | None]:
     def find_capped_getter(typed_value: TypedValue) -> Getter | None:
         bits = _get_unsigned_bits(typed_value.abi_type)
         if bits is None:
@@ -167,8 +167,8 @@ _FIT_BY_FIELD_KIND: Mapping[FieldKind, _FieldFit] = {
     kinds.AMOUNT: (_find_amount_getter, _NUMBER),
     kinds.TEXT: (_find_text_getter, "a string"),
     kinds.TEXTS: (_find_text_list_getter, "a list of strings"),
-    kinds.GIGABYTES: (_build_capped_getter_finder(UINT32_MAX), _NUMBER),
-    kinds.SECONDS: (_build_capped_getter_finder(INT63_MAX), _NUMBER),
+    kinds.GIGABYTES: (_build_capped_getter_lookup(UINT32_MAX), _NUMBER),
+    kinds.SECONDS: (_build_capped_getter_lookup(INT63_MAX), _NUMBER),
     kinds.COUNT: (_find_size_getter, _NUMBER),
     kinds.PLACE: (_find_round_position_getter, _NUMBER),
     kinds.VERSION: (_find_version_getter, "three unsigned numbers"),

@@ -112,8 +112,8 @@ def relay(  # noqa: PLR0913 - a command line's options are its parameters
 
     Reads the whole event stream, recomputes the figures by the relay's own rules, polls the
     figures of all nodes, separates Q_long from H, and reports the first row at which a node's
-    figures diverge. L is Q_long / 10. Needs no configuration, no key and no chain, and sends no
-    writing request to the relay.
+    figures diverge. L is Q_long / 10. Needs no configuration, no key and no chain, and sends
+    only read requests to the relay.
 
     With --config, the rows are compared with the arrival times and the on-chain stakes in a
     daemon's database, and contradictions are listed.

@@ -115,7 +115,7 @@ def rebuild(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Rebuild the state from all stored logs and compare the two.
+    """Rebuild the state from all stored logs, and compare it with the stored state.
 
     No endpoint is contacted. Exit code 1 if the state or a report comes out differently. The new
     state is kept; reports are never changed.

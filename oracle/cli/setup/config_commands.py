@@ -105,7 +105,7 @@ def check(
 ) -> None:
     """Check the configuration and report all faults at once.
 
-    Exit code 2 if there is a fault, 1 if all faults may be transient.
+    Exit code 1 if all faults may be transient, 2 if there is any other fault.
     """
     findings = _CheckFindings()
     settings = load_config(config)

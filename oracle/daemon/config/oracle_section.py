@@ -104,8 +104,8 @@ class ObjectionsSection(Section):
     # The maximum seconds for which this reporter waits for your answer to an objection that no
     # check decided, before it accuses the node.
     answer_seconds: int = Field(default=21_600, ge=0, le=259_200)
-    # Seconds after a kickout whose objection you declined, in which objections to later kickouts
-    # of the same node cause no delay.
+    # After a kickout whose objection you declined, objections to later kickouts of the same node
+    # cause no delay for this many seconds.
     ignored_seconds: int = Field(default=2_592_000, ge=0)
 
     # Whether this reporter accepts signed objections at `POST /v1/objections` of its read API, and

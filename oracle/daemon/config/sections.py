@@ -120,9 +120,9 @@ class DatabaseSection(Section):
 
 
 class LimitsSection(Section):
-    # The highest fee per gas of any transaction, in wei.
+    # The maximum fee per gas of one transaction, in wei.
     max_fee_per_gas_wei: int = Field(default=200 * 10**9, ge=1)
-    # The highest cost of any transaction, in wei.
+    # The maximum cost of one transaction, in wei.
     max_cost_per_transaction_wei: int = Field(default=10**17, ge=1)
     # The highest cost of all transactions in an hour, in wei, including bumps, no-ops and open
     # transactions.
@@ -207,7 +207,7 @@ class ReportersSection(Section):
     ca_file: Path | None = None
     # Seconds between two requests to the peers while a round is open and signatures are missing.
     poll_seconds: float = Field(default=2.0, gt=0, le=600)
-    # Timeout of a request to a peer, in seconds; all peers are requested at once.
+    # Timeout of a request to a peer, in seconds; all peers are queried in parallel.
     timeout_seconds: float = Field(default=2.0, gt=0, le=30)
     # The rank of this transmitter: rank 0 sends at once, and higher ranks wait.
     transmit_rank: int = Field(default=0, ge=0, le=100)

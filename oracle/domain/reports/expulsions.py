@@ -38,7 +38,7 @@ class Expulsion:
 
 
 def start_expulsion(event: KickExecuted, *, head_round: int, cooldown: int) -> Expulsion:
-    """Return the expulsion by an executed kickout; it lasts `cooldown` seconds.
+    """Return the expulsion that an executed kickout starts; it lasts `cooldown` seconds.
 
     `head_round` is the last accepted round before the execution.
     """

@@ -211,7 +211,7 @@ def _build_call_key(call: Call) -> tuple[int, int, Hash]:
 
 
 def require_cursor(uow: UnitOfWork) -> Cursor:
-    """Return the cursor; the index was not empty when this run started.
+    """Return the cursor of an index that was not empty when this run started.
 
     Raises:
         TransientError: the index has become empty.

@@ -323,7 +323,7 @@ def build_frame_values(
 
 @cache
 def _list_file_names() -> frozenset[str]:
-    """Return the files that are served; licences and lists are not."""
+    """Return the names of the static files to serve, without licences and lists."""
     paths = (path for path in STATIC.rglob("*") if path.suffix in _MEDIA_TYPE_BY_SUFFIX)
     return frozenset(path.relative_to(STATIC).as_posix() for path in paths)
 

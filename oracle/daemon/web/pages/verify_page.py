@@ -47,7 +47,9 @@ def build_verify_page() -> str:
     script = "\n".join(('"use strict";', build_profile_script(), *map(_read_static_file, SCRIPTS)))
     style = "\n".join(map(_read_static_file, _STYLES))
     if "</script" in script or "</style" in style:
-        raise ValueError("a script or style sheet of the page would end its element")
+        raise ValueError(
+            "a script contains </script, or a style sheet </style, so the page cannot contain it"
+        )
     page = (_FOLDER / "page.html").read_text("utf-8")
     for name, text in (
         ("policy", _build_policy(script, style)),

@@ -95,17 +95,17 @@ def load_leaf_piece(
         raise NotFoundError(f"piece {piece}: the round has {len(pieced_round.digests)} pieces")
     tree = load_piece(snapshot.uow, snapshot.source.leaves, pieced_round, piece)
     if tree is None:
-        raise _build_not_kept_error(leaves)
+        raise _build_deleted_leaves_error(leaves)
     return LeafPieceContent(tree.leaves, leaves.is_final)
 
 
 def _get_pieced_round(leaves: StoredLeaves) -> PiecedRound:
     if leaves.pieced_round is None:
-        raise _build_not_kept_error(leaves)
+        raise _build_deleted_leaves_error(leaves)
     return leaves.pieced_round
 
 
-def _build_not_kept_error(leaves: StoredLeaves) -> NotFoundError:
+def _build_deleted_leaves_error(leaves: StoredLeaves) -> NotFoundError:
     return NotFoundError(f"the leaves of the report as of block {leaves.as_of} are deleted")
 
 

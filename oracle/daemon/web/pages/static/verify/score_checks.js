@@ -139,7 +139,7 @@ function listFoldedScores(fold, node, expected, at) {
   return fold.addCreators(scores, at);
 }
 
-/* Returns the first score that the events give, but that is left out between those of the bundle. */
+/* Returns the first score that follows from the events but is missing among those of the bundle. */
 function findLeftOutScore(bundle, entries, fold) {
   const [first] = bundle.scores;
   const tasks = new Set([...bundle.scores, ...entries].map((score) => score.task));
