@@ -2,8 +2,10 @@
 
 from dashboard.panels import (
     COUNT,
+    HERE,
     PER_SECOND,
     SECONDS,
+    Line,
     Panel,
     Row,
     build_hourly_increase_line,
@@ -96,6 +98,16 @@ ROWS = (
                         "oracle_endpoint_switches_total", "endpoint", "reason"
                     ),
                     build_hourly_increase_line("oracle_websocket_failures_total", "reason"),
+                ),
+            ),
+            Panel(
+                "Time until a server's certificate expires",
+                SECONDS,
+                (
+                    Line(
+                        f"oracle_server_certificate_expiry_timestamp_seconds{{{HERE}}} - time()",
+                        "{{server}}",
+                    ),
                 ),
             ),
             Panel(
