@@ -34,7 +34,7 @@ def client(new_sqlite_store):
 
 def test_stake_is_shown_in_network_token(client):
     page = client.get(f"/nodes/{node_address('A')}").text
-    assert "<dd>400 CNX</dd>" in page
+    assert "<dt>Stake</dt><dd>400 CNX." in page
     assert str(400 * UNIT) not in page
 
 
