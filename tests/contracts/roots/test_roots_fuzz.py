@@ -17,7 +17,7 @@ SEED, CALLS = 3, 4_000
 
 
 def test_invariants_hold_over_four_thousand_random_calls():
-    tally = fuzz.walked(SEED, CALLS)
+    tally = fuzz.run_walks(SEED, CALLS)
     assert tally.calls == CALLS
     # Every error and every event of the three contracts occurred.
     assert tally.missing() == []
@@ -45,7 +45,7 @@ def test_mismatch_with_the_model_is_reported_with_a_shortened_call_sequence(
 
     monkeypatch.setattr(walk, "find_refusal", overlook_wrong_rounds)
     with pytest.raises(AssertionError, match="WrongRound") as caught:
-        fuzz.walked(SEED, CALLS)
+        fuzz.run_walks(SEED, CALLS)
     head, *lines = str(caught.value).splitlines()
     steps = [line for line in lines if line.startswith("Step(")]
     assert 0 < len(steps) < int(head.partition("step ")[2].partition(":")[0])
