@@ -286,6 +286,9 @@ def measure_indexers(
     prefix = ["taskset", "-c", _PROCESSORS[processors]]
     costs_by_name: dict[str, list[Cost]] = defaultdict(list)
     failed_names = set()
+    with tempfile.TemporaryDirectory() as folder:
+        # Not counted, because it compiles the modules, which an installation has done already.
+        run_qos_oracle(MODES[0], chain_url, Path(folder), prefix)
     for _ in range(rounds):
         for indexer in indexers:
             if indexer.name in failed_names:
