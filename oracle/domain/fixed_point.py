@@ -58,7 +58,8 @@ def _compute_short_decays(tau_seconds: int) -> tuple[int, ...]:
     """Return the decay factors of 0 to 2047 seconds; a report computes one for each node."""
     decays = [ONE]
     for factor in compute_decay_table(tau_seconds)[:_SHORT_BITS]:
-        # Every number of seconds multiplies the factors in the same order.
+        # Each product is rounded, so the factors are multiplied in the same order for every number
+        # of seconds.
         decays += [decay * factor >> _ONE_BITS for decay in decays]
     return tuple(decays)
 

@@ -74,7 +74,7 @@ class Native(Protocol):
         span_blocks: int,
         /,
     ) -> list[tuple[int, int, bytes]] | None:
-        """Return span, number of rows and sum of hashes for each run of rows in one span.
+        """Return the span, number of rows and sum of hashes of each run of rows in one span.
 
         `blocks` and `sources` are the encoded values that the rows share. Return None if the
         Python code is needed.
@@ -90,9 +90,9 @@ class Native(Protocol):
     ) -> tuple[bytes, list[Row]]:
         """Return the encoded leaves of rows, and the rows for which the Python code is needed.
 
-        The columns are those of `oracle.domain.roots.node_leaves.LeafRow`.
-        `rules` are the exclusion threshold, whether only a stored exclusion counts, the best
-        score, the long-term score of a new node, and whether a mean of 0 is that of a new node.
+        The columns are those of `oracle.domain.roots.node_leaves.LeafRow`. `rules` are the
+        exclusion threshold, whether only a stored exclusion counts, the best score, the long-term
+        score of a new node, and whether a node with a mean of 0 counts as new.
         """
 
     def hash_leaves(self, leaves: bytes, leaf_bytes: int, /) -> bytes:

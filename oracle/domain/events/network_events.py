@@ -105,7 +105,7 @@ class ModelAdded(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class DownloadRequested(TimedEvent):
-    """The node is asked to download the model, but not again before `until` (unix time)."""
+    """The node gets a request to download the model, not repeated before `until` (unix time)."""
 
     # `ModelAdded` reports the completed download; see docs/explanation/dispatch.md#pre-download.
     node: NodeAddress

@@ -208,7 +208,7 @@ class PreImages:
     nodes: dict[Address, Node | None]
     tasks: dict[TaskKey, Task | None]
     groups: dict[GroupKey, OpenGroup | None]
-    # The value before the block as a tuple of one; empty if the block had no event.
+    # A one-element tuple with the value before the block; empty if the block had no event.
     last: tuple[LastEvent | None, ...]
     incidents: IncidentRows = field(default_factory=IncidentRows)
 

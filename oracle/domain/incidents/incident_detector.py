@@ -113,8 +113,8 @@ class IncidentDetector:
     def record_end(self, at: Position, time: int, key: EndKey, *, is_timeout: bool) -> None:
         """Count the end of a task at a node, which may begin or end an incident.
 
-        `time` is the block time of the event at position `at`. If a clock falls, the end counts in
-        the newest minute.
+        `time` is the block time of the event at position `at`. If the block time goes backwards,
+        the end counts in the newest minute.
         """
         minute = time // _MINUTE_SECONDS
         if not self._window or minute > self._window[-1].minute:
@@ -133,7 +133,7 @@ class IncidentDetector:
             self._test_network(at, time)
 
     def _begin_minute(self, minute: int, at: Position, time: int) -> None:
-        """Begin a minute: older ones leave the window or the day, and incidents end."""
+        """Begin a minute: older minutes leave the window or the day, and old incidents end."""
         while self._window and self._window[0].minute <= minute - WINDOW_MINUTES:
             self._leave_window(self._window.popleft())
         oldest = minute - WINDOW_MINUTES - BASELINE_MINUTES

@@ -108,7 +108,7 @@ class MerkleTree:
         return changed_positions
 
     def build_proof(self, index: int) -> list[bytes]:
-        """Return the hashes beside the path from the leaf at an index to the root.
+        """Return the proof of the leaf at an index: the sibling hashes on the path to the root.
 
         Raises:
             IndexError: there is no leaf at this index.

@@ -27,12 +27,12 @@ from oracle.domain.roots.leaves import (
 )
 from oracle.domain.roots.merkle_tree import MerkleTree, compute_empty_root, hash_pair
 
-# A full piece has 1 MiB, which is the usual maximum size of a content-addressed block.
+# A full piece is 1 MiB, which is the usual maximum size of a content-addressed block.
 PIECE_DEPTH = 13
 PIECE_LEAVES = 1 << PIECE_DEPTH
 PIECE_WORDS = PIECE_LEAVES // LANES_PER_WORD
 WORD_DEPTH = PIECE_WORDS.bit_length() - 1
-# Rounds whose root the contract keeps; nothing can be proven in older ones there.
+# The number of rounds whose root the contract keeps; it cannot verify proofs in older rounds.
 KEPT_ROUNDS = 256
 
 
@@ -53,7 +53,7 @@ class PieceDigest:
 
 
 class PieceEdit:
-    """Leaves of one piece that are to be replaced or added: positions in a buffer of leaves."""
+    """The leaves of one piece to replace or add, as positions in a buffer of leaves."""
 
     def __init__(self, leaves: bytearray) -> None:
         self._leaves = leaves
@@ -117,11 +117,11 @@ class PieceEdits:
         self._leaves += leaves
 
     def drop(self, seats: Iterable[int]) -> None:
-        """Keep only the numbers of the pieces of these seats, whose leaves changed."""
+        """Record that these seats changed, but keep only the numbers of their pieces."""
         self.dropped_pieces.update({seat // PIECE_LEAVES for seat in seats})
 
     def _drop_leaves(self, leaves: bytes, max_kept_seats: int) -> bytes:
-        """Return the leaves of the first seats, and keep the numbers of the other pieces."""
+        """Return the leaves of the first seats, and record the piece numbers of the others."""
         kept_leaves = []
         for seat, leaf in zip(extract_seats(leaves), split_leaves(leaves), strict=True):
             if seat < max_kept_seats:
@@ -222,7 +222,7 @@ class PieceTree:
         )
 
     def build_proof(self, index: int) -> list[bytes]:
-        """Return the hashes beside the path from a leaf to the root of the subtree."""
+        """Return the proof of a leaf: the sibling hashes on the path to the subtree's root."""
         return self._tree.build_proof(index)
 
 
@@ -257,7 +257,7 @@ class PiecedRound:
         self.root = hash_pair(self._summary_hash, trees, keccak)
 
     def build_path(self, piece: int) -> tuple[bytes, ...]:
-        """Return the hashes beside the path from the root of a piece's leaves to the round's root.
+        """Return the sibling hashes from the root of a piece's leaves to the round's root.
 
         Raises:
             IndexError: the round has no such piece.

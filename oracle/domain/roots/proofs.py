@@ -15,7 +15,7 @@ from oracle.domain.roots.round_tree import RoundTree
 
 @dataclass(frozen=True, slots=True)
 class NodeProof:
-    """The leaf of a node in a round, and the hashes beside its path to the root.
+    """The leaf of a node in a round, and the sibling hashes on its path to the root.
 
     For an address that has no leaf, `leaf` is the leaf of the next lower address, which proves the
     absence.

@@ -100,7 +100,7 @@ class RoundTree:
         self._words.set_leaves(indexes, hash_leaves(leaves, WORD_LEAF_BYTES, self._keccak))
 
     def append_stored_leaves(self, pieces: Iterable[bytes]) -> None:
-        """Add the stored leaves of a round, in the order of their seats; they are no edits."""
+        """Add the stored leaves of a round, in seat order, without recording them in `edits`."""
         first_word = get_word_index(len(self._lanes))
         for leaves in pieces:
             self._nodes.append_leaves(hash_leaves(leaves, LEAF_BYTES, self._keccak))

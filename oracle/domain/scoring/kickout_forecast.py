@@ -67,8 +67,8 @@ def is_kickout_near(node: Node, time: int, rules: Rules) -> bool:
     forecast = forecast_kickout(node, time, rules)
     if forecast is None or not forecast.is_near:
         return False
-    # Only the question whether a kickout was due depends on the score that the newest one
-    # displaced.
+    # The previous pool lacks the score that the newest one displaced. That score would only decide
+    # whether a kickout was already due, so this estimate ignores it.
     pool = get_pool_before_score(node, time, rules)[:-1]
     previous = _PoolCourse(pool, pool[-RECENT_SCORES:], rules).count_scores_until_due()
     return previous is not None and previous <= NEAR_SCORES
