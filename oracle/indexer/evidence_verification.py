@@ -1,4 +1,4 @@
-"""How well the blocks behind a kickout are verified; until they are, the kickout waits.
+"""Determines how well the blocks behind a kickout are verified; an unverified kickout waits.
 
 See docs/explanation/verification.md.
 """

@@ -30,8 +30,9 @@ from oracle.indexer.feed_faults import (
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.raw.feed_repository import FeedCursor
 
-# Maximum number of rows settled in one transaction; the others wait for the next one.
-MAX_SETTLED_ROWS = 10_000  # fewer than the repository returns at once
+# Maximum number of rows settled in one transaction, fewer than the repository returns at once; the
+# others wait for the next transaction.
+MAX_SETTLED_ROWS = 10_000
 
 
 class FeedSettings(Protocol):

@@ -239,7 +239,7 @@ def review_folded_kickout(
 def _list_incidents(
     uow: UnitOfWork, state: FoldedState, opened_at: Position, first_time: int, last_time: int
 ) -> list[Incident]:
-    """Return the incidents of a folded state; those that ended before its snapshot are stored."""
+    """Return the incidents of a folded state; read those that ended before its snapshot."""
     incidents = dict(state.incidents)
     if state.snapshot_block is not None:
         last_block = min(state.snapshot_block, opened_at.block)

@@ -63,8 +63,8 @@ class IngestState:
     claimed_heads: Heads | None = None
     # Whether the safe block is confirmed as well, because reports depend on it.
     confirms_safe: bool = False
-    # Time since which no second provider has confirmed blocks, or None. Meanwhile no block becomes
-    # final, and all blocks are read and journaled as at the head.
+    # Time since which no second provider has confirmed blocks, or None. Until one does, no block
+    # becomes final, and all blocks are read and journaled as at the head.
     unconfirmed_since: float | None = None
     _confirmed_safe: BlockRef | None = None
     _last_claimed_heads: Heads | None = None
@@ -189,7 +189,7 @@ def _ingest_once(
     ingest.fork_watch.tip.reset()
     heads = _confirm_heads(fork_context, ingest, heads, window)
     if heads.final.number < window.last.number and not window.headers:
-        # Read again like a block at the head: with all headers, and journaled.
+        # Read the block again like one at the head: with all headers, and journaled.
         return _ingest_once(chain, store, folder, ingest)
     committed = commit_window(
         store, folder, window, heads=heads, cursor=cursor, clock=ingest.clock

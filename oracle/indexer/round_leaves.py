@@ -36,7 +36,7 @@ Value = TypeVar("Value")
 
 
 class _RecentlyUsed(Generic[Key, Value]):
-    """The most recently used values; thread-safe. Values are made one at a time."""
+    """Thread-safe cache of the most recently used values, which are computed one at a time."""
 
     def __init__(self, max_values: int) -> None:
         self._max_values = max_values

@@ -58,7 +58,7 @@ def publish_halt_metric(store: Store) -> str | None:
 
 
 def compare_final_block(fork_context: ForkContext) -> HaltChanged | None:
-    """Compare the indexed final block at all endpoints; judge the claim of any different block.
+    """Compare the indexed final block with all endpoints, and judge any claim that differs.
 
     Routine checks skip slow endpoints; their final block is compared when they confirm a block.
 

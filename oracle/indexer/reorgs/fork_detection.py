@@ -20,7 +20,7 @@ from oracle.telemetry import indexer_metrics
 # A single endpoint must report the same this many times, this many block times apart.
 REQUIRED_POLLS = 3
 BLOCKS_BETWEEN_POLLS = 2
-# A block counts if endpoints of two providers show it.
+# A block is accepted if endpoints of this many providers show it.
 MIN_PROVIDERS = 2
 # Placeholder for a hash at a height that the indexed chain skipped.
 NO_BLOCK = Hash("no block")
