@@ -1,4 +1,4 @@
-"""Backups of a database: one file, written beside a running daemon, and its restore.
+"""Writes a backup of the database to one file, even while the daemon runs, and restores it.
 
 SQLite's backup is a database file. PostgreSQL's is an archive of `pg_dump` in the custom format.
 """
@@ -25,7 +25,7 @@ from oracle.store.schema import SchemaAge, get_schema_state
 # The schemas that this version can use, after `migrate` if the schema is older.
 _USABLE_AGES = (SchemaAge.CURRENT, SchemaAge.OLDER)
 _SERVICE = "qos-oracle"
-# What PostgreSQL's programs need of the environment, beside their own PG… variables.
+# The environment variables that PostgreSQL's programs need besides their own PG… variables.
 _ENVIRONMENT_NAMES = ("PATH", "HOME", "LANG", "LC_ALL")
 # The first bytes of every SQLite file (sqlite.org/fileformat.html, 1.3).
 _SQLITE_MAGIC = b"SQLite format 3\0"

@@ -32,7 +32,7 @@ _CHECKPOINT_PAGES = 4000
 # Size to which the WAL file is truncated after a long reader made it grow.
 _MAX_WAL_BYTES = 64 * 1024 * 1024
 
-# File modes for the database, and the suffixes of SQLite's files beside it.
+# File modes for the database, and the suffixes of the files that SQLite creates next to it.
 _OWNER_FILE_MODE, _GROUP_AND_OTHERS_MODE = 0o600, 0o077
 _SIDE_FILE_SUFFIXES = ("-wal", "-shm", "-journal")
 

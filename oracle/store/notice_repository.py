@@ -57,7 +57,7 @@ class NoticeSources:
         ]
 
     def list_newest_scores(self, blocks: BlockRange) -> dict[Address, tuple[int, int]]:
-        """Return the block and the number of each node's newest score in these blocks, by node."""
+        """Return, by node, the block and the `seq` of its newest score in these blocks."""
         query = select(score.c.node, func.max(score.c.block), func.max(score.c.seq)).where(
             score.c.block.between(blocks.first, blocks.last)
         )

@@ -92,7 +92,7 @@ class ObjectionInbox:
         self._update(posted, intent_id=intent_id)
 
     def end(self, posted: PostedObjection, at: int, reason: str | None) -> None:
-        """End an objection at unix seconds; `reason` is None if it is on the chain."""
+        """End an objection at time `at` (unix seconds); `reason` is None if it is on the chain."""
         self._update(posted, ended_at=at, ended_reason=reason)
 
     def _update(self, posted: PostedObjection, **values: object) -> None:
