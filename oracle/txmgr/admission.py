@@ -49,8 +49,8 @@ def find_head_start_reason(
     """Return why a call is left to lower-ranked transmitters, as (class, text), or None.
 
     Every transmitter of a quorum plans the same calls, and if two of them land, one reverts. The
-    wait is in blocks and in seconds of chain time, because on a fast chain one of them alone is
-    not enough.
+    wait is in blocks and in seconds of chain time, because a few blocks of a fast chain take too
+    little time.
 
     Calls that an operator sends by hand do not wait. The seconds are part of the request
     (`not_before`), because a push belongs to one round, and rounds may be shorter than the wait.

@@ -56,17 +56,17 @@ class Decision:
 
     @classmethod
     def wait_until(cls, not_before: int, reason: tuple[str, str]) -> "Decision":
-        """Review the call again from a chain time on, and release its nonce if it has one."""
+        """Return the decision to review the call again from a chain time on, without its nonce."""
         return cls(not_before=not_before, reason=reason)
 
     @classmethod
     def wait_for_next_block(cls, heads: Heads, reason: tuple[str, str]) -> "Decision":
-        """Review the call again at the next block."""
+        """Return the decision to review the call again at the next block."""
         return cls.wait_until(heads.latest.time + 1, reason)
 
     @classmethod
     def end(cls, state: IntentState, reason: str, error_class: str = "") -> "Decision":
-        """End a call that was never sent.
+        """Return the decision to end a call that was never sent.
 
         A reason with changing details needs an `error_class`, or the form `class(details)`,
         because the class becomes the label of a metric.
@@ -75,7 +75,7 @@ class Decision:
 
     @classmethod
     def replace(cls, replacement: CallRequest, reason: tuple[str, str]) -> "Decision":
-        """Plan another call in place of this one; `reason` is (action, reason)."""
+        """Return the decision to plan another call instead; `reason` is (action, reason)."""
         return cls(state=IntentState.SUPERSEDED, replacement=replacement, reason=reason)
 
     @property

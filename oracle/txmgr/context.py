@@ -40,7 +40,7 @@ class FirstSeenBlocks:
     _first_block_by_intent: dict[int, int] = field(default_factory=dict)
 
     def record_first_block(self, intent_id: int, block_number: int) -> int:
-        """Record the head at which a call is seen, and return the lowest one so far.
+        """Record the head at which a call is seen; return the lowest head recorded for the call.
 
         A reorg may lower the head.
         """
