@@ -36,13 +36,14 @@ def store_changed_pieces(uow: UnitOfWork, tree: RoundTree, as_of: BlockRef) -> N
 def prune_pieces(
     uow: UnitOfWork, settings: ReportSettings, as_of: BlockRef, final_number: int
 ) -> None:
-    """Delete the pieces of no kept round and of no cut that may still become a round.
+    """Delete the pieces that no kept round needs, and no cut that may still become a round.
 
-    A cut can no longer be accepted when a final block is later than its deadline. The cut as of
-    `as_of` is kept, and a released report until a later one landed, because the sanity gate
-    compares later reports with it. The final block is that of the chain and not of the cursor,
-    which trails it by a window: databases that read the chain in other windows keep the same
-    pieces.
+    A cut can no longer be accepted once a final block is later than its deadline. The cut as of
+    `as_of` is kept. A report that an operator released is kept until a later report lands, because
+    the sanity gate compares later reports with it.
+
+    `final_number` is the chain's final block and not the cursor's, which lags by a window, so that
+    databases that read the chain in different windows keep the same pieces.
     """
     final_time = uow.reports.get_newest_time_up_to(final_number)
     first_period = compute_period(

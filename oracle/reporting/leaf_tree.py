@@ -50,9 +50,9 @@ class _UpdateStoppedError(Exception):
 class LeafTree:
     """The tree of all leaves, and the state up to which they are computed.
 
-    All methods are called by one thread. Each waits for the update that runs in the background,
-    except `start_update`; `discard_edits` follows a `refresh`. `edits_are_complete`: the tree's
-    edits have every leaf that changed since the pieces of the last cut were stored.
+    All methods are called by one thread. Each method except `start_update` waits for the update
+    that runs in the background. Call `discard_edits` only after `refresh`. `edits_are_complete`:
+    the tree's edits have every leaf that changed since the pieces of the last cut were stored.
     """
 
     def __init__(self, rules: Rules, policy: KickoutPolicy) -> None:
@@ -77,7 +77,7 @@ class LeafTree:
         return self._tree
 
     def store_pieces(self, uow: UnitOfWork, as_of: BlockRef) -> None:
-        """Store the pieces that differ from those of the last cut; `refresh` was as of `as_of`."""
+        """Store the pieces that differ from those of the last cut; call `refresh(as_of)` first."""
         dropped_pieces = self._tree.edits.dropped_pieces
         store_changed_pieces(uow, self._tree, as_of)
         self._store_dropped_pieces(uow, as_of, dropped_pieces)

@@ -124,7 +124,7 @@ def _find_change_hold_reason(
 ) -> str | None:
     """Return why the report changes too many members, or None.
 
-    The report is compared with the last round or, if a report was released after it, with that.
+    The report is compared with the last round, or with a report released after that round.
     """
     released_report = find_released_report(uow)
     old_leaves = (
