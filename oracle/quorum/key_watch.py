@@ -177,7 +177,7 @@ def store_signing_embargo(
 def build_embargo_writer(
     context: QuorumContext | None, signer_embargo: SignerEmbargo | None
 ) -> Callable[[UnitOfWork, Stamp], None]:
-    """Return a callback that stores the embargo within a commit; without one it does nothing."""
+    """Return a callback that stores the embargo within a commit, if there is an embargo."""
 
     def write_embargo(uow: UnitOfWork, stamp: Stamp) -> None:
         if context is None or signer_embargo is None or signer_embargo.embargoed_until is None:
