@@ -155,7 +155,7 @@ def apply_objection_delays(
     policy: KickoutPolicy,
     terms: ObjectionTerms | None,
 ) -> list[KickoutCase]:
-    """Return the cases, with the delay as the obstacle of those that only an objection delays.
+    """Return the cases; if only an objection delays a case, the delay becomes its obstacle.
 
     `terms` is None if objections are not indexed.
     """

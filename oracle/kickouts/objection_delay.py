@@ -77,7 +77,7 @@ def find_objection_delay(
 ) -> ObjectionDelay | None:
     """Return why this reporter does not accuse a node at block time `time` yet, or None.
 
-    `kickout` is the open interval, and since when the last round states that it is due.
+    `kickout` is the open interval, and the time since which the last round states it as due.
     """
     return load_objection_delays(uow, policy, terms, [kickout], time).get(kickout[0].node)
 

@@ -59,9 +59,9 @@ class ObjectionRefusedError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class IntakeSettings:
-    """The objections contract, and the limits of what this reporter pays for.
+    """The objections contract, and limits on the objections that this reporter pays for.
 
-    `daily_gas` is the gas of all objections accepted within 24 hours.
+    `daily_gas` is the maximum gas reserved for all objections accepted within 24 hours.
     """
 
     domain: Domain

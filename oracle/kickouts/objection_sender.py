@@ -22,7 +22,7 @@ from oracle.txmgr.client.receipts import Receipt
 from oracle.txmgr.context import StepResult
 
 BRING_OBJECTION = "bring_objection"
-# Sent before kickouts, because an objection delays an accusation, and after reports.
+# Objections are sent before kickouts, because they delay accusations, and after reports.
 _PRIORITY = 150
 
 
