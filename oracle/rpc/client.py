@@ -60,7 +60,7 @@ class CallObserver(Protocol):
     """Observer of the requests to an endpoint; it may refuse or retry them."""
 
     def send_with_retries(self, method: str, call_count: int, send: Callable[[], T]) -> T:
-        """Return the result of `send`, one request of `call_count` calls; may retry it.
+        """Return the result of `send`, one request with `call_count` calls; may repeat it.
 
         Raises:
             RpcError: `send` raised it, or the request was refused before it was sent.

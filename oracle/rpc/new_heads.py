@@ -35,7 +35,7 @@ _MAX_MESSAGE_BYTES = 1024 * 1024
 _REQUEST_ID = 1
 _SUBSCRIBE = '{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}'
 _CHAIN_ID = '{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}'
-# The scheme of the websocket beside an endpoint, and geth's default ports of both.
+# The websocket scheme for each HTTP scheme, and geth's default ports for HTTP and websockets.
 _WEBSOCKET_SCHEMES = {"http": "ws", "https": "wss"}
 _GETH_PORTS = (":8545", ":8546")
 

@@ -37,7 +37,8 @@ _CHUNK_BYTES = 256 * 1024
 # second on average; else a server that sends a byte now and then would block until the total
 # timeout.
 _MIN_BYTES_PER_SECOND = 64 * 1024
-# How often a server's time is read, and the maximum duration of a request that gives it.
+# Seconds between two readings of a server's time, and the maximum duration of the request that it
+# is read from.
 _SERVER_TIME_SECONDS = 10.0
 _MAX_SERVER_TIME_AGE_SECONDS = 5.0
 # Headers are usually shorter than this.

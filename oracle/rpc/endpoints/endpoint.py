@@ -35,7 +35,7 @@ _MAX_BACKOFF_SECONDS = 60.0
 # An endpoint must be healthy for this long before it is preferred again
 # (docs/explanation/endpoints.md#status).
 HEALTHY_SECONDS = 60.0
-# An endpoint that is repeatedly too slow loses its place for up to this long.
+# An endpoint that is repeatedly too slow is moved behind the others for up to this long.
 _MAX_SLOW_SECONDS = 480.0
 # Minimum and maximum interval between recovery checks; it doubles after each check.
 _INITIAL_RECHECK_SECONDS = 10.0
@@ -69,7 +69,7 @@ class EndpointStatus:
     proven_at: float = -math.inf
     was_proven: bool = False
     quarantine_reason: str | None = None
-    # Whether it is quarantined for serving another chain.
+    # Whether it is quarantined because it serves another chain.
     is_on_other_chain: bool = False
     # Only an operator ends the quarantine: the endpoint was proven wrong.
     needs_readmission: bool = False
@@ -172,7 +172,7 @@ class EndpointStatus:
         self.clear_proof()
 
     def schedule_release_check(self, now: float) -> None:
-        """Schedule the next check whether the quarantine can end."""
+        """Schedule the next check of whether the quarantine can end."""
         self.release_check_at = now + QUARANTINE_SECONDS
 
     def is_release_check_due(self, now: float, *, are_all_unusable: bool = False) -> bool:
@@ -251,7 +251,7 @@ class EndpointStatus:
 # One tick checks the progress of an endpoint many times; an endpoint that has stopped, or a
 # different node behind its address, is noticed in the next tick.
 _TICK_SECONDS = 1.0
-# How long each fact is valid, in seconds: it must outlast the interval of the hourly probe.
+# How long each fact is valid, in seconds; longer than the hour between two probes.
 _FACT_SECONDS = 2 * HOUR
 
 

@@ -24,7 +24,7 @@ class EndpointList:
             raise NoEndpointError("[chain] endpoints: none is configured; name at least one")
         self._clock = clock
         self._endpoints = tuple(endpoints)
-        # Reasons of the endpoints that were proven wrong, by name.
+        # Why each endpoint was proven wrong, by endpoint name.
         self._proven_wrong: dict[str, str] = {}
         seen_names: set[str] = set()
         for position, endpoint in enumerate(endpoints, 1):
@@ -86,7 +86,7 @@ class EndpointList:
             self._quarantine_proven_wrong(name, reason)
 
     def get_proven_wrong_reasons(self) -> dict[str, str]:
-        """Return the reasons of the endpoints proven wrong and not readmitted, by name."""
+        """Return why endpoints were proven wrong, by name, without readmitted ones."""
         return dict(self._proven_wrong)
 
     def _quarantine_proven_wrong(self, name: str, reason: str) -> bool:

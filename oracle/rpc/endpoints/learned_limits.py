@@ -26,7 +26,7 @@ _FAST_RESPONSE_SECONDS = 2.0
 _SLOW_RESPONSE_SECONDS = 8.0
 # Weight of the newest window in the running density.
 _NEWEST_WEIGHT = 0.5
-# Minimum growth in blocks; and the size up to which it doubles while nothing was refused.
+# Minimum growth in blocks, and the size up to which the range doubles while nothing is refused.
 _MIN_STEP, _SLOW_START_BLOCKS = 50, 500
 
 
@@ -131,7 +131,7 @@ class LearnedLimits:
     serves_block_receipts: bool | None = None
     max_logs: int | None = None
     omits_logs: bool = False
-    # Whether the facts of an earlier run are loaded; and the facts stored for the next one.
+    # Whether the facts of an earlier run are loaded, and the facts that are stored for later runs.
     is_loaded: bool = False
     stored_facts: dict[str, str] = field(default_factory=dict)
     _hash_query_failures: int = 0

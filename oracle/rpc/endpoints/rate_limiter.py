@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from secrets import SystemRandom
 from threading import Lock
 
-# Doubled with every refusal in a row, if the endpoint states no time.
+# Backoff in seconds if the endpoint states no time; doubled with every further refusal.
 _INITIAL_BACKOFF_SECONDS = 1.0
 _MAX_BACKOFF_SECONDS = 60.0
-# A longer Retry-After is capped at this, because within a day every statement would expire.
+# A longer Retry-After is capped at this, because signed statements expire within a day.
 _MAX_RETRY_AFTER_SECONDS = 300.0
 _MAX_DOUBLINGS = 10
 
