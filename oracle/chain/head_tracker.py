@@ -87,7 +87,7 @@ class HeadTracker:
         self._finality = finality
         self._clock = clock
         self._final_block: BlockRef | None = None
-        # The highest known block, and when it arrived or all endpoints were found at it.
+        # The highest known block, and when it arrived or when all endpoints had reached it.
         self._newest_number = -1
         self._moved_at = clock()
         self._stall_detector = StallDetector()

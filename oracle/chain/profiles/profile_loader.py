@@ -175,7 +175,7 @@ def _compute_identity(
     *,
     holds_kickouts: bool,
 ) -> str:
-    """Return the name, and the sha256 of `kickouts` and of everything that affects decoding.
+    """Return the profile's name and a SHA-256 over `kickouts` and all that affects decoding.
 
     Contract addresses, start blocks and descriptions are not part of it.
     """

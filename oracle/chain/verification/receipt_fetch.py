@@ -31,8 +31,8 @@ _NOT_SERVED_ERRORS = {
     ErrorKind.INVALID,
     ErrorKind.NOT_THERE,
 }
-# The same for an endpoint that has returned block receipts before; another node behind the
-# same URL may support fewer methods.
+# After these errors, an endpoint that has returned block receipts before no longer counts as
+# serving them, because another node behind the same URL may support fewer methods.
 _TEMPORARILY_NOT_SERVED_ERRORS = {ErrorKind.UNSUPPORTED, ErrorKind.UNKNOWN}
 
 Response = TypeVar("Response")
