@@ -16,7 +16,7 @@ from oracle.rpc.pool import EndpointPool
 from oracle.telemetry.outbox_counts import MAX_LAG_ROUNDS, HotSetLag
 from oracle.txmgr.client.receipts import fetch_balance, fetch_newest_block
 
-# If a daemon lags by more blocks, it is not ready. If an endpoint does, it is not used.
+# A daemon that lags by more blocks is not ready, and an endpoint that does is not used.
 READY_WITHIN_BLOCKS = 10
 # A status query waits only briefly.
 _TIMEOUT_SECONDS = 3.0

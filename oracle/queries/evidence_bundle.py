@@ -130,7 +130,7 @@ def build_evidence_bundle(
 ) -> EvidenceBundle:
     """Return the bundle of a node in a round, or in the newest accepted round if it is None.
 
-    `rules_id` is the text that the rules hash is the hash of.
+    `rules_id` is the text whose hash is the rules hash.
 
     Raises:
         InputError: see `prove_node`.

@@ -59,7 +59,7 @@ class PeerLeaves:
         self._http.close()
 
     def fetch_pieces(self, period: int) -> LeafPieces:
-        """Return the hashes of the pieces of a report, which were checked to lead to its root.
+        """Return the hashes of a report's pieces, after checking that they lead to its root.
 
         Raises:
             InputError: the other reporter does not respond, has no leaves of this period, or
@@ -78,7 +78,7 @@ class PeerLeaves:
         return leaves
 
     def fetch_piece(self, period: int, leaves: LeafPieces, piece: int) -> bytes:
-        """Return the leaves of a piece, which were checked to have its hash.
+        """Return the leaves of a piece, after checking them against its hash.
 
         Raises:
             InputError: the other reporter does not respond, or sends other leaves.
@@ -153,7 +153,7 @@ def compare_with_peer(store: Store, peer: PeerLeaves, period: int) -> ReportComp
 
 
 def find_first_difference(piece: int, leaves: bytes, other_leaves: bytes) -> LeafDifference | None:
-    """Return the first leaf that differs between two pieces of one index, or None."""
+    """Return the first leaf that differs between two pieces with the same index, or None."""
     pairs = zip_longest(split_leaves(leaves), split_leaves(other_leaves))
     for index, (own_bytes, other_bytes) in enumerate(pairs):
         if own_bytes != other_bytes:

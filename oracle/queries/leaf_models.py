@@ -1,4 +1,4 @@
-"""Answers about the leaves of a round: a leaf, the summary, pieces, and what differs."""
+"""Answers about the leaves of a round: a leaf, the summary, pieces, and differences."""
 
 from typing import Self
 

@@ -34,9 +34,10 @@ _NOTHING_BY_STATE = {
 
 
 class OwnerDeadline(NamedTuple):
-    """A block time in unix seconds, and what an owner can do before, or what happens from then on.
+    """A block time in unix seconds: an owner's deadline, or when something happens.
 
-    `preposition` connects the text with the time. `anchor` is the card of the page that has more.
+    The text states what an owner can do by then, or what happens from then on. `preposition`
+    connects the text with the time. `anchor` is the card of the page with more details.
     """
 
     preposition: str

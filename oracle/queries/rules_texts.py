@@ -16,7 +16,7 @@ from oracle.queries.text.text_tables import format_block_time
 from oracle.store.database import UnitOfWork
 from oracle.systems.overrides import format_rules
 
-# A rules id has about 3 KB, and a reason is a few sentences.
+# A rules id is about 3 KB, and a reason is a few sentences.
 _MAX_BYTES = 64 * 1024
 
 

@@ -39,7 +39,7 @@ class ScorePeriod(NamedTuple):
 
     @property
     def change(self) -> int:
-        """The QoS that the node gained, or lost if negative, as the rounded values have it."""
+        """The QoS that the node gained, or lost if negative, computed from rounded values."""
         return _round_down(self.qos_after) - _round_down(self.qos_before)
 
 
@@ -116,7 +116,7 @@ def _split_change(points: Sequence[HistoryPoint], change: int) -> list[tuple[str
     """Return what timeouts, recovery and ranks brought or cost, in whole hundredths.
 
     Between two points, ranks change the long-term score, timeouts lower reliability, and time and
-    successes raise it. The largest part takes the difference that rounding leaves.
+    successes raise it. The rounding difference is added to the largest part.
     """
     timeouts = recovery = ranks = 0
     for before, after in pairwise(points):

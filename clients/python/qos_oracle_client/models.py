@@ -1638,7 +1638,7 @@ class SignerEntry(TypedDict):
 
 
 class SignersAnswer(TypedDict):
-    """The signers of the contract, in its order."""
+    """The contract's current signers, in contract order."""
 
     as_of: "AsOf"
     quorum: int | None
@@ -1841,7 +1841,7 @@ class WhatIfRow(TypedDict):
 
 
 class WorkShare(TypedDict):
-    """The part of a node in the last draws of the network."""
+    """The share of a node in the last draws of the network."""
 
     draws: int
     """Draws that were examined: the newest ones, at most 500."""

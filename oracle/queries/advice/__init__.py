@@ -1,1 +1,1 @@
-"""Advice for the owner of a node: what is coming, what would have been, and what it costs."""
+"""Advice for the owner of a node: the outlook on a kickout, what-if results, work and money."""

@@ -108,7 +108,7 @@ def list_card_cells(what_if: WhatIf, token: Token) -> list[tuple[str, ...]]:
     """Return the cells of each card of the network, in the order of `CARD_TITLES`.
 
     The card with the best QoS comes first. A card without a forecast has the reason in the column
-    of its time, and nothing behind it.
+    of its time, and empty cells after it.
     """
     row_by_card = {_name_card(row.card): row for row in what_if.rows if row.card is not None}
     as_it_is = what_if.rows[0]

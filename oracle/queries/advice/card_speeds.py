@@ -7,7 +7,7 @@ from oracle.queries.api.card_table import Card, CardTable
 
 # Minimum number of shared groups for a ratio.
 MIN_SHARED_GROUPS = 30
-# Cards that an answer lists; those of the most members.
+# Maximum number of cards in an answer; the cards that most members have are listed.
 MAX_CARDS = 50
 
 
@@ -31,7 +31,7 @@ class CardSpeed(ApiModel):
 
 
 def list_card_speeds(own_card: Card | None, table: CardTable) -> list[CardSpeed]:
-    """Return the cards of the members, those of the most members first."""
+    """Return the cards of the members, sorted by descending number of members."""
     cards = sorted(
         table.nodes_by_card.items(), key=lambda item: (-item[1], item[0].gpu, item[0].vram or 0)
     )

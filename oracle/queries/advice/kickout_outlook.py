@@ -1,4 +1,4 @@
-"""Whether a kickout is due, or when it becomes due if a node continues like this."""
+"""The outlook on a node's kickout: already due, or when it becomes due at the present rate."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -58,7 +58,7 @@ def build_kickout_outlook(
 
 
 def format_kickout_outlook(outlook: KickoutOutlook) -> str:
-    """Return when a kickout becomes due if the node continues like this."""
+    """Return, as text, when a kickout becomes due if the node continues at the present rate."""
     delay = f", in about {format_duration(outlook.seconds)}" if outlook.seconds else ""
     return (
         f"At this rate a kickout is due in {format_count(outlook.scores, 'scored task')}{delay}."

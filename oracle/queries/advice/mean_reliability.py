@@ -1,4 +1,4 @@
-"""The mean of a node's reliability H over a day, also as if one of its changes had not happened.
+"""The mean of a node's reliability H over a day, optionally without one of its changes.
 
 The mean hardly changes within minutes, unlike H itself, so forecasts use it.
 """

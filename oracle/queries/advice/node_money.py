@@ -87,10 +87,11 @@ def _list_losses(scored_tasks: Iterable[ScoredTask], rules: Rules) -> list[RankL
 
 
 def compute_loss(scored_task: ScoredTask, rules: Rules) -> int | None:
-    """Return what a task's rank cost against the next better one in the same group.
+    """Return what a task's rank cost compared with the next better rank in the same group.
 
-    The result is None for a first place, or if the fee is not known. The node and the node in the
-    better place change their scores. A node without an answer would have been last.
+    The result is None for a first place, or if the fee is not known. The loss is computed as if
+    the node had the score of the member one rank better, and that member had the node's score. A
+    node without an answer is compared with the last rank.
     """
     task_key, rank = scored_task.entry.task, scored_task.entry.rank
     members = scored_task.group.members

@@ -1,4 +1,4 @@
-"""What a node's scores would be with other times, by its own last groups ranked again."""
+"""What a node's scores would be with other times, computed by ranking its last groups again."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence

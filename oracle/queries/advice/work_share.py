@@ -1,4 +1,4 @@
-"""Why a node gets its part of the work: its chance in the last draws, and what excluded it."""
+"""Why a node gets its share of the work: its chance in the last draws, and what excluded it."""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -57,7 +57,7 @@ class MissedDraws(ApiModel):
 
 
 class WorkShare(ApiModel):
-    """The part of a node in the last draws of the network."""
+    """The share of a node in the last draws of the network."""
 
     draws: int = Field(description="Draws that were examined: the newest ones, at most 500.")
     since: int = Field(description="Block time of the first of these draws, unix seconds.")
@@ -84,7 +84,7 @@ class WorkShare(ApiModel):
 
 
 def build_work_share(snapshot: ApiSnapshot, record: AdviceRecord) -> WorkShare | None:
-    """Return the part of a node in the last draws; None without draws by weights."""
+    """Return the share of a node in the last draws, or None without weighted draws."""
     weighting = find_weighting(record.rules, snapshot.source.dispatch)
     recent_draws = snapshot.get_recent_draws()
     if weighting is None or not recent_draws:
@@ -250,7 +250,7 @@ class _PastNode:
                 self._start_by_group.setdefault(task.group, task.started_time)
 
     def _find_misfit_reason(self, row: RecentDraw) -> IneligibilityReason | None:
-        """Return whether card, version or models do not fit a task that another node got."""
+        """Return why the node does not fit a task that another node got, or None if it fits."""
         reason, lacked_models = self._check_requirement(row.task.requirement)
         if reason is not None or not lacked_models:
             return reason

@@ -1,4 +1,4 @@
-"""The GPUs of the members, and how fast each answered in the newest groups, kept for a block."""
+"""The GPUs of the members, and how fast each answered in the newest groups, cached for a block."""
 
 import threading
 from collections import Counter, defaultdict
@@ -13,7 +13,7 @@ from oracle.domain.state import Membership, Node
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
-# Groups of the network from which cards are compared.
+# Number of the newest groups from which cards are compared.
 MAX_GROUPS = 1_000
 
 
@@ -36,7 +36,7 @@ class CardComparison(NamedTuple):
 
 
 class CardTable(NamedTuple):
-    """The members with each card, and each card compared with another: `(other, card)`."""
+    """The members with each card, and comparisons of cards, by `(other, card)`."""
 
     nodes_by_card: Mapping[Card, int]
     comparisons: Mapping[tuple[Card, Card], CardComparison]
@@ -57,7 +57,7 @@ class CardTableCache:
     def load_table(
         self, uow: UnitOfWork, cursor: Cursor, nodes: Mapping[Address, Node]
     ) -> CardTable:
-        """Return the table as of the cursor of this snapshot; `nodes` are all nodes there."""
+        """Return the table as of the cursor of this snapshot; `nodes` are all nodes then."""
         with self._lock:
             if self._epoch != cursor.epoch:
                 self._table = build_card_table(uow.results.list_newest_times(MAX_GROUPS), nodes)
@@ -68,7 +68,7 @@ class CardTableCache:
 def build_card_table(
     groups: Sequence[Sequence[tuple[Address, int]]], nodes: Mapping[Address, Node]
 ) -> CardTable:
-    """Return the table of groups, each with the node and the seconds of every ranked answer.
+    """Build the table from groups, each given as the node and seconds of every ranked answer.
 
     Cards are those that the nodes have now.
     """

@@ -34,8 +34,9 @@ class DrawWeights(NamedTuple):
     def compute_chance(self, stake: int | None, qos: int, counted_qos: int | None) -> int | None:
         """Return the share of a member's weight if its QoS were `qos`, in units of 10^-18.
 
-        `counted_qos` is the QoS by which the member is in the sum, or None if it is not available;
-        then its weight is added. The result is None if all weights are 0.
+        `counted_qos` is the QoS with which the member is included in the sum. It is None if the
+        member is not available; its weight is then added to the sum. The result is None if all
+        weights are 0.
         """
         weight = self._compute_weight(stake, qos)
         total = self.total + weight

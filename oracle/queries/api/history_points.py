@@ -2,8 +2,8 @@
 
 Between two events the long-term score is constant and H only rises. Every extreme value is
 therefore just before or after an event, or at an end of the span
-(docs/reference/read-api.md#history). Trends are the sparklines beside the rows of a list: one
-query covers all requested nodes that changed (docs/reference/read-api.md#trends-in-lists).
+(docs/reference/read-api.md#history). Trends are the sparklines in the rows of a list: one query
+covers all requested nodes that changed (docs/reference/read-api.md#trends-in-lists).
 """
 
 import threading
@@ -98,7 +98,7 @@ class _ScoreCourse:
     """The pool and the reliability of a node, which the events of its record change one by one."""
 
     def __init__(self, record: NodeRecord, start_time: int, rules: Rules) -> None:
-        """Begin with the state just before `start_time`, which is a block time in seconds."""
+        """Begin with the state just before `start_time`, a block time in seconds."""
         self._rules = rules
         resets = list(_find_resets(record)) if rules.kickout_starts_anew else []
         self._reset_positions = {change.at for change in resets}

@@ -2,8 +2,7 @@
 
 The leaves of the rounds are the stored points, so a round is never folded again. Reading the lanes
 of a round takes 128 bytes of leaves for each node, and happens once for each root. The number of
-rounds falls with the number of nodes, so that a server that starts reads at most
-`_MAX_LANES` lanes.
+rounds falls with the number of nodes, so that a starting server reads at most `_MAX_LANES` lanes.
 """
 
 import threading
@@ -176,7 +175,7 @@ def classify_movement(then: int, now: int) -> Movement:
 
 
 def count_better_nodes(lanes: Lanes) -> Sequence[int]:
-    """Return, for each lane how many nodes have a higher one."""
+    """Return, for each lane, how many nodes have a higher lane."""
     count_by_lane = Counter(lanes)
     better, counts = 0, array("I", bytes(4 * (HIGHEST_SCORE + 1)))
     for lane in range(HIGHEST_SCORE, LOWEST_SCORE - 1, -1):

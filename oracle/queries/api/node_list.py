@@ -49,7 +49,7 @@ class NodeListQuery:
     limit: int = 100
 
     def list_candidates(self, ranking: NodeRanking) -> Collection[Address] | None:
-        """Return the nodes among which the filters select, or None if these may be many."""
+        """Return the nodes to which the filters must be applied, or None if there may be many."""
         max_candidates = len(ranking.nodes) // _MIN_NODES_PER_CANDIDATE
         return next(
             (

@@ -1,4 +1,4 @@
-"""The newest draws of all tasks with what the tasks required, kept in memory for a block."""
+"""The newest draws of all tasks with the tasks' requirements, cached for one block."""
 
 import threading
 from typing import NamedTuple

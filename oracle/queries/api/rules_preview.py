@@ -193,7 +193,7 @@ def encode_preview(preview: RulesPreview) -> bytes:
 def iterate_previews(
     folder: Path, rules_now: Rules, other_rules: list[OtherRules]
 ) -> Iterator[tuple[OtherRules, RulesPreview]]:
-    """Yield the preview of each of the other rules that has one under today's rules."""
+    """Yield each of the other rules that has a preview under today's rules, and the preview."""
     sha256_now = identify_rules(rules_now).sha256
     for other_set in other_rules:
         path = build_preview_path(folder, other_set.rules)

@@ -18,7 +18,8 @@ class DrawOutcome(StrEnum):
     STARTED = "started"
     STARTED_ELSEWHERE = "started_elsewhere"
     TASK_ENDED = "task_ended"
-    # The node could no longer have the task, or the start block changed: the task was drawn again.
+    # The node could no longer run the task, or `dispatch.start_block` changed; the task was drawn
+    # again.
     UNDONE = "undone"
 
 

@@ -26,7 +26,7 @@ class LeafPieceContent(NamedTuple):
 
     @property
     def cid(self) -> str:
-        """The content identifier of the bytes, as a raw block of IPFS has it."""
+        """The content identifier (CID) of the bytes as a raw IPFS block."""
         digest = _CID_PREFIX + sha256(self.leaves).digest()
         return "b" + b32encode(digest).decode().rstrip("=").lower()
 

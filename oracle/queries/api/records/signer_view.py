@@ -43,7 +43,7 @@ class SignerEntry(ApiModel):
 
 
 class SignersAnswer(Answer):
-    """The signers of the contract, in its order."""
+    """The contract's current signers, in contract order."""
 
     quorum: int | None = Field(
         description="Signatures that a round needs; null if no indexed block set it."
