@@ -340,7 +340,7 @@ def _print_vetoer_call(index: Index, node: Address, calldata: str, *, as_json: b
 def _load_cases(
     index: Index, uow: UnitOfWork, nodes: Collection[Address] | None = None
 ) -> list[KickoutCase]:
-    """Return the cases of all nodes, or of `nodes`, with what objections delay."""
+    """Return the cases of all nodes, or of `nodes`, with the delays that objections cause."""
     policy = index.kickout_policy
     cases = load_kickout_cases(uow, LeafCache(), policy, index.report_settings, nodes)
     return apply_objection_delays(uow, cases, policy, index.config.objections.terms)

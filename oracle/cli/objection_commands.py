@@ -127,7 +127,7 @@ def answer(
         unsigned = ObjectionAnswer(*astuple(statement))
         answered = unsigned if dry_run else sign_answer(records.config, statement, unsigned)
         if not dry_run:
-            # No lease: a running daemon only reads answers, and waits for this one.
+            # No lease is needed: a running daemon only reads answers, and waits for this one.
             with records.store.transaction() as uow:
                 uow.objections.save_answer(answered)
     result = ObjectionAnswered(

@@ -1,4 +1,4 @@
-"""`report signers`: asks every reporter what it signed for a round, and compares the answers."""
+"""`report signers`: fetches every reporter's statement about a round, and compares them."""
 
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor

@@ -74,7 +74,8 @@ def init_service(
             mode = _OWNER_ONLY if name == ".env" else _READABLE
             _write_file(folder / name, contents[name], mode)
         if not is_systemd:
-            # The mount of key files; Docker would create a folder of root.
+            # The mount point of key files; if it were missing, Docker would create it owned by
+            # root.
             (folder / "keys").mkdir(mode=0o700, exist_ok=True)
     if as_json:
         print_model(ServiceFolder(folder=str(folder), written=written, kept=kept, dry_run=dry_run))

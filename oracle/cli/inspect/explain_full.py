@@ -106,7 +106,7 @@ def _format_finish_times(explanation: Explanation, entry: ScoreEntry) -> str:
 
 
 def _format_rejection_note(explanation: Explanation, entry: ScoreEntry) -> str:
-    """Return a note if the verdict of the group rejected the node's answer, else an empty text."""
+    """Return a note if the group's verdict rejected the node's answer, else an empty string."""
     task = explanation.task_by_key.get(entry.task)
     return ", answer rejected" if task is not None and task.ending is Ending.INVALIDATED else ""
 
