@@ -51,7 +51,7 @@ class ContractAccounts:
         self._common_bucket = TokenBucket(_CALLS_PER_SECOND, _BURST, clock)
         self._limit = ConcurrencyLimit(1)
         self._clock = clock
-        # Until when an account is known to have no code.
+        # The time until which an account is assumed to have no code.
         self._no_code_until: dict[Address, float] = {}
 
     def accepts_signature(self, account: Address, digest: Hash, signature: bytes) -> bool:
@@ -60,7 +60,8 @@ class ContractAccounts:
         Raises:
             SignatureCheckUnavailableError: a limit is reached, or no endpoint responds.
         """
-        # False signatures for an account with a key cost one call, and no call of the contracts.
+        # An account without code costs one call; further signatures for it are rejected without a
+        # call.
         if self._no_code_until.get(account, 0.0) > self._clock():
             return False
         with self._limit.try_enter() as is_admitted:

@@ -45,15 +45,16 @@ class DaemonHealth:
     dispatcher_balance: AccountBalance | None = None
     # The reason of the open halt, which stops folding and sending, or None.
     halt_reason: str | None = None
-    # Whether no endpoint shows a new block; and whether one endpoint reports a fork that is not
-    # confirmed yet.
+    # `is_stalled`: no endpoint shows a new block. `is_fork_in_doubt`: one endpoint reports a fork
+    # that no other has confirmed yet.
     is_stalled: bool = False
     is_fork_in_doubt: bool = False
-    # The subject of a dispute between endpoints; meanwhile no blocks are applied from either side.
+    # The subject of a dispute between endpoints; no blocks are applied from either side meanwhile.
     dispute: str | None = None
     # The lowest block that was never read, or None without a gap.
     first_gap: int | None = None
-    # Why a block is refused by verification; and why the blocks are not verified well enough yet.
+    # `refusal_reason`: why verification refuses a block. `unsure_reason`: why the stored blocks
+    # are not verified well enough yet.
     refusal_reason: str | None = None
     unsure_reason: str | None = None
     # Why the feed beside the chain is unreliable, or None if it is reliable or not configured.
@@ -70,7 +71,7 @@ class DaemonHealth:
     endpoints: list[EndpointView] = field(default_factory=list)
     # The contract's state at the last count, or None if unknown in this process.
     contract: ContractStatus | None = None
-    # How long no daemon ran before this one, and why; None after an orderly restart.
+    # How long no daemon ran before this process, and why; None after an orderly restart.
     downtime: str | None = None
     # The interval of reports, or None if this process sends no reports.
     heartbeat_seconds: int | None = None

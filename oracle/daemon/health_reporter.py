@@ -26,7 +26,8 @@ from oracle.store.database import Store
 from oracle.store.health_repository import ReportedHealth
 from oracle.telemetry import service_metrics
 
-# How often health is evaluated; and after how many unchanged evaluations it is stored again.
+# Interval of health evaluations, and the number of unchanged evaluations after which health is
+# stored again.
 _CHECK_SECONDS = 1.0
 _REPEAT_CHECKS = 5
 # With less free space the database soon cannot be written.

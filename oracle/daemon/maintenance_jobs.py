@@ -36,7 +36,7 @@ from oracle.indexer.snapshots import (
 )
 from oracle.telemetry import integrity_metrics
 
-# How often the contracts' counters are read; and the interval of the checks for a late answer.
+# Interval at which the contracts' counters are read, and interval of the checks for a late answer.
 _COUNTERS_PERIOD_SECONDS = 3600.0
 COUNTERS_TICK_SECONDS = 10.0
 # How long a tick waits for an endpoint's answer in the background. A late answer is used by a
@@ -46,7 +46,8 @@ BACKGROUND_SECONDS = 0.2
 _UNPROVEN_AUDIT_BLOCKS = 100
 # This many blocks may wait for an audit before the daemon reports them.
 _MAX_WAITING_BLOCKS = 2 * _UNPROVEN_AUDIT_BLOCKS
-# How often a sample of the state is compared, and the number of samples that cover every node.
+# Interval at which a sample of the state is compared, and the number of samples that cover every
+# node.
 _SAMPLE_SECONDS = 600.0
 _SAMPLE_PAGES = 256
 SNAPSHOT_TICK_SECONDS = 10.0

@@ -51,7 +51,7 @@ from oracle.store.notice_repository import Notice
 from oracle.telemetry.safe_text import redact_secrets, register_secret
 
 PREVIEW_SECONDS = 60.0
-# The nice value, with which the daemon has priority over the worker.
+# The nice value of the worker, which gives the daemon priority over it.
 _NICENESS = 10
 # A node that loses this many places under announced rules gets a notice.
 _MANY_PLACES = 10
@@ -180,7 +180,7 @@ def _exit_at_end_of_input() -> None:
 
 @dataclass(slots=True)
 class PreviewJob:
-    """Starts the worker when it is due, and stores notices for nodes that lose.
+    """Starts the worker when it is due, and stores notices for nodes that lose by other rules.
 
     `shadow_rules` are those that the daemon found when it started.
     """
@@ -241,9 +241,9 @@ def open_preview_job(index: Index, exit_stack: ExitStack) -> Job:
 def list_loss_notices(
     uow: UnitOfWork, other_set: OtherRules, preview: RulesPreview
 ) -> list[Notice]:
-    """Return a notice for each node that announced rules hit and that has none about them yet.
+    """Return a notice for each node that announced rules affect and that has no such notice yet.
 
-    A node is hit if it becomes due or excluded, or loses ten places.
+    A node is affected if it becomes due or excluded, or loses ten places.
     """
     entry_by_subject = {
         f"rules:{other_set.name}:{entry.node}": entry for entry in preview.nodes if _is_hit(entry)

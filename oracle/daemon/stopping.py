@@ -132,7 +132,7 @@ def listen_for_signals(
 
 
 def _ignore_signal(_number: int, _frame: object) -> None:
-    """Do nothing; the number of a signal is written to the socket only if it has a handler."""
+    """Do nothing; a signal's number is written to the socket only if it has a Python handler."""
 
 
 def _handle_signals(

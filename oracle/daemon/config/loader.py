@@ -99,7 +99,7 @@ class RulesSection(Section):
         return build_rules(self.set, self.changes)
 
     def with_switched_rules(self, rules: Rules | None) -> "RulesSection":
-        """Return a copy whose rules were replaced by a switch, or were not if `rules` is None."""
+        """Return a copy with `rules` as the switched rules; None if no switch took place."""
         section = self.model_copy()
         section._switched_rules = rules  # noqa: SLF001  of the same class
         return section
@@ -174,7 +174,7 @@ class Config(BaseSettings):
 
     @property
     def has_notices(self) -> bool:
-        """Whether anybody receives notices."""
+        """Whether any recipient of notices is configured."""
         return bool(self.notify) or self.subscriptions.enabled
 
     @classmethod

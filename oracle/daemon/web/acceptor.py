@@ -23,9 +23,9 @@ from oracle.daemon.web.rate_limit import get_client_network
 from oracle.telemetry.service_metrics import RefusalReason
 
 _FIRST_SECONDS = 0.004
-# The waits before the checks of a connection; the last wait of 4 s is repeated.
+# Seconds before each check of a connection; the last wait of 4 s is repeated.
 _WAIT_SECONDS = tuple(_FIRST_SECONDS * 2**exponent for exponent in range(11))
-# Connections accepted, or checked, in one iteration of the loop.
+# Maximum number of connections accepted, or checked, in one iteration of the loop.
 _MAX_PER_TICK = 64
 # The limit of request line and headers; the body is not read here.
 MAX_HEAD_BYTES = 16 * 1024

@@ -248,7 +248,7 @@ class _Server(uvicorn.Server):
             )
             is_connected = True
         except OSError:
-            # A failed handshake and a client that left need no handling.
+            # Nothing has to be done after a failed handshake, or if the client left.
             pass
         finally:
             if not is_connected:

@@ -12,8 +12,8 @@ from oracle.daemon.config.listener_section import ListenerSection
 from oracle.errors import InputError
 from oracle.signing.keystore import check_private_file_mode
 
-# A listener may use at most one in this many of the process's descriptors: endpoints and the
-# database need the others, however many clients connect.
+# A listener may use at most one in this many of the process's descriptors, because endpoints and
+# the database need the rest, however many clients connect.
 _DESCRIPTOR_SHARE = 6
 _MIN_CONNECTIONS = 8
 # Connections that the kernel queues until they are accepted; the Linux default limit is the same.

@@ -23,11 +23,12 @@ from oracle.queries.api.records.objection_view import ObjectionAccepted, accept_
 from oracle.signing.typed_data import ObjectionStatement
 
 _MAX_BODY_BYTES = 4096
-# A client may correct two mistakes at once, and then post once a minute.
+# The limit of one client, which may correct two mistakes at once, and then post once a minute.
 _POSTS_PER_SECOND, _POST_BURST = 1 / 60, 3
-# For all clients together; the checks of this many posts take a twentieth of a processor.
+# The limit of all clients together; checking this many posts takes a twentieth of a processor.
 _ALL_POSTS_PER_SECOND, _ALL_POST_BURST = 10.0, 30
-# Posts that are checked at the same time; the other answers of the server are for readers.
+# The maximum number of posts that are checked at the same time, so that threads stay free for
+# readers.
 _MAX_CONCURRENT_POSTS = 2
 _TOO_MANY = "too many objections were posted; retry in a minute"
 _REFUSALS: dict[int | str, dict[str, Any]] = {

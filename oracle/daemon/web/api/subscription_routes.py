@@ -36,7 +36,7 @@ from oracle.store.subscription_repository import Subscription
 
 _HOUR_SECONDS = 3600
 _MAX_BODY_BYTES = 8192
-# Requests of all clients: each verifies a signature and writes to the database.
+# The limit of all clients together: each request verifies a signature and writes to the database.
 _MAX_PER_SECOND, _MAX_BURST = 2.0, 20
 # All other refusals have status 403.
 _STATUS_BY_ERROR: dict[type[SubscriptionError], HTTPStatus] = {

@@ -42,7 +42,7 @@ from oracle.queries.text.human_numbers import (
     format_number_in_words,
 )
 
-# The default range, and the range that is used while only the last part of the default range has
+# The default range, and the range that is used if only the last part of the default range has
 # data.
 _SPAN, _SHORT_SPAN = "24h", "1h"
 # The number of best nodes, each shown with its reason.

@@ -213,7 +213,7 @@ def get_environment() -> Environment:
 
 
 def format_rfc3339(unix_time: int) -> str:
-    """Return a time in UTC as RFC 3339 has it, for HTML and Atom."""
+    """Return a time in UTC in RFC 3339 format, for HTML and Atom."""
     return format_utc(unix_time, "%Y-%m-%dT%H:%M:%SZ")
 
 
