@@ -89,7 +89,7 @@ def _judge_group(
         }
     )
     for address, speed in speed_by_node.items():
-        # If all weights are zero, each counts 1, as in the draw.
+        # If all weights are zero, each candidate gets weight 1, as in the draw.
         node_chance = (
             group_chance * speed.weight // total if total else group_chance // len(speed_by_node)
         )

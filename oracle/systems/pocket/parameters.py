@@ -104,7 +104,7 @@ class PortalParameters(Parameters):
     max_samples: int = 500
     # From this many attempts on, a node without success, or flagged, has no ticket.
     shelve_failures: int = 50
-    # From this many attempts on, a factor driven to 0 stays 0 instead of 1.
+    # A factor of 0 counts as 1 below this many attempts.
     zero_weight_attempts: int = 50
     flag_ttl_ms: int = 300_000
     cleared_ttl_ms: int = 7_200_000
