@@ -1,7 +1,7 @@
 """Confirms the subscriptions of node owners, and delivers their notices.
 
-Each subscription has its own progress, retries and errors, like a target of `[[notify]]`. One that
-fails for days ends, with a reason that its owner can list.
+Each subscription has its own progress, retries and errors, like a target of `[[notify]]`. A
+subscription whose deliveries fail for days is ended, with a reason that its owner can list.
 """
 
 from collections.abc import Callable

@@ -29,8 +29,8 @@ _MAIL_ADDRESS = re.compile(
 _URL_CHARACTERS = re.compile(r"[!-~]+")
 # A day, and the seconds for which ended subscriptions are listed with their reason.
 _DAY_SECONDS, _RETENTION_SECONDS = 86_400, 30 * 86_400
-# Subscriptions of a node, and for a target, that may be created within a day. Each sends one
-# confirmation to an address that may be somebody else's.
+# Maximum numbers of subscriptions of one node, and for one target, created within a day. Each
+# sends one confirmation to an address that may belong to somebody else.
 _MAX_CREATED_PER_NODE, _MAX_CREATED_PER_TARGET = 10, 3
 _TOKEN_DIGITS = 32
 
