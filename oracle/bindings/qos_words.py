@@ -181,7 +181,7 @@ def find_outdated_words(
 def group_word_runs(
     indexes: Iterable[int], max_words: int = MAX_RUN_WORDS
 ) -> list[tuple[int, int]]:
-    """Return the runs that bring these words for the least gas: (first index, number of words).
+    """Return the runs that write these words with the least gas: (first index, number of words).
 
     A run has 2^k words, at most `max_words`, and begins at a multiple of its length. Because each
     call has a fixed cost, a run may include words that need not be written.
