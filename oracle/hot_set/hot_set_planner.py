@@ -125,10 +125,10 @@ def _is_fee_too_high(context: HotSetContext) -> bool:
 def _iter_bring_calls(
     context: HotSetContext, last_round: RoundAccepted, due_round: RoundAccepted, block: BlockRef
 ) -> Iterator[_PlannedCall]:
-    """Yield the calls that bring words outdated since `due_round`, or that would soon be stale.
+    """Yield the calls that write words which are outdated since `due_round`, or soon stale.
 
-    Words of the last round that exceed the limit on falls are brought from the round LAG rounds
-    before it, which has no limit, if they were in that round already.
+    If words of the last round exceed the limit on falls, the words of the round LAG rounds before
+    it are written, which have no limit, provided that they were in that round already.
     """
     if context.progress.words_root == due_round.root:
         return

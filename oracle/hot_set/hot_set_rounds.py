@@ -1,4 +1,4 @@
-"""The rounds whose words can be brought to the hot set, and how far the hot set is behind them."""
+"""The rounds whose words can be written to the hot set, and how far the hot set is behind them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
