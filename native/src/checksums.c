@@ -17,7 +17,7 @@ typedef struct {
     uint64_t total[PARTS];
 } ChecksumState;
 
-/* Get the content of a bytes or bytearray object; 0: it is neither. */
+/* Get the content of a bytes or bytearray object. Return 0 for any other object. */
 static int get_bytes(PyObject *object, const char **bytes, size_t *size) {
     if (PyBytes_CheckExact(object)) {
         *bytes = PyBytes_AsString(object);
@@ -31,7 +31,7 @@ static int get_bytes(PyObject *object, const char **bytes, size_t *size) {
     return 1;
 }
 
-/* Get an unsigned integer of 64 bits; 0: the object is not one. */
+/* Get an unsigned integer of 64 bits. Return 0 for any other object. */
 static int get_number(PyObject *object, uint64_t *number) {
     if (!PyLong_CheckExact(object)) return 0;
     *number = PyLong_AsUnsignedLongLong(object);
@@ -52,7 +52,7 @@ static void add_hash(uint64_t total[PARTS], const uint8_t hash[HASH_SIZE]) {
     }
 }
 
-/* Append the sum of the current span, if it has rows, and begin a new span. -1: an exception is set. */
+/* Append the sum of the current span, if it has rows, and begin a new span. Return -1 on an exception. */
 static int begin_span(ChecksumState *state, uint64_t span) {
     uint8_t total[HASH_SIZE];
     int result = 0;
@@ -71,7 +71,7 @@ static int begin_span(ChecksumState *state, uint64_t span) {
     return result;
 }
 
-/* Find the bytes of a block; 0: they are missing. */
+/* Find the bytes of a block. Return 0 if they are missing. */
 static int find_block(ChecksumState *state, uint64_t number) {
     if (state->block != NULL && state->number == number) return 1;
     PyObject *key = PyLong_FromUnsignedLongLong(number);
@@ -81,7 +81,7 @@ static int find_block(ChecksumState *state, uint64_t number) {
     return state->block != NULL;
 }
 
-/* Add one row. 0: the row is not supported, or an exception is set. */
+/* Add one row. Return 0 if the row is not supported, or an exception is set. */
 static int add_row(ChecksumState *state, PyObject *row) {
     uint64_t key, tx, source;
     const char *parts[5];

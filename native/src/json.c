@@ -11,7 +11,7 @@ static const uint8_t DIGIT_VALUES[256] = {
     ['A'] = 11, ['B'] = 12, ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16,
 };
 
-/* Return the value of a hex digit; more than 15: not a digit. */
+/* Return the value of a hex digit, or more than 15 if it is not a digit. */
 static inline unsigned parse_nibble(char digit) { return DIGIT_VALUES[(uint8_t)digit] - 1U; }
 
 static void skip_space(Cursor *cursor) {
@@ -20,7 +20,7 @@ static void skip_space(Cursor *cursor) {
         cursor->at++;
 }
 
-/* Skip space and then this character; 0: another character follows. */
+/* Skip space and then this character. Return 0 if another character follows. */
 int json_accept(Cursor *cursor, char character) {
     skip_space(cursor);
     if (cursor->at == cursor->end || *cursor->at != character) return 0;
@@ -49,7 +49,7 @@ int json_string(Cursor *cursor, Text *text) {
     return !invalid;
 }
 
-/* Skip space and then this literal; 0: something else follows. */
+/* Skip space and then this literal. Return 0 if something else follows. */
 int json_literal(Cursor *cursor, const char *literal) {
     skip_space(cursor);
     size_t size = strlen(literal);
@@ -97,7 +97,7 @@ int hex_is_lower(Text hex) {
     return !invalid;
 }
 
-/* Write the bytes of `0x` hex; 0: it is not hex, or has an odd number of digits. */
+/* Write the bytes of `0x` hex. Return 0 if the text is not hex, or has an odd number of digits. */
 int hex_to_bytes(Text hex, uint8_t *to) {
     if (hex.size < 2 || hex.size % 2 || hex.text[0] != '0' || hex.text[1] != 'x') return 0;
     unsigned invalid = 0;

@@ -53,7 +53,7 @@ static PyObject *make_text(Text text) {
     return PyUnicode_FromStringAndSize(text.text, (Py_ssize_t)text.size);
 }
 
-/* Set an item of a tuple, which takes over the reference; -1: the item is NULL. */
+/* Set an item of a tuple, which takes over the reference. Return -1 if the item is NULL. */
 static int set_item(PyObject *tuple, Py_ssize_t index, PyObject *item) {
     return item == NULL ? -1 : PyTuple_SetItem(tuple, index, item);
 }
@@ -64,7 +64,7 @@ static const char *const SLOT_NAMES[SLOTS] = {"block", "block_hash", "time",   "
                                          "index", "address",    "topics", "data"};
 static PyObject *interned_names[SLOTS];
 
-/* Intern the names of the slots. -1: an exception is set. */
+/* Intern the names of the slots. Return -1 on an exception. */
 int logs_init(void) {
     for (int slot = 0; slot < SLOTS; slot++)
         if (interned_names[slot] == NULL && !(interned_names[slot] = PyUnicode_InternFromString(SLOT_NAMES[slot])))
@@ -110,7 +110,7 @@ static void replace(PyObject **slot, PyObject *value) {
     Py_XDECREF(previous);
 }
 
-/* Make the hash objects of a log, unless the previous log has the same hashes. -1: an exception is set. */
+/* Make the hash objects of a log, unless the previous log has the same hashes. Return -1 on an exception. */
 static int cache_hashes(LogFactory *factory, const LogText *log) {
     if (factory->block_hash == NULL || !text_equals(factory->block_hash_text, log->block_hash)) {
         factory->block_hash_text = log->block_hash;
@@ -171,7 +171,7 @@ static int append_log_and_row(LogFactory *factory, const MatchingLog *match, PyO
     return result;
 }
 
-/* Append the logs and their rows to two lists. -1: an exception is set. */
+/* Append the logs and their rows to two lists. Return -1 on an exception. */
 int matches_append(const LogMatches *matches, const LogFilter *filter, const Target *target) {
     LogFactory factory = {.log_class = (PyTypeObject *)target->log_class,
                      .sources = target->sources,

@@ -20,7 +20,7 @@ static int read_topic(Cursor *cursor, Text name, void *into) {
     return log->topic_count < MAX_TOPICS && json_string(cursor, &log->topics[log->topic_count++]);
 }
 
-/* Read a string into a field that has not been read yet; 0: it has been read. */
+/* Read a string into a field. Return 0 if the field has been read before. */
 static int read_once(Cursor *cursor, Text *field) {
     return field->text == NULL && json_string(cursor, field);
 }
@@ -47,7 +47,7 @@ static int read_log_member(Cursor *cursor, Text name, void *into) {
 
 static int is_quantity(Text text) { return text.size >= 3 && text.size <= 66; }
 
-/* Read a log; 0: it is not supported, or a field has the wrong length. */
+/* Read a log. Return 0 if the log is not supported, or a field has the wrong length. */
 int log_read(Cursor *cursor, LogText *log) {
     *log = (LogText){0};
     if (!json_members(cursor, 1, read_log_member, log)) return 0;
@@ -77,7 +77,7 @@ static int read_texts(PyObject *tuple, Text *texts, size_t count, size_t size) {
 }
 
 /* Open a filter: tuples of addresses, of first topics, and of their pairs, beginning with the pairs of
- * the first address. -1: an exception is set. */
+ * the first address. Return -1 on an exception. */
 int filter_open(LogFilter *filter, PyObject *arguments) {
     *filter = (LogFilter){0};
     PyObject *addresses, *topics, *pairs;
@@ -112,8 +112,8 @@ static size_t find_text_index(const Text *texts, size_t count, Text text) {
     return at;
 }
 
-/* Find the pair of a log; 0: its hex digits are not in lower case, so Python must compare them. `pair`
- * is NO_PAIR if the log does not match. */
+/* Find the pair of a log; `pair` is NO_PAIR if the log does not match. Return 0 if its hex digits are not
+ * in lower case, so that Python must compare them. */
 int filter_match(const LogFilter *filter, const LogText *log, size_t *pair) {
     *pair = NO_PAIR;
     if (!hex_is_lower(log->address)) return 0;
@@ -128,7 +128,7 @@ int filter_match(const LogFilter *filter, const LogText *log, size_t *pair) {
 
 /* --- the matching logs --- */
 
-/* Append a log. 0: its values are not supported, or there is no memory. */
+/* Append a log. Return 0 if its values are not supported, or there is no memory. */
 int matches_add(LogMatches *matches, const LogText *log, size_t pair, uint64_t block, uint64_t tx,
               uint64_t index, int64_t time) {
     static const char NO_TRANSACTION[] =

@@ -3,7 +3,7 @@
  * it is installed. */
 #include "native.h"
 
-/* Increase it with every change of a parameter or result: oracle/domain/native.py requires the same
+/* Increase VERSION with every change of a parameter or result: oracle/domain/native.py requires the same
  * version. */
 #define VERSION 5
 

@@ -35,7 +35,7 @@ typedef struct {
 typedef struct {
     const char *at, *end;
 } Cursor;
-/* Read the value of a member, or an element (without a name); 0: not supported. */
+/* Read the value of a member, or an element (without a name). Return 0 if it is not supported. */
 typedef int (*ReadMember)(Cursor *cursor, Text name, void *into);
 
 /* Inline, so that the size of a literal is a constant. */

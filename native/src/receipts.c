@@ -88,7 +88,7 @@ static int put_log(Buffer *out, const LogText *log) {
     return 1;
 }
 
-/* Write a bloom; 0: it is zero although there are logs, so Python must compute it. */
+/* Write a bloom. Return 0 if the bloom is zero although there are logs, so that Python must compute it. */
 static int put_bloom(Buffer *out, Text hex, int has_logs) {
     if (!put_fixed(out, hex, BLOOM_SIZE) || out->failed) return 0;
     const uint8_t *bloom = out->bytes + out->size - BLOOM_SIZE;
@@ -219,7 +219,7 @@ static int read_receipt(Cursor *cursor, Text name, void *into) {
     return 1;
 }
 
-/* Read all receipts and transaction hashes; 0: not supported, or the root differs. */
+/* Read all receipts and transaction hashes. Return 0 if they are not supported, or the root differs. */
 static int read_block(Block *block, Cursor *cursor, Text root) {
     uint8_t hash[HASH_SIZE], expected[HASH_SIZE];
     if (!json_accept(&block->hashes, '[') || !json_members(cursor, 0, read_receipt, block) ||

@@ -8,7 +8,7 @@
 #define STRING 0x80
 #define LIST 0xc0
 
-/* Make room for `more` bytes; -1: no memory. */
+/* Make room for `more` bytes. Return -1 if there is no memory. */
 int buffer_grow(Buffer *buffer, size_t more) {
     if (buffer->failed) return -1;
     if (buffer->capacity - buffer->size >= more) return 0;

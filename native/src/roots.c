@@ -70,7 +70,8 @@ typedef struct {
     int is_member, is_paused, is_excluded, has_prior;
 } Values;
 
-/* Read an integer; -1: not an integer from 0 to `max`; no exception is set, and no Python code runs. */
+/* Read an integer from 0 to `max`. Return -1 for anything else; no exception is set, and no Python code
+ * runs. */
 static int read_number(PyObject *number, uint64_t max, uint64_t *read) {
     if (!PyLong_Check(number)) return -1;
     unsigned long long value = PyLong_AsUnsignedLongLong(number);
@@ -116,7 +117,7 @@ static int read_optional(PyObject *number, uint64_t max, uint64_t *read, int *is
     return *is_present ? read_number(number, max, read) : 0;
 }
 
-/* Read the columns of a row; -1: the row is not supported. */
+/* Read the columns of a row. Return -1 if the row is not supported. */
 static int read_row(PyObject *row, Values *values) {
     PyObject *columns[COLUMNS];
     int has_score;
@@ -147,8 +148,8 @@ static Wide compute_mean(const Values *values, const Scoring *scoring) {
     return (Wide)total * UNIT / ((Wide)values->pool_size * scoring->best_score);
 }
 
-/* Write the leaf of a row in the layout of `abi.encode`, except for the hash of its pool. -1: the lane
- * is out of range. */
+/* Write the leaf of a row in the layout of `abi.encode`, except for the hash of its pool. Return -1
+ * if the lane is out of range. */
 static int write_leaf(uint8_t leaf[LEAF_SIZE], const Values *values, const Scoring *scoring) {
     uint64_t reliability =
         heal_reliability(values->base, values->since, scoring->time, scoring->decay_table);

@@ -66,7 +66,7 @@ PyObject *native_hash_changed_parents(PyObject *module, PyObject *arguments) {
     return result;
 }
 
-/* Get the buffer of an array of numbers; -1: their size is wrong, or they are not aligned. */
+/* Get the buffer of an array of numbers. Return -1 if their size is wrong, or they are not aligned. */
 static int get_numbers(PyObject *from, size_t size, int flags, Py_buffer *view) {
     if (PyObject_GetBuffer(from, view, flags) < 0) return -1;
     int is_aligned = view->len == 0 || (uintptr_t)view->buf % size == 0;
@@ -86,7 +86,7 @@ static PyObject *build_number_list(const uint32_t *numbers, size_t count) {
 }
 
 /* Write a hash at each index, flag the leaves that differ, and list their positions in `indexes`.
- * Each index is read only once, because the buffers may overlap. -1: there is no such leaf. */
+ * Each index is read only once, because the buffers may overlap. Return -1 if there is no such leaf. */
 static Py_ssize_t replace_leaves(const Py_buffer *tree, uint8_t *changed, const Py_buffer *indexes,
                                  const uint8_t *hashes, uint32_t *differing) {
     size_t width = (size_t)tree->len / PAIR_SIZE;
@@ -146,7 +146,7 @@ typedef struct {
 } Sums;
 
 /* Write a lane at each seat, add up the changes, and list the words that change.
- * Each seat is read only once, because the buffers may overlap. -1: there is no such seat. */
+ * Each seat is read only once, because the buffers may overlap. Return -1 if there is no such seat. */
 static Py_ssize_t replace_lanes(const Py_buffer *lanes, const Py_buffer *seats,
                                 const uint16_t *new_lanes, uint32_t *words, Sums *sums) {
     size_t lane_count = (size_t)(lanes->len / lanes->itemsize);

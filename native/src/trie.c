@@ -113,7 +113,7 @@ static void write_node(Trie *trie, size_t first, size_t last, size_t depth) {
     close_node(out, start, depth == 0);
 }
 
-/* Compute the root of the trie; -1: no memory. */
+/* Compute the root of the trie. Return -1 if there is no memory. */
 int compute_list_root(const Leaf *leaves, size_t count, uint8_t hash[HASH_SIZE]) {
     static const uint8_t EMPTY = 0x80;
     if (count == 0) {

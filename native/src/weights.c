@@ -230,7 +230,7 @@ static uint64_t compute_stake_score(Wide stake, Wide largest) {
     return integer_sqrt(whole * UNIT + divide_by_largest(remainder, largest, &nothing));
 }
 
-/* Read an integer; -1: not an unsigned integer of up to 128 bits; no exception is set. */
+/* Read an unsigned integer of up to 128 bits. Return -1 for anything else, without an exception. */
 static int read_wide(PyObject *number, PyObject *shift, Wide *wide) {
     PyObject *upper = PyNumber_Rshift(number, shift);
     unsigned long long highs = upper == NULL ? 0 : PyLong_AsUnsignedLongLong(upper);
@@ -243,8 +243,8 @@ static int read_wide(PyObject *number, PyObject *shift, Wide *wide) {
     return 0;
 }
 
-/* Write the score of each stake; 1: a stake is out of range. `stakes` is a copy: a stake of a user-defined
- * class runs Python code, which may change the original list. */
+/* Write the score of each stake. Return 1 if a stake is out of range. `stakes` is a copy, because a stake
+ * of a user-defined class runs Python code, which may change the original list. */
 static int write_scores(PyObject *stakes, PyObject *shift, Wide largest, uint64_t *scores) {
     Wide before = 0;
     uint64_t score = 0;
