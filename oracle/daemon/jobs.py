@@ -77,7 +77,7 @@ def open_jobs(
         # Before the index: notices read blocks that a manual rewind is about to replace.
         *(
             [open_notify_job(index, ingest, health, is_daemon=is_daemon)]
-            if config.has_notices
+            if config.sends_notices
             else []
         ),
         *([build_node_metrics_job(index)] if config.metrics.nodes and is_daemon else []),

@@ -204,7 +204,7 @@ class PreviewJob:
             other_rules = list_other_rules(uow, reader.identity, folder, self.shadow_rules)
         if not other_rules:
             return None
-        if config.has_notices:
+        if config.sends_notices:
             self._store_notices(other_rules)
         self._worker = start_preview_worker(config)
         return None

@@ -173,7 +173,7 @@ class Config(BaseSettings):
     log: LogSection = LogSection.model_construct()
 
     @property
-    def has_notices(self) -> bool:
+    def sends_notices(self) -> bool:
         """Whether any recipient of notices is configured."""
         return bool(self.notify) or self.subscriptions.enabled
 
