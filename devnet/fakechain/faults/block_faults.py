@@ -166,7 +166,7 @@ def build_every_second_matcher() -> Callable[[FakeRequest], bool]:
     return matches
 
 
-def build_matcher_after(request_count: int) -> Callable[[FakeRequest], bool]:
+def match_after_requests(request_count: int) -> Callable[[FakeRequest], bool]:
     """Return a `when` function that matches every request after the first `request_count`."""
     lock, counter = Lock(), [0]
 

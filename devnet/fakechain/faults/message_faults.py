@@ -80,11 +80,11 @@ def build_result_limit_fault(
 def _build_log_limit_fault(
     limit: int,
     message: ErrorMessage,
-    is_too_much: Callable[[FakeRequest, object], bool],
+    exceeds_limit: Callable[[FakeRequest, object], bool],
     limits: FaultLimits,
 ) -> InjectedFault:
     def change_result(request: FakeRequest, result: object) -> object:
-        return _build_error(message, request, limit) if is_too_much(request, result) else result
+        return _build_error(message, request, limit) if exceeds_limit(request, result) else result
 
     return InjectedFault(
         message.message,

@@ -136,7 +136,7 @@ def _build_timed_fault(timing: Timing, liar: Provider) -> InjectedFault:
             liar, methods=about, when=block_faults.build_every_second_matcher()
         )
     return block_faults.build_forwarding_fault(
-        liar, methods=about, when=block_faults.build_matcher_after(_FIRST_RESPONSES)
+        liar, methods=about, when=block_faults.match_after_requests(_FIRST_RESPONSES)
     )
 
 

@@ -32,7 +32,7 @@ _NOWHERE = "http://127.0.0.1:9"
 
 def await_history_requests() -> Callable[[FakeRequest], bool]:
     """Begin when history is being read, not earlier."""
-    return blocks.build_matcher_after(_BEFORE_HISTORY)
+    return blocks.match_after_requests(_BEFORE_HISTORY)
 
 
 def fault_at_first(*make: Make) -> Play:
