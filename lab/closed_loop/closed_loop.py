@@ -142,10 +142,10 @@ def _is_kickout_held(state: LoopState, node: LoopNode, opened_at: Position) -> b
         if score.score == 0 and not score.is_answered
     ]
     incidents = list(state.network.incidents.values())
-    incident_scores = count_incident_scores(unanswered_scores, incidents, opened_at)
+    incident_score_count = count_incident_scores(unanswered_scores, incidents, opened_at)
     return (
         spread.find_hold_reason(rules) is not None
-        or find_incident_reason(len(scores), incident_scores, rules) is not None
+        or find_incident_reason(len(scores), incident_score_count, rules) is not None
     )
 
 

@@ -109,7 +109,9 @@ def load_kickout_review(uow: UnitOfWork, node: Node, policy: KickoutPolicy) -> K
         find_creators(tasks.values(), opened_at),
         policy,
         has_dead_letter=_has_stored_dead_letter(uow, entries, opened_at),
-        incident_scores=count_stored_incident_scores(uow, entries, tasks, opened_at, policy.rules),
+        incident_score_count=count_stored_incident_scores(
+            uow, entries, tasks, opened_at, policy.rules
+        ),
     )
 
 
@@ -226,7 +228,7 @@ def review_folded_kickout(
         find_creators(scored_tasks.values(), opened_at),
         policy,
         has_dead_letter=_has_dead_letter(uow, state, compute_evidence_range(scores, opened_at)),
-        incident_scores=_count_incident_scores(
+        incident_score_count=_count_incident_scores(
             entries,
             scored_tasks,
             opened_at,

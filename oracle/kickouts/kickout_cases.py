@@ -327,7 +327,7 @@ def load_kickout_evidence(
         policy.rules,
         subject=subject,
         creators=find_creators(tasks.values(), interval.opened_at),
-        incident_scores=count_stored_incident_scores(
+        incident_score_count=count_stored_incident_scores(
             uow, entries, tasks, interval.opened_at, policy.rules
         ),
     )

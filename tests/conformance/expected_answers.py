@@ -57,7 +57,7 @@ def _compute_root(case: Case, lines: list[str], rules: Rules) -> str:
             creators,
             policy,
             has_dead_letter=False,
-            incident_scores=count_incident_scores(unanswered, incidents, opened_at),
+            incident_score_count=count_incident_scores(unanswered, incidents, opened_at),
         )
 
     context = build_scoring_context(nodes, case["time"], rules, review)

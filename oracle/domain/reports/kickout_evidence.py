@@ -78,15 +78,15 @@ def find_derived_zeros_reason(entries: Sequence[ScoreEntry], rules: Rules) -> st
     return f"{derived_count} of its {len(entries)} scores are zeros derived for timed-out members"
 
 
-def find_incident_reason(score_count: int, incident_scores: int, rules: Rules) -> str | None:
+def find_incident_reason(score_count: int, incident_score_count: int, rules: Rules) -> str | None:
     """Return a reason if more scores than the rules allow are zeros in incidents, else None.
 
-    `score_count` is the number of scores that count, and `incident_scores` the number of those in
-    incidents (`count_incident_scores`).
+    `score_count` is the number of scores that count, and `incident_score_count` the number of
+    those in incidents (`count_incident_scores`).
     """
-    if incident_scores * UNIT <= rules.kick_incident_share * score_count:
+    if incident_score_count * UNIT <= rules.kick_incident_share * score_count:
         return None
-    return f"{incident_scores} of its {score_count} scores are timeouts in incidents"
+    return f"{incident_score_count} of its {score_count} scores are timeouts in incidents"
 
 
 def compute_creator_spread(
@@ -144,7 +144,7 @@ def build_kickout_evidence(
     *,
     subject: EvidenceSubject,
     creators: Mapping[TaskKey, Address],
-    incident_scores: int,
+    incident_score_count: int,
 ) -> KickoutEvidence:
     """Return the evidence for a kickout.
 
@@ -160,8 +160,8 @@ def build_kickout_evidence(
         subject: the chain, the oracle contract and the node's account id.
         creators: the creators of the scored tasks, as far as events named them before the interval
             opened.
-        incident_scores: the number of scores in incidents, which the evidence states if the rules
-            may hold a kickout for them.
+        incident_score_count: the number of scores in incidents, which the evidence states if the
+            rules may hold a kickout for them.
 
     Raises:
         ValueError: the entries are not a full pool, belong to another node, or are not low enough
@@ -194,7 +194,7 @@ def build_kickout_evidence(
         "sum": total,
     }
     if rules.kick_incident_share < UNIT:
-        content["scores_in_incidents"] = incident_scores
+        content["scores_in_incidents"] = incident_score_count
     return KickoutEvidence(json.dumps(content, sort_keys=True, indent=1) + "\n", spread)
 
 

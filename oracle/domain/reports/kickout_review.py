@@ -63,7 +63,7 @@ def review_kickout(
     policy: KickoutPolicy,
     *,
     has_dead_letter: bool,
-    incident_scores: int,
+    incident_score_count: int,
 ) -> KickoutReview:
     """Return the review of a kickout that these scores made due.
 
@@ -72,9 +72,9 @@ def review_kickout(
         creators: the creators of the scored tasks that were known by then.
         policy: the rules that scored the tasks, and whether every kickout is held.
         has_dead_letter: whether a dead letter lies in the blocks of `compute_evidence_range`.
-        incident_scores: the number of scores in incidents (`count_incident_scores`).
+        incident_score_count: the number of scores in incidents (`count_incident_scores`).
     """
-    hold_reason = find_hold_reason(entries, creators, policy, incident_scores)
+    hold_reason = find_hold_reason(entries, creators, policy, incident_score_count)
     return KickoutReview(hold_reason, has_dead_letter)
 
 
@@ -82,7 +82,7 @@ def find_hold_reason(
     entries: Sequence[ScoreEntry],
     creators: Mapping[TaskKey, Address],
     policy: KickoutPolicy,
-    incident_scores: int,
+    incident_score_count: int,
 ) -> str | None:
     """Return why only an operator may allow a kickout on these scores, or None."""
     rules = policy.rules
@@ -98,7 +98,7 @@ def find_hold_reason(
     )
     return (
         spread.find_hold_reason(rules)
-        or find_incident_reason(len(entries), incident_scores, rules)
+        or find_incident_reason(len(entries), incident_score_count, rules)
         or find_derived_zeros_reason(entries, rules)
     )
 

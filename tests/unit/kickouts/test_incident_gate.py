@@ -128,11 +128,11 @@ def test_evidence_is_unchanged_if_the_gate_is_off(store):
 
 
 @pytest.mark.parametrize("share", [0, UNIT // 5, UNIT])
-@pytest.mark.parametrize("incident_scores", range(6))
-def test_kickout_is_held_above_the_share(share, incident_scores):
+@pytest.mark.parametrize("incident_score_count", range(6))
+def test_kickout_is_held_above_the_share(share, incident_score_count):
     rules = replace(GATED, kick_incident_share=share)
-    reason = find_incident_reason(5, incident_scores, rules)
-    assert (reason is not None) is (incident_scores * UNIT > share * 5)
+    reason = find_incident_reason(5, incident_score_count, rules)
+    assert (reason is not None) is (incident_score_count * UNIT > share * 5)
 
 
 @pytest.mark.parametrize("rules", [CRYNUX, CRYNUX_DOCS, RELAY])

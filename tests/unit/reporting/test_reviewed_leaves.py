@@ -333,7 +333,7 @@ def test_kickout_due_by_copies_of_a_mean_is_held():
     kickout_rules = replace(RESTARTED, kick_creator_share=UNIT)
 
     assert "a restart replaced" in (
-        find_hold_reason(entries, {}, KickoutPolicy(kickout_rules), incident_scores=0) or ""
+        find_hold_reason(entries, {}, KickoutPolicy(kickout_rules), incident_score_count=0) or ""
     )
     assert find_hold_reason(2 * entries, {}, KickoutPolicy(kickout_rules), 0) is not None
     low_entries = [entry._replace(score=0) for entry in 2 * entries]
