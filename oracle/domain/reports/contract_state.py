@@ -145,7 +145,7 @@ class ContractState:
                 | NodeExpelled()
                 | NodeReadmitted()
             ):
-                self._set_kick(self._compute_kick(event))
+                self._set_kick(self._apply_kick_event(event))
             case _:
                 self._set_setting(event)
 
@@ -156,7 +156,7 @@ class ContractState:
             self.settings = settings
             self._changes.settings.append(event)
 
-    def _compute_kick(self, event: KickEvent) -> NodeKick:
+    def _apply_kick_event(self, event: KickEvent) -> NodeKick:
         """Return the node's kickout after an event."""
         kick = self.kicks.get(event.node) or NodeKick(event.node)
         match event:
