@@ -346,7 +346,7 @@ class EndpointPool:
         )
         for endpoint in candidates:
             status = endpoint.status
-            if status.is_release_check_due(now, are_all_unusable=is_sole):
+            if status.is_release_check_due(now, no_endpoint_usable=is_sole):
                 self._try_release_from_quarantine(endpoint)
             elif len(candidates) > 1 and status.is_recheck_due(now):
                 self._check_recovery(endpoint)

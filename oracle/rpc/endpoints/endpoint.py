@@ -175,11 +175,11 @@ class EndpointStatus:
         """Schedule the next check of whether the quarantine can end."""
         self.release_check_at = now + QUARANTINE_SECONDS
 
-    def is_release_check_due(self, now: float, *, are_all_unusable: bool = False) -> bool:
-        """Return whether to check the quarantine now; sooner with `are_all_unusable`."""
+    def is_release_check_due(self, now: float, *, no_endpoint_usable: bool = False) -> bool:
+        """Return whether to check the quarantine now; sooner with `no_endpoint_usable`."""
         is_releasable = self.quarantine_reason is not None and not self.needs_readmission
         advance_seconds = (
-            QUARANTINE_SECONDS - SOLE_ENDPOINT_QUARANTINE_SECONDS if are_all_unusable else 0.0
+            QUARANTINE_SECONDS - SOLE_ENDPOINT_QUARANTINE_SECONDS if no_endpoint_usable else 0.0
         )
         return is_releasable and now >= self.release_check_at - advance_seconds
 
