@@ -149,10 +149,12 @@ class ActivityRepository:
         The last reliability change before the first returned score is also included. A single
         query reads the points of all nodes.
         """
-        keys = [decode_hex(address) for address in nodes]
-        scores = _select_last_scores(keys, depth)
+        addresses = [decode_hex(address) for address in nodes]
+        scores = _select_last_scores(addresses, depth)
         points = (
-            _select_score_points(scores).union_all(_select_change_points(keys, scores)).subquery()
+            _select_score_points(scores)
+            .union_all(_select_change_points(addresses, scores))
+            .subquery()
         )
         # A score and a change of the same block stay in the order of their events.
         order = ("node", "block", "tx", "log", "sub", "kind", "seq")
@@ -204,11 +206,11 @@ class ActivityRepository:
 _ORDER_COLUMNS = ("node", *Position._fields, "seq", "time")
 
 
-def _select_last_scores(keys: list[bytes], depth: int) -> Subquery:
+def _select_last_scores(addresses: list[bytes], depth: int) -> Subquery:
     newest = and_(score.c.node == node.c.address, score.c.seq > node.c.scored - depth)
     columns = [score.c[name] for name in (*_ORDER_COLUMNS, "score")]
     query = select(*columns).join_from(node, score, newest)
-    return query.where(node.c.address.in_(keys)).subquery()
+    return query.where(node.c.address.in_(addresses)).subquery()
 
 
 def _select_score_points(scores: Subquery) -> Select[*tuple[Any, ...]]:
@@ -216,7 +218,7 @@ def _select_score_points(scores: Subquery) -> Select[*tuple[Any, ...]]:
     return select(*columns, literal(0).label("h_after"), literal(0).label("kind"))
 
 
-def _select_change_points(keys: list[bytes], scores: Subquery) -> Select[*tuple[Any, ...]]:
+def _select_change_points(addresses: list[bytes], scores: Subquery) -> Select[*tuple[Any, ...]]:
     """Select the reliability changes of each node since the last one before its first score."""
     change = reliability_change
     first_score = (
@@ -239,5 +241,5 @@ def _select_change_points(keys: list[bytes], scores: Subquery) -> Select[*tuple[
                 change, and_(change.c.node == node.c.address, change.c.block >= first_block)
             )
         )
-        .where(node.c.address.in_(keys))
+        .where(node.c.address.in_(addresses))
     )

@@ -133,16 +133,16 @@ class RelayReader:
     def decode_span(self, span: FeedSpan) -> list[DomainEvent]:
         """Return the events of the rows; an unreadable row yields no event."""
         readable = _select_readable_rows(span)
-        detected = find_groups(readable, span.score_by_task)
+        group_search = find_groups(readable, span.score_by_task)
         abort_rows = [row for row in readable if row.kind == "TaskEndAborted"]
-        group_by_first_id = {group.first_id: group for group in detected.groups}
+        group_by_first_id = {group.first_id: group for group in group_search.groups}
         events: list[DomainEvent] = []
         for row in span.rows:
             group = group_by_first_id.get(row.id)
             group_event = None
             if group is not None:
                 derived, possible = find_silent_members(
-                    group, detected, abort_rows, span.start_id_by_task
+                    group, group_search, abort_rows, span.start_id_by_task
                 )
                 group_event = _build_group_event(group, row, derived, possible)
             row_events = self._decode_row(row, group_event, readable)

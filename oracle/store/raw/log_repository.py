@@ -286,10 +286,10 @@ class LogRepository:
         count_query = select(func.count()).select_from(log_row if canonical else log_orphan)
         return int(self._connection.execute(count_query).scalar_one())
 
-    def find_transaction_block(self, transactions: Iterable[Hash], first: int) -> int | None:
+    def find_transaction_block(self, tx_hashes: Iterable[Hash], first: int) -> int | None:
         """Return a block from `first` on that has a log of one of these transactions, or None."""
-        tx_hashes = [decode_hex(tx_hash) for tx_hash in transactions]
-        condition = _build_range_condition(first, MAX_BLOCK) & log_row.c.tx_hash.in_(tx_hashes)
+        stored_hashes = [decode_hex(tx_hash) for tx_hash in tx_hashes]
+        condition = _build_range_condition(first, MAX_BLOCK) & log_row.c.tx_hash.in_(stored_hashes)
         query = select(_BLOCK_NUMBER).where(condition)
         return self._connection.execute(query.limit(1)).scalar_one_or_none()
 
