@@ -33,7 +33,7 @@ class SilentBehaviour(HonestBehaviour):
         return Intention(None)
 
 
-# A faked outage of ten minutes in every four hours: one that came more often would be usual.
+# A faked outage lasts ten minutes in every four hours; more frequent outages would count as usual.
 _OUTAGE_SECONDS, _OUTAGE_PERIOD_SECONDS = 600, 14_400
 _OUTAGE_OFFSET_SECONDS = 7_200
 

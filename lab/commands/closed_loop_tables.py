@@ -112,7 +112,7 @@ def build_measures_json(
     """Return the JSON object with the measures of all systems."""
     return {
         "plan": _build_plan(plan),
-        "systems": [_build_measures(system_measures) for system_measures in all_measures],
+        "systems": [_measures_to_json(system_measures) for system_measures in all_measures],
     }
 
 
@@ -123,7 +123,7 @@ def build_search_json(search_result: SearchResult, plan: ComparisonPlan) -> dict
             {
                 "changes": dict(trial.changes),
                 "distance": format_fraction(trial.distance, 18),
-                **_build_measures(trial.measures),
+                **_measures_to_json(trial.measures),
             }
             for trial in search_result.trials
         ],
@@ -138,7 +138,7 @@ def _build_plan(plan: ComparisonPlan) -> dict[str, int]:
     return {"nodes": loop.nodes, "tasks": loop.tasks, "seed": loop.seed, "runs": plan.runs}
 
 
-def _build_measures(system_measures: RuleMeasures) -> dict[str, Any]:
+def _measures_to_json(system_measures: RuleMeasures) -> dict[str, Any]:
     return {
         "system": system_measures.column.name,
         "changes": dict(system_measures.column.changes),
