@@ -4,8 +4,8 @@ The class extends Pocket's selector (`oracle.systems.pocket.node_selector`) by v
 node checks, ended sessions, detection of repeated outcomes, and cached rankings. A ranking has the
 tickets of each node at one time (docs/explanation/gateway.md#verifiable-draws).
 
-The class reads no clock, uses no database and sends no requests; `SelectionService` does. Only
-one thread at a time may use an instance
+The class reads no clock, uses no database and sends no requests; `SelectionService` adds the clock
+and the database. Only one thread at a time may use an instance
 (docs/how-to/run-a-gateway.md#use-the-selector-in-your-own-process).
 """
 
