@@ -92,7 +92,7 @@ class CrynuxSummary:
 
 
 class CrynuxShow:
-    """A running demo; call `play` once, then `wait_and_verify_scores`."""
+    """A running demo; call `run_waves` once, then `wait_and_verify_scores`."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class CrynuxShow:
         api_url: str,
         reporting: ReportingSetup | None = None,
     ) -> None:
-        """`api_url` is the HTTP API, from which the proofs of the nodes are fetched."""
+        """Create the demo; the proofs of the nodes are fetched from the HTTP API at `api_url`."""
         self._network = network
         self._traffic = traffic
         self._loop = loop

@@ -75,7 +75,7 @@ HOPELESS = DemoNode(
     _MAX_ANSWER_BLOCKS,
     silent_waves=frozenset(range(2, 200, 6)),
 )
-# Starts with an empty disk: it is asked to download the model when the first tasks start.
+# Starts with an empty disk: it gets a request to download the model when the first tasks start.
 GAUSS = DemoNode("gauss", "empty disk", "NVIDIA RTX 4070", 12, 2, 4, has_model=False)
 # Two groups contradict its first answer, and the node loses its stake.
 DARWIN = DemoNode("darwin", "lies once", "NVIDIA RTX 3090", 24, 2, 4, lies_once=True)

@@ -87,7 +87,7 @@ class HotSetOnChain:
     wrong: list[str]
 
     def list_faults(self) -> list[str]:
-        """Return one line per wrong score, and one if there is none at all."""
+        """Return one line per wrong score, and one line if there is no score at all."""
         if not self.round:
             return ["the daemon has written no scores to the contract that the network reads"]
         return [f"{name}: the score in QoSWords differs from the leaf" for name in self.wrong]

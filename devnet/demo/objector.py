@@ -161,7 +161,7 @@ class Objector:
 def create_objectors(
     stage: Stage, api_url: str, *, has_single_creator_node: bool
 ) -> list[Objector]:
-    """Return the owner whose objection is refuted, and if there is one, the one that is upheld."""
+    """Create the objectors, each with the verdict that the automatic check has to reach."""
     expected_by_name = {HOPELESS.name: ObjectionVerdict.REFUTED}
     if has_single_creator_node:
         expected_by_name[SINGLE_CREATOR_NODE.name] = ObjectionVerdict.SUPPORTED

@@ -55,7 +55,7 @@ class DemoTraffic:
             network.get_event("GroupRevalidates").digest: self._handle_group_revalidates,
             network.get_event("GroupValidated").digest: self._handle_group_validated,
         }
-        # Nodes that were asked to download a model and have not done so yet.
+        # Nodes that got a request to download a model and have not done so yet.
         self._requested_downloads: list[tuple[Address, str]] = []
         self._name_by_address = {address: name for name, address in stage.nodes.items()}
         self._node_by_name = {node.name: node for node in system.nodes}
@@ -115,7 +115,7 @@ class DemoTraffic:
             self._handler_by_topic[log["topics"][0]](log)
 
     def _handle_download_requested(self, log: Mapping[str, Any]) -> None:
-        """Record that a node was asked to download a model."""
+        """Record that a node got a request to download a model."""
         model, _ = decode(["string", "uint256"], bytes.fromhex(log["data"][2:]))
         self._requested_downloads.append((Address("0x" + log["topics"][1][-40:]), model))
 

@@ -93,7 +93,7 @@ class RelaySummary:
 
 @dataclass(slots=True)
 class RelayShow:
-    """A running demo; call `play` once, then `verify_stored_state`."""
+    """A running demo; call `run_until_folded` once, then `verify_stored_state`."""
 
     network: StakedChain
     history: RelayHistory
