@@ -1,8 +1,8 @@
 """Compare `run --once` with other indexers: the same chain, wall clock, CPU of all processes.
 
 Run: .venv/bin/python benchmarks/peers/compare.py [--events 100000] [--rounds 3] [--only eth-defi]
-Each peer is set up as its own documentation says (see the folders beside this file), with locked
-versions in an environment of its own under build/peers/. A peer that cannot be installed is
+Each peer is set up as its own documentation describes (see the folders beside this file), with
+locked versions in an environment of its own under build/peers/. A peer that cannot be installed is
 skipped with the reason. All indexers read the same valid blocks from a process that serves them
 from memory, in turn, first on one processor (`taskset -c 0`) and then on two. CPU time is that of
 the command and of every process that it started and waited for. A run counts only if it stored

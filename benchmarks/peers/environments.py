@@ -11,7 +11,7 @@ ENVIRONMENTS = ROOT / "build" / "peers"
 
 
 class PeerUnavailableError(Exception):
-    """A peer cannot be installed or run here; the message says why."""
+    """A peer cannot be installed or run here; the message gives the reason."""
 
 
 def install_python_requirements(requirements: Path) -> Path:
