@@ -1,6 +1,7 @@
 """Types of on-chain identifiers, all of them lower-case `0x` hex.
 
-Identifiers are text everywhere from the endpoint's response to the report, so none is converted.
+Identifiers are text everywhere from the endpoint's response to the report, so that no identifier
+is ever converted.
 """
 
 from typing import NewType

@@ -67,7 +67,7 @@ class DeadLetter:
     index: int
     address: Address
     name: str
-    # The reason in one line; never the bytes themselves.
+    # The reason in one line, without any of the raw bytes.
     error: str
 
 

@@ -1,8 +1,8 @@
 """Loads the optional native package `oracle_native`, which is built from native/.
 
 The package contains the few loops that dominate the time of selection, proofs and roots. For each
-function there is Python code with identical results beside its only caller, so everything also
-works without the package, but more slowly (decision 0219).
+function, Python code with identical results is next to its only caller, so everything also works
+without the package, but more slowly (decision 0219).
 """
 
 from array import array

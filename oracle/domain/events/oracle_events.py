@@ -80,7 +80,7 @@ class KickExecuted:
     time: int
     node: Address
     evidence: Hash
-    # The contract that was called to end the membership; zero if none was.
+    # The contract that was called to end the membership; zero if no contract was called.
     target: Address
 
 

@@ -128,7 +128,7 @@ def score_ended_task(ledger: WorkingSet, event: DomainEvent, task: Task) -> None
     scores = compute_round_scores(task.runs, rules)
     if rules.legacy is None or not scores:
         return
-    # In these contracts the three parts of one task are the only kind of group.
+    # In these contracts, the only kind of group is the three parts of one task.
     task.scored_in = GroupKey(task.key)
     for run, round_score in zip(task.runs, scores, strict=True):
         node = ledger.get_node_for_update(run.node, event.time)

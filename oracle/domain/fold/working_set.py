@@ -101,7 +101,7 @@ class CauseInfo(NamedTuple):
     description: str
     # None if the chart does not show the change.
     mark: ReliabilityMark | None = None
-    # The text beside the mark in the chart's legend.
+    # The text of the mark in the chart's legend.
     legend: str = ""
     # The rule that H is multiplied by, or the rule that is added to H.
     factor_rule: str | None = None

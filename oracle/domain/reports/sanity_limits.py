@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from oracle.domain.reports.lanes import LOWEST_SCORE, NEVER_REPORTED
 
-# With fewer periods a median is meaningless, and with fewer tasks it may halve by chance.
+# With fewer periods the median has no meaning; with fewer tasks it can halve by chance.
 _MIN_PERIODS = 5
 _MIN_TASKS = 100
 

@@ -230,7 +230,7 @@ def encode_lane_words(indexes: Iterable[int], lanes: "array[int]") -> bytes:
     ordered = lanes[:]
     if sys.byteorder == "big":
         ordered.byteswap()
-    # From the first lane on, the lanes are the bytes of a word from its lowest byte on.
+    # The lanes are little-endian: the first lane is in the lowest bytes of the first word.
     word_bytes = ordered.tobytes()
     word_bytes += bytes(-len(word_bytes) % _WORD_BYTES)
     return b"".join(

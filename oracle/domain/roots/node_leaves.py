@@ -137,7 +137,8 @@ def build_node_leaf(
     )
 
 
-# Indexed by the bits; combining integers is five times faster than combining LeafFlag members.
+# The flags by their bits, because combining integers is five times faster than combining
+# LeafFlags.
 _FLAGS = tuple(LeafFlag(bits) for bits in range(2 * LeafFlag.EXCLUDED))
 _MEMBER_BIT, _PAUSED_BIT, _EXCLUDED_BIT = map(
     int, (LeafFlag.MEMBER, LeafFlag.PAUSED, LeafFlag.EXCLUDED)

@@ -273,7 +273,7 @@ class PiecedRound:
 
         `lane_words` are all words of the round. A run has 2^k words, begins at a multiple of its
         length and lies in one piece; runs are in ascending order. Words after the last one count
-        as 0. A proof begins with the hash beside the run.
+        as 0. A proof begins with the sibling hash of the run.
 
         Raises:
             IndexError: there is no word at the beginning of a run.

@@ -15,8 +15,8 @@ from oracle.domain.state import Ending, GroupMember, Task
 # The rounds of a legacy task: the commitment and the disclosure.
 _ROUNDS = 2
 _UNANSWERED_ENDINGS = (Ending.ABORTED, Ending.TIMED_OUT)
-# How unconfirmed answers end. ABORTED is among them, although a confirmed error report also ends
-# so.
+# Endings of answers that a verdict does not confirm. A confirmed error report also ends as
+# ABORTED.
 _UNCONFIRMED_ENDINGS = (Ending.INVALIDATED, *_UNANSWERED_ENDINGS)
 
 

@@ -114,7 +114,7 @@ def add_score(node: Node, score: int, time: int, legacy_rules: LegacyRules) -> N
 
 
 def update_online_clock(node: Node, time: int, legacy_rules: LegacyRules) -> None:
-    """Start the online clock of a node that became a member, or stop that of a node that left."""
+    """Start the online clock of a node that became a member, or stop it for a node that left."""
     advance_window(node, time, legacy_rules)
     if node.membership is Membership.MEMBER:
         node.online_since = max(time, compute_window_start(node.window, legacy_rules))

@@ -59,7 +59,7 @@ def append_score(pool: bytes, score: int, rules: Rules) -> bytes:
 def compute_pool_mean(pool: bytes, prior: int | None, rules: Rules) -> int:
     """Return the mean of a pool divided by the best score, in units of 10^-18.
 
-    The mean of an empty pool is `prior` or, if that is None, the rules' value for a new node.
+    The mean of an empty pool is `prior`, or the rules' value for a new node if `prior` is None.
     """
     total = sum(pool)
     if not pool or (total == 0 and rules.zero_mean_is_new):

@@ -15,7 +15,7 @@ from oracle.domain.fixed_point import UNIT
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-# In units of 10^-18. In JSON a fraction is a decimal string, and every other number an integer.
+# In units of 10^-18. In JSON a fraction is a decimal string; all other numbers are integers.
 Fraction = Annotated[int, "units of 10^-18"]
 
 _KEY = "rule"
