@@ -216,7 +216,7 @@ def get_refusal(uow: UnitOfWork) -> BlockRefusal | None:
 
 
 def store_refusal(store: Store, refusal: BlockRefusal) -> BlockRefusedError:
-    """Store a refusal, unless one is stored already; return the error of the stored refusal."""
+    """Store a refusal, unless a refusal is stored already; return the stored refusal's error."""
     with store.transaction() as uow:
         existing_refusal = get_refusal(uow)
         if existing_refusal is None:

@@ -1,7 +1,7 @@
 """Kinds of feed faults, which of them stop reading or prevent publishing, and their acceptance.
 
 After faults, an operator continues the feed, either by accepting the faults or by starting a new
-stream. A new stream has another number, and its rows are stored beside the old ones. See
+stream. A new stream has another number, and its rows are stored in addition to the old rows. See
 docs/explanation/feed.md#faults and docs/explanation/feed.md#resolving-faults.
 """
 

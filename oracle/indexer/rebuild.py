@@ -283,9 +283,9 @@ _MAX_BLOCK = 2**62
 
 @dataclass(frozen=True, slots=True)
 class RetryResult:
-    """The dead letters that are readable now, and the others.
+    """The dead letters that are readable now, and those that are still unreadable.
 
-    `rebuilt` is None if none is readable.
+    `rebuilt` is None if no dead letter is readable.
     """
 
     readable: tuple[DeadLetter, ...]

@@ -115,7 +115,7 @@ def get_block_of_replacement(uow: UnitOfWork) -> int:
 
 
 def rewind_block_of_replacement(uow: UnitOfWork, block: int) -> None:
-    """Lower the block of the replacement to that of a rewind; later reports are cut again."""
+    """Lower the block of the replacement to the block of a rewind; later reports are cut again."""
     if get_block_of_replacement(uow) > block:
         uow.bookmarks.set(_REPLACED_AT_KEY, block)
 
@@ -127,7 +127,7 @@ def record_switch(uow: UnitOfWork, configured_rules: Rules, rules: Rules) -> Non
 
 
 def clear_switch(uow: UnitOfWork) -> None:
-    """Record that the configured rules are those of the database."""
+    """Record that the database's rules are the configured rules."""
     uow.bookmarks.delete(_SWITCH_KEY)
 
 

@@ -1,4 +1,4 @@
-"""Folds the stored rows of final blocks under other rules, beside the state and without writes.
+"""Folds the stored rows of final blocks under other rules, without changing the state.
 
 A shadow fold reads raw rows alone. Final blocks are not undone, so it needs no journal. Its state
 is kept in a file, from which the next run continues. Tasks that ended long ago are dropped; if a

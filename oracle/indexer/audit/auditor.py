@@ -194,7 +194,7 @@ def _compare_blocks(
         conflicting_block = find_conflicting_block(uow, window)
         difference = compare_rows(uow, window)
     if conflicting_block is not None and not chain.are_receipts_provable():
-        # No header shows which side is right, and blaming one of them would hide that.
+        # No header shows which side is right, and blaming one side would hide the difference.
         with context.rebuild_options.transaction(store) as uow:
             record_dispute(
                 uow,

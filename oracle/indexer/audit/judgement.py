@@ -170,7 +170,8 @@ def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> Audit
         repair.merge(select_repairs(audit.difference, (), proven | window_by_block.keys()))
         if repair:
             rebuild_result = repair_blocks(uow, folder, cursor, repair, rebuild_options)
-        # In the same transaction, so that no repair is stored without its quarantine.
+        # Repair and quarantine are stored in one transaction, so that neither exists without the
+        # other.
         lie = (
             describe_wrong_blocks(wrong_blocks)
             if chain.are_receipts_provable() and audit.source_endpoint

@@ -163,7 +163,7 @@ class _ReverifyRun:
         return progress, progress.next
 
     def read_windows(self, progress: _RunProgress) -> Iterator[BlockWindow]:
-        """Yield the remaining windows, each read after the previous one was recorded."""
+        """Yield the remaining windows; each is read after the previous window was recorded."""
         last_block = self.blocks.last
         while progress.next <= last_block:
             remaining = BlockRange(progress.next, last_block)

@@ -176,7 +176,7 @@ def count_providers(chain: ChainSource) -> int:
 
 
 def fetch_hashes_at(chain: ChainSource, block_number: int) -> dict[str, Hash]:
-    """Return the hash that each endpoint shows at this height, if its head is that high."""
+    """Return the hash that each endpoint shows at this height, if its head is high enough."""
     return {
         witness.endpoint: witness.block.hash
         for witness in chain.fetch_witnesses(block_number)

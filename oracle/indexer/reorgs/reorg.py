@@ -364,7 +364,7 @@ def check_for_reorg(
 def _is_comparison_due(fork_watch: ForkWatch, now: float) -> bool:
     compared_at = fork_watch.compared_at
     if fork_watch.tip.is_pending():
-        # The block on top of the final one is checked first: the result holds for both.
+        # The block on top of the final block is checked first, because the result holds for both.
         return False
     return (
         compared_at is None
