@@ -143,7 +143,7 @@ def _check_sqlite_file(path: Path, name: str) -> None:
     try:
         with closing(sqlite3.connect(path)) as connection:
             (finding,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-            # One file without a log beside it; the daemon switches back to the log.
+            # The copy becomes one file without a log; the daemon switches the log on again.
             connection.execute("PRAGMA journal_mode=DELETE")
     except sqlite3.Error as error:
         raise FatalError(f"{name} is corrupted: {error}") from error
@@ -152,7 +152,7 @@ def _check_sqlite_file(path: Path, name: str) -> None:
 
 
 def _set_database_aside(database: Path, replaced_path: Path) -> None:
-    """Rename the files of a SQLite database; a log must not stay beside another database."""
+    """Rename all files of a SQLite database; its log must not stay next to another database."""
     for suffix in ("", "-wal", "-shm"):
         file = database.with_name(database.name + suffix)
         if file.exists():

@@ -1,6 +1,6 @@
 """Waits for the next commit to a database, by this process or by another one.
 
-A reader that waits here sees a change at once. See docs/explanation/storage.md#commits.
+A waiting reader sees a change immediately. See docs/explanation/storage.md#commits.
 """
 
 import sqlite3
@@ -26,7 +26,7 @@ class CommitWatch(Protocol):
     """Detects commits since the last call of `wait`; thread-safe."""
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a commit, at most `seconds`, and return whether one was seen.
+        """Wait for a commit, at most `seconds`, and return whether a commit was seen.
 
         A commit may be missed, so callers also read the database at longer intervals.
         """
@@ -40,7 +40,8 @@ class CommitWatch(Protocol):
 class FileCommitWatch:
     """Compares SQLite's `data_version`, which every commit of another connection changes.
 
-    `committed` is notified of the commits of this process, which are therefore detected at once.
+    `committed` is notified of the commits of this process, which are therefore detected
+    immediately.
     """
 
     def __init__(self, database: str, committed: Condition) -> None:
@@ -51,7 +52,7 @@ class FileCommitWatch:
         self._version = self._read_version()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a commit, at most `seconds`, and return whether one was seen."""
+        """Wait for a commit, at most `seconds`, and return whether a commit was seen."""
         with self._committed:
             for _ in range(ceil(seconds / _LOOK_SECONDS)):
                 if self._is_closed:
@@ -98,7 +99,7 @@ class ServerCommitWatch:
         self._refused_waits = 0
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a commit, at most `seconds`, and return whether one was seen."""
+        """Wait for a commit, at most `seconds`, and return whether a commit was seen."""
         with self._lock:
             if self._is_closed.is_set() or self._refused_waits > 0:
                 self._refused_waits -= 1

@@ -13,7 +13,7 @@ _USER_ERROR_BY_SQLSTATE = {
 }
 # SQLSTATE classes of transient errors: connection, resources, shutdown, locks.
 _TRANSIENT_CLASSES = ("08", "53", "57", "40", "55")
-# Transient classes that mean that the connection was lost or that the server ended it.
+# The transient classes of a connection that was lost, or that the server ended.
 _LOST_CLASSES = ("08", "57")
 _LOCK_NOT_AVAILABLE = "55P03"
 # A standby, or a server whose disk is nearly full; resolved by promotion or by freeing space.

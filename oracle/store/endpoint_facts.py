@@ -34,7 +34,7 @@ class QuarantineRepository:
         self._connection = connection
 
     def add(self, endpoint: str, reason: str) -> bool:
-        """Record that an endpoint was proven wrong; return False if that was already recorded.
+        """Record that an endpoint was proven wrong; return False if it is already recorded.
 
         Evidence from the endpoint no longer counts. Its verified blocks and its audits of other
         endpoints' blocks are deleted. The level of blocks that only this endpoint served is

@@ -122,10 +122,10 @@ def is_missing_sqlite_file(url: URL) -> bool:
 def _restrict_file_mode(url: URL) -> None:
     """Make the file accessible to its owner only, because it contains unsent signed bytes.
 
-    SQLite gives the files beside it (`-wal`, `-shm`) the same mode. An existing file is never
-    opened here: closing it would drop every lock that this process holds on it (POSIX), and
-    another process could then delete the log while connections are open
-    (sqlite.org/howtocorrupt.html, 2.2).
+    SQLite gives its other files (`-wal`, `-shm`) the same mode. An existing file is never opened
+    here: closing it would drop every lock that this process holds on it (POSIX), and another
+    process could then delete the log while connections are open (sqlite.org/howtocorrupt.html,
+    2.2).
     """
     path = Path(url.database or "")
     # Errors are left to the connection, which reports them.

@@ -20,7 +20,7 @@ from oracle.store.tables.integrity_tables import halt
 
 @dataclass(frozen=True, slots=True)
 class HaltEvidence:
-    """The block on which two sources disagree; a hash is None if that side has no such block."""
+    """The block on which two sources disagree; a hash is None if its source has no such block."""
 
     block: int
     our_hash: Hash | None

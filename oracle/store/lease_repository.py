@@ -150,7 +150,7 @@ class LeaseRepository:
         return any(self._connection.execute(_TERMINATE_STALLED_WRITERS, parameters).scalars())
 
     def _insert_missing_row(self) -> None:
-        """Insert the row of a free lease if it is missing; several processes may do so at once."""
+        """Insert the row of a free lease if it is missing; concurrent calls are allowed."""
         insert_missing_rows(self._connection, lease, [(_ROW_ID, None, 0, 0)])
 
     def _build_now_ms_expression(self) -> ColumnElement[int]:

@@ -18,7 +18,7 @@ from oracle.store.tables.objection_tables import objection_inbox
 class PostedObjection:
     """A signed objection; `deadline` is chain time, the other times are unix seconds.
 
-    `intent_id` is the call that submits it, or None while none is planned. `ended_at` is None
+    `intent_id` is the call that submits it, or None while no call is planned. `ended_at` is None
     while it waits or is being sent; `ended_reason` is set only if it ended without being
     submitted. `reserved_gas` is the gas that its transaction uses at most.
     """

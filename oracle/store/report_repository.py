@@ -207,7 +207,7 @@ class ReportRepository:
         return [_decode_header_row(row) for row in rows]
 
     def get_first_complete_period(self) -> int:
-        """Return the first period from which on every report exists, or 0 if none was set."""
+        """Return the first period since which no report is missing, or 0 if it was never set."""
         return self._bookmarks.get_number(_COMPLETE_FROM_BOOKMARK) or 0
 
     def set_first_complete_period(self, period: int) -> None:

@@ -43,7 +43,7 @@ class SchemaAge(StrEnum):
     OLDER = "older"
     CURRENT = "current"
     NEWER = "newer"
-    # From before the first release; cannot be upgraded.
+    # The schema is from before the first release, and cannot be upgraded.
     UNRELEASED = "unreleased"
     # The database has tables of another program.
     FOREIGN = "foreign"
@@ -88,7 +88,7 @@ def migrate(url: str, check_lease: Callable[[LeaseState], None] | None = None) -
     """Upgrade the schema to the expected revision in one transaction; return the previous state.
 
     The transaction excludes all other writers. `check_lease` raises if another process may work on
-    the older database. After the migration, every row is compared with its values before; if one
+    the older database. After the migration, every row is compared with its values before; if a row
     has changed, the transaction is rolled back.
 
     Raises:

@@ -124,7 +124,7 @@ class IntentRepository:
         self.change_state(intent, IntentState.READY, stamp, {**limits, **_CLEARED_REASON})
 
     def raise_reserved_cost(self, intent: Intent, cost: int) -> None:
-        """Raise the reserved cost to `cost` wei, if that is higher.
+        """Raise the reserved cost to `cost` wei, unless it is higher already.
 
         The caller stores the signed bytes in the same transaction. The bytes do not contain a
         rollup's data fee.

@@ -39,7 +39,7 @@ from oracle.store.tables.state_tables import (
     task,
 )
 
-# In dump order; keys are numbers and bytes only, which sort alike on both databases.
+# In dump order. The keys are only numbers and bytes, which both databases sort alike.
 PROJECTIONS = (
     last_event,
     node,

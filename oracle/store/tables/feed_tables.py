@@ -19,7 +19,7 @@ from sqlalchemy import (
 from oracle.store.tables.metadata import metadata
 
 # Rows of the feed, kept permanently. The hash is part of the key, so that a row that later arrives
-# with different content is kept as evidence beside the first version.
+# with different content is kept as evidence in addition to the first version.
 feed_row = Table(
     "feed_row",
     metadata,

@@ -17,7 +17,7 @@ from sqlalchemy import (
 from oracle.domain.logs import LOG_INDEX_BITS
 from oracle.store.tables.metadata import metadata
 
-# The highest block number that fits into a positive 64-bit key beside the log index.
+# The highest block number that fits into a positive 64-bit key together with the log index.
 MAX_BLOCK = 2 ** (63 - LOG_INDEX_BITS) - 1
 
 # A key that is declared INTEGER is SQLite's own rowid.

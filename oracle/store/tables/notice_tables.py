@@ -57,7 +57,7 @@ subscription = Table(
     sqlite_with_rowid=False,
 )
 
-# The nonce of each node's last signed request about subscriptions, so that none is repeated.
+# The nonce of each node's last signed request about subscriptions, so that no request is repeated.
 subscription_nonce = Table(
     "subscription_nonce",
     metadata,

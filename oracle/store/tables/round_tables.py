@@ -98,7 +98,7 @@ report = Table(
     Column("prev", LargeBinary, nullable=False),
     Column("deadline", BigInteger, nullable=False),
     Column("root", LargeBinary, nullable=False),  # of all nodes, in round head_round + 1
-    # How its lanes differ from those of round head_round (`ReportChange`).
+    # How the lanes of this round differ from those of round head_round (`ReportChange`).
     Column("changed_nodes", BigInteger, nullable=False),
     Column("changed_steps", BigInteger, nullable=False),
     Column("max_changed_steps", BigInteger, nullable=False),

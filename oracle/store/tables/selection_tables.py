@@ -19,7 +19,7 @@ draw = Table(
     # The block at whose end the draw was no longer active; NULL if it is active.
     Column("voided_block", BigInteger, index=True),
     # The sum of the weights of all candidates, 32 bytes, and the number of candidates. A node's
-    # weight divided by this sum is the chance that it had.
+    # weight divided by this sum was its chance to be drawn.
     Column("total_weight", LargeBinary, nullable=False),
     Column("candidate_count", BigInteger, nullable=False),
     # From 0, in the order of the draws of the block: a drawn node is no candidate of later ones.
