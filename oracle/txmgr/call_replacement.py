@@ -199,7 +199,7 @@ def _reassign_nonce(
     slots.store_attempt(
         replace(unconfirmed.slot, intent_id=intent.id), signed, reason, context.stamp
     )
-    # If the replaced call lands after all, indexing will show it.
+    # If the replaced call is mined after all, the indexer will find it.
     context.registry.get_kind(unconfirmed.intent).on_closed(
         uow, unconfirmed.intent, f"{reason} of nonce {unconfirmed.slot.nonce}", replaced_by=intent
     )

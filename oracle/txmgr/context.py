@@ -62,7 +62,7 @@ class SearchBackoff:
     _next_search_by_nonce: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def is_due(self, nonce: int, final_block: int) -> bool:
-        """Return whether to search now: at once, then after 1, 2, 4 … final blocks."""
+        """Return whether to search now: at first immediately, then after 1, 2, 4 … blocks."""
         return final_block >= self._next_search_by_nonce.get(nonce, (0, 1))[0]
 
     def record_failure(self, nonce: int, final_block: int) -> None:

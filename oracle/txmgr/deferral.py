@@ -17,7 +17,7 @@ from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult
 from oracle.txmgr.context import AccountContext, StepResult
 
-# How many of the last landed transactions and of the newest blocks are measured.
+# How many of the last mined transactions and of the newest blocks are measured.
 _LANDED_SAMPLE, _BLOCK_SAMPLE = 20, 64
 # No transaction is expected in the very next block.
 _MIN_BLOCKS = 2

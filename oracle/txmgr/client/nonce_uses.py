@@ -49,8 +49,9 @@ class NonceUse(NamedTuple):
 
 
 class NonceUseEvidence(NamedTuple):
-    """The evidence of the endpoints for a used nonce; `use` is None if none shows a transaction.
+    """The evidence of the endpoints for the use of a nonce.
 
+    `use` is None if no endpoint shows a transaction with this nonce.
     `endpoints` are the names of the endpoints that have the final block. `is_agreed` means that
     those of them that answer all show this very transaction in the same block, and that they are
     enough witnesses.

@@ -52,7 +52,7 @@ class Receipt:
     contract: Address | None
     events: tuple[ReceiptLog, ...] = ()
     l1_fee: int = 0
-    # Whether enough witnesses report both prices; else they are the lowest reported.
+    # Whether enough witnesses report both prices; if not, each price is the lowest reported one.
     has_agreed_price: bool = False
 
     def is_equivalent(self, other_receipt: "Receipt") -> bool:
@@ -315,7 +315,7 @@ def fetch_counts_at_block(
 
 
 def is_block_reorged(pool_view: PoolView, block_number: int, block_hash: Hash) -> bool:
-    """Return whether endpoints show another block at this height, and none shows this one."""
+    """Return whether endpoints show another block at this height, but none shows this one."""
     shown_hashes = set()
     for endpoint in pool_view.callers:
         try:
