@@ -45,7 +45,7 @@ def find_unverified_kickout(
     The result is None if the rules of the network do not require the verification.
 
     Raises:
-        TransientError: it is unknown which kickouts are newly due, or since when one is due.
+        TransientError: it is unknown which kickouts are newly due, or since when.
     """
     if not context.settings.requires_proof:
         return None
@@ -61,7 +61,7 @@ def find_unverified_kickout(
 def verify_next_blocks(
     context: ReportingContext, unverified: UnverifiedKickout
 ) -> StepResult | None:
-    """Verify some blocks behind a kickout; return None if none was verified."""
+    """Verify some blocks behind a kickout; return None if no block was verified."""
     node, verification = unverified
     if context.verifier is None or verification.obstacle is not None:
         return None

@@ -83,7 +83,7 @@ def fold_tree_of_round(
 
 
 def find_as_of_block(uow: UnitOfWork, accepted: RoundAccepted) -> BlockRef | None:
-    """Return the as-of block of a round, from a report, a header or a log; None if none is stored.
+    """Return a round's as-of block from a report, header or log, or None if it is not stored.
 
     The contract checked the hash of the block when it accepted the round.
     """

@@ -144,7 +144,8 @@ class ReportCutter(BlockHook):
     ) -> Report:
         """Compute the report as of `as_of`, except what it changes; write nothing."""
         tree = self._leaf_tree.refresh(uow, as_of, needs_edits=False)
-        # With few changes, comparing the lanes of a million nodes takes longer than the root.
+        # With few changes, comparing the lanes of a million nodes takes longer than computing
+        # the root.
         report = self._build_report(tree, contract_state, as_of, tree.lanes)
         self._leaf_tree.discard_edits()
         return report
