@@ -60,7 +60,7 @@ class Peer:
         self._http.close()
 
     def start_fetch(self, round_number: int) -> "Future[list[ReportMessage]] | None":
-        """Start a fetch in a thread; return None if one is running or the peer is backing off."""
+        """Start a fetch in a thread; return None during another fetch, or during a backoff."""
         if self._is_busy or time.monotonic() < self._backoff_until:
             return None
         self._is_busy = True

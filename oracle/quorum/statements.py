@@ -147,7 +147,7 @@ def build_retry_with_more_gas(failed_call: Intent, heads: Heads) -> CallRequest 
 def find_pushed_statement(
     context: QuorumContext, uow: UnitOfWork, push: Intent, contract_status: RootsStatus
 ) -> SignedStatement:
-    """Return the stored statement of a push, or one decoded from its call if none is stored."""
+    """Return the stored statement of a push, or the statement decoded from its call."""
     request = push.request
     statements = list_round_statements(uow, request.contract, request.round or 0)
     statement = next(

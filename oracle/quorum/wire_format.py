@@ -82,7 +82,7 @@ def encode_statements(statements: list[ReportMessage]) -> bytes:
 
 
 def is_genuine(message: ReportMessage) -> bool:
-    """Return whether the digest matches the content, and the signature is that of the signer."""
+    """Return whether the digest matches the content, and the signature matches the signer."""
     if message.compute_digest() != message.digest:
         return False
     try:
