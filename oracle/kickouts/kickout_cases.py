@@ -181,7 +181,7 @@ def _prove_all_in_last_round(
 ) -> dict[Address, NodeProof | None]:
     """Return the proof in the last round of each node, or None for a node without a leaf.
 
-    Proofs that are cached are read at once, because there may be thousands.
+    Cached proofs are read in one batch, because there may be thousands.
     """
     if last_round is None:
         return {}

@@ -25,7 +25,7 @@ class KickoutContext:
     `evidence_folder` holds the evidence files; each is written before its node is accused.
     `leaf_cache` keeps the leaves of the last rounds from one tick to the next. `objection_terms`
     is None if objections are not indexed. `objections_contract` is the contract to which posted
-    objections are submitted, or None if none are accepted.
+    objections are submitted, or None if posts are not accepted.
     """
 
     quorum: QuorumContext
