@@ -42,7 +42,7 @@ MAX_BATCH_SIZE = 100
 _SMALL_BATCH_SIZE = 10
 # Errors that a large batch may have caused: the batch size is halved without testing one request.
 _SIZE_RELATED_KINDS = {ErrorKind.TOO_LARGE, ErrorKind.THROTTLED}
-# Errors that are raised at once instead of trying a smaller batch.
+# Errors that are raised immediately instead of trying a smaller batch.
 _KINDS_WITHOUT_SMALLER_BATCH = {
     ErrorKind.THROTTLED,
     ErrorKind.REFUSED,

@@ -183,7 +183,7 @@ class PoolView:
         return self._with_endpoints([endpoint for _, endpoint in self.read_each(check_caller)])
 
     def check_chain(self, chain_id: int) -> None:
-        """Check that no endpoint serves another chain; an unreachable one is checked later.
+        """Check that no endpoint serves another chain; unreachable endpoints are checked later.
 
         Called before every signature; no request is sent once every endpoint has responded.
 

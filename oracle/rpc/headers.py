@@ -46,7 +46,7 @@ def parse_headers(
     heights_or_tags: Sequence[int | str],
     headers: Sequence[FullHeaderResponse | None],
 ) -> list[BlockRef | None]:
-    """Parse blocks from these headers. Raises RpcError if one is invalid or of another height."""
+    """Parse blocks from these headers. Raises RpcError for an invalid header or another height."""
     blocks = [None if header is None else parse_block(client.name, header) for header in headers]
     for height_or_tag, block in zip(heights_or_tags, blocks, strict=True):
         if block is not None and isinstance(height_or_tag, int) and block.number != height_or_tag:

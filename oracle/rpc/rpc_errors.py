@@ -234,7 +234,7 @@ _KIND_BY_STATUS: dict[int, ErrorKind] = {
     HTTPStatus.REQUEST_TIMEOUT: ErrorKind.SLOW,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: ErrorKind.TOO_LARGE,
     HTTPStatus.GATEWAY_TIMEOUT: ErrorKind.SLOW,
-    # From a cache in front of the server, which did not respond in time.
+    # Sent by a cache in front of a server that did not respond in time.
     524: ErrorKind.SLOW,
 }
 

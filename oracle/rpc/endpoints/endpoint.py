@@ -65,21 +65,23 @@ class EndpointStatus:
     last_failure: str = ""
     failing_since: float = 0.0
     failed_at: float = 0.0
-    # When the chain was last proven to be the configured one, and whether it ever was.
+    # When the endpoint was last proven to serve the configured chain, and whether it ever was.
     proven_at: float = -math.inf
     was_proven: bool = False
     quarantine_reason: str | None = None
-    # Whether it is quarantined because it serves another chain.
+    # Whether the endpoint is quarantined because it serves another chain.
     is_on_other_chain: bool = False
     # Only an operator ends the quarantine: the endpoint was proven wrong.
     needs_readmission: bool = False
     release_check_at: float = 0.0
     # A block that the endpoint must return before its release, besides the pool's checkpoints.
     release_checkpoint: Checkpoint | None = None
-    # Until when other endpoints are preferred, and when to check for recovery (None if recovered).
+    # The time until which other endpoints are preferred, and the time of the next check for
+    # recovery (None if recovered).
     degraded_until: float = 0.0
     recheck_at: float | None = None
-    # Until when faster endpoints are preferred, and how often in a row this one was too slow.
+    # The time until which faster endpoints are preferred, and how often in a row this endpoint was
+    # too slow.
     slow_until: float = 0.0
     slow_count: int = 0
     _recheck_count: int = 0
@@ -281,7 +283,7 @@ class Endpoint:
         self.tags: tuple[str, ...] = TAGS
         # The highest block that it reported as finalized.
         self.finalized: BlockRef | None = None
-        # Whether it was seen to return all receipts of a block.
+        # Whether the endpoint was seen to return all receipts of a block in one response.
         self.gives_block_receipts = False
         # The chain id that it reported, until it becomes unreachable.
         self.chain_id: int | None = None

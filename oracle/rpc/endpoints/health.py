@@ -195,7 +195,7 @@ class EndpointHealth:
     latency_by_method: dict[str, float] = field(default_factory=dict)
     # The last error message of each method.
     last_error_by_method: dict[str, str] = field(default_factory=dict)
-    # Until when a method counts as unsupported.
+    # The time until which a method counts as unsupported.
     unsupported_until: dict[str, float] = field(default_factory=dict)
     # The retry budget, and the function that waits before a retry.
     retry_budget: RetryBudget = field(default_factory=RetryBudget)
@@ -321,9 +321,9 @@ class EndpointHealth:
         return self.clock() >= self.unsupported_until.get(method, -math.inf)
 
     def compute_latency_excess(self, other_health: "EndpointHealth") -> float:
-        """Return how many seconds slower than another endpoint this one is.
+        """Return how many seconds slower this endpoint is than another one.
 
-        The result is the maximum over the methods that both have served.
+        The result is the maximum over the methods that both endpoints have served.
         """
         # Copies, because other threads change the originals meanwhile.
         own_latencies, other_latencies = (
