@@ -91,7 +91,7 @@ class HeadTracker:
         self._newest_number = -1
         self._moved_at = clock()
         self._stall_detector = StallDetector()
-        # Set if every endpoint was queried since the last new block, and none is ahead.
+        # Set if every endpoint was queried since the last new block, and no endpoint is ahead.
         self._all_stalled = False
         self._is_stalled = False
         # Start of the time in which all endpoints were below the final block, or None.
@@ -135,9 +135,9 @@ class HeadTracker:
         """Return the newest, safe and final block.
 
         `final` goes down only if it was reset (`reset_head`), for example because all endpoints
-        were below it for a minute. An endpoint that is stalled, or below a block that another one
-        has shown, is not used while any other endpoint is ahead of it. On the first call every
-        endpoint is queried.
+        were below it for a minute. An endpoint that is stalled, or below a block that another
+        endpoint has shown, is not used while any other endpoint is ahead of it. On the first call
+        every endpoint is queried.
 
         Raises:
             TransientError: no endpoint has reached the known final block.

@@ -228,7 +228,7 @@ def _recheck_latest(
 
 
 def _advance_finalized(endpoint: Endpoint, finalized: BlockRef | None) -> BlockRef | None:
-    """Return the highest finalized block that the endpoint has shown; a lower one is ignored."""
+    """Return the highest finalized block that the endpoint has shown; ignore lower blocks."""
     previous = endpoint.finalized
     if finalized is None:
         return None

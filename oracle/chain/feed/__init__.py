@@ -1,1 +1,1 @@
-"""Feeds beside the chain: fetched over HTTP, validated and turned into events."""
+"""Feeds: event sources besides the chain, fetched over HTTP, validated and turned into events."""

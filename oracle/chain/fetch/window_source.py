@@ -52,7 +52,7 @@ _MAX_ROUNDS = 4
 
 
 class WindowSource:
-    """Fetches the windows of one reader; may be used by several threads at once."""
+    """Fetches the windows of one reader; several threads may use it concurrently."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class WindowSource:
         )
 
     def limit_verified_range(self, blocks: BlockRange, level: VerificationLevel) -> BlockRange:
-        """Return the first part of the range that `fetch_verified_window` reads at once."""
+        """Return the first part of the range that `fetch_verified_window` reads in one call."""
         if level < VerificationLevel.PINNED:
             return self.limit_range(blocks, with_headers=False)
         return blocks.take_first(MAX_BLOCKS_WITH_HEADERS)
@@ -220,7 +220,7 @@ class WindowSource:
         return LevelShortfall(wanted_level, lower_level, unsupported_features, unproven_below)
 
     def calibrate(self) -> None:
-        """Sample the chain's headers if samples are needed and none were taken recently.
+        """Sample the chain's headers, unless enough samples exist or were taken recently.
 
         Raises:
             TransientError: no endpoint returns its newest headers.

@@ -43,7 +43,7 @@ _UNUSABLE_WORKER_ERRORS = (InputError, ImportError, AttributeError)
 
 
 class ClusterPool:
-    """A SegmentExecutor that submits up to `workers` requests at once to a Dask cluster.
+    """A SegmentExecutor that submits up to `workers` concurrent requests to a Dask cluster.
 
     Without a scheduler every request is refused, and the writer reads the range itself.
 

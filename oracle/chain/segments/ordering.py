@@ -50,7 +50,7 @@ class SegmentCoordinator:
     # The estimated calls of a request, and the calls reserved for each pending request.
     _call_estimate: int = _INITIAL_CALL_ESTIMATE
     _reserved_calls: dict[int, int] = field(default_factory=dict)
-    # For each endpoint, requests with lower numbers were sent before its last rate limit.
+    # Per endpoint: requests with a lower number were sent before its last rate limit.
     _throttled_from: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -45,7 +45,7 @@ class SegmentExecutor(Protocol):
 
     @property
     def worker_count(self) -> int:
-        """The number of requests that are processed at once."""
+        """The number of requests that are processed concurrently."""
         ...
 
     @property

@@ -65,7 +65,7 @@ class FullHeader:
 
     @property
     def hashed_fields(self) -> HeaderResponse | None:
-        """All hashed fields of the header, or None if one is missing."""
+        """All hashed fields of the header, or None if a field is missing."""
         try:
             return msgspec.convert(self.response, HeaderResponse, from_attributes=True)
         except msgspec.ValidationError:
@@ -113,7 +113,7 @@ def fetch_full_headers(
     With `with_transactions`, blocks contain full transactions instead of only their hashes.
 
     Raises:
-        RpcError: the endpoint gives no usable answer, or a block of another height.
+        RpcError: the endpoint gives no usable answer, or a block at another height.
     """
     heights = list(numbers)
     params: Sequence[Sequence[object]] = [[hex(number), with_transactions] for number in heights]

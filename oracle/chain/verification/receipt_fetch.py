@@ -203,7 +203,7 @@ def _require_response(
 
 
 def sort_receipts(endpoint: Endpoint, block: FullHeader, block_receipts: Receipts) -> Receipts:
-    """Return the receipts in order of execution, and check that none is missing."""
+    """Return the receipts in order of execution, and check that no receipt is missing."""
     try:
         indexes = [int(receipt.transaction_index, 16) for receipt in block_receipts]
     except ValueError:

@@ -1,4 +1,4 @@
-"""Extracts the watched calls from whole blocks, and proves that none is missing or forged.
+"""Extracts the watched calls from whole blocks, and proves that no call is missing or forged.
 
 The transactions root commits to every transaction of a block. If the chain's roots are proven, an
 endpoint that omits a transaction, or changes its input, is therefore detected
