@@ -68,7 +68,7 @@ def _find_contract(uow: UnitOfWork, objection: Objected) -> Address | None:
 def _find_signature(
     uow: UnitOfWork, objection: Objected, domain: Domain
 ) -> tuple[int, bytes] | None:
-    """Return the deadline and the signature by the node's key, or None if none is stored."""
+    """Return the deadline and the node key's signature, or None if no signature is stored."""
     for posted in uow.objection_inbox.list_for_node(objection.node):
         statement = build_statement(posted)
         if (statement.due_since, statement.reason, statement.text, statement.seq) != (

@@ -1,4 +1,4 @@
-"""The state of a feed that is read beside the chain, and its faults; a feed has no proof."""
+"""The state of a feed, which is a second source of events without proofs, and its faults."""
 
 from collections.abc import Iterator
 from typing import Literal

@@ -21,7 +21,7 @@ from oracle.store.database import UnitOfWork
 
 
 class ContractKickout(ApiModel):
-    """The kickout of a node as the oracle contract has it."""
+    """The kickout of a node as stored in the oracle contract."""
 
     state: str = Field(examples=["accused", "vetoed", "expelled"])
     round: int = Field(description="Round of the newest accusation, execution or retry; 0: none.")
@@ -41,7 +41,7 @@ class ContractKickout(ApiModel):
 
 
 class NodeKickout(ContractKickout):
-    """The kickout of a node as the oracle contract has it, with the node."""
+    """The kickout of a node as stored in the oracle contract, with the node."""
 
     node: AddressText
 
@@ -88,7 +88,7 @@ class KickoutResult(KickoutCaseEntry):
 
 
 class VetoerCall(ApiModel):
-    """The call that the vetoer has to send: an answer of `kickout allow` and `kickout veto`."""
+    """The call that the vetoer has to send, as printed by `kickout allow` and `kickout veto`."""
 
     node: AddressText
     vetoer: AddressText
@@ -114,7 +114,7 @@ NOT_DUE = "not due"
 
 
 def build_contract_kickout(kick: NodeKick) -> ContractKickout:
-    """Return the answer for a kickout as the contract has it."""
+    """Return the answer for a kickout as stored in the contract."""
     accusation, expulsion = kick.accusation, kick.expulsion
     return ContractKickout(
         state=kick.state.value,

@@ -108,7 +108,7 @@ def format_headline(summary: NodeSummary) -> str:
 
 
 def _format_kickout_headline(summary: NodeSummary) -> str | None:
-    """Return whether a due kickout can happen, or None if none is due and no node accused."""
+    """Return the headline of a node with a due or announced kickout, or None for others."""
     if not summary.node_scores.is_kickout_due:
         if summary.kick_at is None or summary.node_scores.qos is None:
             return None

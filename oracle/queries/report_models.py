@@ -28,7 +28,7 @@ _TOO_LATE = ("missed", "superseded")
 
 
 class SignatureState(StrEnum):
-    """How a reporter's statement compares to that of most signers."""
+    """How a reporter's statement compares with the statements of most signers."""
 
     AGREES = "agrees"
     DIFFERS = "differs"
@@ -85,7 +85,7 @@ class ReportEntry(ReportBasis):
 
 
 class ReportDetail(ReportEntry):
-    """A report recomputed from the stored logs, beside the one that was cut."""
+    """A report recomputed from the stored logs, with the original report."""
 
     same_as_cut: bool | None = Field(
         description="null if none was cut. A report that came too late may differ, because its "
@@ -163,7 +163,7 @@ class RoundEntry(ApiModel):
 
 
 class RoundVerification(RoundEntry):
-    """An accepted round beside the root recomputed for its as-of block."""
+    """An accepted round, with the root recomputed for its as-of block."""
 
     same: bool = Field(description="Whether nothing differs, and the contract has this root.")
     same_block: bool = Field(description="Whether the chain still has its as-of block.")

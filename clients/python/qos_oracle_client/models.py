@@ -199,7 +199,7 @@ class CandidateEntry(TypedDict):
 
 
 class CardSpeed(TypedDict):
-    """A card of the network, and its times compared with those of the node's card."""
+    """A card of the network, and its times compared with the times of the node's card."""
 
     gpu: str
     vram: int | None
@@ -215,7 +215,7 @@ class CardSpeed(TypedDict):
 
 
 class ContractKickout(TypedDict):
-    """The kickout of a node as the oracle contract has it."""
+    """The kickout of a node as stored in the oracle contract."""
 
     state: str
     round: int

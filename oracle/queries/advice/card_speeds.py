@@ -12,7 +12,7 @@ MAX_CARDS = 50
 
 
 class CardSpeed(ApiModel):
-    """A card of the network, and its times compared with those of the node's card."""
+    """A card of the network, and its times compared with the times of the node's card."""
 
     gpu: str
     vram: int | None = Field(description="In GB; null if not known.")

@@ -112,7 +112,7 @@ def build_node_history(
 def build_history_with_points(
     snapshot: ApiSnapshot, address: Address, query: HistoryQuery
 ) -> tuple[NodeHistory, list[HistoryPoint]]:
-    """Return the history of an existing node, and all its points, of which none is left out.
+    """Return the history of an existing node, and all of its points without omissions.
 
     Raises:
         RequestError: the span is empty, or longer than 400 days.
@@ -185,7 +185,7 @@ def _build_row(point: HistoryPoint) -> tuple[int, str, str, str]:
 def find_first_time(
     uow: UnitOfWork, address: Address, changes: list[ReliabilityChange], default_time: int
 ) -> int:
-    """Return the time of a node's first stored event, or `default_time` if that is earlier."""
+    """Return the time of a node's first stored event, or `default_time` if it is earlier."""
     first_score = uow.scores.get_first_time(address)
     first_times = [change.time for change in changes[:1]]
     first_times += [] if first_score is None else [first_score]

@@ -76,7 +76,7 @@ _DECODER = msgspec.json.Decoder(RulesPreview)
 
 
 class OtherRules(NamedTuple):
-    """Rules that are announced for `ready_at` at the earliest, or a shadow set if that is None.
+    """Rules announced to take effect at `ready_at` or later, or a shadow set if it is None.
 
     `name` is the hash of announced rules, or the name of the shadow set.
     """

@@ -23,7 +23,7 @@ from oracle.store.database import UnitOfWork
 
 # How long the relay may lag behind the chain, or the chain behind the relay.
 MAX_LAG_SECONDS = 3600
-# The tolerated difference between the relay's clock and that of the chain's blocks.
+# The tolerated difference between the relay's clock and the block times.
 _CLOCK_TOLERANCE_SECONDS = 60
 _STAKED, _KICKED = "NodeStaking", "NodeKickedOut"
 _RUNNER_KINDS = frozenset(

@@ -65,7 +65,7 @@ def separate_factors(
 
 _URL_OPTION = "--url"
 _MAX_ANSWER_BYTES = 16 << 20
-# A relay may commit rows in a different order than that of their ids, so this many rows are
+# A relay may commit rows in another order than the order of their ids, so this many rows are
 # requested again each time.
 _OVERLAP_ROWS = 500
 
@@ -132,7 +132,7 @@ class RelayWatch:
 
         Raises:
             RpcError: the relay does not respond in time.
-            FeedResponseError: the response is not that of a relay.
+            FeedResponseError: the response does not come from a relay.
         """
         self._read_rows(is_first=True)
         for number in range(poll_count):

@@ -66,7 +66,7 @@ class RecordedDrawEntry(ApiModel):
 
 
 class DrawCheckAnswer(ApiModel):
-    """The recomputed draws of one task, beside its start.
+    """The recomputed draws of one task, and its start.
 
     The last draw counts if it was `active` just before the task started, or is active now.
     """

@@ -70,7 +70,7 @@ class SnapshotQuery:
 
     `max_time` is the time of the snapshot in seconds, after which events are left out; None stands
     for the time of the last event, or of the cursor. `follower` receives every event that is
-    folded. `group` is a group whose nodes are included beside those of the waiting tasks.
+    folded. `group` is a group whose nodes are included, in addition to those of the waiting tasks.
     """
 
     rules: Rules

@@ -115,7 +115,7 @@ def _format_index_progress(status: OperatorStatus, now: int) -> str:
 
 
 def _format_last_report(status: OperatorStatus, heartbeat_seconds: int, now: int) -> str:
-    """Return the last report as read from the contract, or as folded if that was not possible."""
+    """Return the last report as read from the contract, or as folded if the read failed."""
     contract, newest_time = status.contract, status.head_time
     round_number, age_seconds, source_text = status.round, status.round_age_seconds, "as folded"
     if newest_time is None:
