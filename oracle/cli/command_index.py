@@ -22,7 +22,7 @@ from typing_extensions import override
 _NUMBER_TYPES = ("int", "float")
 
 # The module of each command or group, in the order of the help. This is the only place where
-# `oracle` names the packages beside it (devnet, lab, gateway). The names are strings, because no
+# `oracle` names the other packages (devnet, lab, gateway). The names are strings, because no
 # module of `oracle` imports these packages.
 COMMANDS = {
     "demo": "devnet.commands.demo_commands",

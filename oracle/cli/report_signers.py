@@ -70,7 +70,7 @@ def _compare_statements(
     for _, statement in statements:
         if statement.signer in status.signers:
             signers_by_digest[statement.digest].add(statement.signer)
-    # Of two digests that as many signers signed, the first is this reporter's.
+    # If two digests have the same number of signers, this reporter's digest comes first.
     agreed = max(signers_by_digest, key=lambda key: len(signers_by_digest[key]), default=None)
     known_signers = {statement.signer for _, statement in statements}
     return RoundSignatures(

@@ -61,10 +61,10 @@ from oracle.queries.text.text_tables import (
 # Limits in the terminal, of nodes and of candidates per draw; --json contains all.
 _MAX_NODES = 50
 _MAX_ROWS = 20
-# Number of characters of a fraction that fits beside an address.
+# Number of characters of a fraction that fits next to an address.
 _FRACTION_LENGTH = len("0.123456")
 _MAX_MODELS = 3
-# Number of fraction columns that fit beside an address.
+# Number of fraction columns that fit next to an address.
 _MAX_PARTS = 4
 # The part that holds a policy's reason as one sentence, and its maximum length.
 _REASON_PART = "why"

@@ -155,7 +155,7 @@ def _describe_check(detail: NodeProofDetail) -> str:
 
 
 def _check_proof(detail: NodeProofDetail) -> None:
-    """Check the proof as a contract does, so that none is printed that a contract rejects."""
+    """Check the proof as a contract does, so that every printed proof is accepted."""
     leaf_hash = hash_leaf(_parse_hex(detail.leaf.encoded), keccak)
     root = compute_root(leaf_hash, [_parse_hex(text) for text in detail.proof], keccak)
     if root != _parse_hex(detail.root):
