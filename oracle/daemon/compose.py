@@ -215,7 +215,7 @@ def open_fresh_endpoints(config: Config, chain: ChainSource) -> Iterator[Endpoin
 def open_prober(index: Index, max_wait_seconds: float | None) -> EndpointProber:
     """Return the prober that probes every endpoint once an hour.
 
-    A tick waits for an answer for at most `max_wait_seconds`, or without limit if that is None.
+    A tick waits for an answer for at most `max_wait_seconds`, or without limit if it is None.
     """
     start_block = index.config.chain.start_block
     prober = EndpointProber(

@@ -57,7 +57,7 @@ class DaemonHealth:
     # are not verified well enough yet.
     refusal_reason: str | None = None
     unsure_reason: str | None = None
-    # Why the feed beside the chain is unreliable, or None if it is reliable or not configured.
+    # Why the feed is unreliable, or None if it is reliable or not configured.
     feed_fault: str | None = None
     # Why the next report is held for the operator, or None.
     held_report_reason: str | None = None

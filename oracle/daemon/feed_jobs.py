@@ -34,7 +34,7 @@ from oracle.rpc.background import BackgroundCall
 from oracle.store.raw.feed_repository import FeedCursor
 from oracle.telemetry import indexer_metrics
 
-# How often to check whether old rows are due for a reread, or rows for a comparison.
+# The interval of checks whether old rows are due for a reread, or rows for a comparison.
 CHECK_SECONDS = 10.0
 # A server may cap its pages at a single row; the last page is the empty one.
 _REREAD_PAGES = REREAD_ROWS + 1
@@ -45,8 +45,8 @@ class FeedJobs:
     """The state that the feed jobs share.
 
     `health.feed_fault` is the reason why the feed is unreliable. A tick waits for a response for
-    at most `max_wait_seconds`, or without limit if that is None. `clock` returns monotonic
-    seconds, `wall_clock` unix seconds.
+    at most `max_wait_seconds`, or without limit if it is None. `clock` returns monotonic seconds,
+    `wall_clock` unix seconds.
     """
 
     records: Records
@@ -61,8 +61,8 @@ class FeedJobs:
     _compare_call: BackgroundCall[FeedPoll] = field(default_factory=BackgroundCall)
     # Whether the previous poll left rows unread.
     _has_more_rows: bool = False
-    # Whether the end of the feed was reached since the last new row, so that reading known rows
-    # again is no backlog.
+    # Whether the end of the feed was reached since the last new row; if so, reading rows again
+    # is no backlog.
     _has_seen_end: bool = False
     _polled_at: float | None = None
 

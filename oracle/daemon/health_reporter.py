@@ -37,7 +37,7 @@ _MEBIBYTE = 1 << 20
 _RESTART_SECONDS = 60
 # The maximum length of a stored failure, in characters.
 _MAX_FAILURE_TEXT = 2_000
-# Keep-alives within one watchdog period, so that a lost one has no effect.
+# Number of keep-alives within one watchdog period, so that a lost keep-alive has no effect.
 _PINGS_PER_PERIOD = 3
 _MICROSECONDS = 1_000_000
 

@@ -93,7 +93,7 @@ class MaintenanceJobs:
     """The state that these jobs share with each other and with the index job; needs the lease.
 
     A tick waits for an endpoint's answer in the background for at most `max_wait_seconds`, or
-    without limit if that is None. A long tick marks its progress in `health`, so that it does not
+    without limit if it is None. A long tick marks its progress in `health`, so that it does not
     count as stuck.
     """
 

@@ -1,4 +1,4 @@
-"""Computes previews of other rules: in a separate process beside the daemon, or by a command.
+"""Computes previews of other rules: in a separate process next to the daemon, or by a command.
 
 The worker only reads the database, so it costs the writer nothing. Its state and its results are
 files below `rules.announced_folder`.
@@ -117,7 +117,7 @@ def _fold_shadow(store: Store, stage: ShadowStage, rules: Rules, last_block: int
 
 
 def _find_time(store: Store, shadow: ShadowFold, block: int) -> int:
-    """Return a block's time, or that of the newest event up to it if its header is not stored."""
+    """Return a block's time, or the time of the newest event up to it if the header is missing."""
     with store.read_transaction() as uow:
         stored = find_stored_block(uow, block)
     last = shadow.fold.last

@@ -48,7 +48,7 @@ def answer_message(api: ApiAccess, line: str) -> dict[str, Any] | None:
 
 
 def _answer_method(api: ApiAccess, method: str, params: object) -> dict[str, Any] | None:
-    """Return the result, or None if there is no such method."""
+    """Return the result of a method, or None for an unknown method."""
     if not isinstance(params, dict):
         raise InvalidCallError("params: expected an object")
     if method == "initialize":

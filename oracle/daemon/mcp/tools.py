@@ -62,7 +62,7 @@ TOOLS = {
 
 
 class InvalidCallError(Exception):
-    """The call names no tool, or its arguments are not those of the tool."""
+    """The call names no tool, or its arguments do not match the tool's."""
 
 
 def list_tools() -> list[dict[str, Any]]:

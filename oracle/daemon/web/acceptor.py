@@ -36,7 +36,7 @@ _RESOURCE_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.E
 
 T = TypeVar("T")
 
-# Why a connection is closed: too many of its network, or too many in total.
+# Reasons to close a connection: too many connections of its network, or too many in total.
 Surplus = Literal["address", "total"]
 
 
@@ -103,7 +103,7 @@ class ConnectionTable(Generic[T]):
     def _find_surplus(self, network: str) -> tuple[T, Surplus] | None:
         network_connections = self._connections_by_network.get(network, {})
         is_full = len(self._connections) >= self._max_connections
-        # In a full table, a network that has its share takes no place from another network.
+        # If the table is full, a network that already has its share displaces no other network.
         has_its_share = len(network_connections) * len(self._connections_by_network) >= len(
             self._connections
         )

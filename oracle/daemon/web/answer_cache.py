@@ -41,7 +41,7 @@ class _PendingAnswer(Generic[T]):
 class SingleFlight(Generic[T]):
     """Computes one answer for all threads that request the same key at the same time.
 
-    At most `max_answers` different answers are computed at once; no thread waits longer than
+    At most `max_answers` different answers are computed concurrently; no thread waits longer than
     `patience_seconds` for another thread's answer.
     """
 
@@ -103,7 +103,7 @@ class _CachedAnswer(NamedTuple):
     body: bytes
     gzipped_body: bytes | None
     media_type: str | None
-    # Monotonic seconds: until then the response is served without a check of the index.
+    # Until this time, in monotonic seconds, the response is served without a check of the index.
     fresh_until: float
 
     @property
@@ -229,7 +229,7 @@ class FreshAnswers:
 
 
 class AnswerFlights(SingleFlight["_CachedAnswer | Response"]):
-    """The answers that are being computed, at most `max_answers` at once."""
+    """The answers that are being computed, at most `max_answers` concurrently."""
 
     def __init__(self, max_answers: int) -> None:
         super().__init__(max_answers, _PATIENCE_SECONDS)

@@ -60,9 +60,10 @@ def create_read_api(
 
     It stores nothing but objections, and subscriptions to notices.
 
-    `cors` lists the origins whose pages may read it in a browser; `*` allows all.
-    `evidence_folder` is where the daemon writes evidence, or None if that is on another host.
-    `get_act` returns the current act of a demonstration, which is shown at the top of the pages.
+    `cors` lists the origins whose pages may read the API in a browser; `*` allows all.
+    `evidence_folder` is where the daemon writes evidence, or None if the daemon runs on another
+    host. `get_act` returns the current act of a demonstration, which is shown at the top of the
+    pages.
     """
     api_answers = ApiAnswers(source)
     has_evidence = evidence_folder is not None

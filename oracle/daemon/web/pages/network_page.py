@@ -53,7 +53,7 @@ _HISTOGRAM, _SCORES, _TIMEOUTS = (_BOX_WIDTH, 130), (_BOX_WIDTH, 60), (_BOX_WIDT
 
 # Recent events: the period, the maximum number per read, and the maximum number of rows.
 _FEED_SECONDS, _MAX_EVENTS, _ROWS = 3_600, 5_000, 9
-# The sign beside the text of each kind; an exclusion by a timeout has its own sign.
+# The sign next to the text of each kind; an exclusion by a timeout has its own sign.
 _SIGN_BY_KIND = {
     **{cause.value: "▼" for cause in FALL_CAUSES},
     "recovered": "○",

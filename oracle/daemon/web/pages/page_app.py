@@ -37,7 +37,7 @@ from oracle.queries.api.source import (
     open_snapshot,
 )
 
-# The number of pages that may be read from the database at once.
+# The maximum number of pages that are read from the database concurrently.
 _MAX_CONCURRENT_PAGES = 8
 _CACHE_BYTES = 16 * 2**20
 _MULTIPLE_CHOICES = 300

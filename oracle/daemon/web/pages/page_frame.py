@@ -67,7 +67,7 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-# A sign for each state, beside its text: colour is never the only mark.
+# A sign for each state, shown with its text, because colour must not be the only mark.
 STATE_SIGNS = {
     "selectable": "●",
     "recovering": "◐",
