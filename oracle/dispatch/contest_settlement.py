@@ -1,7 +1,7 @@
 """Settles contests, which releases the held stakes, when the window for a second group closes.
 
-Only groups of final blocks are searched for contests, so that no reorg removes one. The call is
-planned at once and waits in the outbox until the window closes. Meanwhile a second group may be
+Only groups of final blocks are searched for contests, so that no reorg removes a contest. The call
+is planned at once and waits in the outbox until the window closes. Meanwhile a second group may be
 ordered (`second_groups`) and decide the contest (`contest_decisions`). See
 docs/explanation/dispatch.md#contests.
 """

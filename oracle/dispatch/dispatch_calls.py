@@ -73,7 +73,7 @@ class DispatchContext:
     settings: DispatchSettings
     probing: ProbeSettings | None = None
     results: ResultsFolder | None = None
-    # By kind of call, the hash of the block at which its planner last checked the network.
+    # Per kind of call: the hash of the block at which its planner last checked the network.
     checked_at: dict[str, Hash] = field(default_factory=dict)
 
     def get_unchecked_cursor(self, uow: UnitOfWork, heads: Heads, kind: str) -> Cursor | None:
