@@ -174,7 +174,7 @@ _FIELD_BY_POLICY_TYPE: Mapping[type, str] = MappingProxyType(
 _WHOLE = re.compile(r"\d{1,9}", re.ASCII)
 _DECIMAL = re.compile(r"\d{1,9}(\.\d{1,18})?", re.ASCII)
 # Integers in units of 10^-18; Pocket's parameters are doubles (docs/explanation/pocket.md), so
-# none is listed.
+# that none of them is listed.
 _FRACTIONS = frozenset(
     weighting_field.name for weighting_field in fields(Weighting) if weighting_field.type is int
 )

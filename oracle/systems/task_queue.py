@@ -235,7 +235,7 @@ class WaitingTasks:
             del self._groups[group]
 
     def _requeue(self, task_by_key: dict[TaskKey, Task]) -> bool:
-        """Queue a single task or a group's tasks again, and return whether one is waiting."""
+        """Queue a task or a group's tasks again, and return whether any of them is waiting."""
         for key in task_by_key:
             self.line.discard(key)
         waiting = [task for task in task_by_key.values() if is_waiting(task)]

@@ -23,7 +23,7 @@ class IneligibilityReason(StrEnum):
     GPU_UNKNOWN = "gpu_unknown"
     GPU_NAME = "gpu_name"
     VRAM_UNKNOWN = "vram_unknown"
-    # The video memory is not exactly that of the required card.
+    # The node's video memory differs from that of the required card.
     GPU_VRAM = "gpu_vram"
     VRAM_TOO_SMALL = "vram_too_small"
     VERSION_UNKNOWN = "version_unknown"

@@ -66,7 +66,7 @@ class TooFewReason(StrEnum):
     """Why an eligible node is not a candidate: a task needs three nodes."""
 
     CANDIDATES = "too_few_candidates"
-    # For GPT tasks, which need three nodes of one card.
+    # For GPT tasks, which need three nodes with the same card.
     OF_ITS_CARD = "too_few_of_its_card"
 
 

@@ -19,7 +19,7 @@ BASE_RULES: Mapping[str, Any] = MappingProxyType({
     "q_max": 20,
     # Three nodes share a task.
     "group_size": 3,
-    # Without a task in the window there is no speed score, which counts as 0.
+    # A node without a task in the window has no speed score; the missing score counts as 0.
     "new_node_long_term": "0",
     "penalty": "1",
     "boost": "0",

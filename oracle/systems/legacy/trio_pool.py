@@ -51,7 +51,7 @@ class TrioPool:
     def draw_nodes(
         self, item: QueueItem, seed: bytes, reserved: AbstractSet[Address]
     ) -> DrawResult:
-        """Draw three nodes by weight, after drawing a card group by size if one is required.
+        """Draw three nodes by weight; if they need the same card, first draw a card group by size.
 
         Raises:
             ValueError: there are fewer than three nodes.

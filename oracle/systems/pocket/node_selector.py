@@ -267,7 +267,7 @@ class ArticleMemory:
         window, params = self._get_window(node), self._params
         window.add_outcome(now, None, params.window_ms)
         extended_until = max(window.out_until, now) + params.out_ms_per_failure
-        # An outcome that arrives late never shortens the time that a newer one has set.
+        # An outcome that arrives late never shortens the time that a newer outcome has set.
         window.out_until = max(window.out_until, min(now + params.out_cap_ms, extended_until))
 
     def record_passed_health_check(self, node: Address, now: int) -> None:

@@ -102,7 +102,7 @@ class PortalParameters(Parameters):
     # Lifetime of all samples from the first of them.
     samples_ttl_ms: int = 300_000
     max_samples: int = 500
-    # From this many attempts on, a node without success, or flagged, has no ticket.
+    # After this many attempts, a node without a success, or a flagged node, gets no ticket.
     shelve_failures: int = 50
     # A factor of 0 counts as 1 below this many attempts.
     zero_weight_attempts: int = 50
