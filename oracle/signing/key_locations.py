@@ -10,7 +10,7 @@ from oracle.domain.ids import Address
 # excluded because their accounts are reused elsewhere and their ether is not free.
 DEVELOPMENT_CHAINS = frozenset({1337, 31337})
 
-# JSON-RPC methods for signing typed data: that of most signers, and that of Web3Signer.
+# JSON-RPC methods for signing typed data: the usual one, and Web3Signer's.
 TYPED_DATA_METHODS = ("eth_signTypedData_v4", "eth_signTypedData")
 
 
