@@ -15,7 +15,7 @@ from oracle.store.notice_repository import DeliveryProgress, Notice
 from oracle.telemetry import service_metrics
 from oracle.telemetry.logging_setup import is_power_of_two
 
-# Notices scanned per call to find one that matches the target's filter.
+# Maximum number of notices scanned per call to find one that matches the target's filter.
 _MAX_NOTICES_SCANNED = 200
 # Max notices that a reorg message lists as retracted.
 _MAX_RETRACTED_LISTED = 1_000
