@@ -70,7 +70,7 @@ ACTIONS: Mapping[str, RefusalAction] = {
     "WrongVersion": RefusalAction.WAIT,
     "TookPart": RefusalAction.WAIT,
     "GroupClosed": RefusalAction.WAIT,
-    # Drops: a task of the group has started, or another one was created.
+    # Drops: a task of the group has started, or another task of the group was created.
     "GroupRuns": RefusalAction.WAIT,
     "InGroup": RefusalAction.WAIT,
     "WrongMembers": RefusalAction.WAIT,
