@@ -53,7 +53,7 @@ def measure_hot_set_lag(
 ) -> HotSetLag | None:
     """Return how far the hot set, as of a block, is behind the last round accepted up to it.
 
-    The result is None, unknown, if that round was struck, if its leaves are not stored, or if no
+    The result is None (unknown) if that round was struck, if its leaves are not stored, or if no
     endpoint returns the contract's words.
     """
     with store.read_transaction() as uow:
