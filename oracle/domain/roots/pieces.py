@@ -5,6 +5,7 @@ a leaf is proven from its piece and these digests. See docs/reference/report-for
 """
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -118,7 +119,13 @@ class PieceEdits:
 
     def drop(self, seats: Iterable[int]) -> None:
         """Record that these seats changed, but keep only the numbers of their pieces."""
-        self.dropped_pieces.update({seat // PIECE_LEAVES for seat in seats})
+        # Looking up the end of each piece is faster than a division for each seat.
+        sorted_seats = sorted(seats)
+        first = 0
+        while first < len(sorted_seats):
+            piece = sorted_seats[first] // PIECE_LEAVES
+            self.dropped_pieces.add(piece)
+            first = bisect_left(sorted_seats, PIECE_LEAVES * (piece + 1), lo=first)
 
     def _drop_leaves(self, leaves: bytes, max_kept_seats: int) -> bytes:
         """Return the leaves of the first seats, and record the piece numbers of the others."""

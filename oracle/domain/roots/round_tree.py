@@ -85,7 +85,7 @@ class RoundTree:
             changed_positions = self._nodes.set_leaves(seats, hashes)
             self._set_lanes(seats, lanes, changed_words)
             if max_kept_seats == 0:
-                self.edits.drop(seats[position] for position in changed_positions)
+                self.edits.drop(map(seats.__getitem__, changed_positions))
             else:
                 self.edits.add(_select_leaves(leaves, changed_positions), max_kept_seats)
         if self._leaf_count != len(self._lanes):
