@@ -1,5 +1,8 @@
 """`service upgrade`: prepares the database of an older version for this one."""
 
+from functools import partial
+from pathlib import Path
+
 import typer
 
 from oracle import __version__
@@ -21,7 +24,7 @@ from oracle.cli.write_session import (
     warn_if_leased,
 )
 from oracle.daemon.config.loader import read_config
-from oracle.errors import InputError
+from oracle.errors import FatalError, InputError
 from oracle.queries.command_models import ServiceUpgrade
 from oracle.resources import find_shipped_path
 from oracle.store.backup import back_up_database
@@ -29,6 +32,7 @@ from oracle.store.bookmarks import PROGRAM_VERSION
 from oracle.store.database import Store
 from oracle.store.db_errors import format_database_name
 from oracle.store.engine import parse_database_url
+from oracle.store.lease_repository import LeaseState
 from oracle.store.schema import REVISION, SchemaAge, check_upgradable, migrate
 
 _COMMAND = "service upgrade"
@@ -72,14 +76,32 @@ def upgrade(
             else:
                 check_lease_is_free(store, _COMMAND)
             if confirm_action(f"{name}: upgrading", yes=yes, dry_run=dry_run):
+                epoch = check_lease_is_free(store, _COMMAND)
                 back_up_database(url, backup)
-                migrate(url, lambda lease_state: reject_lease_holder(lease_state, _COMMAND))
+                migrate(url, partial(_check_lease_since_backup, backup, epoch))
                 with open_write_session(store, _COMMAND, dry_run=False) as (uow, _):
                     uow.bookmarks.set(PROGRAM_VERSION, __version__)
     if as_json:
         print_model(result)
     elif is_needed and not dry_run:
         _print_outcome(result)
+
+
+def _check_lease_since_backup(backup: Path, epoch: int, lease_state: LeaseState) -> None:
+    """Check that no process works on the database, or has done so since the backup was begun.
+
+    `epoch` is the lease's epoch before the backup.
+
+    Raises:
+        FatalError: a process holds the lease, or has held it, so that the backup is too old.
+    """
+    reject_lease_holder(lease_state, _COMMAND)
+    if lease_state.epoch != epoch:
+        raise FatalError(
+            f"{backup}: another process used the database after this backup was begun, so that "
+            "it would not restore the newest state; the database was not upgraded: stop the "
+            f"daemon and its standbys, and run `{_COMMAND}` again with another backup path"
+        )
 
 
 def _read_breaking_changes(name: str, previous_version: str | None) -> dict[str, list[str]]:

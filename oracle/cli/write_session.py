@@ -53,14 +53,18 @@ def warn_if_leased(store: Store) -> None:
         )
 
 
-def check_lease_is_free(store: Store, command: str) -> None:
-    """Check that a command could take the lease now; write nothing.
+def check_lease_is_free(store: Store, command: str) -> int:
+    """Check that a command could take the lease now, write nothing, and return the lease's epoch.
+
+    The epoch stays the same for as long as no other process takes the lease.
 
     Raises:
         FatalError: a daemon holds the lease of this database.
     """
     with store.read_transaction() as uow:
-        reject_lease_holder(uow.lease.get_state(), command)
+        lease_state = uow.lease.get_state()
+    reject_lease_holder(lease_state, command)
+    return lease_state.epoch
 
 
 def reject_lease_holder(lease_state: LeaseState, command: str) -> None:

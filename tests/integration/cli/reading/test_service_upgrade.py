@@ -10,11 +10,13 @@ import pytest
 from sqlalchemy import Connection, MetaData, Table, select, text
 
 from oracle import __version__
+from oracle.cli import service_upgrade
 from oracle.cli.changelog import list_breaking_changes, split_releases
 from oracle.cli.main import run
 from oracle.daemon.lease_keeper import hold_lease
 from oracle.errors import FatalError
 from oracle.resources import find_shipped_path
+from oracle.store.backup import back_up_database
 from oracle.store.bookmarks import PROGRAM_VERSION
 from oracle.store.database import Store
 from oracle.store.engine import parse_database_url
@@ -194,6 +196,33 @@ def test_upgrade_under_a_running_process_is_rejected(
         refusal = run_refused_command(capsys, "migrate", "--config", config, code=1)
         assert "another process works on this database: the daemon" in refusal
     assert get_schema_state(released_url).age is SchemaAge.OLDER
+
+
+def test_upgrade_is_rejected_if_a_daemon_ran_after_the_backup(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    config: str,
+    released_url: str,
+    next_release: Path,
+    tmp_path: Path,
+):
+    """The backup would not restore what the daemon stored, for example signed transactions."""
+    del next_release
+    backup = tmp_path / "backup"
+    upgrade = ("service", "upgrade", str(backup), "--yes", "--config", config)
+
+    def run_daemon_after_backup(url: str, path: Path) -> None:
+        back_up_database(url, path)
+        with Store(parse_database_url(url)) as store, hold_lease(store, "the daemon"):
+            pass
+
+    with monkeypatch.context() as patches:
+        patches.setattr(service_upgrade, "back_up_database", run_daemon_after_backup)
+        refusal = run_refused_command(capsys, *upgrade, code=1)
+    assert f"{backup}: another process used the database" in refusal
+    assert get_schema_state(released_url).age is SchemaAge.OLDER
+    run(["service", "upgrade", str(tmp_path / "second"), "--yes", "--config", config])
+    assert get_schema_state(released_url).age is SchemaAge.CURRENT
 
 
 def test_lease_is_checked_in_the_transaction_of_the_migration(
