@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from release.images import iter_images, list_unpinned_images, pin_images
-from release.oci import write_image
+from release.oci import IMAGES, write_image
 from release.pins import FOLDER, read_pins
 from release.sbom import build_sbom
-from release.statements import build_hash_lines, build_provenance
+from release.statements import build_hash_lines, build_provenance, sign
 
 DIGEST = "sha256:" + 64 * "4"
 
@@ -104,7 +104,7 @@ def test_image_archive_is_reproducible_and_every_digest_is_that_of_its_blob(tmp_
     contents = []
     for folder in (tmp_path / "first", tmp_path / "second"):
         folder.mkdir()
-        contents.append(write_image("qos-oracle", [layer], folder, 1_760_000_000).read_bytes())
+        contents.append(write_image(IMAGES[0], [layer], folder, 1_760_000_000).read_bytes())
     assert contents[0] == contents[1]
 
     with tarfile.open(fileobj=io.BytesIO(contents[0])) as archive:
@@ -136,13 +136,52 @@ def test_provenance_names_commit_and_hash_of_every_file(wheel):
     assert {lock["name"] for lock in locks} >= {"constraints/build.txt", "package-lock.json"}
 
 
-def test_hash_lines_are_accepted_by_sha256sum_until_a_file_changes(tmp_path, wheel):
-    folder = tmp_path / "dist"
-    folder.mkdir()
-    (folder / "SHA256SUMS").write_text(
-        "\n".join([*build_hash_lines(folder, [wheel]), ""]), "utf-8"
+@pytest.fixture
+def signed_release(tmp_path, wheel):
+    """Return the folder of a release: a wheel, its signed hash, and the maintainers' keys."""
+    (wheel.parent / "SHA256SUMS").write_text(f"{build_hash_lines([wheel])[0]}\n", "utf-8")
+    key = create_ssh_key(tmp_path / "key")
+    sign(wheel.parent / "SHA256SUMS", key)
+    public_key = key.with_suffix(".pub").read_text("utf-8")
+    options = 'namespaces="qos-oracle-release"'
+    (tmp_path / "allowed_signers").write_text(
+        f"release@qos-oracle {options} {public_key}", "utf-8"
     )
-    check = ["sha256sum", "--check", "--status", "SHA256SUMS"]
-    assert subprocess.run(check, cwd=folder, check=False).returncode == 0
+    return tmp_path
+
+
+def create_ssh_key(path: Path) -> Path:
+    command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)]
+    subprocess.run(command, check=True)
+    return path
+
+
+def check_release(folder: Path) -> int:
+    """Run the commands of the documentation in the folder of a release."""
+    page = (FOLDER.parent / "docs/how-to/release.md").read_text("utf-8")
+    section = page.partition("## Check a published release")[2]
+    commands = [line for line in section.splitlines() if line.startswith("    ")][:2]
+    assert commands[0].lstrip().startswith("ssh-keygen -Y verify")
+    assert commands[1].lstrip().startswith("sha256sum --check")
+    script = "\n".join(["set -e", *commands])
+    return subprocess.run(["/bin/sh", "-c", script], cwd=folder, check=False).returncode
+
+
+def test_documented_commands_accept_signed_release(signed_release):
+    assert check_release(signed_release) == 0
+
+
+def test_changed_file_of_signed_release_is_rejected(signed_release, wheel):
     wheel.write_bytes(b"another wheel")
-    assert subprocess.run(check, cwd=folder, check=False).returncode == 1
+    assert check_release(signed_release) != 0
+
+
+def test_hashes_changed_after_signing_are_rejected(signed_release, wheel):
+    wheel.write_bytes(b"another wheel")
+    (signed_release / "SHA256SUMS").write_text(f"{build_hash_lines([wheel])[0]}\n", "utf-8")
+    assert check_release(signed_release) != 0
+
+
+def test_release_signed_by_a_foreign_key_is_rejected(signed_release, tmp_path):
+    sign(signed_release / "SHA256SUMS", create_ssh_key(tmp_path / "foreign key"))
+    assert check_release(signed_release) != 0

@@ -5,6 +5,7 @@ abi/ do not match the contracts, CHANGELOG.md lacks the version, or (without --t
 referenced without a digest.
 """
 
+import argparse
 import shutil
 import subprocess
 import sys
@@ -16,9 +17,11 @@ from oracle.cli.changelog import split_releases
 from oracle.daemon.web.pages.verify_page import build_verify_page
 from release.constraints import load_project
 from release.images import list_unpinned_images
+from release.layers import find_obstacle
+from release.oci import build_images
 from release.pins import ROOT
 from release.sbom import build_sbom
-from release.statements import build_hash_lines, build_provenance
+from release.statements import build_hash_lines, build_provenance, sign
 from release.wheels import (
     build_sdist,
     build_wheel,
@@ -34,54 +37,94 @@ from release.wheels import (
 DIST = ROOT / "dist"
 
 
-def main(flags: Sequence[str]) -> int:
-    """Build the release twice, compare the builds, and write the files to dist/."""
-    unpinned_images = list_unpinned_images()
-    for image in unpinned_images:
-        _print_line(f"{image}: no digest; run `make images`")
-    if unpinned_images and "--tags" not in flags:
-        return 1
-    if not is_clean():
-        _print_line("the checkout has uncommitted changes; commit or remove them")
-        return 1
+def main(arguments: Sequence[str]) -> None:
+    """Build the release twice, compare the builds, and write the files to dist/.
+
+    Raises:
+        SystemExit: the release cannot be made; the message names the reason.
+    """
+    parser = argparse.ArgumentParser(prog="make release", description=__doc__)
+    parser.add_argument("--tags", action="store_true", help="accept images without a digest")
+    parser.add_argument(
+        "--key", metavar="FILE", type=Path, help="file of the SSH key that signs SHA256SUMS"
+    )
+    parser.add_argument(
+        "--debian",
+        metavar="SOURCE",
+        action="append",
+        default=[],
+        help="package source of the images; repeatable",
+    )
+    options = parser.parse_args(arguments)
+    notes = _check_preconditions(options)
+    epoch = get_commit_time()
     with TemporaryDirectory() as folder:
-        return _make_release(Path(folder))
-
-
-def _make_release(folder: Path) -> int:
-    epoch, commit = get_commit_time(), get_commit_hash()
-    checkouts = [extract_sources(folder / name) for name in ("first", "a second")]
-    builds = [_build_packages(checkout, epoch) for checkout in checkouts]
-    for first, second in zip(*builds, strict=True):
-        if sha256(first) != sha256(second):
-            _print_line(f"two builds of {first.name} differ")
-            return 1
-    wheel, sdist, native_wheel, native_sdist, *_ = builds[0]
-    for archive, built in ((sdist, wheel), (native_sdist, native_wheel)):
-        rebuilt = build_wheel_from_sdist(archive, folder / "from sdist", epoch)
-        if sha256(rebuilt) != sha256(built):
-            _print_line(f"the wheel built from {archive.name} is not {built.name}")
-            return 1
-    if not _artifacts_match(checkouts[0]):
-        _print_line("abi/ does not match the contracts; compile them and commit the result")
-        return 1
-    version = load_project()["project"]["version"]
-    notes = split_releases((ROOT / "CHANGELOG.md").read_text("utf-8")).get(version)
-    if notes is None:
-        _print_line(f"CHANGELOG.md has no section [{version}]; write it")
-        return 1
-    shutil.rmtree(DIST, ignore_errors=True)
-    DIST.mkdir()
-    files = [Path(shutil.copy(package, DIST)) for package in builds[0]]
+        packages = _build_twice(Path(folder), epoch)
+        shutil.rmtree(DIST, ignore_errors=True)
+        DIST.mkdir()
+        files = [Path(shutil.copy(package, DIST)) for package in packages]
+    wheel = files[0]
     name = wheel.name.partition("-py3-")[0]
     files += [
         _write(f"{name}.cdx.json", build_sbom(wheel, epoch)),
         _write("verify.html", build_verify_page()),
         _write("RELEASE_NOTES.md", notes),
     ]
-    files.append(_write(f"{name}.intoto.json", build_provenance(files, commit)))
-    _write_hashes(files)
-    return 0
+    obstacle = find_obstacle()
+    if obstacle is None:
+        files += build_images(DIST, epoch, options.debian)
+    files.append(_write(f"{name}.intoto.json", build_provenance(files, get_commit_hash())))
+    lines = build_hash_lines(files)
+    hashes = _write("SHA256SUMS", "\n".join([*lines, ""]))
+    for line in lines:
+        _print_line(line)
+    if options.key is not None:
+        sign(hashes, options.key)
+    if obstacle is not None:
+        _print_line(f"no container images: {obstacle}")
+
+
+def _check_preconditions(options: argparse.Namespace) -> str:
+    """Return the release notes, if a release can be made of this checkout.
+
+    Raises:
+        SystemExit: it cannot.
+    """
+    unpinned_images = list_unpinned_images()
+    for image in unpinned_images:
+        _print_line(f"{image}: no digest; run `make images`")
+    if unpinned_images and not options.tags:
+        raise SystemExit(1)
+    if not is_clean():
+        raise SystemExit("the checkout has uncommitted changes; commit or remove them")
+    if options.key is not None and not options.key.is_file():
+        raise SystemExit(f"--key: {options.key}: no such file")
+    version = load_project()["project"]["version"]
+    notes = split_releases((ROOT / "CHANGELOG.md").read_text("utf-8")).get(version)
+    if notes is None:
+        raise SystemExit(f"CHANGELOG.md has no section [{version}]; write it")
+    return notes
+
+
+def _build_twice(folder: Path, epoch: int) -> list[Path]:
+    """Build all packages in two folders, compare them, and return those of the first folder.
+
+    Raises:
+        SystemExit: two builds differ, or abi/ is not what the contracts compile to.
+    """
+    checkouts = [extract_sources(folder / name) for name in ("first", "a second")]
+    builds = [_build_packages(checkout, epoch) for checkout in checkouts]
+    for first, second in zip(*builds, strict=True):
+        if sha256(first) != sha256(second):
+            raise SystemExit(f"two builds of {first.name} differ")
+    wheel, sdist, native_wheel, native_sdist, *_ = builds[0]
+    for archive, built in ((sdist, wheel), (native_sdist, native_wheel)):
+        rebuilt = build_wheel_from_sdist(archive, folder / "from sdist", epoch)
+        if sha256(rebuilt) != sha256(built):
+            raise SystemExit(f"the wheel built from {archive.name} is not {built.name}")
+    if not _artifacts_match(checkouts[0]):
+        raise SystemExit("abi/ does not match the contracts; compile them and commit the result")
+    return builds[0]
 
 
 def _build_packages(checkout: Path, epoch: int) -> list[Path]:
@@ -117,18 +160,9 @@ def _artifacts_match(checkout: Path) -> bool:
     return subprocess.run(command, check=False).returncode == 0  # noqa: S603 - of the commit
 
 
-def _write_hashes(files: Sequence[Path]) -> None:
-    """Write SHA256SUMS for `sha256sum --check`: all files and the contracts' artifacts."""
-    artifacts = sorted((ROOT / "abi").rglob("*.json"))
-    lines = build_hash_lines(DIST, [*files, *artifacts])
-    _write("SHA256SUMS", "\n".join([*lines, ""]))
-    for line in lines[: len(files)]:
-        _print_line(line)
-
-
 def _print_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    main(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""Writes what a release has beside its packages: notes, provenance and hashes.
+"""Writes what a release has beside its packages: provenance, hashes and their signature.
 
 The provenance is an in-toto statement (https://in-toto.io/Statement/v1) with SLSA's predicate for
 provenance (https://slsa.dev/provenance/v1): which commit, command and locked packages made the
@@ -6,7 +6,7 @@ files. It contains nothing of the machine, so every build of a commit has the sa
 """
 
 import json
-import os
+import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from release.wheels import sha256
 
 _BUILD_TYPE = "urn:qos-oracle:make-release:1"
 _BUILDER = "urn:qos-oracle:release-manager"
+_SIGNATURE_NAMESPACE = "qos-oracle-release"
 
 
 def build_provenance(files: Iterable[Path], commit: str) -> str:
@@ -44,6 +45,22 @@ def build_provenance(files: Iterable[Path], commit: str) -> str:
     return f"{json.dumps(statement, indent=2)}\n"
 
 
-def build_hash_lines(folder: Path, files: Sequence[Path]) -> list[str]:
-    """Return the lines of SHA256SUMS in a folder, as `sha256sum --check` reads them there."""
-    return [f"{sha256(path)}  {os.path.relpath(path, folder)}" for path in files]
+def build_hash_lines(files: Sequence[Path]) -> list[str]:
+    """Return the lines of SHA256SUMS, as `sha256sum --check` reads them beside the files."""
+    return [f"{sha256(path)}  {path.name}" for path in files]
+
+
+def sign(path: Path, key: Path) -> None:
+    """Write the signature of a file beside it, as `FILE.sig`, with an SSH key.
+
+    `key` is the file of the private key; of the public key if an agent or a hardware token holds
+    the private key. The namespace keeps a signature of anything else, such as a Git commit, from
+    being accepted.
+
+    Raises:
+        subprocess.CalledProcessError: ssh-keygen failed; its output is printed.
+    """
+    # ssh-keygen would prompt before it replaces a signature.
+    path.with_name(f"{path.name}.sig").unlink(missing_ok=True)
+    command = ("ssh-keygen", "-Y", "sign", "-f", str(key), "-n", _SIGNATURE_NAMESPACE, str(path))
+    subprocess.run(command, check=True)  # noqa: S603 - our own command

@@ -1,0 +1,212 @@
+"""Builds the layers of the container images, reproducibly, and starts programs in them.
+
+The base is made of Debian's packages by mmdebstrap. The second layer contains the packages of
+constraints/run.txt and the wheels of a commit; the third one, for the devnet, contains Anvil.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from bootstrap import BY_HASH
+from release.pins import ROOT
+from release.wheels import build_wheel
+
+SUITE, PYTHON, ARCHITECTURE = "bookworm", (3, 11), "amd64"
+USER = 10001
+HOME, LIBRARIES = "var/lib/qos-oracle", "opt/qos-oracle/lib"
+ENVIRONMENT = {
+    "HOME": f"/{HOME}",
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "PYTHONPATH": f"/{LIBRARIES}",
+    "PYTHONUNBUFFERED": "1",
+    "QOS_GATEWAY_CONFIG": "/etc/qos-oracle/gateway.toml",
+    "QOS_ORACLE_CONFIG": "/etc/qos-oracle/config.toml",
+    "QOS_ORACLE_WEB__HOST": "0.0.0.0",  # noqa: S104 - in its container
+}
+_PROGRAM = """\
+#!/usr/bin/python3
+from oracle.cli.main import main
+
+main()
+"""
+_ANVIL = "node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil"
+# As a container runtime starts an image: a read-only root file system, a volume for the data, a
+# user without rights. The arguments are the root, the folder of the volume, and the command.
+_START = f"""\
+set -e
+root=$1 volume=$2
+shift 2
+mount --bind "$root" "$root"
+mount --bind "$volume" "$root/{HOME}"
+mount --rbind /dev "$root/dev"
+mount -t proc proc "$root/proc"
+mount -t tmpfs tmpfs "$root/tmp"
+mount -o remount,ro,bind "$root"
+exec /usr/sbin/chroot --userspec={USER}:{USER} "$root" "$@"
+"""
+_DEVNET_SECONDS = 120
+
+
+def find_obstacle() -> str | None:
+    """Return why this machine cannot build the images, or None."""
+    if shutil.which("mmdebstrap") is None:
+        return "mmdebstrap is not installed; install Debian's package mmdebstrap"
+    if os.geteuid() != 0:
+        return "the user is not root, to whom the files of an image belong"
+    if sys.version_info[:2] != PYTHON or os.uname().machine != "x86_64":
+        return "images need x86-64 and Python 3.11, the version in Debian 12"
+    return None
+
+
+def build_base(path: Path, epoch: int, sources: Sequence[str]) -> Path:
+    """Build the base layer: Debian's essential packages, Python and certificates.
+
+    `sources` are package sources for mmdebstrap; by default deb.debian.org with its security
+    updates. Only a source that never changes (snapshot.debian.org) makes later builds equal, too.
+
+    Raises:
+        subprocess.CalledProcessError: mmdebstrap failed; its output is printed.
+    """
+    excluded = ("doc", "info", "locale", "man")
+    command = [
+        *("mmdebstrap", "--quiet", "--mode=root", "--variant=essential", "--skip=output/dev"),
+        "--include=python3,ca-certificates",
+        *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in excluded),
+        "--dpkgopt=path-include=/usr/share/doc/*/copyright",
+        '--customize-hook=rm -rf "$1"/var/log/* "$1"/var/cache/* "$1"/var/lib/apt/lists',
+        *(SUITE, str(path), *sources),
+    ]
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch)}
+    subprocess.run(command, check=True, env=environment)  # noqa: S603 - our own command
+    return path
+
+
+def build_application(checkout: Path, folder: Path, epoch: int) -> Path:
+    """Build the layer with the pinned packages and the wheels of a checkout.
+
+    Raises:
+        subprocess.CalledProcessError: a build or pip failed.
+    """
+    root, libraries = folder / "root", folder / "root" / LIBRARIES
+    wheels = [
+        build_wheel(checkout, folder / "wheel", epoch),
+        build_wheel(checkout / "native", folder / "native", epoch),
+    ]
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-compile")
+    for options in (
+        (*BY_HASH, "--requirement", str(checkout / "constraints/run.txt")),
+        ("--no-deps", "--no-index", *map(str, wheels)),
+    ):
+        command = (*pip, "--target", str(libraries), *options)
+        subprocess.run(command, check=True)  # noqa: S603 - our own command
+    # Its scripts start with the path of this interpreter; pip records where wheels came from.
+    shutil.rmtree(libraries / "bin")
+    for record in (*libraries.glob("*.dist-info/direct_url.json"), *libraries.glob("*/RECORD")):
+        record.unlink()
+    program = root / "usr/local/bin/qos-oracle"
+    program.parent.mkdir(parents=True)
+    program.write_text(_PROGRAM, "utf-8")
+    program.chmod(0o755)
+    for name in (HOME, "etc/qos-oracle"):
+        (root / name).mkdir(parents=True)
+    return _write_layer(root, folder / "application.tar", epoch)
+
+
+def build_devnet(folder: Path, epoch: int) -> Path:
+    """Build the layer with Anvil as npm installed it, where `qos-oracle devnet` looks for it."""
+    installed = f"{LIBRARIES}/oracle/_shipped/{_ANVIL}"
+    binary, link = folder / "root" / installed, folder / "root/usr/local/bin/anvil"
+    for path in (binary, link):
+        path.parent.mkdir(parents=True)
+    shutil.copy(ROOT / _ANVIL, binary)
+    link.symlink_to(f"/{installed}")
+    return _write_layer(folder / "root", folder / "devnet.tar", epoch)
+
+
+def _write_layer(root: Path, layer: Path, epoch: int) -> Path:
+    """Write a folder as a tar archive with fixed order, times, owners and modes."""
+    with tarfile.open(layer, "w", format=tarfile.GNU_FORMAT) as archive:
+        for path in sorted(root.rglob("*")):
+            _add_to_layer(archive, path, str(path.relative_to(root)), epoch)
+    return layer
+
+
+def _add_to_layer(archive: tarfile.TarFile, path: Path, name: str, epoch: int) -> None:
+    info = archive.gettarinfo(path, name)
+    info.mtime, info.uname, info.gname = epoch, "", ""
+    info.uid = info.gid = USER if name == HOME else 0
+    info.mode = 0o755 if info.isdir() or info.mode & 0o100 else 0o644
+    if info.isreg():
+        with path.open("rb") as file:
+            archive.addfile(info, file)
+    else:
+        archive.addfile(info)
+
+
+def check_start(layers: Sequence[Path], folder: Path) -> None:
+    """Unpack the layers, and start the programs in them as the image's user.
+
+    `run --once` indexes the chain of `qos-oracle devnet`, which runs in a second container.
+
+    Raises:
+        subprocess.CalledProcessError: a program failed; its output is printed.
+        TimeoutError: the devnet did not start.
+    """
+    root, volume = folder / "root", folder / "volume"
+    for path in (root, volume):
+        path.mkdir(parents=True)
+    os.chown(volume, USER, USER)
+    for layer in layers:
+        with tarfile.open(layer) as archive:
+            archive.extractall(root, filter="tar")
+    (root / "dev").mkdir(exist_ok=True)
+    shutil.copy(ROOT / "config/example.toml", volume)
+    config = ("--config", f"/{HOME}/example.toml")
+    for arguments in (
+        ("qos-oracle", "--version"),
+        ("anvil", "--version"),
+        ("qos-oracle", "config", "check", "--offline", *config),
+        ("qos-oracle", "migrate", *config),
+        ("qos-oracle", "gateway", "--help"),
+    ):
+        _run_in_image(root, volume, *arguments)
+    with _run_devnet(root, volume) as config_file:
+        _run_in_image(root, volume, "qos-oracle", "run", "--once", "--config", config_file)
+        _run_in_image(root, volume, "qos-oracle", "nodes", "--config", config_file)
+
+
+@contextmanager
+def _run_devnet(root: Path, volume: Path) -> Iterator[str]:
+    """Run the local network; yield the path, in the image, of the daemon's configuration."""
+    options = ("--folder", f"/{HOME}/net", "--port", "0")
+    command = _build_start_command(root, volume, "qos-oracle", "devnet", *options)
+    with subprocess.Popen(command, env=ENVIRONMENT) as process:  # noqa: S603 - our own command
+        try:
+            end = time.monotonic() + _DEVNET_SECONDS
+            while not (volume / "net/devnet.toml").exists():
+                if process.poll() is not None:
+                    raise subprocess.CalledProcessError(process.returncode, command)
+                if time.monotonic() > end:
+                    raise TimeoutError(f"the devnet did not start in {_DEVNET_SECONDS} seconds")
+                time.sleep(0.2)
+            yield f"/{HOME}/net/devnet.toml"
+        finally:
+            process.terminate()
+
+
+def _run_in_image(root: Path, volume: Path, *arguments: str) -> None:
+    subprocess.run(  # noqa: S603 - our own command
+        _build_start_command(root, volume, *arguments), check=True, env=ENVIRONMENT
+    )
+
+
+def _build_start_command(root: Path, volume: Path, *arguments: str) -> list[str]:
+    start = ["/usr/bin/unshare", "--mount", "/bin/sh", "-c", _START, "sh"]
+    return [*start, str(root), str(volume), *arguments]
