@@ -9,6 +9,7 @@ import secrets
 import shutil
 import sys
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -22,12 +23,15 @@ from oracle.queries.command_models import ServiceFolder
 from oracle.resources import find_shipped_path
 
 _MARK = "# Written by `qos-oracle service init`"
-_COMPOSE, _UNIT = "compose.yaml", "qos-oracle.service"
+_COMPOSE, _UNIT, _STATEFUL_SET = "compose.yaml", "qos-oracle.service", "daemon.yaml"
 _VERSION_VARIABLE = "${QOS_ORACLE_VERSION:-dev}"
 _UNIT_PROGRAM = "/opt/qos-oracle/bin/qos-oracle"
 # Copied as they are; the mounts of compose.yaml.
 _MOUNTED = ("ops/prometheus", "ops/grafana/provisioning", "ops/grafana/qos-oracle.json")
 _RECEIVERS = "ops/alertmanager/alertmanager.yml"
+_MANIFESTS = "ops/kubernetes"
+# The tag in the manifests.
+_MANIFEST_TAG = ":dev\n"
 _OWNER_ONLY, _READABLE = 0o600, 0o644
 
 _COMPOSE_OVERRIDE = """\
@@ -44,6 +48,32 @@ _UNIT_OVERRIDE = """\
 [Service]
 # IPAddressAllow=203.0.113.10/32
 """
+_KUSTOMIZATION = """\
+# Your changes to the manifests, for `kubectl apply -k`; `service init` never replaces this file.
+apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+namespace: qos-oracle
+# If you need them, also gateway.yaml and, with the Prometheus operator, monitoring.yaml.
+resources: [daemon.yaml, migrate.yaml, serve.yaml]
+# The registry to which you pushed the images of the release:
+# images:
+#   - {name: qos-oracle, newName: registry.example/qos-oracle}
+# For example, more memory for the daemon:
+# patches:
+#   - target: {kind: StatefulSet, name: qos-oracle}
+#     patch: |
+#       - op: replace
+#         path: /spec/template/spec/containers/0/resources/limits/memory
+#         value: 4Gi
+"""
+
+
+class ServiceKind(StrEnum):
+    """What runs the service; the value is the file that marks a folder of this kind."""
+
+    COMPOSE = _COMPOSE
+    SYSTEMD = _UNIT
+    KUBERNETES = _STATEFUL_SET
 
 
 def init_service(
@@ -54,18 +84,23 @@ def init_service(
     is_systemd: Annotated[
         bool, typer.Option("--systemd", help="Write a systemd unit instead of a compose file.")
     ] = False,
+    is_kubernetes: Annotated[
+        bool,
+        typer.Option("--kubernetes", help="Write Kubernetes manifests instead of a compose file."),
+    ] = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write the files that run the daemon into a folder; run it again after each upgrade.
 
     By default compose.yaml with the daemon, pages, PostgreSQL and monitoring; with --systemd a
-    unit. Your changes belong in the override file, which is never replaced.
+    unit, with --kubernetes manifests. Your changes belong in the override file, which is never
+    replaced.
     """
-    main_file = folder / (_UNIT if is_systemd else _COMPOSE)
-    _check_replaceable(main_file)
-    program_files = dict(_render_unit() if is_systemd else _render_compose())
-    operator_files = _render_operator_files(is_systemd=is_systemd)
+    kind = _choose_kind(is_systemd=is_systemd, is_kubernetes=is_kubernetes)
+    _check_replaceable(folder / kind)
+    program_files = dict(_RENDERERS[kind]())
+    operator_files = _render_operator_files(kind)
     kept = [name for name in operator_files if (folder / name).exists()]
     written = [*program_files, *(name for name in operator_files if name not in kept)]
     if not dry_run:
@@ -73,7 +108,7 @@ def init_service(
         for name in written:
             mode = _OWNER_ONLY if name == ".env" else _READABLE
             _write_file(folder / name, contents[name], mode)
-        if not is_systemd:
+        if kind is ServiceKind.COMPOSE:
             # The mount point of key files; if it were missing, Docker would create it owned by
             # root.
             (folder / "keys").mkdir(mode=0o700, exist_ok=True)
@@ -85,7 +120,20 @@ def init_service(
     for name in kept:
         typer.echo(f"kept your {folder / name}")
     if not dry_run:
-        _print_next_steps(folder, is_systemd=is_systemd)
+        _print_next_steps(folder, kind)
+
+
+def _choose_kind(*, is_systemd: bool, is_kubernetes: bool) -> ServiceKind:
+    """Return what runs the service.
+
+    Raises:
+        InputError: both options are given.
+    """
+    if is_systemd and is_kubernetes:
+        raise InputError("--systemd and --kubernetes: give only one of them")
+    if is_systemd:
+        return ServiceKind.SYSTEMD
+    return ServiceKind.KUBERNETES if is_kubernetes else ServiceKind.COMPOSE
 
 
 def _check_replaceable(path: Path) -> None:
@@ -122,13 +170,28 @@ def _render_unit() -> Iterator[tuple[str, str]]:
     yield _UNIT, mark + text.replace(_UNIT_PROGRAM, program or _UNIT_PROGRAM)
 
 
+def _render_manifests() -> Iterator[tuple[str, str]]:
+    for path in sorted(find_shipped_path(_MANIFESTS).glob("*.yaml")):
+        text = path.read_text("utf-8").replace(_MANIFEST_TAG, f":{__version__}\n")
+        yield path.name, _format_mark("kustomization.yaml") + text
+
+
+_RENDERERS = {
+    ServiceKind.COMPOSE: _render_compose,
+    ServiceKind.SYSTEMD: _render_unit,
+    ServiceKind.KUBERNETES: _render_manifests,
+}
+
+
 def _format_mark(override: str) -> str:
     return f"{_MARK} {__version__}, which replaces it; put your changes into {override}.\n"
 
 
-def _render_operator_files(*, is_systemd: bool) -> dict[str, str]:
-    if is_systemd:
+def _render_operator_files(kind: ServiceKind) -> dict[str, str]:
+    if kind is ServiceKind.SYSTEMD:
         return {f"{_UNIT}.d/override.conf": _UNIT_OVERRIDE}
+    if kind is ServiceKind.KUBERNETES:
+        return {"kustomization.yaml": _KUSTOMIZATION}
     names = ("POSTGRES_PASSWORD", "GRAFANA_PASSWORD")
     return {
         "compose.override.yaml": _COMPOSE_OVERRIDE,
@@ -153,9 +216,15 @@ def _write_file(path: Path, content: str, mode: int) -> None:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None
 
 
-def _print_next_steps(folder: Path, *, is_systemd: bool) -> None:
+def _print_next_steps(folder: Path, kind: ServiceKind) -> None:
     typer.echo("\nNext:")
-    if is_systemd:
+    if kind is ServiceKind.KUBERNETES:
+        typer.echo(
+            "  push the release's images to a registry, name it in kustomization.yaml, and create "
+            f"the Secrets\n  (docs/how-to/run-on-kubernetes.md), then: kubectl apply -k {folder}"
+        )
+        return
+    if kind is ServiceKind.SYSTEMD:
         typer.echo(
             "  write /etc/qos-oracle/config.toml (`qos-oracle init`), copy the unit and its "
             "folder to /etc/systemd/system,\n  then: systemctl daemon-reload && systemctl enable "
