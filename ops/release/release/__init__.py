@@ -1,1 +1,1 @@
-"""Makes releases: pins versions and images, builds each wheel twice, and writes the SBOM."""
+"""Makes releases: pins versions, builds packages and images twice, lists and signs the result."""

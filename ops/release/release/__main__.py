@@ -18,6 +18,7 @@ from oracle.daemon.web.pages.verify_page import build_verify_page
 from release.constraints import load_project
 from release.images import list_unpinned_images
 from release.layers import find_obstacle
+from release.licenses import list_debian_packages, render_third_party
 from release.oci import build_images
 from release.pins import ROOT
 from release.sbom import build_sbom
@@ -65,14 +66,17 @@ def main(arguments: Sequence[str]) -> None:
         files = [Path(shutil.copy(package, DIST)) for package in packages]
     wheel = files[0]
     name = wheel.name.partition("-py3-")[0]
+    sbom = build_sbom(wheel, epoch)
     files += [
-        _write(f"{name}.cdx.json", build_sbom(wheel, epoch)),
+        _write(f"{name}.cdx.json", sbom),
         _write("verify.html", build_verify_page()),
         _write("RELEASE_NOTES.md", notes),
     ]
     obstacle = find_obstacle()
-    if obstacle is None:
-        files += build_images(DIST, epoch, options.debian)
+    images = build_images(DIST, epoch, options.debian) if obstacle is None else []
+    files += images
+    debian_packages = list_debian_packages(images[0]) if images else []
+    files.append(_write("THIRD_PARTY.md", render_third_party(sbom, debian_packages)))
     files.append(_write(f"{name}.intoto.json", build_provenance(files, get_commit_hash())))
     lines = build_hash_lines(files)
     hashes = _write("SHA256SUMS", "\n".join([*lines, ""]))

@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from release.constraints import get_requirements_by_file, load_project, parse_package_names
+from release.licenses import get_npm_license, load_licenses
 from release.pins import FOLDER, ROOT, Pin, normalize_name, read_pins
 
 # a random namespace, used only here
 _UUID_NAMESPACE = uuid.UUID("6f1b0d5e-9a3c-5d1f-8f0e-3a5c2b7e4d10")
+_NpmPackage = tuple[str, Mapping[str, Any]]
 _NPM_KINDS = {"sha512": "SHA-512"}
 
 
@@ -28,7 +30,8 @@ def build_sbom(wheel: Path, epoch: int) -> str:
     name, version = wheel.name.split("-")[:2]
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     pins = read_pins(FOLDER / "run.txt")
-    npm_packages = _list_npm_packages(json.loads((ROOT / "package-lock.json").read_text("utf-8")))
+    toolchain = _list_npm_packages("package-lock.json")
+    web_libraries = _list_npm_packages("ops/pages/package-lock.json")
     product = f"pkg:pypi/{normalize_name(name)}@{version}"
     document = {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
@@ -50,9 +53,10 @@ def build_sbom(wheel: Path, epoch: int) -> str:
         },
         "components": [
             *map(_build_python_component, pins),
-            *map(_build_npm_component, npm_packages),
+            *(_build_npm_component(*package, is_shipped=False) for package in toolchain),
+            *(_build_npm_component(*package, is_shipped=True) for package in web_libraries),
         ],
-        "dependencies": _build_dependency_graph(product, pins, npm_packages),
+        "dependencies": _build_dependency_graph(product, pins, [toolchain, web_libraries]),
     }
     return f"{json.dumps(document, indent=2)}\n"
 
@@ -65,6 +69,7 @@ def _build_python_component(pin: Pin) -> dict[str, Any]:
         "purl": pin.purl,
         "name": normalize_name(pin.name),
         "version": pin.version,
+        "licenses": [{"expression": load_licenses()["pypi"][normalize_name(pin.name)]}],
         # Each platform has its own wheel, so the hashes belong to files, not to the package.
         "externalReferences": [{"type": "distribution", "url": pin.purl, "hashes": hashes}],
     }
@@ -73,8 +78,9 @@ def _build_python_component(pin: Pin) -> dict[str, Any]:
     return component
 
 
-def _list_npm_packages(lock: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the name and the entry of every package in the lock file."""
+def _list_npm_packages(lock_file: str) -> list[_NpmPackage]:
+    """Return the name and the entry of every package in a lock file."""
+    lock = json.loads((ROOT / lock_file).read_text("utf-8"))
     return [
         (path.rpartition("node_modules/")[2], package)
         for path, package in lock["packages"].items()
@@ -82,8 +88,9 @@ def _list_npm_packages(lock: Mapping[str, Any]) -> list[tuple[str, Mapping[str, 
     ]
 
 
-def _build_npm_component(named_package: tuple[str, Mapping[str, Any]]) -> dict[str, Any]:
-    name, package = named_package
+def _build_npm_component(
+    name: str, package: Mapping[str, Any], *, is_shipped: bool
+) -> dict[str, Any]:
     kind, _, digest = package["integrity"].partition("-")
     purl = _build_npm_purl(name, package["version"])
     return {
@@ -92,8 +99,9 @@ def _build_npm_component(named_package: tuple[str, Mapping[str, Any]]) -> dict[s
         "purl": purl,
         "name": name,
         "version": package["version"],
-        # npm packages provide a local chain and the compiler; they are not part of the daemon.
-        "scope": "optional",
+        # The web pages contain their libraries; the others provide a local chain and the compiler.
+        "scope": "required" if is_shipped else "optional",
+        "licenses": [{"expression": get_npm_license(name, package)}],
         "hashes": [{"alg": _NPM_KINDS[kind], "content": base64.b64decode(digest).hex()}],
     }
 
@@ -103,11 +111,11 @@ def _build_npm_purl(name: str, version: str) -> str:
 
 
 def _build_dependency_graph(
-    product: str, pins: Sequence[Pin], npm_packages: Sequence[tuple[str, Mapping[str, Any]]]
+    product: str, pins: Sequence[Pin], npm_lock_files: Sequence[Sequence[_NpmPackage]]
 ) -> list[dict[str, Any]]:
     """Return the dependency graph.
 
-    The product depends on each npm package on which no other npm package depends.
+    The product depends on each npm package on which no other package of its lock file depends.
     """
     purl_by_pin_name = {normalize_name(pin.name): pin.purl for pin in pins}
     dependencies_by_purl: dict[str, set[str]] = {purl: set() for purl in purl_by_pin_name.values()}
@@ -118,19 +126,27 @@ def _build_dependency_graph(
     for pin in pins:
         for dependent in pin.dependents:
             dependencies_by_purl[purl_by_pin_name[normalize_name(dependent)]].add(pin.purl)
-    purl_by_name = {
-        name: _build_npm_purl(name, package["version"]) for name, package in npm_packages
-    }
-    for name, package in npm_packages:
-        dependencies = package.get("dependencies", {})
-        dependencies_by_purl[purl_by_name[name]] = {
-            purl_by_name[name] for name in dependencies if name in purl_by_name
-        }
-    npm_dependency_purls = {
-        purl for dependencies in dependencies_by_purl.values() for purl in dependencies
-    }
-    dependencies_by_purl[product] |= set(purl_by_name.values()) - npm_dependency_purls
+    for npm_packages in npm_lock_files:
+        npm_dependencies = _list_npm_dependencies(npm_packages)
+        dependencies_by_purl |= npm_dependencies
+        required_purls = {purl for purls in npm_dependencies.values() for purl in purls}
+        dependencies_by_purl[product] |= set(npm_dependencies) - required_purls
     return [
         {"ref": ref, "dependsOn": sorted(dependencies_by_purl[ref])}
         for ref in sorted(dependencies_by_purl)
     ]
+
+
+def _list_npm_dependencies(npm_packages: Sequence[_NpmPackage]) -> dict[str, set[str]]:
+    """Return the dependencies of each package of one lock file, by purl."""
+    purl_by_name = {
+        name: _build_npm_purl(name, package["version"]) for name, package in npm_packages
+    }
+    return {
+        purl_by_name[name]: {
+            purl_by_name[dependency]
+            for dependency in package.get("dependencies", {})
+            if dependency in purl_by_name
+        }
+        for name, package in npm_packages
+    }
