@@ -21,6 +21,7 @@ from oracle.cli.setup.endpoint_commands import (
     print_probe_results,
     probe_single_endpoint,
 )
+from oracle.cli.setup.network_presets import extract_notes, render_preset
 from oracle.cli.setup.network_survey import (
     BlockRate,
     FinalityProposal,
@@ -146,6 +147,14 @@ _EndpointsOption = Annotated[
     list[str] | None,
     typer.Option("--endpoint", metavar="URL", help="URL of a JSON-RPC endpoint; repeatable."),
 ]
+_NetworkOption = Annotated[
+    str | None,
+    typer.Option(
+        "--network",
+        metavar="NAME",
+        help="Preset of a public network instead of a profile and contracts: crynux.",
+    ),
+]
 _ProfileOption = Annotated[
     str | None,
     typer.Option(
@@ -193,6 +202,7 @@ def register(app: typer.Typer) -> None:
 def init(  # noqa: PLR0913 - a command line's options are its parameters
     config: ConfigOption = DEFAULT_CONFIG,
     *,
+    network: _NetworkOption = None,
     endpoint: _EndpointsOption = None,
     profile: _ProfileOption = None,
     contract: _ContractsOption = None,
@@ -205,11 +215,20 @@ def init(  # noqa: PLR0913 - a command line's options are its parameters
     """Inspect a network, write its configuration, and check it.
 
     Missing options are prompted for. Finds the deployment block of the first contract, probes the
-    endpoints as `endpoint probe` does, and proposes finality settings. Overwrites no file;
-    --dry-run prints the configuration instead.
+    endpoints as `endpoint probe` does, and proposes finality settings. With --network, writes the
+    preset of a public network without contacting it. Overwrites no file; --dry-run prints the
+    configuration instead.
     """
     if config.exists() and not dry_run:
         raise InputError(f"{config}: the file already exists; choose another one with --config")
+    if network is not None:
+        if profile or contract or oracle or start_block is not None:
+            raise InputError(
+                "--network: the preset has a profile, contracts and a start block; leave out "
+                "--profile, --contract, --oracle and --start-block"
+            )
+        _init_preset(config, render_preset(network, endpoint or (), database), dry_run=dry_run)
+        return
     urls = endpoint or [_prompt_option("endpoint", "Endpoint (a JSON-RPC address)", yes=yes)]
     profile_name = profile or _prompt_profile(yes=yes)
     given_addresses = dict(map(parse_named_address, contract or []))
@@ -229,6 +248,19 @@ def init(  # noqa: PLR0913 - a command line's options are its parameters
     typer.echo(f"\nwrote {config}; result of `config check`:\n")
     _check_config(config)
     _print_next_steps(config, findings)
+
+
+def _init_preset(config: Path, text: str, *, dry_run: bool) -> None:
+    if dry_run:
+        typer.echo(text, nl=False)
+        return
+    write_config(config, text)
+    config_option = _format_config_option(config)
+    typer.echo(
+        f"wrote {config}:\n\n{extract_notes(text)}\n\n"
+        "Next:\n  read the comments in the file, and set what they name\n"
+        f"  qos-oracle config check{config_option}\n  qos-oracle run{config_option}"
+    )
 
 
 def _prompt_option(option: str, question: str, default: str | None = None, *, yes: bool) -> str:
@@ -364,7 +396,7 @@ def _check_config(config: Path) -> None:
 
 def _print_next_steps(config: Path, findings: NetworkFindings) -> None:
     blocks = findings.rate.head - (findings.start_block or 0)
-    config_option = "" if config == DEFAULT_CONFIG else f" --config {config}"
+    config_option = _format_config_option(config)
     typer.echo("\nNext:")
     age = format_duration(round(blocks * findings.rate.block_seconds))
     for command, effect in (
@@ -377,6 +409,10 @@ def _print_next_steps(config: Path, findings: NetworkFindings) -> None:
         ("contract deploy --help", "deploys the oracle contract, needed for on-chain reports"),
     ):
         typer.echo(f"  qos-oracle {command}\n      {effect}")
+
+
+def _format_config_option(config: Path) -> str:
+    return "" if config == DEFAULT_CONFIG else f" --config {config}"
 
 
 def _print_progress(line: str) -> None:
