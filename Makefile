@@ -139,7 +139,8 @@ initial:  ## Regenerate the initial migration from the table definitions (before
 wheel:  ## Build the wheel into dist/
 	python -m build --wheel --no-isolation
 
-release:  ## Build all packages twice, compare, and write dist/ (ARGS=--tags: images by tag)
+release:  ## Build packages, docs and images twice, compare, write dist/ (ARGS="--key FILE" signs)
+	python bootstrap.py docs
 	PYTHONPATH=ops/release python -m release $(ARGS)
 
 oci:  ## Build container images from Debian's packages into dist/ (root; ARGS="deb URL bookworm main")

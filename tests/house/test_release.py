@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from release.images import iter_images, list_unpinned_images, pin_images
-from release.oci import IMAGES, write_image
+from release.oci import IMAGES, main as build_images_of_commit, write_image
 from release.pins import FOLDER, read_pins
 from release.sbom import build_sbom
 from release.statements import build_hash_lines, build_provenance, sign
@@ -127,8 +127,16 @@ def test_image_archive_is_reproducible_and_every_digest_is_that_of_its_blob(tmp_
     assert config["config"]["User"] == "10001:10001"
 
 
+def test_images_fail_with_the_reason_on_a_machine_without_mmdebstrap(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SystemExit, match=r"^no container images: mmdebstrap is not installed"):
+        build_images_of_commit([])
+
+
 def test_provenance_names_commit_and_hash_of_every_file(wheel):
-    provenance = json.loads(build_provenance([wheel], "ab" * 20))
+    provenance = json.loads(build_provenance([wheel], "ab" * 20, ["deb SOURCE bookworm main"]))
+    parameters = provenance["predicate"]["buildDefinition"]["externalParameters"]
+    assert parameters["debian"] == ["deb SOURCE bookworm main"]
     digest = hashlib.sha256(b"a wheel").hexdigest()
     assert provenance["subject"] == [{"name": wheel.name, "digest": {"sha256": digest}}]
     source, *locks = provenance["predicate"]["buildDefinition"]["resolvedDependencies"]

@@ -20,8 +20,9 @@ from release.images import list_unpinned_images
 from release.layers import find_obstacle
 from release.licenses import list_debian_packages, render_third_party
 from release.oci import build_images
-from release.pins import ROOT
+from release.pins import FOLDER, ROOT
 from release.sbom import build_sbom
+from release.site import build_site
 from release.statements import build_hash_lines, build_provenance, sign
 from release.wheels import (
     build_sdist,
@@ -69,6 +70,7 @@ def main(arguments: Sequence[str]) -> None:
     sbom = build_sbom(wheel, epoch)
     files += [
         _write(f"{name}.cdx.json", sbom),
+        _write("requirements.txt", (FOLDER / "run.txt").read_text("utf-8")),
         _write("verify.html", build_verify_page()),
         _write("RELEASE_NOTES.md", notes),
     ]
@@ -77,7 +79,8 @@ def main(arguments: Sequence[str]) -> None:
     files += images
     debian_packages = list_debian_packages(images[0]) if images else []
     files.append(_write("THIRD_PARTY.md", render_third_party(sbom, debian_packages)))
-    files.append(_write(f"{name}.intoto.json", build_provenance(files, get_commit_hash())))
+    provenance = build_provenance(files, get_commit_hash(), options.debian)
+    files.append(_write(f"{name}.intoto.json", provenance))
     lines = build_hash_lines(files)
     hashes = _write("SHA256SUMS", "\n".join([*lines, ""]))
     for line in lines:
@@ -147,6 +150,7 @@ def _build_packages(checkout: Path, epoch: int) -> list[Path]:
         build_wheel(client, out / "client", epoch),
         pack_npm_package(checkout / "contracts", out / "contracts"),
         pack_npm_package(checkout / "clients/typescript", out / "typescript"),
+        build_site(checkout, out / "site", load_project()["project"]["version"], epoch),
     ]
 
 

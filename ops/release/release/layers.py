@@ -116,7 +116,7 @@ def build_application(checkout: Path, folder: Path, epoch: int) -> Path:
     program.chmod(0o755)
     for name in (HOME, "etc/qos-oracle"):
         (root / name).mkdir(parents=True)
-    return _write_layer(root, folder / "application.tar", epoch)
+    return write_tar(root, folder / "application.tar", epoch)
 
 
 def build_devnet(folder: Path, epoch: int) -> Path:
@@ -127,10 +127,10 @@ def build_devnet(folder: Path, epoch: int) -> Path:
         path.parent.mkdir(parents=True)
     shutil.copy(ROOT / _ANVIL, binary)
     link.symlink_to(f"/{installed}")
-    return _write_layer(folder / "root", folder / "devnet.tar", epoch)
+    return write_tar(folder / "root", folder / "devnet.tar", epoch)
 
 
-def _write_layer(root: Path, layer: Path, epoch: int) -> Path:
+def write_tar(root: Path, layer: Path, epoch: int) -> Path:
     """Write a folder as a tar archive with fixed order, times, owners and modes."""
     with tarfile.open(layer, "w", format=tarfile.GNU_FORMAT) as archive:
         for path in sorted(root.rglob("*")):

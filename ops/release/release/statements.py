@@ -18,8 +18,14 @@ _BUILDER = "urn:qos-oracle:release-manager"
 _SIGNATURE_NAMESPACE = "qos-oracle-release"
 
 
-def build_provenance(files: Iterable[Path], commit: str) -> str:
-    """Return the provenance of files that `make release` built from a commit, as JSON."""
+def build_provenance(
+    files: Iterable[Path], commit: str, debian_sources: Sequence[str] = ()
+) -> str:
+    """Return the provenance of files that `make release` built from a commit, as JSON.
+
+    Without `debian_sources`, the images contain the packages that Debian served at the time of the
+    build.
+    """
     lock_files = [*sorted(FOLDER.glob("*.txt")), ROOT / "package-lock.json"]
     statement = {
         "_type": "https://in-toto.io/Statement/v1",
@@ -30,7 +36,7 @@ def build_provenance(files: Iterable[Path], commit: str) -> str:
         "predicate": {
             "buildDefinition": {
                 "buildType": _BUILD_TYPE,
-                "externalParameters": {"command": "make release"},
+                "externalParameters": {"command": "make release", "debian": list(debian_sources)},
                 "resolvedDependencies": [
                     {"name": "source", "digest": {"gitCommit": commit}},
                     *(
