@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import subprocess
 import tarfile
 from pathlib import Path
@@ -147,6 +148,8 @@ def test_provenance_names_commit_and_hash_of_every_file(wheel):
 @pytest.fixture
 def signed_release(tmp_path, wheel):
     """Return the folder of a release: a wheel, its signed hash, and the maintainers' keys."""
+    if shutil.which("ssh-keygen") is None and "QOS_ORACLE_TESTS_SKIP_NOTHING" not in os.environ:
+        pytest.skip("ssh-keygen is not installed; CI has it")
     (wheel.parent / "SHA256SUMS").write_text(f"{build_hash_lines([wheel])[0]}\n", "utf-8")
     key = create_ssh_key(tmp_path / "key")
     sign(wheel.parent / "SHA256SUMS", key)
