@@ -43,7 +43,7 @@ CASE = re.compile(r"\bcases?\s+(F?\d{1,2})\b(?![.\d%])")
 RULE = re.compile(r"\bI([1-9]\d?)\b(?=[:,;.)]| |$)", re.MULTILINE)
 
 # Files that `make mutants` and `make release` write, named without their folder.
-GENERATED = {"reliability.md", "RELEASE_NOTES.md"}
+GENERATED = {"reliability.md", "RELEASE_NOTES.md", "THIRD_PARTY.md"}
 
 
 @cache
