@@ -241,10 +241,10 @@ def copy_task(task: Task) -> Task:
     return Task(*_get_task_values(task))
 
 
-def create_task(key: TaskKey) -> Task:
-    """Return a new task of which only the key is known."""
-    return Task(
-        key=key,
+# Passing values by position takes a third of the time of passing them by name.
+_NEW_TASK_VALUES = _get_task_values(
+    Task(
+        key=TaskKey(""),
         created_at=None,
         creator=None,
         fee=None,
@@ -272,6 +272,12 @@ def create_task(key: TaskKey) -> Task:
         abort_reason=None,
         scored_in=None,
     )
+)[1:]
+
+
+def create_task(key: TaskKey) -> Task:
+    """Return a new task of which only the key is known."""
+    return Task(key, *_NEW_TASK_VALUES)
 
 
 class GroupMember(NamedTuple):

@@ -120,7 +120,8 @@ class ActivityRepository:
         is_in_span = and_(table.c.block >= first_block, table.c.time >= since, table.c.time < time)
         rows = select(table, age.label("age")).where(is_in_span).subquery()
         order = [rows.c[name] for name in (*Position._fields, "node")]
-        query = select(rows).where(rows.c.age == 1).order_by(*order)
+        columns = [rows.c[column.name] for column in table.columns]
+        query = select(*columns).where(rows.c.age == 1).order_by(*order)
         return [decode_reliability_row(row) for row in self._connection.execute(query)]
 
     def list_membership_changes(

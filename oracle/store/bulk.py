@@ -92,16 +92,10 @@ def insert_canonical_rows(connection: Connection, target: Table, rows: list[Row]
     return _insert_with_policy(connection, target, rows, _ConflictPolicy.REVIVE)
 
 
-def fetch_rows(
-    connection: Connection,
-    target: Table,
-    keys: Iterable[bytes],
-    columns: tuple[str, ...] | None = None,
-) -> Iterator[Row]:
+def fetch_rows(connection: Connection, target: Table, keys: Iterable[bytes]) -> Iterator[Row]:
     """Yield the rows whose key is among `keys`; the table must have a single key column.
 
-    With `columns`, the rows have only these columns. Values are those of the driver; for example,
-    SQLite's booleans are 0 and 1.
+    Values are those of the driver; for example, SQLite's booleans are 0 and 1.
     """
     key_list, dialect = list(keys), connection.dialect.name
     for offset in range(0, len(key_list), KEYS_PER_QUERY):
@@ -112,18 +106,15 @@ def fetch_rows(
         else:
             condition, parameters = f"= {_ANY}", (batch,)
         result = connection.exec_driver_sql(
-            _build_select_sql(dialect, target, condition, columns), parameters
+            _build_select_sql(dialect, target, condition), parameters
         )
         yield from result.all()
 
 
 @lru_cache(maxsize=4 * KEYS_PER_QUERY)
-def _build_select_sql(
-    dialect: str, target: Table, condition: str, columns: tuple[str, ...] | None
-) -> str:
+def _build_select_sql(dialect: str, target: Table, condition: str) -> str:
     (key,) = target.primary_key.columns
-    query = select(target) if columns is None else select(*(target.c[name] for name in columns))
-    return f"{query.compile(dialect=_DIALECTS[dialect])} WHERE {key.name} {condition}"
+    return f"{select(target).compile(dialect=_DIALECTS[dialect])} WHERE {key.name} {condition}"
 
 
 def stream_rows(

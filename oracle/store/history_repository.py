@@ -3,14 +3,25 @@
 Anomalies are events that broke a rule and were ignored; their rows are only appended.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Select, Table, func, select, tuple_
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    LargeBinary,
+    Select,
+    Table,
+    bindparam,
+    func,
+    select,
+    tuple_,
+)
 
 from oracle.domain.blocks import Position
+from oracle.domain.events.jsonl_fields import INT63_MAX
 from oracle.domain.fold.working_set import (
     REQUEST_TRANSITIONS,
     Anomaly,
@@ -28,7 +39,6 @@ from oracle.store.encoding import (
     decode_optional_hex,
     decode_position,
     encode_hex,
-    encode_optional_hex,
 )
 from oracle.store.state.rule_set_repository import RuleSet
 from oracle.store.tables.selection_tables import rule_set
@@ -41,6 +51,39 @@ from oracle.store.tables.state_tables import (
 )
 
 Entry = TypeVar("Entry", Anomaly, MembershipChange, ReliabilityChange)
+
+# The statements for one node are built once, because building takes longer than executing.
+_NODE = bindparam("node", type_=LargeBinary)
+_ROW_LIMIT = bindparam("row_limit", type_=BigInteger)
+_SCORES = select(score).where(score.c.node == _NODE)
+_FIRST_SCORE_TIME = (
+    select(score.c.time).where(score.c.node == _NODE).order_by(score.c.seq).limit(1)
+)
+_NEWEST_SCORES = _SCORES.order_by(score.c.seq.desc()).limit(_ROW_LIMIT)
+_SCORES_UP_TO_SEQ = _NEWEST_SCORES.where(score.c.seq <= bindparam("last_seq"))
+_SCORES_UP_TO_BLOCK = _NEWEST_SCORES.where(score.c.block <= bindparam("last_block"))
+_SCORES_BEFORE = _NEWEST_SCORES.where(score.c.time < bindparam("first_time"))
+_SCORES_BETWEEN = _SCORES.where(
+    score.c.time.between(bindparam("first_time"), bindparam("last_time"))
+).order_by(score.c.seq)
+
+
+def _select_newest(table: Table) -> Select[*tuple[Any, ...]]:
+    """Select a node's rows up to a block, newest first."""
+    return (
+        select(table)
+        .where(table.c.node == _NODE, table.c.block <= bindparam("last_block"))
+        .order_by(*(table.c[name].desc() for name in (*Position._fields, "seq")))
+        .limit(_ROW_LIMIT)
+    )
+
+
+_NEWEST_RELIABILITY_CHANGES = _select_newest(reliability_change)
+_NEWEST_MEMBERSHIP_CHANGES = _select_newest(membership_change)
+# Requests are skipped, because they take effect only when the node's task ends.
+_EFFECTIVE_MEMBERSHIP_CHANGES = _NEWEST_MEMBERSHIP_CHANGES.where(
+    membership_change.c.turn.not_in([transition.value for transition in REQUEST_TRANSITIONS])
+)
 
 
 class ScoreRepository:
@@ -73,21 +116,17 @@ class ScoreRepository:
         self, node: Address, limit: int = 50, *, up_to_seq: int | None = None
     ) -> list[ScoreEntry]:
         """Return the node's last scores, oldest first, up to `up_to_seq` if given."""
-        query = select(score).where(score.c.node == decode_hex(node))
-        if up_to_seq is not None:
-            query = query.where(score.c.seq <= up_to_seq)
-        return self._load_newest(query, limit)
+        last_seq = INT63_MAX if up_to_seq is None else up_to_seq
+        return self._load_newest(_SCORES_UP_TO_SEQ, node, limit, last_seq=last_seq)
 
     def list_for_node_up_to(self, node: Address, block: int, limit: int = 50) -> list[ScoreEntry]:
         """Return the last scores of the node as of `block`, oldest first."""
-        query = select(score).where(score.c.node == decode_hex(node), score.c.block <= block)
-        return self._load_newest(query, limit)
+        return self._load_newest(_SCORES_UP_TO_BLOCK, node, limit, last_block=block)
 
     def list_for_node_at(self, node: Address, at: Position, limit: int) -> list[ScoreEntry]:
         """Return the last scores of the node up to a position, oldest first."""
         is_up_to = tuple_(*(score.c[name] for name in Position._fields)) <= tuple(at)
-        query = select(score).where(score.c.node == decode_hex(node), is_up_to)
-        return self._load_newest(query, limit)
+        return self._load_newest(_NEWEST_SCORES.where(is_up_to), node, limit)
 
     def list_for_node_between(
         self, node: Address, first_time: int, last_time: int, earlier_limit: int
@@ -97,17 +136,17 @@ class ScoreRepository:
         The span is from `first_time` to `last_time`, both included. The first list has at most
         `earlier_limit` scores.
         """
-        node_scores = select(score).where(score.c.node == decode_hex(node))
-        earlier = self._load_newest(node_scores.where(score.c.time < first_time), earlier_limit)
-        within = node_scores.where(score.c.time.between(first_time, last_time)).order_by(
-            score.c.seq
+        earlier = self._load_newest(_SCORES_BEFORE, node, earlier_limit, first_time=first_time)
+        within = self._connection.execute(
+            _SCORES_BETWEEN,
+            {"node": decode_hex(node), "first_time": first_time, "last_time": last_time},
         )
-        return earlier, [_decode_score_row(row) for row in self._connection.execute(within)]
+        return earlier, list(map(_decode_score_row, within))
 
     def get_first_time(self, node: Address) -> int | None:
         """Return the time of the node's first score, or None if it has none."""
-        query = select(score.c.time).where(score.c.node == decode_hex(node)).order_by(score.c.seq)
-        return self._connection.execute(query.limit(1)).scalar_one_or_none()
+        result = self._connection.execute(_FIRST_SCORE_TIME, {"node": decode_hex(node)})
+        return result.scalar_one_or_none()
 
     def get_rule_sets(self, node: Address, seqs: Collection[int]) -> dict[int, RuleSet]:
         """Return the rule sets of a node's scores, by `seq`.
@@ -124,9 +163,13 @@ class ScoreRepository:
         rows = self._connection.execute(query)
         return {seq: RuleSet(name, version, sha256.hex()) for seq, name, version, sha256 in rows}
 
-    def _load_newest(self, query: Select[*tuple[Any, ...]], limit: int) -> list[ScoreEntry]:
-        rows = self._connection.execute(query.order_by(score.c.seq.desc()).limit(limit)).all()
-        return [_decode_score_row(row) for row in reversed(rows)]
+    def _load_newest(
+        self, query: Select[*tuple[Any, ...]], node: Address, limit: int, **bounds: int
+    ) -> list[ScoreEntry]:
+        """Return the newest scores of a query that is built on `_NEWEST_SCORES`, oldest first."""
+        parameters = {"node": decode_hex(node), "row_limit": limit, **bounds}
+        rows = self._connection.execute(query, parameters).all()
+        return list(map(_decode_score_row, reversed(rows)))
 
 
 class ReliabilityRepository:
@@ -156,9 +199,9 @@ class ReliabilityRepository:
         self, node: Address, limit: int = 50, *, up_to_block: int | None = None
     ) -> list[ReliabilityChange]:
         """Return a node's last reliability changes, up to `up_to_block` if given, oldest first."""
-        query = _select_newest_for_node(reliability_change, node, up_to_block)
-        rows = self._connection.execute(query.limit(limit)).all()
-        return [decode_reliability_row(row) for row in reversed(rows)]
+        parameters = _build_parameters(node, limit, up_to_block)
+        rows = self._connection.execute(_NEWEST_RELIABILITY_CHANGES, parameters).all()
+        return list(map(decode_reliability_row, reversed(rows)))
 
 
 class MembershipRepository:
@@ -179,33 +222,25 @@ class MembershipRepository:
         self, node: Address, limit: int = 50, *, up_to_block: int | None = None
     ) -> list[MembershipChange]:
         """Return a node's last membership changes, up to `up_to_block` if given, oldest first."""
-        query = _select_newest_for_node(membership_change, node, up_to_block)
-        rows = self._connection.execute(query.limit(limit)).all()
-        return [decode_membership_row(row) for row in reversed(rows)]
+        parameters = _build_parameters(node, limit, up_to_block)
+        rows = self._connection.execute(_NEWEST_MEMBERSHIP_CHANGES, parameters).all()
+        return list(map(decode_membership_row, reversed(rows)))
 
     def get_effective_change(
         self, node: Address, *, up_to_block: int | None = None
     ) -> MembershipChange | None:
-        """Return the change that set a node's current membership, or None if there was none.
-
-        Requests are skipped, because they take effect only when the node's task ends.
-        """
-        is_effective = membership_change.c.turn.not_in(
-            [transition.value for transition in REQUEST_TRANSITIONS]
-        )
-        query = _select_newest_for_node(membership_change, node, up_to_block).where(is_effective)
-        row = self._connection.execute(query.limit(1)).one_or_none()
+        """Return the change that set a node's current membership, or None if there was none."""
+        parameters = _build_parameters(node, 1, up_to_block)
+        row = self._connection.execute(_EFFECTIVE_MEMBERSHIP_CHANGES, parameters).one_or_none()
         return None if row is None else decode_membership_row(row)
 
 
-def _select_newest_for_node(
-    table: Table, node: Address, up_to_block: int | None
-) -> Select[*tuple[Any, ...]]:
-    """Select a node's rows, newest first, up to `up_to_block` if given."""
-    query = select(table).where(table.c.node == decode_hex(node))
-    if up_to_block is not None:
-        query = query.where(table.c.block <= up_to_block)
-    return query.order_by(*(table.c[name].desc() for name in (*Position._fields, "seq")))
+def _build_parameters(
+    node: Address, limit: int, up_to_block: int | None
+) -> Mapping[str, bytes | int]:
+    """Return the parameters of a statement that `_select_newest` made."""
+    last_block = INT63_MAX if up_to_block is None else up_to_block
+    return {"node": decode_hex(node), "row_limit": limit, "last_block": last_block}
 
 
 def number_entries(entries: Sequence[Entry]) -> Iterator[tuple[int, Entry]]:
@@ -234,27 +269,28 @@ def _decode_score_row(row: Any) -> ScoreEntry:  # noqa: ANN401  a row of any dri
 
 
 def decode_reliability_row(row: Any) -> ReliabilityChange:  # noqa: ANN401  a row of any driver
-    task = encode_optional_hex(row.task)
+    node, block, tx, log, sub, _seq, time, cause, task, before, after = row
     return ReliabilityChange(
-        node=Address(encode_hex(row.node)),
-        at=decode_position(row),
-        time=row.time,
-        cause=ReliabilityCause(row.cause),
-        task=None if task is None else TaskKey(task),
-        before=row.h_before,
-        after=row.h_after,
+        node=Address(encode_hex(node)),
+        at=Position(block, tx, log, sub),
+        time=time,
+        cause=ReliabilityCause(cause),
+        task=None if task is None else TaskKey(encode_hex(task)),
+        before=before,
+        after=after,
     )
 
 
 def decode_membership_row(row: Any) -> MembershipChange:  # noqa: ANN401  a row of any driver
-    position = decode_position(row)
+    node, block, tx, log, sub, _seq, time, turn = row
     return MembershipChange(
-        Address(encode_hex(row.node)), position, row.time, MembershipTransition(row.turn)
+        Address(encode_hex(node)), Position(block, tx, log, sub), time, MembershipTransition(turn)
     )
 
 
 _OPENED_AT = [kickout.c[name] for name in Position._fields]
 _STILL_OPEN = (None, None, None, None)
+_KICKOUTS = select(kickout).where(kickout.c.node == _NODE).order_by(*_OPENED_AT)
 
 
 class KickoutRepository:
@@ -284,8 +320,8 @@ class KickoutRepository:
 
     def list_for_node(self, node: Address) -> list[KickoutDue]:
         """Return all intervals of the node, oldest first."""
-        query = select(kickout).where(kickout.c.node == decode_hex(node)).order_by(*_OPENED_AT)
-        return [decode_kickout_row(row) for row in self._connection.execute(query)]
+        rows = self._connection.execute(_KICKOUTS, {"node": decode_hex(node)})
+        return list(map(decode_kickout_row, rows))
 
 
 def decode_kickout_row(row: Any) -> KickoutDue:  # noqa: ANN401  a row of any driver

@@ -4,6 +4,7 @@ See docs/reference/scoring-rules.md#task-groups.
 """
 
 from collections.abc import Sequence, Set as AbstractSet
+from operator import attrgetter
 from typing import NamedTuple
 
 from oracle.domain.blocks import Position
@@ -18,6 +19,7 @@ _UNANSWERED_ENDINGS = (Ending.ABORTED, Ending.TIMED_OUT)
 # Endings of answers that a verdict does not confirm. A confirmed error report also ends as
 # ABORTED.
 _UNCONFIRMED_ENDINGS = (Ending.INVALIDATED, *_UNANSWERED_ENDINGS)
+_has_reported_error = attrgetter("error_reported")
 
 
 class ClosingMember(NamedTuple):
@@ -53,10 +55,10 @@ def rank_by_speed(tasks: Sequence[Task], rules: Rules, *, is_ordered: bool = Fal
         for task in tasks
         if task.stopped_time is not None and task.ending not in _UNANSWERED_ENDINGS
     ]
-    ranks_errors_last = rules.error_rank == "last"
     if not is_ordered:
         answered.sort(key=_get_speed_key)
-    answered.sort(key=lambda task: ranks_errors_last and task.error_reported)
+    if rules.error_rank == "last":
+        answered.sort(key=_has_reported_error)
     return answered
 
 

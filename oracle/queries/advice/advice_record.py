@@ -10,7 +10,8 @@ from oracle.domain.scoring.group_ranking import split_group_fee
 from oracle.domain.scoring.node_scores import count_scores
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import GroupMember, GroupResult, Node, Task
-from oracle.queries.api.node_history import find_first_time
+from oracle.queries.api.history_points import NodeRecord
+from oracle.queries.api.node_history import find_first_time, load_node_record
 
 if TYPE_CHECKING:
     from oracle.queries.api.source import ApiSnapshot
@@ -41,8 +42,9 @@ class AdviceRecord:
 
     `entries` are the scores that count. `scored_tasks` are those whose group is stored.
     `task_by_key` has the tasks of all members of these groups, with the fields that rank and pay
-    answers. `changes` are complete from the block time `known_since` on, which is that of the
-    node's first event, or of the first change that was loaded.
+    answers. `history` begins with a full pool before the first of the network's recent draws. Its
+    changes are complete from the block time `known_since` on, which is that of the node's first
+    event, or of the first change that was loaded.
     """
 
     node: Node
@@ -52,23 +54,29 @@ class AdviceRecord:
     entries: Sequence[ScoreEntry]
     scored_tasks: Sequence[ScoredTask]
     task_by_key: Mapping[TaskKey, Task]
-    changes: Sequence[ReliabilityChange]
+    history: NodeRecord
+
+    @property
+    def changes(self) -> Sequence[ReliabilityChange]:
+        return self.history.changes
 
 
 def load_advice_record(snapshot: "ApiSnapshot", node: Node) -> AdviceRecord:
     """Load the rows of a node as of the cursor."""
     uow, cursor, rules = snapshot.uow, snapshot.cursor, snapshot.source.archive.rules
+    changes = uow.reliability.list_for_node(node.address, _MAX_CHANGES)
     score_count = count_scores(node, cursor.time, rules)
-    entries = uow.scores.list_for_node_up_to(node.address, cursor.number, score_count)
-    groups = (
+    recent_draws = snapshot.get_recent_draws()
+    first_time = recent_draws[0].draw.seed_time if recent_draws else cursor.time
+    span = first_time, cursor.time, max(rules.pool_size, score_count)
+    history = load_node_record(uow, node.address, changes, span)
+    scores = [*history.earlier_scores, *history.scores]
+    entries = scores[max(0, len(scores) - score_count) :]
+    groups, tasks = (
         uow.results.list_for_scores(node.address, entries[0].seq, entries[-1].seq)
         if entries
-        else []
+        else ([], {})
     )
-    tasks = uow.tasks.get_answer_times(
-        {member.task for group in groups for member in group.members}
-    )
-    changes = uow.reliability.list_for_node(node.address, _MAX_CHANGES)
     return AdviceRecord(
         node=node,
         time=cursor.time,
@@ -79,7 +87,7 @@ def load_advice_record(snapshot: "ApiSnapshot", node: Node) -> AdviceRecord:
         entries=entries,
         scored_tasks=match_scored_tasks(entries, groups, tasks),
         task_by_key=tasks,
-        changes=changes,
+        history=history,
     )
 
 

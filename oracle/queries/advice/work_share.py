@@ -4,7 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
 from pydantic import Field
@@ -15,8 +15,7 @@ from oracle.domain.ids import GroupKey
 from oracle.queries.advice.advice_record import AdviceRecord
 from oracle.queries.answers import ApiModel, FixedPoint, Integer
 from oracle.queries.api.draw_weights import find_weighting
-from oracle.queries.api.history_points import HistoryPoint, NodeRecord, compute_points_at
-from oracle.queries.api.node_history import load_node_record
+from oracle.queries.api.history_points import HistoryPoint, compute_points_at
 from oracle.queries.api.recent_draws import RecentDraw
 from oracle.queries.api.source import ApiSnapshot
 from oracle.store.state.draw_repository import StoredDraw
@@ -125,15 +124,18 @@ def list_candidacies(
     """
     node, recent_draws = record.node, snapshot.get_recent_draws()
     times = [row.draw.seed_time for row in recent_draws]
-    span = times[0], record.time, record.rules.pool_size
-    history = load_node_record(snapshot.uow, node.address, list(record.changes), span)
-    points = list(compute_points_at(history, times, record.rules))
-    past = _PastNode(snapshot, record, history, weighting)
+    points = list(compute_points_at(record.history, times, record.rules))
+    past = _PastNode(snapshot, record, weighting)
 
     @cache
     def get_boost(models: tuple[str, ...], in_use: tuple[str, ...]) -> int:
         counted_models = weighting.select_counted_models(models)
         return compute_locality_boost(replace(node, in_use=in_use), counted_models, weighting)
+
+    # Draws of the same block have the same QoS.
+    @lru_cache(maxsize=16)
+    def get_weight(boost: int, qos: int) -> int:
+        return compute_weight(boost, stake_score, qos, weighting)
 
     for row, point, reason in zip(recent_draws, points, past.list_reasons(points), strict=True):
         if reason is not None:
@@ -141,8 +143,7 @@ def list_candidacies(
             continue
         models_in_use = past.get_models_in_use(row.draw.seed_time)
         boost = get_boost(row.task.requirement.models, models_in_use)
-        weight = compute_weight(boost, stake_score, point.qos, weighting)
-        yield None, _compute_chance(row.draw, weight)
+        yield None, _compute_chance(row.draw, get_weight(boost, point.qos))
 
 
 def _compute_chance(draw: StoredDraw, weight: int) -> int:
@@ -156,18 +157,14 @@ def _compute_chance(draw: StoredDraw, weight: int) -> int:
 class _PastNode:
     """The state of a node at past draws, from its stored membership, draws and tasks."""
 
-    def __init__(
-        self,
-        snapshot: ApiSnapshot,
-        record: AdviceRecord,
-        history: NodeRecord,
-        weighting: Weighting,
-    ) -> None:
+    def __init__(self, snapshot: ApiSnapshot, record: AdviceRecord, weighting: Weighting) -> None:
         self._node, self._nodes = record.node, snapshot.get_ranking().nodes
         self._weighting = weighting
         self._draws = snapshot.get_recent_draws()
         self._membership_changes = [
-            change for change in history.membership_changes if change.transition in _REASON_AFTER
+            change
+            for change in record.history.membership_changes
+            if change.transition in _REASON_AFTER
         ]
         # The blocks in which the node was reserved for a task, and the times in which it ran one.
         self._reserved_spans: list[tuple[int, int]] = []

@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import NamedTuple
 
 from oracle.domain.fixed_point import UNIT, multiply_fixed_point
@@ -88,10 +89,12 @@ def compute_points_at(
         return
     course = _ScoreCourse(record, times[0], rules)
     events = deque(_list_events(record, times[0], times[-1]))
-    for time in times:
+    for time, equal_times in groupby(times):
         while events and events[0].time <= time:
             course.apply_event(events.popleft())
-        yield course.compute_point(time)
+        point = course.compute_point(time)
+        for _ in equal_times:
+            yield point
 
 
 class _ScoreCourse:

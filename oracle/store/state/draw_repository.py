@@ -10,7 +10,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    bindparam,
+    delete,
+    insert,
+    select,
+    update,
+)
 
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash, TaskKey
@@ -22,6 +31,14 @@ from oracle.store.encoding import (
     unescape_nul,
 )
 from oracle.store.tables.selection_tables import draw, planned_download
+
+# Built once, because building a statement takes longer than executing it.
+_DRAWS_OF_NODE = (
+    select(draw)
+    .where(draw.c.node == bindparam("drawn_node"))
+    .order_by(draw.c.seed_block.desc(), draw.c.task)
+    .limit(bindparam("row_limit", type_=BigInteger))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +122,8 @@ class DrawRepository:
 
     def list_for_node(self, node: Address, limit: int) -> list[StoredDraw]:
         """Return the last draws of this node, newest first."""
-        query = select(draw).where(draw.c.node == decode_hex(node))
-        order = (draw.c.seed_block.desc(), draw.c.task)
-        return [
-            _decode_draw_row(row)
-            for row in self._connection.execute(query.order_by(*order).limit(limit))
-        ]
+        parameters = {"drawn_node": decode_hex(node), "row_limit": limit}
+        return list(map(_decode_draw_row, self._connection.execute(_DRAWS_OF_NODE, parameters)))
 
     def load_draws_before(self, block: int) -> tuple[list[StoredDraw], list[TaskKey]]:
         """Return the draws that were active before a block, and the tasks drawn with its hash."""

@@ -8,7 +8,6 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Result,
     and_,
     bindparam,
     func,
@@ -18,7 +17,7 @@ from sqlalchemy import (
 
 from oracle.domain.blocks import Position
 from oracle.domain.ids import Address, GroupKey, TaskKey
-from oracle.domain.state import Ending, GroupMember, GroupResult, OpenGroup
+from oracle.domain.state import Ending, GroupMember, GroupResult, OpenGroup, Task
 from oracle.store.bulk import Row, fetch_rows, insert_rows, upsert_rows
 from oracle.store.encoding import (
     decode_hex,
@@ -27,6 +26,7 @@ from oracle.store.encoding import (
     join_hashes,
     split_hashes,
 )
+from oracle.store.state.task_repository import ANSWER_COLUMNS, decode_answer_row
 from oracle.store.tables.state_tables import group_member, group_result, open_group, score, task
 
 
@@ -83,11 +83,17 @@ _SELECT_RESULTS = (
     .join_from(group_result, group_member, _IS_MEMBER_OF_RESULT)
     .order_by(*_RESULT_POSITION, group_member.c.place)
 )
-_SELECT_RESULTS_OF_SCORES = _SELECT_RESULTS.where(
-    tuple_(*_RESULT_POSITION).in_(
-        select(*(score.c[name] for name in Position._fields)).where(
-            score.c.node == bindparam("scored_node"),
-            score.c.seq.between(bindparam("first_seq"), bindparam("last_seq")),
+_MEMBER_END = _RESULT_WIDTH + len(_MEMBER_COLUMNS)
+# Selecting results and tasks together takes half as long as looking the tasks up by their keys.
+_SELECT_RESULTS_OF_SCORES = (
+    _SELECT_RESULTS.outerjoin(task, task.c.key == group_member.c.task)
+    .add_columns(*ANSWER_COLUMNS)
+    .where(
+        tuple_(*_RESULT_POSITION).in_(
+            select(*(score.c[name] for name in Position._fields)).where(
+                score.c.node == bindparam("scored_node"),
+                score.c.seq.between(bindparam("first_seq"), bindparam("last_seq")),
+            )
         )
     )
 )
@@ -151,14 +157,26 @@ class GroupResultRepository:
         keys = [tuple(position) for position in positions]
         return self._select_results(tuple_(*_RESULT_POSITION).in_(keys)) if keys else []
 
-    def list_for_scores(self, node: Address, first_seq: int, last_seq: int) -> list[GroupResult]:
-        """Return the results of the groups that gave these scores of a node, oldest first."""
+    def list_for_scores(
+        self, node: Address, first_seq: int, last_seq: int
+    ) -> tuple[list[GroupResult], dict[TaskKey, Task]]:
+        """Return the results of the groups that gave these scores of a node, and their tasks.
+
+        The oldest group comes first. The tasks that are stored have the fields that rank and pay
+        answers; all other fields are those of a new task.
+        """
         parameters = {
             "scored_node": decode_hex(node),
             "first_seq": first_seq,
             "last_seq": last_seq,
         }
-        return _build_results(self._connection.execute(_SELECT_RESULTS_OF_SCORES, parameters))
+        rows = self._connection.execute(_SELECT_RESULTS_OF_SCORES, parameters).all()
+        tasks = [
+            decode_answer_row(values)
+            for row in rows
+            if (values := row[_MEMBER_END:])[0] is not None
+        ]
+        return _build_results(rows), {answered.key: answered for answered in tasks}
 
     def list_newest_times(self, limit: int) -> list[list[tuple[Address, int]]]:
         """Return the node and the seconds of each ranked answer of the newest scored groups.
@@ -219,18 +237,19 @@ class GroupResultRepository:
         return int(self._connection.execute(count_query).scalar_one())
 
     def _select_results(self, condition: ColumnElement[bool]) -> list[GroupResult]:
-        return _build_results(self._connection.execute(_SELECT_RESULTS.where(condition)))
+        return _build_results(self._connection.execute(_SELECT_RESULTS.where(condition)).all())
 
 
-def _build_results(rows: Result[Any]) -> list[GroupResult]:
+def _build_results(rows: Sequence[Any]) -> list[GroupResult]:
     """Return the groups of rows that are in the order of their groups, one for each member."""
     return [
         _build_result(result_values, member_rows)
-        for result_values, member_rows in groupby(rows.all(), key=_get_result_values)
+        for result_values, member_rows in groupby(rows, key=_get_result_values)
     ]
 
 
 _get_result_values = itemgetter(*range(_RESULT_WIDTH))
+_get_member_values = itemgetter(*range(_RESULT_WIDTH, _MEMBER_END))
 
 
 def _build_result(result_values: Sequence[Any], member_rows: Iterable[Any]) -> GroupResult:
@@ -244,7 +263,7 @@ def _build_result(result_values: Sequence[Any], member_rows: Iterable[Any]) -> G
             elapsed,
             member_score,
         )
-        for *_, task_key, node, rank, elapsed, member_score in member_rows
+        for task_key, node, rank, elapsed, member_score in map(_get_member_values, member_rows)
     ]
     return GroupResult(
         group=GroupKey(encode_hex(task_group)),

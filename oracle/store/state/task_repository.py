@@ -38,14 +38,15 @@ IS_WAITING = (
     & task.c.runs.is_(None)
     & task.c.ending.is_(None)
 )
-_ANSWER_COLUMNS = (
-    "key",
-    "fee",
-    "created_at",
-    "started_at",
-    "started_time",
-    "stopped_time",
-    "error_reported",
+# The fields that rank and pay an answer. Most of the time of reading a task goes into the others.
+ANSWER_COLUMNS = (
+    task.c.key,
+    task.c.fee,
+    task.c.created_at,
+    task.c.started_at,
+    task.c.started_time,
+    task.c.stopped_time,
+    task.c.error_reported,
 )
 
 
@@ -57,14 +58,6 @@ class TaskRepository:
         """Return the stored tasks among these keys."""
         rows = fetch_rows(self._connection, task, map(decode_hex, keys))
         return {stored_task.key: stored_task for stored_task in map(decode_task_row, rows)}
-
-    def get_answer_times(self, keys: Iterable[TaskKey]) -> dict[TaskKey, Task]:
-        """Return the stored tasks among these keys, with the fields that rank and pay answers.
-
-        All other fields are those of a new task. Most of the time of `get_many` goes into them.
-        """
-        rows = fetch_rows(self._connection, task, map(decode_hex, keys), _ANSWER_COLUMNS)
-        return {answered.key: answered for answered in map(_decode_answer_row, rows)}
 
     def list_by_prefix(self, digits: str, limit: int) -> list[TaskKey]:
         """Return up to `limit` keys whose hex begins with `digits`, by key."""
@@ -148,7 +141,8 @@ def encode_task_row(entry: Task) -> Row:
     )
 
 
-def _decode_answer_row(row: Any) -> Task:  # noqa: ANN401  a row of any driver
+def decode_answer_row(row: Any) -> Task:  # noqa: ANN401  a row of any driver
+    """Return a new task with the values of `ANSWER_COLUMNS`."""
     key, fee, created_at, started_at, started_time, stopped_time, error_reported = row
     answered = create_task(TaskKey(encode_hex(key)))
     answered.fee = decode_optional_wei(fee)

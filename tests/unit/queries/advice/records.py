@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.advice.advice_record import AdviceRecord, match_scored_tasks
+from oracle.queries.api.history_points import NodeRecord
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, fold_history, node_address
 
@@ -41,5 +42,13 @@ def record_of(history: History, name: str = "A", rules: Rules = CRYNUX) -> Advic
         entries=entries[-rules.pool_size :],
         scored_tasks=match_scored_tasks(entries, changes.results, fold.ledger.tasks),
         task_by_key=fold.ledger.tasks,
-        changes=[change for change in changes.reliability if change.node == node_address(name)],
+        history=NodeRecord(
+            earlier_scores=[],
+            scores=entries,
+            changes=[
+                change for change in changes.reliability if change.node == node_address(name)
+            ],
+            kickout_intervals=[],
+            membership_changes=[],
+        ),
     )
