@@ -883,6 +883,12 @@ class NodeMoney(TypedDict):
     """Fees per day in `seconds`; null if `seconds` is null or below an hour."""
     losses: list["RankLoss"]
     """Best place first."""
+    today: int
+    """When the day of the block began in UTC, as block time in unix seconds."""
+    tasks_today: int
+    """Those of `tasks` that were scored since `today`."""
+    lost_today: str
+    """The part of `losses` in `tasks_today`."""
     assumption: str
 
 

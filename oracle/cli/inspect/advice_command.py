@@ -29,6 +29,7 @@ from oracle.queries.advice.advice_sentences import (
     list_loss_cells,
     list_what_if_cells,
     list_work_cells,
+    summarize_losses_today,
     summarize_money,
     summarize_work,
 )
@@ -81,6 +82,9 @@ def _print_advice(advice: NodeAdvice, token: Token) -> None:
         typer.echo(explain_work(advice.work))
     typer.echo()
     typer.echo(summarize_money(advice.money, token))
+    losses_today = summarize_losses_today(advice.money, token)
+    if losses_today is not None:
+        typer.echo(losses_today)
     if advice.money.losses:
         print_table(LOSS_TITLES, list_loss_cells(advice.money, token), LOSS_TITLES[:1])
         typer.echo(advice.money.assumption)

@@ -246,6 +246,18 @@ def summarize_money(money: NodeMoney, token: Token) -> str:
     return f"It earns about {_format_amount(money.per_day, token)} a day: {tasks_text}."
 
 
+def summarize_losses_today(money: NodeMoney, token: Token) -> str | None:
+    """Return what timeouts and lower ranks cost today, in one sentence; None without a task."""
+    if not money.tasks_today:
+        return None
+    return (
+        f"Today, since 00:00 UTC, timeouts and lower ranks cost it "
+        f"{_format_amount(money.lost_today, token)} in fees; of the scored tasks that count, "
+        f"{format_number_in_words(money.tasks_today)} "
+        f"{'is' if money.tasks_today == 1 else 'are'} of today."
+    )
+
+
 def list_loss_cells(money: NodeMoney, token: Token) -> list[tuple[str, ...]]:
     """Return the cells of each place that cost something, in the order of `LOSS_TITLES`."""
     return [

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from pydantic import Field
 
+from oracle.domain.fold.working_set import ScoreEntry
 from oracle.domain.scoring.group_ranking import split_group_fee
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership
@@ -47,6 +48,11 @@ class NodeMoney(ApiModel):
         description="Fees per day in `seconds`; null if `seconds` is null or below an hour."
     )
     losses: list[RankLoss] = Field(description="Best place first.")
+    today: int = Field(
+        description="When the day of the block began in UTC, as block time in unix seconds."
+    )
+    tasks_today: int = Field(description="Those of `tasks` that were scored since `today`.")
+    lost_today: Integer = Field(description="The part of `losses` in `tasks_today`.")
     assumption: str = _ASSUMPTION
 
 
@@ -59,6 +65,12 @@ def build_node_money(record: AdviceRecord) -> NodeMoney:
     seconds = None
     if paid_tasks and record.node.membership is Membership.MEMBER:
         seconds = record.time - paid_tasks[0].entry.time
+    losses = [
+        (scored_task.entry, loss)
+        for scored_task in paid_tasks
+        if (loss := compute_loss(scored_task, record.rules)) is not None
+    ]
+    today = record.time // _DAY_SECONDS * _DAY_SECONDS
     return NodeMoney(
         stake=record.node.stake,
         earned=earned,
@@ -68,19 +80,20 @@ def build_node_money(record: AdviceRecord) -> NodeMoney:
         per_day=None
         if seconds is None or seconds < _MIN_SECONDS
         else earned * _DAY_SECONDS // seconds,
-        losses=_list_losses(paid_tasks, record.rules),
+        losses=_sum_losses_by_rank(losses),
+        today=today,
+        tasks_today=sum(scored_task.entry.time >= today for scored_task in paid_tasks),
+        lost_today=sum(loss for entry, loss in losses if entry.time >= today),
     )
 
 
-def _list_losses(scored_tasks: Iterable[ScoredTask], rules: Rules) -> list[RankLoss]:
+def _sum_losses_by_rank(losses: Iterable[tuple[ScoreEntry, int]]) -> list[RankLoss]:
     losses_by_rank: dict[int | None, list[int]] = defaultdict(list)
-    for scored_task in scored_tasks:
-        loss = compute_loss(scored_task, rules)
-        if loss is not None:
-            losses_by_rank[scored_task.entry.rank].append(loss)
+    for entry, loss in losses:
+        losses_by_rank[entry.rank].append(loss)
     return [
-        RankLoss(rank=rank, tasks=len(losses), amount=sum(losses))
-        for rank, losses in sorted(
+        RankLoss(rank=rank, tasks=len(amounts), amount=sum(amounts))
+        for rank, amounts in sorted(
             losses_by_rank.items(), key=lambda item: (item[0] is None, item[0] or 0)
         )
     ]

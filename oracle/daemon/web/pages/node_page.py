@@ -46,6 +46,7 @@ from oracle.queries.advice.advice_sentences import (
     list_loss_cells,
     list_what_if_cells,
     list_work_cells,
+    summarize_losses_today,
     summarize_money,
     summarize_what_if,
     summarize_work,
@@ -284,6 +285,7 @@ def build_advice_values(advice: NodeAdvice, token: Token) -> dict[str, Any]:
         },
         "money": {
             "summary": summarize_money(money, token),
+            "losses_today": summarize_losses_today(money, token),
             "titles": LOSS_TITLES,
             "cells": list_loss_cells(money, token),
             "has_fees": money.tasks > 0,

@@ -5,7 +5,11 @@ from hypothesis import given, strategies as st
 
 from oracle.chain.profiles.profile import Token
 from oracle.domain.scoring.group_ranking import split_fee
-from oracle.queries.advice.advice_sentences import list_loss_cells, summarize_money
+from oracle.queries.advice.advice_sentences import (
+    list_loss_cells,
+    summarize_losses_today,
+    summarize_money,
+)
 from oracle.queries.advice.node_money import NodeMoney, RankLoss, build_node_money
 from tests.support.examples import examples
 from tests.support.histories import History
@@ -56,6 +60,19 @@ def test_fees_per_day_follow_from_the_time_since_the_first_task():
     assert build_node_money(record_of(History().joins("A"))).per_day is None
 
 
+def test_losses_today_are_those_of_tasks_scored_since_midnight():
+    history = History().joins("A", "B", "C")
+    race(history, "early", {"A": None, "B": 9, "C": 20})
+    history.after(86_400 - history.time % 86_400)
+    race(history, "late", {"A": 30, "B": 5, "C": 20})
+    money = build_node_money(record_of(history))
+    timeout_loss, rank_loss = (loss.amount for loss in reversed(money.losses))
+    assert money.today == history.time // 86_400 * 86_400
+    assert (money.tasks_today, money.lost_today) == (1, rank_loss)
+    assert timeout_loss
+    assert build_node_money(record_of(history.after(86_400))).tasks_today == 0
+
+
 def test_amounts_are_shown_in_the_token_of_the_network():
     money = NodeMoney(
         stake=None,
@@ -65,9 +82,16 @@ def test_amounts_are_shown_in_the_token_of_the_network():
         seconds=7_200,
         per_day=15_000,
         losses=[RankLoss(rank=3, tasks=2, amount=75), RankLoss(rank=None, tasks=1, amount=5)],
+        today=0,
+        tasks_today=2,
+        lost_today=55,
     )
     assert summarize_money(money, CNX) == (
         "It earns about 150 CNX a day: 12.5 CNX by three scored tasks in 2 h."
+    )
+    assert summarize_losses_today(money, CNX) == (
+        "Today, since 00:00 UTC, timeouts and lower ranks cost it 0.55 CNX in fees; of the scored "
+        "tasks that count, two are of today."
     )
     assert list_loss_cells(money, CNX) == [
         ("third", "2", "0.75 CNX"),
