@@ -10,7 +10,7 @@ from tests.browser.walking import NO_PAGES, View, walk_pages
 pytestmark = [pytest.mark.slow, pytest.mark.evm, pytest.mark.timeout(900)]
 
 _CI = [View("light", 360), View("dark", 1280)]
-_NIGHT = [View("dark", 360), View("light", 1280), View("light", 3840)]
+_NIGHT = [View("dark", 360), View("light", 1440), View("dark", 2560), View("light", 3840)]
 VIEWS = [*_CI, *(pytest.param(view, marks=pytest.mark.nightly) for view in _NIGHT)]
 
 

@@ -32,6 +32,9 @@ _TOO_WIDE = "document.documentElement.scrollWidth > document.documentElement.cli
 # The `href` of a link in an SVG is not a string.
 _LINKS = """Array.from(document.querySelectorAll("a[href]"),
   (link) => new URL(link.getAttribute("href"), location).href)"""
+# Links to a part of the same page that does not exist.
+_LOST_PARTS = """Array.from(document.querySelectorAll('a[href^="#"]'),
+  (link) => link.getAttribute("href").slice(1)).filter((id) => !document.getElementById(id))"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,7 @@ def _find_faults(page: Page, path: str, console_messages: list[str]) -> Iterator
     yield from (f"the policy: {finding}" for finding in page.evaluate("window.violations"))
     if page.evaluate(_TOO_WIDE):
         yield "it is wider than the window"
+    yield from (f"no part #{part}" for part in page.evaluate(_LOST_PARTS))
     yield from (f"axe: {finding}" for finding in axe_findings(page))
 
 

@@ -250,11 +250,13 @@ def summarize_losses_today(money: NodeMoney, token: Token) -> str | None:
     """Return what timeouts and lower ranks cost today, in one sentence; None without a task."""
     if not money.tasks_today:
         return None
+    # If all tasks that count are of today, earlier ones of today may no longer count.
+    at_least = "at least " if money.tasks_today == money.tasks else ""
+    is_or_are = "is" if money.tasks_today == 1 else "are"
     return (
-        f"Today, since 00:00 UTC, timeouts and lower ranks cost it "
-        f"{_format_amount(money.lost_today, token)} in fees; of the scored tasks that count, "
-        f"{format_number_in_words(money.tasks_today)} "
-        f"{'is' if money.tasks_today == 1 else 'are'} of today."
+        "Today, since 00:00 UTC, lower ranks and tasks without a right answer cost it "
+        f"{at_least}{_format_amount(money.lost_today, token)} in fees; of the scored tasks that "
+        f"count, {format_number_in_words(money.tasks_today)} {is_or_are} of today."
     )
 
 

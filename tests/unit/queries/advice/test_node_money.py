@@ -90,9 +90,11 @@ def test_amounts_are_shown_in_the_token_of_the_network():
         "It earns about 150 CNX a day: 12.5 CNX by three scored tasks in 2 h."
     )
     assert summarize_losses_today(money, CNX) == (
-        "Today, since 00:00 UTC, timeouts and lower ranks cost it 0.55 CNX in fees; of the scored "
-        "tasks that count, two are of today."
+        "Today, since 00:00 UTC, lower ranks and tasks without a right answer cost it 0.55 CNX in "
+        "fees; of the scored tasks that count, two are of today."
     )
+    full_day = money.model_copy(update={"tasks_today": money.tasks})
+    assert " at least 0.55 CNX " in str(summarize_losses_today(full_day, CNX))
     assert list_loss_cells(money, CNX) == [
         ("third", "2", "0.75 CNX"),
         ("no answer", "1", "0.05 CNX"),
