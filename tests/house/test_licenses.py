@@ -26,7 +26,7 @@ PINS = {
     for name in ("run", "notify", "otel")
     for pin in read_pins(FOLDER / f"{name}.txt")
 }
-STATUS = "Package: bash\nStatus: install ok installed\nVersion: 5.2-1\n"
+STATUS = "Package: bash\nVersion: 5.2-1\n\nPackage: python3.11\nVersion: 3.11-6\n"
 COPYRIGHT = "Format: 1.0\n\nFiles: *\nLicense: GPL-3+\n text\n\nLicense: BSD-3-clause\n text\n"
 
 
@@ -40,7 +40,12 @@ def sbom(tmp_path) -> str:
 @pytest.fixture
 def image(tmp_path) -> Path:
     layer = tmp_path / "base.tar"
-    files = {"./var/lib/dpkg/status": STATUS, "./usr/share/doc/bash/copyright": COPYRIGHT}
+    files = {
+        "./var/lib/dpkg/status": STATUS,
+        "./usr/share/doc/bash/copyright": COPYRIGHT,
+        # Not machine-readable.
+        "./usr/share/doc/python3.11/copyright": "\nLicense: Permission is granted\n",
+    }
     with tarfile.open(layer, "w") as archive:
         for name, text in files.items():
             info = tarfile.TarInfo(name)
@@ -99,3 +104,4 @@ def test_third_party_list_contains_components_and_debian_packages(sbom, image):
         row = (part["name"], part["version"], part["licenses"][0]["expression"])
         assert f"| {' | '.join(row)} |" in text
     assert "| bash | 5.2-1 | BSD-3-clause, GPL-3+ |" in text
+    assert "| python3.11 | 3.11-6 | in its copyright file |" in text

@@ -75,7 +75,8 @@ def is_allowed(expression: str) -> bool:
 def list_debian_packages(image: Path) -> list[tuple[str, str, str]]:
     """Return name, version and licences of each Debian package in an image's base layer.
 
-    The licences are the short names of a machine-readable copyright file (DEP 5), else empty.
+    The licences are the short names of a machine-readable copyright file (DEP 5); other files are
+    only referred to.
     """
     with tarfile.open(fileobj=BytesIO(_read_base_layer(image)), mode="r:gz") as layer:
         contents = {
@@ -87,8 +88,10 @@ def list_debian_packages(image: Path) -> list[tuple[str, str, str]]:
     for paragraph in contents[_STATUS].decode().strip().split("\n\n"):
         fields = dict(_STATUS_FIELD.findall(paragraph))
         copyright_file = contents.get(f"usr/share/doc/{fields['Package']}/copyright", b"")
-        names = set(_LICENSE_LINE.findall(copyright_file.decode("utf-8", "replace")))
-        packages.append((fields["Package"], fields["Version"], ", ".join(sorted(names))))
+        text = copyright_file.decode("utf-8", "replace")
+        names = sorted(set(_LICENSE_LINE.findall(text))) if text.startswith("Format:") else []
+        licenses = ", ".join(names) or "in its copyright file"
+        packages.append((fields["Package"], fields["Version"], licenses))
     return sorted(packages)
 
 
