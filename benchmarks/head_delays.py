@@ -36,8 +36,8 @@ from oracle.daemon.wall_clock import unix_seconds  # noqa: E402
 from tests.support.chain.network_logs import NETWORK, ORACLE  # noqa: E402
 from tests.support.cli.daemon import Daemon, run_daemon  # noqa: E402
 from tests.support.cli.local_network import write_config  # noqa: E402
-from tests.support.ingest.a_chain import AChain  # noqa: E402
 from tests.support.ingest.event_encoding import build_transactions  # noqa: E402
+from tests.support.ingest.fake_chain import FakeChain  # noqa: E402
 from tests.support.ingest.indexer import CHAIN_ID  # noqa: E402
 from tests.support.traffic import build_accepted_round  # noqa: E402
 
@@ -88,7 +88,7 @@ def measure_delays(mode: str, block_count: int, block_seconds: float) -> Delays:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         start = int(unix_seconds()) - int(block_seconds * 2 * WARM_UP)
-        chain = AChain(stack, BlockTree(CHAIN_ID, start))
+        chain = FakeChain(stack, BlockTree(CHAIN_ID, start))
         chain.serve()
         websocket = (
             stack.enter_context(serve_websocket(chain.provider)).url
@@ -121,7 +121,7 @@ def measure_delays(mode: str, block_count: int, block_seconds: float) -> Delays:
     return delays
 
 
-def write_daemon_config(chain: AChain, folder: Path, websocket: str | None) -> Path:
+def write_daemon_config(chain: FakeChain, folder: Path, websocket: str | None) -> Path:
     """Write the configuration of the daemon, with the default intervals."""
     chain_section = {"id": CHAIN_ID, "endpoints": chain.urls, "finality_depth": 8}
     if websocket is not None:

@@ -24,8 +24,8 @@ from oracle.domain.ids import ZERO_HASH, Hash
 from tests.properties.machine.faulty import LOUD
 from tests.soak.traffic import blocks_of
 from tests.support.chain.network_logs import NETWORK, ORACLE
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.event_encoding import build_transactions as txs_of
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import ANCHOR_WINDOW
 from tests.support.rounds import build_accepted_round
 
@@ -57,7 +57,7 @@ class Life:
     about `logs_a_block` logs each.
     """
 
-    chain: AChain
+    chain: FakeChain
     events: int
     random: Random
     history: float
@@ -246,7 +246,7 @@ def main() -> None:
     parser.add_argument("--logs-a-block", type=int, required=True)
     options = parser.parse_args()
     with ExitStack() as until_the_end:
-        chain = AChain(until_the_end)
+        chain = FakeChain(until_the_end)
         faults = [
             list_random_faults(rate, options.seed + number)
             for number, rate in enumerate(_PER_CENT)

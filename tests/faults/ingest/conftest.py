@@ -1,8 +1,8 @@
 """Fixtures of the slow ingest tests: real HTTP requests, transactions and files.
 
-`a_chain` has two endpoints, and 30 blocks with the traffic of a network. `indexer` follows the
-chain into its own database. A test that needs another number of endpoints calls `a_chain.serve()`,
-or opens its own `Indexer(a_chain.urls[:1], sqlite_url)`.
+`fake_chain` has two endpoints, and 30 blocks with the traffic of a network. `indexer` follows the
+chain into its own database. A test that needs another number of endpoints calls
+`fake_chain.serve()`, or opens its own `Indexer(fake_chain.urls[:1], sqlite_url)`.
 """
 
 import shutil
@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 
 OpenIndexer = Callable[..., Indexer]
 
 
 @pytest.fixture
-def a_chain() -> Iterator[AChain]:
+def fake_chain() -> Iterator[FakeChain]:
     with ExitStack() as until_the_end:
-        chain = AChain(until_the_end)
+        chain = FakeChain(until_the_end)
         chain.serve()
         chain.serve()
         chain.live(30)
@@ -47,6 +47,6 @@ def open_indexer(tmp_path: Path, sqlite_template: Path) -> Iterator[OpenIndexer]
 
 
 @pytest.fixture
-def indexer(a_chain: AChain, open_indexer: OpenIndexer) -> Indexer:
+def indexer(fake_chain: FakeChain, open_indexer: OpenIndexer) -> Indexer:
     """Return an indexer that has read nothing yet; `indexer.index()` reads the complete chain."""
-    return open_indexer(*a_chain.urls)
+    return open_indexer(*fake_chain.urls)

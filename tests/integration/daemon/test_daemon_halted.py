@@ -11,16 +11,16 @@ from oracle.cli.main import run
 from tests.integration.reporters.waiting import wait_until
 from tests.support.cli.daemon import run_daemon
 from tests.support.cli.local_network import write_config
-from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import CHAIN_ID, CONTRACTS, FINALITY
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def a_chain() -> Iterator[AChain]:
+def fake_chain() -> Iterator[FakeChain]:
     with ExitStack() as until_the_end:
-        chain = AChain(until_the_end)
+        chain = FakeChain(until_the_end)
         chain.serve()
         chain.serve()
         chain.live(30)
@@ -28,12 +28,12 @@ def a_chain() -> Iterator[AChain]:
 
 
 @pytest.fixture
-def settings(a_chain: AChain, tmp_path: Path):
+def settings(fake_chain: FakeChain, tmp_path: Path):
     return {
         "database": {"url": f"sqlite:///{tmp_path / 'oracle.sqlite'}"},
         "chain": {
             "id": CHAIN_ID,
-            "endpoints": a_chain.urls,
+            "endpoints": fake_chain.urls,
             "finality_depth": FINALITY,
             "poll_seconds": 0.2,
         },
@@ -43,29 +43,31 @@ def settings(a_chain: AChain, tmp_path: Path):
     }
 
 
-def test_websocket_triggers_immediate_index_step(a_chain: AChain, settings, tmp_path: Path):
-    with serve_websocket(a_chain.provider) as websocket:
+def test_websocket_triggers_immediate_index_step(fake_chain: FakeChain, settings, tmp_path: Path):
+    with serve_websocket(fake_chain.provider) as websocket:
         settings["chain"] |= {"websocket": websocket.url, "poll_seconds": 300.0}
         with run_daemon(write_config(settings, tmp_path / "config.toml")) as running:
-            running.wait_for_block(a_chain.head.number)
+            running.wait_for_block(fake_chain.head.number)
             # A head before the subscription reaches no subscriber.
             wait_until(lambda: websocket.subscription_count == 1, "a subscription")
             for _ in range(3):
-                a_chain.live(1)
-                running.wait_for_block(a_chain.head.number)
+                fake_chain.live(1)
+                running.wait_for_block(fake_chain.head.number)
 
             assert "oracle_new_heads_total 3.0" in running.get("/metrics").text
 
 
 def test_changed_final_block_halts_sending_but_not_daemon(
-    a_chain: AChain, settings, tmp_path: Path
+    fake_chain: FakeChain, settings, tmp_path: Path
 ):
-    own_head = a_chain.head
+    own_head = fake_chain.head
     with run_daemon(write_config(settings, tmp_path / "config.toml")) as running:
         running.wait_for_block(own_head.number)
         running.wait_until_ready()
-        a_chain.show(
-            a_chain.tree.mine_empty_blocks(FINALITY + 6, parent_block=a_chain.back(FINALITY + 3))
+        fake_chain.show(
+            fake_chain.tree.mine_empty_blocks(
+                FINALITY + 6, parent_block=fake_chain.back(FINALITY + 3)
+            )
         )
 
         log_line = running.wait_for("step_completed", did="halted")
@@ -77,23 +79,23 @@ def test_changed_final_block_halts_sending_but_not_daemon(
         (halt,) = running.get("/v1/operations").json()["halts"]
         assert halt["block"] == 22
 
-        longer = a_chain.tree.mine_empty_blocks(FINALITY + 8, parent_block=own_head)
-        a_chain.show(longer)
+        longer = fake_chain.tree.mine_empty_blocks(FINALITY + 8, parent_block=own_head)
+        fake_chain.show(longer)
         running.wait_for("step_completed", did="resumed")
         running.wait_for_block(longer.number)
         running.wait_until_ready()
         endpoints = running.get("/v1/operations").json()["endpoints"]
-        assert [endpoint["endpoint"] for endpoint in endpoints] == a_chain.urls
+        assert [endpoint["endpoint"] for endpoint in endpoints] == fake_chain.urls
         assert all("quarantined" not in endpoint["state"] for endpoint in endpoints)
 
 
 def test_halt_at_start_is_reported_and_makes_run_once_fail(
-    a_chain: AChain, settings, tmp_path: Path, capsys
+    fake_chain: FakeChain, settings, tmp_path: Path, capsys
 ):
     config = write_config(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--config", str(config)]) == 0
-    a_chain.show(
-        a_chain.tree.mine_empty_blocks(FINALITY + 6, parent_block=a_chain.back(FINALITY + 3))
+    fake_chain.show(
+        fake_chain.tree.mine_empty_blocks(FINALITY + 6, parent_block=fake_chain.back(FINALITY + 3))
     )
     capsys.readouterr()
 
@@ -110,10 +112,12 @@ def test_halt_at_start_is_reported_and_makes_run_once_fail(
         assert running.get("/readyz").json()["folded"] == 30
 
 
-def test_daemon_is_ready_after_restart_on_idle_chain(a_chain: AChain, settings, tmp_path: Path):
+def test_daemon_is_ready_after_restart_on_idle_chain(
+    fake_chain: FakeChain, settings, tmp_path: Path
+):
     config = write_config(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--config", str(config)]) == 0
 
     with run_daemon(config) as running:
         running.wait_until_ready()
-        assert running.get("/readyz").json()["folded"] == a_chain.head.number
+        assert running.get("/readyz").json()["folded"] == fake_chain.head.number

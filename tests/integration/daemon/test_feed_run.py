@@ -16,8 +16,8 @@ from tests.integration.feeds.test_silent_members import closes_without
 from tests.support.cli.local_network import Settings, write_config
 from tests.support.cli.refusal import run_refused_command
 from tests.support.feeds.relay import Relay, relay_node, serve_relay
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import settings as of_chain
+from tests.support.ingest.fake_chain import FakeChain
 
 # Each reads streams over HTTP, page by page.
 pytestmark = pytest.mark.slow
@@ -27,7 +27,7 @@ class Site:
     """A chain, a relay with a settable clock, and a daemon's configuration for both."""
 
     def __init__(self, until_the_end: ExitStack, folder: Path) -> None:
-        self.chain = AChain(until_the_end)
+        self.chain = FakeChain(until_the_end)
         self.chain.serve()
         self.chain.serve()
         self.chain.mine_empty(3)

@@ -12,8 +12,8 @@ import pytest
 
 from devnet.fakechain.fault import InjectedFault
 from oracle.telemetry.indexer_metrics import SEGMENTS
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer, in_ranges
 from tests.support.ingest.skipping import Skipping
 
@@ -24,9 +24,9 @@ OpenPrepared = Callable[..., Indexer]
 
 
 @pytest.fixture
-def a_chain() -> Iterator[AChain]:
+def fake_chain() -> Iterator[FakeChain]:
     with ExitStack() as until_the_end:
-        chain = AChain(until_the_end)
+        chain = FakeChain(until_the_end)
         chain.serve()
         chain.live(HISTORY)
         yield chain
@@ -34,7 +34,7 @@ def a_chain() -> Iterator[AChain]:
 
 @pytest.fixture
 def open_prepared(
-    a_chain: AChain, tmp_path: Path, sqlite_template: Path
+    fake_chain: FakeChain, tmp_path: Path, sqlite_template: Path
 ) -> Iterator[OpenPrepared]:
     """Return a function that opens indexers with this number of workers and this maximum range."""
     opened: list[Indexer] = []
@@ -44,7 +44,7 @@ def open_prepared(
             fresh = tmp_path / f"{len(opened)}.sqlite"
             shutil.copyfile(sqlite_template, fresh)
             url = f"sqlite:///{fresh}"
-        indexer = Indexer(a_chain.urls, url, reports=False, workers=workers)
+        indexer = Indexer(fake_chain.urls, url, reports=False, workers=workers)
         opened.append(indexer)
         return in_ranges(indexer, blocks)
 

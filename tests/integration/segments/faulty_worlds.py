@@ -11,7 +11,7 @@ from devnet.fakechain.block_json import Block
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 
 # Longer than any fault of a play.
@@ -32,7 +32,7 @@ class World:
     must be stored at the end; None: the newest of all.
     """
 
-    chain: AChain
+    chain: FakeChain
     open: Open
     resume: Callable[[Indexer], Indexer]
     clock: VirtualClock = field(default_factory=VirtualClock)

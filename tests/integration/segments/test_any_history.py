@@ -15,8 +15,8 @@ from oracle.store.database import Store
 from tests.integration.segments.conftest import HISTORY, OpenPrepared, at_request
 from tests.integration.segments.test_staged import CapabilityMemory, staged_in
 from tests.support.examples import examples
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer, in_ranges
 from tests.support.txmgr.brittle import Brittle, Died
 
@@ -37,7 +37,7 @@ class World:
     its learned capabilities.
     """
 
-    chain: AChain
+    chain: FakeChain
     open_prepared: OpenPrepared
     folder: Callable[[str], Path]
     url: str | None = None
@@ -63,9 +63,9 @@ class World:
 
 @pytest.fixture
 def world(
-    a_chain: AChain, open_prepared: OpenPrepared, tmp_path_factory: pytest.TempPathFactory
+    fake_chain: FakeChain, open_prepared: OpenPrepared, tmp_path_factory: pytest.TempPathFactory
 ) -> World:
-    return World(a_chain, open_prepared, tmp_path_factory.mktemp)
+    return World(fake_chain, open_prepared, tmp_path_factory.mktemp)
 
 
 def kill_all_workers(indexer: Indexer) -> None:

@@ -13,14 +13,14 @@ from oracle.chain.segments.cluster_pool import ENDPOINTS_VARIABLE, ClusterPool
 from oracle.chain.segments.segment import decode_answer
 from oracle.chain.segments.segment_request import SegmentRequest, WriterState
 from tests.integration.segments.conftest import OpenPrepared, at_request, outcomes
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 
 
 @pytest.fixture
-def cluster(a_chain: AChain, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalCluster]:
-    monkeypatch.setenv(ENDPOINTS_VARIABLE, msgspec.json.encode(a_chain.urls).decode())
+def cluster(fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalCluster]:
+    monkeypatch.setenv(ENDPOINTS_VARIABLE, msgspec.json.encode(fake_chain.urls).decode())
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as opened:
         yield opened
 
@@ -59,12 +59,12 @@ def test_dask_cluster_produces_same_database_as_inline_indexing(
 
 
 def test_killed_cluster_worker_loses_only_its_range(
-    a_chain: AChain, expected: list[str], open_prepared: OpenPrepared, cluster: LocalCluster
+    fake_chain: FakeChain, expected: list[str], open_prepared: OpenPrepared, cluster: LocalCluster
 ):
     indexer = open_prepared(1)
     on(cluster, indexer)
     fault = at_request(40, "eth_getBlockReceipts", lambda: kill_one_worker(cluster))
-    a_chain.provider.faults.append(fault)
+    fake_chain.provider.faults.append(fault)
 
     indexer.index()
 

@@ -14,8 +14,8 @@ from oracle.chain.segments.segment_request import SegmentRequest, WriterState
 from oracle.errors import FatalError
 from tests.integration.segments.conftest import OpenPrepared, at_request, outcomes
 from tests.integration.segments.failing_workers import Change, DyingAt, Hanging, Lying
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 
 
@@ -27,11 +27,11 @@ def kill_one_worker(indexer: Indexer) -> None:
 
 @pytest.mark.parametrize("nth", [2, 17, 60, 131])
 def test_killed_worker_loses_only_its_range(
-    a_chain: AChain, expected: list[str], open_prepared: OpenPrepared, nth: int
+    fake_chain: FakeChain, expected: list[str], open_prepared: OpenPrepared, nth: int
 ):
     indexer = open_prepared(2)
     fault = at_request(nth, "eth_getBlockReceipts", lambda: kill_one_worker(indexer))
-    a_chain.provider.faults.append(fault)
+    fake_chain.provider.faults.append(fault)
 
     indexer.index()
 

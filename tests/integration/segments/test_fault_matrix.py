@@ -17,7 +17,7 @@ from tests.integration.segments.faulty_worlds import World
 from tests.integration.segments.plays_of_answers import ANSWERS
 from tests.integration.segments.plays_of_chains import CHAINS
 from tests.integration.segments.plays_of_writers import WRITERS
-from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer, in_ranges
 
 HISTORY = 90
@@ -53,7 +53,7 @@ def open_world(tmp_path: Path, sqlite_template: Path) -> Iterator[OpenWorld]:
             return f"sqlite:///{path}"
 
         def open_one(workers: int, blocks: int, database: str | None = None) -> World:
-            chain = AChain(until_the_end)
+            chain = FakeChain(until_the_end)
             chain.serve()
             chain.serve()
             chain.live(HISTORY)

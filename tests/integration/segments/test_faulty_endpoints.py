@@ -29,7 +29,7 @@ from devnet.fakechain.faults.transport_faults import (
 )
 from oracle.errors import TransientError
 from tests.integration.segments.conftest import OpenPrepared, outcomes
-from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 
 # Longer than any of these faults.
@@ -69,12 +69,12 @@ def index_in_the_end(indexer: Indexer) -> None:
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_state_is_identical_whatever_one_endpoint_does(
-    a_chain: AChain, open_prepared: OpenPrepared, name: str
+    fake_chain: FakeChain, open_prepared: OpenPrepared, name: str
 ):
     honest = open_prepared(0)
     honest.index()
-    a_chain.serve().head = a_chain.head
-    a_chain.provider.faults.append(FAULTS[name]())
+    fake_chain.serve().head = fake_chain.head
+    fake_chain.provider.faults.append(FAULTS[name]())
     indexer, before = open_prepared(2), outcomes("taken") + outcomes("refused")
 
     index_in_the_end(indexer)

@@ -7,11 +7,11 @@ from oracle.chain.segments.segment import Segment, decode_answer
 from oracle.chain.segments.worker import SegmentPreparer
 from oracle.domain.blocks import BlockRange
 from tests.integration.segments.conftest import OpenPrepared
-from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.fake_chain import FakeChain
 
 
 def test_configured_provider_names_are_passed_to_workers(
-    a_chain: AChain, open_prepared: OpenPrepared
+    fake_chain: FakeChain, open_prepared: OpenPrepared
 ):
     indexer = open_prepared(1)
     indexer.index()

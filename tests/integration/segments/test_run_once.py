@@ -16,18 +16,18 @@ from oracle.cli.main import run
 from tests.integration.segments.conftest import at_request, outcomes
 from tests.support.cli.local_network import write_config
 from tests.support.examples import examples
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import settings as daemon_settings
 from tests.support.ingest.dumping import dump
+from tests.support.ingest.fake_chain import FakeChain
 
 # Requests during the history: a writer dies at one of them, or at one of its workers'.
 ASKED = ("eth_getBlockReceipts", "eth_getLogs", "eth_getBlockByNumber")
 
 
 @pytest.fixture(scope="module")
-def long_chain() -> Iterator[AChain]:
+def long_chain() -> Iterator[FakeChain]:
     with ExitStack() as until_the_end:
-        chain = AChain(until_the_end)
+        chain = FakeChain(until_the_end)
         chain.serve()
         chain.live(300)
         chain.mine_empty(MIN_WORKER_BLOCKS)
@@ -35,7 +35,7 @@ def long_chain() -> Iterator[AChain]:
         yield chain
 
 
-def config_in(folder: Path, chain: AChain, **history: object) -> Path:
+def config_in(folder: Path, chain: FakeChain, **history: object) -> Path:
     folder.mkdir()
     return write_config(
         daemon_settings(chain, folder) | {"history": history}, folder / "config.toml"
@@ -57,7 +57,7 @@ def dump_database(config: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def inline(long_chain: AChain, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def inline(long_chain: FakeChain, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     config = config_in(tmp_path_factory.mktemp("a") / "inline", long_chain, executor="inline")
     with run_once(config) as process:
         assert process.wait() == 0
@@ -65,7 +65,7 @@ def inline(long_chain: AChain, tmp_path_factory: pytest.TempPathFactory) -> list
 
 
 def test_history_prepared_by_workers_is_stored_as_with_inline_indexing(
-    long_chain: AChain, inline: list[str], tmp_path: Path
+    long_chain: FakeChain, inline: list[str], tmp_path: Path
 ):
     config = config_in(tmp_path / "workers", long_chain, executor="processes", workers=2)
 
@@ -82,7 +82,7 @@ def test_history_prepared_by_workers_is_stored_as_with_inline_indexing(
     kills=st.lists(st.tuples(st.sampled_from(ASKED), st.integers(5, 150)), min_size=1, max_size=2)
 )
 def test_killed_writer_resumes_with_same_result(
-    long_chain: AChain,
+    long_chain: FakeChain,
     inline: list[str],
     tmp_path_factory: pytest.TempPathFactory,
     kills: list[tuple[str, int]],
@@ -105,7 +105,7 @@ def test_killed_writer_resumes_with_same_result(
 
 
 def test_verification_by_workers_returns_same_result_as_inline_verification(
-    long_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    long_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     config = config_in(tmp_path / "verified", long_chain, executor="inline")
     with run_once(config) as process:

@@ -14,8 +14,8 @@ from oracle.indexer.audit.reverify import VerifyResult, reverify_blocks
 from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.rebuild import RebuildOptions
 from tests.integration.segments.conftest import HISTORY, OpenPrepared, outcomes
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY, Indexer
 
 LAST = HISTORY - FINALITY
@@ -58,14 +58,14 @@ def test_workers_verify_same_blocks_as_writer(
     [lambda: build_omitted_receipt_fault(0, times=2), lambda: build_omitted_logs_fault(times=2)],
 )
 def test_workers_verify_same_blocks_despite_faulty_endpoint(
-    a_chain: AChain, open_prepared: OpenPrepared, fault: Callable[[], InjectedFault]
+    fake_chain: FakeChain, open_prepared: OpenPrepared, fault: Callable[[], InjectedFault]
 ):
-    a_chain.serve().head = a_chain.head
+    fake_chain.serve().head = fake_chain.head
     alone, together = open_prepared(0), open_prepared(2)
     for indexer in (alone, together):
         indexer.index()
     expected = verify_history(alone, VerificationLevel.PROVEN)
-    a_chain.provider.faults.append(fault())
+    fake_chain.provider.faults.append(fault())
 
     verify_result = verify_history(together, VerificationLevel.PROVEN)
 
@@ -74,8 +74,8 @@ def test_workers_verify_same_blocks_despite_faulty_endpoint(
     assert together.digest() == alone.digest()
 
 
-def test_workers_use_requested_endpoint(a_chain: AChain, open_prepared: OpenPrepared):
-    a_chain.serve().head = a_chain.head
+def test_workers_use_requested_endpoint(fake_chain: FakeChain, open_prepared: OpenPrepared):
+    fake_chain.serve().head = fake_chain.head
     indexer = open_prepared(1)
     indexer.index()
     second = indexer.source.list_endpoint_names()[1]

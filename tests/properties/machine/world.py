@@ -18,7 +18,7 @@ from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store
 from oracle.store.outbox.records import UNFINISHED_STATES, Account, CallRequest, Stamp
 from tests.support.chain.network_logs import ORACLE
-from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import CHAIN_ID, FINALITY, Indexer
 from tests.support.traffic import Traffic, address
 from tests.support.txmgr.brittle import Brittle, Died
@@ -41,7 +41,7 @@ class World:
         database = Path(folder) / "oracle.sqlite"
         shutil.copyfile(template, database)
         self.clock = VirtualClock()
-        self.chain = AChain(self._until_the_end, traffic=Traffic(seed))
+        self.chain = FakeChain(self._until_the_end, traffic=Traffic(seed))
         for _ in range(3):
             self.chain.serve()
         self.chain.live(20)
@@ -227,5 +227,5 @@ class World:
         ] == []
 
 
-def _place(chain: AChain) -> tuple[int, str]:
+def _place(chain: FakeChain) -> tuple[int, str]:
     return chain.head.number, chain.head.hash

@@ -1,14 +1,14 @@
-"""Configurations of complete daemons that follow a chain of `a_chain`."""
+"""Configurations of complete daemons that follow a `FakeChain`."""
 
 from pathlib import Path
 
 from tests.support.chain.network_logs import NETWORK, ORACLE
 from tests.support.cli.local_network import Settings, write_config
-from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import CHAIN_ID, FINALITY
 
 
-def settings(chain: AChain, folder: Path) -> Settings:
+def settings(chain: FakeChain, folder: Path) -> Settings:
     """Return settings of a daemon that only indexes into `folder`; change them, then `write`."""
     return {
         "database": {"url": f"sqlite:///{folder / 'oracle.sqlite'}"},
@@ -25,6 +25,6 @@ def settings(chain: AChain, folder: Path) -> Settings:
     }
 
 
-def config(chain: AChain, folder: Path) -> Path:
+def config(chain: FakeChain, folder: Path) -> Path:
     """Return a valid configuration with an empty database."""
     return write_config(settings(chain, folder), folder / "config.toml")

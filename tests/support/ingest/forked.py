@@ -10,8 +10,8 @@ from devnet.fakechain.provider import Provider
 from oracle.errors import TransientError
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.store.database import Store, UnitOfWork
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.event_encoding import encode_network_log
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 from tests.support.traffic import address
 
@@ -53,12 +53,12 @@ def index_with_retries(indexer: Indexer) -> list[object]:
 
 
 def assert_index_equals_chain(
-    indexer: Indexer, a_chain: AChain, head: Block | None = None
+    indexer: Indexer, fake_chain: FakeChain, head: Block | None = None
 ) -> None:
     """Assert that the index equals the chain, and that a rebuild gives the same state."""
-    head = head or a_chain.head
+    head = head or fake_chain.head
     assert indexer.cursor == (head.number, head.hash)
-    assert indexer.canonical_logs() == a_chain.logs(head)
+    assert indexer.canonical_logs() == fake_chain.logs(head)
     assert indexer.gaps() == []
     assert rebuild_state(indexer.store, indexer.folder, RebuildOptions(dry_run=True)).is_same
 

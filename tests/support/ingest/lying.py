@@ -4,23 +4,23 @@ from typing import Any
 
 from devnet.fakechain.block_json import Block
 from devnet.fakechain.faults import log_faults
-from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.reading import add_fault, is_log
 
 
-def find_block_with_log(busy: AChain) -> Block:
+def find_block_with_log(busy: FakeChain) -> Block:
     """Return a final block with a log of our contracts."""
     return busy.back(20)
 
 
-def omit_log(busy: AChain, place: int = 0) -> Block:
+def omit_log(busy: FakeChain, place: int = 0) -> Block:
     """Let an endpoint always omit one block's log; return the block."""
     at = find_block_with_log(busy)
     add_fault(busy, log_faults.build_omitted_logs_fault(is_log(at)), place)
     return at
 
 
-def alter_log(busy: AChain, place: int = 0) -> Block:
+def alter_log(busy: FakeChain, place: int = 0) -> Block:
     """Let an endpoint change one block's log; return the block."""
     at = find_block_with_log(busy)
 

@@ -14,9 +14,9 @@ from oracle.rpc.endpoints.probe import CHAIN_FACTS_KEY
 from oracle.store.database import Store
 from tests.support.chain.network_logs import NETWORK
 from tests.support.cli.local_network import write_config
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import settings
 from tests.support.ingest.event_encoding import ANYBODY, encode_task_created_log
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY
 
 Row = tuple[int, str, int, str]
@@ -26,7 +26,7 @@ FOREIGN = Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ("0x" + "11" * 32,)),))
 FAILED = Tx(ANYBODY, NETWORK, succeeded=False)
 
 
-def add_provable_blocks(chain: AChain, blocks: int = 60) -> list[Block]:
+def add_provable_blocks(chain: FakeChain, blocks: int = 60) -> list[Block]:
     """Add blocks with our logs, foreign logs and failures; return the blocks with our logs.
 
     In every part of the chain there are more than enough of them to prove the headers.
@@ -45,7 +45,7 @@ def add_provable_blocks(chain: AChain, blocks: int = 60) -> list[Block]:
 class Site:
     """One configuration and its database; each `once` is a complete process."""
 
-    chain: AChain
+    chain: FakeChain
     folder: Path
     capsys: pytest.CaptureFixture[str]
 

@@ -11,18 +11,18 @@ from oracle.chain.source import ChainSource
 from oracle.chain.verification.calibration import REQUIRED_SAMPLES
 from oracle.domain.blocks import BlockRange
 from oracle.domain.logs import Log
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import read_metric
 from tests.support.ingest.event_encoding import encode_task_created_log
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY, Indexer
 
 
-def add_busy_blocks(a_chain: AChain) -> AChain:
+def add_busy_blocks(fake_chain: FakeChain) -> FakeChain:
     """Add enough blocks with logs to prove the chain's blooms and roots."""
     for number in range(2 * REQUIRED_SAMPLES):
-        a_chain.emit(encode_task_created_log(1_000 + number))
-    a_chain.mine_empty(FINALITY + 2)
-    return a_chain
+        fake_chain.emit(encode_task_created_log(1_000 + number))
+    fake_chain.mine_empty(FINALITY + 2)
+    return fake_chain
 
 
 def build_logs(number: int) -> list[FakeLog]:
@@ -65,9 +65,9 @@ def reject_receipts() -> InjectedFault:
     return build_error_fault(error, methods=("eth_getBlockReceipts", "eth_getTransactionReceipt"))
 
 
-def add_fault(a_chain: AChain, fault: InjectedFault, place: int = 0) -> InjectedFault:
+def add_fault(fake_chain: FakeChain, fault: InjectedFault, place: int = 0) -> InjectedFault:
     """Add a fault to the endpoint at index `place`, and return the fault."""
-    a_chain.providers[place].faults.append(fault)
+    fake_chain.providers[place].faults.append(fault)
     return fault
 
 

@@ -8,9 +8,9 @@ from devnet.fakechain.block_json import Block
 from devnet.fakechain.tree import get_branch
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump
 from tests.support.ingest.event_encoding import build_transactions
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.forked import drop_local_rows
 from tests.support.ingest.indexer import FINALITY, Indexer, in_ranges
 
@@ -26,7 +26,7 @@ class Skipping:
     """A chain that skips heights, its endpoints, and indexers that are closed with it."""
 
     def __init__(self, until_the_end: ExitStack, database: Callable[[], str]) -> None:
-        self.chain = AChain(until_the_end)
+        self.chain = FakeChain(until_the_end)
         self._until_the_end = until_the_end
         self._database = database
         self._clock = VirtualClock()
@@ -46,7 +46,7 @@ class Skipping:
         return all_blocks[-1 - min(depth, len(above))]
 
     def logs(self, start: int) -> list[tuple[str, int]]:
-        """Return our contracts' logs from a block on; see `AChain.logs`."""
+        """Return our contracts' logs from a block on; see `FakeChain.logs`."""
         read = {block.hash for block in get_branch(self.chain.head) if block.number >= start}
         return [log for log in self.chain.logs() if log[0] in read]
 

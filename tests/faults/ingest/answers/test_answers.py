@@ -15,9 +15,9 @@ from oracle.errors import TransientError
 from oracle.indexer.commit import CommittedWindow
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import node_address
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import read_metric
 from tests.support.ingest.event_encoding import encode_task_created_log
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY, Indexer
 from tests.support.ingest.reading import (
     list_log_ranges,
@@ -32,38 +32,42 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def history(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
+def history(fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
     """Return an indexer that has read nothing; its chain is final except for the end."""
-    a_chain.mine_empty(FINALITY)
-    return open_indexer(a_chain.urls[0], clock=clock, reports=False)
+    fake_chain.mine_empty(FINALITY)
+    return open_indexer(fake_chain.urls[0], clock=clock, reports=False)
 
 
 # --- another node, another fork ---
 
 
-def test_case_22_ten_new_blocks_are_read_in_order(a_chain: AChain, open_indexer: OpenIndexer):
-    indexer = open_indexer(a_chain.urls[0])
+def test_case_22_ten_new_blocks_are_read_in_order(
+    fake_chain: FakeChain, open_indexer: OpenIndexer
+):
+    indexer = open_indexer(fake_chain.urls[0])
     indexer.index()
-    before, cursor = len(a_chain.provider.received_requests), indexer.cursor[0]
-    a_chain.live(10)
+    before, cursor = len(fake_chain.provider.received_requests), indexer.cursor[0]
+    fake_chain.live(10)
 
     (done,) = [step for step in indexer.index() if isinstance(step, CommittedWindow)]
 
     assert (done.blocks, indexer.cursor[1]) == (
         BlockRange(cursor + 1, cursor + 10),
-        a_chain.head.hash,
+        fake_chain.head.hash,
     )
     method_counts = Counter(
-        request.method for request in list(a_chain.provider.received_requests)[before:]
+        request.method for request in list(fake_chain.provider.received_requests)[before:]
     )
     assert method_counts["eth_getLogs"] == 10
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
 
 
-def test_case_22_long_gap_is_read_in_bounded_windows(a_chain: AChain, open_indexer: OpenIndexer):
-    a_chain.mine_empty(350)
-    a_chain.provider.tag_targets = {}
-    indexer = open_indexer(a_chain.urls[0], finality=1_000)
+def test_case_22_long_gap_is_read_in_bounded_windows(
+    fake_chain: FakeChain, open_indexer: OpenIndexer
+):
+    fake_chain.mine_empty(350)
+    fake_chain.provider.tag_targets = {}
+    indexer = open_indexer(fake_chain.urls[0], finality=1_000)
 
     done = [step.blocks for step in indexer.index() if isinstance(step, CommittedWindow)]
 
@@ -71,20 +75,20 @@ def test_case_22_long_gap_is_read_in_bounded_windows(a_chain: AChain, open_index
     assert [block_range.first for block_range in done[1:]] == [
         block_range.last + 1 for block_range in done[:-1]
     ]
-    assert indexer.cursor[1] == a_chain.head.hash
+    assert indexer.cursor[1] == fake_chain.head.hash
 
 
 def test_case_24_logs_from_lagging_node_are_rejected_instead_of_being_read_as_empty(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """One URL leads to two nodes: the head comes from one, and the logs from one that lags."""
-    indexer = open_indexer(a_chain.urls[0], clock=clock)
+    indexer = open_indexer(fake_chain.urls[0], clock=clock)
     indexer.index()
-    lagging = Provider(a_chain.tree, a_chain.head)
-    block = a_chain.emit(encode_task_created_log(1))
+    lagging = Provider(fake_chain.tree, fake_chain.head)
+    block = fake_chain.emit(encode_task_created_log(1))
     # The number of immediate retries for a block that does not exist yet.
     other_node = log_faults.build_foreign_logs_fault(lagging, times=3)
-    a_chain.provider.faults.append(other_node)
+    fake_chain.provider.faults.append(other_node)
 
     with pytest.raises(TransientError, match="not there yet: unknown block"):
         indexer.step()
@@ -95,15 +99,15 @@ def test_case_24_logs_from_lagging_node_are_rejected_instead_of_being_read_as_em
 
 
 def test_case_24_empty_logs_requested_by_number_are_checked_against_a_later_header(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """The node without the logs does not have the block, and neither has the URL afterwards."""
-    indexer = open_indexer(a_chain.urls[0], clock=clock)
+    indexer = open_indexer(fake_chain.urls[0], clock=clock)
     indexer.index()
-    lagging = Provider(a_chain.tree, a_chain.head)
-    block = a_chain.emit(encode_task_created_log(1))
-    later = FaultLimits(methods=block_faults.HEADER_METHODS, times=1, when=after_logs(a_chain))
-    a_chain.provider.faults += [
+    lagging = Provider(fake_chain.tree, fake_chain.head)
+    block = fake_chain.emit(encode_task_created_log(1))
+    later = FaultLimits(methods=block_faults.HEADER_METHODS, times=1, when=after_logs(fake_chain))
+    fake_chain.provider.faults += [
         log_faults.build_foreign_logs_fault(
             lagging, times=1, when=lambda request: not request.is_by_hash
         ),
@@ -118,60 +122,62 @@ def test_case_24_empty_logs_requested_by_number_are_checked_against_a_later_head
     assert indexer.canonical_logs()[-1] == (block.hash, 0)
 
 
-def after_logs(a_chain: AChain) -> Callable[[Any], bool]:
+def after_logs(fake_chain: FakeChain) -> Callable[[Any], bool]:
     """Return a fault limit that matches once logs have been requested by range."""
-    before = len(list_log_ranges(a_chain.provider))
-    return lambda _: len(list_log_ranges(a_chain.provider)) > before
+    before = len(list_log_ranges(fake_chain.provider))
+    return lambda _: len(list_log_ranges(fake_chain.provider)) > before
 
 
 def test_case_25_blocks_above_endpoint_head_are_not_requested(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    indexer = open_indexer(a_chain.urls[0])
-    a_chain.provider.head = a_chain.back(10)
-    beyond = BlockRange(a_chain.head.number - 5, a_chain.head.number)
+    indexer = open_indexer(fake_chain.urls[0])
+    fake_chain.provider.head = fake_chain.back(10)
+    beyond = BlockRange(fake_chain.head.number - 5, fake_chain.head.number)
 
     for with_headers in (True, False):
-        with pytest.raises(TransientError, match=f"is at block {a_chain.head.number - 10}, below"):
+        with pytest.raises(
+            TransientError, match=f"is at block {fake_chain.head.number - 10}, below"
+        ):
             indexer.source.fetch_window(beyond, with_headers=with_headers)
 
-    assert a_chain.provider.count_requests("eth_getLogs") == 0
+    assert fake_chain.provider.count_requests("eth_getLogs") == 0
 
 
 def test_case_25_endpoint_returning_empty_logs_for_unknown_block_is_detected(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """The endpoint loses the newest block between the request for the head and the logs."""
-    source = open_indexer(a_chain.urls[0], clock=clock).source
-    block = a_chain.emit(encode_task_created_log(1))
-    a_chain.provider.faults.append(log_faults.build_empty_unknown_block_fault())
-    a_chain.provider.keeps_orphans = False
+    source = open_indexer(fake_chain.urls[0], clock=clock).source
+    block = fake_chain.emit(encode_task_created_log(1))
+    fake_chain.provider.faults.append(log_faults.build_empty_unknown_block_fault())
+    fake_chain.provider.keeps_orphans = False
     source.fetch_heads()
-    a_chain.provider.head = a_chain.tree.mine(parent_block=a_chain.back(1))
+    fake_chain.provider.head = fake_chain.tree.mine(parent_block=fake_chain.back(1))
 
     with pytest.raises(TransientError, match="changed while its logs were read"):
         source.fetch_window(BlockRange(block.number, block.number), with_headers=True)
 
 
 def test_case_26_headers_and_logs_of_different_forks_never_mix(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    block = a_chain.emit(encode_task_created_log(1))
+    block = fake_chain.emit(encode_task_created_log(1))
     fork = Provider(
-        a_chain.tree, a_chain.tree.mine(block.txs, parent_block=block.parent, seconds=13)
+        fake_chain.tree, fake_chain.tree.mine(block.txs, parent_block=block.parent, seconds=13)
     )
-    a_chain.show(block)
+    fake_chain.show(block)
     forked_logs = log_faults.build_foreign_logs_fault(
         fork, when=lambda request: not request.is_by_hash
     )
     # Receipts would put the logs right.
-    a_chain.provider.faults += [forked_logs, reject_block_hash_filters(), reject_receipts()]
-    source = open_indexer(a_chain.urls[0], clock=clock).source
+    fake_chain.provider.faults += [forked_logs, reject_block_hash_filters(), reject_receipts()]
+    source = open_indexer(fake_chain.urls[0], clock=clock).source
     last = BlockRange(block.number, block.number)
 
     with pytest.raises(TransientError, match=f"block {block.number} have different hashes"):
         source.fetch_window(last, with_headers=True)
-    a_chain.provider.faults.remove(forked_logs)
+    fake_chain.provider.faults.remove(forked_logs)
     again = source.fetch_window(last, with_headers=True)
 
     assert [log.block_hash for log in again.logs] == [block.hash]
@@ -180,22 +186,24 @@ def test_case_26_headers_and_logs_of_different_forks_never_mix(
 # --- answers to no question ---
 
 
-def test_case_45_duplicate_log_counts_once_and_is_exported(history: Indexer, a_chain: AChain):
+def test_case_45_duplicate_log_counts_once_and_is_exported(
+    history: Indexer, fake_chain: FakeChain
+):
     (name,) = history.source.list_endpoint_names()
     before = read_metric("oracle_duplicate_logs_total", endpoint=name)
     twice = log_faults.build_duplicated_log_fault()
-    a_chain.provider.faults.append(twice)
+    fake_chain.provider.faults.append(twice)
 
     history.index()
 
-    assert history.canonical_logs() == a_chain.logs()
+    assert history.canonical_logs() == fake_chain.logs()
     assert read_metric("oracle_duplicate_logs_total", endpoint=name) - before > 0
 
 
-def refused_by(history: Indexer, a_chain: AChain, make: Callable[[], InjectedFault]) -> None:
+def refused_by(history: Indexer, fake_chain: FakeChain, make: Callable[[], InjectedFault]) -> None:
     """Assert that the window is rejected while the endpoint answers so; nothing is stored."""
     wrong = make()
-    a_chain.provider.faults.append(wrong)
+    fake_chain.provider.faults.append(wrong)
     with pytest.raises(TransientError, match=r"invalid answer: (logs|eth_getLogs): "):
         history.index()
     assert wrong.hit_count > 0
@@ -203,9 +211,9 @@ def refused_by(history: Indexer, a_chain: AChain, make: Callable[[], InjectedFau
 
 
 def test_case_45_conflicting_logs_at_same_position_reject_window(
-    history: Indexer, a_chain: AChain
+    history: Indexer, fake_chain: FakeChain
 ):
-    refused_by(history, a_chain, log_faults.build_conflicting_log_fault)
+    refused_by(history, fake_chain, log_faults.build_conflicting_log_fault)
 
 
 MISSHAPEN: dict[str, Callable[[], InjectedFault]] = {
@@ -221,20 +229,20 @@ MISSHAPEN: dict[str, Callable[[], InjectedFault]] = {
 
 
 @pytest.mark.parametrize("name", MISSHAPEN)
-def test_case_46_malformed_log_rejects_window(history: Indexer, a_chain: AChain, name: str):
-    refused_by(history, a_chain, MISSHAPEN[name])
+def test_case_46_malformed_log_rejects_window(history: Indexer, fake_chain: FakeChain, name: str):
+    refused_by(history, fake_chain, MISSHAPEN[name])
 
 
 @pytest.mark.parametrize("name", MISSHAPEN)
 def test_case_46_malformed_log_from_one_endpoint_is_read_again_from_another(
-    a_chain: AChain, open_indexer: OpenIndexer, name: str
+    fake_chain: FakeChain, open_indexer: OpenIndexer, name: str
 ):
-    a_chain.provider.faults.append(MISSHAPEN[name]())
-    indexer = open_indexer(*a_chain.urls)
+    fake_chain.provider.faults.append(MISSHAPEN[name]())
+    indexer = open_indexer(*fake_chain.urls)
 
     indexer.index()
 
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
 
 
 @pytest.mark.parametrize(
@@ -242,17 +250,17 @@ def test_case_46_malformed_log_from_one_endpoint_is_read_again_from_another(
 )
 def test_case_46_alternative_encoding_is_decoded_identically(
     history: Indexer,
-    a_chain: AChain,
+    fake_chain: FakeChain,
     open_indexer: OpenIndexer,
     fault: Callable[[], InjectedFault],
 ):
-    honest = open_indexer(a_chain.urls[1], reports=False)
+    honest = open_indexer(fake_chain.urls[1], reports=False)
     honest.index()
-    a_chain.provider.faults.append(fault())
+    fake_chain.provider.faults.append(fault())
 
     history.index()
 
-    assert history.canonical_logs() == a_chain.logs()
+    assert history.canonical_logs() == fake_chain.logs()
     assert history.digest() == honest.digest()
 
 
@@ -264,5 +272,7 @@ UNASKED: dict[str, Callable[[], InjectedFault]] = {
 
 
 @pytest.mark.parametrize("name", UNASKED)
-def test_case_47_unrequested_log_rejects_window(history: Indexer, a_chain: AChain, name: str):
-    refused_by(history, a_chain, UNASKED[name])
+def test_case_47_unrequested_log_rejects_window(
+    history: Indexer, fake_chain: FakeChain, name: str
+):
+    refused_by(history, fake_chain, UNASKED[name])

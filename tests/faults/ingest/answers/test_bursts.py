@@ -13,13 +13,13 @@ from oracle.domain.ids import Address
 from oracle.errors import TransientError
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import NETWORK, node_address, task_key
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import list_endpoints, read_metric
 from tests.support.ingest.event_encoding import (
     build_transaction,
     encode_network_log,
     encode_task_created_log,
 )
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY, Indexer
 from tests.support.ingest.reading import add_busy_blocks, build_logs
 
@@ -30,8 +30,8 @@ WATCHED = "0x12345678"
 
 
 @pytest.fixture
-def busy(a_chain: AChain) -> AChain:
-    return add_busy_blocks(a_chain)
+def busy(fake_chain: FakeChain) -> FakeChain:
+    return add_busy_blocks(fake_chain)
 
 
 def limit_response_size(indexer: Indexer, max_bytes: int = LIMIT) -> Indexer:
@@ -40,7 +40,7 @@ def limit_response_size(indexer: Indexer, max_bytes: int = LIMIT) -> Indexer:
     return indexer
 
 
-def burst(chain: AChain, txs: int, logs: int) -> Block:
+def burst(chain: FakeChain, txs: int, logs: int) -> Block:
     """Mine one block of `txs` transactions with `logs` logs each."""
     burst_logs = build_logs(txs * logs)
     return chain.show(
@@ -72,7 +72,7 @@ def splits(reason: str) -> float:
 
 @pytest.mark.parametrize("final", [True, False], ids=["history", "head"])
 def test_block_exceeding_log_limit_is_proven_by_its_receipts(
-    busy: AChain, open_indexer: OpenIndexer, *, final: bool
+    busy: FakeChain, open_indexer: OpenIndexer, *, final: bool
 ):
     indexer = limit_response_size(open_indexer(busy.urls[0], reports=False))
     if not final:
@@ -91,7 +91,7 @@ def test_block_exceeding_log_limit_is_proven_by_its_receipts(
     assert (window.level, len(window.logs)) == (VerificationLevel.PROVEN, LOGS)
 
 
-def test_batch_limit_is_restored_after_burst(busy: AChain, open_indexer: OpenIndexer):
+def test_batch_limit_is_restored_after_burst(busy: FakeChain, open_indexer: OpenIndexer):
     indexer = limit_response_size(open_indexer(busy.urls[0], reports=False))
     burst(busy, LOGS // 10, 10)
     busy.mine_empty(FINALITY + 2)
@@ -104,7 +104,7 @@ def test_batch_limit_is_restored_after_burst(busy: AChain, open_indexer: OpenInd
 
 
 def test_block_whose_receipts_are_unavailable_is_read_one_topic_at_a_time(
-    busy: AChain, open_indexer: OpenIndexer
+    busy: FakeChain, open_indexer: OpenIndexer
 ):
     """Without receipts, nothing of the block is proven."""
     block = busy.show(busy.tree.mine(_of_kinds(LOGS)))
@@ -120,7 +120,7 @@ def test_block_whose_receipts_are_unavailable_is_read_one_topic_at_a_time(
 
 
 def test_error_for_oversized_transaction_names_max_response_setting(
-    busy: AChain, open_indexer: OpenIndexer
+    busy: FakeChain, open_indexer: OpenIndexer
 ):
     block = burst(busy, 1, LOGS)
     indexer = limit_response_size(open_indexer(busy.urls[0]))
@@ -135,7 +135,7 @@ def test_error_for_oversized_transaction_names_max_response_setting(
 
 @pytest.mark.parametrize("receipts", [True, False], ids=["receipts of blocks", "of transactions"])
 def test_oversized_full_block_is_read_one_transaction_at_a_time(
-    busy: AChain, open_indexer: OpenIndexer, *, receipts: bool
+    busy: FakeChain, open_indexer: OpenIndexer, *, receipts: bool
 ):
     """If calls are watched, blocks are read with all their transactions."""
     if not receipts:
@@ -154,9 +154,11 @@ def test_oversized_full_block_is_read_one_transaction_at_a_time(
 
 
 @pytest.mark.timeout(900)
-def test_hundred_thousand_joins_in_one_block_are_read(a_chain: AChain, open_indexer: OpenIndexer):
+def test_hundred_thousand_joins_in_one_block_are_read(
+    fake_chain: FakeChain, open_indexer: OpenIndexer
+):
     """The limit has its real value, 64 MiB."""
-    busy, indexer = add_busy_blocks(a_chain), open_indexer(a_chain.urls[0], reports=False)
+    busy, indexer = add_busy_blocks(fake_chain), open_indexer(fake_chain.urls[0], reports=False)
     indexer.index()
     before = splits("one block's receipts")
     version = {"major": 2, "minor": 5, "patch": 0}

@@ -13,9 +13,9 @@ from oracle.chain.verification.verification_policy import MINIMAL_POLICY, Verifi
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import list_endpoints, read_metric
 from tests.support.ingest.event_encoding import encode_task_created_log
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY, Indexer
 from tests.support.ingest.reading import (
     add_fault,
@@ -45,16 +45,16 @@ def no_roots(provider: Provider) -> None:
 
 
 @pytest.fixture
-def crowded(a_chain: AChain) -> AChain:
+def crowded(fake_chain: FakeChain) -> FakeChain:
     """Return a chain of blocks with up to nine logs, some adjacent and some far apart."""
     for number in range(40):
-        a_chain.emit(*build_logs(number % 10))
-        a_chain.mine_empty(number % 3)
-    a_chain.mine_empty(FINALITY + 2)
-    return a_chain
+        fake_chain.emit(*build_logs(number % 10))
+        fake_chain.mine_empty(number % 3)
+    fake_chain.mine_empty(FINALITY + 2)
+    return fake_chain
 
 
-def cap(chain: AChain, max_logs: int, headers: Headers = true) -> None:
+def cap(chain: FakeChain, max_logs: int, headers: Headers = true) -> None:
     """Cap the first endpoint; the headers have the same faults at both endpoints."""
     add_fault(chain, log_faults.build_capped_logs_fault(max_logs))
     for provider in chain.providers[:2]:
@@ -70,7 +70,7 @@ def cut_off(indexer: Indexer, place: int = 0) -> float:
 @pytest.mark.parametrize("headers", [true, no_blooms, no_roots])
 @pytest.mark.parametrize("max_logs", CAPS)
 def test_log_cap_of_endpoint_causes_no_missing_logs_whatever_headers_are_trusted(
-    crowded: AChain, open_indexer: OpenIndexer, max_logs: int, headers: Headers, *, alone: bool
+    crowded: FakeChain, open_indexer: OpenIndexer, max_logs: int, headers: Headers, *, alone: bool
 ):
     cap(crowded, max_logs, headers)
     indexer = open_indexer(*crowded.urls[: 1 if alone else 2], reports=False)
@@ -86,26 +86,26 @@ def test_log_cap_of_endpoint_causes_no_missing_logs_whatever_headers_are_trusted
 
 @pytest.mark.parametrize("max_logs", CAPS)
 def test_log_cap_is_detected_by_splitting_when_receipts_and_block_hashes_are_unavailable(
-    a_chain: AChain, open_indexer: OpenIndexer, max_logs: int
+    fake_chain: FakeChain, open_indexer: OpenIndexer, max_logs: int
 ):
     for number in range(30):
-        a_chain.emit(encode_task_created_log(number))
-    a_chain.mine_empty(FINALITY + 2)
-    a_chain.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
-    indexer = open_indexer(a_chain.urls[0], reports=False)
+        fake_chain.emit(encode_task_created_log(number))
+    fake_chain.mine_empty(FINALITY + 2)
+    fake_chain.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
+    indexer = open_indexer(fake_chain.urls[0], reports=False)
     indexer.source.set_verification(MINIMAL_POLICY, Calibration(indexer.clock))
-    first = a_chain.head.number - (FINALITY + 2) - 29
-    cap(a_chain, max_logs)
-    add_fault(a_chain, reject_block_hash_filters())
+    first = fake_chain.head.number - (FINALITY + 2) - 29
+    cap(fake_chain, max_logs)
+    add_fault(fake_chain, reject_block_hash_filters())
 
-    logs = fetch_all_logs(indexer.source, first, a_chain.head.number)
+    logs = fetch_all_logs(indexer.source, first, fake_chain.head.number)
 
-    assert [(log.block_hash, log.index) for log in logs] == a_chain.logs()[-len(logs) :]
+    assert [(log.block_hash, log.index) for log in logs] == fake_chain.logs()[-len(logs) :]
     assert len(logs) == 30
 
 
 def test_log_cap_is_stored_and_counted_against_endpoint(
-    crowded: AChain, open_indexer: OpenIndexer
+    crowded: FakeChain, open_indexer: OpenIndexer
 ):
     capability_store = Kept()
     cap(crowded, 7, no_roots)
@@ -124,7 +124,7 @@ def test_log_cap_is_stored_and_counted_against_endpoint(
     )
 
 
-def test_stored_log_cap_is_applied_after_restart(crowded: AChain, open_indexer: OpenIndexer):
+def test_stored_log_cap_is_applied_after_restart(crowded: FakeChain, open_indexer: OpenIndexer):
     capability_store = Kept()
     cap(crowded, 7, no_roots)
     indexer = open_indexer(crowded.urls[0], reports=False)
@@ -150,45 +150,46 @@ def test_stored_log_cap_is_applied_after_restart(crowded: AChain, open_indexer: 
 
 
 def test_range_requests_of_omitting_endpoint_are_replaced_by_block_hash_requests(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     """No limit is reached: a range lacks logs that the single blocks have."""
     for number in range(30):
-        a_chain.emit(encode_task_created_log(number))
-    a_chain.mine_empty(FINALITY + 2)
+        fake_chain.emit(encode_task_created_log(number))
+    fake_chain.mine_empty(FINALITY + 2)
     capability_store = Kept()
-    late = hex(a_chain.head.number - 40)
+    late = hex(fake_chain.head.number - 40)
     add_fault(
-        a_chain, log_faults.build_omitted_range_logs_fault(lambda log: log["blockNumber"] > late)
+        fake_chain,
+        log_faults.build_omitted_range_logs_fault(lambda log: log["blockNumber"] > late),
     )
-    no_roots(a_chain.provider)
-    indexer = open_indexer(a_chain.urls[0], reports=False)
+    no_roots(fake_chain.provider)
+    indexer = open_indexer(fake_chain.urls[0], reports=False)
     indexer.source.set_verification(
         VerificationPolicy(), Calibration(capability_store=capability_store)
     )
 
     indexer.index()
 
-    assert indexer.canonical_logs() == a_chain.logs()
-    assert len(list_log_ranges(a_chain.provider)) <= 8
+    assert indexer.canonical_logs() == fake_chain.logs()
+    assert len(list_log_ranges(fake_chain.provider)) <= 8
     assert capability_store.of[indexer.source.list_endpoint_names()[0], OMITS_LOGS_FACT] == "1"
 
 
 def test_lowered_log_cap_of_endpoint_is_detected(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """The earlier size of a response does not show the current cap; no logs are served by hash."""
-    a_chain.emit(*build_logs(60))
+    fake_chain.emit(*build_logs(60))
     for _ in range(120):
-        a_chain.emit(*build_logs(4))
-    a_chain.mine_empty(FINALITY + 2)
-    no_roots(a_chain.provider)
-    indexer = open_indexer(a_chain.urls[0], reports=False, clock=clock)
+        fake_chain.emit(*build_logs(4))
+    fake_chain.mine_empty(FINALITY + 2)
+    no_roots(fake_chain.provider)
+    indexer = open_indexer(fake_chain.urls[0], reports=False, clock=clock)
     indexer.source.set_verification(MINIMAL_POLICY, Calibration(clock))
-    last = a_chain.head.number
+    last = fake_chain.head.number
     fetch_all_logs(indexer.source, 0, 40)
-    cap(a_chain, 10)
-    add_fault(a_chain, reject_block_hash_filters())
+    cap(fake_chain, 10)
+    add_fault(fake_chain, reject_block_hash_filters())
 
     windows = [
         indexer.source._window_source.fetch_window(BlockRange(at, at + 2), with_headers=False)
@@ -200,7 +201,7 @@ def test_lowered_log_cap_of_endpoint_is_detected(
 
 
 def test_block_exceeding_log_cap_without_receipts_is_not_proven(
-    crowded: AChain, open_indexer: OpenIndexer
+    crowded: FakeChain, open_indexer: OpenIndexer
 ):
     """Nothing can prove the missing logs."""
     block = crowded.emit(*build_logs(9))

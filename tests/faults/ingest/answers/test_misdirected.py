@@ -11,7 +11,7 @@ from oracle.rpc.responses import Quantity
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.pools import caller_of
-from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import CHAIN_ID
 
 
@@ -21,21 +21,23 @@ def clock() -> VirtualClock:
 
 
 def test_misdirected_response_is_treated_as_broken_connection_and_retried(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     misdirected = faults.build_misdirected_responses_fault(max_connections=2)
-    a_chain.provider.faults.append(misdirected)
-    indexer = open_indexer(a_chain.urls[0], clock=clock)
+    fake_chain.provider.faults.append(misdirected)
+    indexer = open_indexer(fake_chain.urls[0], clock=clock)
 
     indexer.index()
 
     assert indexer.source.endpoints.get_quarantine_reasons() == {}
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
 
 
-def test_misdirected_response_is_always_rejected(a_chain: AChain):
-    a_chain.provider.faults.append(faults.build_misdirected_responses_fault(max_connections=100))
-    endpoint = JsonRpcClient(a_chain.urls[0])
+def test_misdirected_response_is_always_rejected(fake_chain: FakeChain):
+    fake_chain.provider.faults.append(
+        faults.build_misdirected_responses_fault(max_connections=100)
+    )
+    endpoint = JsonRpcClient(fake_chain.urls[0])
 
     with pytest.raises(RpcError, match="received the response to another request") as caught:
         endpoint.call("eth_chainId", [], Quantity)
@@ -46,10 +48,10 @@ def test_misdirected_response_is_always_rejected(a_chain: AChain):
 
 
 def test_sender_rejects_misdirected_response_and_reconnects(
-    a_chain: AChain,
+    fake_chain: FakeChain,
 ):
-    a_chain.provider.faults.append(faults.build_misdirected_responses_fault(max_connections=1))
-    line = caller_of(a_chain.urls[0])
+    fake_chain.provider.faults.append(faults.build_misdirected_responses_fault(max_connections=1))
+    line = caller_of(fake_chain.urls[0])
 
     with pytest.raises(RpcError, match="received the response to another request"):
         line.request("eth_chainId")
@@ -59,12 +61,12 @@ def test_sender_rejects_misdirected_response_and_reconnects(
 
 
 def test_misdirected_chain_id_response_quarantines_no_endpoint(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    indexer = open_indexer(*a_chain.urls, clock=clock)
+    indexer = open_indexer(*fake_chain.urls, clock=clock)
     indexer.index()
-    a_chain.live(1)
-    for provider in a_chain.providers:
+    fake_chain.live(1)
+    for provider in fake_chain.providers:
         provider.faults.append(
             faults.build_misdirected_responses_fault(max_connections=9, methods="eth_chainId")
         )
@@ -77,38 +79,38 @@ def test_misdirected_chain_id_response_quarantines_no_endpoint(
 
 
 def test_endpoints_are_rechecked_within_seconds_when_all_report_another_chain(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    indexer = open_indexer(*a_chain.urls, clock=clock)
+    indexer = open_indexer(*fake_chain.urls, clock=clock)
     indexer.index()
-    a_chain.live(1)
-    for provider in a_chain.providers:
+    fake_chain.live(1)
+    for provider in fake_chain.providers:
         provider.chain_id = 5
     indexer.source.endpoints.require_new_proofs()
     with pytest.raises(TransientError, match="is on chain 5"):
         indexer.step()
     assert len(indexer.source.endpoints.get_quarantine_reasons()) == 2
 
-    for provider in a_chain.providers:
+    for provider in fake_chain.providers:
         provider.chain_id = CHAIN_ID
     clock.advance(SOLE_ENDPOINT_QUARANTINE_SECONDS)
     indexer.index()
 
-    assert indexer.cursor == (a_chain.head.number, a_chain.head.hash)
+    assert indexer.cursor == (fake_chain.head.number, fake_chain.head.hash)
     assert indexer.source.endpoints.get_quarantine_reasons() == {}
 
 
 def test_endpoint_of_another_chain_stays_quarantined_while_another_is_available(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    indexer = open_indexer(*a_chain.urls, clock=clock)
+    indexer = open_indexer(*fake_chain.urls, clock=clock)
     indexer.index()
-    a_chain.provider.chain_id = 5
+    fake_chain.provider.chain_id = 5
     indexer.source.endpoints.require_new_proofs()
     indexer.step()
 
-    a_chain.provider.chain_id = CHAIN_ID
+    fake_chain.provider.chain_id = CHAIN_ID
     clock.advance(2 * SOLE_ENDPOINT_QUARANTINE_SECONDS)
     indexer.step()
 
-    assert list(indexer.source.endpoints.get_quarantine_reasons()) == [a_chain.urls[0]]
+    assert list(indexer.source.endpoints.get_quarantine_reasons()) == [fake_chain.urls[0]]

@@ -11,9 +11,9 @@ from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.errors import TransientError
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import list_endpoints, read_metric
 from tests.support.ingest.event_encoding import ANYBODY, encode_task_created_log
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY
 from tests.support.ingest.reading import add_busy_blocks, add_fault, count_missing_logs, is_log
 
@@ -24,15 +24,15 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def busy(a_chain: AChain) -> AChain:
-    return add_busy_blocks(a_chain)
+def busy(fake_chain: FakeChain) -> FakeChain:
+    return add_busy_blocks(fake_chain)
 
 
 # --- what is left out ---
 
 
 def test_case_27_omitted_logs_of_block_are_detected_by_bloom(
-    busy: AChain, open_indexer: OpenIndexer
+    busy: FakeChain, open_indexer: OpenIndexer
 ):
     indexer = open_indexer(busy.urls[0])
     indexer.index()
@@ -46,7 +46,7 @@ def test_case_27_omitted_logs_of_block_are_detected_by_bloom(
 
 
 def test_case_27_log_omission_is_detected_by_second_endpoint_when_receipts_are_disabled(
-    busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    busy: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(*busy.urls, clock=clock)
     indexer.source.set_verification(VerificationPolicy(receipts=False), Calibration(clock))
@@ -61,7 +61,7 @@ def test_case_27_log_omission_is_detected_by_second_endpoint_when_receipts_are_d
 
 
 def test_case_27_log_omitted_by_both_urls_of_one_provider_is_detected_by_another_provider(
-    busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    busy: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     urls = [f"{busy.urls[0]}/first-key", f"{busy.urls[0]}/second-key", busy.urls[1]]
     indexer = open_indexer(*urls, clock=clock)
@@ -76,7 +76,7 @@ def test_case_27_log_omitted_by_both_urls_of_one_provider_is_detected_by_another
 
 
 def test_case_28_log_omitted_from_range_is_recovered_from_receipts_and_counted(
-    busy: AChain, open_indexer: OpenIndexer
+    busy: FakeChain, open_indexer: OpenIndexer
 ):
     block = busy.emit(
         encode_task_created_log(1), encode_task_created_log(2), encode_task_created_log(3)
@@ -93,7 +93,9 @@ def test_case_28_log_omitted_from_range_is_recovered_from_receipts_and_counted(
     assert indexer.canonical_logs() == busy.logs()
 
 
-def test_case_28_unfinalized_blocks_are_requested_by_hash(busy: AChain, open_indexer: OpenIndexer):
+def test_case_28_unfinalized_blocks_are_requested_by_hash(
+    busy: FakeChain, open_indexer: OpenIndexer
+):
     block = busy.emit(encode_task_created_log(1))
     add_fault(busy, log_faults.build_omitted_range_logs_fault())
     source = open_indexer(busy.urls[0]).source
@@ -106,7 +108,7 @@ def test_case_28_unfinalized_blocks_are_requested_by_hash(busy: AChain, open_ind
 
 
 def test_case_28_rereading_by_hash_finds_log_omitted_from_range(
-    busy: AChain, open_indexer: OpenIndexer
+    busy: FakeChain, open_indexer: OpenIndexer
 ):
     block = busy.emit(encode_task_created_log(1))
     busy.emit(encode_task_created_log(2))
@@ -125,7 +127,7 @@ def test_case_28_rereading_by_hash_finds_log_omitted_from_range(
     assert [log.block_hash for log in lost] == [block.hash]
 
 
-def test_case_29_missing_log_is_restored_before_fold(busy: AChain, open_indexer: OpenIndexer):
+def test_case_29_missing_log_is_restored_before_fold(busy: FakeChain, open_indexer: OpenIndexer):
     block = busy.emit(*(encode_task_created_log(number) for number in range(5)))
     busy.mine_empty(FINALITY + 2)
     honest = open_indexer(busy.urls[1], reports=False)
@@ -142,7 +144,7 @@ def test_case_29_missing_log_is_restored_before_fold(busy: AChain, open_indexer:
 
 
 def test_case_29_block_whose_only_log_was_omitted_is_proven_on_reread(
-    busy: AChain, open_indexer: OpenIndexer
+    busy: FakeChain, open_indexer: OpenIndexer
 ):
     block = busy.emit(encode_task_created_log(1))
     # Only foreign logs: no reason to fetch the block.
@@ -165,7 +167,7 @@ def test_case_29_block_whose_only_log_was_omitted_is_proven_on_reread(
 
 @pytest.mark.parametrize("silent", [True, False], ids=["in silence", "with an error"])
 def test_case_50_history_pruned_by_one_endpoint_is_read_from_archive(
-    busy: AChain, open_indexer: OpenIndexer, *, silent: bool
+    busy: FakeChain, open_indexer: OpenIndexer, *, silent: bool
 ):
     if silent:
         add_fault(busy, log_faults.build_silent_pruning_fault(busy.head.number - 2))
@@ -179,7 +181,7 @@ def test_case_50_history_pruned_by_one_endpoint_is_read_from_archive(
 
 
 def test_case_50_stored_rows_remain_after_chain_prunes_blocks(
-    busy: AChain, open_indexer: OpenIndexer
+    busy: FakeChain, open_indexer: OpenIndexer
 ):
     indexer = open_indexer(busy.urls[0], reports=False)
     indexer.index()
@@ -194,7 +196,7 @@ def test_case_50_stored_rows_remain_after_chain_prunes_blocks(
 
 
 def test_case_51_proxy_caching_an_orphaned_block_is_outvoted_by_synced_endpoint(
-    busy: AChain, open_indexer: OpenIndexer
+    busy: FakeChain, open_indexer: OpenIndexer
 ):
     add_fault(busy, block_faults.build_stale_cache_fault())
     indexer = open_indexer(*busy.urls)

@@ -18,7 +18,7 @@ from oracle.indexer.rebuild import RebuildOptions
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.faults.ingest.storage.test_storage import read_for
 from tests.support.chain.network_logs import NETWORK, ORACLE
-from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY
 
 
@@ -35,10 +35,10 @@ class OfLength:
 
 
 def test_case_67_blocks_read_for_only_some_topics_remain_a_gap(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    a_chain.mine_empty(FINALITY)
-    indexer = open_indexer(a_chain.urls[0], reports=False)
+    fake_chain.mine_empty(FINALITY)
+    indexer = open_indexer(fake_chain.urls[0], reports=False)
     now = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
     old_scope = IngestScope.create([NETWORK], now.topics[1:])
     read_for(indexer, restrict_reader(now, old_scope)).index()

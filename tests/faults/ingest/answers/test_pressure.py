@@ -12,8 +12,8 @@ from oracle.indexer.commit import CommittedWindow
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.faults.ingest.reorgs.test_handoff import outcome
 from tests.support.cli.daemon import run_daemon
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import config
+from tests.support.ingest.fake_chain import FakeChain
 
 HOUR = 3600.0
 HISTORY = 6_000
@@ -24,9 +24,11 @@ IMPATIENT = (
 )
 
 
-def test_case_71_slow_fold_limits_prefetched_windows(a_chain: AChain, open_indexer: OpenIndexer):
-    a_chain.mine_empty(HISTORY)
-    indexer = open_indexer(a_chain.urls[0])
+def test_case_71_slow_fold_limits_prefetched_windows(
+    fake_chain: FakeChain, open_indexer: OpenIndexer
+):
+    fake_chain.mine_empty(HISTORY)
+    indexer = open_indexer(fake_chain.urls[0])
     last = indexer.source.fetch_heads().final.number
 
     first = indexer.source.fetch_window(BlockRange(0, last), with_headers=False)
@@ -34,42 +36,42 @@ def test_case_71_slow_fold_limits_prefetched_windows(a_chain: AChain, open_index
 
     block_ranges = [
         request.block_range
-        for request in a_chain.provider.received_requests
+        for request in fake_chain.provider.received_requests
         if request.method == "eth_getLogs"
     ]
     assert max(blocks[1] for blocks in block_ranges if blocks) < HISTORY / 2
     # Each response taken permits one further read.
-    before = a_chain.provider.count_requests("eth_getLogs")
+    before = fake_chain.provider.count_requests("eth_getLogs")
     indexer.source.fetch_window(BlockRange(first.range.last + 1, last), with_headers=False)
     until_nothing_is_read()
-    assert a_chain.provider.count_requests("eth_getLogs") <= before + 2
+    assert fake_chain.provider.count_requests("eth_getLogs") <= before + 2
 
 
 def test_case_71_locked_database_increases_lag_and_clears_readiness(
-    a_chain: AChain, tmp_path: Path
+    fake_chain: FakeChain, tmp_path: Path
 ):
-    with run_daemon(config(a_chain, tmp_path), program=IMPATIENT) as running:
+    with run_daemon(config(fake_chain, tmp_path), program=IMPATIENT) as running:
         running.wait_until_ready()
         with hold_write_lock(tmp_path / "oracle.sqlite"):
-            a_chain.live(20)
+            fake_chain.live(20)
             reasons = str(running.wait_until_not_ready())
             metrics = running.get("/metrics").text
-        a_chain.live(1)
+        fake_chain.live(1)
 
         running.wait_until_ready()
-        running.wait_for_block(a_chain.head.number)
+        running.wait_for_block(fake_chain.head.number)
     assert "the index is 20 blocks behind the head" in reasons
     assert lag(metrics) == 20
 
 
 def test_case_69_clock_jump_causes_no_stall_and_changes_nothing(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     clock = VirtualClock(seconds=10 * HOUR)
-    calm = open_indexer(a_chain.urls[0])
-    wild = open_indexer(a_chain.urls[0], clock=clock)
+    calm = open_indexer(fake_chain.urls[0])
+    wild = open_indexer(fake_chain.urls[0], clock=clock)
     for seconds in (HOUR, -HOUR, 0.0, -2 * HOUR, 3 * HOUR):
-        a_chain.live(5)
+        fake_chain.live(5)
         calm.index()
         wild.index()
         assert not wild.source.fetch_heads().stalled
@@ -78,7 +80,7 @@ def test_case_69_clock_jump_causes_no_stall_and_changes_nothing(
         assert not wild.source.fetch_heads().stalled
         assert all(isinstance(step, CommittedWindow) for step in wild.index())
 
-    assert wild.canonical_logs() == a_chain.logs()
+    assert wild.canonical_logs() == fake_chain.logs()
     assert outcome(wild) == outcome(calm)
 
 

@@ -15,8 +15,8 @@ from oracle.chain.verification.verification_policy import MINIMAL_POLICY
 from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import follow_until_idle, read_metric
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY, Indexer
 from tests.support.ingest.reading import build_logs, fetch_all_logs, list_log_ranges
 
@@ -27,87 +27,87 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def history(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
+def history(fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
     """Return an indexer that has read nothing; its chain is final except for the end."""
-    a_chain.mine_empty(FINALITY)
-    return open_indexer(a_chain.urls[0], clock=clock, reports=False)
+    fake_chain.mine_empty(FINALITY)
+    return open_indexer(fake_chain.urls[0], clock=clock, reports=False)
 
 
 # --- too much ---
 
 
-def test_case_30_silent_cap_at_round_number_is_detected(history: Indexer, a_chain: AChain):
+def test_case_30_silent_cap_at_round_number_is_detected(history: Indexer, fake_chain: FakeChain):
     for _ in range(16):
-        a_chain.emit(*build_logs(10))
-    a_chain.mine_empty(FINALITY)
+        fake_chain.emit(*build_logs(10))
+    fake_chain.mine_empty(FINALITY)
     cap = log_faults.build_capped_logs_fault(100)
-    a_chain.provider.faults.append(cap)
+    fake_chain.provider.faults.append(cap)
 
     history.index()
 
-    assert history.canonical_logs() == a_chain.logs()
+    assert history.canonical_logs() == fake_chain.logs()
     assert read_metric("oracle_window_splits_total", reason="may be cut off") > 0
 
 
 def test_case_30_silent_cap_at_any_number_is_detected_on_repetition(
-    history: Indexer, a_chain: AChain, clock: VirtualClock
+    history: Indexer, fake_chain: FakeChain, clock: VirtualClock
 ):
     """There are no receipts that could prove anything."""
     history.source.set_verification(MINIMAL_POLICY, Calibration(clock))
     for _ in range(16):
-        a_chain.emit(*build_logs(10))
-    a_chain.mine_empty(FINALITY)
+        fake_chain.emit(*build_logs(10))
+    fake_chain.mine_empty(FINALITY)
     first = history.source.fetch_window(BlockRange(0, 30), with_headers=False)
-    a_chain.provider.faults.append(log_faults.build_capped_logs_fault(len(first.logs)))
-    last = a_chain.head.number
+    fake_chain.provider.faults.append(log_faults.build_capped_logs_fault(len(first.logs)))
+    last = fake_chain.head.number
 
     later_logs = fetch_all_logs(history.source, 31, last)
 
-    assert [(log.block_hash, log.index) for log in [*first.logs, *later_logs]] == a_chain.logs()
+    assert [(log.block_hash, log.index) for log in [*first.logs, *later_logs]] == fake_chain.logs()
 
 
 @pytest.mark.parametrize("limit", [5, 7, 30])
 def test_case_31_range_with_too_many_results_is_split_and_each_log_is_read_once(
-    history: Indexer, a_chain: AChain, limit: int
+    history: Indexer, fake_chain: FakeChain, limit: int
 ):
-    a_chain.provider.faults.append(message_faults.build_result_limit_fault(limit))
+    fake_chain.provider.faults.append(message_faults.build_result_limit_fault(limit))
 
     history.index()
 
-    assert history.canonical_logs() == a_chain.logs()
+    assert history.canonical_logs() == fake_chain.logs()
 
 
 @pytest.mark.parametrize("receipts", ["of a block", "of a transaction"])
 @pytest.mark.parametrize("final", [True, False], ids=["history", "head"])
 def test_case_32_oversized_block_is_read_from_its_receipts(
-    history: Indexer, a_chain: AChain, receipts: str, *, final: bool
+    history: Indexer, fake_chain: FakeChain, receipts: str, *, final: bool
 ):
-    a_chain.emit(*build_logs(12))
-    a_chain.mine_empty(FINALITY if final else 0)
-    a_chain.provider.faults.append(message_faults.build_result_limit_fault(10))
+    fake_chain.emit(*build_logs(12))
+    fake_chain.mine_empty(FINALITY if final else 0)
+    fake_chain.provider.faults.append(message_faults.build_result_limit_fault(10))
     if receipts == "of a transaction":
-        a_chain.provider.unsupported.add("eth_getBlockReceipts")
+        fake_chain.provider.unsupported.add("eth_getBlockReceipts")
 
     history.index()
 
-    assert history.canonical_logs() == a_chain.logs()
+    assert history.canonical_logs() == fake_chain.logs()
 
 
 def test_case_32_oversized_block_without_receipts_is_reported_and_retried(
-    history: Indexer, a_chain: AChain
+    history: Indexer, fake_chain: FakeChain
 ):
-    block = a_chain.emit(*build_logs(12))
-    a_chain.mine_empty(FINALITY)
-    a_chain.provider.faults.append(message_faults.build_result_limit_fault(10))
-    a_chain.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
+    block = fake_chain.emit(*build_logs(12))
+    fake_chain.mine_empty(FINALITY)
+    fake_chain.provider.faults.append(message_faults.build_result_limit_fault(10))
+    fake_chain.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
 
     with pytest.raises(TransientError, match="its receipts are not available"):
-        fetch_all_logs(history.source, 0, a_chain.head.number)
-    before = Counter(list_log_ranges(a_chain.provider))
+        fetch_all_logs(history.source, 0, fake_chain.head.number)
+    before = Counter(list_log_ranges(fake_chain.provider))
     with pytest.raises(TransientError, match="its receipts are not available"):
         fetch_all_logs(history.source, block.number, block.number)
 
-    assert set(Counter(list_log_ranges(a_chain.provider)) - before) == {
+    assert set(Counter(list_log_ranges(fake_chain.provider)) - before) == {
         (block.number, block.number)
     }
 
@@ -116,29 +116,29 @@ def test_case_32_oversized_block_without_receipts_is_reported_and_retried(
     "suggestion", ["{first}-{last}", "{last}-{first}", "1-2", "{half}-{last}"]
 )
 def test_case_34_invalid_range_suggestion_is_ignored_and_the_range_is_halved(
-    history: Indexer, a_chain: AChain, suggestion: str
+    history: Indexer, fake_chain: FakeChain, suggestion: str
 ):
     error_message = ErrorMessage(
         -32602, "query exceeds max results 9, retry with the range " + suggestion
     )
-    a_chain.provider.faults.append(limit_log_count(9, error_message))
+    fake_chain.provider.faults.append(limit_log_count(9, error_message))
 
     history.index()
 
-    assert history.canonical_logs() == a_chain.logs()
-    assert max(Counter(list_log_ranges(a_chain.provider)).values()) == 1
+    assert history.canonical_logs() == fake_chain.logs()
+    assert max(Counter(list_log_ranges(fake_chain.provider)).values()) == 1
 
 
-def test_case_34_valid_range_suggestion_is_used(history: Indexer, a_chain: AChain):
+def test_case_34_valid_range_suggestion_is_used(history: Indexer, fake_chain: FakeChain):
     error_message = ErrorMessage(-32602, "query exceeds max results 9, retry with the range 0-4")
-    a_chain.provider.faults.append(
+    fake_chain.provider.faults.append(
         message_faults.build_result_limit_fault(9, error_message, times=1)
     )
 
     history.index()
 
-    assert list_log_ranges(a_chain.provider)[1] == (0, 4)
-    assert history.canonical_logs() == a_chain.logs()
+    assert list_log_ranges(fake_chain.provider)[1] == (0, 4)
+    assert history.canonical_logs() == fake_chain.logs()
 
 
 def limit_log_count(max_logs: int, error_message: ErrorMessage) -> InjectedFault:
@@ -163,49 +163,51 @@ def limit_log_count(max_logs: int, error_message: ErrorMessage) -> InjectedFault
 
 
 def test_case_35_range_with_unexplained_error_is_requested_from_another_endpoint(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    a_chain.mine_empty(FINALITY)
-    indexer = open_indexer(*a_chain.urls, clock=clock, reports=False)
-    a_chain.provider.faults.append(message_faults.build_range_limit_fault(3, UNKNOWN_MESSAGE))
+    fake_chain.mine_empty(FINALITY)
+    indexer = open_indexer(*fake_chain.urls, clock=clock, reports=False)
+    fake_chain.provider.faults.append(message_faults.build_range_limit_fault(3, UNKNOWN_MESSAGE))
 
     indexer.index()
 
-    assert list_log_ranges(a_chain.providers[0])[0] == list_log_ranges(a_chain.providers[1])[0]
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert (
+        list_log_ranges(fake_chain.providers[0])[0] == list_log_ranges(fake_chain.providers[1])[0]
+    )
+    assert indexer.canonical_logs() == fake_chain.logs()
 
 
 def test_case_35_range_with_unexplained_error_at_every_endpoint_is_split(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    a_chain.mine_empty(FINALITY)
-    indexer = open_indexer(*a_chain.urls, clock=clock, reports=False)
-    for provider in a_chain.providers:
+    fake_chain.mine_empty(FINALITY)
+    indexer = open_indexer(*fake_chain.urls, clock=clock, reports=False)
+    for provider in fake_chain.providers:
         provider.faults.append(message_faults.build_range_limit_fault(3, UNKNOWN_MESSAGE))
 
     follow_until_idle(indexer, clock)
 
-    assert indexer.canonical_logs() == a_chain.logs()
-    for provider in a_chain.providers:
+    assert indexer.canonical_logs() == fake_chain.logs()
+    for provider in fake_chain.providers:
         assert max(Counter(list_log_ranges(provider)).values(), default=0) <= 2
 
 
 def test_case_36_range_limit_with_changed_error_text_is_detected_by_halving(
-    history: Indexer, a_chain: AChain, clock: VirtualClock
+    history: Indexer, fake_chain: FakeChain, clock: VirtualClock
 ):
     range_limit = message_faults.build_range_limit_fault(10, RANGE_MESSAGES[2])
-    a_chain.provider.faults.append(range_limit)
+    fake_chain.provider.faults.append(range_limit)
     follow_until_idle(history, clock)
-    a_chain.provider.faults[:] = [
+    fake_chain.provider.faults[:] = [
         message_faults.build_range_limit_fault(
             6, ErrorMessage(-32000, "Es werden zu viele Bloecke verlangt")
         )
     ]
-    a_chain.live(30)
-    a_chain.mine_empty(FINALITY)
+    fake_chain.live(30)
+    fake_chain.mine_empty(FINALITY)
     history.restart()
 
     follow_until_idle(history, clock)
 
     assert range_limit.hit_count == 1
-    assert history.canonical_logs() == a_chain.logs()
+    assert history.canonical_logs() == fake_chain.logs()

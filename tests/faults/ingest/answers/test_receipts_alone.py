@@ -16,8 +16,8 @@ from oracle.domain.blocks import BlockRange
 from oracle.domain.logs import Log
 from oracle.errors import TransientError
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.event_encoding import ANYBODY, encode_task_created_log
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY
 from tests.support.ingest.reading import add_fault, count_missing_logs, is_log, list_log_ranges
 
@@ -26,17 +26,19 @@ LEAST = verifier.MIN_NONEMPTY_BLOCKS
 
 
 @pytest.fixture
-def dense(a_chain: AChain) -> AChain:
+def dense(fake_chain: FakeChain) -> FakeChain:
     """Return a chain of blocks with two of our logs each, and a few empty blocks."""
     for number in range(LEAST + FULL):
-        a_chain.emit(encode_task_created_log(2 * number), encode_task_created_log(2 * number + 1))
-    a_chain.mine_empty(EMPTY)
-    a_chain.emit(encode_task_created_log(10_000))
-    a_chain.mine_empty(FINALITY + 2)
-    return a_chain
+        fake_chain.emit(
+            encode_task_created_log(2 * number), encode_task_created_log(2 * number + 1)
+        )
+    fake_chain.mine_empty(EMPTY)
+    fake_chain.emit(encode_task_created_log(10_000))
+    fake_chain.mine_empty(FINALITY + 2)
+    return fake_chain
 
 
-def get_last_blocks(chain: AChain) -> BlockRange:
+def get_last_blocks(chain: FakeChain) -> BlockRange:
     """Return the last final blocks, the last of which has a log."""
     last = chain.head.number - FINALITY - 2
     return BlockRange(last - EMPTY - LEAST, last)
@@ -52,12 +54,12 @@ def places(logs: list[Log]) -> list[tuple[str, int]]:
     return [(log.block_hash, log.index) for log in logs]
 
 
-def list_last_logs(chain: AChain) -> list[tuple[str, int]]:
+def list_last_logs(chain: FakeChain) -> list[tuple[str, int]]:
     """Return the two logs of each full block, and the last log."""
     return chain.logs()[-2 * LEAST - 1 :]
 
 
-def has_requested_logs(chain: AChain, blocks: BlockRange) -> bool:
+def has_requested_logs(chain: FakeChain, blocks: BlockRange) -> bool:
     return any(
         first <= blocks.last and blocks.first <= last
         for first, last in list_log_ranges(chain.provider)
@@ -65,7 +67,7 @@ def has_requested_logs(chain: AChain, blocks: BlockRange) -> bool:
 
 
 def test_window_from_receipts_alone_equals_window_from_logs(
-    dense: AChain, open_indexer: OpenIndexer, monkeypatch: pytest.MonkeyPatch
+    dense: FakeChain, open_indexer: OpenIndexer, monkeypatch: pytest.MonkeyPatch
 ):
     source, blocks = let_source_learn(open_indexer(dense.urls[0]).source), get_last_blocks(dense)
 
@@ -81,7 +83,7 @@ def test_window_from_receipts_alone_equals_window_from_logs(
 
 
 def test_endpoint_omitting_logs_causes_no_missing_logs_when_receipts_are_read(
-    dense: AChain, open_indexer: OpenIndexer
+    dense: FakeChain, open_indexer: OpenIndexer
 ):
     indexer, blocks = open_indexer(dense.urls[0], reports=False), get_last_blocks(dense)
     let_source_learn(indexer.source)
@@ -93,7 +95,7 @@ def test_endpoint_omitting_logs_causes_no_missing_logs_when_receipts_are_read(
     assert places(list(window.logs)) == list_last_logs(dense)
 
 
-def test_logs_are_requested_when_bloom_excludes_block(dense: AChain, open_indexer: OpenIndexer):
+def test_logs_are_requested_when_bloom_excludes_block(dense: FakeChain, open_indexer: OpenIndexer):
     """The block's receipts would not be read, because a request for logs costs less."""
     dense.show(dense.tree.mine([Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))]))
     dense.emit(encode_task_created_log(20_000))
@@ -108,7 +110,7 @@ def test_logs_are_requested_when_bloom_excludes_block(dense: AChain, open_indexe
 
 @pytest.mark.parametrize("count", [LEAST - 1, 1])
 def test_logs_are_requested_when_range_has_only_a_few_blocks(
-    dense: AChain, open_indexer: OpenIndexer, count: int
+    dense: FakeChain, open_indexer: OpenIndexer, count: int
 ):
     last = dense.head.number - FINALITY - 2 - EMPTY - 1
     blocks = BlockRange(last - count + 1, last)
@@ -120,7 +122,7 @@ def test_logs_are_requested_when_range_has_only_a_few_blocks(
 
 
 def test_logs_are_requested_when_range_contains_block_accepted_by_operator(
-    dense: AChain, open_indexer: OpenIndexer
+    dense: FakeChain, open_indexer: OpenIndexer
 ):
     source, blocks, calibration = (
         open_indexer(dense.urls[0]).source,
@@ -138,7 +140,9 @@ def test_logs_are_requested_when_range_contains_block_accepted_by_operator(
     assert places(list(window.logs)) == list_last_logs(dense)
 
 
-def test_logs_are_requested_when_receipts_are_disabled(dense: AChain, open_indexer: OpenIndexer):
+def test_logs_are_requested_when_receipts_are_disabled(
+    dense: FakeChain, open_indexer: OpenIndexer
+):
     source, blocks = open_indexer(dense.urls[0]).source, get_last_blocks(dense)
     source.set_verification(VerificationPolicy(receipts=False))
     let_source_learn(source).fetch_window(blocks, with_headers=False)
@@ -177,7 +181,7 @@ SPOILED = {
 
 @pytest.mark.parametrize("lie", SPOILED.values(), ids=SPOILED)
 def test_window_with_false_receipts_is_rejected_without_requesting_logs(
-    dense: AChain, open_indexer: OpenIndexer, lie: Callable[[], InjectedFault]
+    dense: FakeChain, open_indexer: OpenIndexer, lie: Callable[[], InjectedFault]
 ):
     source, blocks = let_source_learn(open_indexer(dense.urls[0]).source), get_last_blocks(dense)
     fault = add_fault(dense, lie())
@@ -191,7 +195,7 @@ def test_window_with_false_receipts_is_rejected_without_requesting_logs(
 
 @pytest.mark.parametrize("lie", SPOILED.values(), ids=SPOILED)
 def test_history_is_complete_when_one_of_two_endpoints_returns_false_receipts(
-    dense: AChain, open_indexer: OpenIndexer, lie: Callable[[], InjectedFault]
+    dense: FakeChain, open_indexer: OpenIndexer, lie: Callable[[], InjectedFault]
 ):
     add_fault(dense, lie())
     indexer = open_indexer(*dense.urls, reports=False)

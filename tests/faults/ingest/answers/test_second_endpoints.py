@@ -20,8 +20,8 @@ from tests.faults.ingest.proofs.test_audit import (
     omit_one_log,
     set_verification_policy,
 )
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.event_encoding import ANYBODY
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY, Indexer
 from tests.support.ingest.reading import add_busy_blocks, add_fault
 
@@ -52,16 +52,16 @@ def invent_logs(blocks: Collection[Block], like: Mapping[str, Any]) -> InjectedF
 
 
 def follow_and_audit(
-    a_chain: AChain, indexer: Indexer, auditor: Auditor, blocks: int
+    fake_chain: FakeChain, indexer: Indexer, auditor: Auditor, blocks: int
 ) -> list[AuditResult]:
     """Mine blocks with our logs and foreign logs in turn; return the results of the audit."""
     done: list[AuditResult] = []
     for number in range(blocks):
         if number % 3 == 0:
             foreign_tx = Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))
-            a_chain.show(a_chain.tree.mine([foreign_tx]))
+            fake_chain.show(fake_chain.tree.mine([foreign_tx]))
         else:
-            a_chain.live(1)
+            fake_chain.live(1)
         indexer.index()
         while (
             audit := audit_next_window(
@@ -72,36 +72,40 @@ def follow_and_audit(
     return done
 
 
-def test_audit_repairs_log_omitted_by_removed_endpoint(a_chain: AChain, open_indexer: OpenIndexer):
-    a_chain.live(40)
-    a_chain.mine_empty(FINALITY + WINDOW)
-    omit_one_log(a_chain)
-    a_chain.serve()
-    a_chain.show(a_chain.head)
-    indexer = open_indexer(a_chain.urls[0], reports=False)
+def test_audit_repairs_log_omitted_by_removed_endpoint(
+    fake_chain: FakeChain, open_indexer: OpenIndexer
+):
+    fake_chain.live(40)
+    fake_chain.mine_empty(FINALITY + WINDOW)
+    omit_one_log(fake_chain)
+    fake_chain.serve()
+    fake_chain.show(fake_chain.head)
+    indexer = open_indexer(fake_chain.urls[0], reports=False)
     set_verification_policy(indexer, MINIMAL_POLICY)
     indexer.index()
-    indexer.restart(a_chain.urls[1:])
+    indexer.restart(fake_chain.urls[1:])
     indexer.index()
 
     audits = audit_due_windows(indexer)
 
     assert [audit.outcome for audit in audits if audit.difference] == ["repaired"]
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
 
 
 def test_audit_denies_logs_fabricated_by_auditor_beyond_proof_limit(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    add_busy_blocks(a_chain)
-    quiet = [a_chain.mine_empty(1) for _ in range(60)]
-    a_chain.mine_empty(FINALITY + WINDOW)
-    indexer = open_indexer(*a_chain.urls, reports=False)
+    add_busy_blocks(fake_chain)
+    quiet = [fake_chain.mine_empty(1) for _ in range(60)]
+    fake_chain.mine_empty(FINALITY + WINDOW)
+    indexer = open_indexer(*fake_chain.urls, reports=False)
     indexer.index()
     before = indexer.canonical_logs()
-    every = {"fromBlock": "0x0", "toBlock": hex(a_chain.head.number)}
+    every = {"fromBlock": "0x0", "toBlock": hex(fake_chain.head.number)}
     add_fault(
-        a_chain, invent_logs(quiet, a_chain.provider.handle_call("eth_getLogs", [every])[0]), 1
+        fake_chain,
+        invent_logs(quiet, fake_chain.provider.handle_call("eth_getLogs", [every])[0]),
+        1,
     )
 
     audits = audit_due_windows(indexer, quiet[-1].number + 1)
@@ -111,36 +115,36 @@ def test_audit_denies_logs_fabricated_by_auditor_beyond_proof_limit(
 
 
 def test_case_26_logs_of_another_fork_are_rejected_even_without_receipt_proofs(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    a_chain.live(40)
-    a_chain.mine_empty(FINALITY + WINDOW)
-    for provider in a_chain.providers:
+    fake_chain.live(40)
+    fake_chain.mine_empty(FINALITY + WINDOW)
+    for provider in fake_chain.providers:
         provider.faults.append(block_faults.build_wrong_receipts_root_fault())
-    here, _ = a_chain.logs()[20]
+    here, _ = fake_chain.logs()[20]
 
     def moved(log: dict[str, Any]) -> None:
         if log["blockHash"] == here:
             log["blockHash"] = "0x" + "ab" * 32
 
     lie = add_fault(
-        a_chain, log_faults.build_every_log_changed_fault("logs of another fork", moved)
+        fake_chain, log_faults.build_every_log_changed_fault("logs of another fork", moved)
     )
-    indexer = open_indexer(*a_chain.urls, reports=False)
+    indexer = open_indexer(*fake_chain.urls, reports=False)
 
     indexer.index()
 
     assert lie.hit_count
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
 
 
-def test_audit_at_head_waits_for_full_windows(a_chain: AChain, open_indexer: OpenIndexer):
-    add_busy_blocks(a_chain)
-    indexer = open_indexer(*a_chain.urls, reports=False)
+def test_audit_at_head_waits_for_full_windows(fake_chain: FakeChain, open_indexer: OpenIndexer):
+    add_busy_blocks(fake_chain)
+    indexer = open_indexer(*fake_chain.urls, reports=False)
     indexer.index()
     auditor = Auditor(window_blocks=20, resample_interval=2**63)
 
-    audits = follow_and_audit(a_chain, indexer, auditor, 60)
+    audits = follow_and_audit(fake_chain, indexer, auditor, 60)
 
     assert {len(audit.blocks) for audit in audits} == {20}
     with indexer.store.read_transaction() as uow:
@@ -157,51 +161,53 @@ def small_windows(indexer: Indexer, blocks: int) -> Indexer:
 
 
 def test_case_50_pruned_history_is_not_read_as_empty_in_small_windows(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    a_chain.live(60)
-    a_chain.mine_empty(FINALITY + WINDOW)
-    for provider in a_chain.providers:
+    fake_chain.live(60)
+    fake_chain.mine_empty(FINALITY + WINDOW)
+    for provider in fake_chain.providers:
         provider.faults += [
             block_faults.build_wrong_receipts_root_fault(),
             block_faults.build_zero_bloom_fault(),
         ]
-    add_fault(a_chain, log_faults.build_silent_pruning_fault(60))
-    indexer = small_windows(open_indexer(*a_chain.urls, reports=False), 10)
+    add_fault(fake_chain, log_faults.build_silent_pruning_fault(60))
+    indexer = small_windows(open_indexer(*fake_chain.urls, reports=False), 10)
 
     indexer.index()
 
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
 
 
 def test_case_50_history_pruned_within_window_is_not_read_as_empty(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    a_chain.live(60)
-    a_chain.mine_empty(FINALITY + WINDOW)
-    for provider in a_chain.providers:
+    fake_chain.live(60)
+    fake_chain.mine_empty(FINALITY + WINDOW)
+    for provider in fake_chain.providers:
         provider.faults += [
             block_faults.build_wrong_receipts_root_fault(),
             block_faults.build_zero_bloom_fault(),
         ]
-    add_fault(a_chain, log_faults.build_silent_pruning_fault(60))
-    indexer = open_indexer(*a_chain.urls, reports=False)
+    add_fault(fake_chain, log_faults.build_silent_pruning_fault(60))
+    indexer = open_indexer(*fake_chain.urls, reports=False)
 
     indexer.index()
 
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
 
 
-def test_indexing_does_not_wait_for_late_auditor(a_chain: AChain, open_indexer: OpenIndexer):
-    a_chain.live(40)
-    a_chain.mine_empty(FINALITY + WINDOW)
-    omit_one_log(a_chain)
-    indexer = open_indexer(*a_chain.urls, reports=False)
+def test_indexing_does_not_wait_for_late_auditor(fake_chain: FakeChain, open_indexer: OpenIndexer):
+    fake_chain.live(40)
+    fake_chain.mine_empty(FINALITY + WINDOW)
+    omit_one_log(fake_chain)
+    indexer = open_indexer(*fake_chain.urls, reports=False)
     set_verification_policy(indexer, MINIMAL_POLICY)
     indexer.index()
     gate = Event()
-    add_fault(a_chain, transport_faults.build_held_response_fault(gate, methods="eth_getLogs"), 1)
-    auditor = Auditor(window_blocks=a_chain.head.number - FINALITY + 1, wait_seconds=0.0)
+    add_fault(
+        fake_chain, transport_faults.build_held_response_fault(gate, methods="eth_getLogs"), 1
+    )
+    auditor = Auditor(window_blocks=fake_chain.head.number - FINALITY + 1, wait_seconds=0.0)
 
     def turn() -> AuditResult | None:
         return audit_next_window(
@@ -209,9 +215,9 @@ def test_indexing_does_not_wait_for_late_auditor(a_chain: AChain, open_indexer: 
         )
 
     assert turn() is None
-    a_chain.live(2)
+    fake_chain.live(2)
     assert [step for step in indexer.index() if isinstance(step, CommittedWindow)]
     assert (turn(), auditor.has_pending_request) == (None, True)
     gate.set()
     wait_until(lambda: (audit := turn()) is not None and audit.outcome == "repaired")
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()

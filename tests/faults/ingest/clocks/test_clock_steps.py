@@ -13,8 +13,8 @@ import pytest
 from oracle.store.database import Store
 from tests.support.cli.daemon import run_daemon, start_daemon
 from tests.support.cli.local_network import write_config
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import config, settings
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.stepped_clock import SteppedClock, needs_compiler
 
 pytestmark = needs_compiler
@@ -45,14 +45,14 @@ def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SteppedClock:
 
 @pytest.mark.parametrize("seconds", [-DAY, DAY])
 def test_daemon_follows_chain_after_clock_step(
-    a_chain: AChain, clock: SteppedClock, tmp_path: Path, seconds: int
+    fake_chain: FakeChain, clock: SteppedClock, tmp_path: Path, seconds: int
 ):
-    with run_daemon(config(a_chain, tmp_path)) as running:
-        running.wait_for_block(a_chain.head.number)
+    with run_daemon(config(fake_chain, tmp_path)) as running:
+        running.wait_for_block(fake_chain.head.number)
         clock.step(seconds)
         for _ in range(3):
-            a_chain.live(1)
-            running.wait_for_block(a_chain.head.number)
+            fake_chain.live(1)
+            running.wait_for_block(fake_chain.head.number)
         assert running.get("/livez").status_code == 200
         running.wait_for_text("/readyz", "wrong_clock")
         clock.step(0)
@@ -88,13 +88,13 @@ def test_job_is_due_again_after_clock_is_set_back_during_its_tick(clock: Stepped
     assert int(completed.stdout) > DAY - 60
 
 
-def test_standby_takes_over_from_leader_with_stuck_loop(a_chain: AChain, tmp_path: Path):
+def test_standby_takes_over_from_leader_with_stuck_loop(fake_chain: FakeChain, tmp_path: Path):
     hang = tmp_path / "hang"
     paths = []
     for name in ("one", "two"):
         folder = tmp_path / name
         folder.mkdir()
-        daemon_settings = settings(a_chain, folder)
+        daemon_settings = settings(fake_chain, folder)
         daemon_settings["database"]["url"] = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
         paths.append(write_config(daemon_settings, folder / "config.toml"))
     program = ("-c", HANGING.format(hang=str(hang)))
@@ -112,17 +112,17 @@ def test_standby_takes_over_from_leader_with_stuck_loop(a_chain: AChain, tmp_pat
         assert leader.process.wait(60) == 1
         assert "the daemon's worker has made no progress for" in leader.log.read_text("utf-8")
         standby.url = started_event["web"]
-        a_chain.live(2)
-        standby.wait_for_block(a_chain.head.number)
+        fake_chain.live(2)
+        standby.wait_for_block(fake_chain.head.number)
 
 
 def test_standby_takes_over_expired_lease_after_clock_is_stepped_back(
-    a_chain: AChain, clock: SteppedClock, tmp_path: Path
+    fake_chain: FakeChain, clock: SteppedClock, tmp_path: Path
 ):
-    path = config(a_chain, tmp_path)
+    path = config(fake_chain, tmp_path)
     with run_daemon(path) as leader:
         leader.wait_until_ready()
-        url = settings(a_chain, tmp_path)["database"]["url"]
+        url = settings(fake_chain, tmp_path)["database"]["url"]
         with Store.open(url, create=True) as store, store.transaction() as uow:
             # A holder that no longer renews, and whose state no kernel can report.
             leader.process.kill()

@@ -15,8 +15,8 @@ from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.responses import Quantity
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import follow_until_idle
+from tests.support.ingest.fake_chain import FakeChain
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def expired(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     ],
 )
 def test_case_56_dns_route_and_certificate_failures_count_as_unreachable_and_cause_failover(
-    a_chain: AChain,
+    fake_chain: FakeChain,
     open_indexer: OpenIndexer,
     request: pytest.FixtureRequest,
     address: str,
@@ -96,7 +96,7 @@ def test_case_56_dns_route_and_certificate_failures_count_as_unreachable_and_cau
     assert unreachable(url) == words
 
     clock = VirtualClock()
-    indexer = open_indexer(url, a_chain.urls[0], clock=clock)
+    indexer = open_indexer(url, fake_chain.urls[0], clock=clock)
 
     assert follow_until_idle(indexer, clock) == 0
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()

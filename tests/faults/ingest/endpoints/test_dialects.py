@@ -17,8 +17,8 @@ from oracle.chain.verification.verification_policy import MINIMAL_POLICY
 from oracle.errors import TransientError
 from oracle.rpc.provider_dialects import DIALECTS, ProviderMessage, RefusedFeature
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import follow_until_idle, list_endpoints
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY, Indexer
 from tests.support.ingest.proofs import Site
 from tests.support.ingest.reading import list_log_ranges
@@ -45,7 +45,7 @@ ALIVE = pytest.mark.parametrize("is_alone", [True, False], ids=["alone", "last a
 
 
 def open_indexer_with_last_endpoint(
-    chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock, *, is_alone: bool
+    chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock, *, is_alone: bool
 ) -> tuple[Indexer, Provider]:
     """Return an indexer, and its last endpoint; unless `is_alone`, a dead endpoint precedes it."""
     chain.mine_empty(FINALITY)
@@ -68,7 +68,7 @@ def fault_of(row: ProviderMessage, limits: FaultLimits) -> InjectedFault:
 @ALIVE
 @rows(RefusedFeature.BLOCKS, RefusedFeature.TIME)
 def test_refused_range_is_split_until_accepted(
-    a_chain: AChain,
+    fake_chain: FakeChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,
     row: ProviderMessage,
@@ -76,14 +76,14 @@ def test_refused_range_is_split_until_accepted(
     is_alone: bool,
 ):
     indexer, provider = open_indexer_with_last_endpoint(
-        a_chain, open_indexer, clock, is_alone=is_alone
+        fake_chain, open_indexer, clock, is_alone=is_alone
     )
     error_message = ErrorMessage(row.code, row.example)
     provider.faults.append(message_faults.build_range_limit_fault(BLOCKS, error_message))
 
     waited = follow_until_idle(indexer, clock)
 
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
     assert list_log_ranges(provider)
     # No tick fails, so a run that stops at the first failure completes.
     assert waited == 0
@@ -91,23 +91,25 @@ def test_refused_range_is_split_until_accepted(
 
 @rows(RefusedFeature.TIME)
 def test_run_once_succeeds_when_endpoint_reports_its_time_limit(
-    a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str], row: ProviderMessage
+    fake_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str], row: ProviderMessage
 ):
-    a_chain.mine_empty(FINALITY)
-    site = Site(a_chain, tmp_path, capsys)
+    fake_chain.mine_empty(FINALITY)
+    site = Site(fake_chain, tmp_path, capsys)
     error_message = ErrorMessage(row.code, row.example)
-    a_chain.provider.faults.append(message_faults.build_range_limit_fault(BLOCKS, error_message))
+    fake_chain.provider.faults.append(
+        message_faults.build_range_limit_fault(BLOCKS, error_message)
+    )
 
     assert site.once(0) == (0, "")
-    assert site.cursor() == a_chain.head.number
+    assert site.cursor() == fake_chain.head.number
 
 
 @pytest.mark.parametrize("status", [408, 504, 524])
 def test_range_with_gateway_timeout_is_split_until_accepted(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock, status: int
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock, status: int
 ):
     indexer, provider = open_indexer_with_last_endpoint(
-        a_chain, open_indexer, clock, is_alone=True
+        fake_chain, open_indexer, clock, is_alone=True
     )
     provider.faults.append(
         transport_faults.build_http_status_fault(status, when=is_wide, methods="eth_getLogs")
@@ -115,15 +117,15 @@ def test_range_with_gateway_timeout_is_split_until_accepted(
 
     waited = follow_until_idle(indexer, clock)
 
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
     assert waited == 0
 
 
 def test_range_request_without_response_is_retried_with_a_smaller_range(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer, provider = open_indexer_with_last_endpoint(
-        a_chain, open_indexer, clock, is_alone=True
+        fake_chain, open_indexer, clock, is_alone=True
     )
     for endpoint in list_endpoints(indexer):
         endpoint.client._wire._timeout_seconds = 0.3
@@ -140,13 +142,13 @@ def test_range_request_without_response_is_retried_with_a_smaller_range(
 
     # `run --once` waits for it instead of giving up.
     assert ended.value.retry_after is not None
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
 
 
 @ALIVE
 @rows(RefusedFeature.RESULTS)
 def test_range_refused_for_its_result_size_is_split_until_accepted(
-    a_chain: AChain,
+    fake_chain: FakeChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,
     row: ProviderMessage,
@@ -154,20 +156,20 @@ def test_range_refused_for_its_result_size_is_split_until_accepted(
     is_alone: bool,
 ):
     indexer, provider = open_indexer_with_last_endpoint(
-        a_chain, open_indexer, clock, is_alone=is_alone
+        fake_chain, open_indexer, clock, is_alone=is_alone
     )
     error_message = ErrorMessage(row.code, row.example)
     provider.faults.append(message_faults.build_result_limit_fault(LOGS, error_message))
 
     follow_until_idle(indexer, clock)
 
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
 
 
 @ALIVE
 @rows(RefusedFeature.RATE, RefusedFeature.HEAD)
 def test_temporary_refusal_is_retried(
-    a_chain: AChain,
+    fake_chain: FakeChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,
     row: ProviderMessage,
@@ -175,7 +177,7 @@ def test_temporary_refusal_is_retried(
     is_alone: bool,
 ):
     indexer, provider = open_indexer_with_last_endpoint(
-        a_chain, open_indexer, clock, is_alone=is_alone
+        fake_chain, open_indexer, clock, is_alone=is_alone
     )
     fault = fault_of(row, {"methods": "eth_getLogs", "times": 3})
     provider.faults.append(fault)
@@ -183,13 +185,13 @@ def test_temporary_refusal_is_retried(
     follow_until_idle(indexer, clock)
 
     assert fault.hit_count == 3
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
 
 
 @ALIVE
 @rows(RefusedFeature.HISTORY)
 def test_pruned_history_is_never_read_as_empty(
-    a_chain: AChain,
+    fake_chain: FakeChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,
     row: ProviderMessage,
@@ -197,7 +199,7 @@ def test_pruned_history_is_never_read_as_empty(
     is_alone: bool,
 ):
     indexer, provider = open_indexer_with_last_endpoint(
-        a_chain, open_indexer, clock, is_alone=is_alone
+        fake_chain, open_indexer, clock, is_alone=is_alone
     )
     provider.faults.append(fault_of(row, {"methods": "eth_getLogs"}))
 
@@ -208,14 +210,14 @@ def test_pruned_history_is_never_read_as_empty(
     provider.faults.clear()
     follow_until_idle(indexer, clock)
 
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
 
 
 @ALIVE
 @rows(RefusedFeature.METHOD)
 @pytest.mark.parametrize("is_proven", [True, False], ids=["proven", "unproven"])
 def test_missing_method_is_replaced_by_fallback(
-    a_chain: AChain,
+    fake_chain: FakeChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,
     row: ProviderMessage,
@@ -224,7 +226,7 @@ def test_missing_method_is_replaced_by_fallback(
     is_proven: bool,
 ):
     indexer, provider = open_indexer_with_last_endpoint(
-        a_chain, open_indexer, clock, is_alone=is_alone
+        fake_chain, open_indexer, clock, is_alone=is_alone
     )
     if not is_proven:
         indexer.source.set_verification(MINIMAL_POLICY, Calibration(clock))
@@ -236,7 +238,7 @@ def test_missing_method_is_replaced_by_fallback(
 
     follow_until_idle(indexer, clock)
 
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
 
 
 def reject_batch_with_json(row: ProviderMessage) -> InjectedFault:
@@ -279,7 +281,7 @@ def reject_batch_with_text(status: int) -> Callable[[ProviderMessage], InjectedF
     ids=["JSON", "text 200", "text 400", "text 500"],
 )
 def test_refused_batch_is_sent_as_single_requests(
-    a_chain: AChain,
+    fake_chain: FakeChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,
     row: ProviderMessage,
@@ -288,7 +290,7 @@ def test_refused_batch_is_sent_as_single_requests(
     is_alone: bool,
 ):
     indexer, provider = open_indexer_with_last_endpoint(
-        a_chain, open_indexer, clock, is_alone=is_alone
+        fake_chain, open_indexer, clock, is_alone=is_alone
     )
     fault = refusal(row)
     provider.faults.append(fault)
@@ -298,7 +300,7 @@ def test_refused_batch_is_sent_as_single_requests(
         [("eth_chainId", []), ("net_version", [])]
     )
 
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
     assert len(answers) == 2
     assert list_endpoints(indexer)[-1].client.batch_limit == 1
     # The batch was halved a few times, not once per batch.

@@ -18,7 +18,7 @@ from oracle.daemon.scheduler import JobLiveness
 from oracle.indexer.commit import CommittedWindow
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import NETWORK, ORACLE
-from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 
 T = TypeVar("T")
@@ -64,16 +64,16 @@ def counters_of(indexer: Indexer) -> MaintenanceJobs:
     return jobs
 
 
-def ingests_new_blocks(chain: AChain, indexer: Indexer) -> bool:
+def ingests_new_blocks(chain: FakeChain, indexer: Indexer) -> bool:
     """Return whether new blocks are still ingested."""
     chain.live(2)
     return any(isinstance(done, CommittedWindow) for done in indexer.index())
 
 
 def test_indexing_does_not_wait_for_probe_of_hanging_endpoint(
-    a_chain: AChain, open_indexer: OpenIndexer, hanging: socket.socket
+    fake_chain: FakeChain, open_indexer: OpenIndexer, hanging: socket.socket
 ):
-    indexer = open_indexer(a_chain.urls[0])
+    indexer = open_indexer(fake_chain.urls[0])
     indexer.index()
     probed = open_indexer(get_url(hanging), url=indexer.url)
     prober = prober_of(probed)
@@ -84,18 +84,18 @@ def test_indexing_does_not_wait_for_probe_of_hanging_endpoint(
     line.settimeout(_PATIENCE_SECONDS)
     with line:
         assert b"eth_chainId" in line.recv(4096)
-        assert ingests_new_blocks(a_chain, indexer)
+        assert ingests_new_blocks(fake_chain, indexer)
         assert prober.run_due_probe() is None
     step = poll_until_value(prober.run_due_probe)
     assert (step["did"], "failed" in step) == ("probe", True)
 
 
-def test_late_probe_response_is_applied(a_chain: AChain, open_indexer: OpenIndexer):
+def test_late_probe_response_is_applied(fake_chain: FakeChain, open_indexer: OpenIndexer):
     gate = Event()
-    a_chain.provider.faults.append(
+    fake_chain.provider.faults.append(
         transport_faults.build_held_response_fault(gate, methods="web3_clientVersion")
     )
-    indexer = open_indexer(*a_chain.urls)
+    indexer = open_indexer(*fake_chain.urls)
     prober = prober_of(indexer)
 
     assert prober.run_due_probe() is None
@@ -107,8 +107,8 @@ def test_late_probe_response_is_applied(a_chain: AChain, open_indexer: OpenIndex
     assert prober.run_due_probe() is None
 
 
-def test_run_once_waits_for_probe_result(a_chain: AChain, open_indexer: OpenIndexer):
-    indexer = open_indexer(*a_chain.urls)
+def test_run_once_waits_for_probe_result(fake_chain: FakeChain, open_indexer: OpenIndexer):
+    indexer = open_indexer(*fake_chain.urls)
     prober = prober_of(indexer, None)
 
     step = prober.run_due_probe()
@@ -118,23 +118,23 @@ def test_run_once_waits_for_probe_result(a_chain: AChain, open_indexer: OpenInde
 
 
 def test_indexing_does_not_wait_for_contract_counters_from_hanging_endpoint(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     gate = Event()
-    for provider in a_chain.providers:
+    for provider in fake_chain.providers:
         provider.call_handler = lambda _request, _block: "0x" + 6 * f"{3:064x}"
         provider.faults.append(
             transport_faults.build_held_response_fault(gate, methods="eth_call")
         )
-    indexer = open_indexer(*a_chain.urls)
+    indexer = open_indexer(*fake_chain.urls)
     indexer.index()
     jobs = counters_of(indexer)
     at, _ = indexer.cursor
 
     assert jobs.check_counters() is None
 
-    poll_until_value(lambda: a_chain.provider.count_requests("eth_call") or None)
-    assert ingests_new_blocks(a_chain, indexer)
+    poll_until_value(lambda: fake_chain.provider.count_requests("eth_call") or None)
+    assert ingests_new_blocks(fake_chain, indexer)
     assert jobs.check_counters() is None
     gate.set()
     step = poll_until_value(jobs.check_counters)

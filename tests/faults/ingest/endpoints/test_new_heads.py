@@ -12,8 +12,8 @@ from devnet.fakechain.websocket import PushServer, serve_websocket
 from oracle.errors import InputError
 from oracle.rpc.new_heads import PAUSE_SECONDS, NewHeadSubscription, PolledHead
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import read_metric
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 
 # A test that waits for longer has failed.
@@ -40,13 +40,13 @@ def until_the_end() -> Iterator[ExitStack]:
 
 
 @pytest.fixture
-def line(a_chain: AChain, until_the_end: ExitStack) -> PushServer:
-    return until_the_end.enter_context(serve_websocket(a_chain.provider))
+def line(fake_chain: FakeChain, until_the_end: ExitStack) -> PushServer:
+    return until_the_end.enter_context(serve_websocket(fake_chain.provider))
 
 
 @pytest.fixture
-def indexer(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
-    indexer = open_indexer(a_chain.urls[0], clock=clock)
+def indexer(fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
+    indexer = open_indexer(fake_chain.urls[0], clock=clock)
     indexer.index()
     return indexer
 
@@ -68,38 +68,38 @@ def woken(
     return woken
 
 
-def test_new_head_wakes_indexer(a_chain: AChain, woken: Event):
-    a_chain.live(1)
+def test_new_head_wakes_indexer(fake_chain: FakeChain, woken: Event):
+    fake_chain.live(1)
 
     assert woken.wait(_PATIENCE_SECONDS)
 
 
 def test_case_55_silent_websocket_is_reconnected_when_polling_finds_blocks(
-    a_chain: AChain, indexer: Indexer, line: PushServer, woken: Event, clock: VirtualClock
+    fake_chain: FakeChain, indexer: Indexer, line: PushServer, woken: Event, clock: VirtualClock
 ):
     before = read_metric("oracle_websocket_failures_total", reason="silent")
     line.is_silent = True
     # Three blocks of twelve seconds are borne, as long as polling sees none.
     clock.advance(1_000)
-    a_chain.live(1)
+    fake_chain.live(1)
     indexer.index()
 
     wait_until(lambda: line.subscription_count == 2)
 
     assert read_metric("oracle_websocket_failures_total", reason="silent") == before + 1
     assert not woken.is_set()
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
 
 
 def test_case_55_websocket_backs_off_for_five_minutes_after_two_failures(
-    a_chain: AChain, indexer: Indexer, line: PushServer, woken: Event, clock: VirtualClock
+    fake_chain: FakeChain, indexer: Indexer, line: PushServer, woken: Event, clock: VirtualClock
 ):
     failures = read_metric("oracle_websocket_failures_total", reason="silent")
     line.is_silent = True
     for round_ in (1, 2):
         wait_until(lambda round_=round_: line.subscription_count == round_)  # type: ignore[misc]  # mypy cannot infer it
         clock.advance(37)
-        a_chain.live(1)
+        fake_chain.live(1)
         indexer.index()
         wait_until(
             lambda round_=round_: (  # type: ignore[misc]  # mypy cannot infer it
@@ -115,43 +115,43 @@ def test_case_55_websocket_backs_off_for_five_minutes_after_two_failures(
     assert line.subscription_count == 2
     clock.advance(1)
     wait_until(lambda: line.subscription_count == 3)
-    a_chain.live(1)
+    fake_chain.live(1)
     assert woken.wait(_PATIENCE_SECONDS)
 
 
 def test_case_55_repeatedly_closed_websocket_leaves_no_gap(
-    a_chain: AChain, indexer: Indexer, line: PushServer, woken: Event
+    fake_chain: FakeChain, indexer: Indexer, line: PushServer, woken: Event
 ):
     for round_ in range(1, 5):
         wait_until(lambda round_=round_: line.subscription_count == round_)  # type: ignore[misc]  # mypy cannot infer it
         line.remaining_heads = 1
-        a_chain.live(1)
+        fake_chain.live(1)
         assert woken.wait(_PATIENCE_SECONDS)
         woken.clear()
         # While there is no listener.
-        a_chain.live(1)
+        fake_chain.live(1)
         indexer.index()
 
-    assert indexer.cursor == (38, a_chain.head.hash)
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.cursor == (38, fake_chain.head.hash)
+    assert indexer.canonical_logs() == fake_chain.logs()
 
 
 @pytest.mark.parametrize("wrong", ["sends_twice", "reverses_pairs"])
 def test_case_55_duplicate_or_unordered_heads_change_nothing(
-    a_chain: AChain, indexer: Indexer, line: PushServer, woken: Event, wrong: str
+    fake_chain: FakeChain, indexer: Indexer, line: PushServer, woken: Event, wrong: str
 ):
     setattr(line, wrong, True)
     for _ in range(6):
-        a_chain.live(1)
+        fake_chain.live(1)
         if woken.wait(0.05):
             woken.clear()
             indexer.index()
-    a_chain.live(2)
+    fake_chain.live(2)
     assert woken.wait(_PATIENCE_SECONDS)
     indexer.index()
 
-    assert indexer.cursor == (38, a_chain.head.hash)
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.cursor == (38, fake_chain.head.hash)
+    assert indexer.canonical_logs() == fake_chain.logs()
 
 
 def test_non_websocket_url_raises_input_error(clock: VirtualClock):

@@ -23,8 +23,8 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.pools import caller_of
 from tests.support.chain.network_logs import NETWORK, ORACLE
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import follow_until_idle, list_endpoints, read_metric
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import CHAIN_ID, CONTRACTS, FINALITY
 from tests.support.ingest.reading import add_busy_blocks, read_feature_metric
 
@@ -40,36 +40,36 @@ from tests.support.ingest.reading import add_busy_blocks, read_feature_metric
     ],
 )
 def test_transaction_receipts_prove_chain_when_block_receipts_are_unsupported(
-    a_chain: AChain, open_indexer: OpenIndexer, words: ErrorMessage
+    fake_chain: FakeChain, open_indexer: OpenIndexer, words: ErrorMessage
 ):
-    add_busy_blocks(a_chain)
+    add_busy_blocks(fake_chain)
     clock = VirtualClock()
-    a_chain.provider.faults.append(build_error_fault(words, methods="eth_getBlockReceipts"))
-    indexer = open_indexer(a_chain.urls[0], clock=clock)
+    fake_chain.provider.faults.append(build_error_fault(words, methods="eth_getBlockReceipts"))
+    indexer = open_indexer(fake_chain.urls[0], clock=clock)
 
     took = follow_until_idle(indexer, clock)
 
     assert took == 0
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
     assert read_feature_metric("receipts_root") == 1
 
 
 def test_receipts_are_requested_individually_when_blocks_contain_full_transactions(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    add_busy_blocks(a_chain)
+    add_busy_blocks(fake_chain)
     error_message = ErrorMessage(-32600, "Unsupported method: eth_getBlockReceipts")
-    a_chain.provider.faults.append(
+    fake_chain.provider.faults.append(
         build_error_fault(error_message, methods="eth_getBlockReceipts")
     )
-    indexer = open_indexer(a_chain.urls[0])
+    indexer = open_indexer(fake_chain.urls[0])
     reader = EventReader.from_profile("reference", CONTRACTS, ORACLE)
     reader.selectors = {Address(NETWORK): frozenset({"0x12345678"})}
     indexer.source = ChainSource(indexer.source.endpoints, reader, FINALITY)
 
     indexer.index()
 
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
     assert read_feature_metric("receipts_root") == 1
 
 
@@ -104,54 +104,54 @@ FORMS = [
 
 @pytest.mark.parametrize("form", FORMS)
 def test_endpoint_without_batch_support_gets_single_requests_permanently(
-    a_chain: AChain, open_indexer: OpenIndexer, form: str
+    fake_chain: FakeChain, open_indexer: OpenIndexer, form: str
 ):
     refusal = reject_batches(form)
-    a_chain.provider.faults.append(refusal)
+    fake_chain.provider.faults.append(refusal)
     clock = VirtualClock()
-    indexer = open_indexer(a_chain.urls[0], clock=clock)
+    indexer = open_indexer(fake_chain.urls[0], clock=clock)
 
     took = follow_until_idle(indexer, clock)
     learnt = refusal.hit_count
-    a_chain.live(5)
+    fake_chain.live(5)
     follow_until_idle(indexer, clock)
 
     assert (took, refusal.hit_count - learnt) == (0, 0)
     assert list_endpoints(indexer)[0].client.batch_limit == 1
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
 
 
 @pytest.mark.parametrize("code", [401, 403, 405])
 def test_batches_refused_with_auth_status_do_not_stop_indexing(
-    a_chain: AChain, open_indexer: OpenIndexer, code: int
+    fake_chain: FakeChain, open_indexer: OpenIndexer, code: int
 ):
-    a_chain.provider.faults.append(
+    fake_chain.provider.faults.append(
         faults.build_batch_limit_status_fault("no", b"no batches", code)
     )
     clock = VirtualClock()
-    indexer = open_indexer(a_chain.urls[0], clock=clock)
+    indexer = open_indexer(fake_chain.urls[0], clock=clock)
 
     assert follow_until_idle(indexer, clock) == 0
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
 
 
 def test_unsupported_method_in_batch_does_not_disable_batches(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    add_busy_blocks(a_chain)
+    add_busy_blocks(fake_chain)
 
     def one_for_all(requests: Sequence[FakeRequest], sent: list[dict[str, Any]]) -> object:
         if requests[0].method != "eth_getBlockReceipts":
             return sent
         return HttpResponse(400, b'{"error": "Unsupported method: eth_getBlockReceipts"}')
 
-    a_chain.provider.faults += [
+    fake_chain.provider.faults += [
         InjectedFault("receipts refused", change_batch=one_for_all),
         build_error_fault(
             ErrorMessage(-32600, "Unsupported method"), methods="eth_getBlockReceipts"
         ),
     ]
-    indexer = open_indexer(a_chain.urls[0])
+    indexer = open_indexer(fake_chain.urls[0])
 
     indexer.index()
 
@@ -159,10 +159,10 @@ def test_unsupported_method_in_batch_does_not_disable_batches(
     assert read_feature_metric("receipts_root") == 1
 
 
-def test_sender_uses_single_requests_after_batch_is_refused(a_chain: AChain):
+def test_sender_uses_single_requests_after_batch_is_refused(fake_chain: FakeChain):
     for form in FORMS:
-        a_chain.provider.faults[:] = [reject_batches(form)]
-        line = caller_of(a_chain.urls[0])
+        fake_chain.provider.faults[:] = [reject_batches(form)]
+        line = caller_of(fake_chain.urls[0])
         with pytest.raises(TransientError):
             line.request_all([("eth_chainId", []), ("eth_blockNumber", [])])
 
@@ -184,25 +184,25 @@ ODD_ERRORS = {
 @pytest.mark.parametrize("code", [200, 400, 401, 500])
 @pytest.mark.parametrize("shape", ODD_ERRORS)
 def test_error_message_of_provider_is_included_in_raised_error(
-    a_chain: AChain, shape: str, code: int
+    fake_chain: FakeChain, shape: str, code: int
 ):
     fault = faults.build_http_response_fault(shape, HttpResponse(code, ODD_ERRORS[shape]))
-    a_chain.provider.faults.append(fault)
+    fake_chain.provider.faults.append(fault)
 
     with pytest.raises(RpcError, match="the node is on holiday"):
-        JsonRpcClient(a_chain.urls[0]).call("eth_blockNumber", [], Quantity)
+        JsonRpcClient(fake_chain.urls[0]).call("eth_blockNumber", [], Quantity)
     with pytest.raises(TransientError, match="the node is on holiday"):
-        caller_of(a_chain.urls[0]).request("eth_blockNumber")
+        caller_of(fake_chain.urls[0]).request("eth_blockNumber")
 
 
-def test_json_rpc_error_is_parsed_under_any_http_status(a_chain: AChain):
+def test_json_rpc_error_is_parsed_under_any_http_status(fake_chain: FakeChain):
     error_body = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no such method"}}'
     for code in (200, 400, 404, 405, 500):
-        a_chain.provider.faults[:] = [
+        fake_chain.provider.faults[:] = [
             faults.build_http_response_fault("error", HttpResponse(code, error_body))
         ]
         with pytest.raises(RpcError) as caught:
-            JsonRpcClient(a_chain.urls[0]).call("eth_getBlockReceipts", [], list)
+            JsonRpcClient(fake_chain.urls[0]).call("eth_getBlockReceipts", [], list)
         assert (caught.value.kind, "no such method" in str(caught.value)) == (
             ErrorKind.UNSUPPORTED,
             True,
@@ -219,19 +219,19 @@ def test_json_rpc_error_is_parsed_under_any_http_status(a_chain: AChain):
     ids=["a mark of the byte order", "blanks behind", "ids as text"],
 )
 def test_alternative_json_formatting_is_parsed(
-    a_chain: AChain, open_indexer: OpenIndexer, change: Callable[[bytes], bytes]
+    fake_chain: FakeChain, open_indexer: OpenIndexer, change: Callable[[bytes], bytes]
 ):
-    a_chain.provider.faults.append(
+    fake_chain.provider.faults.append(
         faults.build_changed_body_fault(
             "written otherwise", lambda body: HttpResponse(body=change(body))
         )
     )
-    indexer = open_indexer(a_chain.urls[0])
+    indexer = open_indexer(fake_chain.urls[0])
 
     indexer.index()
 
-    assert indexer.canonical_logs() == a_chain.logs()
-    assert caller_of(a_chain.urls[0]).serves_chain(CHAIN_ID)
+    assert indexer.canonical_logs() == fake_chain.logs()
+    assert caller_of(fake_chain.urls[0]).serves_chain(CHAIN_ID)
 
 
 TIMES = {
@@ -248,33 +248,35 @@ TIMES = {
 @pytest.mark.parametrize("history", [True, False], ids=["history", "head"])
 @pytest.mark.parametrize("written", TIMES)
 def test_log_timestamp_is_taken_from_header_and_mismatch_is_counted(
-    a_chain: AChain, open_indexer: OpenIndexer, written: str, *, history: bool
+    fake_chain: FakeChain, open_indexer: OpenIndexer, written: str, *, history: bool
 ):
     if history:
-        a_chain.mine_empty(FINALITY)
-    a_chain.provider.faults.append(
+        fake_chain.mine_empty(FINALITY)
+    fake_chain.provider.faults.append(
         log_faults.build_log_field_fault("blockTimestamp", TIMES[written])
     )
-    indexer = open_indexer(a_chain.urls[0], reports=not history)
-    before = read_metric("oracle_log_timestamp_mismatches_total", endpoint=a_chain.urls[0])
+    indexer = open_indexer(fake_chain.urls[0], reports=not history)
+    before = read_metric("oracle_log_timestamp_mismatches_total", endpoint=fake_chain.urls[0])
 
     indexer.index()
 
     with indexer.store.read_transaction() as uow:
         times = {log.block: log.time for log in uow.logs.iterate_between(0, 2**62)}
-    true = {block.number: block.time for block in get_branch(a_chain.head)}
+    true = {block.number: block.time for block in get_branch(fake_chain.head)}
     assert times == {number: true[number] for number in times}
-    assert indexer.canonical_logs() == a_chain.logs()
-    assert read_metric("oracle_log_timestamp_mismatches_total", endpoint=a_chain.urls[0]) > before
+    assert indexer.canonical_logs() == fake_chain.logs()
+    assert (
+        read_metric("oracle_log_timestamp_mismatches_total", endpoint=fake_chain.urls[0]) > before
+    )
 
 
 def test_block_hash_mismatch_error_contains_both_hashes(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    a_chain.mine_empty(FINALITY)
+    fake_chain.mine_empty(FINALITY)
     wrong = "0x" + "ab" * 32
-    a_chain.provider.faults.append(log_faults.build_log_field_fault("blockHash", wrong))
-    indexer = open_indexer(a_chain.urls[0], reports=False)
+    fake_chain.provider.faults.append(log_faults.build_log_field_fault("blockHash", wrong))
+    indexer = open_indexer(fake_chain.urls[0], reports=False)
     both = rf"block \d+ have different hashes: logs {wrong}, header 0x[0-9a-f]{{64}}$"
 
     with pytest.raises(TransientError, match=both):

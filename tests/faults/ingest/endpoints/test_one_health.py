@@ -20,8 +20,8 @@ from oracle.store.database import Store
 from tests.faults.ingest.endpoints.test_hanging import poll_until_value
 from tests.support.cli.daemon import PATIENCE_SECONDS, Daemon, run_daemon, start_daemon
 from tests.support.cli.local_network import write_config
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import settings
+from tests.support.ingest.fake_chain import FakeChain
 
 # An endpoint counts as silent sooner, so that a test need not wait for a minute.
 HASTY = """
@@ -49,8 +49,8 @@ main()
 
 
 @pytest.fixture
-def config(a_chain: AChain, tmp_path: Path) -> Path:
-    config_values = settings(a_chain, tmp_path)
+def config(fake_chain: FakeChain, tmp_path: Path) -> Path:
+    config_values = settings(fake_chain, tmp_path)
     del config_values["oracle"]
     config_values["api"] = {"enabled": True, "port": 0}
     return write_config(config_values, tmp_path / "config.toml")
@@ -81,19 +81,19 @@ def list_alarmed_interfaces(running: Daemon, api: str) -> dict[str, bool]:
     }
 
 
-def test_every_interface_reports_hanging_endpoints(a_chain: AChain, config: Path):
+def test_every_interface_reports_hanging_endpoints(fake_chain: FakeChain, config: Path):
     with run_daemon(config, program=("-c", HASTY)) as running:
         running.wait_until_ready()
         api = running.wait_for("daemon_started")["api"]
         assert not any(list_alarmed_interfaces(running, api).values())
         gate = Event()
-        for provider in a_chain.providers:
+        for provider in fake_chain.providers:
             provider.faults.append(transport_faults.build_held_response_fault(gate))
 
         poll_until_value(lambda: all(list_alarmed_interfaces(running, api).values()) or None)
         code, status_report = status(config)
         gate.set()
-        for provider in a_chain.providers:
+        for provider in fake_chain.providers:
             provider.faults.clear()
         poll_until_value(lambda: not any(list_alarmed_interfaces(running, api).values()) or None)
 
@@ -102,9 +102,9 @@ def test_every_interface_reports_hanging_endpoints(a_chain: AChain, config: Path
 
 
 def test_damaged_state_row_is_found_by_daemon_and_reported_by_status(
-    a_chain: AChain, config: Path, tmp_path: Path
+    fake_chain: FakeChain, config: Path, tmp_path: Path
 ):
-    a_chain.live(30)
+    fake_chain.live(30)
     run_once = [sys.executable, "-m", "oracle", "run", "--once", "--config", str(config)]
     subprocess.run(run_once, capture_output=True, check=True)
     with closing(sqlite3.connect(tmp_path / "oracle.sqlite")) as connection, connection:
@@ -120,7 +120,7 @@ def test_damaged_state_row_is_found_by_daemon_and_reported_by_status(
 
 
 def test_open_feed_fault_makes_status_exit_with_1_until_accepted(
-    a_chain: AChain, config: Path, tmp_path: Path
+    fake_chain: FakeChain, config: Path, tmp_path: Path
 ):
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
     with run_daemon(config) as running:
@@ -142,7 +142,7 @@ def test_open_feed_fault_makes_status_exit_with_1_until_accepted(
     assert any("reason 5 became 1" in reason for reason in faulty[1]["reasons"])
 
 
-def test_killed_daemon_is_reported_with_its_last_health(a_chain: AChain, config: Path):
+def test_killed_daemon_is_reported_with_its_last_health(fake_chain: FakeChain, config: Path):
     with run_daemon(config) as running:
         running.wait_until_ready()
         running.process.send_signal(signal.SIGKILL)
@@ -153,7 +153,7 @@ def test_killed_daemon_is_reported_with_its_last_health(a_chain: AChain, config:
     assert any("ended without a reason" in reason for reason in status_report["reasons"])
 
 
-def test_orderly_stop_leaves_no_last_exit_condition(a_chain: AChain, config: Path):
+def test_orderly_stop_leaves_no_last_exit_condition(fake_chain: FakeChain, config: Path):
     with run_daemon(config) as running:
         running.wait_until_ready()
         running.stop()
@@ -161,7 +161,7 @@ def test_orderly_stop_leaves_no_last_exit_condition(a_chain: AChain, config: Pat
 
 
 def test_status_reports_full_disk_that_stopped_last_daemon(
-    a_chain: AChain, config: Path, tmp_path: Path
+    fake_chain: FakeChain, config: Path, tmp_path: Path
 ):
     full = tmp_path / "full"
     with run_daemon(config, program=("-c", FULL_DISK.format(full=str(full)))) as running:
@@ -175,19 +175,19 @@ def test_status_reports_full_disk_that_stopped_last_daemon(
 
 
 def test_deleted_database_stops_daemon_with_exit_code_2(
-    a_chain: AChain, config: Path, tmp_path: Path
+    fake_chain: FakeChain, config: Path, tmp_path: Path
 ):
     with run_daemon(config) as running:
         running.wait_until_ready()
         for name in ("oracle.sqlite", "oracle.sqlite-wal", "oracle.sqlite-shm"):
             (tmp_path / name).unlink(missing_ok=True)
-        a_chain.live(1)
+        fake_chain.live(1)
         assert running.process.wait(PATIENCE_SECONDS) == 2
         assert "deleted or replaced while it was open" in running.log.read_text("utf-8")
 
 
 def test_replaced_database_stops_daemon_with_exit_code_2(
-    a_chain: AChain, config: Path, tmp_path: Path
+    fake_chain: FakeChain, config: Path, tmp_path: Path
 ):
     path, copy = tmp_path / "oracle.sqlite", tmp_path / "copy.sqlite"
     with run_daemon(config) as running:
@@ -195,12 +195,12 @@ def test_replaced_database_stops_daemon_with_exit_code_2(
         with closing(sqlite3.connect(path)) as old, closing(sqlite3.connect(copy)) as new:
             old.backup(new)
         copy.replace(path)
-        a_chain.live(1)
+        fake_chain.live(1)
         assert running.process.wait(PATIENCE_SECONDS) == 2
 
 
-def test_waiting_for_endpoint_at_start_is_reported(a_chain: AChain, config: Path):
-    for provider in a_chain.providers:
+def test_waiting_for_endpoint_at_start_is_reported(fake_chain: FakeChain, config: Path):
+    for provider in fake_chain.providers:
         provider.faults.append(transport_faults.build_429_fault(3_600))
     with start_daemon(config) as running:
         running.url = running.wait_for("waiting_for_endpoint")["web"]

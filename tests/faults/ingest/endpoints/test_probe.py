@@ -9,8 +9,8 @@ from oracle.chain.probe_schedule import EndpointProber
 from oracle.rpc.endpoints.probe import Capabilities, CapabilityStore
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import NETWORK, ORACLE
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import count_requests, list_endpoints
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 
 WANTED = LogFilter(frozenset({NETWORK, ORACLE}), frozenset({"0x" + "1" * 64}))
@@ -36,8 +36,8 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def indexer(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
-    return open_indexer(a_chain.urls[0], clock=clock)
+def indexer(fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
+    return open_indexer(fake_chain.urls[0], clock=clock)
 
 
 def run_probe(
@@ -50,12 +50,12 @@ def run_probe(
 
 
 def test_probe_of_fully_capable_endpoint_reports_all_capabilities(
-    a_chain: AChain, indexer: Indexer
+    fake_chain: FakeChain, indexer: Indexer
 ):
     facts = run_probe(indexer)
 
     assert facts.head is not None
-    assert facts.head.hash == a_chain.head.hash
+    assert facts.head.hash == fake_chain.head.hash
     assert (facts.chain_id, facts.client, facts.tags) == (
         31337,
         "FakeChain/1.0",
@@ -65,11 +65,11 @@ def test_probe_of_fully_capable_endpoint_reports_all_capabilities(
     assert (facts.max_batch_size, facts.oldest_log_block, facts.fault) == (100, 0, None)
 
 
-def test_probe_reports_missing_capabilities(a_chain: AChain, indexer: Indexer):
-    a_chain.provider.tag_targets = {"safe": 2, "finalized": None}
-    a_chain.provider.unsupported = {"eth_getBlockReceipts", "web3_clientVersion"}
-    a_chain.provider.faults.append(faults.build_batch_limit_fault(max_calls=20))
-    a_chain.provider.pruned_below = 17
+def test_probe_reports_missing_capabilities(fake_chain: FakeChain, indexer: Indexer):
+    fake_chain.provider.tag_targets = {"safe": 2, "finalized": None}
+    fake_chain.provider.unsupported = {"eth_getBlockReceipts", "web3_clientVersion"}
+    fake_chain.provider.faults.append(faults.build_batch_limit_fault(max_calls=20))
+    fake_chain.provider.pruned_below = 17
 
     facts = run_probe(indexer)
 
@@ -78,20 +78,20 @@ def test_probe_reports_missing_capabilities(a_chain: AChain, indexer: Indexer):
 
 
 def test_probe_reports_logs_by_hash_as_unsupported_when_unknown_block_returns_empty_logs(
-    a_chain: AChain, indexer: Indexer
+    fake_chain: FakeChain, indexer: Indexer
 ):
     """Ganache returns an empty list for an unknown block."""
     invented = block_faults.build_fixed_result_fault(
         [], methods="eth_getLogs", when=lambda request: "1234abcd" in str(request.params)
     )
-    a_chain.provider.faults.append(invented)
+    fake_chain.provider.faults.append(invented)
 
     assert not run_probe(indexer).has_logs_by_hash
 
 
-def test_probe_quarantines_endpoint_of_another_chain(a_chain: AChain, indexer: Indexer):
+def test_probe_quarantines_endpoint_of_another_chain(fake_chain: FakeChain, indexer: Indexer):
     indexer.source.endpoints.run_with_endpoint(lambda endpoint: endpoint)
-    a_chain.provider.faults.append(block_faults.build_wrong_chain_id_fault(5))
+    fake_chain.provider.faults.append(block_faults.build_wrong_chain_id_fault(5))
 
     assert run_probe(indexer).fault == "is on chain 5, but [chain] id is 31337"
     assert list(indexer.source.endpoints.get_quarantine_reasons()) == [
@@ -100,23 +100,25 @@ def test_probe_quarantines_endpoint_of_another_chain(a_chain: AChain, indexer: I
 
 
 def test_endpoint_is_probed_hourly_and_costly_checks_run_daily(
-    a_chain: AChain, indexer: Indexer, clock: VirtualClock
+    fake_chain: FakeChain, indexer: Indexer, clock: VirtualClock
 ):
     prober = EndpointProber(indexer.source.endpoints, WANTED, 0)
-    full_request_count = count_requests(a_chain.provider, prober.run_due_probe)
-    again = count_requests(a_chain.provider, prober.run_due_probe)
+    full_request_count = count_requests(fake_chain.provider, prober.run_due_probe)
+    again = count_requests(fake_chain.provider, prober.run_due_probe)
     clock.advance(3_600)
-    hourly = count_requests(a_chain.provider, prober.run_due_probe)
+    hourly = count_requests(fake_chain.provider, prober.run_due_probe)
     clock.advance(24 * 3_600)
 
     assert (full_request_count > 100, again, 0 < hourly < 15) == (True, 0, True)
-    assert count_requests(a_chain.provider, prober.run_due_probe) == full_request_count
+    assert count_requests(fake_chain.provider, prober.run_due_probe) == full_request_count
 
 
-def test_probe_results_survive_restart(a_chain: AChain, indexer: Indexer, clock: VirtualClock):
+def test_probe_results_survive_restart(
+    fake_chain: FakeChain, indexer: Indexer, clock: VirtualClock
+):
     notes = Notes()
-    a_chain.provider.tag_targets = {}
-    a_chain.provider.faults.append(faults.build_batch_limit_fault(max_calls=20))
+    fake_chain.provider.tag_targets = {}
+    fake_chain.provider.faults.append(faults.build_batch_limit_fault(max_calls=20))
     run_probe(indexer, notes)
 
     indexer.restart()

@@ -11,7 +11,6 @@ from oracle.errors import TransientError
 from oracle.indexer.commit import CommittedWindow
 from oracle.rpc.endpoints.endpoint import Endpoint
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import (
     count_requests,
     follow_until_idle,
@@ -20,6 +19,7 @@ from tests.support.ingest.endpoints import (
     list_labels,
     read_metric,
 )
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 
 
@@ -29,9 +29,9 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def pair(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
+def pair(fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
     """Return an indexer with both endpoints, at block 30."""
-    indexer = open_indexer(*a_chain.urls, clock=clock)
+    indexer = open_indexer(*fake_chain.urls, clock=clock)
     indexer.index()
     return indexer
 
@@ -47,37 +47,39 @@ _ERROR = FakeRpcError(-32000, "finalized block not found")
     ids=["unsupported", "null", "error"],
 )
 def test_case_17_missing_finalized_tag_falls_back_to_depth_and_sets_metric(
-    a_chain: AChain, open_indexer: OpenIndexer, tags: dict[str, TagTarget]
+    fake_chain: FakeChain, open_indexer: OpenIndexer, tags: dict[str, TagTarget]
 ):
-    a_chain.provider.tag_targets = tags
-    indexer = open_indexer(a_chain.urls[0], finality=5)
+    fake_chain.provider.tag_targets = tags
+    indexer = open_indexer(fake_chain.urls[0], finality=5)
 
     heads = indexer.source.fetch_heads()
 
     (label,) = list_labels(indexer)
-    assert (heads.final.number, heads.final.hash) == (25, a_chain.back(5).hash)
+    assert (heads.final.number, heads.final.hash) == (25, fake_chain.back(5).hash)
     assert read_metric("oracle_endpoint_tag_known", endpoint=label, tag="finalized") == 0
 
 
-def test_case_17_unknown_tag_is_not_requested_again(a_chain: AChain, open_indexer: OpenIndexer):
-    a_chain.provider.tag_targets = {}
-    indexer = open_indexer(a_chain.urls[0])
+def test_case_17_unknown_tag_is_not_requested_again(
+    fake_chain: FakeChain, open_indexer: OpenIndexer
+):
+    fake_chain.provider.tag_targets = {}
+    indexer = open_indexer(fake_chain.urls[0])
     indexer.source.fetch_heads()
 
-    assert count_requests(a_chain.provider, indexer.source.fetch_heads) == 1
+    assert count_requests(fake_chain.provider, indexer.source.fetch_heads) == 1
 
 
 def test_case_18_finalized_block_going_backwards_is_ignored_and_counted(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    indexer = open_indexer(a_chain.urls[0], finality=2)
-    a_chain.provider.tag_targets = {"finalized": 4}
+    indexer = open_indexer(fake_chain.urls[0], finality=2)
+    fake_chain.provider.tag_targets = {"finalized": 4}
     final = indexer.source.fetch_heads().final
     (label,) = list_labels(indexer)
     before = read_metric("oracle_endpoint_final_regressions_total", endpoint=label)
-    a_chain.live(1)
+    fake_chain.live(1)
 
-    a_chain.provider.tag_targets = {"finalized": 20}
+    fake_chain.provider.tag_targets = {"finalized": 20}
     again = indexer.source.fetch_heads().final
 
     assert (final.number, again) == (26, final)
@@ -85,25 +87,25 @@ def test_case_18_finalized_block_going_backwards_is_ignored_and_counted(
 
 
 def test_case_18_endpoint_with_lower_finalized_block_reverts_nothing(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    a_chain.providers[1].tag_targets = {"finalized": 20}
-    indexer = open_indexer(*a_chain.urls, clock=clock, finality=2)
+    fake_chain.providers[1].tag_targets = {"finalized": 20}
+    indexer = open_indexer(*fake_chain.urls, clock=clock, finality=2)
     final = indexer.source.fetch_heads().final
-    a_chain.provider.faults.append(faults.build_http_status_fault(502))
+    fake_chain.provider.faults.append(faults.build_http_status_fault(502))
 
     assert final.number == 22
     assert indexer.source.fetch_heads().final == final
 
 
 def test_case_19_endpoint_with_finalized_above_latest_is_skipped_and_counted(
-    a_chain: AChain, pair: Indexer
+    fake_chain: FakeChain, pair: Indexer
 ):
-    liar, label = a_chain.provider, list_labels(pair)[0]
+    liar, label = fake_chain.provider, list_labels(pair)[0]
     before = read_metric(
         "oracle_endpoint_inconsistent_total", endpoint=label, check="finalized above latest"
     )
-    liar.tag_targets = {"finalized": a_chain.tree.mine(parent_block=a_chain.head)}
+    liar.tag_targets = {"finalized": fake_chain.tree.mine(parent_block=fake_chain.head)}
 
     heads = pair.source.fetch_heads()
 
@@ -119,7 +121,7 @@ def test_case_19_endpoint_with_finalized_above_latest_is_skipped_and_counted(
 
 
 def test_case_20_chain_without_new_block_for_one_hour_is_stalled_until_next_block(
-    a_chain: AChain, pair: Indexer, clock: VirtualClock
+    fake_chain: FakeChain, pair: Indexer, clock: VirtualClock
 ):
     stalled_flags = []
     for seconds in [15] * 12 + [180] * 19:
@@ -131,7 +133,7 @@ def test_case_20_chain_without_new_block_for_one_hour_is_stalled_until_next_bloc
     assert stalled_flags[10:] == [True] * 21
     assert read_metric("oracle_chain_stalled") == 1
 
-    a_chain.live(1)
+    fake_chain.live(1)
     clock.advance(40)
     assert not pair.source.fetch_heads().stalled
     assert read_metric("oracle_chain_stalled") == 0
@@ -140,12 +142,12 @@ def test_case_20_chain_without_new_block_for_one_hour_is_stalled_until_next_bloc
 
 
 def test_case_20_single_stalled_endpoint_does_not_mark_chain_as_stalled(
-    a_chain: AChain, pair: Indexer, clock: VirtualClock
+    fake_chain: FakeChain, pair: Indexer, clock: VirtualClock
 ):
-    a_chain.following.remove(a_chain.provider)
+    fake_chain.following.remove(fake_chain.provider)
 
     for _ in range(20):
-        a_chain.mine_empty(1)
+        fake_chain.mine_empty(1)
         clock.advance(15)
         assert not pair.source.fetch_heads().stalled
 
@@ -156,69 +158,71 @@ def test_case_20_single_stalled_endpoint_does_not_mark_chain_as_stalled(
 
 
 def test_case_23_endpoint_behind_cursor_is_skipped_without_rollback(
-    a_chain: AChain, pair: Indexer, clock: VirtualClock
+    fake_chain: FakeChain, pair: Indexer, clock: VirtualClock
 ):
-    a_chain.following.remove(a_chain.provider)
-    a_chain.provider.head = a_chain.back(5)
-    a_chain.live(5)
+    fake_chain.following.remove(fake_chain.provider)
+    fake_chain.provider.head = fake_chain.back(5)
+    fake_chain.live(5)
 
     done = pair.index()
 
     assert {type(step) for step in done} == {CommittedWindow}
-    assert pair.cursor == (35, a_chain.head.hash)
-    assert pair.canonical_logs() == a_chain.logs()
+    assert pair.cursor == (35, fake_chain.head.hash)
+    assert pair.canonical_logs() == fake_chain.logs()
 
 
 def test_case_23_endpoint_behind_cursor_at_start_is_skipped(
-    a_chain: AChain, pair: Indexer, clock: VirtualClock
+    fake_chain: FakeChain, pair: Indexer, clock: VirtualClock
 ):
-    a_chain.following.remove(a_chain.provider)
-    a_chain.provider.head = a_chain.back(10)
-    a_chain.live(5)
+    fake_chain.following.remove(fake_chain.provider)
+    fake_chain.provider.head = fake_chain.back(10)
+    fake_chain.live(5)
 
     pair.restart()
     done = pair.index()
 
     assert {type(step) for step in done} == {CommittedWindow}
-    assert pair.cursor == (35, a_chain.head.hash)
+    assert pair.cursor == (35, fake_chain.head.hash)
 
 
 # --- down, and back ---
 
 
 def test_case_53_indexing_resumes_after_long_outage_of_all_endpoints(
-    a_chain: AChain, pair: Indexer, clock: VirtualClock
+    fake_chain: FakeChain, pair: Indexer, clock: VirtualClock
 ):
-    for provider in a_chain.providers:
+    for provider in fake_chain.providers:
         provider.faults.append(faults.build_http_status_fault(502))
-    before = sum(len(provider.received_requests) for provider in a_chain.providers)
+    before = sum(len(provider.received_requests) for provider in fake_chain.providers)
     for _ in range(40):
         clock.advance(90)
         with pytest.raises(TransientError):
             pair.step()
-    a_chain.live(30)
-    request_count = sum(len(provider.received_requests) for provider in a_chain.providers) - before
+    fake_chain.live(30)
+    request_count = (
+        sum(len(provider.received_requests) for provider in fake_chain.providers) - before
+    )
 
-    for provider in a_chain.providers:
+    for provider in fake_chain.providers:
         provider.faults.clear()
     took = follow_until_idle(pair, clock)
 
     assert took <= 15
-    assert pair.cursor == (60, a_chain.head.hash)
-    assert pair.canonical_logs() == a_chain.logs()
+    assert pair.cursor == (60, fake_chain.head.hash)
+    assert pair.canonical_logs() == fake_chain.logs()
     # No endpoint is flooded meanwhile: a few requests per tick.
     assert request_count < 8 * 40
 
 
 def test_case_54_preferred_endpoint_is_used_within_one_minute_of_recovery(
-    a_chain: AChain, pair: Indexer, clock: VirtualClock
+    fake_chain: FakeChain, pair: Indexer, clock: VirtualClock
 ):
-    a_chain.provider.faults.append(faults.build_http_status_fault(502))
+    fake_chain.provider.faults.append(faults.build_http_status_fault(502))
     for _ in range(20):
         clock.advance(15)
         pair.source.fetch_heads()
         assert get_serving_index(pair) == 1
-    a_chain.provider.faults.clear()
+    fake_chain.provider.faults.clear()
 
     by_second = []
     for _ in range(61):
@@ -232,12 +236,12 @@ def test_case_54_preferred_endpoint_is_used_within_one_minute_of_recovery(
 
 
 def test_case_54_endpoint_must_be_healthy_for_one_minute_after_single_failure(
-    a_chain: AChain, pair: Indexer, clock: VirtualClock
+    fake_chain: FakeChain, pair: Indexer, clock: VirtualClock
 ):
-    a_chain.provider.faults.append(faults.build_http_status_fault(502))
+    fake_chain.provider.faults.append(faults.build_http_status_fault(502))
     clock.advance(5)
     pair.source.fetch_heads()
-    a_chain.provider.faults.clear()
+    fake_chain.provider.faults.clear()
 
     worker_indexes = []
     for _ in range(13):
@@ -258,16 +262,16 @@ def delay_all_requests(clock: VirtualClock) -> InjectedFault:
 
 
 def test_case_57_slow_endpoint_is_replaced_by_fast_endpoint_without_lag(
-    a_chain: AChain, pair: Indexer, clock: VirtualClock
+    fake_chain: FakeChain, pair: Indexer, clock: VirtualClock
 ):
     slow = delay_all_requests(clock)
-    a_chain.provider.faults.append(slow)
+    fake_chain.provider.faults.append(slow)
     began = clock()
     lags = []
     while clock() - began < 1_200:
-        a_chain.mine_empty(1)
+        fake_chain.mine_empty(1)
         pair.step()
-        lags.append(a_chain.head.number - pair.cursor[0])
+        lags.append(fake_chain.head.number - pair.cursor[0])
         clock.advance(24)
 
     # It was used for less than a tenth of twenty minutes.
@@ -277,15 +281,15 @@ def test_case_57_slow_endpoint_is_replaced_by_fast_endpoint_without_lag(
 
 
 def test_case_57_endpoint_that_becomes_fast_again_is_preferred_again(
-    a_chain: AChain, pair: Indexer, clock: VirtualClock
+    fake_chain: FakeChain, pair: Indexer, clock: VirtualClock
 ):
-    a_chain.provider.faults.append(delay_all_requests(clock))
+    fake_chain.provider.faults.append(delay_all_requests(clock))
     for _ in range(5):
         pair.source.fetch_heads()
         clock.advance(5)
     assert get_serving_index(pair) == 1
 
-    a_chain.provider.faults.clear()
+    fake_chain.provider.faults.clear()
     for _ in range(20):
         pair.source.fetch_heads()
         clock.advance(30)
@@ -294,20 +298,20 @@ def test_case_57_endpoint_that_becomes_fast_again_is_preferred_again(
 
 
 def test_case_57_slow_confirming_provider_delays_finality_but_not_indexing(
-    a_chain: AChain, pair: Indexer, clock: VirtualClock
+    fake_chain: FakeChain, pair: Indexer, clock: VirtualClock
 ):
     """The only other provider is slow, so the final block lags some minutes behind."""
     slow = delay_all_requests(clock)
-    a_chain.providers[1].faults.append(slow)
+    fake_chain.providers[1].faults.append(slow)
     began, confirmed = clock(), set[int | None]()
     at = None
     while clock() - began < 3_600:
-        a_chain.live(1)
+        fake_chain.live(1)
         follow_until_idle(pair, clock)
         with pair.store.read_transaction() as uow:
             at = uow.cursor.get()
         assert at is not None
-        assert (at.number, at.hash) == (a_chain.head.number, a_chain.head.hash)
+        assert (at.number, at.hash) == (fake_chain.head.number, fake_chain.head.hash)
         confirmed.add(at.final_number)
         clock.advance(12)
 
@@ -315,21 +319,21 @@ def test_case_57_slow_confirming_provider_delays_finality_but_not_indexing(
     assert len(confirmed) > 5
     assert at is not None
     assert at.final_number is not None
-    assert a_chain.head.number - at.final_number < 60
+    assert fake_chain.head.number - at.final_number < 60
 
 
 def test_case_57_fast_third_provider_confirms_instead_of_slow_provider(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    a_chain.serve()
-    indexer = open_indexer(*a_chain.urls, clock=clock)
+    fake_chain.serve()
+    indexer = open_indexer(*fake_chain.urls, clock=clock)
     indexer.index()
     slow = delay_all_requests(clock)
-    a_chain.providers[1].faults.append(slow)
+    fake_chain.providers[1].faults.append(slow)
 
     finals, slow_hits = [], []
     for _ in range(20):
-        a_chain.live(1)
+        fake_chain.live(1)
         before = slow.hit_count
         follow_until_idle(indexer, clock)
         slow_hits.append(slow.hit_count - before)
@@ -339,31 +343,31 @@ def test_case_57_fast_third_provider_confirms_instead_of_slow_provider(
         finals.append(at.final_number)
         clock.advance(1)
 
-    assert finals == [a_chain.head.number - 8 - 19 + number for number in range(20)]
+    assert finals == [fake_chain.head.number - 8 - 19 + number for number in range(20)]
     assert sum(map(bool, slow_hits)) < 4
 
 
 def test_case_57_run_once_waits_until_slow_provider_confirms_the_last_block(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    a_chain.providers[1].faults.append(delay_all_requests(clock))
-    indexer = open_indexer(*a_chain.urls, clock=clock)
+    fake_chain.providers[1].faults.append(delay_all_requests(clock))
+    indexer = open_indexer(*fake_chain.urls, clock=clock)
     indexer.source.wait_for_slow_witnesses()
 
     for _ in range(3):
-        a_chain.live(5)
+        fake_chain.live(5)
         indexer.index()
 
         with indexer.store.read_transaction() as uow:
             at = uow.cursor.get()
         assert at is not None
-        assert at.final_number == a_chain.head.number - 8
+        assert at.final_number == fake_chain.head.number - 8
 
 
 def test_endpoints_with_different_keys_at_same_host_have_distinct_names(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    url = a_chain.urls[0]
+    url = fake_chain.urls[0]
     indexer = open_indexer(f"{url}/key-of-the-first", f"{url}/key-of-the-second")
 
     first, second = list_endpoints(indexer)

@@ -9,7 +9,6 @@ from devnet.fakechain.tree import BlockTree
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import InputError, TransientError
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump
 from tests.support.ingest.endpoints import (
     count_requests,
@@ -19,6 +18,7 @@ from tests.support.ingest.endpoints import (
     list_labels,
     read_metric,
 )
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 
 
@@ -28,38 +28,38 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def pair(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
+def pair(fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
     """Return an indexer with both endpoints, at block 30."""
-    indexer = open_indexer(*a_chain.urls, clock=clock)
+    indexer = open_indexer(*fake_chain.urls, clock=clock)
     indexer.index()
     return indexer
 
 
 @pytest.mark.parametrize("code", [401, 403])
 def test_case_39_endpoint_refusing_key_is_quarantined_and_others_continue(
-    a_chain: AChain, pair: Indexer, clock: VirtualClock, code: int
+    fake_chain: FakeChain, pair: Indexer, clock: VirtualClock, code: int
 ):
-    a_chain.provider.faults.append(faults.build_http_status_fault(code))
+    fake_chain.provider.faults.append(faults.build_http_status_fault(code))
     for _ in range(6):
-        a_chain.live(1)
+        fake_chain.live(1)
         follow_until_idle(pair, clock)
         clock.advance(15)
 
     assert list(pair.source.endpoints.get_quarantine_reasons()) == [list_endpoints(pair)[0].name]
     assert read_metric("oracle_endpoint_quarantined", endpoint=list_labels(pair)[0]) == 1
-    assert count_requests(a_chain.provider, lambda: follow_until_idle(pair, clock)) == 0
-    assert pair.canonical_logs() == a_chain.logs()
+    assert count_requests(fake_chain.provider, lambda: follow_until_idle(pair, clock)) == 0
+    assert pair.canonical_logs() == fake_chain.logs()
 
 
 def test_case_39_endpoint_accepting_key_again_is_readmitted(
-    a_chain: AChain, pair: Indexer, clock: VirtualClock
+    fake_chain: FakeChain, pair: Indexer, clock: VirtualClock
 ):
-    a_chain.provider.faults.append(faults.build_http_status_fault(401))
+    fake_chain.provider.faults.append(faults.build_http_status_fault(401))
     for _ in range(6):
         pair.source.fetch_heads()
         clock.advance(15)
     assert pair.source.endpoints.get_quarantine_reasons()
-    a_chain.provider.faults.clear()
+    fake_chain.provider.faults.clear()
 
     for _ in range(15):
         pair.source.fetch_heads()
@@ -79,19 +79,19 @@ def of_another_genesis() -> Provider:
     return provider
 
 
-def holding(indexer: Indexer, a_chain: AChain) -> Indexer:
-    indexer.source.add_checkpoint(0, a_chain.tree.genesis.hash, "the database")  # type: ignore[arg-type]  # a hash
+def holding(indexer: Indexer, fake_chain: FakeChain) -> Indexer:
+    indexer.source.add_checkpoint(0, fake_chain.tree.genesis.hash, "the database")  # type: ignore[arg-type]  # a hash
     return indexer
 
 
 def test_case_52_endpoint_showing_another_genesis_is_quarantined_before_any_write(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    indexer = holding(open_indexer(a_chain.urls[0], clock=clock), a_chain)
+    indexer = holding(open_indexer(fake_chain.urls[0], clock=clock), fake_chain)
     indexer.index()
     before = dump(indexer.url)
 
-    a_chain.provider.faults.append(build_forwarding_fault(of_another_genesis()))
+    fake_chain.provider.faults.append(build_forwarding_fault(of_another_genesis()))
     clock.advance(5)
     with pytest.raises(TransientError, match=r"shows block 0 as .*the database has"):
         indexer.step()
@@ -102,21 +102,21 @@ def test_case_52_endpoint_showing_another_genesis_is_quarantined_before_any_writ
 
 
 def test_case_52_correct_endpoint_continues_during_quarantine(
-    a_chain: AChain, pair: Indexer, clock: VirtualClock
+    fake_chain: FakeChain, pair: Indexer, clock: VirtualClock
 ):
-    holding(pair, a_chain)
-    a_chain.provider.faults.append(build_forwarding_fault(of_another_genesis()))
-    a_chain.live(5)
+    holding(pair, fake_chain)
+    fake_chain.provider.faults.append(build_forwarding_fault(of_another_genesis()))
+    fake_chain.live(5)
 
     follow_until_idle(pair, clock)
 
     assert list(pair.source.endpoints.get_quarantine_reasons()) == [list_endpoints(pair)[0].name]
-    assert pair.cursor == (35, a_chain.head.hash)
-    assert pair.canonical_logs() == a_chain.logs()
+    assert pair.cursor == (35, fake_chain.head.hash)
+    assert pair.canonical_logs() == fake_chain.logs()
 
 
 def test_case_52_chain_id_is_checked_at_every_endpoint_switch(
-    a_chain: AChain, pair: Indexer, clock: VirtualClock
+    fake_chain: FakeChain, pair: Indexer, clock: VirtualClock
 ):
     """The second endpoint was right a moment ago, but is checked again before it takes over."""
     first, second = list_endpoints(pair)
@@ -124,9 +124,9 @@ def test_case_52_chain_id_is_checked_at_every_endpoint_switch(
         pair.source.endpoints.run_with_endpoint(
             lambda used_endpoint: used_endpoint, only_endpoint=endpoint.name
         )
-    a_chain.providers[1].faults.append(build_wrong_chain_id_fault(5))
-    a_chain.live(1)
-    a_chain.provider.faults.append(faults.build_http_status_fault(502))
+    fake_chain.providers[1].faults.append(build_wrong_chain_id_fault(5))
+    fake_chain.live(1)
+    fake_chain.provider.faults.append(faults.build_http_status_fault(502))
     before = pair.cursor
 
     with pytest.raises(TransientError, match="is on chain 5"):
@@ -137,9 +137,9 @@ def test_case_52_chain_id_is_checked_at_every_endpoint_switch(
 
 
 def test_case_52_wrong_chain_at_start_raises_input_error(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    a_chain.provider.faults.append(build_wrong_chain_id_fault(5))
+    fake_chain.provider.faults.append(build_wrong_chain_id_fault(5))
 
     with pytest.raises(InputError, match=r"is on chain 5, but \[chain\] id is 31337"):
-        open_indexer(a_chain.urls[0])
+        open_indexer(fake_chain.urls[0])

@@ -19,10 +19,10 @@ from oracle.rpc.pool import EndpointPool
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.cli.daemon import start_daemon
 from tests.support.cli.local_network import write_config
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import settings
 from tests.support.ingest.endpoints import count_requests, list_endpoints
 from tests.support.ingest.event_encoding import build_transactions
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import CHAIN_ID, Indexer
 from tests.support.traffic import Traffic
 
@@ -92,25 +92,25 @@ def test_indexing_keeps_at_least_one_third_of_its_speed_with_unreliable_endpoint
     ],
 )
 def test_temporary_failure_is_retried_on_same_endpoint(
-    a_chain: AChain, open_indexer: OpenIndexer, fault: Callable[..., InjectedFault]
+    fake_chain: FakeChain, open_indexer: OpenIndexer, fault: Callable[..., InjectedFault]
 ):
-    indexer = open_indexer(a_chain.urls[0])
+    indexer = open_indexer(fake_chain.urls[0])
     indexer.index()
-    a_chain.live(5)
-    a_chain.provider.faults.append(fault(times=1))
+    fake_chain.live(5)
+    fake_chain.provider.faults.append(fault(times=1))
 
     indexer.index()
 
-    assert indexer.cursor == (a_chain.head.number, a_chain.head.hash)
-    assert indexer.source.endpoints.describe_states() == {a_chain.urls[0]: "ok"}
+    assert indexer.cursor == (fake_chain.head.number, fake_chain.head.hash)
+    assert indexer.source.endpoints.describe_states() == {fake_chain.urls[0]: "ok"}
 
 
 def test_unavailable_endpoint_gets_at_most_one_request_per_tick(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     clock = VirtualClock()
-    indexer = open_indexer(a_chain.urls[0], clock=clock)
-    a_chain.provider.faults.append(faults.build_http_status_fault(502))
+    indexer = open_indexer(fake_chain.urls[0], clock=clock)
+    fake_chain.provider.faults.append(faults.build_http_status_fault(502))
 
     def turn() -> None:
         clock.advance(1)
@@ -121,27 +121,29 @@ def test_unavailable_endpoint_gets_at_most_one_request_per_tick(
         turn()
 
     # Batches of one request, and one request per step.
-    assert count_requests(a_chain.provider, turn) <= 1
+    assert count_requests(fake_chain.provider, turn) <= 1
 
 
 # --- run --once ---
 
 
-def run_once(chain: AChain, folder: Path) -> "subprocess.CompletedProcess[str]":
+def run_once(chain: FakeChain, folder: Path) -> "subprocess.CompletedProcess[str]":
     path = write_config(settings(chain, folder), folder / "config.toml")
     command = [sys.executable, "-m", "oracle", "run", "--once", "--config", str(path)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.fixture
-def single(a_chain: AChain) -> AChain:
+def single(fake_chain: FakeChain) -> FakeChain:
     """Return a chain with a single endpoint."""
-    del a_chain.urls[1:]
-    return a_chain
+    del fake_chain.urls[1:]
+    return fake_chain
 
 
 @pytest.mark.parametrize("method", ["eth_chainId", "eth_getLogs"])
-def test_run_once_waits_for_retry_after_and_completes(single: AChain, tmp_path: Path, method: str):
+def test_run_once_waits_for_retry_after_and_completes(
+    single: FakeChain, tmp_path: Path, method: str
+):
     throttled = faults.build_429_fault(3, methods=method, times=1)
     single.provider.faults.append(throttled)
 
@@ -151,13 +153,13 @@ def test_run_once_waits_for_retry_after_and_completes(single: AChain, tmp_path: 
     assert "waiting" in done.stdout + done.stderr
 
 
-def test_run_once_waits_for_short_retry_after_at_start(single: AChain, tmp_path: Path):
+def test_run_once_waits_for_short_retry_after_at_start(single: FakeChain, tmp_path: Path):
     single.provider.faults.append(faults.build_429_fault(1, methods="eth_chainId", times=2))
 
     assert run_once(single, tmp_path).returncode == 0
 
 
-def test_run_once_fails_immediately_on_long_retry_after(single: AChain, tmp_path: Path):
+def test_run_once_fails_immediately_on_long_retry_after(single: FakeChain, tmp_path: Path):
     assert run_once(single, tmp_path).returncode == 0
     single.live(1)
     single.provider.faults.append(faults.build_429_fault(3600))
@@ -168,7 +170,7 @@ def test_run_once_fails_immediately_on_long_retry_after(single: AChain, tmp_path
     assert "HTTP 429" in done.stderr
 
 
-def test_signal_stops_run_once_while_it_waits_for_an_endpoint(single: AChain, tmp_path: Path):
+def test_signal_stops_run_once_while_it_waits_for_an_endpoint(single: FakeChain, tmp_path: Path):
     single.provider.faults.append(faults.build_429_fault(100, methods="eth_getLogs"))
     path = write_config(settings(single, tmp_path), tmp_path / "config.toml")
 
@@ -179,12 +181,12 @@ def test_signal_stops_run_once_while_it_waits_for_an_endpoint(single: AChain, tm
 
 
 def test_shortest_retry_after_of_all_endpoints_is_raised(
-    a_chain: AChain,
+    fake_chain: FakeChain,
 ):
     clock = VirtualClock()
-    endpoints = EndpointPool.from_urls(a_chain.urls, CHAIN_ID, clock)
-    a_chain.providers[0].faults.append(faults.build_429_fault(90))
-    a_chain.providers[1].faults.append(faults.build_429_fault(20))
+    endpoints = EndpointPool.from_urls(fake_chain.urls, CHAIN_ID, clock)
+    fake_chain.providers[0].faults.append(faults.build_429_fault(90))
+    fake_chain.providers[1].faults.append(faults.build_429_fault(20))
 
     with pytest.raises(TransientError) as caught:
         endpoints.run_with_endpoint(lambda _: None)

@@ -12,15 +12,15 @@ from oracle.domain.health import Severity
 from oracle.store.database import Store
 from tests.support.cli.daemon import start_daemon
 from tests.support.cli.local_network import write_config
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import config, settings
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.lying import alter_log
 from tests.support.ingest.reading import add_busy_blocks, add_fault
 
 
 @pytest.fixture
-def busy(a_chain: AChain) -> AChain:
-    return add_busy_blocks(a_chain)
+def busy(fake_chain: FakeChain) -> FakeChain:
+    return add_busy_blocks(fake_chain)
 
 
 def run_command(capsys: pytest.CaptureFixture[str], *command: str) -> tuple[int, str]:
@@ -31,7 +31,7 @@ def run_command(capsys: pytest.CaptureFixture[str], *command: str) -> tuple[int,
 
 
 @pytest.fixture
-def caught(busy: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+def caught(busy: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     """Return a configuration whose first endpoint was proven wrong by `run --once`.
 
     Two providers remain: with only one of them, no block would be confirmed as final.
@@ -45,7 +45,7 @@ def caught(busy: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_endpoint_proven_wrong_is_reported_and_excluded_until_readmitted(
-    busy: AChain, caught: Path, capsys: pytest.CaptureFixture[str]
+    busy: FakeChain, caught: Path, capsys: pytest.CaptureFixture[str]
 ):
     liar, at = busy.urls[0], ("--config", str(caught))
 
@@ -81,7 +81,7 @@ def test_endpoint_proven_wrong_is_reported_and_excluded_until_readmitted(
     assert run_command(capsys, "endpoint", "probe", *at)[0] == 0
 
 
-def only_the_liar(busy: AChain, caught: Path) -> None:
+def only_the_liar(busy: FakeChain, caught: Path) -> None:
     """Remove the honest endpoints from the settings."""
     alone = settings(busy, caught.parent)
     alone["chain"]["endpoints"] = busy.urls[:1]
@@ -89,7 +89,7 @@ def only_the_liar(busy: AChain, caught: Path) -> None:
 
 
 def test_only_endpoint_is_not_queried_once_proven_wrong_and_the_remedy_is_reported(
-    busy: AChain, caught: Path, capsys: pytest.CaptureFixture[str]
+    busy: FakeChain, caught: Path, capsys: pytest.CaptureFixture[str]
 ):
     only_the_liar(busy, caught)
     before = len(busy.provider.received_requests)
@@ -101,7 +101,7 @@ def test_only_endpoint_is_not_queried_once_proven_wrong_and_the_remedy_is_report
 
 
 def test_daemon_whose_only_endpoint_was_proven_wrong_waits_until_it_is_readmitted(
-    busy: AChain, caught: Path, capsys: pytest.CaptureFixture[str]
+    busy: FakeChain, caught: Path, capsys: pytest.CaptureFixture[str]
 ):
     only_the_liar(busy, caught)
     busy.provider.faults.clear()
@@ -120,7 +120,7 @@ def test_daemon_whose_only_endpoint_was_proven_wrong_waits_until_it_is_readmitte
 
 
 def test_run_once_fails_and_counts_suspect_blocks_until_they_are_confirmed(
-    busy: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    busy: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = config(busy, tmp_path)
     at = ("--config", str(path))
@@ -152,7 +152,7 @@ def test_run_once_fails_and_counts_suspect_blocks_until_they_are_confirmed(
 
 
 def test_indexing_continues_while_suspect_blocks_are_unavailable(
-    busy: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    busy: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = config(busy, tmp_path)
     at = ("--config", str(path))

@@ -13,8 +13,8 @@ from oracle.rpc.endpoints.health import INITIAL_BREAKER_WAIT_SECONDS
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.safe_text import redact_secrets
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import follow_until_idle, list_endpoints
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 
 
@@ -24,9 +24,9 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def alone(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
+def alone(fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
     """Return an indexer with only the first endpoint; it has read the chain up to block 30."""
-    indexer = open_indexer(a_chain.urls[0], clock=clock)
+    indexer = open_indexer(fake_chain.urls[0], clock=clock)
     indexer.index()
     return indexer
 
@@ -37,34 +37,36 @@ def alone(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> In
     ids=["above the final block", "and it goes on", "below the final block"],
 )
 def test_fork_watch_closes_when_the_only_endpoint_reverts_its_fork(
-    a_chain: AChain, alone: Indexer, clock: VirtualClock, depth: int, new_blocks: int
+    fake_chain: FakeChain, alone: Indexer, clock: VirtualClock, depth: int, new_blocks: int
 ):
-    original_head = a_chain.head
+    original_head = fake_chain.head
     clock.advance(40)
-    a_chain.mine_empty(depth + 2, on=a_chain.back(depth))
+    fake_chain.mine_empty(depth + 2, on=fake_chain.back(depth))
     assert alone.step() is None
     assert alone.ingest.fork_watch.is_pending()
 
-    a_chain.show(a_chain.mine_empty(new_blocks, on=original_head) if new_blocks else original_head)
+    fake_chain.show(
+        fake_chain.mine_empty(new_blocks, on=original_head) if new_blocks else original_head
+    )
     for _ in range(3):
         clock.advance(40)
         alone.index()
 
     assert not alone.ingest.fork_watch.is_pending()
-    assert alone.cursor == (30 + new_blocks, a_chain.provider.head.hash)
+    assert alone.cursor == (30 + new_blocks, fake_chain.provider.head.hash)
 
 
 @pytest.mark.parametrize("dies", [False, True], ids=["it takes it back", "it is gone"])
 def test_final_block_fabricated_by_one_endpoint_is_discarded_after_one_minute(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock, *, dies: bool
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock, *, dies: bool
 ):
-    indexer = open_indexer(*a_chain.urls, clock=clock)
+    indexer = open_indexer(*fake_chain.urls, clock=clock)
     indexer.index()
-    honest_head, liar = a_chain.head, a_chain.provider
-    liar.head = a_chain.tree.mine_empty_blocks(300, a_chain.back(3), 12)
+    honest_head, liar = fake_chain.head, fake_chain.provider
+    liar.head = fake_chain.tree.mine_empty_blocks(300, fake_chain.back(3), 12)
     assert indexer.source.fetch_heads().final.number > honest_head.number
 
-    a_chain.show(a_chain.mine_empty(5, on=honest_head))
+    fake_chain.show(fake_chain.mine_empty(5, on=honest_head))
     if dies:
         liar.faults.append(faults.build_http_status_fault(503))
     with pytest.raises(TransientError, match="below the final block"):
@@ -86,11 +88,11 @@ def test_final_block_fabricated_by_one_endpoint_is_discarded_after_one_minute(
     ids=["504", "HTML", "truncated", "reset"],
 )
 def test_temporary_failure_does_not_disable_batches(
-    a_chain: AChain, alone: Indexer, clock: VirtualClock, fault: InjectedFault
+    fake_chain: FakeChain, alone: Indexer, clock: VirtualClock, fault: InjectedFault
 ):
-    a_chain.provider.faults.append(fault)
+    fake_chain.provider.faults.append(fault)
     for _ in range(4):
-        a_chain.live(1)
+        fake_chain.live(1)
         follow_until_idle(alone, clock, seconds=INITIAL_BREAKER_WAIT_SECONDS)
 
     assert fault.hit_count
@@ -98,14 +100,14 @@ def test_temporary_failure_does_not_disable_batches(
 
 
 def test_gateway_timeout_on_small_batch_is_not_retried_individually(
-    a_chain: AChain, alone: Indexer
+    fake_chain: FakeChain, alone: Indexer
 ):
-    a_chain.provider.faults.append(faults.build_http_status_fault(504))
+    fake_chain.provider.faults.append(faults.build_http_status_fault(504))
 
     with pytest.raises(RpcError, match=ErrorKind.SLOW):
         alone.source.fetch_heads()
     # Three requests in one batch; none is repeated individually.
-    assert a_chain.provider.faults[0].hit_count == 3
+    assert fake_chain.provider.faults[0].hit_count == 3
 
 
 HOSTILE = {
@@ -118,37 +120,39 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
-def test_hostile_response_body_raises_rpc_error(a_chain: AChain, body: bytes):
-    a_chain.provider.faults.append(
+def test_hostile_response_body_raises_rpc_error(fake_chain: FakeChain, body: bytes):
+    fake_chain.provider.faults.append(
         faults.build_http_response_fault("hostile", HttpResponse(body=body))
     )
 
     with pytest.raises(RpcError):
-        JsonRpcClient(a_chain.urls[0]).call("eth_chainId", [], str)
+        JsonRpcClient(fake_chain.urls[0]).call("eth_chainId", [], str)
 
 
 @pytest.mark.parametrize(
     ("written", "seconds"), [("²", None), ("9" * 400, 3600), ("86400", 3600), ("60", 60)]
 )
-def test_retry_after_is_capped_at_one_hour(a_chain: AChain, written: str, seconds: float | None):
-    a_chain.provider.faults.append(faults.build_429_fault(written))
+def test_retry_after_is_capped_at_one_hour(
+    fake_chain: FakeChain, written: str, seconds: float | None
+):
+    fake_chain.provider.faults.append(faults.build_429_fault(written))
 
     with pytest.raises(RpcError) as failure:
-        JsonRpcClient(a_chain.urls[0]).call("eth_chainId", [], str)
+        JsonRpcClient(fake_chain.urls[0]).call("eth_chainId", [], str)
     assert failure.value.retry_after == seconds
 
 
-def test_non_secret_url_parameters_are_not_redacted(a_chain: AChain):
-    JsonRpcClient(f"{a_chain.urls[0]}?network=1&tier=free")
+def test_non_secret_url_parameters_are_not_redacted(fake_chain: FakeChain):
+    JsonRpcClient(f"{fake_chain.urls[0]}?network=1&tier=free")
 
     assert redact_secrets("block 11 is free") == "block 11 is free"
 
 
 def test_unavailable_endpoint_is_waited_for_although_the_other_endpoint_refuses_its_key(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    indexer = open_indexer(*a_chain.urls, clock=clock)
-    late, refused = a_chain.providers
+    indexer = open_indexer(*fake_chain.urls, clock=clock)
+    late, refused = fake_chain.providers
     late.faults.append(faults.build_http_status_fault(503))
     refused.faults.append(faults.build_http_status_fault(403))
     indexer.restart()
@@ -158,19 +162,19 @@ def test_unavailable_endpoint_is_waited_for_although_the_other_endpoint_refuses_
 
 
 def test_endpoint_failover_is_logged_once_with_reason(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    indexer = open_indexer(*a_chain.urls, clock=clock)
+    indexer = open_indexer(*fake_chain.urls, clock=clock)
     indexer.index()
-    a_chain.provider.faults.append(faults.build_http_status_fault(503))
+    fake_chain.provider.faults.append(faults.build_http_status_fault(503))
     with capture_logs() as log_lines:
         for _ in range(3):
-            a_chain.live(1)
+            fake_chain.live(1)
             follow_until_idle(indexer, clock)
             clock.advance(3)
-        a_chain.provider.faults.clear()
+        fake_chain.provider.faults.clear()
         clock.advance(10)
-        a_chain.live(1)
+        fake_chain.live(1)
         follow_until_idle(indexer, clock)
 
     first, second = list_endpoints(indexer)

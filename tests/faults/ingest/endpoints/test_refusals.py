@@ -8,14 +8,14 @@ from devnet.fakechain.block_json import Json
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.faults import block_faults
 from oracle.chain.verification.calibration import REQUIRED_SAMPLES, HeaderFeature
-from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.proofs import Site, add_provable_blocks
 from tests.support.ingest.reading import add_fault
 
 
 @pytest.fixture
-def site(a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Site:
-    return Site(a_chain, tmp_path, capsys)
+def site(fake_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Site:
+    return Site(fake_chain, tmp_path, capsys)
 
 
 def mark_all_succeeded(above: int = 0) -> InjectedFault:
@@ -39,10 +39,10 @@ def falsify_gas() -> InjectedFault:
     return block_faults.build_changed_receipts_fault("wrong gas", set_gas)
 
 
-def test_refused_block_is_reported_until_endpoint_proves_it(a_chain: AChain, site: Site):
-    first = add_provable_blocks(a_chain, 30)[-1]
-    new_blocks = add_provable_blocks(a_chain, 10)
-    add_fault(a_chain, mark_all_succeeded(first.number))
+def test_refused_block_is_reported_until_endpoint_proves_it(fake_chain: FakeChain, site: Site):
+    first = add_provable_blocks(fake_chain, 30)[-1]
+    new_blocks = add_provable_blocks(fake_chain, 10)
+    add_fault(fake_chain, mark_all_succeeded(first.number))
 
     outcomes = [site.once(0) for _ in range(3)]
     _, status_output = site.tell("status")
@@ -60,22 +60,22 @@ def test_refused_block_is_reported_until_endpoint_proves_it(a_chain: AChain, sit
 
 
 def test_refused_block_stays_refused_if_the_proof_of_its_feature_was_not_stored(
-    a_chain: AChain, site: Site
+    fake_chain: FakeChain, site: Site
 ):
     """A refusal is stored at once, but that a feature is proven only at the end of a tick.
 
     A process that is killed in between leaves the refusal alone. The next one sees no valid
     sample, so that the chain seems to lack the feature.
     """
-    first = add_provable_blocks(a_chain, 30)[-1]
+    first = add_provable_blocks(fake_chain, 30)[-1]
     # More blocks than are sampled to find that a chain lacks the feature.
-    add_provable_blocks(a_chain, REQUIRED_SAMPLES + 10)
-    lie = add_fault(a_chain, mark_all_succeeded(first.number))
+    add_provable_blocks(fake_chain, REQUIRED_SAMPLES + 10)
+    lie = add_fault(fake_chain, mark_all_succeeded(first.number))
     refused = site.once(0)
     indexed_block = site.cursor()
     site.forget_feature(HeaderFeature.RECEIPTS)
-    a_chain.providers[0].faults.remove(lie)
-    add_fault(a_chain, falsify_gas())
+    fake_chain.providers[0].faults.remove(lie)
+    add_fault(fake_chain, falsify_gas())
 
     outcome = site.once(0)
 
@@ -83,10 +83,10 @@ def test_refused_block_stays_refused_if_the_proof_of_its_feature_was_not_stored(
     assert (outcome, site.cursor()) == (refused, indexed_block)
 
 
-def test_operator_accepts_refused_block(a_chain: AChain, site: Site):
-    first = add_provable_blocks(a_chain, 30)[-1]
-    (block,) = add_provable_blocks(a_chain, 1)
-    add_fault(a_chain, mark_all_succeeded(first.number))
+def test_operator_accepts_refused_block(fake_chain: FakeChain, site: Site):
+    first = add_provable_blocks(fake_chain, 30)[-1]
+    (block,) = add_provable_blocks(fake_chain, 1)
+    add_fault(fake_chain, mark_all_succeeded(first.number))
     refused = site.once(0)
 
     without, _ = site.tell("resync", "refusal", "--accept")
@@ -99,12 +99,12 @@ def test_operator_accepts_refused_block(a_chain: AChain, site: Site):
     assert site.rows() == site.truth()
 
 
-def test_two_agreeing_endpoints_do_not_resolve_refused_block(a_chain: AChain, site: Site):
+def test_two_agreeing_endpoints_do_not_resolve_refused_block(fake_chain: FakeChain, site: Site):
     """Only a proof lowers a proven level, not the number of endpoints with the same data."""
-    first = add_provable_blocks(a_chain, 30)[-1]
-    refused, *_ = add_provable_blocks(a_chain, 5)
+    first = add_provable_blocks(fake_chain, 30)[-1]
+    refused, *_ = add_provable_blocks(fake_chain, 5)
     for place in (0, 1):
-        add_fault(a_chain, mark_all_succeeded(first.number), place)
+        add_fault(fake_chain, mark_all_succeeded(first.number), place)
 
     alone = site.once(0)
     both = site.once(0, 1)

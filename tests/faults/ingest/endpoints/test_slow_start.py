@@ -15,7 +15,7 @@ from oracle.rpc.pool import EndpointPool
 from oracle.rpc.responses import Quantity
 from oracle.rpc.rpc_errors import RpcTimeoutError
 from tests.support.chain.network_logs import ORACLE
-from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import CHAIN_ID, CONTRACTS
 
 _DRIP_SECONDS = 0.05
@@ -71,9 +71,9 @@ def dripping() -> Iterator[Dripping]:
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_endpoint_sending_one_byte_at_a_time_does_not_delay_start_with_other_endpoints(
-    a_chain: AChain, dripping: Dripping, place: int
+    fake_chain: FakeChain, dripping: Dripping, place: int
 ):
-    urls = list(a_chain.urls)
+    urls = list(fake_chain.urls)
     urls.insert(place, dripping.url)
     pool = EndpointPool.from_urls(urls, CHAIN_ID)
     reader = EventReader.from_profile("reference", CONTRACTS, ORACLE)
@@ -83,7 +83,7 @@ def test_endpoint_sending_one_byte_at_a_time_does_not_delay_start_with_other_end
 
     # Its only response is still pending, and no step has waited for it.
     assert (dripping.asked, dripping.is_over.is_set()) == (1, False)
-    assert workers == {a_chain.urls[0]}
+    assert workers == {fake_chain.urls[0]}
     pool.close()
 
 

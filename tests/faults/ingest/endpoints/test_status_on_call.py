@@ -22,13 +22,13 @@ from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView, fetch_c
 from oracle.queries.endpoint_view import refresh_endpoint_views
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.cli.local_network import write_config
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import config, settings
 from tests.support.ingest.endpoints import count_requests, follow_until_idle
+from tests.support.ingest.fake_chain import FakeChain
 
 
 @contextmanager
-def open_command_source(chain: AChain, folder: Path) -> Iterator[tuple[Config, ChainSource]]:
+def open_command_source(chain: FakeChain, folder: Path) -> Iterator[tuple[Config, ChainSource]]:
     """Yield a configuration and the source of a command with all endpoints; no oracle contract."""
     config_values = settings(chain, folder)
     del config_values["oracle"]
@@ -42,23 +42,25 @@ def read_chain_view(opened: tuple[Config, ChainSource], folded: int) -> ChainVie
         return fetch_chain_view(endpoints, None, folded)
 
 
-def stall_endpoint(chain: AChain, nth: int) -> None:
+def stall_endpoint(chain: FakeChain, nth: int) -> None:
     chain.following.remove(chain.providers[nth])
 
 
-def test_stalled_endpoint_does_not_determine_chain_head(a_chain: AChain, tmp_path: Path):
-    stall_endpoint(a_chain, 0)
-    a_chain.mine_empty(3)
-    with open_command_source(a_chain, tmp_path) as opened:
-        head_status = read_chain_view(opened, a_chain.head.number)
+def test_stalled_endpoint_does_not_determine_chain_head(fake_chain: FakeChain, tmp_path: Path):
+    stall_endpoint(fake_chain, 0)
+    fake_chain.mine_empty(3)
+    with open_command_source(fake_chain, tmp_path) as opened:
+        head_status = read_chain_view(opened, fake_chain.head.number)
 
     assert head_status.head is not None
-    assert head_status.head.number == a_chain.head.number
+    assert head_status.head.number == fake_chain.head.number
 
 
-def test_chain_head_is_unknown_when_all_endpoints_are_far_behind(a_chain: AChain, tmp_path: Path):
-    number = a_chain.head.number
-    with open_command_source(a_chain, tmp_path) as opened:
+def test_chain_head_is_unknown_when_all_endpoints_are_far_behind(
+    fake_chain: FakeChain, tmp_path: Path
+):
+    number = fake_chain.head.number
+    with open_command_source(fake_chain, tmp_path) as opened:
         near = read_chain_view(opened, number + READY_WITHIN_BLOCKS)
         far = read_chain_view(opened, number + READY_WITHIN_BLOCKS + 1)
 
@@ -69,11 +71,13 @@ def test_chain_head_is_unknown_when_all_endpoints_are_far_behind(a_chain: AChain
     )
 
 
-def test_unknown_chain_head_reports_throttling_error_of_endpoints(a_chain: AChain, tmp_path: Path):
-    for provider in a_chain.providers:
+def test_unknown_chain_head_reports_throttling_error_of_endpoints(
+    fake_chain: FakeChain, tmp_path: Path
+):
+    for provider in fake_chain.providers:
         provider.faults.append(transport_faults.build_429_fault(3_600))
-    with open_command_source(a_chain, tmp_path) as opened:
-        head_status = read_chain_view(opened, a_chain.head.number)
+    with open_command_source(fake_chain, tmp_path) as opened:
+        head_status = read_chain_view(opened, fake_chain.head.number)
 
     assert head_status.head is None
     assert head_status.unknown_reason is not None
@@ -82,35 +86,35 @@ def test_unknown_chain_head_reports_throttling_error_of_endpoints(a_chain: AChai
 
 @pytest.mark.parametrize("command", ["status", "selftest"])
 def test_commands_do_not_query_endpoint_proven_wrong(
-    a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+    fake_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ):
-    path = store_proven_wrong_endpoints(a_chain, tmp_path, a_chain.urls[:1])
-    liar, honest = a_chain.providers
+    path = store_proven_wrong_endpoints(fake_chain, tmp_path, fake_chain.urls[:1])
+    liar, honest = fake_chain.providers
 
     def run_command() -> None:
         run([command, "--config", str(path)])
 
     assert count_requests(liar, run_command) == 0
     assert count_requests(honest, run_command) > 0
-    assert f"{a_chain.urls[0]}" in capsys.readouterr().out
+    assert f"{fake_chain.urls[0]}" in capsys.readouterr().out
 
 
 def test_status_reports_no_endpoint_when_all_were_proven_wrong(
-    a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fake_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    path = store_proven_wrong_endpoints(a_chain, tmp_path, a_chain.urls)
+    path = store_proven_wrong_endpoints(fake_chain, tmp_path, fake_chain.urls)
 
     def run_command() -> None:
         assert run(["status", "--config", str(path)]) == Severity.DOWN
 
-    assert [count_requests(provider, run_command) for provider in a_chain.providers] == [0, 0]
+    assert [count_requests(provider, run_command) for provider in fake_chain.providers] == [0, 0]
     output = " ".join(capsys.readouterr().out.split())
     assert "NO-ENDPOINT" in output
     assert "the lag is unknown:" in output
     assert "proven wrong; `qos-oracle endpoint readmit` allows it again" in output
 
 
-def store_proven_wrong_endpoints(chain: AChain, folder: Path, urls: Iterable[str]) -> Path:
+def store_proven_wrong_endpoints(chain: FakeChain, folder: Path, urls: Iterable[str]) -> Path:
     """Return a configuration whose database lists these endpoints as proven wrong."""
     path = config(chain, folder)
     assert run(["run", "--once", "--config", str(path)]) == 0
@@ -122,10 +126,10 @@ def store_proven_wrong_endpoints(chain: AChain, folder: Path, urls: Iterable[str
 
 @pytest.mark.parametrize("endpoints", [1, 2])
 def test_chain_stall_is_reported_until_next_block(
-    a_chain: AChain, open_indexer: OpenIndexer, endpoints: int
+    fake_chain: FakeChain, open_indexer: OpenIndexer, endpoints: int
 ):
     clock, nowhere = VirtualClock(), CapabilityCache(None, lambda: 0.0)
-    indexer = open_indexer(*a_chain.urls[:endpoints], clock=clock)
+    indexer = open_indexer(*fake_chain.urls[:endpoints], clock=clock)
     follow_until_idle(indexer, clock)
     watch = DaemonHealth(JobLiveness(clock))
 
@@ -141,5 +145,5 @@ def test_chain_stall_is_reported_until_next_block(
     (first, *_) = refresh_endpoint_views(indexer.source, nowhere)
     assert first.state == "stalled: no new block for 900 s"
 
-    a_chain.mine_empty(1)
+    fake_chain.mine_empty(1)
     assert not stalled()

@@ -13,13 +13,13 @@ from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.rpc.rpc_errors import ErrorKind
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import (
     count_requests,
     follow_until_idle,
     list_endpoints,
     read_metric,
 )
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 
 
@@ -29,18 +29,18 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def alone(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
+def alone(fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
     """Return an indexer with only the first endpoint; it has read the chain up to block 30."""
-    indexer = open_indexer(a_chain.urls[0], clock=clock)
+    indexer = open_indexer(fake_chain.urls[0], clock=clock)
     indexer.index()
     return indexer
 
 
-def ranges(a_chain: AChain) -> list[tuple[int, int] | None]:
+def ranges(fake_chain: FakeChain) -> list[tuple[int, int] | None]:
     """Return every range of logs that the first endpoint was asked for."""
     return [
         request.block_range
-        for request in a_chain.provider.received_requests
+        for request in fake_chain.provider.received_requests
         if request.method == "eth_getLogs"
     ]
 
@@ -49,31 +49,31 @@ def ranges(a_chain: AChain) -> list[tuple[int, int] | None]:
 
 
 def test_case_33_quota_error_causes_a_wait_and_a_retry_of_the_same_range(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    indexer = open_indexer(a_chain.urls[0], clock=clock)
+    indexer = open_indexer(fake_chain.urls[0], clock=clock)
     quota = message_faults.build_error_fault(
         message_faults.RATE_MESSAGE, methods="eth_getLogs", times=1
     )
-    a_chain.provider.faults.append(quota)
+    fake_chain.provider.faults.append(quota)
 
     waited = follow_until_idle(indexer, clock)
 
-    first, second = ranges(a_chain)[:2]
+    first, second = ranges(fake_chain)[:2]
     assert (quota.hit_count, first == second, waited > 0) == (1, True, True)
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
 
 
 def test_case_33_result_limit_under_same_error_code_splits_range(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    indexer = open_indexer(a_chain.urls[0], clock=clock)
-    a_chain.provider.faults.append(
+    indexer = open_indexer(fake_chain.urls[0], clock=clock)
+    fake_chain.provider.faults.append(
         message_faults.build_result_limit_fault(9, message_faults.DENSITY_MESSAGE)
     )
 
     assert follow_until_idle(indexer, clock) == 0
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
 
 
 # --- throttling ---
@@ -81,27 +81,27 @@ def test_case_33_result_limit_under_same_error_code_splits_range(
 
 @pytest.mark.parametrize("retry_after", [90, faults.IN_NINETY_SECONDS], ids=["seconds", "date"])
 def test_case_37_retry_after_is_respected_exactly(
-    alone: Indexer, a_chain: AChain, clock: VirtualClock, retry_after: int | str
+    alone: Indexer, fake_chain: FakeChain, clock: VirtualClock, retry_after: int | str
 ):
-    a_chain.live(1)
-    a_chain.provider.faults.append(faults.build_429_fault(retry_after, times=1))
+    fake_chain.live(1)
+    fake_chain.provider.faults.append(faults.build_429_fault(retry_after, times=1))
     with pytest.raises(TransientError, match=ErrorKind.THROTTLED):
         alone.step()
 
     clock.advance(89)
     with pytest.raises(TransientError, match=ErrorKind.THROTTLED):
-        assert count_requests(a_chain.provider, alone.step) == 0
+        assert count_requests(fake_chain.provider, alone.step) == 0
     clock.advance(1.1)
 
     alone.index()
-    assert alone.cursor[0] == a_chain.head.number
+    assert alone.cursor[0] == fake_chain.head.number
 
 
 def test_case_37_request_rate_is_reduced_and_recovers(
-    alone: Indexer, a_chain: AChain, clock: VirtualClock
+    alone: Indexer, fake_chain: FakeChain, clock: VirtualClock
 ):
     (endpoint,) = list_endpoints(alone)
-    a_chain.provider.faults.append(faults.build_429_fault(5, times=1))
+    fake_chain.provider.faults.append(faults.build_429_fault(5, times=1))
     with pytest.raises(TransientError):
         alone.step()
     cut = read_metric("oracle_endpoint_rate_limit", endpoint=endpoint.name)
@@ -123,33 +123,33 @@ def test_case_37_request_rate_is_reduced_and_recovers(
     ids=["JSON", "text"],
 )
 def test_case_38_throttling_response_with_http_200_causes_a_wait_and_a_retry(
-    alone: Indexer, a_chain: AChain, clock: VirtualClock, fault: Callable[..., InjectedFault]
+    alone: Indexer, fake_chain: FakeChain, clock: VirtualClock, fault: Callable[..., InjectedFault]
 ):
-    a_chain.live(1)
-    a_chain.provider.faults.append(fault(times=1))
+    fake_chain.live(1)
+    fake_chain.provider.faults.append(fault(times=1))
     with pytest.raises(TransientError, match=ErrorKind.THROTTLED):
         alone.step()
 
     with pytest.raises(TransientError, match=ErrorKind.THROTTLED):
-        assert count_requests(a_chain.provider, alone.step) == 0
+        assert count_requests(fake_chain.provider, alone.step) == 0
     clock.advance(1)
     alone.index()
 
-    assert alone.canonical_logs() == a_chain.logs()
+    assert alone.canonical_logs() == fake_chain.logs()
 
 
 # --- time and bodies ---
 
 
 def test_case_40_late_response_is_requested_again_and_counted_once(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    indexer = open_indexer(a_chain.urls[0], clock=clock)
+    indexer = open_indexer(fake_chain.urls[0], clock=clock)
     for endpoint in list_endpoints(indexer):
         endpoint.client._wire._timeout_seconds = 1.0
     gate = Event()
     held = faults.build_held_response_fault(gate, methods="eth_getLogs", times=1)
-    a_chain.provider.faults.append(held)
+    fake_chain.provider.faults.append(held)
     began = time.monotonic()
     try:
         follow_until_idle(indexer, clock)
@@ -158,7 +158,7 @@ def test_case_40_late_response_is_requested_again_and_counted_once(
 
     # Well before the server closes the connection, and before the usual timeout of twenty seconds.
     assert (held.hit_count, time.monotonic() - began < 15) == (1, True)
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
 
 
 def is_wide(request: FakeRequest) -> bool:
@@ -177,29 +177,29 @@ def is_wide(request: FakeRequest) -> bool:
     ids=lambda fault: str(getattr(fault, "__name__", fault)),
 )
 def test_case_41_truncated_response_splits_range(
-    a_chain: AChain,
+    fake_chain: FakeChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,
     fault: Callable[..., InjectedFault],
 ):
-    a_chain.live(40)
-    indexer = open_indexer(a_chain.urls[0], clock=clock)
+    fake_chain.live(40)
+    indexer = open_indexer(fake_chain.urls[0], clock=clock)
     limits: FaultLimits = {"methods": "eth_getLogs", "when": is_wide}
     early = fault(**limits)
-    a_chain.provider.faults.append(early)
+    fake_chain.provider.faults.append(early)
 
     assert follow_until_idle(indexer, clock) == 0
     assert early.hit_count
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
 
 
 @pytest.mark.parametrize(
     "fault", [faults.build_html_fault, faults.build_empty_body_fault], ids=["HTML", "nothing"]
 )
 def test_case_42_non_json_response_is_invalid(
-    alone: Indexer, a_chain: AChain, fault: Callable[..., InjectedFault]
+    alone: Indexer, fake_chain: FakeChain, fault: Callable[..., InjectedFault]
 ):
-    a_chain.provider.faults.append(fault())
+    fake_chain.provider.faults.append(fault())
 
     with pytest.raises(TransientError, match=rf"{ErrorKind.INVALID}: returned .* instead of JSON"):
         alone.step()
@@ -209,16 +209,16 @@ def test_case_42_non_json_response_is_invalid(
     "fault", [faults.build_html_fault, faults.build_empty_body_fault], ids=["HTML", "nothing"]
 )
 def test_case_42_non_json_response_switches_to_another_endpoint(
-    a_chain: AChain,
+    fake_chain: FakeChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,
     fault: Callable[..., InjectedFault],
 ):
-    a_chain.provider.faults.append(fault())
-    indexer = open_indexer(*a_chain.urls, clock=clock)
+    fake_chain.provider.faults.append(fault())
+    indexer = open_indexer(*fake_chain.urls, clock=clock)
 
     assert follow_until_idle(indexer, clock) == 0
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
 
 
 # --- batches and null ---
@@ -234,25 +234,25 @@ def test_case_42_non_json_response_switches_to_another_endpoint(
     ids=["shuffled", "with a hole", "with an error"],
 )
 def test_case_43_faulty_batch_response_is_reordered_and_completed(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock, fault: InjectedFault
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock, fault: InjectedFault
 ):
-    a_chain.provider.faults.append(fault)
-    indexer = open_indexer(a_chain.urls[0], clock=clock)
+    fake_chain.provider.faults.append(fault)
+    indexer = open_indexer(fake_chain.urls[0], clock=clock)
 
     assert follow_until_idle(indexer, clock) == 0
     assert fault.hit_count
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
 
 
 def test_case_43_refused_batch_size_is_reduced_permanently(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     refusal = faults.build_batch_limit_fault(max_calls=7)
-    a_chain.provider.faults.append(refusal)
-    indexer = open_indexer(a_chain.urls[0], clock=clock)
+    fake_chain.provider.faults.append(refusal)
+    indexer = open_indexer(fake_chain.urls[0], clock=clock)
 
     assert follow_until_idle(indexer, clock) == 0
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
     assert list_endpoints(indexer)[0].client.batch_limit <= 7
     # The batch was halved a few times, not once per batch.
     assert 0 < refusal.hit_count <= 7
@@ -260,20 +260,20 @@ def test_case_43_refused_batch_size_is_reduced_permanently(
 
 @pytest.mark.parametrize("place", [1, 2, 3], ids=["first", "in the middle", "newest"])
 def test_case_44_announced_block_returned_as_null_is_waited_for(
-    alone: Indexer, a_chain: AChain, clock: VirtualClock, place: int
+    alone: Indexer, fake_chain: FakeChain, clock: VirtualClock, place: int
 ):
-    a_chain.live(3)
+    fake_chain.live(3)
     announced = 30 + place
     null = block_faults.build_null_result_fault(
         when=lambda request: request.block_range == (announced,) * 2, times=2
     )
-    a_chain.provider.faults.append(null)
+    fake_chain.provider.faults.append(null)
 
     follow_until_idle(alone, clock)
 
     assert null.hit_count == 2
-    assert alone.cursor == (a_chain.head.number, a_chain.head.hash)
-    assert alone.canonical_logs() == a_chain.logs()
+    assert alone.cursor == (fake_chain.head.number, fake_chain.head.hash)
+    assert alone.canonical_logs() == fake_chain.logs()
 
 
 # --- names, certificates, addresses ---

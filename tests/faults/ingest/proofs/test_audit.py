@@ -15,8 +15,8 @@ from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.rebuild import RebuildOptions
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import read_metric
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.honest import index_honest_chain
 from tests.support.ingest.indexer import FINALITY, Indexer
 from tests.support.ingest.reading import reject_block_hash_filters
@@ -46,23 +46,23 @@ def audit_due_windows(indexer: Indexer, window: int = WINDOW) -> list[AuditResul
     return done
 
 
-def a_log_of_the_network(a_chain: AChain) -> tuple[int, int]:
+def a_log_of_the_network(fake_chain: FakeChain) -> tuple[int, int]:
     """Return block and index of a log in the middle of the history, on which much depends."""
     started = load_abi("TaskNetwork").get_event("TaskStarted").digest
     places = [
         (block.number, int(log["logIndex"], 16))
-        for block in get_branch(a_chain.head)
+        for block in get_branch(fake_chain.head)
         for log in block.logs
         if log["topics"][0] == started
     ]
     return places[len(places) // 2]
 
 
-def omit_one_log(a_chain: AChain) -> int:
+def omit_one_log(fake_chain: FakeChain) -> int:
     """Let the first endpoint always omit one log; return the log's block."""
-    number, index = a_log_of_the_network(a_chain)
+    number, index = a_log_of_the_network(fake_chain)
     here = (hex(number), hex(index))
-    a_chain.provider.faults.append(
+    fake_chain.provider.faults.append(
         log_faults.build_omitted_logs_fault(
             lambda log: (log["blockNumber"], log["logIndex"]) == here
         )
@@ -71,21 +71,21 @@ def omit_one_log(a_chain: AChain) -> int:
 
 
 @pytest.fixture
-def fooled(a_chain: AChain, open_indexer: OpenIndexer) -> tuple[Indexer, int]:
+def fooled(fake_chain: FakeChain, open_indexer: OpenIndexer) -> tuple[Indexer, int]:
     """Return an indexer that proved nothing and lacks a log, and the number of the log's block."""
-    a_chain.live(40)
-    a_chain.mine_empty(FINALITY + WINDOW)
-    block = omit_one_log(a_chain)
-    indexer = open_indexer(*a_chain.urls, reports=False)
+    fake_chain.live(40)
+    fake_chain.mine_empty(FINALITY + WINDOW)
+    block = omit_one_log(fake_chain)
+    indexer = open_indexer(*fake_chain.urls, reports=False)
     set_verification_policy(indexer, MINIMAL_POLICY)
     indexer.index()
-    assert len(indexer.canonical_logs()) == len(a_chain.logs()) - 1
+    assert len(indexer.canonical_logs()) == len(fake_chain.logs()) - 1
     return indexer, block
 
 
 @pytest.mark.parametrize("policy", [MINIMAL_POLICY, VerificationPolicy()])
 def test_case_29_omitted_log_is_detected_by_audit_and_repaired_by_refold(
-    a_chain: AChain,
+    fake_chain: FakeChain,
     open_indexer: OpenIndexer,
     fooled: tuple[Indexer, int],
     policy: VerificationPolicy,
@@ -94,7 +94,7 @@ def test_case_29_omitted_log_is_detected_by_audit_and_repaired_by_refold(
     set_verification_policy(indexer, policy)
     giver = name_of(indexer, 0)
     before = read_metric(MISSING, endpoint=giver)
-    expected_digest = index_honest_chain(a_chain, open_indexer).digest()
+    expected_digest = index_honest_chain(fake_chain, open_indexer).digest()
     assert indexer.digest() != expected_digest
 
     audits = audit_due_windows(indexer)
@@ -103,49 +103,49 @@ def test_case_29_omitted_log_is_detected_by_audit_and_repaired_by_refold(
     assert [log.block for log in repaired.difference.missing_logs] == [block]
     assert (repaired.source_endpoint, repaired.at_fault) == (giver, giver)
     assert read_metric(MISSING, endpoint=giver) == before + 1
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
     assert indexer.digest() == expected_digest
 
 
 def test_case_28_log_omitted_from_ranges_is_detected_by_audit_endpoint(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    a_chain.live(40)
-    a_chain.mine_empty(FINALITY + WINDOW)
-    number, index = a_log_of_the_network(a_chain)
+    fake_chain.live(40)
+    fake_chain.mine_empty(FINALITY + WINDOW)
+    number, index = a_log_of_the_network(fake_chain)
     here = (hex(number), hex(index))
-    a_chain.provider.faults.append(
+    fake_chain.provider.faults.append(
         log_faults.build_omitted_range_logs_fault(
             lambda log: (log["blockNumber"], log["logIndex"]) == here
         )
     )
     # Otherwise the omission would be detected without an audit.
-    a_chain.provider.faults.append(reject_block_hash_filters())
-    indexer = open_indexer(*a_chain.urls, reports=False)
+    fake_chain.provider.faults.append(reject_block_hash_filters())
+    indexer = open_indexer(*fake_chain.urls, reports=False)
     set_verification_policy(indexer, MINIMAL_POLICY)
     indexer.index()
-    assert len(indexer.canonical_logs()) == len(a_chain.logs()) - 1
+    assert len(indexer.canonical_logs()) == len(fake_chain.logs()) - 1
 
     audits = audit_due_windows(indexer)
 
     assert [audit.at_fault for audit in audits if audit.difference] == [name_of(indexer, 0)]
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
     # It is no longer preferred: the other endpoint serves the next window.
-    a_chain.live(1)
-    before = a_chain.provider.count_requests("eth_getLogs")
+    fake_chain.live(1)
+    before = fake_chain.provider.count_requests("eth_getLogs")
     assert [step for step in indexer.index() if isinstance(step, CommittedWindow)]
-    assert a_chain.provider.count_requests("eth_getLogs") == before
+    assert fake_chain.provider.count_requests("eth_getLogs") == before
 
 
 def test_case_29_audit_result_is_denied_when_auditor_omits_logs(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    a_chain.live(40)
-    a_chain.mine_empty(FINALITY + WINDOW)
-    indexer = open_indexer(*a_chain.urls, reports=False)
+    fake_chain.live(40)
+    fake_chain.mine_empty(FINALITY + WINDOW)
+    indexer = open_indexer(*fake_chain.urls, reports=False)
     indexer.index()
     before = indexer.digest()
-    a_chain.providers[1].faults.append(log_faults.build_omitted_log_fault(0))
+    fake_chain.providers[1].faults.append(log_faults.build_omitted_log_fault(0))
 
     audits = audit_due_windows(indexer)
 
@@ -156,7 +156,7 @@ def test_case_29_audit_result_is_denied_when_auditor_omits_logs(
 
 
 def test_case_29_verify_reports_missing_log_and_repairs_it_on_request(
-    a_chain: AChain, open_indexer: OpenIndexer, fooled: tuple[Indexer, int]
+    fake_chain: FakeChain, open_indexer: OpenIndexer, fooled: tuple[Indexer, int]
 ):
     indexer, block = fooled
     set_verification_policy(indexer, VerificationPolicy())
@@ -167,20 +167,22 @@ def test_case_29_verify_reports_missing_log_and_repairs_it_on_request(
     verification = reverify_blocks(RepairContext(*places, RebuildOptions(dry_run=True)), *wanted)
 
     assert [log.block for log in verification.difference.missing_logs] == [block]
-    assert len(indexer.canonical_logs()) == len(a_chain.logs()) - 1
+    assert len(indexer.canonical_logs()) == len(fake_chain.logs()) - 1
     again = reverify_blocks(RepairContext(*places, RebuildOptions()), *wanted, repair=True)
     assert again.reached_level == VerificationLevel.PROVEN
-    assert indexer.digest() == index_honest_chain(a_chain, open_indexer).digest()
+    assert indexer.digest() == index_honest_chain(fake_chain, open_indexer).digest()
     with indexer.store.read_transaction() as uow:
         scope = indexer.folder.scope.id
         spans = uow.coverage.list_spans(scope, blocks.first, blocks.last)
         assert {span.level for span in spans} == {VerificationLevel.PROVEN}
 
 
-def test_verify_reports_number_of_unrepaired_logs(a_chain: AChain, fooled: tuple[Indexer, int]):
+def test_verify_reports_number_of_unrepaired_logs(
+    fake_chain: FakeChain, fooled: tuple[Indexer, int]
+):
     indexer, block = fooled
-    omitted_hash = next(at for at, index in a_chain.logs() if index == 0)
-    a_chain.providers[1].faults.append(
+    omitted_hash = next(at for at, index in fake_chain.logs() if index == 0)
+    fake_chain.providers[1].faults.append(
         log_faults.build_omitted_logs_fault(lambda log: log["blockHash"] == omitted_hash)
     )
     blocks = BlockRange(0, indexer.cursor[0])

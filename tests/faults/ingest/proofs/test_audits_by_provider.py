@@ -13,8 +13,8 @@ from oracle.errors import TransientError
 from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
 from oracle.indexer.rebuild import RebuildOptions
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import read_metric
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.honest import index_honest_chain
 from tests.support.ingest.indexer import Indexer
 from tests.support.ingest.lying import omit_log
@@ -31,11 +31,11 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def busy(a_chain: AChain) -> AChain:
-    return add_busy_blocks(a_chain)
+def busy(fake_chain: FakeChain) -> FakeChain:
+    return add_busy_blocks(fake_chain)
 
 
-def two_urls(chain: AChain) -> list[str]:
+def two_urls(chain: FakeChain) -> list[str]:
     return [f"{chain.urls[0]}/first-key", f"{chain.urls[0]}/second-key"]
 
 
@@ -60,7 +60,7 @@ def audited_blocks(indexer: Indexer) -> int:
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["one process", "restarted"])
 def test_log_omitted_by_both_urls_of_one_provider_is_detected_by_the_other_provider(
-    busy: AChain, open_indexer: OpenIndexer, *, is_restarted: bool
+    busy: FakeChain, open_indexer: OpenIndexer, *, is_restarted: bool
 ):
     omit_log(busy)
     indexer = open_indexer(*two_urls(busy), busy.urls[1], reports=False)
@@ -80,7 +80,7 @@ def test_log_omitted_by_both_urls_of_one_provider_is_detected_by_the_other_provi
 
 
 def test_nothing_is_audited_while_other_provider_is_silent(
-    busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    busy: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     omit_log(busy)
     indexer = open_indexer(*two_urls(busy), busy.urls[1], reports=False, clock=clock)
@@ -101,7 +101,7 @@ def test_nothing_is_audited_while_other_provider_is_silent(
 
 
 def test_nothing_is_audited_when_other_provider_was_proven_wrong(
-    busy: AChain, open_indexer: OpenIndexer
+    busy: FakeChain, open_indexer: OpenIndexer
 ):
     indexer = open_indexer(*two_urls(busy), busy.urls[1], reports=False)
     index_without_proof(indexer)
@@ -114,7 +114,7 @@ def test_nothing_is_audited_when_other_provider_was_proven_wrong(
 
 
 def test_second_endpoint_of_the_only_provider_audits_the_first_endpoint(
-    busy: AChain, open_indexer: OpenIndexer
+    busy: FakeChain, open_indexer: OpenIndexer
 ):
     omit_log(busy)
     indexer = open_indexer(*two_urls(busy), reports=False)

@@ -6,25 +6,25 @@ import pytest
 
 from devnet.fakechain.faults import block_faults, log_faults
 from oracle.cli.main import run
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import config
 from tests.support.ingest.event_encoding import encode_task_created_log
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.reading import add_fault, is_log
 
 MADE_UP = {"receiptsRoot": "0x" + "00" * 32, "transactionsRoot": "0x" + "00" * 32}
 
 
 @pytest.fixture
-def disputed(a_chain: AChain) -> int:
+def disputed(fake_chain: FakeChain) -> int:
     """Return the block, on a chain that proves nothing, whose log the first endpoint hides."""
-    block = a_chain.emit(encode_task_created_log(1))
-    a_chain.live(40)
-    for provider in a_chain.providers:
+    block = fake_chain.emit(encode_task_created_log(1))
+    fake_chain.live(40)
+    for provider in fake_chain.providers:
         provider.faults += [
             block_faults.build_zero_bloom_fault(),
             block_faults.build_header_fields_fault(MADE_UP),
         ]
-    add_fault(a_chain, log_faults.build_omitted_logs_fault(is_log(block)))
+    add_fault(fake_chain, log_faults.build_omitted_logs_fault(is_log(block)))
     return block.number
 
 
@@ -39,9 +39,9 @@ def run_once(settings: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, s
 
 
 def test_disputed_block_is_reported_at_every_run(
-    a_chain: AChain, disputed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fake_chain: FakeChain, disputed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    settings = config(a_chain, tmp_path)
+    settings = config(fake_chain, tmp_path)
 
     first, second = run_once(settings, capsys), run_once(settings, capsys)
 
@@ -49,15 +49,15 @@ def test_disputed_block_is_reported_at_every_run(
     code, output = first
     assert code == 1
     assert f"blocks {disputed} to {disputed} are unproven" in output
-    assert all(url in output for url in a_chain.urls)
+    assert all(url in output for url in fake_chain.urls)
     run(["status", "--config", str(settings)])
     assert "UNPROVEN" in capsys.readouterr().out
 
 
 def test_dispute_ends_after_operator_verifies_blocks_with_chosen_endpoint(
-    a_chain: AChain, disputed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fake_chain: FakeChain, disputed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    settings = config(a_chain, tmp_path)
+    settings = config(fake_chain, tmp_path)
     run_once(settings, capsys)
     blocks = ["--from", str(disputed), "--to", str(disputed)]
     verify = ["resync", "verify", *blocks, "--level", "seamed", "--config", str(settings)]
@@ -65,15 +65,15 @@ def test_dispute_ends_after_operator_verifies_blocks_with_chosen_endpoint(
     # The first endpoint is queried and lacks the log, so the stored row stays disputed.
     assert run(verify) == 1
     assert run_once(settings, capsys)[0] == 1
-    assert run([*verify, "--endpoint", a_chain.urls[1], "--repair"]) == 0
+    assert run([*verify, "--endpoint", fake_chain.urls[1], "--repair"]) == 0
     assert run_once(settings, capsys)[0] == 0
 
 
 def test_single_endpoint_is_reported_as_unwitnessed(
-    a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fake_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    del a_chain.urls[1]
-    settings = config(a_chain, tmp_path)
+    del fake_chain.urls[1]
+    settings = config(fake_chain, tmp_path)
 
     assert run_once(settings, capsys)[0] == 0
 

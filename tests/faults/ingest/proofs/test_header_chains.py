@@ -8,9 +8,9 @@ from devnet.fakechain.block_json import Block, Tx
 from devnet.fakechain.faults import block_faults, transport_faults
 from devnet.fakechain.tree import get_branch
 from tests.support.chain.network_logs import NETWORK
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import read_metric
 from tests.support.ingest.event_encoding import ANYBODY, encode_task_created_log
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY
 from tests.support.ingest.proofs import FOREIGN, Site, add_provable_blocks
 from tests.support.ingest.reading import add_fault
@@ -19,26 +19,26 @@ WITNESSED = "oracle_witnessed_windows_total"
 
 
 @pytest.fixture
-def site(a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Site:
-    return Site(a_chain, tmp_path, capsys)
+def site(fake_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Site:
+    return Site(fake_chain, tmp_path, capsys)
 
 
-def mine_forged_blocks(a_chain: AChain, at: Block, *, blocks: int) -> Block:
+def mine_forged_blocks(fake_chain: FakeChain, at: Block, *, blocks: int) -> Block:
     """Mine `blocks` valid blocks of another fork from this block on, without our logs."""
-    last = a_chain.tree.mine([FOREIGN], at.get_ancestor())
+    last = fake_chain.tree.mine([FOREIGN], at.get_ancestor())
     for _ in range(blocks - 1):
-        last = a_chain.tree.mine([FOREIGN], last)
+        last = fake_chain.tree.mine([FOREIGN], last)
     return last
 
 
 @pytest.mark.parametrize("liar", [0, 1], ids=["liar first", "liar second"])
-def test_two_self_consistent_chains_are_both_refused(a_chain: AChain, site: Site, liar: int):
-    honest_blocks = add_provable_blocks(a_chain, 40)
-    honest = a_chain.head
+def test_two_self_consistent_chains_are_both_refused(fake_chain: FakeChain, site: Site, liar: int):
+    honest_blocks = add_provable_blocks(fake_chain, 40)
+    honest = fake_chain.head
     own = mine_forged_blocks(
-        a_chain, honest_blocks[10], blocks=honest.number - honest_blocks[10].number + 1
+        fake_chain, honest_blocks[10], blocks=honest.number - honest_blocks[10].number + 1
     )
-    a_chain.providers[liar].head = own
+    fake_chain.providers[liar].head = own
 
     outcomes = [site.once(0, 1) for _ in range(2)]
     _, status_output = site.tell("status")
@@ -55,14 +55,14 @@ def test_two_self_consistent_chains_are_both_refused(a_chain: AChain, site: Site
     assert "REFUSED" in status_output
 
 
-def test_third_endpoint_decides_between_two_chains(a_chain: AChain, site: Site):
-    a_chain.serve()
-    honest_blocks = add_provable_blocks(a_chain, 40)
-    honest = a_chain.head
-    a_chain.provider.head = mine_forged_blocks(
-        a_chain, honest_blocks[10], blocks=honest.number - honest_blocks[10].number + 1
+def test_third_endpoint_decides_between_two_chains(fake_chain: FakeChain, site: Site):
+    fake_chain.serve()
+    honest_blocks = add_provable_blocks(fake_chain, 40)
+    honest = fake_chain.head
+    fake_chain.provider.head = mine_forged_blocks(
+        fake_chain, honest_blocks[10], blocks=honest.number - honest_blocks[10].number + 1
     )
-    a_chain.tree.last_mined = honest
+    fake_chain.tree.last_mined = honest
     refused = site.once(0, 1)
 
     outcome = site.once(0, 1, 2)
@@ -73,28 +73,30 @@ def test_third_endpoint_decides_between_two_chains(a_chain: AChain, site: Site):
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["liar first", "liar second"])
 def test_forged_block_without_descendants_is_detected(
-    a_chain: AChain, site: Site, order: tuple[int, int]
+    fake_chain: FakeChain, site: Site, order: tuple[int, int]
 ):
     """One block in the middle is the liar's, with its own roots and bloom; its child is true."""
-    at = add_provable_blocks(a_chain, 40)[10]
-    honest = a_chain.head
+    at = add_provable_blocks(fake_chain, 40)[10]
+    honest = fake_chain.head
     forged_tx = Tx(ANYBODY, NETWORK, logs=(encode_task_created_log(99_999),))
-    own = a_chain.tree.mine([forged_tx], at.get_ancestor())
-    a_chain.tree.last_mined = honest
-    forging_provider = type(a_chain.provider)(a_chain.tree, own)
+    own = fake_chain.tree.mine([forged_tx], at.get_ancestor())
+    fake_chain.tree.last_mined = honest
+    forging_provider = type(fake_chain.provider)(fake_chain.tree, own)
     for fault in (
         block_faults.build_forwarding_fault(forging_provider, for_blocks=(at.number, at.number)),
     ):
-        add_fault(a_chain, fault)
+        add_fault(fake_chain, fault)
 
     outcome = site.once(*order)
 
     assert (outcome, site.rows()) == ((0, ""), site.truth())
 
 
-def test_history_unconfirmed_by_second_provider_is_read_but_not_final(a_chain: AChain, site: Site):
-    add_provable_blocks(a_chain, 30)
-    silent = add_fault(a_chain, transport_faults.build_http_status_fault(500), 1)
+def test_history_unconfirmed_by_second_provider_is_read_but_not_final(
+    fake_chain: FakeChain, site: Site
+):
+    add_provable_blocks(fake_chain, 30)
+    silent = add_fault(fake_chain, transport_faults.build_http_status_fault(500), 1)
     before = read_metric(WITNESSED, result="unanswered")
 
     outcome = site.once(0, 1)
@@ -106,21 +108,23 @@ def test_history_unconfirmed_by_second_provider_is_read_but_not_final(a_chain: A
     assert (site.final(), site.rows()) == (0, site.truth())
     assert read_metric(WITNESSED, result="unanswered") > before
 
-    a_chain.providers[1].faults.remove(silent)
+    fake_chain.providers[1].faults.remove(silent)
 
     assert (site.once(0, 1), site.rows()) == ((0, ""), site.truth())
-    assert site.final() == a_chain.head.number - FINALITY
+    assert site.final() == fake_chain.head.number - FINALITY
     assert "WAITING-WITNESS" not in site.tell("status")[1]
 
 
-def test_refused_chain_stays_refused_when_other_endpoint_falls_silent(a_chain: AChain, site: Site):
-    honest_blocks = add_provable_blocks(a_chain, 40)
-    honest = a_chain.head
-    a_chain.provider.head = mine_forged_blocks(
-        a_chain, honest_blocks[10], blocks=honest.number - honest_blocks[10].number + 1
+def test_refused_chain_stays_refused_when_other_endpoint_falls_silent(
+    fake_chain: FakeChain, site: Site
+):
+    honest_blocks = add_provable_blocks(fake_chain, 40)
+    honest = fake_chain.head
+    fake_chain.provider.head = mine_forged_blocks(
+        fake_chain, honest_blocks[10], blocks=honest.number - honest_blocks[10].number + 1
     )
     refused = site.once(0, 1)
-    add_fault(a_chain, transport_faults.build_http_status_fault(500), 1)
+    add_fault(fake_chain, transport_faults.build_http_status_fault(500), 1)
 
     outcome = site.once(0, 1)
 

@@ -15,9 +15,9 @@ from oracle.errors import TransientError
 from oracle.store.database import Store
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.faults.lies.lies import LIES
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import follow_until_idle, read_metric
 from tests.support.ingest.event_encoding import build_transaction, encode_task_created_log
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY
 from tests.support.ingest.proofs import Site, add_provable_blocks
 from tests.support.ingest.reading import add_busy_blocks, add_fault, read_feature_metric
@@ -33,30 +33,30 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def busy(a_chain: AChain) -> AChain:
+def busy(fake_chain: FakeChain) -> FakeChain:
     """Return a chain with three endpoints, and more blocks with logs than prove the headers."""
-    a_chain.serve()
-    return add_busy_blocks(a_chain)
+    fake_chain.serve()
+    return add_busy_blocks(fake_chain)
 
 
 @pytest.fixture
-def site(a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Site:
-    a_chain.serve()
-    return Site(a_chain, tmp_path, capsys)
+def site(fake_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Site:
+    fake_chain.serve()
+    return Site(fake_chain, tmp_path, capsys)
 
 
-def silence(chain: AChain, *places: int) -> list[InjectedFault]:
+def silence(chain: FakeChain, *places: int) -> list[InjectedFault]:
     return [
         add_fault(chain, transport_faults.build_http_status_fault(503), place) for place in places
     ]
 
 
-def restore(chain: AChain, faults: list[InjectedFault], *places: int) -> None:
+def restore(chain: FakeChain, faults: list[InjectedFault], *places: int) -> None:
     for fault, place in zip(faults, places, strict=True):
         chain.providers[place].faults.remove(fault)
 
 
-def lie(chain: AChain, what: str, depth: Depth, blocks: tuple[int, int], *places: int) -> None:
+def lie(chain: FakeChain, what: str, depth: Depth, blocks: tuple[int, int], *places: int) -> None:
     """Let these endpoints return the same lie for these blocks."""
     for place in places:
         liar = create_forged_provider(chain.tree, LIES[what], depth, blocks)
@@ -80,19 +80,19 @@ def doubled_logs(receipts: list[Json]) -> list[Json]:
     [("invented", Depth.RECEIPTS), ("omitted", Depth.RECEIPTS), ("time", Depth.HEADERS)],
 )
 def test_case_49_two_lying_endpoints_out_of_three_do_not_lower_proven_level(
-    a_chain: AChain, site: Site, what: str, depth: Depth, order: tuple[int, ...]
+    fake_chain: FakeChain, site: Site, what: str, depth: Depth, order: tuple[int, ...]
 ):
     """The third endpoint is silent at first, and then responds again."""
-    add_provable_blocks(a_chain)
+    add_provable_blocks(fake_chain)
     assert site.once(*order)[0] == 0
     rows_before = site.rows()
-    honest_blocks = add_provable_blocks(a_chain, 3)
-    lie(a_chain, what, depth, (honest_blocks[0].number, honest_blocks[-1].number), *LIARS)
-    silent = silence(a_chain, 2)
+    honest_blocks = add_provable_blocks(fake_chain, 3)
+    lie(fake_chain, what, depth, (honest_blocks[0].number, honest_blocks[-1].number), *LIARS)
+    silent = silence(fake_chain, 2)
 
     refused = [site.once(*order) for _ in range(2)]
     _, status = site.tell("status")
-    restore(a_chain, silent, 2)
+    restore(fake_chain, silent, 2)
     honest = site.once(*order)
 
     assert {code for code, _ in refused} == {1}
@@ -103,9 +103,9 @@ def test_case_49_two_lying_endpoints_out_of_three_do_not_lower_proven_level(
 
 
 def test_case_49_proven_level_survives_restart_and_does_not_expire(
-    a_chain: AChain, site: Site, tmp_path: Path
+    fake_chain: FakeChain, site: Site, tmp_path: Path
 ):
-    add_provable_blocks(a_chain)
+    add_provable_blocks(fake_chain)
     site.once(*ALL)
     store = Store.open(f"sqlite:///{tmp_path / 'oracle.sqlite'}")
     with store.read_transaction() as uow:
@@ -117,7 +117,7 @@ def test_case_49_proven_level_survives_restart_and_does_not_expire(
 
 
 def test_case_49_receipts_falsified_by_two_endpoints_are_refused_while_third_is_silent(
-    busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    busy: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(*busy.urls, clock=clock)
     indexer.index()
@@ -158,7 +158,7 @@ class Bloomless(MinedBlock):
         return super()._compute_roots()
 
 
-def mined_as(chain: AChain, kind: type[MinedBlock], number: int) -> Block:
+def mined_as(chain: FakeChain, kind: type[MinedBlock], number: int) -> Block:
     """Mine one block of this kind, in which a task is created."""
     parent = chain.head
     txs = tuple(chain.tree._assign_nonces([build_transaction(encode_task_created_log(number))]))
@@ -170,7 +170,7 @@ def mined_as(chain: AChain, kind: type[MinedBlock], number: int) -> Block:
 
 @pytest.mark.parametrize(("kind", "feature"), [(Unfilled, "receipts_root"), (Bloomless, "bloom")])
 def test_case_49_valid_header_contradicting_its_block_lowers_level(
-    busy: AChain,
+    busy: FakeChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,
     kind: type[MinedBlock],
@@ -196,21 +196,21 @@ def test_case_49_valid_header_contradicting_its_block_lowers_level(
 
 @pytest.mark.parametrize("silent_place", [0, 1, 2])
 def test_case_49_two_lying_endpoints_mark_no_headers_as_unsupported_while_the_third_is_silent(
-    a_chain: AChain, site: Site, silent_place: int
+    fake_chain: FakeChain, site: Site, silent_place: int
 ):
-    add_provable_blocks(a_chain)
+    add_provable_blocks(fake_chain)
     liars = [place for place in ALL if place != silent_place]
     for place in liars:
         add_fault(
-            a_chain, block_faults.build_changed_receipts_fault("doubled", doubled_logs), place
+            fake_chain, block_faults.build_changed_receipts_fault("doubled", doubled_logs), place
         )
-    silent = silence(a_chain, silent_place)
+    silent = silence(fake_chain, silent_place)
 
     waiting = [site.once(*ALL) for _ in range(2)]
     outputs = site.tell("status")[1], site.tell("resync", "refusal")[1]
     accepted = site.tell("resync", "refusal", "--accept", "--reason", "no")
     assert site.cursor() == -1
-    restore(a_chain, silent, silent_place)
+    restore(fake_chain, silent, silent_place)
     honest = site.once(*ALL)
 
     assert {code for code, _ in waiting} == {1}
@@ -223,7 +223,7 @@ def test_case_49_two_lying_endpoints_mark_no_headers_as_unsupported_while_the_th
 
 
 def test_case_49_unprovable_headers_are_unsupported_after_all_providers_responded(
-    busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    busy: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     for place in ALL:
         add_fault(busy, block_faults.build_wrong_receipts_root_fault(), place)
@@ -241,7 +241,7 @@ def test_case_49_unprovable_headers_are_unsupported_after_all_providers_responde
 
 
 def test_case_49_unsupported_headers_do_not_block_indexing_while_a_provider_is_silent(
-    busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    busy: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     for place in ALL:
         add_fault(busy, block_faults.build_wrong_receipts_root_fault(), place)

@@ -8,9 +8,9 @@ import pytest
 
 from devnet.fakechain.faults import block_faults, log_faults
 from oracle.cli.main import run
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import config
 from tests.support.ingest.event_encoding import build_transactions
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY
 from tests.support.ingest.reading import add_fault, is_log
 from tests.support.traffic import build_accepted_round
@@ -21,10 +21,10 @@ INVENTED_ROOTS = {"receiptsRoot": "0x" + "00" * 32, "transactionsRoot": "0x" + "
 
 
 @pytest.fixture
-def unprovable_chain() -> Iterator[AChain]:
+def unprovable_chain() -> Iterator[FakeChain]:
     """Return a chain without rounds, whose headers prove nothing, behind one endpoint."""
     with ExitStack() as stack:
-        chain = AChain(stack)
+        chain = FakeChain(stack)
         chain.serve().faults += [
             block_faults.build_zero_bloom_fault(),
             block_faults.build_header_fields_fault(INVENTED_ROOTS),
@@ -33,7 +33,7 @@ def unprovable_chain() -> Iterator[AChain]:
 
 
 def test_daemon_continues_after_repair_of_an_omitted_round(
-    unprovable_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    unprovable_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     chain = unprovable_chain
     settings = ["--config", str(config(chain, tmp_path))]

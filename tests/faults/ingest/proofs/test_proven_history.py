@@ -7,7 +7,7 @@ import pytest
 from devnet.fakechain.block_json import Json
 from devnet.fakechain.faults import block_faults, log_faults
 from oracle.domain.coverage import VerificationLevel
-from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY
 from tests.support.ingest.proofs import Site, add_provable_blocks
 from tests.support.ingest.reading import add_fault, is_log, read_feature_metric
@@ -16,27 +16,27 @@ LIE = "0x" + "ab" * 32
 
 
 @pytest.fixture
-def site(a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Site:
-    return Site(a_chain, tmp_path, capsys)
+def site(fake_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Site:
+    return Site(fake_chain, tmp_path, capsys)
 
 
 def changes_data(log: Json) -> None:
     log["data"] = LIE + log["data"][66:]
 
 
-def test_all_history_reaches_level_allowed_by_headers(a_chain: AChain, site: Site):
-    add_provable_blocks(a_chain)
+def test_all_history_reaches_level_allowed_by_headers(fake_chain: FakeChain, site: Site):
+    add_provable_blocks(fake_chain)
 
     outcome = site.once(0)
 
     assert outcome == (0, "")
-    assert min(site.levels(a_chain.head.number - FINALITY)) >= VerificationLevel.BLOOMED
+    assert min(site.levels(fake_chain.head.number - FINALITY)) >= VerificationLevel.BLOOMED
     assert site.rows() == site.truth()
 
 
-def test_log_omitted_from_history_is_detected_by_bloom(a_chain: AChain, site: Site):
-    grown_blocks = add_provable_blocks(a_chain)
-    add_fault(a_chain, log_faults.build_omitted_logs_fault(is_log(grown_blocks[20])))
+def test_log_omitted_from_history_is_detected_by_bloom(fake_chain: FakeChain, site: Site):
+    grown_blocks = add_provable_blocks(fake_chain)
+    add_fault(fake_chain, log_faults.build_omitted_logs_fault(is_log(grown_blocks[20])))
 
     outcome = site.once(0)
 
@@ -45,12 +45,12 @@ def test_log_omitted_from_history_is_detected_by_bloom(a_chain: AChain, site: Si
 
 
 def test_log_omitted_from_history_without_blooms_is_detected_by_receipts(
-    a_chain: AChain, site: Site
+    fake_chain: FakeChain, site: Site
 ):
     """Headers with changed blooms do not match their hash, so they do not prove the roots."""
-    grown_blocks = add_provable_blocks(a_chain)
-    add_fault(a_chain, block_faults.build_zero_bloom_fault())
-    add_fault(a_chain, log_faults.build_omitted_logs_fault(is_log(grown_blocks[20])))
+    grown_blocks = add_provable_blocks(fake_chain)
+    add_fault(fake_chain, block_faults.build_zero_bloom_fault())
+    add_fault(fake_chain, log_faults.build_omitted_logs_fault(is_log(grown_blocks[20])))
 
     outcome = site.once(0)
 
@@ -69,9 +69,11 @@ def test_log_omitted_from_history_without_blooms_is_detected_by_receipts(
     [slice(0, 20), slice(20, 40), slice(40, 60)],
     ids=["oldest", "in the middle", "newest"],
 )
-def test_false_logs_in_any_part_of_history_are_detected(a_chain: AChain, site: Site, part: slice):
+def test_false_logs_in_any_part_of_history_are_detected(
+    fake_chain: FakeChain, site: Site, part: slice
+):
     """The endpoint returns the same lie in logs and receipts, for these blocks only."""
-    false_blocks = add_provable_blocks(a_chain)[part]
+    false_blocks = add_provable_blocks(fake_chain)[part]
     blocks = (false_blocks[0].number, false_blocks[-1].number)
 
     def struck(log: Json) -> None:
@@ -81,7 +83,7 @@ def test_false_logs_in_any_part_of_history_are_detected(a_chain: AChain, site: S
     lie = log_faults.build_every_log_changed_fault(
         "other data", struck, methods=log_faults.LOG_AND_RECEIPT_METHODS
     )
-    add_fault(a_chain, lie)
+    add_fault(fake_chain, lie)
 
     alone = [site.once(0) for _ in range(2)]
     beside = site.once(0, 1)
@@ -93,26 +95,26 @@ def test_false_logs_in_any_part_of_history_are_detected(a_chain: AChain, site: S
 
 
 def test_history_read_before_trust_was_established_is_reread_and_repaired(
-    a_chain: AChain, site: Site
+    fake_chain: FakeChain, site: Site
 ):
-    grown_blocks = add_provable_blocks(a_chain)
-    lie = add_fault(a_chain, log_faults.build_omitted_logs_fault(is_log(grown_blocks[20])))
+    grown_blocks = add_provable_blocks(fake_chain)
+    lie = add_fault(fake_chain, log_faults.build_omitted_logs_fault(is_log(grown_blocks[20])))
     site.once(0, history="seamed", head="seamed", receipts=False)
     before = site.rows()
-    a_chain.providers[0].faults.remove(lie)
+    fake_chain.providers[0].faults.remove(lie)
 
     outcome = site.once(0)
 
     assert len(before) == len(site.truth()) - 1
     assert outcome == (0, "")
     assert site.rows() == site.truth()
-    assert min(site.levels(a_chain.head.number - FINALITY)) >= VerificationLevel.BLOOMED
+    assert min(site.levels(fake_chain.head.number - FINALITY)) >= VerificationLevel.BLOOMED
 
 
 def test_blocks_below_required_level_are_reported_by_status_until_reread(
-    a_chain: AChain, site: Site
+    fake_chain: FakeChain, site: Site
 ):
-    add_provable_blocks(a_chain)
+    add_provable_blocks(fake_chain)
     site.once(0, history="seamed")
     site.configured(0)
 
@@ -125,14 +127,16 @@ def test_blocks_below_required_level_are_reported_by_status_until_reread(
     assert "every block of history can be verified as bloomed" in after
 
 
-def test_false_receipt_samples_discredit_endpoint_instead_of_chain(a_chain: AChain, site: Site):
+def test_false_receipt_samples_discredit_endpoint_instead_of_chain(
+    fake_chain: FakeChain, site: Site
+):
     """For all the newest blocks, the first endpoint returns other receipts than the two others."""
-    a_chain.serve()
-    add_provable_blocks(a_chain)
+    fake_chain.serve()
+    add_provable_blocks(fake_chain)
     lie = log_faults.build_every_log_changed_fault(
         "other data", changes_data, methods=log_faults.LOG_AND_RECEIPT_METHODS
     )
-    add_fault(a_chain, lie)
+    add_fault(fake_chain, lie)
 
     outcome = site.once(0, 1, 2)
 
@@ -140,11 +144,11 @@ def test_false_receipt_samples_discredit_endpoint_instead_of_chain(a_chain: ACha
     assert (outcome, site.rows()) == ((0, ""), site.truth())
 
 
-def test_chain_without_valid_roots_is_indexed_as_unproven(a_chain: AChain, site: Site):
-    add_provable_blocks(a_chain)
+def test_chain_without_valid_roots_is_indexed_as_unproven(fake_chain: FakeChain, site: Site):
+    add_provable_blocks(fake_chain)
     for place in (0, 1):
-        add_fault(a_chain, block_faults.build_wrong_receipts_root_fault(), place)
-        add_fault(a_chain, block_faults.build_zero_bloom_fault(), place)
+        add_fault(fake_chain, block_faults.build_wrong_receipts_root_fault(), place)
+        add_fault(fake_chain, block_faults.build_zero_bloom_fault(), place)
 
     outcomes = [site.once(0, 1) for _ in range(2)]
     _, status_output = site.tell("status")

@@ -16,9 +16,9 @@ from oracle.indexer.audit.reverify import reverify_blocks
 from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.rebuild import RebuildOptions
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import count_requests, list_labels, read_metric
 from tests.support.ingest.event_encoding import encode_task_created_log
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.honest import index_honest_chain
 from tests.support.ingest.indexer import Indexer
 from tests.support.ingest.lying import alter_log, find_block_with_log, omit_log
@@ -26,8 +26,8 @@ from tests.support.ingest.reading import add_busy_blocks, add_fault, is_log
 
 
 @pytest.fixture
-def busy(a_chain: AChain) -> AChain:
-    return add_busy_blocks(a_chain)
+def busy(fake_chain: FakeChain) -> FakeChain:
+    return add_busy_blocks(fake_chain)
 
 
 def let_source_learn(indexer: Indexer, place: int = 1) -> Indexer:
@@ -43,7 +43,7 @@ def let_source_learn(indexer: Indexer, place: int = 1) -> Indexer:
 
 
 @pytest.fixture
-def fooled(busy: AChain, open_indexer: OpenIndexer) -> Indexer:
+def fooled(busy: FakeChain, open_indexer: OpenIndexer) -> Indexer:
     """Return an indexer that read everything from the first endpoint and lacks one log."""
     omit_log(busy)
     indexer = open_indexer(*busy.urls, reports=False)
@@ -73,7 +73,7 @@ def suspect_blocks(indexer: Indexer) -> int:
 
 
 def test_endpoint_proven_to_omit_logs_is_no_longer_queried(
-    busy: AChain, fooled: Indexer, open_indexer: OpenIndexer
+    busy: FakeChain, fooled: Indexer, open_indexer: OpenIndexer
 ):
     liar, honest = fooled.source.list_endpoint_names()
     at = find_block_with_log(busy).number
@@ -101,7 +101,7 @@ def test_endpoint_proven_to_omit_logs_is_no_longer_queried(
 
 
 def test_endpoint_fabricating_logs_is_detected_while_reading(
-    busy: AChain, open_indexer: OpenIndexer
+    busy: FakeChain, open_indexer: OpenIndexer
 ):
     indexer = let_source_learn(open_indexer(*busy.urls, reports=False))
     alter_log(busy)
@@ -115,7 +115,7 @@ def test_endpoint_fabricating_logs_is_detected_while_reading(
     assert indexer.digest() == index_honest_chain(busy, open_indexer).digest()
 
 
-def with_other_receipts(busy: AChain, times: int) -> None:
+def with_other_receipts(busy: FakeChain, times: int) -> None:
     def more(receipts: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [{**receipt, "cumulativeGasUsed": "0x1"} for receipt in receipts]
 
@@ -124,7 +124,7 @@ def with_other_receipts(busy: AChain, times: int) -> None:
 
 @pytest.mark.parametrize(("times", "is_out"), [(1, False), (100, True)])
 def test_endpoint_is_proven_wrong_only_after_repeated_header_contradictions(
-    busy: AChain, open_indexer: OpenIndexer, times: int, *, is_out: bool
+    busy: FakeChain, open_indexer: OpenIndexer, times: int, *, is_out: bool
 ):
     indexer = let_source_learn(open_indexer(*busy.urls, reports=False))
     indexer.index()
@@ -139,7 +139,7 @@ def test_endpoint_is_proven_wrong_only_after_repeated_header_contradictions(
 
 @pytest.mark.parametrize(("times", "is_out"), [(1, False), (100, True)])
 def test_auditor_is_proven_wrong_only_after_repeated_omissions(
-    busy: AChain, open_indexer: OpenIndexer, times: int, *, is_out: bool
+    busy: FakeChain, open_indexer: OpenIndexer, times: int, *, is_out: bool
 ):
     indexer = let_source_learn(open_indexer(*busy.urls, reports=False))
     indexer.index()
@@ -155,7 +155,7 @@ def test_auditor_is_proven_wrong_only_after_repeated_omissions(
 
 
 def test_audit_without_proofs_quarantines_no_endpoint_and_reports_unproven(
-    busy: AChain, open_indexer: OpenIndexer
+    busy: FakeChain, open_indexer: OpenIndexer
 ):
     for place in (0, 1):
         add_fault(busy, block_faults.build_wrong_receipts_root_fault(), place)
@@ -175,7 +175,9 @@ def test_audit_without_proofs_quarantines_no_endpoint_and_reports_unproven(
 # --- consequences ---
 
 
-def test_verify_without_named_endpoint_skips_endpoints_proven_wrong(busy: AChain, fooled: Indexer):
+def test_verify_without_named_endpoint_skips_endpoints_proven_wrong(
+    busy: FakeChain, fooled: Indexer
+):
     list(audit_all_windows(fooled, Auditor(window_blocks=find_block_with_log(busy).number + 1)))
     options = RebuildOptions(dry_run=True)
     context = RepairContext(fooled.source, fooled.store, fooled.folder, options)
@@ -199,7 +201,7 @@ def test_verify_with_repair_stores_which_endpoints_were_proven_wrong(fooled: Ind
 
 
 def test_blocks_audited_by_quarantined_endpoint_count_as_unaudited(
-    busy: AChain, open_indexer: OpenIndexer
+    busy: FakeChain, open_indexer: OpenIndexer
 ):
     indexer = let_source_learn(open_indexer(*busy.urls, reports=False))
     indexer.index()

@@ -15,9 +15,9 @@ from oracle.domain.coverage import VerificationLevel
 from oracle.errors import TransientError
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import NETWORK
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import follow_until_idle
 from tests.support.ingest.event_encoding import ANYBODY, encode_task_created_log
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.reading import (
     add_busy_blocks,
     add_fault,
@@ -32,8 +32,8 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def busy(a_chain: AChain) -> AChain:
-    return add_busy_blocks(a_chain)
+def busy(fake_chain: FakeChain) -> FakeChain:
+    return add_busy_blocks(fake_chain)
 
 
 # --- which headers prove something ---
@@ -51,7 +51,7 @@ def busy(a_chain: AChain) -> AChain:
     ids=["zero", "saturated", "of logs that nobody has"],
 )
 def test_case_48_meaningless_bloom_is_distrusted_and_no_block_is_skipped(
-    busy: AChain, open_indexer: OpenIndexer, bloom: Callable[[], InjectedFault]
+    busy: FakeChain, open_indexer: OpenIndexer, bloom: Callable[[], InjectedFault]
 ):
     add_fault(busy, bloom())
     indexer = open_indexer(busy.urls[0])
@@ -63,7 +63,9 @@ def test_case_48_meaningless_bloom_is_distrusted_and_no_block_is_skipped(
     assert indexer.cursor[1] == busy.head.hash
 
 
-def test_case_48_valid_bloom_is_trusted_and_raises_level(busy: AChain, open_indexer: OpenIndexer):
+def test_case_48_valid_bloom_is_trusted_and_raises_level(
+    busy: FakeChain, open_indexer: OpenIndexer
+):
     indexer = open_indexer(busy.urls[0])
     indexer.index()
     foreign_block = busy.tree.mine([Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))])
@@ -77,10 +79,10 @@ def test_case_48_valid_bloom_is_trusted_and_raises_level(busy: AChain, open_inde
     assert (window.level, window.logs, window.proven) == (VerificationLevel.BLOOMED, [], ())
 
 
-def system_receipt(a_chain: AChain) -> InjectedFault:
+def system_receipt(fake_chain: FakeChain) -> InjectedFault:
     """Return a fault that adds the receipt of something that is no transaction of the block."""
-    extra = a_chain.head.receipts
-    some = a_chain.emit(encode_task_created_log(9_999)).receipts[0] if not extra else extra[0]
+    extra = fake_chain.head.receipts
+    some = fake_chain.emit(encode_task_created_log(9_999)).receipts[0] if not extra else extra[0]
 
     def with_one(receipts: list[Json]) -> list[Json]:
         more = {**some, "transactionIndex": hex(len(receipts)), "logs": []}
@@ -91,7 +93,7 @@ def system_receipt(a_chain: AChain) -> InjectedFault:
 
 @pytest.mark.parametrize("fault", ["dummy root", "system receipts"])
 def test_case_49_dummy_roots_are_distrusted_and_chain_is_indexed(
-    busy: AChain, open_indexer: OpenIndexer, fault: str
+    busy: FakeChain, open_indexer: OpenIndexer, fault: str
 ):
     receipts_fault = (
         block_faults.build_wrong_receipts_root_fault()
@@ -117,7 +119,7 @@ def test_case_49_dummy_roots_are_distrusted_and_chain_is_indexed(
 
 
 def test_case_49_receipts_contradicting_trusted_root_are_rejected_and_the_level_is_kept(
-    busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    busy: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """Every endpoint returns the same; this is no proof, and an operator has to decide."""
     indexer = open_indexer(*busy.urls, clock=clock)
@@ -135,7 +137,7 @@ def test_case_49_receipts_contradicting_trusted_root_are_rejected_and_the_level_
 
 
 def test_case_49_false_receipts_of_one_endpoint_do_not_lower_level(
-    busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    busy: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(*busy.urls, clock=clock)
     indexer.index()
@@ -153,7 +155,7 @@ def test_case_49_false_receipts_of_one_endpoint_do_not_lower_level(
 
 
 def test_case_49_the_only_responding_endpoint_does_not_lower_the_level(
-    busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    busy: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """The other endpoint is silent while this one contradicts itself."""
     indexer = open_indexer(*busy.urls, clock=clock)
@@ -173,7 +175,7 @@ def test_case_49_the_only_responding_endpoint_does_not_lower_the_level(
 
 
 def test_case_49_lowered_level_is_retried_after_one_hour(
-    busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    busy: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     wrong_root = add_fault(busy, block_faults.build_wrong_receipts_root_fault())
     indexer = open_indexer(busy.urls[0], clock=clock)

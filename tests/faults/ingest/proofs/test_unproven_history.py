@@ -10,28 +10,28 @@ from oracle.daemon.compose import open_index
 from oracle.daemon.config.loader import read_config
 from oracle.daemon.records import open_records
 from tests.support.cli.daemon import start_daemon
-from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.proofs import Site, add_provable_blocks
 from tests.support.ingest.reading import add_fault
 
 
 @pytest.fixture
-def site(a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Site:
-    return Site(a_chain, tmp_path, capsys)
+def site(fake_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Site:
+    return Site(fake_chain, tmp_path, capsys)
 
 
 @pytest.fixture
-def worthless(a_chain: AChain) -> AChain:
+def worthless(fake_chain: FakeChain) -> FakeChain:
     """Return a chain on which all endpoints show made-up roots and zero blooms."""
-    add_provable_blocks(a_chain)
+    add_provable_blocks(fake_chain)
     for place in (0, 1):
-        add_fault(a_chain, block_faults.build_wrong_receipts_root_fault(), place)
-        add_fault(a_chain, block_faults.build_zero_bloom_fault(), place)
-    return a_chain
+        add_fault(fake_chain, block_faults.build_wrong_receipts_root_fault(), place)
+        add_fault(fake_chain, block_faults.build_zero_bloom_fault(), place)
+    return fake_chain
 
 
 def test_run_once_with_single_endpoint_fails_until_required_level_is_lowered(
-    worthless: AChain, site: Site
+    worthless: FakeChain, site: Site
 ):
     outcomes = [site.once(0) for _ in range(2)]
     _, status = site.tell("status")
@@ -49,7 +49,7 @@ def test_run_once_with_single_endpoint_fails_until_required_level_is_lowered(
     assert "UNPROVEN" not in site.tell("status")[1]
 
 
-def test_agreement_of_second_endpoint_satisfies_required_level(worthless: AChain, site: Site):
+def test_agreement_of_second_endpoint_satisfies_required_level(worthless: FakeChain, site: Site):
     assert site.once(0)[0] == 1
 
     assert site.once(0, 1) == (0, "")
@@ -57,7 +57,7 @@ def test_agreement_of_second_endpoint_satisfies_required_level(worthless: AChain
     assert site.once(0) == (0, "")
 
 
-def test_silent_second_endpoint_does_not_satisfy_required_level(worthless: AChain, site: Site):
+def test_silent_second_endpoint_does_not_satisfy_required_level(worthless: FakeChain, site: Site):
     methods = log_faults.LOG_AND_RECEIPT_METHODS
     silent = add_fault(
         worthless, transport_faults.build_http_status_fault(503, methods=methods), 1
@@ -70,7 +70,7 @@ def test_silent_second_endpoint_does_not_satisfy_required_level(worthless: AChai
     assert site.once(0, 1) == (0, "")
 
 
-def test_two_urls_of_one_provider_count_as_one_witness(worthless: AChain, site: Site):
+def test_two_urls_of_one_provider_count_as_one_witness(worthless: FakeChain, site: Site):
     assert site.once(0)[0] == 1
     urls = [f"{worthless.urls[0]}/{key}-key" for key in ("first", "second")]
     path = site.configured(*urls, 1)
@@ -88,11 +88,11 @@ def test_two_urls_of_one_provider_count_as_one_witness(worthless: AChain, site: 
 
 
 def test_zero_blooms_prove_nothing_when_the_header_hash_does_not_cover_them(
-    a_chain: AChain, site: Site
+    fake_chain: FakeChain, site: Site
 ):
-    add_provable_blocks(a_chain)
+    add_provable_blocks(fake_chain)
     for place in (0, 1):
-        add_fault(a_chain, block_faults.build_zero_bloom_fault(), place)
+        add_fault(fake_chain, block_faults.build_zero_bloom_fault(), place)
 
     code, output = site.once(0)
 
@@ -104,7 +104,7 @@ def test_run_once_passes_with_status_note_when_chain_is_too_short_to_calibrate(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     with ExitStack() as stack:
-        chain = AChain(stack)
+        chain = FakeChain(stack)
         chain.serve()
         add_provable_blocks(chain, blocks=1)
         add_fault(chain, block_faults.build_wrong_receipts_root_fault())
@@ -118,7 +118,7 @@ def test_run_once_passes_with_status_note_when_chain_is_too_short_to_calibrate(
 
 @pytest.mark.parametrize(("history", "is_ready"), [("proven", False), ("seamed", True)])
 def test_daemon_is_ready_only_if_required_level_is_reached(
-    worthless: AChain, site: Site, history: str, *, is_ready: bool
+    worthless: FakeChain, site: Site, history: str, *, is_ready: bool
 ):
     with start_daemon(site.configured(0, history=history)) as running:
         running.url = running.wait_for("daemon_started")["web"]

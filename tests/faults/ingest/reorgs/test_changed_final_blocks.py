@@ -12,7 +12,7 @@ from oracle.indexer.rebuild import RebuildOptions
 from oracle.indexer.reorgs.finality_halt import HaltChanged
 from oracle.indexer.reorgs.reorg import rewind_to_block
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 
 QUIET = 60
@@ -23,15 +23,15 @@ def rewind(indexer: Indexer, number: int) -> None:
 
 
 def test_case_04_rewind_removes_all_blocks_of_old_chain(
-    a_chain: AChain, open_indexer: OpenIndexer, database_url: str
+    fake_chain: FakeChain, open_indexer: OpenIndexer, database_url: str
 ):
-    indexer = open_indexer(*a_chain.urls, url=database_url)
+    indexer = open_indexer(*fake_chain.urls, url=database_url)
     # The indexed fork has no logs from block 30 on; hashes below the final block are not stored
     # there.
-    fork = a_chain.head
-    a_chain.mine_empty(QUIET)
+    fork = fake_chain.head
+    fake_chain.mine_empty(QUIET)
     indexer.index()
-    last = a_chain.live(QUIET + 20, on=fork)
+    last = fake_chain.live(QUIET + 20, on=fork)
     (halted,) = indexer.index()
     assert isinstance(halted, HaltChanged)
 
@@ -45,28 +45,30 @@ def test_case_04_rewind_removes_all_blocks_of_old_chain(
     indexer.index()
 
     assert indexer.cursor == (last.number, last.hash)
-    assert indexer.canonical_logs() == a_chain.logs(last)
+    assert indexer.canonical_logs() == fake_chain.logs(last)
     assert indexer.gaps() == []
 
 
-def test_case_04_rewind_on_unchanged_chain_needs_no_stored_hash(indexer: Indexer, a_chain: AChain):
-    a_chain.mine_empty(QUIET)
+def test_case_04_rewind_on_unchanged_chain_needs_no_stored_hash(
+    indexer: Indexer, fake_chain: FakeChain
+):
+    fake_chain.mine_empty(QUIET)
     indexer.index()
 
     rewind(indexer, 30 + QUIET // 2)
     indexer.index()
 
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
 
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_chain_far_below_stored_final_block_is_reported(
-    a_chain: AChain, open_indexer: OpenIndexer, *, restarts: bool
+    fake_chain: FakeChain, open_indexer: OpenIndexer, *, restarts: bool
 ):
-    indexer = open_indexer(*a_chain.urls)
+    indexer = open_indexer(*fake_chain.urls)
     indexer.index()
     before = indexer.cursor
-    a_chain.show(a_chain.tree.mine_empty_blocks(3, parent_block=a_chain.tree.genesis))
+    fake_chain.show(fake_chain.tree.mine_empty_blocks(3, parent_block=fake_chain.tree.genesis))
     if restarts:
         indexer.restart()
 
@@ -77,16 +79,16 @@ def test_chain_far_below_stored_final_block_is_reported(
 
 
 def test_stalled_endpoint_on_fork_is_reported_until_it_resumes(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     clock = VirtualClock()
-    indexer = open_indexer(*a_chain.urls, clock=clock)
+    indexer = open_indexer(*fake_chain.urls, clock=clock)
     indexer.index()
-    still, moves = a_chain.providers
-    a_chain.following.remove(still)
+    still, moves = fake_chain.providers
+    fake_chain.following.remove(still)
     with capture_logs() as log_lines:
         for _ in range(150):
-            a_chain.mine_empty(1, on=a_chain.back(2) if moves.head is still.head else None)
+            fake_chain.mine_empty(1, on=fake_chain.back(2) if moves.head is still.head else None)
             with suppress(TransientError):
                 indexer.index()
             clock.advance(1.0)
@@ -95,7 +97,7 @@ def test_stalled_endpoint_on_fork_is_reported_until_it_resumes(
     assert indexer.cursor == (still.head.number, still.head.hash)
     held = indexer.ingest.fork_watch.get_long_dispute(clock())
     assert held is not None
-    assert held.startswith(f"{a_chain.urls[1]} reported that block 30 left the chain, but ")
+    assert held.startswith(f"{fake_chain.urls[1]} reported that block 30 left the chain, but ")
     assert sum(line["event"] == "endpoint_outvoted" for line in log_lines) < 10
 
     still.head = moves.head

@@ -2,21 +2,21 @@
 
 from oracle.domain.ids import Hash
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.fake_chain import FakeChain
 
 
 def test_endpoint_without_counter_support_still_serves_logs(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    first, second = a_chain.providers[0], a_chain.serve()
-    a_chain.show(a_chain.head)
+    first, second = fake_chain.providers[0], fake_chain.serve()
+    fake_chain.show(fake_chain.head)
     second.call_handler = lambda _request, _block: "0x" + 6 * f"{3:064x}"
-    indexer = open_indexer(*a_chain.urls)
+    indexer = open_indexer(*fake_chain.urls)
     indexer.index()
 
-    assert indexer.source.fetch_contract_counters(Hash(a_chain.head.hash))["members"] == 3
+    assert indexer.source.fetch_contract_counters(Hash(fake_chain.head.hash))["members"] == 3
 
     request_count = first.count_requests("eth_getLogs")
-    a_chain.live(1)
+    fake_chain.live(1)
     indexer.index()
     assert first.count_requests("eth_getLogs") > request_count

@@ -16,9 +16,9 @@ from devnet.fakechain.tree import get_branch
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import follow_until_idle
 from tests.support.ingest.event_encoding import build_transaction, encode_task_created_log
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY, Indexer
 from tests.support.ingest.proofs import Site, add_provable_blocks
 from tests.support.ingest.reading import add_fault
@@ -42,15 +42,15 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def site(a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Site:
-    a_chain.serve()
-    return Site(a_chain, tmp_path, capsys)
+def site(fake_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Site:
+    fake_chain.serve()
+    return Site(fake_chain, tmp_path, capsys)
 
 
 class Forker:
     """Keeps one endpoint on its own fork, on which other tasks are created."""
 
-    def __init__(self, chain: AChain, place: int, depth: int) -> None:
+    def __init__(self, chain: FakeChain, place: int, depth: int) -> None:
         self.chain, self.place = chain, place
         self.head = chain.back(depth)
         chain.following = [
@@ -73,7 +73,7 @@ class Forker:
         self.chain.providers[self.place].head = self.head
 
 
-def heights(chain: AChain) -> dict[int, str]:
+def heights(chain: FakeChain) -> dict[int, str]:
     return {block.number: block.hash for block in get_branch(chain.head)}
 
 
@@ -85,7 +85,7 @@ def final_of(indexer: Indexer) -> tuple[int, str]:
     return at.final_number, str(at.final_hash)
 
 
-def step_on(indexer: Indexer, chain: AChain, clock: VirtualClock) -> None:
+def step_on(indexer: Indexer, chain: FakeChain, clock: VirtualClock) -> None:
     """Run turns as a daemon does up to the head; no false block is final at any time."""
     for _ in range(300):
         try:
@@ -105,44 +105,44 @@ def step_on(indexer: Indexer, chain: AChain, clock: VirtualClock) -> None:
 
 @pytest.mark.parametrize("cell", MATRIX)
 def test_case_51_endpoint_on_own_fork_is_outvoted_before_its_blocks_are_final(
-    a_chain: AChain, site: Site, open_indexer: OpenIndexer, clock: VirtualClock, cell: Cell
+    fake_chain: FakeChain, site: Site, open_indexer: OpenIndexer, clock: VirtualClock, cell: Cell
 ):
     liar, depth, where, mode = cell
-    add_provable_blocks(a_chain, 12)
-    indexer = open_indexer(*a_chain.urls, clock=clock) if mode == "daemon" else None
+    add_provable_blocks(fake_chain, 12)
+    indexer = open_indexer(*fake_chain.urls, clock=clock) if mode == "daemon" else None
 
     def read() -> None:
         if indexer is None:
             assert site.once(*ALL) == (0, "")
         else:
             clock.advance(12)
-            step_on(indexer, a_chain, clock)
+            step_on(indexer, fake_chain, clock)
 
     if where == "head":
         read()
-    forker = Forker(a_chain, liar, depth)
+    forker = Forker(fake_chain, liar, depth)
     for number in range(_BLOCKS):
-        a_chain.emit(encode_task_created_log(80_000 + number))
+        fake_chain.emit(encode_task_created_log(80_000 + number))
         forker.grow()
         if indexer is not None or number in {0, _BLOCKS - 1}:
             read()
     read()
 
     if indexer is None:
-        assert (site.rows(), site.final()) == (site.truth(), a_chain.head.number - FINALITY)
+        assert (site.rows(), site.final()) == (site.truth(), fake_chain.head.number - FINALITY)
     else:
-        assert indexer.canonical_logs() == a_chain.logs()
-        assert final_of(indexer)[0] == a_chain.head.number - FINALITY
+        assert indexer.canonical_logs() == fake_chain.logs()
+        assert final_of(indexer)[0] == fake_chain.head.number - FINALITY
 
 
 @pytest.mark.parametrize("liar", ALL)
 def test_run_once_succeeds_repeatedly_while_one_of_three_endpoints_is_on_fork(
-    a_chain: AChain, site: Site, liar: int
+    fake_chain: FakeChain, site: Site, liar: int
 ):
     """Every block is stored, and the fork of one endpoint never causes a failing exit code."""
-    add_provable_blocks(a_chain, 12)
+    add_provable_blocks(fake_chain, 12)
     assert site.once(*ALL) == (0, "")
-    Forker(a_chain, liar, FINALITY + 4)
+    Forker(fake_chain, liar, FINALITY + 4)
 
     assert [site.once(*ALL) for _ in range(3)] == [(0, "")] * 3
     assert site.rows() == site.truth()
@@ -153,14 +153,14 @@ def test_run_once_succeeds_repeatedly_while_one_of_three_endpoints_is_on_fork(
 
 @pytest.mark.parametrize("liar", [0, 1])
 def test_case_05_nothing_is_finalized_while_two_providers_disagree(
-    a_chain: AChain, site: Site, liar: int
+    fake_chain: FakeChain, site: Site, liar: int
 ):
-    add_provable_blocks(a_chain, 12)
+    add_provable_blocks(fake_chain, 12)
     assert site.once(0, 1) == (0, "")
     confirmed = site.final()
-    forker = Forker(a_chain, liar, 3)
+    forker = Forker(fake_chain, liar, 3)
     for number in range(_BLOCKS):
-        a_chain.emit(encode_task_created_log(80_000 + number))
+        fake_chain.emit(encode_task_created_log(80_000 + number))
     forker.grow(_BLOCKS)
 
     exit_codes = [site.once(0, 1)[0] for _ in range(2)]
@@ -176,129 +176,135 @@ def test_case_05_nothing_is_finalized_while_two_providers_disagree(
     assert waited <= confirmed + FINALITY - 3
 
 
-def silence(chain: AChain, *places: int) -> list[InjectedFault]:
+def silence(chain: FakeChain, *places: int) -> list[InjectedFault]:
     return [
         add_fault(chain, transport_faults.build_http_status_fault(503), place) for place in places
     ]
 
 
 def test_case_05_blocks_unconfirmed_by_second_provider_wait_for_finality(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    add_provable_blocks(a_chain, 12)
-    indexer = open_indexer(*a_chain.urls, clock=clock)
-    step_on(indexer, a_chain, clock)
+    add_provable_blocks(fake_chain, 12)
+    indexer = open_indexer(*fake_chain.urls, clock=clock)
+    step_on(indexer, fake_chain, clock)
     confirmed = final_of(indexer)
-    (silent,) = silence(a_chain, 1)
+    (silent,) = silence(fake_chain, 1)
     for number in range(_BLOCKS):
-        a_chain.emit(encode_task_created_log(number))
+        fake_chain.emit(encode_task_created_log(number))
         clock.advance(12)
-        step_on(indexer, a_chain, clock)
+        step_on(indexer, fake_chain, clock)
 
     waiting = final_of(indexer)
     heads = indexer.ingest.heads
-    a_chain.providers[1].faults.remove(silent)
+    fake_chain.providers[1].faults.remove(silent)
     clock.advance(120)
-    a_chain.mine_empty(1)
-    step_on(indexer, a_chain, clock)
+    fake_chain.mine_empty(1)
+    step_on(indexer, fake_chain, clock)
 
     assert waiting == confirmed
     assert heads is not None
     assert heads.final.number == confirmed[0]
-    assert indexer.canonical_logs() == a_chain.logs()
-    assert final_of(indexer)[0] == a_chain.head.number - FINALITY
+    assert indexer.canonical_logs() == fake_chain.logs()
+    assert final_of(indexer)[0] == fake_chain.head.number - FINALITY
 
 
 def test_case_51_fork_followed_while_others_are_silent_is_abandoned_when_they_respond(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """Unconfirmed blocks are journaled from the first block on, also in history."""
-    a_chain.serve()
-    add_provable_blocks(a_chain, 12)
-    forker = Forker(a_chain, 0, 30)
-    silent = silence(a_chain, 1, 2)
-    indexer = open_indexer(*a_chain.urls, clock=clock)
+    fake_chain.serve()
+    add_provable_blocks(fake_chain, 12)
+    forker = Forker(fake_chain, 0, 30)
+    silent = silence(fake_chain, 1, 2)
+    indexer = open_indexer(*fake_chain.urls, clock=clock)
     follow_until_idle(indexer, clock)
     followed, final = indexer.cursor[1], final_of(indexer)[0]
 
     for fault, place in zip(silent, (1, 2), strict=True):
-        a_chain.providers[place].faults.remove(fault)
+        fake_chain.providers[place].faults.remove(fault)
     clock.advance(120)
-    a_chain.mine_empty(3)
-    step_on(indexer, a_chain, clock)
+    fake_chain.mine_empty(3)
+    step_on(indexer, fake_chain, clock)
 
     assert (followed, final) == (forker.head.hash, 0)
-    assert indexer.canonical_logs() == a_chain.logs()
-    assert final_of(indexer)[0] == a_chain.head.number - FINALITY
+    assert indexer.canonical_logs() == fake_chain.logs()
+    assert final_of(indexer)[0] == fake_chain.head.number - FINALITY
 
 
 @pytest.mark.parametrize("liar", [0, 1])
 def test_case_51_two_urls_of_one_provider_do_not_outvote_another(
-    a_chain: AChain, site: Site, monkeypatch: pytest.MonkeyPatch, liar: int
+    fake_chain: FakeChain, site: Site, monkeypatch: pytest.MonkeyPatch, liar: int
 ):
     """Both URLs show the same fork, and do not outvote the one endpoint of the other provider."""
-    add_provable_blocks(a_chain, 12)
-    Forker(a_chain, liar, FINALITY + 4)
-    urls = [f"{a_chain.urls[liar]}/one", f"{a_chain.urls[liar]}/two", a_chain.urls[1 - liar]]
-    monkeypatch.setattr(a_chain, "urls", urls)
+    add_provable_blocks(fake_chain, 12)
+    Forker(fake_chain, liar, FINALITY + 4)
+    urls = [
+        f"{fake_chain.urls[liar]}/one",
+        f"{fake_chain.urls[liar]}/two",
+        fake_chain.urls[1 - liar],
+    ]
+    monkeypatch.setattr(fake_chain, "urls", urls)
 
     code, output = site.once(*ALL)
 
     assert code == 1
     assert "no second" in output
-    assert (site.final() or 0) < a_chain.head.number - FINALITY - 4
+    assert (site.final() or 0) < fake_chain.head.number - FINALITY - 4
 
 
 def test_single_provider_continues_and_is_reported_by_status(
-    a_chain: AChain, site: Site, monkeypatch: pytest.MonkeyPatch
+    fake_chain: FakeChain, site: Site, monkeypatch: pytest.MonkeyPatch
 ):
-    add_provable_blocks(a_chain, 12)
-    monkeypatch.setattr(a_chain, "urls", [f"{a_chain.urls[0]}/one", f"{a_chain.urls[0]}/two"])
+    add_provable_blocks(fake_chain, 12)
+    monkeypatch.setattr(
+        fake_chain, "urls", [f"{fake_chain.urls[0]}/one", f"{fake_chain.urls[0]}/two"]
+    )
 
     outcome, status = site.once(0, 1), site.tell("status")[1]
 
-    assert (outcome, site.final()) == ((0, ""), a_chain.head.number - FINALITY)
+    assert (outcome, site.final()) == ((0, ""), fake_chain.head.number - FINALITY)
     assert "one provider (2 endpoints)" in status
 
 
 def test_confirming_final_blocks_costs_one_header_per_block(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    add_provable_blocks(a_chain, 12)
-    indexer = open_indexer(*a_chain.urls, clock=clock, reports=False)
-    step_on(indexer, a_chain, clock)
-    before = len(a_chain.providers[1].received_requests)
+    add_provable_blocks(fake_chain, 12)
+    indexer = open_indexer(*fake_chain.urls, clock=clock, reports=False)
+    step_on(indexer, fake_chain, clock)
+    before = len(fake_chain.providers[1].received_requests)
 
     for _ in range(20):
-        a_chain.mine_empty(1)
+        fake_chain.mine_empty(1)
         clock.advance(1)
-        step_on(indexer, a_chain, clock)
+        step_on(indexer, fake_chain, clock)
 
-    requests = list(a_chain.providers[1].received_requests)[before:]
+    requests = list(fake_chain.providers[1].received_requests)[before:]
     assert len(requests) == 20
     assert {request.method for request in requests} == {"eth_getBlockByNumber"}
 
 
 def test_safe_block_counts_only_when_confirmed_by_second_provider(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    add_provable_blocks(a_chain, 12)
-    indexer = open_indexer(*a_chain.urls, clock=clock)
+    add_provable_blocks(fake_chain, 12)
+    indexer = open_indexer(*fake_chain.urls, clock=clock)
     indexer.ingest.confirms_safe = True
-    step_on(indexer, a_chain, clock)
-    a_chain.mine_empty(1)
+    step_on(indexer, fake_chain, clock)
+    fake_chain.mine_empty(1)
     clock.advance(12)
-    step_on(indexer, a_chain, clock)
+    step_on(indexer, fake_chain, clock)
     heads = indexer.ingest.heads
     assert heads is not None
     assert heads.safe is not None
     agreed = heads.safe.number
-    assert agreed == a_chain.head.number - 2
-    silence(a_chain, 1)
+    assert agreed == fake_chain.head.number - 2
+    silence(fake_chain, 1)
     for _ in range(4):
-        a_chain.mine_empty(1)
+        fake_chain.mine_empty(1)
         clock.advance(12)
-        step_on(indexer, a_chain, clock)
+        step_on(indexer, fake_chain, clock)
 
     heads = indexer.ingest.heads
     assert heads is not None

@@ -13,8 +13,8 @@ from oracle.store.halts import Halt, HaltClearRecord
 from oracle.telemetry import indexer_metrics
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.evm.fixtures import chain
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY, Indexer
 from tests.support.office import Office
 from tests.support.txmgr.office_fixtures import (
@@ -45,16 +45,20 @@ def rows(indexer: Indexer) -> list[str]:
     return [row for row in dump(indexer.url) if not row.startswith("halt")]
 
 
-def other_past(a_chain: AChain) -> Block:
+def other_past(fake_chain: FakeChain) -> Block:
     """Mine a longer chain from below our final block."""
-    return a_chain.tree.mine_empty_blocks(FINALITY + 6, parent_block=a_chain.back(FINALITY + 3))
+    return fake_chain.tree.mine_empty_blocks(
+        FINALITY + 6, parent_block=fake_chain.back(FINALITY + 3)
+    )
 
 
-def test_case_04_final_block_denied_by_two_endpoints_sets_halt(indexer: Indexer, a_chain: AChain):
+def test_case_04_final_block_denied_by_two_endpoints_sets_halt(
+    indexer: Indexer, fake_chain: FakeChain
+):
     indexer.index()
-    before, stored_head = rows(indexer), a_chain.head
-    other_head = other_past(a_chain)
-    a_chain.show(other_head)
+    before, stored_head = rows(indexer), fake_chain.head
+    other_head = other_past(fake_chain)
+    fake_chain.show(other_head)
 
     done = indexer.index()
 
@@ -64,11 +68,11 @@ def test_case_04_final_block_denied_by_two_endpoints_sets_halt(indexer: Indexer,
     halt = get_open_halt(indexer)
     assert halt is not None
     assert halt.evidence is not None
-    assert halt.evidence.our_hash == a_chain.back(FINALITY, stored_head).hash
-    assert halt.evidence.their_hash == a_chain.back(other_head.number - 22, other_head).hash
+    assert halt.evidence.our_hash == fake_chain.back(FINALITY, stored_head).hash
+    assert halt.evidence.their_hash == fake_chain.back(other_head.number - 22, other_head).hash
     assert violation() == 1
     # No automatic data loss: not now, not as the other chain grows, not after a restart.
-    a_chain.mine_empty(5, on=other_head)
+    fake_chain.mine_empty(5, on=other_head)
     assert indexer.index() == []
     indexer.restart()
     assert indexer.index() == []
@@ -76,42 +80,42 @@ def test_case_04_final_block_denied_by_two_endpoints_sets_halt(indexer: Indexer,
 
 
 def test_case_04_halt_is_cleared_when_two_endpoints_confirm_stored_block_again(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     clock = VirtualClock()
-    indexer = open_indexer(*a_chain.urls, clock=clock)
+    indexer = open_indexer(*fake_chain.urls, clock=clock)
     indexer.index()
-    stored_head = a_chain.head
-    other_head = other_past(a_chain)
-    a_chain.show(other_head)
+    stored_head = fake_chain.head
+    other_head = other_past(fake_chain)
+    fake_chain.show(other_head)
     indexer.index()
 
     # One of two is no proof (chainlink-evm PR#429).
-    longer = a_chain.tree.mine_empty_blocks(FINALITY + 8, parent_block=stored_head)
-    a_chain.providers[0].head = longer
+    longer = fake_chain.tree.mine_empty_blocks(FINALITY + 8, parent_block=stored_head)
+    fake_chain.providers[0].head = longer
     for _ in range(4):
         assert indexer.index() == []
         clock.advance(POLL)
     assert get_open_halt(indexer) is not None
 
-    a_chain.show(longer)
+    fake_chain.show(longer)
     (opened, *_) = indexer.index()
     assert isinstance(opened, HaltChanged)
     assert not opened.is_active
     assert get_open_halt(indexer) is None
     assert violation() == 0
     assert indexer.cursor == (longer.number, longer.hash)
-    assert indexer.canonical_logs() == a_chain.logs(longer)
+    assert indexer.canonical_logs() == fake_chain.logs(longer)
 
 
 def test_case_04_halt_requires_three_denials_of_the_final_block_by_the_only_endpoint(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     clock = VirtualClock()
-    indexer = open_indexer(a_chain.urls[0], clock=clock)
+    indexer = open_indexer(fake_chain.urls[0], clock=clock)
     indexer.index()
-    stored_head, other_head = a_chain.head, other_past(a_chain)
-    a_chain.show(other_head)
+    stored_head, other_head = fake_chain.head, other_past(fake_chain)
+    fake_chain.show(other_head)
     for _ in range(2):
         assert indexer.index() == []
         assert get_open_halt(indexer) is None
@@ -119,7 +123,7 @@ def test_case_04_halt_requires_three_denials_of_the_final_block_by_the_only_endp
     (halted,) = indexer.index()
     assert isinstance(halted, HaltChanged)
 
-    a_chain.show(a_chain.tree.mine_empty_blocks(FINALITY + 8, parent_block=stored_head))
+    fake_chain.show(fake_chain.tree.mine_empty_blocks(FINALITY + 8, parent_block=stored_head))
     for _ in range(2):
         assert indexer.index() == []
         clock.advance(POLL)
@@ -156,13 +160,13 @@ def build_clear_record() -> HaltClearRecord:
 
 
 def test_case_05_final_block_denied_by_one_endpoint_discredits_that_endpoint(
-    indexer: Indexer, a_chain: AChain
+    indexer: Indexer, fake_chain: FakeChain
 ):
     indexer.index()
-    before, stored_head = rows(indexer), a_chain.head
-    liar = a_chain.providers[0]
-    liar.head = other_past(a_chain)
-    a_chain.following = a_chain.providers[1:]
+    before, stored_head = rows(indexer), fake_chain.head
+    liar = fake_chain.providers[0]
+    liar.head = other_past(fake_chain)
+    fake_chain.following = fake_chain.providers[1:]
 
     with pytest.raises(TransientError, match="nothing"):
         indexer.step()
@@ -172,20 +176,20 @@ def test_case_05_final_block_denied_by_one_endpoint_discredits_that_endpoint(
     ]
     assert rows(indexer) == before
     assert get_open_halt(indexer) is None
-    a_chain.live(3, on=stored_head)
+    fake_chain.live(3, on=stored_head)
     done = indexer.index()
     assert not any(isinstance(step, RewindResult) for step in done)
-    assert indexer.cursor == (a_chain.head.number, a_chain.head.hash)
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.cursor == (fake_chain.head.number, fake_chain.head.hash)
+    assert indexer.canonical_logs() == fake_chain.logs()
 
 
 def test_case_05_endpoint_denying_final_block_is_quarantined_at_start(
-    indexer: Indexer, a_chain: AChain
+    indexer: Indexer, fake_chain: FakeChain
 ):
     indexer.index()
     before = rows(indexer)
-    a_chain.providers[0].head = other_past(a_chain)
-    a_chain.following = a_chain.providers[1:]
+    fake_chain.providers[0].head = other_past(fake_chain)
+    fake_chain.following = fake_chain.providers[1:]
     indexer.restart()
 
     for _ in range(3):
@@ -198,18 +202,20 @@ def test_case_05_endpoint_denying_final_block_is_quarantined_at_start(
     assert rows(indexer) == before
 
 
-def test_case_16_final_block_without_logs_is_identified_by_hash(indexer: Indexer, a_chain: AChain):
+def test_case_16_final_block_without_logs_is_identified_by_hash(
+    indexer: Indexer, fake_chain: FakeChain
+):
     indexer.index()
-    quiet = a_chain.mine_empty(40)
+    quiet = fake_chain.mine_empty(40)
     indexer.index()
     with indexer.store.read_transaction() as uow:
         cursor = uow.cursor.get()
-    final = a_chain.back(FINALITY, quiet)
+    final = fake_chain.back(FINALITY, quiet)
     assert cursor is not None
     assert (cursor.final_number, cursor.final_hash) == (final.number, final.hash)
 
     # The fork lies in the empty gap, far above the last block with an event.
-    a_chain.mine_empty(20, on=a_chain.back(FINALITY + 10, quiet))
+    fake_chain.mine_empty(20, on=fake_chain.back(FINALITY + 10, quiet))
     done = indexer.index()
 
     assert [step.is_active for step in done if isinstance(step, HaltChanged)] == [True]

@@ -9,9 +9,9 @@ from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.reorgs.reorg import RewindResult
 from oracle.telemetry import indexer_metrics, metrics
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump
 from tests.support.ingest.event_encoding import build_transaction
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.forked import (
     assert_index_equals_chain,
     build_unknown_join,
@@ -23,118 +23,120 @@ from tests.support.ingest.indexer import Indexer
 
 
 def test_case_13_reorg_and_return_to_the_first_fork_restore_all_rows(
-    indexer: Indexer, a_chain: AChain
+    indexer: Indexer, fake_chain: FakeChain
 ):
     indexer.index()
-    first, first_dump = a_chain.head, dump(indexer.url, orphans=False)
-    second = a_chain.live(4, on=a_chain.back(4))
+    first, first_dump = fake_chain.head, dump(indexer.url, orphans=False)
+    second = fake_chain.live(4, on=fake_chain.back(4))
     for _ in range(3):
         indexer.index()
         assert indexer.cursor == (second.number, second.hash)
-        a_chain.show(first)
+        fake_chain.show(first)
         indexer.index()
         assert drop_local_rows(dump(indexer.url, orphans=False)) == drop_local_rows(first_dump)
-        a_chain.show(second)
-    a_chain.show(first)
+        fake_chain.show(second)
+    fake_chain.show(first)
     indexer.index()
 
-    assert_index_equals_chain(indexer, a_chain, first)
+    assert_index_equals_chain(indexer, fake_chain, first)
 
 
 def test_case_14_fork_during_downtime_is_detected_before_first_log_request(
-    indexer: Indexer, a_chain: AChain
+    indexer: Indexer, fake_chain: FakeChain
 ):
     indexer.index()
-    a_chain.live(12, on=a_chain.back(6))
+    fake_chain.live(12, on=fake_chain.back(6))
     indexer.restart()
-    request_count = a_chain.provider.count_requests("eth_getLogs")
+    request_count = fake_chain.provider.count_requests("eth_getLogs")
 
     rewound = indexer.step()
 
     assert isinstance(rewound, RewindResult)
     assert rewound.depth == 6
-    assert [provider.count_requests("eth_getLogs") for provider in a_chain.providers] == [
+    assert [provider.count_requests("eth_getLogs") for provider in fake_chain.providers] == [
         request_count,
         0,
     ]
     indexer.index()
-    assert_index_equals_chain(indexer, a_chain)
+    assert_index_equals_chain(indexer, fake_chain)
 
 
-def test_case_15_skipped_heights_do_not_stall_indexing(indexer: Indexer, a_chain: AChain):
+def test_case_15_skipped_heights_do_not_stall_indexing(indexer: Indexer, fake_chain: FakeChain):
     indexer.index()
     for skipped in (1, 3):
-        last = a_chain.head
-        joined = a_chain.tree.mine(
+        last = fake_chain.head
+        joined = fake_chain.tree.mine(
             [build_transaction(build_unknown_join())], number=last.number + 1 + skipped
         )
-        a_chain.show(joined)
-        a_chain.live(3)
+        fake_chain.show(joined)
+        fake_chain.live(3)
         indexer.index()
 
-    assert_index_equals_chain(indexer, a_chain)
+    assert_index_equals_chain(indexer, fake_chain)
     # And a fork across them is undone.
-    a_chain.live(6, on=a_chain.back(2))
+    fake_chain.live(6, on=fake_chain.back(2))
     (rewound, *_) = indexer.index()
     assert isinstance(rewound, RewindResult)
-    assert_index_equals_chain(indexer, a_chain)
+    assert_index_equals_chain(indexer, fake_chain)
 
 
 @pytest.mark.parametrize("seconds", [0, -5])
 def test_case_21_constant_or_decreasing_timestamps_do_not_change_order(
-    indexer: Indexer, a_chain: AChain, open_indexer: OpenIndexer, seconds: int
+    indexer: Indexer, fake_chain: FakeChain, open_indexer: OpenIndexer, seconds: int
 ):
     indexer.index()
     for _ in range(3):
-        a_chain.live(5, seconds=seconds)
-        a_chain.live(1)
+        fake_chain.live(5, seconds=seconds)
+        fake_chain.live(1)
         indexer.index()
-    at_once = open_indexer(*a_chain.urls)
+    at_once = open_indexer(*fake_chain.urls)
     at_once.index()
 
     assert indexer.digest() == at_once.digest()
-    assert_index_equals_chain(indexer, a_chain)
+    assert_index_equals_chain(indexer, fake_chain)
 
 
 def test_case_51_proxy_caching_an_orphaned_block_is_outvoted(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     """It has our orphaned block in its cache, and the chain's blocks after the orphaned one."""
     clock = VirtualClock()
-    indexer = open_indexer(*a_chain.urls, clock=clock)
+    indexer = open_indexer(*fake_chain.urls, clock=clock)
     by_number = build_stale_cache_fault(
         methods="eth_getBlockByNumber",
         when=lambda request: str(request.params[0]).startswith("0x"),
     )
-    a_chain.provider.faults.append(by_number)
+    fake_chain.provider.faults.append(by_number)
     indexer.index()
     # The endpoint caches every response.
-    indexer.source.fetch_witnesses(a_chain.head.number)
-    a_chain.live(3, on=a_chain.back(1))
+    indexer.source.fetch_witnesses(fake_chain.head.number)
+    fake_chain.live(3, on=fake_chain.back(1))
 
     for _ in range(10):
         index_with_retries(indexer)
         clock.advance(5.0)
 
     assert by_number.hit_count
-    assert indexer.cursor == (a_chain.head.number, a_chain.head.hash)
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.cursor == (fake_chain.head.number, fake_chain.head.hash)
+    assert indexer.canonical_logs() == fake_chain.logs()
 
 
 def test_case_51_fork_claimed_by_single_proxy_is_rejected(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     clock = VirtualClock()
-    indexer = open_indexer(*a_chain.urls, clock=clock)
+    indexer = open_indexer(*fake_chain.urls, clock=clock)
     indexer.index()
     reorgs, rejected = count(metrics.REORGS), count(indexer_metrics.REJECTED.labels("outvoted"))
-    a_chain.provider.head = a_chain.tree.mine_empty_blocks(2, parent_block=a_chain.back(1))
-    a_chain.following = a_chain.providers[1:]
+    fake_chain.provider.head = fake_chain.tree.mine_empty_blocks(
+        2, parent_block=fake_chain.back(1)
+    )
+    fake_chain.following = fake_chain.providers[1:]
 
     with pytest.raises(TransientError, match="the report was rejected, nothing was rewound"):
         indexer.step()
-    a_chain.live(2, on=a_chain.back(1, a_chain.providers[1].head))
-    a_chain.show(a_chain.providers[1].head)
+    fake_chain.live(2, on=fake_chain.back(1, fake_chain.providers[1].head))
+    fake_chain.show(fake_chain.providers[1].head)
     clock.advance(1.0)
 
     assert count(indexer_metrics.REJECTED.labels("outvoted")) == rejected + 1
@@ -142,19 +144,21 @@ def test_case_51_fork_claimed_by_single_proxy_is_rejected(
 
 
 def test_case_51_windows_are_read_from_the_other_endpoint_after_a_rejected_fork(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     clock = VirtualClock()
-    indexer = open_indexer(*a_chain.urls, clock=clock)
+    indexer = open_indexer(*fake_chain.urls, clock=clock)
     indexer.index()
-    honest_head = a_chain.head
-    a_chain.provider.head = a_chain.tree.mine_empty_blocks(2, parent_block=a_chain.back(1))
-    a_chain.following = a_chain.providers[1:]
+    honest_head = fake_chain.head
+    fake_chain.provider.head = fake_chain.tree.mine_empty_blocks(
+        2, parent_block=fake_chain.back(1)
+    )
+    fake_chain.following = fake_chain.providers[1:]
     index_with_retries(indexer)
-    a_chain.live(4, on=honest_head)
+    fake_chain.live(4, on=honest_head)
 
     done = index_with_retries(indexer)
 
     assert not [step for step in done if isinstance(step, RewindResult)]
     assert any(isinstance(step, CommittedWindow) for step in done)
-    assert_index_equals_chain(indexer, a_chain)
+    assert_index_equals_chain(indexer, fake_chain)

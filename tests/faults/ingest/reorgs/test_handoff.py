@@ -6,8 +6,8 @@ from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.loop import IngestResult
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 from tests.support.traffic import Traffic
 
@@ -21,38 +21,38 @@ def outcome(indexer: Indexer) -> list[str]:
 
 
 def test_case_70_backfill_and_live_indexing_with_forks_produce_identical_results(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    live = open_indexer(*a_chain.urls, reports=False)
-    by_turns = open_indexer(*a_chain.urls, reports=False)
+    live = open_indexer(*fake_chain.urls, reports=False)
+    by_turns = open_indexer(*fake_chain.urls, reports=False)
     forks = Traffic(5).random
     for turn in range(12):
-        on = a_chain.back(forks.randrange(6)) if turn % 2 else None
-        a_chain.live(forks.randrange(7, 11), on=on)
+        on = fake_chain.back(forks.randrange(6)) if turn % 2 else None
+        fake_chain.live(forks.randrange(7, 11), on=on)
         live.index()
         by_turns.restart(by_turns.urls[::-1])
         by_turns.step()
     by_turns.index()
-    history = open_indexer(*a_chain.urls, reports=False)
+    history = open_indexer(*fake_chain.urls, reports=False)
     history.index()
 
-    assert live.canonical_logs() == a_chain.logs()
+    assert live.canonical_logs() == fake_chain.logs()
     assert outcome(live) == outcome(history)
     assert outcome(by_turns) == outcome(history)
 
 
 def test_case_70_blocks_arriving_during_backfill_are_neither_lost_nor_duplicated(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    a_chain.live(200)
-    arriving = build_callback_fault(lambda _: a_chain.live(1), times=40)
-    a_chain.providers[0].faults = [arriving, build_range_limit_fault(10)]
-    a_chain.providers[1].faults = [build_range_limit_fault(10)]
+    fake_chain.live(200)
+    arriving = build_callback_fault(lambda _: fake_chain.live(1), times=40)
+    fake_chain.providers[0].faults = [arriving, build_range_limit_fault(10)]
+    fake_chain.providers[1].faults = [build_range_limit_fault(10)]
     clock = VirtualClock()
-    indexer = open_indexer(*a_chain.urls, reports=False, clock=clock)
+    indexer = open_indexer(*fake_chain.urls, reports=False, clock=clock)
 
     done: list[IngestResult] = []
-    while arriving.hit_count < 40 or indexer.cursor[1] != a_chain.head.hash:
+    while arriving.hit_count < 40 or indexer.cursor[1] != fake_chain.head.hash:
         # The known head is outdated.
         clock.advance(5)
         done += indexer.index()
@@ -63,5 +63,5 @@ def test_case_70_blocks_arriving_during_backfill_are_neither_lost_nor_duplicated
         0,
         *(block_range.last + 1 for block_range in ranges[:-1]),
     ]
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
     assert indexer.gaps() == []

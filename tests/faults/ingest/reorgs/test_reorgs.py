@@ -7,9 +7,9 @@ from oracle.errors import TransientError
 from oracle.indexer.reorgs.reorg import RewindResult
 from oracle.telemetry import metrics
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump
 from tests.support.ingest.event_encoding import build_transaction, encode_network_log
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.forked import (
     NEWCOMER,
     Counting,
@@ -23,30 +23,30 @@ from tests.support.ingest.indexer import Indexer
 from tests.support.traffic import address
 
 
-def test_case_01_single_block_reorg_is_rolled_back_once(indexer: Indexer, a_chain: AChain):
-    a_chain.emit(build_unknown_join())
+def test_case_01_single_block_reorg_is_rolled_back_once(indexer: Indexer, fake_chain: FakeChain):
+    fake_chain.emit(build_unknown_join())
     indexer.index()
     before = count(metrics.REORGS)
-    a_chain.live(1, on=a_chain.back(1))
+    fake_chain.live(1, on=fake_chain.back(1))
 
     done = indexer.index()
 
     assert [step.depth for step in done if isinstance(step, RewindResult)] == [1]
     assert count(metrics.REORGS) == before + 1
-    assert_index_equals_chain(indexer, a_chain)
+    assert_index_equals_chain(indexer, fake_chain)
 
 
 @pytest.mark.parametrize(("depth", "finality"), [(64, 80)])
 def test_case_02_64_block_reorg_is_detected_in_one_batch_and_undone_in_one_transaction(
-    a_chain: AChain, open_indexer: OpenIndexer, depth: int, finality: int
+    fake_chain: FakeChain, open_indexer: OpenIndexer, depth: int, finality: int
 ):
-    for provider in a_chain.providers:
+    for provider in fake_chain.providers:
         provider.tag_targets = {"safe": 2, "finalized": finality}
-    indexer = open_indexer(*a_chain.urls, finality=finality)
-    a_chain.live(90)
+    indexer = open_indexer(*fake_chain.urls, finality=finality)
+    fake_chain.live(90)
     indexer.index()
-    a_chain.live(depth, on=a_chain.back(depth))
-    sizes = header_batches(a_chain.provider)
+    fake_chain.live(depth, on=fake_chain.back(depth))
+    sizes = header_batches(fake_chain.provider)
     counting = Counting(indexer.store)
 
     rewound = indexer.step(counting)  # type: ignore[arg-type]  # as much of a store as is used
@@ -56,45 +56,45 @@ def test_case_02_64_block_reorg_is_detected_in_one_batch_and_undone_in_one_trans
     assert [size for size in sizes if size >= depth] == [finality + 1]
     assert counting.writes == 1
     indexer.index()
-    assert_index_equals_chain(indexer, a_chain)
+    assert_index_equals_chain(indexer, fake_chain)
 
 
 def test_case_03_reorg_deeper_than_one_batch_is_undone_from_stored_headers(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    for provider in a_chain.providers:
+    for provider in fake_chain.providers:
         provider.tag_targets = {"safe": 2, "finalized": 240}
-    indexer = open_indexer(*a_chain.urls, finality=240)
-    a_chain.live(60)
-    a_chain.mine_empty(160)
-    a_chain.live(20)
+    indexer = open_indexer(*fake_chain.urls, finality=240)
+    fake_chain.live(60)
+    fake_chain.mine_empty(160)
+    fake_chain.live(20)
     indexer.index()
-    a_chain.live(210, on=a_chain.back(205))
+    fake_chain.live(210, on=fake_chain.back(205))
 
     done = indexer.index()
 
     assert [step.depth for step in done if isinstance(step, RewindResult)] == [205]
-    assert_index_equals_chain(indexer, a_chain)
+    assert_index_equals_chain(indexer, fake_chain)
 
 
 @pytest.mark.parametrize("question", range(1, 9))
 def test_case_06_reorg_during_rollback_leaves_rollback_complete_or_not_started(
-    indexer: Indexer, a_chain: AChain, question: int
+    indexer: Indexer, fake_chain: FakeChain, question: int
 ):
     """The chain changes again after each request of a rollback."""
     indexer.index()
-    old_head = a_chain.head
-    first = a_chain.live(4, on=a_chain.back(3, old_head))
-    second = a_chain.tree.mine_empty_blocks(6, parent_block=a_chain.back(5, old_head))
-    a_chain.show(first)
+    old_head = fake_chain.head
+    first = fake_chain.live(4, on=fake_chain.back(3, old_head))
+    second = fake_chain.tree.mine_empty_blocks(6, parent_block=fake_chain.back(5, old_head))
+    fake_chain.show(first)
     request_count = [0]
 
     def count_down(_request: object) -> None:
         request_count[0] += 1
         if request_count[0] == question:
-            a_chain.show(second)
+            fake_chain.show(second)
 
-    for provider in a_chain.providers:
+    for provider in fake_chain.providers:
         provider.faults.append(build_callback_fault(count_down, methods="eth_getBlockByNumber"))
     for _ in range(40):
         before = dump(indexer.url)
@@ -104,74 +104,74 @@ def test_case_06_reorg_during_rollback_leaves_rollback_complete_or_not_started(
         except TransientError:
             assert dump(indexer.url) == before
 
-    assert_index_equals_chain(indexer, a_chain, second)
+    assert_index_equals_chain(indexer, fake_chain, second)
 
 
-def test_case_07_window_read_across_reorg_is_discarded(indexer: Indexer, a_chain: AChain):
+def test_case_07_window_read_across_reorg_is_discarded(indexer: Indexer, fake_chain: FakeChain):
     indexer.index()
     old_cursor = indexer.cursor
-    other_head = a_chain.tree.mine_empty_blocks(6, parent_block=a_chain.back(2))
-    a_chain.live(3, on=a_chain.tree.blocks.block_by_hash[old_cursor[1]])
+    other_head = fake_chain.tree.mine_empty_blocks(6, parent_block=fake_chain.back(2))
+    fake_chain.live(3, on=fake_chain.tree.blocks.block_by_hash[old_cursor[1]])
     flips = build_callback_fault(
-        lambda _request: a_chain.show(other_head), methods="eth_getBlockByNumber", times=1
+        lambda _request: fake_chain.show(other_head), methods="eth_getBlockByNumber", times=1
     )
-    a_chain.provider.faults.append(flips)
+    fake_chain.provider.faults.append(flips)
 
     done = index_with_retries(indexer)
 
     assert isinstance(next(step for step in done if not isinstance(step, Exception)), RewindResult)
-    assert_index_equals_chain(indexer, a_chain, other_head)
+    assert_index_equals_chain(indexer, fake_chain, other_head)
 
 
-def test_case_08_shortened_chain_is_detected_by_head_hash(indexer: Indexer, a_chain: AChain):
+def test_case_08_shortened_chain_is_detected_by_head_hash(indexer: Indexer, fake_chain: FakeChain):
     indexer.index()
-    a_chain.live(2, on=a_chain.back(5))
+    fake_chain.live(2, on=fake_chain.back(5))
 
     (rewound, *_) = indexer.index()
 
     assert isinstance(rewound, RewindResult)
     assert rewound.depth == 5
-    assert_index_equals_chain(indexer, a_chain)
+    assert_index_equals_chain(indexer, fake_chain)
 
 
 def test_case_09_reorg_visible_one_block_later_is_detected_by_parent_hash(
-    indexer: Indexer, a_chain: AChain
+    indexer: Indexer, fake_chain: FakeChain
 ):
     indexer.index()
-    a_chain.live(2, on=a_chain.back(1))
+    fake_chain.live(2, on=fake_chain.back(1))
 
     (rewound, *_) = indexer.index()
 
     assert isinstance(rewound, RewindResult)
     assert rewound.depth == 1
-    assert_index_equals_chain(indexer, a_chain)
+    assert_index_equals_chain(indexer, fake_chain)
 
 
 def test_case_10_event_added_to_empty_height_by_reorg_is_applied(
-    indexer: Indexer, a_chain: AChain
+    indexer: Indexer, fake_chain: FakeChain
 ):
-    a_chain.mine_empty(3)
+    fake_chain.mine_empty(3)
     indexer.index()
-    a_chain.emit(build_unknown_join(), on=a_chain.back(3))
-    a_chain.mine_empty(2)
+    fake_chain.emit(build_unknown_join(), on=fake_chain.back(3))
+    fake_chain.mine_empty(2)
 
     indexer.index()
 
     with indexer.store.read_transaction() as uow:
         assert NEWCOMER in uow.nodes.get_many([NEWCOMER])
-    assert_index_equals_chain(indexer, a_chain)
+    assert_index_equals_chain(indexer, fake_chain)
 
 
 def test_case_11_the_only_event_of_a_block_is_removed_with_the_block(
-    indexer: Indexer, a_chain: AChain, open_indexer: OpenIndexer
+    indexer: Indexer, fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    without = open_indexer(*a_chain.urls)
+    without = open_indexer(*fake_chain.urls)
     without.index()
-    gone = a_chain.emit(build_unknown_join())
+    gone = fake_chain.emit(build_unknown_join())
     indexer.index()
     with indexer.store.read_transaction() as uow:
         assert NEWCOMER in uow.nodes.get_many([NEWCOMER])
-    a_chain.mine_empty(1, on=a_chain.back(1))
+    fake_chain.mine_empty(1, on=fake_chain.back(1))
 
     indexer.index()
     without.index()
@@ -181,19 +181,19 @@ def test_case_11_the_only_event_of_a_block_is_removed_with_the_block(
         orphans = list(uow.logs.iterate_between(gone.number, gone.number, canonical=False))
     assert [log.block_hash for log in orphans] == [gone.hash]
     assert indexer.digest() == without.digest()
-    assert_index_equals_chain(indexer, a_chain)
+    assert_index_equals_chain(indexer, fake_chain)
 
 
 def test_case_12_transaction_included_again_after_reorg_counts_once(
-    indexer: Indexer, a_chain: AChain
+    indexer: Indexer, fake_chain: FakeChain
 ):
-    first = a_chain.emit(build_unknown_join())
+    first = fake_chain.emit(build_unknown_join())
     indexer.index()
     # The same transaction, one block later and after another transaction.
-    between = a_chain.mine_empty(1, on=a_chain.back(1))
+    between = fake_chain.mine_empty(1, on=fake_chain.back(1))
     paused = build_transaction(encode_network_log("NodePaused", node=address(0xF00)))
-    again = a_chain.tree.mine([paused, *first.txs], between)
-    a_chain.show(again)
+    again = fake_chain.tree.mine([paused, *first.txs], between)
+    fake_chain.show(again)
 
     indexer.index()
 
@@ -203,4 +203,4 @@ def test_case_12_transaction_included_again_after_reorg_counts_once(
         orphans = list(uow.logs.iterate_between(first.number, first.number, canonical=False))
     assert [(log.block_hash, log.index) for log in counted] == [(again.hash, 1)]
     assert [(log.tx_hash, log.index) for log in orphans] == [(tx_hash, 0)]
-    assert_index_equals_chain(indexer, a_chain)
+    assert_index_equals_chain(indexer, fake_chain)

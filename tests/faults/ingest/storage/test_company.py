@@ -11,15 +11,15 @@ from oracle.cli.main import run
 from oracle.errors import FatalError
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.cli.daemon import STOP_SECONDS, run_daemon
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import config
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 
 
 def test_case_60_second_daemon_exits_and_reports_the_first_daemon(
-    a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fake_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    path = config(a_chain, tmp_path)
+    path = config(fake_chain, tmp_path)
     with run_daemon(path) as first:
         first.wait_until_ready()
 
@@ -27,18 +27,18 @@ def test_case_60_second_daemon_exits_and_reports_the_first_daemon(
 
         error_output = capsys.readouterr().err
         assert f"process {first.process.pid}" in error_output
-        a_chain.live(3)
-        first.wait_for_block(a_chain.head.number)
+        fake_chain.live(3)
+        first.wait_for_block(fake_chain.head.number)
 
 
 def test_case_60_overtaken_writer_commits_nothing(
-    a_chain: AChain, indexer: Indexer, open_indexer: OpenIndexer
+    fake_chain: FakeChain, indexer: Indexer, open_indexer: OpenIndexer
 ):
     indexer.index()
-    other_indexer = open_indexer(*a_chain.urls, url=indexer.url)
-    a_chain.live(4)
+    other_indexer = open_indexer(*fake_chain.urls, url=indexer.url)
+    fake_chain.live(4)
     # While the first daemon waits for its logs, the other one ingests the same blocks.
-    a_chain.provider.faults = [
+    fake_chain.provider.faults = [
         build_callback_fault(
             lambda _: other_indexer.index(), times=1, methods=frozenset({"eth_getLogs"})
         )
@@ -47,26 +47,26 @@ def test_case_60_overtaken_writer_commits_nothing(
     with pytest.raises(FatalError, match="another process moved the cursor"):
         indexer.step()
 
-    alone = open_indexer(*a_chain.urls)
+    alone = open_indexer(*fake_chain.urls)
     alone.index()
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
     assert other_indexer.digest() == alone.digest()
 
 
 def test_case_72_stop_during_backfill_is_in_time_and_ends_at_a_window_boundary(
-    a_chain: AChain, tmp_path: Path, open_indexer: OpenIndexer
+    fake_chain: FakeChain, tmp_path: Path, open_indexer: OpenIndexer
 ):
-    path = config(a_chain, tmp_path)
+    path = config(fake_chain, tmp_path)
     # The chain grows as fast as it is read: the backfill has no end.
-    for provider in a_chain.providers:
+    for provider in fake_chain.providers:
         provider.faults = [
             build_range_limit_fault(3),
-            build_callback_fault(lambda _: a_chain.mine_empty(3)),
+            build_callback_fault(lambda _: fake_chain.mine_empty(3)),
         ]
     with run_daemon(path) as running:
         running.wait_for("step_completed", did="indexed")
         code, seconds = running.stop()
-    for provider in a_chain.providers:
+    for provider in fake_chain.providers:
         provider.faults = []
 
     assert code == 0
@@ -75,13 +75,13 @@ def test_case_72_stop_during_backfill_is_in_time_and_ends_at_a_window_boundary(
     assert running.lines()[-1]["event"] == "process_stopped"
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
     stopped_at = _cursor(url)
-    assert 0 < stopped_at < a_chain.head.number
-    left = Indexer(a_chain.urls, url)
+    assert 0 < stopped_at < fake_chain.head.number
+    left = Indexer(fake_chain.urls, url)
     assert left.canonical_logs() == [
-        log for log in a_chain.logs() if log in set(left.canonical_logs())
+        log for log in fake_chain.logs() if log in set(left.canonical_logs())
     ]
     left.index()
-    undisturbed = open_indexer(*a_chain.urls)
+    undisturbed = open_indexer(*fake_chain.urls)
     undisturbed.index()
     assert left.digest() == undisturbed.digest()
     left.close()

@@ -22,7 +22,7 @@ from oracle.store.state.projections import PROJECTIONS
 from oracle.store.tables.chain_tables import call, undo
 from oracle.store.tables.integrity_tables import raw_checksum
 from oracle.store.tables.log_tables import log_block, log_row, log_source
-from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 
 RAW = (log_row, log_block, log_source, call, raw_checksum)
@@ -121,9 +121,9 @@ def test_rebuild_from_damaged_logs_is_refused(indexed: Indexer):
         assert uow.projections.compute_digest() == before
 
 
-def test_checksums_remain_valid_after_reorgs(a_chain: AChain, indexed: Indexer):
-    a_chain.live(7, on=a_chain.back(5))
+def test_checksums_remain_valid_after_reorgs(fake_chain: FakeChain, indexed: Indexer):
+    fake_chain.live(7, on=fake_chain.back(5))
     indexed.index()
     with indexed.store.read_transaction() as uow:
-        assert find_damaged_spans(uow, a_chain.head.number) == []
+        assert find_damaged_spans(uow, fake_chain.head.number) == []
         assert uow.logs.count(canonical=False) > 0

@@ -15,8 +15,8 @@ from oracle.errors import TransientError
 from oracle.indexer.commit import CommittedWindow
 from oracle.store.database import Store
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 
 # Pages that SQLite may still take before the disk is full.
@@ -28,10 +28,10 @@ def file_of(url: str) -> Path:
 
 
 @pytest.fixture
-def begun(a_chain: AChain, open_indexer: OpenIndexer) -> Indexer:
+def begun(fake_chain: FakeChain, open_indexer: OpenIndexer) -> Indexer:
     """Return an indexer on SQLite, at block 10 of 70."""
-    a_chain.live(40)
-    indexer = open_indexer(*a_chain.urls, reports=False)
+    fake_chain.live(40)
+    indexer = open_indexer(*fake_chain.urls, reports=False)
     indexer.ingest.max_blocks = 10
     assert isinstance(indexer.step(), CommittedWindow)
     return indexer
@@ -53,10 +53,10 @@ def full_disk(path: Path) -> Iterator[None]:
         event.remove(Engine, "connect", limit)
 
 
-def as_without(indexer: Indexer, a_chain: AChain, open_indexer: OpenIndexer) -> bool:
+def as_without(indexer: Indexer, fake_chain: FakeChain, open_indexer: OpenIndexer) -> bool:
     """Return whether the indexer reaches the state of an undisturbed indexer."""
     indexer.index()
-    undisturbed = open_indexer(*a_chain.urls, reports=False)
+    undisturbed = open_indexer(*fake_chain.urls, reports=False)
     undisturbed.index()
     states = [
         (compared.cursor, compared.digest(), compared.canonical_logs(), compared.gaps())
@@ -66,7 +66,7 @@ def as_without(indexer: Indexer, a_chain: AChain, open_indexer: OpenIndexer) -> 
 
 
 def test_case_61_full_disk_rolls_back_window_and_indexing_resumes_when_space_is_free(
-    begun: Indexer, a_chain: AChain, open_indexer: OpenIndexer
+    begun: Indexer, fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     before = dump(begun.url)
 
@@ -78,12 +78,12 @@ def test_case_61_full_disk_rolls_back_window_and_indexing_resumes_when_space_is_
         assert dump(begun.url) == before
 
     begun.restart()
-    assert as_without(begun, a_chain, open_indexer)
+    assert as_without(begun, fake_chain, open_indexer)
 
 
 def test_case_61_concurrent_writer_causes_transient_error_and_indexing_resumes(
     begun: Indexer,
-    a_chain: AChain,
+    fake_chain: FakeChain,
     open_indexer: OpenIndexer,
     monkeypatch: pytest.MonkeyPatch,
 ):
@@ -97,11 +97,11 @@ def test_case_61_concurrent_writer_causes_transient_error_and_indexing_resumes(
             begun.index()
 
     assert dump(begun.url) == before
-    assert as_without(begun, a_chain, open_indexer)
+    assert as_without(begun, fake_chain, open_indexer)
 
 
 def test_case_61_indexing_continues_from_an_older_database_copy_in_the_same_process(
-    begun: Indexer, a_chain: AChain, open_indexer: OpenIndexer, tmp_path: Path
+    begun: Indexer, fake_chain: FakeChain, open_indexer: OpenIndexer, tmp_path: Path
 ):
     stale = tmp_path / "stale.sqlite"
     with (
@@ -117,8 +117,8 @@ def test_case_61_indexing_continues_from_an_older_database_copy_in_the_same_proc
     begun.restart()
     begun.folder, begun.ingest = remembered, ingest
 
-    assert begun.cursor[0] < a_chain.head.number
-    assert as_without(begun, a_chain, open_indexer)
+    assert begun.cursor[0] < fake_chain.head.number
+    assert as_without(begun, fake_chain, open_indexer)
 
 
 @pytest.mark.postgres
@@ -132,9 +132,9 @@ def test_case_61_indexing_continues_from_an_older_database_copy_in_the_same_proc
     ],
 )
 def test_case_61_postgresql_error_leaves_no_partial_window(
-    a_chain: AChain, open_indexer: OpenIndexer, postgresql_url: str, fault: str
+    fake_chain: FakeChain, open_indexer: OpenIndexer, postgresql_url: str, fault: str
 ):
-    indexer = open_indexer(*a_chain.urls, url=postgresql_url, reports=False)
+    indexer = open_indexer(*fake_chain.urls, url=postgresql_url, reports=False)
     indexer.ingest.max_blocks = 10
     assert isinstance(indexer.step(), CommittedWindow)
     before = dump(postgresql_url)
@@ -152,8 +152,8 @@ def test_case_61_postgresql_error_leaves_no_partial_window(
         server.execute("DROP FUNCTION refuse CASCADE")
 
     indexer.index()
-    assert indexer.cursor == (a_chain.head.number, a_chain.head.hash)
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.cursor == (fake_chain.head.number, fake_chain.head.hash)
+    assert indexer.canonical_logs() == fake_chain.logs()
     assert indexer.gaps() == []
 
 

@@ -13,7 +13,7 @@ from typing_extensions import override
 from oracle.telemetry.logging_setup import LogStream
 from tests.support.cli.daemon import PATIENCE_SECONDS
 from tests.support.examples import examples
-from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.proofs import Site
 
 FULL = Path("/dev/full")
@@ -21,16 +21,16 @@ FULL = Path("/dev/full")
 
 @pytest.mark.skipif(not FULL.exists(), reason="Linux alone has a device that is always full")
 def test_full_log_disk_does_not_stop_run(
-    a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fake_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    site = Site(a_chain, tmp_path, capsys)
+    site = Site(fake_chain, tmp_path, capsys)
     path = site.configured(0)
     command = [sys.executable, "-m", "oracle", "run", "--once", "--config", str(path)]
     with FULL.open("w") as full:
         done = subprocess.run(command, stderr=full, timeout=PATIENCE_SECONDS, check=False)
 
     assert done.returncode == 0
-    assert site.cursor() == a_chain.head.number
+    assert site.cursor() == fake_chain.head.number
 
 
 class FillingDisk(io.StringIO):

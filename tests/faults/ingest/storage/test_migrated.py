@@ -10,7 +10,7 @@ from oracle.store.engine import parse_database_url
 from oracle.store.schema import SchemaAge, get_schema_state
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.properties.machine.mortal import Nursery, nursery
-from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 from tests.unit.store import later
 
@@ -44,14 +44,14 @@ def everything(url: str) -> list[str]:
 
 
 def test_case_73_migration_killed_at_any_statement_leaves_tables_unchanged(
-    a_chain: AChain,
+    fake_chain: FakeChain,
     database_url: str,
     open_indexer: OpenIndexer,
     bearing: Nursery,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    old = Indexer(a_chain.urls, database_url)
+    old = Indexer(fake_chain.urls, database_url)
     old.index()
     folded = old.digest()
     old.close()
@@ -66,8 +66,8 @@ def test_case_73_migration_killed_at_any_statement_leaves_tables_unchanged(
     assert sum(death.startswith(("CREATE TABLE", "ALTER TABLE")) for death in deaths) > 5
     later.release(monkeypatch, migrations)
     assert get_schema_state(database_url).age is SchemaAge.CURRENT
-    migrated = open_indexer(*a_chain.urls, url=database_url)
+    migrated = open_indexer(*fake_chain.urls, url=database_url)
     assert migrated.digest() == folded
-    a_chain.live(5)
+    fake_chain.live(5)
     migrated.index()
-    assert migrated.canonical_logs() == a_chain.logs()
+    assert migrated.canonical_logs() == fake_chain.logs()

@@ -7,8 +7,8 @@ import pytest
 
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.properties.machine.mortal import Nursery, nursery
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 
 # The points that must be reached, in this order (docs/explanation/ingest.md#commit and
@@ -104,15 +104,15 @@ def has_in_order(passed_points: list[str], expected_points: tuple[str, ...]) -> 
 
 
 @pytest.fixture
-def unharmed(open_indexer: OpenIndexer, a_chain: AChain) -> Indexer:
+def unharmed(open_indexer: OpenIndexer, fake_chain: FakeChain) -> Indexer:
     """Return an undisturbed indexer that reads the same chain into its own database."""
-    return open_indexer(*a_chain.urls)
+    return open_indexer(*fake_chain.urls)
 
 
 @pytest.fixture
-def mortal_url(a_chain: AChain, database_url: str, unharmed: Indexer) -> str:
+def mortal_url(fake_chain: FakeChain, database_url: str, unharmed: Indexer) -> str:
     """Return the URL of a database that is as far as the undisturbed indexer's."""
-    for indexer in (unharmed, Indexer(a_chain.urls, database_url)):
+    for indexer in (unharmed, Indexer(fake_chain.urls, database_url)):
         indexer.index()
         indexer.close()
     return database_url
@@ -136,31 +136,31 @@ def assert_end_equals_undisturbed(
 
 
 def test_case_58_commit_killed_at_any_point_is_repeated_with_identical_result(
-    a_chain: AChain, mortal_url: str, unharmed: Indexer, bearing: Nursery, *, bounded: bool
+    fake_chain: FakeChain, mortal_url: str, unharmed: Indexer, bearing: Nursery, *, bounded: bool
 ):
-    a_chain.live(12)
+    fake_chain.live(12)
     assert_end_equals_undisturbed(bearing, mortal_url, unharmed, COMMIT, bounded=bounded)
 
 
 def test_case_58_rollback_killed_at_any_point_is_repeated_with_identical_result(
-    a_chain: AChain, mortal_url: str, unharmed: Indexer, bearing: Nursery, *, bounded: bool
+    fake_chain: FakeChain, mortal_url: str, unharmed: Indexer, bearing: Nursery, *, bounded: bool
 ):
-    a_chain.live(7, on=a_chain.back(5))
+    fake_chain.live(7, on=fake_chain.back(5))
     assert_end_equals_undisturbed(bearing, mortal_url, unharmed, ROLLBACK, bounded=bounded)
 
 
 def test_case_59_kill_between_fold_and_cursor_update_causes_no_double_fold(
-    a_chain: AChain, mortal_url: str, unharmed: Indexer, bearing: Nursery
+    fake_chain: FakeChain, mortal_url: str, unharmed: Indexer, bearing: Nursery
 ):
-    a_chain.live(12)
+    fake_chain.live(12)
     before = dump(mortal_url)
 
     # The folded rows are written, but the cursor has not moved yet.
-    life = bearing.index(a_chain.urls, mortal_url, "CursorRepository.move_to")
+    life = bearing.index(fake_chain.urls, mortal_url, "CursorRepository.move_to")
 
     assert life.died_at == "CursorRepository.move_to"
     assert dump(mortal_url) == before
-    assert bearing.index(a_chain.urls, mortal_url).steps == ["CommittedWindow"]
+    assert bearing.index(fake_chain.urls, mortal_url).steps == ["CommittedWindow"]
     unharmed.restart()
     unharmed.index()
     assert dump(mortal_url) == dump(unharmed.url)

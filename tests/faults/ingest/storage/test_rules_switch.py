@@ -27,8 +27,8 @@ from oracle.store.state.rule_set_repository import identify_rules
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import make_hash
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.event_encoding import encode_oracle_log
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY, Indexer
 
 NEXT = replace(CRYNUX, tau_seconds=900, penalty=UNIT // 4, pool_size=5)
@@ -39,7 +39,7 @@ OLD_HASH, NEXT_HASH = Hash(make_hash(7)), Hash(make_hash(8))
 class Following:
     """A chain on which the rules change, and a reporter that indexes it."""
 
-    chain: AChain
+    chain: FakeChain
     indexer: Indexer
 
     def set_rules(self, rules_hash: Hash) -> None:
@@ -76,12 +76,12 @@ class Following:
 
 
 @pytest.fixture
-def following(a_chain: AChain, indexed: Indexer) -> Following:
+def following(fake_chain: FakeChain, indexed: Indexer) -> Following:
     """A reporter of a chain whose rules are those of the reporter, at the head."""
-    following = Following(a_chain, indexed)
+    following = Following(fake_chain, indexed)
     following.set_rules(OLD_HASH)
     rebuild_state(indexed.store, indexed.folder, RebuildOptions())
-    a_chain.live(2 * FINALITY)
+    fake_chain.live(2 * FINALITY)
     indexed.index()
     return following
 

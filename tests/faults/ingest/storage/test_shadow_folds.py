@@ -23,7 +23,7 @@ from oracle.store.bulk import Row
 from oracle.store.database import UnitOfWork
 from oracle.store.state.node_repository import encode_node_row
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
-from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY, Indexer
 
 OTHER = replace(CRYNUX, tau_seconds=900, penalty=UNIT // 4, pool_size=5)
@@ -31,9 +31,9 @@ TERMINAL = replace(CRYNUX, name="terminal", close="terminal")
 
 
 @pytest.fixture
-def settled(indexed: Indexer, a_chain: AChain) -> Indexer:
+def settled(indexed: Indexer, fake_chain: FakeChain) -> Indexer:
     """A database whose newest block is final up to its last event."""
-    a_chain.mine_empty(2 * FINALITY)
+    fake_chain.mine_empty(2 * FINALITY)
     indexed.index()
     return indexed
 
@@ -105,7 +105,7 @@ def test_second_fold_under_other_rules_equals_replay_with_these_rules(
 @pytest.mark.parametrize("kept_logs", [1, 7, 10_000])
 def test_fold_that_is_interrupted_and_continued_equals_an_unbroken_one(
     indexed: Indexer,
-    a_chain: AChain,
+    fake_chain: FakeChain,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     rules: Rules,
@@ -127,7 +127,7 @@ def test_fold_that_is_interrupted_and_continued_equals_an_unbroken_one(
         assert node_rows(shadow) == sorted(map(encode_node_row, unbroken.ledger.nodes.values()))
         assert shadow.fold.last == unbroken.last
         # Blocks above the final one change; the folded state stays.
-        a_chain.live(15, on=a_chain.back(3))
+        fake_chain.live(15, on=fake_chain.back(3))
         indexed.index()
     assert continued == 3
 

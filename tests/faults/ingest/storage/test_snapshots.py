@@ -37,7 +37,7 @@ from oracle.store.state.task_repository import encode_task_row
 from oracle.store.tables.chain_tables import state_snapshot
 from oracle.store.tables.state_tables import node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import SETTINGS, Indexer
 
 MANNER = RebuildOptions()
@@ -98,28 +98,32 @@ def from_the_start(uow: UnitOfWork, source: SnapshotSource, block: int) -> Folde
 
 @pytest.mark.parametrize(("logs", "intervals"), [(5, 2), (17, 1), (2, 0)])
 def test_fold_from_snapshot_equals_fold_from_start(
-    indexed: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch, logs: int, intervals: int
+    indexed: Indexer,
+    fake_chain: FakeChain,
+    monkeypatch: pytest.MonkeyPatch,
+    logs: int,
+    intervals: int,
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", logs)
     monkeypatch.setattr(snapshots, "_KEPT_INTERVALS", intervals)
     source = source_of(indexed)
     assert all_made(source) > 2
 
-    used = check_every_block(indexed.store, source, a_chain.head.number)
+    used = check_every_block(indexed.store, source, fake_chain.head.number)
     assert len(used) > 2
 
     # A reorg of the non-final blocks, and more blocks.
-    a_chain.live(20, on=a_chain.back(5))
+    fake_chain.live(20, on=fake_chain.back(5))
     indexed.index()
     all_made(source)
-    check_every_block(indexed.store, source, a_chain.head.number)
+    check_every_block(indexed.store, source, fake_chain.head.number)
     sample = check_sample(source, "0x0")
     assert sample is not None
     assert sample.differing == ()
 
 
 def test_state_from_snapshot_without_tasks_equals_fold_from_scratch(
-    indexed: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch
+    indexed: Indexer, fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch
 ):
     real = snapshot_repository.encode_state
     # As if all tasks had been settled long before, so that their rows are newer than the snapshot.
@@ -128,7 +132,7 @@ def test_state_from_snapshot_without_tasks_equals_fold_from_scratch(
     source = source_of(indexed)
     assert all_made(source) > 2
     with indexed.store.read_transaction() as uow:
-        for block in range(0, a_chain.head.number + 1, 3):
+        for block in range(0, fake_chain.head.number + 1, 3):
             from_snapshot = fold_state_up_to(uow, source.reader, source.rules, block)
             from_scratch = from_the_start(uow, source, block)
             # The tasks are not compared: pending tasks without a later event are missing.
@@ -138,12 +142,12 @@ def test_state_from_snapshot_without_tasks_equals_fold_from_scratch(
 
 
 def test_snapshot_of_different_rules_or_fold_version_is_not_used(
-    indexed: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch
+    indexed: Indexer, fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
     source = source_of(indexed)
     all_made(source)
-    reader, last = indexed.folder.reader, a_chain.head.number
+    reader, last = indexed.folder.reader, fake_chain.head.number
     with indexed.store.read_transaction() as uow:
         assert fold_state_up_to(uow, reader, CRYNUX, last).snapshot_block is not None
         assert fold_state_up_to(uow, reader, TERMINAL, last).snapshot_block is None
@@ -152,23 +156,25 @@ def test_snapshot_of_different_rules_or_fold_version_is_not_used(
 
 
 def test_groups_closed_by_counting_are_restored_from_snapshots(
-    indexed: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch
+    indexed: Indexer, fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
     rebuild_state(indexed.store, EventFolder(TERMINAL, indexed.folder.reader), MANNER)
     source = source_of(indexed, TERMINAL)
     assert all_made(source) > 2
-    assert len(check_every_block(indexed.store, source, a_chain.head.number)) > 2
+    assert len(check_every_block(indexed.store, source, fake_chain.head.number)) > 2
 
 
 def test_rebuild_and_rewind_delete_snapshots(
-    indexed: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch
+    indexed: Indexer, fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
     source = source_of(indexed)
     all_made(source)
     made_by = compute_snapshot_version(source.reader, CRYNUX)
-    rewind_to_block(indexed.source, indexed.store, indexed.folder, a_chain.head.number - 4, MANNER)
+    rewind_to_block(
+        indexed.source, indexed.store, indexed.folder, fake_chain.head.number - 4, MANNER
+    )
     with indexed.store.read_transaction() as uow:
         assert uow.snapshots.find_newest(10**9, made_by) is not None
     rewind_to_block(indexed.source, indexed.store, indexed.folder, 40, MANNER)
@@ -179,14 +185,14 @@ def test_rebuild_and_rewind_delete_snapshots(
 
 
 def test_damaged_snapshot_is_ignored(
-    indexed: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch
+    indexed: Indexer, fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
     source = source_of(indexed)
     all_made(source)
     with indexed.store.transaction() as uow:
         uow._connection.execute(update(state_snapshot).values(body=b"damaged"))
-    assert check_every_block(indexed.store, source, a_chain.head.number) == {None}
+    assert check_every_block(indexed.store, source, fake_chain.head.number) == {None}
 
 
 def test_sample_check_reports_damaged_node(indexed: Indexer, monkeypatch: pytest.MonkeyPatch):
@@ -206,10 +212,10 @@ def test_sample_check_reports_damaged_node(indexed: Indexer, monkeypatch: pytest
 
 
 def test_fold_too_far_from_snapshot_is_rejected(
-    indexed: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch
+    indexed: Indexer, fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
-    source, last = source_of(indexed), a_chain.head.number
+    source, last = source_of(indexed), fake_chain.head.number
     with (
         indexed.store.read_transaction() as uow,
         pytest.raises(NoNearbySnapshotError, match="more than 30 logs"),

@@ -28,8 +28,8 @@ from oracle.indexer.rebuild import RebuildOptions, list_open_dead_letters, retry
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import NETWORK, ORACLE, node_address
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.event_encoding import encode_network_log, encode_task_created_log
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.honest import index_honest_chain
 from tests.support.ingest.indexer import FINALITY, Indexer
 
@@ -74,15 +74,15 @@ def restart_with_new_reader(indexer: Indexer) -> Indexer:
 
 
 def test_case_63_undecodable_logs_are_kept_and_decoded_after_upgrade(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    a_chain.emit(
+    fake_chain.emit(
         add_word_to_log(encode_network_log("NodeQuit", node=node_address(1))),
         encode_task_created_log(901),
     )
-    a_chain.emit(add_word_to_log(encode_task_created_log(902)))
-    last = a_chain.live(6)
-    indexer = open_indexer(*a_chain.urls)
+    fake_chain.emit(add_word_to_log(encode_task_created_log(902)))
+    last = fake_chain.live(6)
+    indexer = open_indexer(*fake_chain.urls)
 
     indexer.index()
 
@@ -91,7 +91,7 @@ def test_case_63_undecodable_logs_are_kept_and_decoded_after_upgrade(
         "NodeQuit",
         "TaskCreated",
     ]
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
     still = retry_dead_letters(indexer.store, indexer.folder, RebuildOptions())
     assert (still.readable, len(still.unreadable), still.rebuilt) == ((), 2, None)
     retried = retry_dead_letters(
@@ -99,21 +99,21 @@ def test_case_63_undecodable_logs_are_kept_and_decoded_after_upgrade(
     )
     assert (len(retried.readable), retried.unreadable) == (2, ())
     assert list_open_dead_letters(indexer.store) == []
-    fresh = restart_with_new_reader(open_indexer(*a_chain.urls))
+    fresh = restart_with_new_reader(open_indexer(*fake_chain.urls))
     fresh.index()
     assert indexer.digest() == fresh.digest()
 
 
 def test_case_63_dead_letter_is_orphaned_with_its_block(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    base = a_chain.head
-    a_chain.emit(add_word_to_log(encode_task_created_log(902)))
-    indexer = open_indexer(*a_chain.urls)
+    base = fake_chain.head
+    fake_chain.emit(add_word_to_log(encode_task_created_log(902)))
+    indexer = open_indexer(*fake_chain.urls)
     indexer.index()
     assert len(list_open_dead_letters(indexer.store)) == 1
 
-    a_chain.mine_empty(3, on=base)
+    fake_chain.mine_empty(3, on=base)
     indexer.index()
 
     assert list_open_dead_letters(indexer.store) == []
@@ -133,21 +133,21 @@ def read_for(indexer: Indexer, reader: EventReader) -> Indexer:
     return indexer
 
 
-def list_log_requests(a_chain: AChain, since: int) -> list[tuple[set[str], set[str]]]:
+def list_log_requests(fake_chain: FakeChain, since: int) -> list[tuple[set[str], set[str]]]:
     """Return addresses and first topics of every log request since the given request."""
     questions: list[dict[str, Any]] = [
         request.params[0]
-        for request in list(a_chain.provider.received_requests)[since:]
+        for request in list(fake_chain.provider.received_requests)[since:]
         if request.method == "eth_getLogs"
     ]
     return [(set(log_filter["address"]), set(log_filter["topics"][0])) for log_filter in questions]
 
 
 def test_case_67_only_logs_of_new_contracts_and_new_events_are_read(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    a_chain.mine_empty(FINALITY)
-    indexer = open_indexer(a_chain.urls[0], reports=False)
+    fake_chain.mine_empty(FINALITY)
+    indexer = open_indexer(fake_chain.urls[0], reports=False)
     now = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
     submitted = encode_network_log(
         "TaskSubmitted", task=a_task(), node=node_address(1), resultHash=a_task()
@@ -155,13 +155,13 @@ def test_case_67_only_logs_of_new_contracts_and_new_events_are_read(
     new_topic = submitted.topics[0]
     old_topics = [topic for topic in now.topics if topic != new_topic]
     read_for(indexer, restrict_reader(now, IngestScope.create([NETWORK], old_topics))).index()
-    request_count = len(a_chain.provider.received_requests)
+    request_count = len(fake_chain.provider.received_requests)
 
     steps = adapt_database(read_for(indexer, now))
 
     assert [step.rebuilt is not None for step in steps] == [False] * (len(steps) - 1) + [True]
     assert {step.blocks_left for step in steps[-2:]} == {0}
-    questions = list_log_requests(a_chain, request_count)
+    questions = list_log_requests(fake_chain, request_count)
     assert {frozenset(addresses) for addresses, _ in questions} == {
         frozenset([ORACLE]),
         frozenset([NETWORK]),
@@ -170,9 +170,9 @@ def test_case_67_only_logs_of_new_contracts_and_new_events_are_read(
     assert {frozenset(topics) for to, topics in questions if to == {NETWORK}} == {
         frozenset([new_topic])
     }
-    fresh = open_indexer(a_chain.urls[0], reports=False)
+    fresh = open_indexer(fake_chain.urls[0], reports=False)
     fresh.index()
-    assert indexer.canonical_logs() == fresh.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fresh.canonical_logs() == fake_chain.logs()
     assert indexer.digest() == fresh.digest()
     with indexer.store.read_transaction() as uow:
         assert not find_index_gaps(uow, now)
@@ -183,13 +183,13 @@ def a_task() -> str:
 
 
 def test_case_67_calls_of_a_known_contract_are_read_for_indexed_blocks(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     watched, caller = "0x12345678", create_account(1)
     call = Tx(caller, NETWORK, watched + "07")
-    called = a_chain.show(a_chain.tree.mine([call, Tx(caller, NETWORK, "0x87654321")]))
-    a_chain.mine_empty(FINALITY)
-    indexer = open_indexer(a_chain.urls[0], reports=False)
+    called = fake_chain.show(fake_chain.tree.mine([call, Tx(caller, NETWORK, "0x87654321")]))
+    fake_chain.mine_empty(FINALITY)
+    indexer = open_indexer(fake_chain.urls[0], reports=False)
     indexer.index()
     now = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
     now.selectors = {Address(NETWORK): frozenset({watched})}
@@ -205,11 +205,11 @@ def test_case_67_calls_of_a_known_contract_are_read_for_indexed_blocks(
 
 
 def test_case_67_interrupted_scope_backfill_resumes_at_last_block(
-    a_chain: AChain, open_indexer: OpenIndexer, monkeypatch: pytest.MonkeyPatch
+    fake_chain: FakeChain, open_indexer: OpenIndexer, monkeypatch: pytest.MonkeyPatch
 ):
-    a_chain.mine_empty(FINALITY)
+    fake_chain.mine_empty(FINALITY)
     monkeypatch.setattr("oracle.indexer.audit.scope_backfill.CHUNK", 7)
-    indexer = open_indexer(a_chain.urls[0], reports=False)
+    indexer = open_indexer(fake_chain.urls[0], reports=False)
     now = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
     read_for(indexer, restrict_reader(now, IngestScope.create([NETWORK], now.topics))).index()
     read_for(indexer, now)
@@ -224,7 +224,7 @@ def test_case_67_interrupted_scope_backfill_resumes_at_last_block(
 
     assert steps[0].blocks is not None
     assert (steps[0].blocks.first, steps[-1].rebuilt is not None) == (7, True)
-    fresh = open_indexer(a_chain.urls[0], reports=False)
+    fresh = open_indexer(fake_chain.urls[0], reports=False)
     fresh.index()
     assert indexer.digest() == fresh.digest()
 
@@ -233,29 +233,29 @@ def test_case_67_interrupted_scope_backfill_resumes_at_last_block(
 
 
 def test_case_68_future_start_block_is_reported_and_waited_for(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    start = a_chain.head.number + 5
-    indexer = open_indexer(*a_chain.urls, start_block=start)
+    start = fake_chain.head.number + 5
+    indexer = open_indexer(*fake_chain.urls, start_block=start)
 
     with pytest.raises(TransientError, match=rf"block {start} does.*newest.* {start - 5}"):
         indexer.index()
 
-    a_chain.mine_empty(4)
-    a_chain.emit(encode_task_created_log(700))
-    a_chain.mine_empty(2)
+    fake_chain.mine_empty(4)
+    fake_chain.emit(encode_task_created_log(700))
+    fake_chain.mine_empty(2)
     indexer.index()
-    assert indexer.canonical_logs() == a_chain.logs()[-1:]
+    assert indexer.canonical_logs() == fake_chain.logs()[-1:]
 
 
-def test_case_68_start_block_at_head_is_included(a_chain: AChain, open_indexer: OpenIndexer):
-    head = a_chain.emit(encode_task_created_log(700))
-    indexer = open_indexer(*a_chain.urls, start_block=head.number)
+def test_case_68_start_block_at_head_is_included(fake_chain: FakeChain, open_indexer: OpenIndexer):
+    head = fake_chain.emit(encode_task_created_log(700))
+    indexer = open_indexer(*fake_chain.urls, start_block=head.number)
 
     indexer.index()
 
     assert indexer.cursor == (head.number, head.hash)
-    assert indexer.canonical_logs() == a_chain.logs()[-1:]
+    assert indexer.canonical_logs() == fake_chain.logs()[-1:]
     with indexer.store.read_transaction() as uow:
         scope = indexer.folder.scope.id
         assert [span.blocks for span in uow.coverage.list_spans(scope)] == [
@@ -264,9 +264,9 @@ def test_case_68_start_block_at_head_is_included(a_chain: AChain, open_indexer: 
 
 
 def test_case_68_backfill_from_block_0_resumes_after_every_restart(
-    a_chain: AChain, open_indexer: OpenIndexer
+    fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    indexer = open_indexer(*a_chain.urls, start_block=0)
+    indexer = open_indexer(*fake_chain.urls, start_block=0)
     indexer.ingest.max_blocks = 8
     assert isinstance(indexer.step(), CommittedWindow)
 
@@ -276,16 +276,16 @@ def test_case_68_backfill_from_block_0_resumes_after_every_restart(
         if indexer.step() is None:
             break
 
-    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.canonical_logs() == fake_chain.logs()
     assert indexer.gaps() == []
-    assert indexer.digest() == index_honest_chain(a_chain, open_indexer).digest()
+    assert indexer.digest() == index_honest_chain(fake_chain, open_indexer).digest()
 
 
 # --- 74: another version of the fold ---
 
 
 def test_case_74_state_of_another_version_is_refolded_without_chain_requests(
-    indexer: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch
+    indexer: Indexer, fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch
 ):
     indexer.index()
     before = indexer.digest()
@@ -298,11 +298,11 @@ def test_case_74_state_of_another_version_is_refolded_without_chain_requests(
             ]
         )
     monkeypatch.setattr("oracle.indexer.provenance.FOLD_VERSION", FOLD_VERSION + 1)
-    request_count = len(a_chain.provider.received_requests)
+    request_count = len(fake_chain.provider.received_requests)
 
     (step,) = adapt_database(indexer)
 
-    assert len(a_chain.provider.received_requests) == request_count
+    assert len(fake_chain.provider.received_requests) == request_count
     assert step.rebuilt is not None
     assert not step.rebuilt.is_same
     assert indexer.digest() == before

@@ -14,8 +14,8 @@ from oracle.errors import TransientError
 from oracle.store.database import Store
 from oracle.store.db_errors import UnknownCommitError
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import follow_until_idle
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import in_ranges
 from tests.support.lossy_postgresql import CommitLoss, LossyProxy, lossy
 
@@ -36,15 +36,15 @@ def proxied(postgresql_url: str) -> Iterator[tuple[LossyProxy, str]]:
     ids=lambda losses: " then ".join(connection.name.lower() for connection in losses),
 )
 def test_index_is_correct_whatever_happened_to_lost_commits(
-    a_chain: AChain,
+    fake_chain: FakeChain,
     open_indexer: OpenIndexer,
     proxied: tuple[LossyProxy, str],
     losses: tuple[CommitLoss, ...],
 ):
     proxy, url = proxied
-    undisturbed = open_indexer(*a_chain.urls)
+    undisturbed = open_indexer(*fake_chain.urls)
     undisturbed.index()
-    indexer = in_ranges(open_indexer(*a_chain.urls, url=url, clock=VirtualClock()), 5)
+    indexer = in_ranges(open_indexer(*fake_chain.urls, url=url, clock=VirtualClock()), 5)
     first = indexer.step()
     assert first is not None
 

@@ -23,19 +23,19 @@ from oracle.errors import TransientError
 from oracle.indexer.audit.state_check import compare_counters
 from oracle.store.database import Store
 from tests.support.cli.local_network import write_config
-from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import config as config_of, settings
 from tests.support.ingest.event_encoding import encode_task_created_log
+from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def chain() -> Iterator[AChain]:
+def chain() -> Iterator[FakeChain]:
     """Yield two endpoints of 40 blocks, one of which contains a log that cannot be decoded."""
     with ExitStack() as until_the_end:
-        served_chain = AChain(until_the_end)
+        served_chain = FakeChain(until_the_end)
         served_chain.serve()
         served_chain.serve()
         served_chain.live(30)
@@ -45,7 +45,7 @@ def chain() -> Iterator[AChain]:
 
 
 @pytest.fixture
-def config(chain: AChain, tmp_path: Path) -> str:
+def config(chain: FakeChain, tmp_path: Path) -> str:
     """Return the configuration of a database that has indexed the chain."""
     path = config_of(chain, tmp_path)
     assert run(["run", "--once", "--config", str(path)]) == 0
@@ -59,7 +59,7 @@ def run_json(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0)
 
 
 def test_complete_index_has_no_gap_and_reports_verification_levels(
-    config: str, chain: AChain, capsys: pytest.CaptureFixture[str]
+    config: str, chain: FakeChain, capsys: pytest.CaptureFixture[str]
 ):
     report = run_json(capsys, "resync", "gaps", "--config", config)
 
@@ -128,7 +128,7 @@ def test_changed_state_row_is_found_by_its_half_of_verify(
 
 
 def test_verify_reports_endpoint_and_differences(
-    config: str, chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    config: str, chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
     with Store.open(url) as store, store.transaction() as uow:
@@ -165,7 +165,7 @@ def test_invalid_verify_arguments_are_rejected_in_one_line(
 
 
 def test_dead_letters_are_listed_and_retried(
-    config: str, chain: AChain, capsys: pytest.CaptureFixture[str]
+    config: str, chain: FakeChain, capsys: pytest.CaptureFixture[str]
 ):
     (letter,) = run_json(capsys, "resync", "dead-letters", "list", "--config", config)
     assert (letter["block"], letter["name"]) == (31, "TaskCreated")
@@ -176,7 +176,7 @@ def test_dead_letters_are_listed_and_retried(
 
 
 def test_recorded_fixture_replays_to_same_state(
-    config: str, chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    config: str, chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = tmp_path / "fixture.jsonl.gz"
     export = ["export", "--fixture", str(path), "--config", config]
@@ -208,7 +208,7 @@ def test_recorded_fixture_replays_to_same_state(
 
 
 def test_interrupted_recording_resumes(
-    config: str, chain: AChain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    config: str, chain: FakeChain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     full_path, partial_path = tmp_path / "whole.jsonl", tmp_path / "parts.jsonl"
     assert run(["export", "--fixture", str(full_path), "--config", config]) == 0
@@ -234,7 +234,7 @@ def test_interrupted_recording_resumes(
     assert partial_path.read_text("utf-8") == full_path.read_text("utf-8")
 
 
-def test_recording_never_mixes_two_forks(config: str, chain: AChain, tmp_path: Path):
+def test_recording_never_mixes_two_forks(config: str, chain: FakeChain, tmp_path: Path):
     path = tmp_path / "forked.jsonl"
 
     def interrupted(_block: int, _last: int) -> None:
@@ -256,7 +256,7 @@ def test_recording_never_mixes_two_forks(config: str, chain: AChain, tmp_path: P
 
 
 def test_recording_from_endpoints_without_block_receipts_contains_all_logs(
-    config: str, chain: AChain, tmp_path: Path
+    config: str, chain: FakeChain, tmp_path: Path
 ):
     for provider in chain.providers:
         provider.unsupported |= {"eth_getBlockReceipts"}

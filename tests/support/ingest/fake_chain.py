@@ -26,7 +26,7 @@ def _code(contract: str) -> str:
 
 
 @dataclass
-class AChain:
+class FakeChain:
     """A chain with endpoints.
 
     `mine` adds blocks; every provider in `following` shows the newest block at once.
