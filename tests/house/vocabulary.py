@@ -29,7 +29,7 @@ _EMPTY = (
 )
 # Not allowed in the name of a function or a class, not even as a part.
 _METAPHORS = (
-    "house room floor door desk office drawer cast act purse habit spell turn look deed wire worn"
+    "house room floor door desk harness drawer cast act purse habit spell turn look deed wire worn"
 )
 EMPTY, METAPHORS = frozenset(_EMPTY.split()), frozenset(_METAPHORS.split())
 KINDS = ("parameter", "local", "function", "class")

@@ -1,8 +1,8 @@
 """Fixtures of the slow sending tests: real services, transactions on Anvil, and real HTTP.
 
-`office` connects to Anvil directly, and `proxied_office` through `proxies`, two endpoints with the
-faults that a test sets. `store` runs a test on both engines. Each test's changes to the chain are
-undone.
+`harness` connects to Anvil directly, and `proxied_harness` through `proxies`, two endpoints with
+the faults that a test sets. `store` runs a test on both engines. Each test's changes to the chain
+are undone.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from tests.support.evm.fixtures import chain
-from tests.support.office import Office, Premises
+from tests.support.harness import Harness, Testbed
 from tests.support.sending.fuses import Deaths
 from tests.support.sending.proxy import Proxy, proxy
 from tests.support.sending.reporters import Company, run_company
-from tests.support.txmgr.office_fixtures import (
+from tests.support.txmgr.harness_fixtures import (
     fresh_chain,
-    fresh_premises,
-    office,
-    premises,
-    sqlite_office,
+    fresh_testbed,
+    harness,
+    sqlite_harness,
+    testbed,
 )
 from tests.support.txmgr.stores import (
     NewStore,
@@ -34,14 +34,14 @@ from tests.support.txmgr.stores import (
 __all__ = [
     "chain",
     "fresh_chain",
-    "fresh_premises",
+    "fresh_testbed",
+    "harness",
     "new_postgresql_store",
     "new_sqlite_store",
     "new_store",
-    "office",
-    "premises",
-    "sqlite_office",
+    "sqlite_harness",
     "store",
+    "testbed",
 ]
 
 OpenProxy = Callable[[], Proxy]
@@ -55,10 +55,10 @@ def deaths(request: pytest.FixtureRequest, *, bounded: bool) -> Deaths:
 
 
 @pytest.fixture
-def open_proxy(premises: Premises) -> Iterator[OpenProxy]:
+def open_proxy(testbed: Testbed) -> Iterator[OpenProxy]:
     """Return a function that opens proxies of the chain."""
     with ExitStack() as until_the_end:
-        yield lambda: until_the_end.enter_context(proxy(premises.chain.url))
+        yield lambda: until_the_end.enter_context(proxy(testbed.chain.url))
 
 
 @pytest.fixture
@@ -68,17 +68,17 @@ def proxies(open_proxy: OpenProxy) -> tuple[Proxy, Proxy]:
 
 
 @pytest.fixture
-def proxied_office(sqlite_office: Office, proxies: tuple[Proxy, Proxy]) -> Office:
-    """Return an office on SQLite that reaches the chain only through both proxies."""
-    sqlite_office.restart(urls=[endpoint_proxy.url for endpoint_proxy in proxies])
+def proxied_harness(sqlite_harness: Harness, proxies: tuple[Proxy, Proxy]) -> Harness:
+    """Return a harness on SQLite that reaches the chain only through both proxies."""
+    sqlite_harness.restart(urls=[endpoint_proxy.url for endpoint_proxy in proxies])
     for endpoint_proxy in proxies:
         endpoint_proxy.forget()
-    return sqlite_office
+    return sqlite_harness
 
 
 @pytest.fixture
 def three(
-    premises: Premises,
+    testbed: Testbed,
     new_sqlite_store: NewStore,
     new_postgresql_store: NewStore,
     tmp_path: Path,
@@ -88,7 +88,7 @@ def three(
         new_sqlite_store() as first_store,
         new_postgresql_store() as second_store,
         new_sqlite_store() as third_store,
-        run_company(premises, [first_store, second_store, third_store], tmp_path) as opened,
+        run_company(testbed, [first_store, second_store, third_store], tmp_path) as opened,
     ):
         for reporter, window in zip(opened.reporters, (1_000, 1, 3), strict=True):
             reporter.window = window

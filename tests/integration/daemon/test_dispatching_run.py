@@ -15,7 +15,7 @@ from tests.support.cli.local_network import Settings, write_config
 from tests.support.evm.anvil import FREE_BY_HAND, run_anvil
 from tests.support.evm.chain import Chain
 from tests.support.evm.network import ETHER, Network, Status
-from tests.support.office import CHAIN_ID, QUICK
+from tests.support.harness import CHAIN_ID, QUICK
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 

@@ -5,26 +5,26 @@ import pytest
 from oracle.errors import InputError, TransientError
 from tests.support.evm.fixtures import chain
 from tests.support.faulty_endpoint import Fault, run_faulty_endpoint
-from tests.support.office import sending_jobs_of
-from tests.support.txmgr.office_fixtures import (
+from tests.support.harness import sending_jobs_of
+from tests.support.txmgr.harness_fixtures import (
     fresh_chain,
-    fresh_premises,
-    premises,
-    sqlite_office,
+    fresh_testbed,
+    sqlite_harness,
+    testbed,
 )
 
-__all__ = ["chain", "fresh_chain", "fresh_premises", "premises", "sqlite_office"]
+__all__ = ["chain", "fresh_chain", "fresh_testbed", "sqlite_harness", "testbed"]
 
 
-def test_no_report_is_planned_before_nonces_are_reconciled(sqlite_office):
-    office = sqlite_office
-    with run_faulty_endpoint(office.premises.chain.url) as endpoint:
-        office.restart(urls=[endpoint.url])
-        office.period()
-        office.index()
-        sender = office.premises.transmitter
-        office.premises.chain.rpc("anvil_setNonce", sender, hex(99))
-        jobs = sending_jobs_of(office)
+def test_no_report_is_planned_before_nonces_are_reconciled(sqlite_harness):
+    harness = sqlite_harness
+    with run_faulty_endpoint(harness.testbed.chain.url) as endpoint:
+        harness.restart(urls=[endpoint.url])
+        harness.period()
+        harness.index()
+        sender = harness.testbed.transmitter
+        harness.testbed.chain.rpc("anvil_setNonce", sender, hex(99))
+        jobs = sending_jobs_of(harness)
         endpoint.faults["eth_getTransactionCount"] = Fault.SWALLOW
         with pytest.raises(TransientError):
             jobs.reconcile_nonces()
@@ -32,4 +32,4 @@ def test_no_report_is_planned_before_nonces_are_reconciled(sqlite_office):
         endpoint.faults.clear()
         with pytest.raises(InputError, match="has used nonces up to 98"):
             jobs.advance_reports()
-        assert office.states() == []
+        assert harness.states() == []

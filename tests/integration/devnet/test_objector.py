@@ -22,30 +22,30 @@ from tests.integration.evm.test_objections import (
     Hearing,
     chain,
     fresh_chain,
-    fresh_premises,
+    fresh_testbed,
     hearing,
     new_sqlite_store,
-    premises,
+    testbed,
 )
 from tests.integration.evm.test_posted_objections import count_objected, send_posted_objections
-from tests.support.office import RULES
+from tests.support.harness import RULES
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
 # A refuted objection needs no answer.
 NO_CONFIGURATION = Path("no-such-file.toml")
 
-__all__ = ["chain", "fresh_chain", "fresh_premises", "hearing", "new_sqlite_store", "premises"]
+__all__ = ["chain", "fresh_chain", "fresh_testbed", "hearing", "new_sqlite_store", "testbed"]
 
 
 def build_source(hearing: Hearing) -> ApiSource:
-    store = hearing.office.store
+    store = hearing.harness.store
     settings = IntakeSettings(hearing.domain, RULES, posts_per_hour=9, daily_gas=10**6)
     return ApiSource(
-        EventArchive(store, hearing.office.folder.reader, RULES, objection_terms=TERMS),
+        EventArchive(store, hearing.harness.folder.reader, RULES, objection_terms=TERMS),
         NodeRankingCache(RULES),
         lambda: None,
-        lambda: hearing.premises.chain.time,
+        lambda: hearing.testbed.chain.time,
         lambda _held: "a daemon",
         objection_intake=ObjectionIntake(store.open_unfenced(), settings),
         rules_id="{}",
@@ -53,8 +53,8 @@ def build_source(hearing: Hearing) -> ApiSource:
 
 
 def test_owner_objects_once_and_reads_the_verdict(hearing: Hearing):
-    node = node_two(hearing.office)
-    rpc = hearing.premises.chain.rpc
+    node = node_two(hearing.harness)
+    rpc = hearing.testbed.chain.rpc
     stage: Any = SimpleNamespace(
         nodes={HOPELESS.name: node},
         chain=SimpleNamespace(make_request=rpc),

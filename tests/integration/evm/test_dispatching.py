@@ -14,108 +14,108 @@ from oracle.indexer.loop import ingest_next_window
 from oracle.queries.selection.draw_check import DrawCheckAnswer, DrawVerdict, verify_draw
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import ETHER, TIMEOUT, Status
-from tests.support.office import RULES, Office
-from tests.support.txmgr.dispatch_office import (
-    DispatchOffice,
+from tests.support.harness import RULES, Harness
+from tests.support.txmgr.dispatch_harness import (
+    DispatchHarness,
     fresh_stage,
+    harness,
     key_of,
-    office,
-    plain_office,
-    premises,
+    plain_harness,
     settings,
+    testbed,
 )
-from tests.support.txmgr.office_fixtures import fresh_chain
+from tests.support.txmgr.harness_fixtures import fresh_chain
 from tests.support.txmgr.stores import NewStore
 
-__all__ = ["chain", "fresh_chain", "fresh_stage", "office", "plain_office", "premises"]
+__all__ = ["chain", "fresh_chain", "fresh_stage", "harness", "plain_harness", "testbed"]
 
 
-def verify_task_draw(office: DispatchOffice, task: bytes) -> DrawCheckAnswer:
-    assert office.dispatch is not None
-    reader = office.folder.reader
-    return verify_draw(office.source, office.store, reader, office.dispatch, key_of(task))
+def verify_task_draw(harness: DispatchHarness, task: bytes) -> DrawCheckAnswer:
+    assert harness.dispatch is not None
+    reader = harness.folder.reader
+    return verify_draw(harness.source, harness.store, reader, harness.dispatch, key_of(task))
 
 
-def test_drawn_node_gets_task_two_blocks_after_creation(office: DispatchOffice):
-    network = office.premises.network
+def test_drawn_node_gets_task_two_blocks_after_creation(harness: DispatchHarness):
+    network = harness.testbed.network
     task = network.create()
-    created = office.premises.chain.block
-    office.turn()
-    assert office.standing() == {}
+    created = harness.testbed.chain.block
+    harness.turn()
+    assert harness.standing() == {}
 
-    office.block()
-    (draw,) = office.draws(task)
+    harness.block()
+    (draw,) = harness.draws(task)
     assert draw.seed_block == created + 1
-    office.block()
+    harness.block()
 
     assert network.status(task) is Status.STARTED
-    assert office.node_of(task) == draw.node
-    assert office.premises.chain.block == created + 2
-    assert office.start_states() == ["mined"]
-    check = verify_task_draw(office, task)
+    assert harness.node_of(task) == draw.node
+    assert harness.testbed.chain.block == created + 2
+    assert harness.start_states() == ["mined"]
+    check = verify_task_draw(harness, task)
     assert (check.verdict, check.draws[-1].node) == (DrawVerdict.AGREES, draw.node)
 
 
-def test_more_valuable_of_two_tasks_starts_on_the_only_available_node(office: DispatchOffice):
-    network = office.premises.network
+def test_more_valuable_of_two_tasks_starts_on_the_only_available_node(harness: DispatchHarness):
+    network = harness.testbed.network
     for node in network.nodes[:3]:
         network.by(node, network.does.pause())
     cheap, dear = network.create(fee=ETHER), network.create(fee=2 * ETHER)
-    office.turn()
+    harness.turn()
     network.by(network.nodes[0], network.does.resume())
-    office.turn()
+    harness.turn()
     for _ in range(2):
-        office.block()
+        harness.block()
 
     assert network.status(dear) is Status.STARTED
     assert network.status(cheap) is Status.QUEUED
-    assert office.node_of(dear) == network.nodes[0].lower()
-    assert verify_task_draw(office, dear).verdict is DrawVerdict.AGREES
-    assert verify_task_draw(office, cheap).verdict is DrawVerdict.WAITING
+    assert harness.node_of(dear) == network.nodes[0].lower()
+    assert verify_task_draw(harness, dear).verdict is DrawVerdict.AGREES
+    assert verify_task_draw(harness, cheap).verdict is DrawVerdict.WAITING
 
 
-def test_tasks_of_group_go_to_different_nodes(office: DispatchOffice):
-    network = office.premises.network
+def test_tasks_of_group_go_to_different_nodes(harness: DispatchHarness):
+    network = harness.testbed.network
     group = b"g" * 32
     tasks = [network.create(group=group, group_size=3) for _ in range(3)]
-    office.turn()
+    harness.turn()
     for _ in range(3):
-        office.block()
+        harness.block()
 
-    assert len({office.node_of(task) for task in tasks}) == 3
-    assert {verify_task_draw(office, task).verdict for task in tasks} == {DrawVerdict.AGREES}
+    assert len({harness.node_of(task) for task in tasks}) == 3
+    assert {verify_task_draw(harness, task).verdict for task in tasks} == {DrawVerdict.AGREES}
 
 
 @pytest.mark.parametrize("stage", ["drawn", "planned"])
-def test_cancelled_group_removes_its_starts_from_outbox(office: DispatchOffice, stage: str):
-    network = office.premises.network
+def test_cancelled_group_removes_its_starts_from_outbox(harness: DispatchHarness, stage: str):
+    network = harness.testbed.network
     tasks = [network.create(group=b"g" * 32, group_size=2) for _ in range(2)]
-    office.index()
-    office.mine()
-    office.index()
-    assert set(office.standing()) == {key_of(task) for task in tasks}
+    harness.index()
+    harness.mine()
+    harness.index()
+    assert set(harness.standing()) == {key_of(task) for task in tasks}
     if stage == "planned":
-        plan_dispatch(office.dispatching, office.source.fetch_heads())
+        plan_dispatch(harness.dispatching, harness.source.fetch_heads())
     network.by(network.creator, network.does.cancelGroup(tasks))
     for _ in range(3):
-        office.turn()
-        office.mine()
-    office.turn()
+        harness.turn()
+        harness.mine()
+    harness.turn()
 
-    assert office.standing() == {}
+    assert harness.standing() == {}
     assert {network.status(task) for task in tasks} == {Status.ABORTED}
-    assert office.start_states() == (["superseded"] * 2 if stage == "planned" else [])
+    assert harness.start_states() == (["superseded"] * 2 if stage == "planned" else [])
 
 
-def test_remaining_task_of_a_group_that_cannot_be_compared_is_dropped(office: DispatchOffice):
+def test_remaining_task_of_a_group_that_cannot_be_compared_is_dropped(harness: DispatchHarness):
     """One node timed out before there was another one: a single answer cannot be compared."""
-    network = office.premises.network
+    network = harness.testbed.network
     for node in network.nodes[1:3]:
         network.by(node, network.does.pause())
     tasks = [network.create(group=b"g" * 32, group_size=2) for _ in range(2)]
-    office.turn()
+    harness.turn()
     for _ in range(2):
-        office.block()
+        harness.block()
     (started,) = [task for task in tasks if network.status(task) is Status.STARTED]
     (left,) = {*tasks} - {started}
     network.chain.later(TIMEOUT + 1)
@@ -123,142 +123,142 @@ def test_remaining_task_of_a_group_that_cannot_be_compared_is_dropped(office: Di
     for node in network.nodes[1:3]:
         network.by(node, network.does.resume())
     for _ in range(3):
-        office.block()
+        harness.block()
 
     assert network.status(left) is Status.ABORTED
-    assert len(office.start_states()) == 1
-    assert office.states(DROP_TASK) == ["mined"]
+    assert len(harness.start_states()) == 1
+    assert harness.states(DROP_TASK) == ["mined"]
 
 
-def test_full_queue_drops_entire_group(office: DispatchOffice):
-    network = office.premises.network
-    office.restart(dispatch=settings(office.premises.chain.block + 1, alpha=Fraction(1, 3)))
+def test_full_queue_drops_entire_group(harness: DispatchHarness):
+    network = harness.testbed.network
+    harness.restart(dispatch=settings(harness.testbed.chain.block + 1, alpha=Fraction(1, 3)))
     for node in network.nodes[:3]:
         network.by(node, network.does.pause())
     dear = network.create(fee=2 * ETHER)
     cheap = [network.create(fee=ETHER, group=b"g" * 32, group_size=2) for _ in range(2)]
     for _ in range(4):
-        office.block()
+        harness.block()
 
     assert network.status(dear) is Status.QUEUED
     assert {network.status(task) for task in cheap} == {Status.ABORTED}
-    assert office.states(DROP_TASK) == ["mined"]
+    assert harness.states(DROP_TASK) == ["mined"]
 
 
-def test_drawn_node_that_pauses_causes_new_draw(office: DispatchOffice):
-    network = office.premises.network
+def test_drawn_node_that_pauses_causes_new_draw(harness: DispatchHarness):
+    network = harness.testbed.network
     task = network.create()
-    office.index()
-    office.mine()
-    office.index()
-    (first,) = office.draws(task)
+    harness.index()
+    harness.mine()
+    harness.index()
+    (first,) = harness.draws(task)
     # Drawn and planned, but not sent.
-    plan_dispatch(office.dispatching, office.source.fetch_heads())
+    plan_dispatch(harness.dispatching, harness.source.fetch_heads())
     by_address = {node.lower(): node for node in network.nodes}
     network.by(by_address[first.node], network.does.pause())
     for _ in range(4):
-        office.turn()
-        office.mine()
-    office.turn()
+        harness.turn()
+        harness.mine()
+    harness.turn()
 
-    over, second = office.draws(task)
+    over, second = harness.draws(task)
     assert over.voided_block is not None
     assert network.status(task) is Status.STARTED
-    assert office.node_of(task) == second.node != first.node
-    assert office.start_states() == ["superseded", "mined"]
-    assert len(verify_task_draw(office, task).draws) == 2
+    assert harness.node_of(task) == second.node != first.node
+    assert harness.start_states() == ["superseded", "mined"]
+    assert len(verify_task_draw(harness, task).draws) == 2
 
 
-def test_full_queue_drops_cheapest_task(office: DispatchOffice):
-    network = office.premises.network
-    office.restart(dispatch=settings(alpha=Fraction(2, 3)))
+def test_full_queue_drops_cheapest_task(harness: DispatchHarness):
+    network = harness.testbed.network
+    harness.restart(dispatch=settings(alpha=Fraction(2, 3)))
     for node in network.nodes[:3]:
         network.by(node, network.does.pause())
     tasks = [network.create(fee=fee * ETHER) for fee in (3, 1, 2)]
     for _ in range(3):
-        office.turn()
-        office.mine()
+        harness.turn()
+        harness.mine()
 
     states = [network.status(task) for task in tasks]
     assert states == [Status.QUEUED, Status.ABORTED, Status.QUEUED]
-    assert office.states(DROP_TASK) == ["mined"]
+    assert harness.states(DROP_TASK) == ["mined"]
 
 
-def test_six_tasks_start_in_one_block(office: DispatchOffice):
-    network = office.premises.network
+def test_six_tasks_start_in_one_block(harness: DispatchHarness):
+    network = harness.testbed.network
     for node in network.nodes[3:6]:
         network.join(node)
     tasks = [network.create() for _ in range(6)]
-    office.turn()
-    office.block()
-    office.block()
+    harness.turn()
+    harness.block()
+    harness.block()
 
     assert {network.status(task) for task in tasks} == {Status.STARTED}
-    assert len({office.node_of(task) for task in tasks}) == 6
-    assert {verify_task_draw(office, task).verdict for task in tasks} == {DrawVerdict.AGREES}
+    assert len({harness.node_of(task) for task in tasks}) == 6
+    assert {verify_task_draw(harness, task).verdict for task in tasks} == {DrawVerdict.AGREES}
 
 
-def test_start_on_a_node_other_than_the_drawn_one_is_detected(office: DispatchOffice):
-    network = office.premises.network
+def test_start_on_a_node_other_than_the_drawn_one_is_detected(harness: DispatchHarness):
+    network = harness.testbed.network
     task = network.create()
-    office.index()
-    office.mine()
-    office.index()
-    (draw,) = office.draws(task)
+    harness.index()
+    harness.mine()
+    harness.index()
+    (draw,) = harness.draws(task)
     other_node = next(node for node in network.nodes[:3] if node.lower() != draw.node)
     network.by(network.admin, network.does.setDispatcher(network.dispatcher))
     network.start(task, other_node)
-    office.index()
+    harness.index()
 
-    check = verify_task_draw(office, task)
+    check = verify_task_draw(harness, task)
     assert check.verdict is DrawVerdict.DIFFERS
     assert check.started_by == other_node.lower()
     assert check.draws[-1].node == draw.node
 
 
-def test_start_without_draw_is_detected(office: DispatchOffice):
-    network = office.premises.network
+def test_start_without_draw_is_detected(harness: DispatchHarness):
+    network = harness.testbed.network
     network.by(network.admin, network.does.setDispatcher(network.dispatcher))
     task = network.create()
     # In the next block, whose hash seeds the draw.
     network.start(task, network.nodes[0])
-    office.index()
+    harness.index()
 
-    check = verify_task_draw(office, task)
+    check = verify_task_draw(harness, task)
     assert (check.verdict, check.draws) == (DrawVerdict.DIFFERS, [])
 
 
 def test_start_drawn_on_reorged_block_reverts_and_is_drawn_again(
-    office: DispatchOffice,
+    harness: DispatchHarness,
 ):
-    network, chain = office.premises.network, office.premises.chain
+    network, chain = harness.testbed.network, harness.testbed.chain
     task = network.create()
-    office.turn()
+    harness.turn()
     # The seed block contains a transaction that the reorg removes, so it gets another hash.
     network.by(network.nodes[0], network.does.addModel("sdxl"))
-    office.turn()
-    assert office.start_states() == ["live"]
-    (before,) = office.draws(task)
+    harness.turn()
+    assert harness.start_states() == ["live"]
+    (before,) = harness.draws(task)
 
     chain.rpc("anvil_reorg", 1, [])
-    office.turn()
-    (after,) = office.draws(task)
+    harness.turn()
+    (after,) = harness.draws(task)
     assert after.seed_block == before.seed_block
     assert after.seed_hash != before.seed_hash
-    office.block()
+    harness.block()
     for _ in range(6):
-        office.block()
+        harness.block()
 
-    assert office.start_states() == ["reverted", "final"]
+    assert harness.start_states() == ["reverted", "final"]
     assert network.status(task) is Status.STARTED
-    assert office.node_of(task) == after.node
-    assert verify_task_draw(office, task).verdict is DrawVerdict.AGREES
+    assert harness.node_of(task) == after.node
+    assert verify_task_draw(harness, task).verdict is DrawVerdict.AGREES
 
 
-def test_draw_removed_and_restored_by_reorg_is_started_once(office: DispatchOffice):
-    network, chain = office.premises.network, office.premises.chain
+def test_draw_removed_and_restored_by_reorg_is_started_once(harness: DispatchHarness):
+    network, chain = harness.testbed.network, harness.testbed.chain
     task = network.create()
-    office.index()
+    harness.index()
     time = chain.time + 10
     draws = []
     # One fork, another one, and the first again: equal times give the same block.
@@ -266,82 +266,82 @@ def test_draw_removed_and_restored_by_reorg_is_started_once(office: DispatchOffi
         fork = chain.rpc("evm_snapshot")
         chain.at(time + seconds)
         chain.mine()
-        office.index()
-        plan_dispatch(office.dispatching, office.source.fetch_heads())
-        draws += office.draws(task)
+        harness.index()
+        plan_dispatch(harness.dispatching, harness.source.fetch_heads())
+        draws += harness.draws(task)
         if len(draws) < 3:
             chain.rpc("evm_revert", fork)
     for _ in range(2):
-        office.turn()
-        office.mine()
-    office.turn()
+        harness.turn()
+        harness.mine()
+    harness.turn()
 
     assert draws[0] == draws[2] != draws[1]
     assert network.status(task) is Status.STARTED
-    assert sorted(office.start_states()) == ["expired", "expired", "mined"]
+    assert sorted(harness.start_states()) == ["expired", "expired", "mined"]
 
 
 def test_draws_are_independent_of_window_size_and_restarts(
-    office: DispatchOffice, new_sqlite_store: NewStore, tmp_path: Path
+    harness: DispatchHarness, new_sqlite_store: NewStore, tmp_path: Path
 ):
-    network = office.premises.network
+    network = harness.testbed.network
     tasks = []
     for fee in range(1, 5):
         tasks.append(network.create(fee=fee * ETHER))
-        office.turn()
-        office.block()
+        harness.turn()
+        harness.block()
     for _ in range(3):
-        office.block()
-    drawn = [office.draws(task) for task in tasks]
+        harness.block()
+    drawn = [harness.draws(task) for task in tasks]
     assert sum(map(len, drawn)) >= 3
 
     for blocks, restarts in ((1000, False), (1, False), (2, True)):
         with new_sqlite_store() as store:
-            other_office = DispatchOffice(office.premises, store, tmp_path)
-            other_office.ingest.max_blocks = blocks
+            other_harness = DispatchHarness(harness.testbed, store, tmp_path)
+            other_harness.ingest.max_blocks = blocks
             while (
                 ingest_next_window(
-                    other_office.source, store, other_office.folder, other_office.ingest
+                    other_harness.source, store, other_harness.folder, other_harness.ingest
                 )
                 is not None
             ):
-                other_office.ingest.max_blocks = blocks
+                other_harness.ingest.max_blocks = blocks
                 if restarts:
-                    other_office.restart()
-                    other_office.ingest.max_blocks = blocks
-            assert [other_office.draws(task) for task in tasks] == drawn
-            other_office.close()
+                    other_harness.restart()
+                    other_harness.ingest.max_blocks = blocks
+            assert [other_harness.draws(task) for task in tasks] == drawn
+            other_harness.close()
 
 
-def test_nothing_is_drawn_or_sent_before_start_block(office: DispatchOffice):
-    later = office.premises.chain.block + 3
-    office.restart(dispatch=settings(later))
-    task = office.premises.network.create()
-    office.turn()
-    office.block()
-    assert office.draws(task) == []
-    while office.premises.chain.block < later + 1:
-        office.block()
-    assert office.draws(task)[0].seed_block == later + 1
-    assert verify_task_draw(office, task).verdict is DrawVerdict.WAITING
+def test_nothing_is_drawn_or_sent_before_start_block(harness: DispatchHarness):
+    later = harness.testbed.chain.block + 3
+    harness.restart(dispatch=settings(later))
+    task = harness.testbed.network.create()
+    harness.turn()
+    harness.block()
+    assert harness.draws(task) == []
+    while harness.testbed.chain.block < later + 1:
+        harness.block()
+    assert harness.draws(task)[0].seed_block == later + 1
+    assert verify_task_draw(harness, task).verdict is DrawVerdict.WAITING
 
 
 def test_blocks_folded_without_dispatch_or_with_other_settings_are_rejected(
-    office: DispatchOffice,
+    harness: DispatchHarness,
 ):
-    office.index()
-    folder, office.folder = office.folder, EventFolder(RULES, office.folder.reader)
-    office.mine()
-    office.index()
-    office.folder = folder
-    assert office.dispatch is not None
+    harness.index()
+    folder, harness.folder = harness.folder, EventFolder(RULES, harness.folder.reader)
+    harness.mine()
+    harness.index()
+    harness.folder = folder
+    assert harness.dispatch is not None
     with (
-        office.store.read_transaction() as uow,
+        harness.store.read_transaction() as uow,
         pytest.raises(InputError, match="were folded without"),
     ):
-        bind_or_check_dispatch_settings(uow, office.dispatch)
+        bind_or_check_dispatch_settings(uow, harness.dispatch)
     with (
-        office.store.read_transaction() as uow,
+        harness.store.read_transaction() as uow,
         pytest.raises(InputError, match="with other settings"),
     ):
         bind_or_check_dispatch_settings(uow, settings(start_block=1))
@@ -351,22 +351,22 @@ def test_blocks_folded_without_dispatch_or_with_other_settings_are_rejected(
     ("start", "way"), [(1, "rewind --to-block 0`"), (0, "start with an empty database")]
 )
 def test_late_dispatch_start_block_is_rejected_with_a_possible_remedy(
-    plain_office: Office, start: int, way: str
+    plain_harness: Harness, start: int, way: str
 ):
-    plain_office.index()
-    with plain_office.store.transaction() as uow, pytest.raises(InputError, match=way):
+    plain_harness.index()
+    with plain_harness.store.transaction() as uow, pytest.raises(InputError, match=way):
         bind_or_check_dispatch_settings(uow, settings(start))
 
 
-def test_without_dispatch_nothing_is_drawn_or_sent(plain_office: Office):
-    office = plain_office
-    network = office.premises.network
+def test_without_dispatch_nothing_is_drawn_or_sent(plain_harness: Harness):
+    harness = plain_harness
+    network = harness.testbed.network
     task = network.create()
     for _ in range(3):
-        office.tick()
-        office.mine()
+        harness.tick()
+        harness.mine()
 
     assert network.status(task) is Status.CREATED
-    assert office.intents() == []
-    with office.store.read_transaction() as uow:
+    assert harness.intents() == []
+    with harness.store.read_transaction() as uow:
         assert uow.draws.list_active() == []

@@ -19,23 +19,23 @@ from oracle.txmgr.client.send_raw import SendResult, send_raw_transactions
 from tests.support.evm.chain import Chain
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import Status
-from tests.support.office import Premises
+from tests.support.harness import Testbed
 from tests.support.sending.fuses import Crash, Fuse, FusedStore
-from tests.support.txmgr.dispatch_office import (
-    DispatchOffice,
+from tests.support.txmgr.dispatch_harness import (
+    DispatchHarness,
     dispatcher_of,
     fresh_stage,
-    premises,
     settings,
+    testbed,
 )
-from tests.support.txmgr.office_fixtures import fresh_chain
+from tests.support.txmgr.harness_fixtures import fresh_chain
 from tests.support.txmgr.stores import NewStore
 
-__all__ = ["chain", "fresh_chain", "fresh_stage", "premises"]
+__all__ = ["chain", "fresh_chain", "fresh_stage", "testbed"]
 
 
 @contextmanager
-def run_with_fuse(office: DispatchOffice, fuse: Fuse) -> Iterator[None]:
+def run_with_fuse(harness: DispatchHarness, fuse: Fuse) -> Iterator[None]:
     """Run the dispatching side with a fuse."""
 
     def fused_send(pool: EndpointPool, raws: Sequence[bytes]) -> list[SendResult]:
@@ -46,61 +46,61 @@ def run_with_fuse(office: DispatchOffice, fuse: Fuse) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(broadcaster, "send_raw_transactions", fused_send)
-        fused_store = cast("Store", FusedStore(office.store, fuse))
-        office.starts = replace(office.starts, store=fused_store)
+        fused_store = cast("Store", FusedStore(harness.store, fuse))
+        harness.starts = replace(harness.starts, store=fused_store)
         yield
 
 
-def play(office: DispatchOffice) -> None:
+def play(harness: DispatchHarness) -> None:
     """Run from the seed block to the finality of the starts."""
     for _ in range(8):
-        office.turn()
-        office.mine()
-    office.turn()
+        harness.turn()
+        harness.mine()
+    harness.turn()
 
 
 def prepare_drawn_tasks(
-    premises: Premises, store: Store, evidence: Path
-) -> tuple[DispatchOffice, list[bytes]]:
+    testbed: Testbed, store: Store, evidence: Path
+) -> tuple[DispatchHarness, list[bytes]]:
     """Prepare two tasks, each with a draw."""
-    office = DispatchOffice(premises, store, evidence)
-    tasks = [premises.network.create() for _ in range(2)]
-    office.mine()
-    office.index()
-    return office, tasks
+    harness = DispatchHarness(testbed, store, evidence)
+    tasks = [testbed.network.create() for _ in range(2)]
+    harness.mine()
+    harness.index()
+    return harness, tasks
 
 
-def prepare_download_request(premises: Premises, store: Store, folder: Path) -> DispatchOffice:
+def prepare_download_request(testbed: Testbed, store: Store, folder: Path) -> DispatchHarness:
     """Prepare a started task; two nodes lack its model,
     and no node has been asked to download it.
     """
-    office = DispatchOffice(premises, store, folder)
-    office.restart(dispatch=settings(premises.built_at, spread=SPREAD))
-    premises.network.create()
+    harness = DispatchHarness(testbed, store, folder)
+    harness.restart(dispatch=settings(testbed.built_at, spread=SPREAD))
+    testbed.network.create()
     for _ in range(2):
-        office.turn()
-        office.mine()
-    office.index()
-    return office
+        harness.turn()
+        harness.mine()
+    harness.index()
+    return harness
 
 
-def nonce(premises: Premises) -> int:
+def nonce(testbed: Testbed) -> int:
     """Return the number of mined transactions of the dispatcher."""
-    sender = dispatcher_of(premises).address
-    return int(premises.chain.rpc("eth_getTransactionCount", sender, "latest"), 16)
+    sender = dispatcher_of(testbed).address
+    return int(testbed.chain.rpc("eth_getTransactionCount", sender, "latest"), 16)
 
 
 @pytest.mark.nightly
 @pytest.mark.slow
 def test_start_is_completed_once_after_crash_at_any_point(
-    premises: Premises, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
+    testbed: Testbed, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
 ):
     with fresh_chain.undone(), new_sqlite_store() as store:
-        office, _ = prepare_drawn_tasks(premises, store, tmp_path)
+        harness, _ = prepare_drawn_tasks(testbed, store, tmp_path)
         fuse = Fuse()
-        with run_with_fuse(office, fuse):
-            play(office)
-        office.close()
+        with run_with_fuse(harness, fuse):
+            play(harness)
+        harness.close()
     passed = fuse.passed
     # Planned, ready, assigned, signed, sent (with a check of the lease): both at once; then
     # each is mined, and final.
@@ -109,43 +109,43 @@ def test_start_is_completed_once_after_crash_at_any_point(
 
     for number, name in enumerate(passed):
         with fresh_chain.undone(), new_sqlite_store() as store:
-            office, tasks = prepare_drawn_tasks(premises, store, tmp_path)
-            with pytest.raises(Crash), run_with_fuse(office, Fuse(number)):
-                play(office)
-            office.restart()
-            play(office)
+            harness, tasks = prepare_drawn_tasks(testbed, store, tmp_path)
+            with pytest.raises(Crash), run_with_fuse(harness, Fuse(number)):
+                play(harness)
+            harness.restart()
+            play(harness)
 
             where = f"{name} {number}"
-            assert nonce(premises) == 2, where
-            assert office.start_states() == ["final", "final"], where
-            assert {premises.network.status(task) for task in tasks} == {Status.STARTED}, where
-            office.close()
+            assert nonce(testbed) == 2, where
+            assert harness.start_states() == ["final", "final"], where
+            assert {testbed.network.status(task) for task in tasks} == {Status.STARTED}, where
+            harness.close()
 
 
 @pytest.mark.nightly
 @pytest.mark.slow
 def test_download_request_is_completed_once_after_crash_at_any_point(
-    premises: Premises, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
+    testbed: Testbed, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
 ):
     with fresh_chain.undone(), new_sqlite_store() as store:
-        office = prepare_download_request(premises, store, tmp_path)
+        harness = prepare_download_request(testbed, store, tmp_path)
         fuse = Fuse()
-        with run_with_fuse(office, fuse):
-            play(office)
-        office.close()
+        with run_with_fuse(harness, fuse):
+            play(harness)
+        harness.close()
     passed = fuse.passed
     assert passed.count("after a send") == 1
 
     for number, name in enumerate(passed):
         with fresh_chain.undone(), new_sqlite_store() as store:
-            office = prepare_download_request(premises, store, tmp_path)
-            before = nonce(premises)
-            with pytest.raises(Crash), run_with_fuse(office, Fuse(number)):
-                play(office)
-            office.restart()
-            play(office)
+            harness = prepare_download_request(testbed, store, tmp_path)
+            before = nonce(testbed)
+            with pytest.raises(Crash), run_with_fuse(harness, Fuse(number)):
+                play(harness)
+            harness.restart()
+            play(harness)
 
             where = f"{name} {number}"
-            assert nonce(premises) - before == 2, where
-            assert office.states(REQUEST_DOWNLOAD) == ["final"] * 2, where
-            office.close()
+            assert nonce(testbed) - before == 2, where
+            assert harness.states(REQUEST_DOWNLOAD) == ["final"] * 2, where
+            harness.close()

@@ -11,17 +11,17 @@ from oracle.dispatch.dispatch_calls import DROP_TASK, START_GROUP
 from oracle.queries.selection.draw_check import DrawVerdict, verify_all_draws, verify_draw
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import ETHER, FEE, Network, Status
-from tests.support.txmgr.dispatch_office import (
-    DispatchOffice,
+from tests.support.txmgr.dispatch_harness import (
+    DispatchHarness,
     fresh_stage,
+    harness,
     key_of,
-    office,
-    premises,
     settings,
+    testbed,
 )
-from tests.support.txmgr.office_fixtures import fresh_chain
+from tests.support.txmgr.harness_fixtures import fresh_chain
 
-__all__ = ["chain", "fresh_chain", "fresh_stage", "office", "premises"]
+__all__ = ["chain", "fresh_chain", "fresh_stage", "harness", "testbed"]
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
@@ -29,11 +29,11 @@ GPT = 1
 
 
 @pytest.fixture
-def legacy(office: DispatchOffice) -> DispatchOffice:
+def legacy(harness: DispatchHarness) -> DispatchHarness:
     """Run the daemon with groups of three."""
-    assert office.dispatch is not None
-    office.restart(dispatch=settings(office.dispatch.start_block + 1, policy="legacy"))
-    return office
+    assert harness.dispatch is not None
+    harness.restart(dispatch=settings(harness.dispatch.start_block + 1, policy="legacy"))
+    return harness
 
 
 def order_group(network: Network, name: bytes = b"g", **options: Any) -> list[bytes]:
@@ -44,18 +44,18 @@ def statuses(network: Network, tasks: list[bytes]) -> set[Status]:
     return {Status(network.status(task)) for task in tasks}
 
 
-def verdicts(office: DispatchOffice, tasks: list[bytes]) -> set[DrawVerdict]:
-    assert office.dispatch is not None
-    where = (office.source, office.store, office.folder.reader, office.dispatch)
+def verdicts(harness: DispatchHarness, tasks: list[bytes]) -> set[DrawVerdict]:
+    assert harness.dispatch is not None
+    where = (harness.source, harness.store, harness.folder.reader, harness.dispatch)
     return {verify_draw(*where, key_of(task)).verdict for task in tasks}
 
 
 def test_three_nodes_are_drawn_from_one_block_and_their_tasks_start_in_one_transaction(
-    legacy: DispatchOffice,
+    legacy: DispatchHarness,
 ):
-    network = legacy.premises.network
+    network = legacy.testbed.network
     tasks = order_group(network)
-    created = legacy.premises.chain.block
+    created = legacy.testbed.chain.block
     legacy.turn()
     for _ in range(2):
         legacy.block()
@@ -69,8 +69,8 @@ def test_three_nodes_are_drawn_from_one_block_and_their_tasks_start_in_one_trans
     assert verdicts(legacy, tasks) == {DrawVerdict.AGREES}
 
 
-def test_language_task_waits_for_three_nodes_with_same_gpu(legacy: DispatchOffice):
-    network = legacy.premises.network
+def test_language_task_waits_for_three_nodes_with_same_gpu(legacy: DispatchHarness):
+    network = legacy.testbed.network
     network.by(network.nodes[0], network.does.pause())
     network.join(network.nodes[3], gpu="NVIDIA H100", vram=80)
     tasks = order_group(network, kind=GPT)
@@ -87,8 +87,8 @@ def test_language_task_waits_for_three_nodes_with_same_gpu(legacy: DispatchOffic
     assert verdicts(legacy, tasks) == {DrawVerdict.AGREES}
 
 
-def test_pausing_drawn_node_causes_new_draw_of_entire_group(legacy: DispatchOffice):
-    network = legacy.premises.network
+def test_pausing_drawn_node_causes_new_draw_of_entire_group(legacy: DispatchHarness):
+    network = legacy.testbed.network
     network.join(network.nodes[3])
     tasks = order_group(network)
     legacy.index()
@@ -106,10 +106,10 @@ def test_pausing_drawn_node_causes_new_draw_of_entire_group(legacy: DispatchOffi
     assert verdicts(legacy, tasks) == {DrawVerdict.AGREES}
 
 
-def test_full_queue_drops_cheapest_group_entirely(legacy: DispatchOffice):
-    network = legacy.premises.network
+def test_full_queue_drops_cheapest_group_entirely(legacy: DispatchHarness):
+    network = legacy.testbed.network
     assert legacy.dispatch is not None
-    start = legacy.premises.chain.block + 1
+    start = legacy.testbed.chain.block + 1
     legacy.restart(dispatch=settings(start, policy="legacy", alpha=Fraction(1, 3)))
     network.by(network.nodes[0], network.does.pause())
     dear = order_group(network, b"d", fee=2 * ETHER)
@@ -122,8 +122,8 @@ def test_full_queue_drops_cheapest_group_entirely(legacy: DispatchOffice):
     assert legacy.states(DROP_TASK) == ["mined"]
 
 
-def test_single_and_paired_tasks_are_refunded(legacy: DispatchOffice):
-    network = legacy.premises.network
+def test_single_and_paired_tasks_are_refunded(legacy: DispatchHarness):
+    network = legacy.testbed.network
     alone = network.create()
     incomplete = [network.create(group=b"i" * 32, group_size=3) for _ in range(2)]
     pair = [network.create(group=b"p" * 32, group_size=2) for _ in range(2)]
@@ -138,8 +138,8 @@ def test_single_and_paired_tasks_are_refunded(legacy: DispatchOffice):
     assert legacy.standing() == {}
 
 
-def test_freed_or_joining_nodes_get_the_most_valuable_group(legacy: DispatchOffice):
-    network = legacy.premises.network
+def test_freed_or_joining_nodes_get_the_most_valuable_group(legacy: DispatchHarness):
+    network = legacy.testbed.network
     network.by(network.nodes[0], network.does.pause())
     groups = [order_group(network, bytes([1 + n]), fee=(1 + n) * ETHER) for n in range(3)]
     for _ in range(2):
@@ -163,9 +163,9 @@ def test_freed_or_joining_nodes_get_the_most_valuable_group(legacy: DispatchOffi
 
 
 def test_nodes_that_committed_results_get_the_next_group_before_validation(
-    legacy: DispatchOffice,
+    legacy: DispatchHarness,
 ):
-    network = legacy.premises.network
+    network = legacy.testbed.network
     first, second = order_group(network, b"f"), order_group(network, b"s")
     for _ in range(3):
         legacy.block()
@@ -181,8 +181,8 @@ def test_nodes_that_committed_results_get_the_next_group_before_validation(
     assert verdicts(legacy, [*first, *second]) == {DrawVerdict.AGREES}
 
 
-def test_incomplete_group_reserves_no_node(legacy: DispatchOffice):
-    network = legacy.premises.network
+def test_incomplete_group_reserves_no_node(legacy: DispatchHarness):
+    network = legacy.testbed.network
     for _ in range(3):
         network.create(group=b"5" * 32, group_size=5)
     tasks = order_group(network)

@@ -14,18 +14,18 @@ from oracle.txmgr.confirmer import confirm_transactions
 from tests.support.evm.fixtures import chain
 from tests.support.evm.groups import compare_answers, create_member_tasks, submit_answer
 from tests.support.evm.network import Standing, encode_word
-from tests.support.office import FINALITY, LIMITS, Office, next_step
-from tests.support.txmgr.office_fixtures import (
+from tests.support.harness import FINALITY, LIMITS, Harness, next_step
+from tests.support.txmgr.harness_fixtures import (
     fresh_chain,
-    fresh_premises,
-    office,
-    premises,
-    sqlite_office,
+    fresh_testbed,
+    harness,
+    sqlite_harness,
+    testbed,
 )
 
 pytestmark = pytest.mark.slow
 
-__all__ = ["chain", "fresh_chain", "fresh_premises", "office", "premises", "sqlite_office"]
+__all__ = ["chain", "fresh_chain", "fresh_testbed", "harness", "sqlite_harness", "testbed"]
 
 POOL = 4
 REFILL_SECONDS = 3600
@@ -34,9 +34,9 @@ ACCUSED = 1
 _FIELDS = ("state", "due_since", "ready_at", "expelled_until", "spared_until", "allowed", "round")
 
 
-def group(office: Office, number: int, order: tuple[int, int, int]) -> None:
+def group(harness: Harness, number: int, order: tuple[int, int, int]) -> None:
     """Run one group, in which the nodes answer in this order, ten seconds apart."""
-    network = office.premises.network
+    network = harness.testbed.network
     name = encode_word(number)
     tasks = create_member_tasks(network, 3, group=name)
     for place, node in enumerate(order):
@@ -48,208 +48,208 @@ def group(office: Office, number: int, order: tuple[int, int, int]) -> None:
     compare_answers(network, tasks, name)
 
 
-def fill_bad_pool(office: Office, first: int = 1) -> None:
+def fill_bad_pool(harness: Harness, first: int = 1) -> None:
     """Rank node 2 last in as many groups as its pool has scores; `first` is the first group."""
     for number in range(first, first + POOL):
-        group(office, number, (0, 1, 2))
+        group(harness, number, (0, 1, 2))
 
 
-def recover(office: Office, number: int = 99) -> None:
+def recover(harness: Harness, number: int = 99) -> None:
     """Rank node 2 first in a group, so that its kickout is no longer due."""
-    group(office, number, (2, 0, 1))
+    group(harness, number, (2, 0, 1))
 
 
-def node_two(office: Office) -> Address:
-    return Address(office.premises.network.nodes[2].lower())
+def node_two(harness: Harness) -> Address:
+    return Address(harness.testbed.network.nodes[2].lower())
 
 
-def standing(office: Office) -> Standing:
-    network = office.premises.network
+def standing(harness: Harness) -> Standing:
+    network = harness.testbed.network
     return network.standing(network.nodes[2])
 
 
-def push_without_kickouts(office: Office) -> None:
+def push_without_kickouts(harness: Harness) -> None:
     """Run one more round without planning a kickout."""
-    office.period()
-    office.index()
-    office.repeat(plan_push)
-    office.repeat(next_step)
-    office.mine()
-    office.index()
-    office.repeat(confirm_transactions)
+    harness.period()
+    harness.index()
+    harness.repeat(plan_push)
+    harness.repeat(next_step)
+    harness.mine()
+    harness.index()
+    harness.repeat(confirm_transactions)
 
 
-def get_stated_due_since(office: Office) -> int:
+def get_stated_due_since(harness: Harness) -> int:
     """Return the due interval of node 2 that the last round states, or 0."""
-    kickouts = office.kickouts
-    with office.store.read_transaction() as uow:
+    kickouts = harness.kickouts
+    with harness.store.read_transaction() as uow:
         cases = load_kickout_cases(
-            uow, kickouts.leaf_cache, kickouts.policy, kickouts.settings, [node_two(office)]
+            uow, kickouts.leaf_cache, kickouts.policy, kickouts.settings, [node_two(harness)]
         )
     return next((case.due_since for case in cases), 0)
 
 
-def run_until_due_is_stated(office: Office) -> None:
+def run_until_due_is_stated(harness: Harness) -> None:
     """Run rounds until the last one states that the kickout of node 2 is due; nobody accuses."""
-    office.index()
-    while not get_stated_due_since(office):
-        push_without_kickouts(office)
-    office.mine(FINALITY + 1)
-    office.index()
+    harness.index()
+    while not get_stated_due_since(harness):
+        push_without_kickouts(harness)
+    harness.mine(FINALITY + 1)
+    harness.index()
 
 
-def accuse_node_two(office: Office) -> None:
+def accuse_node_two(harness: Harness) -> None:
     """Make the kickout of node 2 due, and accuse it on chain."""
-    fill_bad_pool(office)
-    run_until_due_is_stated(office)
-    office.tick()
-    office.mine()
-    office.until_final()
-    assert kick(office)["live"], office.steps
+    fill_bad_pool(harness)
+    run_until_due_is_stated(harness)
+    harness.tick()
+    harness.mine()
+    harness.until_final()
+    assert kick(harness)["live"], harness.steps
 
 
-def pass_veto_delay(office: Office) -> None:
+def pass_veto_delay(harness: Harness) -> None:
     """Run rounds, without planning a kickout, until an accusation can be executed."""
-    accusation = kick(office)
+    accusation = kick(harness)
     ready_round = int(str(accusation["round"])) + LIMITS.kick_rounds
     ready_at = int(str(accusation["ready_at"]))
-    while office.premises.round < ready_round or office.premises.chain.time < ready_at:
-        push_without_kickouts(office)
+    while harness.testbed.round < ready_round or harness.testbed.chain.time < ready_at:
+        push_without_kickouts(harness)
 
 
-def empty_bucket(office: Office) -> int:
+def empty_bucket(harness: Harness) -> int:
     """Block kickouts for an hour; return the time at which they are possible again."""
-    premises = office.premises
-    gas, cooldown, *_ = premises.oracle.functions.kickLimits().call()
+    testbed = harness.testbed
+    gas, cooldown, *_ = testbed.oracle.functions.kickLimits().call()
     for bucket in ((0, 1, REFILL_SECONDS), (1, 1, REFILL_SECONDS)):
-        call = premises.oracle.functions.setKickLimits((gas, cooldown, *bucket))
-        premises.chain.send(call, sender=premises.network.admin)
-    _, since = premises.oracle.functions.bucket().call()
+        call = testbed.oracle.functions.setKickLimits((gas, cooldown, *bucket))
+        testbed.chain.send(call, sender=testbed.network.admin)
+    _, since = testbed.oracle.functions.bucket().call()
     return int(since) + REFILL_SECONDS
 
 
-def kick(office: Office) -> dict[str, object]:
+def kick(harness: Harness) -> dict[str, object]:
     """Return the contract's state of the kickout of node 2.
 
     `live` is whether it is accused, and `evidence` the hash in the newest accusation.
     """
-    node, oracle = office.premises.network.nodes[2], office.premises.oracle
+    node, oracle = harness.testbed.network.nodes[2], harness.testbed.oracle
     kickout = dict(zip(_FIELDS, oracle.functions.kickOf(node).call(), strict=True))
     logs = oracle.events.KickAccused().get_logs(from_block=0, argument_filters={"node": node})
     evidence = logs[-1]["args"]["evidence"] if logs else None
     return kickout | {"live": kickout["state"] == ACCUSED, "evidence": evidence}
 
 
-def kinds(office: Office) -> list[str]:
-    return [intent.request.kind for intent in office.intents()]
+def kinds(harness: Harness) -> list[str]:
+    return [intent.request.kind for intent in harness.intents()]
 
 
-def test_node_with_persistently_low_score_is_kicked_out_once(office: Office):
-    accuse_node_two(office)
-    (evidence,) = office.folder_for_evidence.iterdir()
-    assert evidence.name == f"{node_two(office)}-{kick(office)['due_since']}.json"
+def test_node_with_persistently_low_score_is_kicked_out_once(harness: Harness):
+    accuse_node_two(harness)
+    (evidence,) = harness.folder_for_evidence.iterdir()
+    assert evidence.name == f"{node_two(harness)}-{kick(harness)['due_since']}.json"
     assert len(json.loads(evidence.read_text())["entries"]) == POOL
 
-    pass_veto_delay(office)
-    office.tick()
-    office.mine()
-    office.until_final()
-    assert standing(office) is Standing.KICKED_OUT
-    assert kinds(office).count(ACCUSE) == kinds(office).count(EXECUTE_KICK) == 1
+    pass_veto_delay(harness)
+    harness.tick()
+    harness.mine()
+    harness.until_final()
+    assert standing(harness) is Standing.KICKED_OUT
+    assert kinds(harness).count(ACCUSE) == kinds(harness).count(EXECUTE_KICK) == 1
 
-    office.pushed()
-    office.until_final()
-    assert kinds(office).count(ACCUSE) == kinds(office).count(EXECUTE_KICK) == 1
-
-
-def test_due_kickout_is_not_accused_before_a_round_states_it(sqlite_office: Office):
-    office = sqlite_office
-    office.pushed()
-    fill_bad_pool(office)
-    office.index()
-    office.repeat(plan_kickout_call)
-    assert ACCUSE not in kinds(office)
+    harness.pushed()
+    harness.until_final()
+    assert kinds(harness).count(ACCUSE) == kinds(harness).count(EXECUTE_KICK) == 1
 
 
-def test_kickout_is_not_accused_while_fold_is_behind_head(sqlite_office: Office):
-    office = sqlite_office
-    fill_bad_pool(office)
-    run_until_due_is_stated(office)
-    recover(office)
-
-    assert office.repeat(plan_kickout_call) == []
-    office.tick()
-    assert ACCUSE not in kinds(office)
+def test_due_kickout_is_not_accused_before_a_round_states_it(sqlite_harness: Harness):
+    harness = sqlite_harness
+    harness.pushed()
+    fill_bad_pool(harness)
+    harness.index()
+    harness.repeat(plan_kickout_call)
+    assert ACCUSE not in kinds(harness)
 
 
-def test_unsent_execution_is_dropped_after_the_node_recovers(sqlite_office: Office):
-    office = sqlite_office
-    accuse_node_two(office)
-    pass_veto_delay(office)
-    with office.context.write_transaction() as uow:
+def test_kickout_is_not_accused_while_fold_is_behind_head(sqlite_harness: Harness):
+    harness = sqlite_harness
+    fill_bad_pool(harness)
+    run_until_due_is_stated(harness)
+    recover(harness)
+
+    assert harness.repeat(plan_kickout_call) == []
+    harness.tick()
+    assert ACCUSE not in kinds(harness)
+
+
+def test_unsent_execution_is_dropped_after_the_node_recovers(sqlite_harness: Harness):
+    harness = sqlite_harness
+    accuse_node_two(harness)
+    pass_veto_delay(harness)
+    with harness.context.write_transaction() as uow:
         uow.outbox.accounts.pause(
-            office.context.account, PauseKind.OPERATOR, "for a test", office.context.stamp
+            harness.context.account, PauseKind.OPERATOR, "for a test", harness.context.stamp
         )
-    office.tick()
-    assert (kinds(office)[-1], office.states()[-1]) == (EXECUTE_KICK, "ready")
-    recover(office)
-    office.index()
-    with office.context.write_transaction() as uow:
-        uow.outbox.accounts.resume(office.context.account, office.context.stamp)
-    office.tick()
+    harness.tick()
+    assert (kinds(harness)[-1], harness.states()[-1]) == (EXECUTE_KICK, "ready")
+    recover(harness)
+    harness.index()
+    with harness.context.write_transaction() as uow:
+        uow.outbox.accounts.resume(harness.context.account, harness.context.stamp)
+    harness.tick()
 
-    (execution,) = office.intents(EXECUTE_KICK)
+    (execution,) = harness.intents(EXECUTE_KICK)
     assert (execution.state.value, execution.error_text) == (
         "superseded",
         "the kickout is no longer due",
     )
-    assert standing(office) is Standing.ACTIVE
+    assert standing(harness) is Standing.ACTIVE
 
 
-def test_kickout_is_not_executed_before_veto_delay_ends(sqlite_office: Office):
-    office = sqlite_office
-    accuse_node_two(office)
+def test_kickout_is_not_executed_before_veto_delay_ends(sqlite_harness: Harness):
+    harness = sqlite_harness
+    accuse_node_two(harness)
     for _ in range(LIMITS.kick_rounds - 1):
-        office.pushed()
-    office.tick()
-    assert EXECUTE_KICK not in kinds(office)
+        harness.pushed()
+    harness.tick()
+    assert EXECUTE_KICK not in kinds(harness)
 
 
-def test_accusation_of_recovered_node_is_cleared(office: Office):
-    accuse_node_two(office)
-    recover(office)
-    office.pushed()
-    office.until_final()
+def test_accusation_of_recovered_node_is_cleared(harness: Harness):
+    accuse_node_two(harness)
+    recover(harness)
+    harness.pushed()
+    harness.until_final()
 
-    assert kinds(office).count(CLEAR_KICK) == 1
-    assert not kick(office)["live"]
-    assert standing(office) is Standing.ACTIVE
-
-
-def test_vetoed_interval_is_not_accused_again(sqlite_office: Office):
-    office = sqlite_office
-    accuse_node_two(office)
-    premises, network = office.premises, office.premises.network
-    veto = premises.oracle.functions.veto(network.nodes[2], b"no".ljust(32, b"\0"))
-    premises.chain.send(veto, sender=premises.network.admin)
-    office.pushed()
-    office.pushed()
-    office.until_final()
-
-    assert kinds(office).count(ACCUSE) == 1
-    assert EXECUTE_KICK not in kinds(office)
-    assert standing(office) is Standing.ACTIVE
+    assert kinds(harness).count(CLEAR_KICK) == 1
+    assert not kick(harness)["live"]
+    assert standing(harness) is Standing.ACTIVE
 
 
-def test_node_that_quits_while_its_kickout_is_due_is_still_expelled(sqlite_office: Office):
-    office = sqlite_office
-    fill_bad_pool(office)
-    network = office.premises.network
+def test_vetoed_interval_is_not_accused_again(sqlite_harness: Harness):
+    harness = sqlite_harness
+    accuse_node_two(harness)
+    testbed, network = harness.testbed, harness.testbed.network
+    veto = testbed.oracle.functions.veto(network.nodes[2], b"no".ljust(32, b"\0"))
+    testbed.chain.send(veto, sender=testbed.network.admin)
+    harness.pushed()
+    harness.pushed()
+    harness.until_final()
+
+    assert kinds(harness).count(ACCUSE) == 1
+    assert EXECUTE_KICK not in kinds(harness)
+    assert standing(harness) is Standing.ACTIVE
+
+
+def test_node_that_quits_while_its_kickout_is_due_is_still_expelled(sqlite_harness: Harness):
+    harness = sqlite_harness
+    fill_bad_pool(harness)
+    network = harness.testbed.network
     network.by(network.nodes[2], network.does.quit())
-    run_until_due_is_stated(office)
-    office.tick()
-    office.mine()
-    pass_veto_delay(office)
-    office.tick()
-    office.mine()
-    assert office.premises.oracle.functions.isExpelled(network.nodes[2]).call()
+    run_until_due_is_stated(harness)
+    harness.tick()
+    harness.mine()
+    pass_veto_delay(harness)
+    harness.tick()
+    harness.mine()
+    assert harness.testbed.oracle.functions.isExpelled(network.nodes[2]).call()

@@ -22,10 +22,10 @@ from tests.support.answers import explanation_json
 from tests.support.evm.fixtures import chain
 from tests.support.evm.groups import compare_answers, create_member_tasks
 from tests.support.evm.network import ETHER, encode_word
-from tests.support.office import Office, Premises
-from tests.support.txmgr.office_fixtures import fresh_chain, fresh_premises, premises
+from tests.support.harness import Harness, Testbed
+from tests.support.txmgr.harness_fixtures import fresh_chain, fresh_testbed, testbed
 
-__all__ = ["chain", "fresh_chain", "fresh_premises", "premises"]
+__all__ = ["chain", "fresh_chain", "fresh_testbed", "testbed"]
 
 RULES = build_rules(
     "legacy",
@@ -43,18 +43,18 @@ FEES = 3 * ETHER
 
 
 @pytest.fixture
-def office(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[Office]:
+def harness(testbed: Testbed, sqlite_url: str, tmp_path: Path) -> Iterator[Harness]:
     """Yield a daemon that folds by legacy rules."""
     with Store.open(sqlite_url) as opened:
-        office = Office(premises, opened, tmp_path / "evidence")
-        office.folder = EventFolder(RULES, office.folder.reader, [])
-        yield office
-        office.close()
+        harness = Harness(testbed, opened, tmp_path / "evidence")
+        harness.folder = EventFolder(RULES, harness.folder.reader, [])
+        yield harness
+        harness.close()
 
 
-def run_race(premises: Premises) -> list[Address]:
+def run_race(testbed: Testbed) -> list[Address]:
     """Let three nodes promise 60, 180 and 300 seconds, and answer a group in reverse order."""
-    network = premises.network
+    network = testbed.network
     network.by(network.admin, network.does.setPayment(True))
     nodes = network.nodes[:3]
     for node, seconds in zip(nodes, (60, 180, 300), strict=True):
@@ -73,17 +73,17 @@ def run_race(premises: Premises) -> list[Address]:
     return [Address(node.lower()) for node in nodes]
 
 
-def legacy_scores(office: Office) -> dict[str, LegacyScore]:
+def legacy_scores(harness: Harness) -> dict[str, LegacyScore]:
     """Return the legacy scores of every node, as `nodes` lists them."""
-    page = load_all_nodes(office.store, RULES, {}, 0)
+    page = load_all_nodes(harness.store, RULES, {}, 0)
     assert page is not None
     return {row.node: row.legacy for row in page.nodes if row.legacy is not None}
 
 
-def test_network_events_produce_the_legacy_values_r_p_and_b(premises: Premises, office: Office):
-    first, second, third = run_race(premises)
-    office.index()
-    scores = legacy_scores(office)
+def test_network_events_produce_the_legacy_values_r_p_and_b(testbed: Testbed, harness: Harness):
+    first, second, third = run_race(testbed)
+    harness.index()
+    scores = legacy_scores(harness)
     ranked = [scores[node] for node in (first, second, third)]
 
     assert [score.P for score in ranked] == [UNIT, UNIT // 2, 0]
@@ -92,18 +92,18 @@ def test_network_events_produce_the_legacy_values_r_p_and_b(premises: Premises, 
     assert means == sorted(means)
     assert means[0] < means[2]
     assert all(0 < (score.incentive_share or 0) < UNIT for score in ranked)
-    with office.store.read_transaction() as uow:
+    with harness.store.read_transaction() as uow:
         nodes, cursor = list(uow.nodes.iterate_all()), uow.cursor.get()
     assert cursor is not None
     weights = compute_submission_speeds(nodes, cursor.time, RULES, use_equal_weights=False)
     assert weights[third].weight == UNIT > weights[first].weight
 
 
-def test_explain_returns_the_earnings_of_each_rank(premises: Premises, office: Office):
-    nodes = run_race(premises)
-    office.index()
-    as_of = resolve_block(lambda: office.source, office.store, None)
-    archive = EventArchive(office.store, office.folder.reader, RULES)
+def test_explain_returns_the_earnings_of_each_rank(testbed: Testbed, harness: Harness):
+    nodes = run_race(testbed)
+    harness.index()
+    as_of = resolve_block(lambda: harness.source, harness.store, None)
+    archive = EventArchive(harness.store, harness.folder.reader, RULES)
     explanations = [explanation_json(explain_score(archive, node, as_of)) for node in nodes]
     earned = [explanation["pool"]["entries"][-1]["earned"] for explanation in explanations]
 
@@ -116,13 +116,13 @@ def test_explain_returns_the_earnings_of_each_rank(premises: Premises, office: O
     assert sum(int(earning["paid"]) for earning in earned) == FEES
 
 
-def test_report_shows_incentive_share_of_each_node(premises: Premises, office: Office):
-    nodes = run_race(premises)
-    office.index()
-    shown = {name: score.incentive_share for name, score in legacy_scores(office).items()}
-    head = resolve_block(lambda: office.source, office.store, None)
+def test_report_shows_incentive_share_of_each_node(testbed: Testbed, harness: Harness):
+    nodes = run_race(testbed)
+    harness.index()
+    shown = {name: score.incentive_share for name, score in legacy_scores(harness).items()}
+    head = resolve_block(lambda: harness.source, harness.store, None)
     report_detail = compute_report_detail(
-        office.store, office.folder.reader, RULES, ReportSettings(), head
+        harness.store, harness.folder.reader, RULES, ReportSettings(), head
     )
 
     share_by_node = {lane.node: lane.incentive_share for lane in report_detail.lanes}

@@ -18,11 +18,11 @@ from oracle.queries.explain import EventArchive
 from tests.integration.evm.test_objections import Hearing, hearing
 from tests.support.cli.local_network import Settings, write_config
 from tests.support.evm.fixtures import chain
-from tests.support.office import CHAIN_ID, RULES
-from tests.support.txmgr.office_fixtures import fresh_chain, fresh_premises, premises
+from tests.support.harness import CHAIN_ID, RULES
+from tests.support.txmgr.harness_fixtures import fresh_chain, fresh_testbed, testbed
 from tests.support.txmgr.stores import new_sqlite_store
 
-__all__ = ["chain", "fresh_chain", "fresh_premises", "hearing", "new_sqlite_store", "premises"]
+__all__ = ["chain", "fresh_chain", "fresh_testbed", "hearing", "new_sqlite_store", "testbed"]
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
@@ -35,8 +35,8 @@ PASSWORD = "no secret"  # noqa: S105 - of a key that everybody knows
 def test_objection_signed_by_the_example_is_accepted_by_the_contract(
     hearing: Hearing, tmp_path: Path
 ):
-    office, premises = hearing.office, hearing.premises
-    archive = EventArchive(office.store, office._reader, RULES)
+    harness, testbed = hearing.harness, hearing.testbed
+    archive = EventArchive(harness.store, harness._reader, RULES)
     rankings = NodeRankingCache(RULES)
     source = ApiSource(archive, rankings, lambda: None, lambda: 0, lambda _held: None, rules_id="")
     section = ApiSection()
@@ -47,7 +47,7 @@ def test_objection_signed_by_the_example_is_accepted_by_the_contract(
     # This server does not accept objections.
     assert "not posted: 405" in signed.stderr
     call = json.loads(signed.stdout)
-    premises.chain.transact(to=hearing.contract.address, data=call["calldata"])
+    testbed.chain.transact(to=hearing.contract.address, data=call["calldata"])
     (objection,) = hearing.listed()
     assert (objection.text, objection.due_since) == ("no power", hearing.due_since)
 
@@ -55,16 +55,16 @@ def test_objection_signed_by_the_example_is_accepted_by_the_contract(
 def run_example(
     url: str, hearing: Hearing, folder: Path, *options: str
 ) -> "subprocess.CompletedProcess[str]":
-    premises = hearing.premises
+    testbed = hearing.testbed
     settings: Settings = {
         "database": {"url": f"sqlite:///{folder / 'unused.sqlite'}"},
-        "chain": {"id": CHAIN_ID, "endpoints": [premises.chain.url]},
-        "network": {"contracts": {"TaskNetwork": premises.network.contract.address}},
-        "oracle": {"address": premises.address},
+        "chain": {"id": CHAIN_ID, "endpoints": [testbed.chain.url]},
+        "network": {"contracts": {"TaskNetwork": testbed.network.contract.address}},
+        "oracle": {"address": testbed.address},
         "objections": {"address": hearing.contract.address},
     }
     Account.enable_unaudited_hdwallet_features()
-    index = premises.chain.accounts.index(hearing.node)
+    index = testbed.chain.accounts.index(hearing.node)
     key = Account.from_mnemonic(MNEMONIC, account_path=f"m/44'/60'/0'/0/{index}").key
     files = {
         "node.json": json.dumps(Account.encrypt(key, PASSWORD, kdf="pbkdf2", iterations=1000)),

@@ -24,41 +24,41 @@ from tests.integration.evm.test_kicking import (
     node_two,
     run_until_due_is_stated,
 )
-from tests.support import office as offices
+from tests.support import harness as harnesses
 from tests.support.evm.fixtures import chain
-from tests.support.office import CHAIN_ID, Office, Premises
-from tests.support.txmgr.office_fixtures import fresh_chain, fresh_premises, premises
+from tests.support.harness import CHAIN_ID, Harness, Testbed
+from tests.support.txmgr.harness_fixtures import fresh_chain, fresh_testbed, testbed
 from tests.support.txmgr.stores import NewStore, new_sqlite_store
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
-__all__ = ["chain", "fresh_chain", "fresh_premises", "new_sqlite_store", "premises"]
+__all__ = ["chain", "fresh_chain", "fresh_testbed", "new_sqlite_store", "testbed"]
 
 TERMS = ObjectionTerms(window=36_000, answer=72_000, ignored=100_000)
 
 
 @dataclass
 class Hearing:
-    """An office that indexes objections; the kickout of node 2 is due."""
+    """A harness that indexes objections; the kickout of node 2 is due."""
 
-    office: Office
+    harness: Harness
     contract: Any
 
     @property
-    def premises(self) -> Premises:
-        return self.office.premises
+    def testbed(self) -> Testbed:
+        return self.harness.testbed
 
     @property
     def node(self) -> str:
-        return str(self.premises.network.nodes[2])
+        return str(self.testbed.network.nodes[2])
 
     @property
     def due_since(self) -> int:
-        return get_stated_due_since(self.office)
+        return get_stated_due_since(self.harness)
 
     def object(self, words: str = "not me", due_since: int = 0) -> None:
         call = self.contract.functions.object(due_since or self.due_since, 0, words)
-        self.premises.chain.send(call, sender=self.node)
+        self.testbed.chain.send(call, sender=self.node)
 
     @property
     def domain(self) -> Domain:
@@ -67,74 +67,74 @@ class Hearing:
     def sign(self, statement: ObjectionStatement) -> bytes:
         """Let the node's wallet sign an objection."""
         typed_data = build_objection_data(statement, self.domain)
-        signature = self.premises.chain.rpc("eth_signTypedData_v4", self.node, typed_data)
+        signature = self.testbed.chain.rpc("eth_signTypedData_v4", self.node, typed_data)
         return bytes.fromhex(signature[2:])
 
     def send_signed_objection(self, statement: ObjectionStatement) -> None:
         """Send a signed objection from another account."""
         calldata = encode_signed_objection_call(statement, self.sign(statement))
-        self.premises.chain.transact(to=self.contract.address, data=calldata)
+        self.testbed.chain.transact(to=self.contract.address, data=calldata)
 
     def listed(self) -> list[Objected]:
-        self.office.index()
-        with self.office.store.read_transaction() as uow:
-            return uow.objections.list_for_node(node_two(self.office))
+        self.harness.index()
+        with self.harness.store.read_transaction() as uow:
+            return uow.objections.list_for_node(node_two(self.harness))
 
     def answer(self, *, is_accepted: bool) -> None:
-        with self.office.store.transaction() as uow:
+        with self.harness.store.transaction() as uow:
             uow.objections.save_answer(
                 ObjectionAnswer(
-                    node_two(self.office), self.due_since, is_accepted, "the log shows it", 0
+                    node_two(self.harness), self.due_since, is_accepted, "the log shows it", 0
                 )
             )
 
     def tick(self) -> None:
-        self.office.tick()
-        self.office.mine()
-        self.office.tick()
+        self.harness.tick()
+        self.harness.mine()
+        self.harness.tick()
 
 
 @pytest.fixture
-def hearing(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[Hearing]:
-    contract = premises.chain.deploy(CONTRACT, premises.oracle.address)
+def hearing(testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[Hearing]:
+    contract = testbed.chain.deploy(CONTRACT, testbed.oracle.address)
     with new_sqlite_store() as store:
         objections = Address(contract.address.lower())
         evidence, equipment = tmp_path / "evidence", {"objection_terms": TERMS}
-        office = Office(premises, store, evidence, objections=objections, equipment=equipment)
-        fill_bad_pool(office)
-        run_until_due_is_stated(office)
-        yield Hearing(office, contract)
-        office.close()
+        harness = Harness(testbed, store, evidence, objections=objections, equipment=equipment)
+        fill_bad_pool(harness)
+        run_until_due_is_stated(harness)
+        yield Hearing(harness, contract)
+        harness.close()
 
 
 def check_roots_without_objections(hearing: Hearing) -> None:
     """Check that a reporter that does not index objections has the root of every round."""
-    premises, store = hearing.premises, hearing.office.store
-    contracts = {"TaskNetwork": Address(premises.network.contract.address.lower())}
-    plain = EventReader.from_profile("reference", contracts, premises.address)
+    testbed, store = hearing.testbed, hearing.harness.store
+    contracts = {"TaskNetwork": Address(testbed.network.contract.address.lower())}
+    plain = EventReader.from_profile("reference", contracts, testbed.address)
     with store.read_transaction() as uow:
         rounds = uow.rounds.list_accepted()
         assert rounds
         for accepted in rounds:
-            tree = fold_tree_of_round(uow, plain, accepted, offices.RULES)
+            tree = fold_tree_of_round(uow, plain, accepted, harnesses.RULES)
             assert tree is not None
             numbers = (accepted.round, accepted.as_of)
-            root = tree.compute_round_root(CHAIN_ID, premises.address, *numbers)
+            root = tree.compute_round_root(CHAIN_ID, testbed.address, *numbers)
             assert root == accepted.root
 
 
 def test_accusation_waits_for_the_owner_and_the_declining_answer(hearing: Hearing):
-    office = hearing.office
+    harness = hearing.harness
     hearing.tick()
-    assert office.intents(ACCUSE) == []
+    assert harness.intents(ACCUSE) == []
 
     hearing.object()
     hearing.tick()
-    assert office.intents(ACCUSE) == []
+    assert harness.intents(ACCUSE) == []
 
     hearing.answer(is_accepted=False)
     hearing.tick()
-    assert kick(office)["live"]
+    assert kick(harness)["live"]
     check_roots_without_objections(hearing)
 
 
@@ -142,41 +142,41 @@ def test_accepted_objection_keeps_this_reporter_from_accusing(hearing: Hearing):
     hearing.object()
     hearing.listed()
     hearing.answer(is_accepted=True)
-    hearing.premises.chain.later(TERMS.window + TERMS.answer)
-    hearing.office.pushed()
+    hearing.testbed.chain.later(TERMS.window + TERMS.answer)
+    hearing.harness.pushed()
     hearing.tick()
     assert hearing.due_since
-    assert hearing.office.intents(ACCUSE) == []
+    assert hearing.harness.intents(ACCUSE) == []
     check_roots_without_objections(hearing)
 
 
 def test_objections_of_every_way_are_indexed_and_change_no_root(hearing: Hearing):
     due_since = hearing.due_since
-    signed = ObjectionStatement(node_two(hearing.office), due_since, 2, "ä \0", 0, 2**40 - 1)
+    signed = ObjectionStatement(node_two(hearing.harness), due_since, 2, "ä \0", 0, 2**40 - 1)
     hearing.send_signed_objection(signed)
     hearing.object("by myself", due_since)
-    hearing.premises.chain.later(TERMS.window + 1)
+    hearing.testbed.chain.later(TERMS.window + 1)
     hearing.object("too late", due_since)
-    group(hearing.office, 50, (0, 1, 2))
-    hearing.office.pushed()
+    group(hearing.harness, 50, (0, 1, 2))
+    hearing.harness.pushed()
 
     listed = hearing.listed()
     assert [objection.seq for objection in listed] == [2, 1, 0]
     assert [objection.due_since for objection in listed] == 3 * [due_since]
     assert [objection.text for objection in listed[:2]] == ["too late", "by myself"]
-    with hearing.office.store.read_transaction() as uow:
+    with hearing.harness.store.read_transaction() as uow:
         assert not uow.dead_letters.has_open(0, 2**40)
     check_roots_without_objections(hearing)
 
 
 def test_objection_in_a_reorged_block_is_taken_back_and_indexed_again(hearing: Hearing):
-    rpc, due_since = hearing.premises.chain.rpc, hearing.due_since
+    rpc, due_since = hearing.testbed.chain.rpc, hearing.due_since
     before = rpc("evm_snapshot")
     hearing.object("in a block that does not stay", due_since)
     assert len(hearing.listed()) == 1
 
     rpc("evm_revert", before)
-    hearing.office.mine(3)
+    hearing.harness.mine(3)
     assert hearing.listed() == []
 
     hearing.object("again", due_since)

@@ -13,23 +13,23 @@ from oracle.queries.outbox_figures import (
 )
 from oracle.telemetry.outbox_counts import BucketCounts, OutboxStatistics
 from tests.support.evm.fixtures import chain
-from tests.support.office import Office
-from tests.support.txmgr.office_fixtures import (
+from tests.support.harness import Harness
+from tests.support.txmgr.harness_fixtures import (
     fresh_chain,
-    fresh_premises,
-    premises,
-    sqlite_office,
+    fresh_testbed,
+    sqlite_harness,
+    testbed,
 )
 
-__all__ = ["chain", "fresh_chain", "fresh_premises", "premises", "sqlite_office"]
+__all__ = ["chain", "fresh_chain", "fresh_testbed", "sqlite_harness", "testbed"]
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
 SUCCESS = ("push", "success")
 
 
-def count_outbox(statistics, office):
-    return statistics.compute_outbox_stats(office.store, int(office.premises.chain.time))
+def count_outbox(statistics, harness):
+    return statistics.compute_outbox_stats(harness.store, int(harness.testbed.chain.time))
 
 
 def plain(figure):
@@ -44,48 +44,48 @@ def plain(figure):
 
 
 def test_incremental_statistics_equal_recount_after_restart(
-    sqlite_office: Office,
+    sqlite_harness: Harness,
 ):
-    office, watching = sqlite_office, OutboxCounter()
+    harness, watching = sqlite_harness, OutboxCounter()
     for _ in range(3):
-        office.pushed()
-        office.until_final()
-        count_outbox(watching, office)
+        harness.pushed()
+        harness.until_final()
+        count_outbox(watching, harness)
 
-    assert plain(count_outbox(watching, office)) == plain(count_outbox(OutboxCounter(), office))
-    assert count_outbox(watching, office).outcomes[SUCCESS] == office.premises.round
+    assert plain(count_outbox(watching, harness)) == plain(count_outbox(OutboxCounter(), harness))
+    assert count_outbox(watching, harness).outcomes[SUCCESS] == harness.testbed.round
 
 
-def test_outcome_counters_are_initialised_to_zero(sqlite_office: Office):
+def test_outcome_counters_are_initialised_to_zero(sqlite_harness: Harness):
     """A series that starts at 1 shows no increase, so an alert would miss it."""
-    outcomes = count_outbox(OutboxCounter(), sqlite_office).outcomes
+    outcomes = count_outbox(OutboxCounter(), sqlite_harness).outcomes
     kinds = {kind for kind, _ in outcomes}
     assert kinds == set(CALL_KINDS)
     for outcome in ("success", "reverted", "superseded", "foreign"):
         assert {outcomes[kind, outcome] for kind in kinds} == {0}
 
 
-def test_counted_spending_equals_balance_decrease(sqlite_office: Office):
-    office = sqlite_office
-    chain, sender = office.premises.chain, office.context.account.address
+def test_counted_spending_equals_balance_decrease(sqlite_harness: Harness):
+    harness = sqlite_harness
+    chain, sender = harness.testbed.chain, harness.context.account.address
     before = int(chain.rpc("eth_getBalance", sender, "latest"), 16)
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(10**9))
-    office.pushed()
-    office.until_final()
+    harness.pushed()
+    harness.until_final()
 
     lost = before - int(chain.rpc("eth_getBalance", sender, "latest"), 16)
-    totals = count_outbox(OutboxCounter(), office)
+    totals = count_outbox(OutboxCounter(), harness)
     assert totals.wei["push"] == lost
     assert totals.gas["push"] > 21_000
 
 
-def test_account_and_contract_figures_are_added_to_statistics(sqlite_office: Office):
-    office = sqlite_office
-    office.pushed()
+def test_account_and_contract_figures_are_added_to_statistics(sqlite_harness: Harness):
+    harness = sqlite_harness
+    harness.pushed()
     stats = add_account_stats(
-        count_outbox(OutboxCounter(), office),
-        {"transmitter": office.context},
-        office.source.fetch_heads(),
+        count_outbox(OutboxCounter(), harness),
+        {"transmitter": harness.context},
+        harness.source.fetch_heads(),
     )
     account = stats.accounts["transmitter"]
     assert (account.latest_chain_nonce, account.nonce_gap) == (account.next_nonce, 0)
@@ -93,7 +93,7 @@ def test_account_and_contract_figures_are_added_to_statistics(sqlite_office: Off
     assert account.balance_wei is not None
     assert account.balance_wei > account.reserved_wei
 
-    contract = add_contract_stats(stats, office.reporting).contract
+    contract = add_contract_stats(stats, harness.reporting).contract
     assert contract is not None
-    assert (contract.round, contract.rules_agree) == (office.premises.round, True)
+    assert (contract.round, contract.rules_agree) == (harness.testbed.round, True)
     assert contract.kick_tokens == 3

@@ -16,16 +16,16 @@ from tests.integration.evm.test_objections import (
     Hearing,
     chain,
     fresh_chain,
-    fresh_premises,
+    fresh_testbed,
     hearing,
     new_sqlite_store,
-    premises,
+    testbed,
 )
-from tests.support.office import FINALITY, RULES, next_step
+from tests.support.harness import FINALITY, RULES, next_step
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
-__all__ = ["chain", "fresh_chain", "fresh_premises", "hearing", "new_sqlite_store", "premises"]
+__all__ = ["chain", "fresh_chain", "fresh_testbed", "hearing", "new_sqlite_store", "testbed"]
 
 WORDS = "w" * MAX_WORDS_BYTES
 
@@ -33,33 +33,33 @@ WORDS = "w" * MAX_WORDS_BYTES
 def post(hearing: Hearing, words: str = WORDS) -> None:
     """Let the node sign an objection, and post it to the read API."""
     statement = ObjectionStatement(
-        node_two(hearing.office), hearing.due_since, 2, words, 0, 2**40 - 1
+        node_two(hearing.harness), hearing.due_since, 2, words, 0, 2**40 - 1
     )
     settings = IntakeSettings(hearing.domain, RULES, posts_per_hour=9, daily_gas=10**6)
-    intake = ObjectionIntake(hearing.office.store, settings)
-    intake.accept(statement, hearing.sign(statement), hearing.premises.chain.time)
+    intake = ObjectionIntake(hearing.harness.store, settings)
+    intake.accept(statement, hearing.sign(statement), hearing.testbed.chain.time)
 
 
 def get_only_posted(hearing: Hearing) -> PostedObjection:
-    with hearing.office.store.read_transaction() as uow:
-        (only,) = uow.objection_inbox.list_for_node(node_two(hearing.office))
+    with hearing.harness.store.read_transaction() as uow:
+        (only,) = uow.objection_inbox.list_for_node(node_two(hearing.harness))
     return only
 
 
 def work(hearing: Hearing) -> None:
     """Run one turn of the daemon in which only posted objections are planned."""
-    office = hearing.office
-    office.index()
+    harness = hearing.harness
+    harness.index()
     for step in (confirm_transactions, next_step, plan_objection_call, next_step):
-        office.repeat(step)
+        harness.repeat(step)
 
 
 def send_posted_objections(hearing: Hearing) -> None:
     """Send the posted objections, up to finality."""
     work(hearing)
-    hearing.office.mine()
+    hearing.harness.mine()
     work(hearing)
-    hearing.office.mine(FINALITY + 1)
+    hearing.harness.mine(FINALITY + 1)
     work(hearing)
 
 
@@ -72,7 +72,7 @@ def test_posted_objection_is_brought_for_less_than_the_reserved_gas(hearing: Hea
     send_posted_objections(hearing)
     (objection,) = hearing.listed()
     assert (objection.node, objection.reason, objection.text) == (
-        node_two(hearing.office),
+        node_two(hearing.harness),
         2,
         WORDS,
     )
@@ -81,14 +81,14 @@ def test_posted_objection_is_brought_for_less_than_the_reserved_gas(hearing: Hea
         get_only_posted(hearing).ended_reason,
     ) == (True, None)
     (event,) = hearing.contract.events.Objected().get_logs(from_block=0)
-    receipt = hearing.premises.chain.receipt(event["transactionHash"].to_0x_hex())
+    receipt = hearing.testbed.chain.receipt(event["transactionHash"].to_0x_hex())
     assert receipt.gas < RESERVED_GAS
 
 
 @pytest.mark.parametrize(
     ("act", "reason"),
     [
-        (lambda hearing: recover(hearing.office), "the kickout is no longer due"),
+        (lambda hearing: recover(hearing.harness), "the kickout is no longer due"),
         (lambda hearing: hearing.object(), "the node has objected on the chain itself"),
     ],
     ids=["closed", "by itself"],
@@ -99,35 +99,35 @@ def test_posted_objection_without_effect_is_withdrawn_for_no_gas(
 ):
     post(hearing)
     if is_planned:
-        hearing.office.index()
-        hearing.office.repeat(plan_objection_call)
-    nonce = hearing.premises.nonce
+        hearing.harness.index()
+        hearing.harness.repeat(plan_objection_call)
+    nonce = hearing.testbed.nonce
     act(hearing)
     send_posted_objections(hearing)
     assert get_only_posted(hearing).ended_reason == reason
-    assert hearing.premises.nonce == nonce
-    assert hearing.office.states(BRING_OBJECTION) == ["superseded"] * is_planned
+    assert hearing.testbed.nonce == nonce
+    assert hearing.harness.states(BRING_OBJECTION) == ["superseded"] * is_planned
 
 
 def test_posted_objection_in_a_reorged_block_is_taken_back_and_brought_again(hearing: Hearing):
-    rpc, office = hearing.premises.chain.rpc, hearing.office
+    rpc, harness = hearing.testbed.chain.rpc, hearing.harness
     post(hearing)
     before = rpc("evm_snapshot")
     work(hearing)
-    office.mine()
+    harness.mine()
     work(hearing)
     assert (len(hearing.listed()), get_only_posted(hearing).ended_at) == (1, None)
 
     rpc("evm_revert", before)
-    office.mine(2)
+    harness.mine(2)
     assert hearing.listed() == []
     for _ in range(4):
         work(hearing)
-        office.mine()
+        harness.mine()
     send_posted_objections(hearing)
     assert [objection.text for objection in hearing.listed()] == [WORDS]
     assert count_objected(hearing) == 1
-    assert (office.states(BRING_OBJECTION), get_only_posted(hearing).ended_reason) == (
+    assert (harness.states(BRING_OBJECTION), get_only_posted(hearing).ended_reason) == (
         ["final"],
         None,
     )
@@ -135,9 +135,9 @@ def test_posted_objection_in_a_reorged_block_is_taken_back_and_brought_again(hea
 
 def test_posted_objection_waits_while_this_reporter_sends_nothing(hearing: Hearing):
     post(hearing)
-    hearing.office.restart(objections=None)
+    hearing.harness.restart(objections=None)
     work(hearing)
     assert get_only_posted(hearing).intent_id is None
-    hearing.office.restart(objections=Address(hearing.contract.address.lower()))
+    hearing.harness.restart(objections=Address(hearing.contract.address.lower()))
     send_posted_objections(hearing)
     assert count_objected(hearing) == 1

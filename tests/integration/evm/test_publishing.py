@@ -11,83 +11,83 @@ from oracle.store.outbox.records import PauseKind
 from oracle.txmgr.context import StepResult
 from tests.support.evm.fixtures import chain
 from tests.support.faulty_endpoint import run_faulty_endpoint
-from tests.support.office import CAPS, ETHER, SETTINGS, Office, next_step
-from tests.support.txmgr.office_fixtures import (
+from tests.support.harness import CAPS, ETHER, SETTINGS, Harness, next_step
+from tests.support.txmgr.harness_fixtures import (
     fresh_chain,
-    fresh_premises,
-    office,
-    premises,
-    sqlite_office,
+    fresh_testbed,
+    harness,
+    sqlite_harness,
+    testbed,
 )
 
-__all__ = ["chain", "fresh_chain", "fresh_premises", "office", "premises", "sqlite_office"]
+__all__ = ["chain", "fresh_chain", "fresh_testbed", "harness", "sqlite_harness", "testbed"]
 
 GWEI = 10**9
 
 
 @pytest.mark.main_path
-def test_report_becomes_a_round_of_the_contract(office: Office):
-    office.period()
-    office.tick()
-    office.mine()
-    office.tick()
+def test_report_becomes_a_round_of_the_contract(harness: Harness):
+    harness.period()
+    harness.tick()
+    harness.mine()
+    harness.tick()
 
-    assert office.premises.round == 1
-    assert office.states() == ["mined"]
+    assert harness.testbed.round == 1
+    assert harness.states() == ["mined"]
 
-    office.until_final()
-    assert office.states() == ["final"]
-    assert ("landed", None) in office.reports()
+    harness.until_final()
+    assert harness.states() == ["final"]
+    assert ("landed", None) in harness.reports()
 
 
-def test_every_step_of_push_is_journaled(sqlite_office: Office):
-    office = sqlite_office
-    office.pushed()
-    office.until_final()
+def test_every_step_of_push_is_journaled(sqlite_harness: Harness):
+    harness = sqlite_harness
+    harness.pushed()
+    harness.until_final()
 
     expected = ["planned", "ready", "assigned", "signed", "sent", "live", "mined", "final"]
-    assert office.journal() == expected
+    assert harness.journal() == expected
 
 
-def test_next_round_does_not_wait_for_finality_of_the_previous_round(sqlite_office: Office):
-    office = sqlite_office
-    office.pushed()
+def test_next_round_does_not_wait_for_finality_of_the_previous_round(sqlite_harness: Harness):
+    harness = sqlite_harness
+    harness.pushed()
     # A node leaves, so that the next report has a change.
-    office.premises.network.by(
-        office.premises.network.nodes[0], office.premises.network.does.quit()
+    harness.testbed.network.by(
+        harness.testbed.network.nodes[0], harness.testbed.network.does.quit()
     )
-    office.pushed()
+    harness.pushed()
 
-    assert office.premises.round == 2
-    assert office.states()[-1] == "mined"
+    assert harness.testbed.round == 2
+    assert harness.states()[-1] == "mined"
 
 
-def test_report_that_is_due_earliest_is_planned_first(sqlite_office: Office):
-    office = sqlite_office
-    office.period()
-    office.index()
-    with office.store.read_transaction() as uow:
+def test_report_that_is_due_earliest_is_planned_first(sqlite_harness: Harness):
+    harness = sqlite_harness
+    harness.period()
+    harness.index()
+    with harness.store.read_transaction() as uow:
         first = uow.reports.list_due()[0].report.period
-    office.period()
-    office.tick()
+    harness.period()
+    harness.tick()
 
-    assert [intent.request.period for intent in office.intents()] == [first]
+    assert [intent.request.period for intent in harness.intents()] == [first]
 
 
-def test_report_whose_predecessor_changed_is_marked_missed(sqlite_office: Office):
-    office = sqlite_office
-    office.period()
-    office.period()
-    office.index()
-    with office.store.read_transaction() as uow:
+def test_report_whose_predecessor_changed_is_marked_missed(sqlite_harness: Harness):
+    harness = sqlite_harness
+    harness.period()
+    harness.period()
+    harness.index()
+    with harness.store.read_transaction() as uow:
         due = [stored_report.report.period for stored_report in uow.reports.list_due()]
-    office.tick()
-    office.mine()
-    office.tick()
+    harness.tick()
+    harness.mine()
+    harness.tick()
 
-    (landing,) = office.intents()
+    (landing,) = harness.intents()
     assert landing.request.period == due[0]
-    with office.store.read_transaction() as uow:
+    with harness.store.read_transaction() as uow:
         missed = [uow.reports.get(period) for period in due[1:]]
     assert {
         (stored_report.state, stored_report.reason)
@@ -96,57 +96,57 @@ def test_report_whose_predecessor_changed_is_marked_missed(sqlite_office: Office
     } == {("missed", "another round came before it")}
 
 
-def test_report_is_not_signed_while_contract_is_paused(sqlite_office: Office):
-    office = sqlite_office
-    premises = office.premises
-    admin = premises.network.admin
-    premises.chain.send(premises.oracle.functions.setPauser(admin), sender=admin)
-    premises.chain.send(premises.oracle.functions.pauseFor(3600), sender=admin)
-    office.period()
-    office.tick()
-    assert office.states() == []
+def test_report_is_not_signed_while_contract_is_paused(sqlite_harness: Harness):
+    harness = sqlite_harness
+    testbed = harness.testbed
+    admin = testbed.network.admin
+    testbed.chain.send(testbed.oracle.functions.setPauser(admin), sender=admin)
+    testbed.chain.send(testbed.oracle.functions.pauseFor(3600), sender=admin)
+    harness.period()
+    harness.tick()
+    assert harness.states() == []
 
-    premises.chain.send(premises.oracle.functions.resume(), sender=admin)
-    office.mine()
-    office.tick()
-    assert office.states() == ["live"]
+    testbed.chain.send(testbed.oracle.functions.resume(), sender=admin)
+    harness.mine()
+    harness.tick()
+    assert harness.states() == ["live"]
 
 
 def test_push_delayed_by_pause_expires_and_next_push_goes_live(
-    sqlite_office: Office,
+    sqlite_harness: Harness,
 ):
-    office = sqlite_office
-    premises = office.premises
-    admin = premises.network.admin
-    premises.chain.send(premises.oracle.functions.setPauser(admin), sender=admin)
-    office.period()
-    office.index()
-    office.repeat(plan_push)
-    premises.chain.send(premises.oracle.functions.pauseFor(86_400), sender=admin)
-    office.tick()
-    assert [(intent.state.value, intent.error_class) for intent in office.intents()] == [
+    harness = sqlite_harness
+    testbed = harness.testbed
+    admin = testbed.network.admin
+    testbed.chain.send(testbed.oracle.functions.setPauser(admin), sender=admin)
+    harness.period()
+    harness.index()
+    harness.repeat(plan_push)
+    testbed.chain.send(testbed.oracle.functions.pauseFor(86_400), sender=admin)
+    harness.tick()
+    assert [(intent.state.value, intent.error_class) for intent in harness.intents()] == [
         ("planned", "Paused")
     ]
 
-    premises.chain.send(premises.oracle.functions.resume(), sender=admin)
-    premises.chain.later(SETTINGS.ttl_seconds)
-    premises.chain.mine()
-    office.period()
-    office.tick()
-    assert office.states() == ["expired", "live"]
+    testbed.chain.send(testbed.oracle.functions.resume(), sender=admin)
+    testbed.chain.later(SETTINGS.ttl_seconds)
+    testbed.chain.mine()
+    harness.period()
+    harness.tick()
+    assert harness.states() == ["expired", "live"]
 
 
-def test_nonce_is_released_when_simulation_result_is_unknown(sqlite_office: Office):
-    office = sqlite_office
-    with run_faulty_endpoint(office.premises.chain.url) as endpoint:
-        office.restart(urls=[endpoint.url])
-        office.period()
-        office.index()
-        office.repeat(plan_push)
-        assert [_step(office).action for _ in range(2)] == ["push ready", "push assigned"]
+def test_nonce_is_released_when_simulation_result_is_unknown(sqlite_harness: Harness):
+    harness = sqlite_harness
+    with run_faulty_endpoint(harness.testbed.chain.url) as endpoint:
+        harness.restart(urls=[endpoint.url])
+        harness.period()
+        harness.index()
+        harness.repeat(plan_push)
+        assert [_step(harness).action for _ in range(2)] == ["push ready", "push assigned"]
         endpoint.faults["eth_call"] = "internal error"
-        office.repeat(next_step)
-        (waiting,) = office.intents()
+        harness.repeat(next_step)
+        (waiting,) = harness.intents()
         assert (waiting.state.value, waiting.nonce, waiting.error_class) == (
             "planned",
             None,
@@ -154,138 +154,140 @@ def test_nonce_is_released_when_simulation_result_is_unknown(sqlite_office: Offi
         )
 
         endpoint.faults.clear()
-        office.mine()
-        office.tick()
-        (sent,) = office.intents()
-        assert (sent.state.value, sent.nonce) == ("live", office.premises.nonce)
+        harness.mine()
+        harness.tick()
+        (sent,) = harness.intents()
+        assert (sent.state.value, sent.nonce) == ("live", harness.testbed.nonce)
 
 
-def test_nothing_is_published_if_the_contract_requires_different_rules(sqlite_office: Office):
-    office = sqlite_office
-    premises = office.premises
+def test_nothing_is_published_if_the_contract_requires_different_rules(sqlite_harness: Harness):
+    harness = sqlite_harness
+    testbed = harness.testbed
     other_rules = bytes.fromhex("77" * 32)
-    premises.chain.send(
-        premises.oracle.functions.setRules(other_rules), sender=premises.network.admin
+    testbed.chain.send(
+        testbed.oracle.functions.setRules(other_rules), sender=testbed.network.admin
     )
-    office.period()
+    harness.period()
 
     with pytest.raises(TransientError, match="the contract requires rules 0x7777"):
-        office.tick()
-    assert office.states() == []
+        harness.tick()
+    assert harness.states() == []
 
 
-def test_account_without_ether_waits_and_resumes_after_top_up(office: Office):
-    chain, sender = office.premises.chain, office.premises.transmitter
+def test_account_without_ether_waits_and_resumes_after_top_up(harness: Harness):
+    chain, sender = harness.testbed.chain, harness.testbed.transmitter
     chain.rpc("anvil_setBalance", sender, "0x0")
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
-    office.period()
-    office.tick()
-    (waiting,) = office.intents()
+    harness.period()
+    harness.tick()
+    (waiting,) = harness.intents()
     assert (waiting.state.value, waiting.error_class) == ("planned", "funds")
     assert sender in (waiting.error_text or "")
-    office.mine()
-    office.tick()
-    assert office.journal().count("planned") == 2  # First planned, then the reason once.
+    harness.mine()
+    harness.tick()
+    assert harness.journal().count("planned") == 2  # First planned, then the reason once.
 
     chain.rpc("anvil_setBalance", sender, hex(ETHER))
-    office.mine()
-    office.tick()
-    office.mine()
-    assert office.premises.round == 1
+    harness.mine()
+    harness.tick()
+    harness.mine()
+    assert harness.testbed.round == 1
 
 
-def test_push_above_fee_cap_stays_planned(sqlite_office: Office):
-    office = sqlite_office
-    office.restart(caps=replace(CAPS, fee_per_gas=GWEI))
-    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
-    office.period()
-    office.tick()
+def test_push_above_fee_cap_stays_planned(sqlite_harness: Harness):
+    harness = sqlite_harness
+    harness.restart(caps=replace(CAPS, fee_per_gas=GWEI))
+    harness.testbed.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
+    harness.period()
+    harness.tick()
 
-    (waiting,) = office.intents()
+    (waiting,) = harness.intents()
     assert (waiting.state.value, waiting.error_class) == ("planned", "fee_cap")
 
 
-def test_push_above_transaction_cost_cap_stays_planned(sqlite_office: Office):
-    office = sqlite_office
-    office.restart(caps=replace(CAPS, cost_per_transaction=1000))
-    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
-    office.period()
-    office.tick()
+def test_push_above_transaction_cost_cap_stays_planned(sqlite_harness: Harness):
+    harness = sqlite_harness
+    harness.restart(caps=replace(CAPS, cost_per_transaction=1000))
+    harness.testbed.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    harness.period()
+    harness.tick()
 
-    (waiting,) = office.intents()
+    (waiting,) = harness.intents()
     assert (waiting.state.value, waiting.error_class) == ("planned", "cost_cap")
 
 
-def test_daily_cap_counts_paid_transactions(office: Office):
-    chain = office.premises.chain
+def test_daily_cap_counts_paid_transactions(harness: Harness):
+    chain = harness.testbed.chain
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
-    office.pushed()
-    office.until_final()
-    spent = _paid(office)
+    harness.pushed()
+    harness.until_final()
+    spent = _paid(harness)
     assert spent > 0
 
-    office.restart(caps=replace(CAPS, cost_per_day=spent + 1))
+    harness.restart(caps=replace(CAPS, cost_per_day=spent + 1))
     chain.rpc("anvil_setNextBlockBaseFeePerGas", "0x0")
-    office.premises.network.by(
-        office.premises.network.nodes[0], office.premises.network.does.quit()
+    harness.testbed.network.by(
+        harness.testbed.network.nodes[0], harness.testbed.network.does.quit()
     )
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
-    office.period()
-    office.tick()
-    waiting = office.intents()[-1]
+    harness.period()
+    harness.tick()
+    waiting = harness.intents()[-1]
     assert (waiting.state.value, waiting.error_class) == ("planned", "day_cap")
 
     chain.later(86_400)
     chain.mine()
-    office.tick()
+    harness.tick()
     # A day later there is ether, but the report is no longer worth its gas.
-    assert office.states()[-1] == "expired"
+    assert harness.states()[-1] == "expired"
 
 
-def test_paused_sender_assigns_no_nonce(sqlite_office: Office):
-    office = sqlite_office
-    with office.context.write_transaction() as uow:
+def test_paused_sender_assigns_no_nonce(sqlite_harness: Harness):
+    harness = sqlite_harness
+    with harness.context.write_transaction() as uow:
         uow.outbox.accounts.pause(
-            office.context.account, PauseKind.OPERATOR, "for a test", office.context.stamp
+            harness.context.account, PauseKind.OPERATOR, "for a test", harness.context.stamp
         )
-    office.period()
-    office.tick()
-    assert office.states() == ["ready"]
+    harness.period()
+    harness.tick()
+    assert harness.states() == ["ready"]
 
-    with office.context.write_transaction() as uow:
-        uow.outbox.accounts.resume(office.context.account, office.context.stamp)
-    office.tick()
-    assert office.states() == ["live"]
+    with harness.context.write_transaction() as uow:
+        uow.outbox.accounts.resume(harness.context.account, harness.context.stamp)
+    harness.tick()
+    assert harness.states() == ["live"]
 
 
-def test_second_statement_for_round_waits_for_first_deadline(sqlite_office: Office):
-    office = sqlite_office
-    office.restart(caps=replace(CAPS, cost_per_transaction=1000))
-    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
-    office.period()
-    office.tick()
-    with office.context.write_transaction() as uow:
-        (planned,) = office.intents()
+def test_second_statement_for_round_waits_for_first_deadline(sqlite_harness: Harness):
+    harness = sqlite_harness
+    harness.restart(caps=replace(CAPS, cost_per_transaction=1000))
+    harness.testbed.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    harness.period()
+    harness.tick()
+    with harness.context.write_transaction() as uow:
+        (planned,) = harness.intents()
         uow.outbox.intents.end_unsent(
-            planned, type(planned.state).CANCELLED, "a test", office.context.stamp
+            planned, type(planned.state).CANCELLED, "a test", harness.context.stamp
         )
-    office.period()
-    office.tick()
+    harness.period()
+    harness.tick()
 
     # The first statement about round 1 may still land: no second one until its deadline.
-    assert len(office.intents()) == 1
-    office.premises.chain.later(700)
-    office.premises.chain.mine()
-    office.period()
-    office.tick()
-    assert [intent.request.round for intent in office.intents()] == [1, 1]
+    assert len(harness.intents()) == 1
+    harness.testbed.chain.later(700)
+    harness.testbed.chain.mine()
+    harness.period()
+    harness.tick()
+    assert [intent.request.round for intent in harness.intents()] == [1, 1]
 
 
-def _step(office: Office) -> StepResult:
-    step = next_step(office.context, office.source.fetch_heads())
+def _step(harness: Harness) -> StepResult:
+    step = next_step(harness.context, harness.source.fetch_heads())
     assert step is not None
     return step
 
 
-def _paid(office: Office) -> int:
-    return OutboxCounter().compute_outbox_stats(office.store, office.context.stamp.at).wei.total()
+def _paid(harness: Harness) -> int:
+    return (
+        OutboxCounter().compute_outbox_stats(harness.store, harness.context.stamp.at).wei.total()
+    )

@@ -8,45 +8,45 @@ import pytest
 from oracle.store.database import Store
 from tests.support.evm.chain import Chain
 from tests.support.evm.fixtures import chain, fresh_chain
-from tests.support.office import LIMITS, Office, Premises
+from tests.support.harness import LIMITS, Harness, Testbed
 from tests.support.sending.rounds import list_signed_statements, plan_round
-from tests.support.txmgr.office_fixtures import fresh_premises, premises
+from tests.support.txmgr.harness_fixtures import fresh_testbed, testbed
 
-__all__ = ["chain", "fresh_chain", "fresh_premises", "premises"]
+__all__ = ["chain", "fresh_chain", "fresh_testbed", "testbed"]
 
 HEAD_START = 500
 
 
 @pytest.fixture
-def second(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[Office]:
+def second(testbed: Testbed, sqlite_url: str, tmp_path: Path) -> Iterator[Harness]:
     """Return a reporter that sends only if no other has for eight minutes of chain time."""
     with Store.open(sqlite_url) as opened:
-        office = Office(
-            premises, opened, tmp_path / "evidence", equipment={"head_start": HEAD_START}
+        harness = Harness(
+            testbed, opened, tmp_path / "evidence", equipment={"head_start": HEAD_START}
         )
-        yield office
-        office.close()
+        yield harness
+        harness.close()
 
 
-def bring(chain: Chain, office: Office) -> None:
+def bring(chain: Chain, harness: Harness) -> None:
     """Let another reporter send the planned report."""
-    (push,) = [intent for intent in office.intents() if intent.state == "planned"]
-    chain.transact(to=office.premises.oracle.address, data=push.request.calldata)
+    (push,) = [intent for intent in harness.intents() if intent.state == "planned"]
+    chain.transact(to=harness.testbed.oracle.address, data=push.request.calldata)
 
 
-def test_deferred_push_is_superseded_after_push_of_another_transmitter_lands(second: Office):
+def test_deferred_push_is_superseded_after_push_of_another_transmitter_lands(second: Harness):
     plan_round(second)
-    bring(second.premises.chain, second)
+    bring(second.testbed.chain, second)
     second.tick()
     assert second.states() == ["superseded"]
 
     plan_round(second)
-    assert second.premises.round == 1
+    assert second.testbed.round == 1
     (push,) = [intent for intent in second.intents() if intent.state == "planned"]
     assert push.request.round == 2
 
 
-def test_deferred_push_does_not_prevent_signing_next_report(second: Office):
+def test_deferred_push_does_not_prevent_signing_next_report(second: Harness):
     plan_round(second)
     (old,) = list_signed_statements(second, 1)
     # Its block leaves the anchor window before its turn to send.

@@ -11,23 +11,23 @@ from oracle.domain.ids import Address
 from oracle.quorum.peer_client import PeerClients
 from oracle.reporting.readiness import find_unsent_report_reason
 from tests.support.evm.fixtures import chain, fresh_chain
-from tests.support.office import SETTINGS, Premises
+from tests.support.harness import SETTINGS, Testbed
 from tests.support.sending.reporters import Company, run_company
-from tests.support.txmgr.office_fixtures import fresh_premises, premises
+from tests.support.txmgr.harness_fixtures import fresh_testbed, testbed
 from tests.support.txmgr.stores import NewStore, new_sqlite_store
 
-__all__ = ["chain", "fresh_chain", "fresh_premises", "new_sqlite_store", "premises"]
+__all__ = ["chain", "fresh_chain", "fresh_testbed", "new_sqlite_store", "testbed"]
 
 
 @pytest.fixture
 def company_of_three(
-    premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
+    testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path
 ) -> Iterator[Company]:
     with (
         new_sqlite_store() as first_store,
         new_sqlite_store() as two,
         new_sqlite_store() as third,
-        run_company(premises, [first_store, two, third], tmp_path) as opened,
+        run_company(testbed, [first_store, two, third], tmp_path) as opened,
     ):
         yield opened
 
@@ -36,7 +36,7 @@ def test_round_lacking_signatures_for_one_period_reports_missing_signers(
     company_of_three: Company,
 ):
     three = company_of_three
-    context = three.first.office.reporting
+    context = three.first.harness.reporting
     second, third = three.others
     second.is_down = third.is_down = True
     three.period()
@@ -44,7 +44,7 @@ def test_round_lacking_signatures_for_one_period_reports_missing_signers(
     # A signature may take a moment: this is no fault yet.
     assert find_unsent_report_reason(context) is None
 
-    three.first.office.mine(SETTINGS.period_seconds + 1)
+    three.first.harness.mine(SETTINGS.period_seconds + 1)
     three.tick()
     reason = find_unsent_report_reason(context) or ""
     assert reason.startswith("round 1 has 1 of 2 signatures: no statement from ")
@@ -59,14 +59,14 @@ def test_removed_signer_is_reported(company_of_three: Company):
     three = company_of_three
     gone = three.others[1]
     remaining_signers = [reporter.signer for reporter in three.reporters if reporter is not gone]
-    does, admin = three.premises.oracle.functions, three.premises.network.admin
+    does, admin = three.testbed.oracle.functions, three.testbed.network.admin
     checked = [three.chain.web3.to_checksum_address(signer) for signer in remaining_signers]
     three.chain.send(does.setSigners(checked, 2), sender=admin)
     three.round()
 
-    reason = find_unsent_report_reason(gone.office.reporting) or ""
+    reason = find_unsent_report_reason(gone.harness.reporting) or ""
     assert reason.startswith(f"signer {gone.signer} is not a signer of the contract")
-    assert find_unsent_report_reason(three.first.office.reporting) is None
+    assert find_unsent_report_reason(three.first.harness.reporting) is None
 
 
 def test_unknown_signer_is_reported_once_per_peer():

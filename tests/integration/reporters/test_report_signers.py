@@ -10,21 +10,21 @@ import pytest
 from oracle.cli.main import run
 from tests.support.cli.local_network import Settings, write_config
 from tests.support.evm.fixtures import chain, fresh_chain
-from tests.support.office import Premises
+from tests.support.harness import Testbed
 from tests.support.sending.reporters import Company, Reporter, run_company
-from tests.support.txmgr.office_fixtures import fresh_premises, premises
+from tests.support.txmgr.harness_fixtures import fresh_testbed, testbed
 from tests.support.txmgr.stores import NewStore, new_sqlite_store
 
-__all__ = ["chain", "fresh_chain", "fresh_premises", "new_sqlite_store", "premises"]
+__all__ = ["chain", "fresh_chain", "fresh_testbed", "new_sqlite_store", "testbed"]
 
 
 @pytest.fixture
-def three(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[Company]:
+def three(testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[Company]:
     with (
         new_sqlite_store() as first_store,
         new_sqlite_store() as second_store,
         new_sqlite_store() as third_store,
-        run_company(premises, [first_store, second_store, third_store], tmp_path) as opened,
+        run_company(testbed, [first_store, second_store, third_store], tmp_path) as opened,
     ):
         yield opened
 
@@ -38,10 +38,10 @@ def compare_signers(
 ) -> tuple[int, dict[str, Any]]:
     """Return the exit code and the answer of the command at this reporter, for round 1."""
     settings: Settings = {
-        "database": {"url": f"sqlite:///{reporter.office.store._url.database}"},
+        "database": {"url": f"sqlite:///{reporter.harness.store._url.database}"},
         "chain": {"id": company.chain.web3.eth.chain_id, "endpoints": [company.chain.url]},
-        "network": {"contracts": {"TaskNetwork": company.premises.network.contract.address}},
-        "oracle": {"address": company.premises.address},
+        "network": {"contracts": {"TaskNetwork": company.testbed.network.contract.address}},
+        "oracle": {"address": company.testbed.address},
         "reporters": {"peers": list(peers)},
     }
     config = write_config(settings, folder / "config.toml")

@@ -2,7 +2,7 @@
 
 from oracle.rpc.endpoints.rate_limiter import Backoff, RateLimiter
 from oracle.store.outbox.records import NOOP, CallRequest, IntentState, PauseKind
-from tests.support.office import Office, next_step
+from tests.support.harness import Harness, next_step
 from tests.support.sending.in_flight import GWEI, mine_expensive_blocks
 
 
@@ -16,21 +16,21 @@ class Clock:
         return self.now
 
 
-def set_backoff_clock(office: Office, clock: Clock) -> None:
+def set_backoff_clock(harness: Harness, clock: Clock) -> None:
     """Let endpoints return from a backoff by this clock, without randomness."""
-    for endpoint in office.context.sender_account.pool:
+    for endpoint in harness.context.sender_account.pool:
         endpoint.health.backoff = Backoff(clock, lambda: 1.0)
         endpoint.health.rate_limiter = RateLimiter(clock, lambda: 1.0)
 
 
-def send_background_call(office: Office, name: str) -> str:
+def send_background_call(harness: Harness, name: str) -> str:
     """Send an empty call to the account itself with the next nonce; return the sent bytes."""
-    account = office.context.account
+    account = harness.context.account
     request = CallRequest(account, account.address, NOOP, f"background:{name}", "0x")
-    with office.context.write_transaction() as uow:
-        number = uow.outbox.intents.add(request, office.context.stamp)
-    office.repeat(next_step)
-    with office.store.read_transaction() as uow:
+    with harness.context.write_transaction() as uow:
+        number = uow.outbox.intents.add(request, harness.context.stamp)
+    harness.repeat(next_step)
+    with harness.store.read_transaction() as uow:
         intent = uow.outbox.intents.get(number or 0)
         assert intent is not None
         assert (intent.state, intent.nonce is not None) == (IntentState.LIVE, True), intent
@@ -40,19 +40,19 @@ def send_background_call(office: Office, name: str) -> str:
     return "0x" + attempt.signed.raw.hex()
 
 
-def lower_base_fee(office: Office) -> None:
+def lower_base_fee(harness: Harness) -> None:
     """Set a fee so low that `dear_blocks` leave later transactions in the pool."""
-    mine_expensive_blocks(office, GWEI)
-    office.index()
-    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    mine_expensive_blocks(harness, GWEI)
+    harness.index()
+    harness.testbed.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
 
 
-def send_rival_push(office: Office, calldata: str) -> str:
+def send_rival_push(harness: Harness, calldata: str) -> str:
     """Send the same push from another account with a fee that fits any block; return its hash."""
-    chain = office.premises.chain
+    chain = harness.testbed.chain
     call = {
         "from": chain.accounts[3],
-        "to": office.premises.address,
+        "to": harness.testbed.address,
         "data": calldata,
         "gas": hex(1_000_000),
         "maxFeePerGas": hex(1_000 * GWEI),
@@ -61,8 +61,8 @@ def send_rival_push(office: Office, calldata: str) -> str:
     return str(chain.rpc("eth_sendTransaction", call))
 
 
-def get_pause_kind(office: Office) -> PauseKind | None:
+def get_pause_kind(harness: Harness) -> PauseKind | None:
     """Return why nothing new is signed, or None."""
-    with office.store.read_transaction() as uow:
-        pause = uow.outbox.accounts.get_pause(office.context.account)
+    with harness.store.read_transaction() as uow:
+        pause = uow.outbox.accounts.get_pause(harness.context.account)
     return None if pause is None else pause.kind

@@ -1,7 +1,7 @@
 """Faults of an endpoint: a changed request, a forged response, or a broken connection.
 
 A `Fault` works on decoded JSON-RPC requests and responses. `tests.support.sending.proxy.Proxy`
-applies it between an office and Anvil, by method and count.
+applies it between a harness and Anvil, by method and count.
 """
 
 import hashlib

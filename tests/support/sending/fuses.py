@@ -19,7 +19,7 @@ from oracle.signing.typed_data import Domain, SignableStatement
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.tables.outbox_tables import pub_attempt
 from oracle.txmgr.accounts_and_limits import ReporterKeys
-from tests.support.office import Office
+from tests.support.harness import Harness
 from tests.support.sending.proxy import SEND
 
 
@@ -119,9 +119,9 @@ class FusedSigner:
 
 
 @contextmanager
-def install_fuse(office: Office, fuse: Fuse) -> Iterator[None]:
+def install_fuse(harness: Harness, fuse: Fuse) -> Iterator[None]:
     """Run the publishing side with a fuse; indexing has its own tests and never dies."""
-    original_context, post = office.context, BoundedHttp.post
+    original_context, post = harness.context, BoundedHttp.post
     keys = original_context.sender_account.keys
     assert keys.signer is not None
     assert keys.transmitter is not None
@@ -131,7 +131,7 @@ def install_fuse(office: Office, fuse: Fuse) -> Iterator[None]:
         if not sent:
             return post(self, body, *seconds)
         fuse.sent += sent
-        fuse.unstored += [raw for raw in sent if not _is_stored(office, raw)]
+        fuse.unstored += [raw for raw in sent if not _is_stored(harness, raw)]
         fuse.point("before a send")
         answer = post(self, body, *seconds)
         fuse.point("after a send")
@@ -142,11 +142,11 @@ def install_fuse(office: Office, fuse: Fuse) -> Iterator[None]:
         patched.setattr(BoundedHttp, "post", fused_post)
         patched.setattr(original_context.sender_account, "_keys", ReporterKeys(signer, payer))
         patched.setattr(original_context.sender_account, "_payer", payer)
-        office.context = replace(
-            original_context, store=cast("Store", FusedStore(office.store, fuse))
+        harness.context = replace(
+            original_context, store=cast("Store", FusedStore(harness.store, fuse))
         )
         yield
-    office.context = original_context
+    harness.context = original_context
 
 
 def _sent(body: bytes) -> list[str]:
@@ -155,8 +155,8 @@ def _sent(body: bytes) -> list[str]:
     return [request["params"][0] for request in requests if request["method"] == SEND]
 
 
-def _is_stored(office: Office, raw: str) -> bool:
+def _is_stored(harness: Harness, raw: str) -> bool:
     """Read the database in a separate connection, outside of the sender's transaction."""
-    with office.store.read_transaction() as uow:
+    with harness.store.read_transaction() as uow:
         stored = select(pub_attempt.c.nonce).where(pub_attempt.c.raw_tx == bytes.fromhex(raw[2:]))
         return uow.lease._connection.execute(stored).first() is not None

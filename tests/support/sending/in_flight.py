@@ -1,10 +1,10 @@
-"""An office whose transactions wait, because the blocks are too expensive for them."""
+"""A harness whose transactions wait, because the blocks are too expensive for them."""
 
 from dataclasses import replace
 
 from oracle.store.outbox.records import Attempt, Intent, NonceSlot
 from oracle.txmgr.context import SendSettings
-from tests.support.office import Office
+from tests.support.harness import Harness
 from tests.support.sending.faults import Answer, Fault, Question
 from tests.support.sending.proxy import SEND, Proxy
 
@@ -13,21 +13,21 @@ GWEI = 10**9
 BY_BLOCKS = SendSettings(bump_seconds=0)
 
 
-def mine_expensive_blocks(office: Office, base_fee: int, blocks: int = 1) -> None:
+def mine_expensive_blocks(harness: Harness, base_fee: int, blocks: int = 1) -> None:
     """Mine blocks with this base fee, so that transactions with a lower fee stay in the pool."""
     for _ in range(blocks):
-        office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(base_fee))
-        office.mine()
+        harness.testbed.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(base_fee))
+        harness.mine()
 
 
-def send_unmined_push(office: Office, settings: SendSettings = BY_BLOCKS) -> None:
+def send_unmined_push(harness: Harness, settings: SendSettings = BY_BLOCKS) -> None:
     """Send a push at a base fee of one gwei, and mine no block with it."""
-    mine_expensive_blocks(office, GWEI)
-    office.period()
-    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
-    office.context = replace(office.context, send_settings=settings)
-    office.tick()
-    assert office.states() == ["live"], office.intents()
+    mine_expensive_blocks(harness, GWEI)
+    harness.period()
+    harness.testbed.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    harness.context = replace(harness.context, send_settings=settings)
+    harness.tick()
+    assert harness.states() == ["live"], harness.intents()
 
 
 def reject_known_transactions(*proxies: Proxy) -> None:
@@ -57,39 +57,39 @@ def start_response(request: Question) -> Answer:
     return {"jsonrpc": "2.0", "id": request["id"]}
 
 
-def list_slots(office: Office) -> list[NonceSlot]:
+def list_slots(harness: Harness) -> list[NonceSlot]:
     """Return all nonce slots of the transmitter, by number."""
-    with office.store.read_transaction() as uow:
+    with harness.store.read_transaction() as uow:
         intents = uow.outbox.intents.list_newest(1000)
         nonces = sorted({intent.nonce for intent in intents if intent.nonce is not None})
         stored_slots = [
-            uow.outbox.slots.get_slot(office.context.account, nonce) for nonce in nonces
+            uow.outbox.slots.get_slot(harness.context.account, nonce) for nonce in nonces
         ]
         return [slot for slot in stored_slots if slot is not None]
 
 
-def list_attempts(office: Office, nonce: int | None = None) -> list[Attempt]:
+def list_attempts(harness: Harness, nonce: int | None = None) -> list[Attempt]:
     """Return the attempts for a nonce, by default the lowest, oldest first."""
-    nonce_slots = list_slots(office)
+    nonce_slots = list_slots(harness)
     chosen = (
         nonce_slots[0]
         if nonce is None
         else next(slot for slot in nonce_slots if slot.nonce == nonce)
     )
-    with office.store.read_transaction() as uow:
+    with harness.store.read_transaction() as uow:
         return uow.outbox.slots.list_attempts(chosen)
 
 
-def list_attempt_fees(office: Office) -> list[tuple[int, int]]:
+def list_attempt_fees(harness: Harness) -> list[tuple[int, int]]:
     """Return (max fee, tip) of every attempt for the lowest nonce."""
     return [
-        (attempt.signed.max_fee_wei, attempt.signed.tip_wei) for attempt in list_attempts(office)
+        (attempt.signed.max_fee_wei, attempt.signed.tip_wei) for attempt in list_attempts(harness)
     ]
 
 
-def get_only_intent(office: Office) -> Intent:
+def get_only_intent(harness: Harness) -> Intent:
     """Return the only intent."""
-    (intent,) = office.intents()
+    (intent,) = harness.intents()
     return intent
 
 

@@ -3,7 +3,7 @@
 See docs/explanation/transactions.md#states and docs/explanation/transactions.md#i15.
 """
 
-from tests.support.office import Office
+from tests.support.harness import Harness
 
 # The states from which an intent may reach a state; entries of other events change no state.
 _MAY_FOLLOW: dict[str, set[str | None]] = {
@@ -23,11 +23,11 @@ _MAY_FOLLOW: dict[str, set[str | None]] = {
 }
 
 
-def find_journal_gaps(office: Office) -> list[str]:
+def find_journal_gaps(harness: Harness) -> list[str]:
     """Return the gaps of the journal: transitions without a valid predecessor, unknown ends."""
     journal_gaps = []
-    for intent in office.intents():
-        with office.store.read_transaction() as uow:
+    for intent in harness.intents():
+        with harness.store.read_transaction() as uow:
             events = [line.event for line in uow.outbox.journal.list_for_intent(intent.id)]
         state: str | None = None
         for event in events:

@@ -13,12 +13,12 @@ from oracle.store.database import Store
 from oracle.store.outbox.records import REBUILT
 from oracle.txmgr.context import AccountContext
 from oracle.txmgr.rebuild_from_chain import RebuildPlan, rebuild_outbox
-from tests.support.office import Office
+from tests.support.harness import Harness
 
 
-def copy_database(office: Office, folder: Path) -> Store:
+def copy_database(harness: Harness, folder: Path) -> Store:
     """Return a copy of the database as a backup contains it."""
-    url = office.store._url
+    url = harness.store._url
     assert url.database is not None
     copy = folder / "copy.sqlite"
     with closing(sqlite3.connect(url.database)) as original, closing(sqlite3.connect(copy)) as to:
@@ -26,22 +26,22 @@ def copy_database(office: Office, folder: Path) -> Store:
     return Store.open(f"sqlite:///{copy}")
 
 
-def prepare_empty_store(office: Office, fresh: Store) -> Store:
+def prepare_empty_store(harness: Harness, fresh: Store) -> Store:
     """Return an empty database of the same chain, under the same lease."""
-    with office.store.read_transaction() as uow:
+    with harness.store.read_transaction() as uow:
         identity = uow.identity.get()
     assert identity is not None
     with fresh.transaction() as uow:
         uow.identity.store_or_check(identity)
-        assert uow.lease.acquire("test", 3600) == office.epoch
+        assert uow.lease.acquire("test", 3600) == harness.epoch
     return fresh
 
 
-def restart_with_refused_store(office: Office, store: Store) -> AccountContext:
+def restart_with_refused_store(harness: Harness, store: Store) -> AccountContext:
     """Return the context of a daemon that starts with this database and is refused."""
     with pytest.raises(InputError, match="outbox rebuild --from-chain"):
-        office.restart(store=store)
-    return office.context
+        harness.restart(store=store)
+    return harness.context
 
 
 def next_nonce(context: AccountContext) -> int | None:
@@ -49,16 +49,16 @@ def next_nonce(context: AccountContext) -> int | None:
         return uow.outbox.accounts.get_next_nonce(context.account)
 
 
-def get_rebuild_reasons(office: Office) -> dict[int, str | None]:
+def get_rebuild_reasons(harness: Harness) -> dict[int, str | None]:
     """Return the recorded reason of each rebuilt nonce."""
-    return {intent.nonce or 0: intent.error_text for intent in office.intents(REBUILT)}
+    return {intent.nonce or 0: intent.error_text for intent in harness.intents(REBUILT)}
 
 
-def store_rebuild_plan(office: Office, context: AccountContext, findings: RebuildPlan) -> None:
+def store_rebuild_plan(harness: Harness, context: AccountContext, findings: RebuildPlan) -> None:
     """Store the findings as `outbox rebuild` does.
 
     If signatures may be lost as well, the signing embargo begins.
     """
-    quorum = replace(office.quorum, account_context=context)
+    quorum = replace(harness.quorum, account_context=context)
     signing = build_signing_embargo(quorum) if findings.may_have_lost_calls else None
     rebuild_outbox(context, findings, "somebody", build_embargo_writer(quorum, signing))

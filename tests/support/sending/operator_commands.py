@@ -1,4 +1,4 @@
-"""Runs an operator's commands on the database of an office whose daemon has stopped."""
+"""Runs an operator's commands on the database of a harness whose daemon has stopped."""
 
 import json
 import sqlite3
@@ -12,7 +12,7 @@ import pytest
 
 from oracle.cli.main import run
 from tests.support.cli.local_network import Settings, write_config
-from tests.support.office import CHAIN_ID, FINALITY, SETTINGS, Office
+from tests.support.harness import CHAIN_ID, FINALITY, SETTINGS, Harness
 
 
 @dataclass(frozen=True)
@@ -31,26 +31,26 @@ class CommandOutput:
 
 @dataclass
 class Operator:
-    """Runs commands on the office's database; `urls` are the configured endpoints."""
+    """Runs commands on the harness's database; `urls` are the configured endpoints."""
 
-    office: Office
+    harness: Harness
     database: Path
     folder: Path
     capsys: pytest.CaptureFixture[str]
     urls: Sequence[str] = ()
 
     def settings(self) -> Settings:
-        office, keys = self.office, self.office.premises.key_folder
+        harness, keys = self.harness, self.harness.testbed.key_folder
         return {
             "database": {"url": f"sqlite:///{self.database}"},
             "chain": {
                 "id": CHAIN_ID,
-                "endpoints": list(self.urls or [office.premises.chain.url]),
+                "endpoints": list(self.urls or [harness.testbed.chain.url]),
                 "finality_depth": FINALITY,
             },
-            "network": {"contracts": {"TaskNetwork": office.premises.network.contract.address}},
+            "network": {"contracts": {"TaskNetwork": harness.testbed.network.contract.address}},
             "oracle": {
-                "address": office.premises.address,
+                "address": harness.testbed.address,
                 "heartbeat_seconds": SETTINGS.heartbeat_seconds,
                 "evidence_folder": str(self.folder / "by-hand"),
             },
@@ -60,16 +60,16 @@ class Operator:
                 for part, ending in (("keystore", "json"), ("password_file", "password"))
             },
             "limits": {
-                "max_fee_per_gas_wei": office.caps.fee_per_gas,
-                "max_cost_per_transaction_wei": office.caps.cost_per_transaction,
-                "max_cost_per_day_wei": office.caps.cost_per_day,
+                "max_fee_per_gas_wei": harness.caps.fee_per_gas,
+                "max_cost_per_transaction_wei": harness.caps.cost_per_transaction,
+                "max_cost_per_day_wei": harness.caps.cost_per_day,
             },
         }
 
     def go_home(self) -> None:
         """Stop the daemon, so that another process can use the database."""
-        with self.office.store.transaction() as uow:
-            uow.lease.release(self.office.epoch)
+        with self.harness.store.transaction() as uow:
+            uow.lease.release(self.harness.epoch)
 
     def does(self, *arguments: object) -> CommandOutput:
         config = write_config(self.settings(), self.folder / "by-hand.toml")

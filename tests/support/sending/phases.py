@@ -20,57 +20,57 @@ from tests.integration.evm.test_kicking import (
     run_until_due_is_stated,
 )
 from tests.support.evm.network import Standing
-from tests.support.office import FINALITY, Office, Premises, next_step
+from tests.support.harness import FINALITY, Harness, Testbed, next_step
 from tests.support.txmgr.stores import NewStore
 
 
-def run_push(office: Office) -> None:
+def run_push(harness: Harness) -> None:
     """Run a push from the report to the finality of its round."""
-    office.tick()
-    office.mine()
-    office.until_final()
+    harness.tick()
+    harness.mine()
+    harness.until_final()
 
 
-def plan_kickouts(office: Office) -> None:
+def plan_kickouts(harness: Harness) -> None:
     """Run one turn of the daemon in which only kickouts are planned."""
-    office.index()
+    harness.index()
     for step in (confirm_transactions, next_step, plan_kickout_call, next_step):
-        office.repeat(step)
+        harness.repeat(step)
 
 
-def run_kickout_step(office: Office) -> None:
+def run_kickout_step(harness: Harness) -> None:
     """Run the due step of a kickout, up to its finality."""
-    plan_kickouts(office)
-    office.mine()
-    plan_kickouts(office)
-    office.mine(FINALITY + 1)
-    plan_kickouts(office)
+    plan_kickouts(harness)
+    harness.mine()
+    plan_kickouts(harness)
+    harness.mine(FINALITY + 1)
+    plan_kickouts(harness)
 
 
-def make_kickout_due(office: Office) -> None:
+def make_kickout_due(harness: Harness) -> None:
     """Run rounds until the last one states that a kickout is due."""
-    fill_bad_pool(office)
-    run_until_due_is_stated(office)
+    fill_bad_pool(harness)
+    run_until_due_is_stated(harness)
 
 
-def make_kickout_executable(office: Office) -> None:
+def make_kickout_executable(harness: Harness) -> None:
     """Accuse a node, and let the veto delay pass."""
-    make_kickout_due(office)
-    run_kickout_step(office)
-    pass_veto_delay(office)
-    office.mine(FINALITY + 1)
+    make_kickout_due(harness)
+    run_kickout_step(harness)
+    pass_veto_delay(harness)
+    harness.mine(FINALITY + 1)
 
 
-def has_landed(office: Office) -> bool:
-    return office.premises.round == 1
+def has_landed(harness: Harness) -> bool:
+    return harness.testbed.round == 1
 
 
-def is_accused(office: Office) -> bool:
-    return bool(kick(office)["live"])
+def is_accused(harness: Harness) -> bool:
+    return bool(kick(harness)["live"])
 
 
-def is_executed(office: Office) -> bool:
-    network = office.premises.network
+def is_executed(harness: Harness) -> bool:
+    network = harness.testbed.network
     return network.standing(network.nodes[2]) is Standing.KICKED_OUT
 
 
@@ -80,16 +80,16 @@ class Phase(NamedTuple):
     `commits`: the minimum number of commits in the phase.
     """
 
-    before: Callable[[Office], None]
-    play: Callable[[Office], None]
+    before: Callable[[Harness], None]
+    play: Callable[[Harness], None]
     event: str
-    is_so: Callable[[Office], bool]
+    is_so: Callable[[Harness], bool]
     commits: int
 
 
 # Planned, ready, assigned, signed, sent, mined, final; for a push also its statement, first.
 PHASES = {
-    PUSH: Phase(Office.period, run_push, "RoundAccepted", has_landed, 8),
+    PUSH: Phase(Harness.period, run_push, "RoundAccepted", has_landed, 8),
     ACCUSE: Phase(make_kickout_due, run_kickout_step, "KickAccused", is_accused, 7),
     EXECUTE_KICK: Phase(make_kickout_executable, run_kickout_step, "KickExecuted", is_executed, 7),
 }
@@ -99,31 +99,31 @@ PHASES = {
 class Stage:
     """The chain before a phase.
 
-    Each office on it has a new database, and its changes are undone.
+    Each harness on it has a new database, and its changes are undone.
     """
 
-    premises: Premises
+    testbed: Testbed
     new_store: NewStore
     folder: Path
 
     @contextmanager
-    def office(self, name: str) -> Iterator[Office]:
-        with self.premises.chain.undone(), self.new_store() as store:
-            opened = Office(self.premises, store, self.folder / name)
+    def harness(self, name: str) -> Iterator[Harness]:
+        with self.testbed.chain.undone(), self.new_store() as store:
+            opened = Harness(self.testbed, store, self.folder / name)
             yield opened
             opened.close()
 
     @contextmanager
     def set_for(self, phase: Phase) -> Iterator[None]:
         """Bring the chain to the beginning of a phase."""
-        with self.premises.chain.undone():
+        with self.testbed.chain.undone():
             with self.new_store() as store:
-                office = Office(self.premises, store, self.folder / "before")
-                phase.before(office)
-                office.close()
+                harness = Harness(self.testbed, store, self.folder / "before")
+                phase.before(harness)
+                harness.close()
             yield
 
 
-def count_emitted_events(premises: Premises, event: str) -> int:
+def count_emitted_events(testbed: Testbed, event: str) -> int:
     """Return how often the contract emitted an event since the first block."""
-    return len(list(premises.oracle.events[event]().get_logs(from_block=0)))
+    return len(list(testbed.oracle.events[event]().get_logs(from_block=0)))

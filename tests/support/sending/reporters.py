@@ -27,7 +27,7 @@ from oracle.store.database import Store
 from oracle.txmgr.accounts_and_limits import ReporterKeys
 from oracle.txmgr.context import StepResult
 from tests.support.evm.chain import Chain
-from tests.support.office import ETHER, Office, Premises, key_files
+from tests.support.harness import ETHER, Harness, Testbed, key_files
 
 # A long timeout for peers: a peer that a busy machine delays would not be asked for ten times as
 # long.
@@ -38,7 +38,7 @@ SECONDS = 60.0
 class Reporter:
     """One reporter, whose board stays at its URL while the reporter restarts."""
 
-    office: Office
+    harness: Harness
     board: Board
     url: str
     # The maximum number of blocks in one window.
@@ -47,7 +47,7 @@ class Reporter:
 
     @property
     def signer(self) -> Address:
-        return self.office.context.sender_account.signer.address
+        return self.harness.context.sender_account.signer.address
 
     def tick(self, *, restarting: bool = False) -> list[StepResult]:
         """Run one turn with windows of this size; a reporter that is down does nothing."""
@@ -56,13 +56,13 @@ class Reporter:
         if restarting:
             # The board was in memory.
             Board.__init__(self.board)
-            self.office.restart()
-        self.office.ingest.max_blocks = self.window
-        return self.office.tick()
+            self.harness.restart()
+        self.harness.ingest.max_blocks = self.window
+        return self.harness.tick()
 
     def reports(self) -> dict[int, Hash]:
         """Return the fingerprint of each report, by period."""
-        with self.office.store.read_transaction() as uow:
+        with self.harness.store.read_transaction() as uow:
             return {
                 stored_report.report.period: stored_report.report.fingerprint
                 for stored_report in uow.reports.list_latest(1000)
@@ -71,10 +71,10 @@ class Reporter:
     def signed(self) -> dict[int, Hash]:
         """Return the digest signed for each round so far."""
         last, contract = (
-            self.office.premises.round + 1,
-            self.office.context.sender_account.domain.contract,
+            self.harness.testbed.round + 1,
+            self.harness.context.sender_account.domain.contract,
         )
-        with self.office.store.read_transaction() as uow:
+        with self.harness.store.read_transaction() as uow:
             statements_by_round = {
                 number: uow.statements.list_for_round(contract, number)
                 for number in range(1, last + 1)
@@ -90,7 +90,7 @@ class Reporter:
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(node_leaves, "compute_lane_with_reliability", _compute_raised_lane)
             patched.setattr(node_leaves, "native", None)
-            self.office.index()
+            self.harness.index()
 
 
 def _compute_raised_lane(*arguments: Any) -> int:
@@ -102,12 +102,12 @@ def _compute_raised_lane(*arguments: Any) -> int:
 class Company:
     """Three reporters of a contract with a quorum of two."""
 
-    premises: Premises
+    testbed: Testbed
     reporters: list[Reporter] = field(default_factory=list)
 
     @property
     def chain(self) -> Chain:
-        return self.premises.chain
+        return self.testbed.chain
 
     @property
     def first(self) -> Reporter:
@@ -125,60 +125,60 @@ class Company:
 
     def period(self) -> None:
         """End the next period, with enough blocks on top of its last block."""
-        self.first.office.period()
+        self.first.harness.period()
 
     def round(self, *, restarting: bool = False) -> None:
         """Run one more round, from its period to its receipt."""
-        before = self.premises.round
+        before = self.testbed.round
         self.period()
         self.tick(restarting=restarting)
-        self.first.office.mine()
+        self.first.harness.mine()
         self.tick(restarting=restarting)
-        assert self.premises.round == before + 1, self.first.office.steps[-20:]
+        assert self.testbed.round == before + 1, self.first.harness.steps[-20:]
 
 
 @contextmanager
 def run_company(
-    premises: Premises,
+    testbed: Testbed,
     stores: Sequence[Store],
     folder: Path,
     standby: Signer | None = None,
-    **office_options: Any,
+    **harness_options: Any,
 ) -> Iterator[Company]:
     """Run one reporter for each store; all sign, and the quorum is two.
 
     The first reporter sends. With `standby`, the second sends as well, from that account.
-    `office_options` are given to every office.
+    `harness_options` are given to every harness.
     """
-    equipment = office_options.pop("equipment", {})
-    transmitters = {0: premises.keys.transmitter, 1: standby}
+    equipment = harness_options.pop("equipment", {})
+    transmitters = {0: testbed.keys.transmitter, 1: standby}
     signers = [
         KeySigner.open(*key_files(folder, f"signer{place}")) for place in range(len(stores))
     ]
     chosen = [signer.address for signer in signers]
-    does, admin = premises.oracle.functions, premises.network.admin
-    premises.chain.send(
+    does, admin = testbed.oracle.functions, testbed.network.admin
+    testbed.chain.send(
         does.setSigners([to_checksum_address(signer_address) for signer_address in chosen], 2),
         sender=admin,
     )
     with ExitStack() as until_the_end:
         boards = [Board() for _ in stores]
         urls = [until_the_end.enter_context(_serve_board(board)) for board in boards]
-        opened = Company(premises)
+        opened = Company(testbed)
         for place, signer in enumerate(signers):
             peers = PeerClients.from_urls(
                 [url for url in urls if url != urls[place]], 0.0, SECONDS
             )
             until_the_end.callback(peers.close)
-            office = Office(
-                replace(premises, keys=ReporterKeys(signer, transmitters.get(place))),
+            harness = Harness(
+                replace(testbed, keys=ReporterKeys(signer, transmitters.get(place))),
                 stores[place],
                 folder / f"evidence{place}",
                 equipment={"board": boards[place], "peers": peers, **equipment},
-                **office_options,
+                **harness_options,
             )
-            until_the_end.callback(office.close)
-            opened.reporters.append(Reporter(office, boards[place], urls[place]))
+            until_the_end.callback(harness.close)
+            opened.reporters.append(Reporter(harness, boards[place], urls[place]))
         yield opened
 
 
@@ -190,8 +190,8 @@ def _serve_board(board: Board) -> Iterator[str]:
         yield url
 
 
-def create_second_transmitter(premises: Premises, folder: Path) -> Signer:
+def create_second_transmitter(testbed: Testbed, folder: Path) -> Signer:
     """Return another key, whose account has ether."""
     signer = KeySigner.open(*key_files(folder, "second"))
-    premises.chain.rpc("anvil_setBalance", signer.address, hex(ETHER))
+    testbed.chain.rpc("anvil_setBalance", signer.address, hex(ETHER))
     return signer

@@ -4,13 +4,13 @@ from oracle.domain.ids import Hash
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import SignedStatement
 from oracle.txmgr.client.preflight import PreflightOutcome
-from tests.support.office import Office
+from tests.support.harness import Harness
 
 
-def list_signed_statements(office: Office, number: int) -> list[SignedStatement]:
+def list_signed_statements(harness: Harness, number: int) -> list[SignedStatement]:
     """Return the statements signed for a round, newest first."""
-    with office.store.read_transaction() as uow:
-        return uow.statements.list_for_round(office.premises.address, number)
+    with harness.store.read_transaction() as uow:
+        return uow.statements.list_for_round(harness.testbed.address, number)
 
 
 def flip_lowest_bit(root: Hash) -> Hash:
@@ -18,23 +18,23 @@ def flip_lowest_bit(root: Hash) -> Hash:
     return Hash(f"0x{int(root, 16) ^ 1:064x}")
 
 
-def plan_round(office: Office) -> None:
+def plan_round(harness: Harness) -> None:
     """End a period, sign its report, and plan its push."""
-    office.period()
-    office.index()
-    assert [step.action for step in office.repeat(plan_push)] == ["report signed", "push planned"]
+    harness.period()
+    harness.index()
+    assert [step.action for step in harness.repeat(plan_push)] == ["report signed", "push planned"]
 
 
-def land_round(office: Office) -> None:
+def land_round(harness: Harness) -> None:
     """Send and mine what is planned."""
-    office.tick()
-    office.mine()
-    office.tick()
+    harness.tick()
+    harness.mine()
+    harness.tick()
 
 
-def get_contract_error(office: Office, calldata: str) -> str:
+def get_contract_error(harness: Harness, calldata: str) -> str:
     """Return the contract's error for a call now."""
-    verdict = office.context.preflight(calldata)
+    verdict = harness.context.preflight(calldata)
     assert verdict.outcome is PreflightOutcome.REFUSED
     assert verdict.refusal is not None
     return verdict.refusal.name

@@ -7,12 +7,12 @@ from eth_utils.address import to_checksum_address
 
 from oracle.signing.local import KeySigner
 from oracle.signing.signer import Signer
-from tests.support.office import Office, key_files
+from tests.support.harness import Harness, key_files
 
 
-def create_strangers(office: Office, count: int) -> list[Signer]:
+def create_strangers(harness: Harness, count: int) -> list[Signer]:
     """Return keys of other reporters."""
-    folder = office.premises.key_folder / "strangers"
+    folder = harness.testbed.key_folder / "strangers"
     folder.mkdir(exist_ok=True)
     existing_count = len(list(folder.iterdir()))
     return [
@@ -20,17 +20,17 @@ def create_strangers(office: Office, count: int) -> list[Signer]:
     ]
 
 
-def set_signers(office: Office, *signers: Signer, needed: int) -> None:
+def set_signers(harness: Harness, *signers: Signer, needed: int) -> None:
     """Let the admin set these signers, in a separate block."""
-    premises = office.premises
+    testbed = harness.testbed
     # Independent of the cost of earlier blocks.
-    premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", "0x0")
-    premises.chain.send(
-        build_signer_replacement(office, signers, needed), sender=premises.network.admin
+    testbed.chain.rpc("anvil_setNextBlockBaseFeePerGas", "0x0")
+    testbed.chain.send(
+        build_signer_replacement(harness, signers, needed), sender=testbed.network.admin
     )
 
 
-def build_signer_replacement(office: Office, signers: Sequence[Signer], needed: int) -> Any:
+def build_signer_replacement(harness: Harness, signers: Sequence[Signer], needed: int) -> Any:
     """Return the call that sets these signers."""
     named = [to_checksum_address(signer.address) for signer in signers]
-    return office.premises.oracle.functions.setSigners(named, needed)
+    return harness.testbed.oracle.functions.setSigners(named, needed)

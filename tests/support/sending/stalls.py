@@ -22,7 +22,7 @@ from oracle.errors import FatalError, TransientError
 from oracle.store import engine
 from oracle.store.database import Store
 from oracle.store.tables.metadata import metadata
-from tests.support.office import Office
+from tests.support.harness import Harness
 from tests.support.sending.fuses import Fuse, install_fuse
 from tests.support.txmgr.stores import NewStore
 
@@ -31,7 +31,7 @@ _LOOKS = 1000
 # The number of failures that pass before the one that does not.
 _MOST_TURNS = 3
 
-Play = Callable[[Office], None]
+Play = Callable[[Harness], None]
 Rows = dict[str, list[tuple[Any, ...]]]
 
 
@@ -85,10 +85,10 @@ class Succession:
     successor could not write, because the leader had stalled inside a write.
     """
 
-    leader: Office
+    leader: Harness
     second: Store
     play: Play
-    heir: Office | None = None
+    heir: Harness | None = None
     rows: Rows = field(default_factory=dict)
     kept_out: int = 0
     # The error that ended the leader, and the transient errors before it.

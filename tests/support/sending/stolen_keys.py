@@ -3,7 +3,7 @@
 from oracle.domain.ids import Address
 from oracle.signing.signer import Fees, Signer, TransactionRequest
 from oracle.txmgr.client.fee_quote import PLAIN_GAS
-from tests.support.office import CHAIN_ID, Office
+from tests.support.harness import CHAIN_ID, Harness
 from tests.support.sending.in_flight import GWEI
 
 
@@ -16,20 +16,20 @@ def sign_stolen_payment(signer: Signer, nonce: int, to: Address, fee: int) -> st
     return "0x" + signed.raw.hex()
 
 
-def send_foreign_transaction(office: Office, fee: int) -> str:
+def send_foreign_transaction(harness: Harness, fee: int) -> str:
     """Use the transmitter's next nonce from the second wallet; return the hash."""
-    premises = office.premises
-    assert premises.keys.transmitter is not None
-    raw = sign_stolen_payment(premises.keys.transmitter, premises.nonce, get_payee(office), fee)
-    return str(premises.chain.rpc("eth_sendRawTransaction", raw))
+    testbed = harness.testbed
+    assert testbed.keys.transmitter is not None
+    raw = sign_stolen_payment(testbed.keys.transmitter, testbed.nonce, get_payee(harness), fee)
+    return str(testbed.chain.rpc("eth_sendRawTransaction", raw))
 
 
-def get_payee(office: Office) -> Address:
+def get_payee(harness: Harness) -> Address:
     """Return the address that the second wallet pays."""
-    return Address(office.premises.network.admin.lower())
+    return Address(harness.testbed.network.admin.lower())
 
 
-def use_nonce_elsewhere(office: Office) -> None:
+def use_nonce_elsewhere(harness: Harness) -> None:
     """Send from the transmitter's account elsewhere, and mine the transaction."""
-    send_foreign_transaction(office, 50 * GWEI)
-    office.mine()
+    send_foreign_transaction(harness, 50 * GWEI)
+    harness.mine()

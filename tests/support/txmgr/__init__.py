@@ -1,1 +1,1 @@
-"""Premises and offices: a publisher on a real chain."""
+"""Testbeds and harnesses: a publisher on a real chain."""

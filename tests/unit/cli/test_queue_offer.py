@@ -17,9 +17,9 @@ from oracle.queries.selection.queue_view import build_queue_answer
 from oracle.systems.pocket.pocket_policy import PocketFollower, PocketPolicy
 from oracle.systems.registry import get_policy
 from tests.support.examples import examples
+from tests.support.harness import RULES
 from tests.support.histories import group_key, node_address
-from tests.support.office import RULES
-from tests.support.txmgr.dispatch_office import PRICING, settings
+from tests.support.txmgr.dispatch_harness import PRICING, settings
 from tests.unit.systems.legacy.networks import RULES as LEGACY_RULES, member, waiting_task
 
 CARDS = [("T4", 16), ("RTX 4090", 24), (None, None)]

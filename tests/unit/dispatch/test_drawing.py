@@ -24,7 +24,7 @@ from oracle.systems.pocket.pocket_policy import (
     PocketFollower,
     PocketPolicy,
 )
-from tests.support.txmgr.dispatch_office import settings
+from tests.support.txmgr.dispatch_harness import settings
 from tests.unit.systems.crynux.networks import networks, requests
 from tests.unit.systems.crynux.scenes import NOW, a_node, a_policy_input, a_task
 

@@ -22,7 +22,7 @@ from oracle.store.state.draw_repository import StoredDraw
 from oracle.systems.crynux.crynux_policy import CRYNUX_WEIGHTING, RELAY_WEIGHTING, Weighting
 from tests.support.examples import examples
 from tests.support.scripted import ScriptedReader
-from tests.support.txmgr.dispatch_office import settings
+from tests.support.txmgr.dispatch_harness import settings
 from tests.support.txmgr.follower import RULES as TRIED, Follower
 from tests.support.txmgr.stores import NewStore
 from tests.unit.dispatch.market import Market

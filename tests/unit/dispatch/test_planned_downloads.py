@@ -17,7 +17,7 @@ from oracle.store.database import Store, UnitOfWork
 from oracle.systems.crynux.crynux_policy import SPREAD, ModelSpread
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, task_key
-from tests.support.txmgr.dispatch_office import settings
+from tests.support.txmgr.dispatch_harness import settings
 from tests.unit.dispatch.test_drawing import FixedView
 from tests.unit.systems.crynux.scenes import a_task
 

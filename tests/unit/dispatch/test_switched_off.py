@@ -14,7 +14,7 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.pocket.pocket_policy import PocketFollower
 from oracle.systems.task_queue import is_waiting
 from tests.support.histories import History, node_address, task_key
-from tests.support.txmgr.dispatch_office import settings
+from tests.support.txmgr.dispatch_harness import settings
 
 ALIVE, OFF = ("A", "B", "C"), "D"
 LIMIT = 300

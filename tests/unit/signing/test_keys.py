@@ -17,7 +17,7 @@ from oracle.signing.local import KeySigner
 from oracle.signing.signer import Fees, TransactionRequest
 from oracle.signing.typed_data import Domain, ReportStatement
 from oracle.txmgr.accounts_and_limits import ReporterKeys
-from tests.support.office import QUICK, key_files
+from tests.support.harness import QUICK, key_files
 
 DOMAIN = Domain(31337, Address("0x" + 40 * "7"))
 REPORT = ReportStatement(

@@ -27,7 +27,7 @@ from oracle.systems.pocket.pocket_policy import PocketFollower
 from oracle.systems.policy import PolicyInput
 from oracle.systems.task_queue import is_waiting
 from tests.support.histories import History, fold_history, node_address, task_key
-from tests.support.txmgr.dispatch_office import settings
+from tests.support.txmgr.dispatch_harness import settings
 from tests.support.vectors import the_vector
 
 # A second of work, so that a task's value is its fee.

@@ -13,18 +13,18 @@ from oracle.store.halts import Halt, HaltClearRecord
 from oracle.telemetry import indexer_metrics
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.evm.fixtures import chain
+from tests.support.harness import Harness
 from tests.support.ingest.dumping import dump
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY, Indexer
-from tests.support.office import Office
-from tests.support.txmgr.office_fixtures import (
+from tests.support.txmgr.harness_fixtures import (
     fresh_chain,
-    fresh_premises,
-    premises,
-    sqlite_office,
+    fresh_testbed,
+    sqlite_harness,
+    testbed,
 )
 
-__all__ = ["chain", "fresh_chain", "fresh_premises", "premises", "sqlite_office"]
+__all__ = ["chain", "fresh_chain", "fresh_testbed", "sqlite_harness", "testbed"]
 
 POLL = 24.0
 # A halt that no check of the chain opens again.
@@ -132,27 +132,27 @@ def test_case_04_halt_requires_three_denials_of_the_final_block_by_the_only_endp
     assert not opened.is_active
 
 
-def test_case_04_nothing_is_sent_during_halt(sqlite_office: Office):
-    office, before = sqlite_office, sqlite_office.premises.nonce
-    with office.store.transaction() as uow:
+def test_case_04_nothing_is_sent_during_halt(sqlite_harness: Harness):
+    harness, before = sqlite_harness, sqlite_harness.testbed.nonce
+    with harness.store.transaction() as uow:
         uow.halts.open_halt(ANOTHER, "for a test", since_block=1, since_time=1)
-    office.period()
+    harness.period()
 
-    assert office.tick() == []
-    assert office.intents() == []
+    assert harness.tick() == []
+    assert harness.intents() == []
 
     # Calls planned before are neither signed nor sent, and sent calls are not sent again.
-    with office.store.transaction() as uow:
+    with harness.store.transaction() as uow:
         uow.halts.clear(ANOTHER, build_clear_record())
-    office.tick()
-    assert office.states() == ["live"]
-    office.premises.chain.rpc("anvil_dropAllTransactions")
-    with office.store.transaction() as uow:
+    harness.tick()
+    assert harness.states() == ["live"]
+    harness.testbed.chain.rpc("anvil_dropAllTransactions")
+    with harness.store.transaction() as uow:
         uow.halts.open_halt(ANOTHER, "for a test", since_block=1, since_time=1)
-    office.mine(4)
-    assert office.tick() == []
-    office.mine()
-    assert office.premises.nonce == before
+    harness.mine(4)
+    assert harness.tick() == []
+    harness.mine()
+    assert harness.testbed.nonce == before
 
 
 def build_clear_record() -> HaltClearRecord:

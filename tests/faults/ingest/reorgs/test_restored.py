@@ -15,57 +15,57 @@ from oracle.store.database import Store
 from tests.integration.evm.test_kicking import accuse_node_two, kinds, pass_veto_delay, standing
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import Standing
-from tests.support.office import ETHER, Office, Premises, key_files
-from tests.support.txmgr.office_fixtures import (
+from tests.support.harness import ETHER, Harness, Testbed, key_files
+from tests.support.txmgr.harness_fixtures import (
     fresh_chain,
-    fresh_premises,
-    premises,
-    sqlite_office,
+    fresh_testbed,
+    sqlite_harness,
+    testbed,
 )
 
-__all__ = ["chain", "fresh_chain", "fresh_premises", "premises", "sqlite_office"]
+__all__ = ["chain", "fresh_chain", "fresh_testbed", "sqlite_harness", "testbed"]
 
 pytestmark = pytest.mark.evm
 
 
 def test_case_62_restored_backup_recognises_sent_kickout_and_does_not_repeat_it(
-    sqlite_office: Office, premises: Premises, tmp_path: Path
+    sqlite_harness: Harness, testbed: Testbed, tmp_path: Path
 ):
-    office, backup = sqlite_office, tmp_path / "backup.sqlite"
-    accuse_node_two(office)
+    harness, backup = sqlite_harness, tmp_path / "backup.sqlite"
+    accuse_node_two(harness)
     with (
         closing(sqlite3.connect(tmp_path / "oracle.sqlite")) as database,
         closing(sqlite3.connect(backup)) as copy,
     ):
         database.backup(copy)
-    pass_veto_delay(office)
-    office.tick()
-    office.mine()
-    office.until_final()
-    assert standing(office) is Standing.KICKED_OUT
-    sent = premises.nonce
+    pass_veto_delay(harness)
+    harness.tick()
+    harness.mine()
+    harness.until_final()
+    assert standing(harness) is Standing.KICKED_OUT
+    sent = testbed.nonce
 
     with Store.open(f"sqlite:///{backup}") as yesterdays:
         with pytest.raises(InputError, match="it is an old copy"):
-            office.restart(store=yesterdays)
-        assert premises.nonce == sent
+            harness.restart(store=yesterdays)
+        assert testbed.nonce == sent
         # As the message advises: with another key, no transaction on chain can be mistaken for
         # unsent.
-        office.restart(premises=with_another_transmitter(premises, tmp_path))
-        before = kinds(office)
-        office.until_final()
-        office.pushed()
-        office.until_final()
+        harness.restart(testbed=with_another_transmitter(testbed, tmp_path))
+        before = kinds(harness)
+        harness.until_final()
+        harness.pushed()
+        harness.until_final()
 
-        node = Address(premises.network.nodes[2].lower())
+        node = Address(testbed.network.nodes[2].lower())
         with yesterdays.read_transaction() as uow:
             assert uow.nodes.get_many([node])[node].membership is Membership.KICKED_OUT
             assert uow.rounds.list_accused() == []
-        assert set(kinds(office)[len(before) :]) == {"push"}
-        office.close()
+        assert set(kinds(harness)[len(before) :]) == {"push"}
+        harness.close()
 
 
-def with_another_transmitter(premises: Premises, folder: Path) -> Premises:
+def with_another_transmitter(testbed: Testbed, folder: Path) -> Testbed:
     transmitter = KeySigner.open(*key_files(folder, "other"))
-    premises.chain.rpc("anvil_setBalance", transmitter.address, hex(ETHER))
-    return replace(premises, keys=replace(premises.keys, transmitter=transmitter))
+    testbed.chain.rpc("anvil_setBalance", transmitter.address, hex(ETHER))
+    return replace(testbed, keys=replace(testbed.keys, transmitter=transmitter))

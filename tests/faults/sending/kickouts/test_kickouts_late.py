@@ -16,94 +16,94 @@ from tests.integration.evm.test_kicking import (
     standing,
 )
 from tests.support.evm.network import Standing
-from tests.support.office import Office
+from tests.support.harness import Harness
 
 
-def state_of_kick(office: Office) -> KickState:
-    with office.store.read_transaction() as uow:
+def state_of_kick(harness: Harness) -> KickState:
+    with harness.store.read_transaction() as uow:
         (stored_kick,) = uow.rounds.list_kicks()
     return stored_kick.state
 
 
-def is_rebuild_identical(office: Office) -> bool:
-    options = RebuildOptions(lease_epoch=office.epoch)
-    return rebuild_state(office.store, office.folder, options).is_same
+def is_rebuild_identical(harness: Harness) -> bool:
+    options = RebuildOptions(lease_epoch=harness.epoch)
+    return rebuild_state(harness.store, harness.folder, options).is_same
 
 
-def test_veto_stays_in_force_after_the_vetoer_is_replaced(office: Office):
-    accuse_node_two(office)
-    does, network = office.premises.oracle.functions, office.premises.network
+def test_veto_stays_in_force_after_the_vetoer_is_replaced(harness: Harness):
+    accuse_node_two(harness)
+    does, network = harness.testbed.oracle.functions, harness.testbed.network
     for call in (
         does.veto(network.nodes[2], b"no".ljust(32, b"\0")),
         does.setVetoer(network.creator),
     ):
-        office.premises.chain.send(call, sender=network.admin)
-    office.index()
-    assert state_of_kick(office) is KickState.VETOED
-    assert is_rebuild_identical(office)
+        harness.testbed.chain.send(call, sender=network.admin)
+    harness.index()
+    assert state_of_kick(harness) is KickState.VETOED
+    assert is_rebuild_identical(harness)
     for _ in range(2):
-        office.pushed()
-    office.until_final()
-    assert kinds(office).count(ACCUSE) == 1
-    assert standing(office) is Standing.ACTIVE
+        harness.pushed()
+    harness.until_final()
+    assert kinds(harness).count(ACCUSE) == 1
+    assert standing(harness) is Standing.ACTIVE
 
 
 def test_accusation_is_executed_after_a_long_outage_once_a_new_round_states_it(
-    sqlite_office: Office,
+    sqlite_harness: Harness,
 ):
-    office = sqlite_office
-    accuse_node_two(office)
-    pass_veto_delay(office)
+    harness = sqlite_harness
+    accuse_node_two(harness)
+    pass_veto_delay(harness)
     # The scores are stale after two days without a round.
-    office.premises.chain.later(2 * 86_400)
-    office.premises.chain.mine()
-    office.index()
-    office.pushed()
-    office.tick()
-    office.mine()
-    office.until_final()
-    assert kinds(office).count(ACCUSE) == 1
-    assert standing(office) is Standing.KICKED_OUT
+    harness.testbed.chain.later(2 * 86_400)
+    harness.testbed.chain.mine()
+    harness.index()
+    harness.pushed()
+    harness.tick()
+    harness.mine()
+    harness.until_final()
+    assert kinds(harness).count(ACCUSE) == 1
+    assert standing(harness) is Standing.KICKED_OUT
 
 
-def test_recovered_node_that_is_due_again_is_accused_of_the_new_interval(sqlite_office: Office):
-    office = sqlite_office
-    accuse_node_two(office)
-    first = kick(office)
-    recover(office)
+def test_recovered_node_that_is_due_again_is_accused_of_the_new_interval(sqlite_harness: Harness):
+    harness = sqlite_harness
+    accuse_node_two(harness)
+    first = kick(harness)
+    recover(harness)
     # The chain shows the recovery, but the accusation is not cleared.
-    push_without_kickouts(office)
-    fill_bad_pool(office, first=50)
-    run_until_due_is_stated(office)
-    assert get_stated_due_since(office) != first["due_since"]
-    premises = office.premises
-    premises.chain.at(max(premises.chain.time, int(str(first["ready_at"]))) + 1)
-    premises.chain.mine()
+    push_without_kickouts(harness)
+    fill_bad_pool(harness, first=50)
+    run_until_due_is_stated(harness)
+    assert get_stated_due_since(harness) != first["due_since"]
+    testbed = harness.testbed
+    testbed.chain.at(max(testbed.chain.time, int(str(first["ready_at"]))) + 1)
+    testbed.chain.mine()
     for _ in range(2):
-        office.tick()
-        office.mine()
+        harness.tick()
+        harness.mine()
     # The accusation follows once the call that cleared the earlier one is final.
-    office.until_final()
-    office.mine()
+    harness.until_final()
+    harness.mine()
 
-    second = kick(office)
-    assert (second["live"], second["due_since"]) == (True, get_stated_due_since(office))
-    assert int(str(second["ready_at"])) > premises.chain.time - 60
-    assert EXECUTE_KICK not in kinds(office)
-    assert standing(office) is Standing.ACTIVE
+    second = kick(harness)
+    assert (second["live"], second["due_since"]) == (True, get_stated_due_since(harness))
+    assert int(str(second["ready_at"])) > testbed.chain.time - 60
+    assert EXECUTE_KICK not in kinds(harness)
+    assert standing(harness) is Standing.ACTIVE
 
 
-def test_accusation_cleared_by_another_account_is_not_cleared_again(sqlite_office: Office):
-    office = sqlite_office
-    accuse_node_two(office)
-    recover(office)
-    push_without_kickouts(office)
-    office.tick()
-    (clearing,) = office.intents(CLEAR_KICK)
-    office.mine()
-    office.until_final()
-    assert state_of_kick(office) is KickState.RECOVERED
-    assert is_rebuild_identical(office)
-    office.pushed()
-    office.until_final()
-    assert [intent.id for intent in office.intents(CLEAR_KICK)] == [clearing.id]
+def test_accusation_cleared_by_another_account_is_not_cleared_again(sqlite_harness: Harness):
+    harness = sqlite_harness
+    accuse_node_two(harness)
+    recover(harness)
+    push_without_kickouts(harness)
+    harness.tick()
+    (clearing,) = harness.intents(CLEAR_KICK)
+    harness.mine()
+    harness.until_final()
+    assert state_of_kick(harness) is KickState.RECOVERED
+    assert is_rebuild_identical(harness)
+    harness.pushed()
+    harness.until_final()
+    assert [intent.id for intent in harness.intents(CLEAR_KICK)] == [clearing.id]

@@ -10,7 +10,7 @@ from tests.integration.evm.test_kicking import (
     run_until_due_is_stated,
 )
 from tests.support.evm.fixtures import fresh_chain
-from tests.support.office import Office
+from tests.support.harness import Harness
 from tests.support.sending.rounds import get_contract_error
 
 # Here the `finalized` block is sixty-four below the head, which leaves room for a fork.
@@ -20,27 +20,27 @@ FINAL = 65
 
 
 def test_accusation_planned_on_a_reorged_round_is_dropped_and_planned_on_a_later_round(
-    sqlite_office: Office,
+    sqlite_harness: Harness,
 ):
-    office, premises = sqlite_office, sqlite_office.premises
-    fill_bad_pool(office)
-    run_until_due_is_stated(office)
-    office.mine(FINAL)
-    office.index()
-    snapshot = premises.chain.rpc("evm_snapshot")
-    office.mine()
-    push_without_kickouts(office)
-    reorged_round = premises.round
-    office.repeat(plan_kickout_call)
-    (accusation,) = office.intents(ACCUSE)
+    harness, testbed = sqlite_harness, sqlite_harness.testbed
+    fill_bad_pool(harness)
+    run_until_due_is_stated(harness)
+    harness.mine(FINAL)
+    harness.index()
+    snapshot = testbed.chain.rpc("evm_snapshot")
+    harness.mine()
+    push_without_kickouts(harness)
+    reorged_round = testbed.round
+    harness.repeat(plan_kickout_call)
+    (accusation,) = harness.intents(ACCUSE)
     assert accusation.request.round == reorged_round
 
-    continue_from_snapshot(office, snapshot)
-    office.index()
-    assert premises.round == reorged_round - 1
-    assert get_contract_error(office, accusation.request.calldata) == "NotProven"
-    office.repeat(plan_kickout_call)
-    dropped, planned = office.intents(ACCUSE)
+    continue_from_snapshot(harness, snapshot)
+    harness.index()
+    assert testbed.round == reorged_round - 1
+    assert get_contract_error(harness, accusation.request.calldata) == "NotProven"
+    harness.repeat(plan_kickout_call)
+    dropped, planned = harness.intents(ACCUSE)
     assert (dropped.id, dropped.state.value, dropped.nonce) == (
         accusation.id,
         "superseded",
@@ -49,6 +49,6 @@ def test_accusation_planned_on_a_reorged_round_is_dropped_and_planned_on_a_later
     assert planned.request.round == reorged_round - 1
     # The first tick sends the report again, which makes the proof void once more.
     for _ in range(2):
-        office.tick()
-        office.mine()
-    assert kick(office)["live"]
+        harness.tick()
+        harness.mine()
+    assert kick(harness)["live"]

@@ -14,7 +14,7 @@ from tests.integration.evm.test_kicking import (
 )
 from tests.support.evm.anvil import FREE_BY_HAND, run_anvil
 from tests.support.evm.chain import Chain
-from tests.support.office import Office
+from tests.support.harness import Harness
 
 NODES = 20
 # Nodes 0 and 1 are the good ones.
@@ -23,7 +23,7 @@ BAD = range(2, 2 + NODES)
 
 @pytest.fixture(scope="module")
 def fresh_chain() -> Iterator[Chain]:
-    """Yield a chain as in the other offices, with an account for every node."""
+    """Yield a chain as for the other harnesses, with an account for every node."""
     with run_anvil(*FREE_BY_HAND, "--slots-in-an-epoch", "1", "--accounts", "30") as url:
         chain = Chain(url)
         try:
@@ -32,36 +32,34 @@ def fresh_chain() -> Iterator[Chain]:
             chain.close()
 
 
-def rank_bad_nodes_last(office: Office) -> None:
+def rank_bad_nodes_last(harness: Harness) -> None:
     """Rank every bad node last in as many groups as its pool has scores."""
-    network = office.premises.network
+    network = harness.testbed.network
     for place in BAD[1:]:
         network.join(network.nodes[place])
     for number in range(POOL * NODES):
-        group(office, number + 1, (0, 1, BAD[number % NODES]))
+        group(harness, number + 1, (0, 1, BAD[number % NODES]))
 
 
-def count_accusable_nodes(office: Office) -> int:
-    kickouts = office.kickouts
-    with office.store.read_transaction() as uow:
+def count_accusable_nodes(harness: Harness) -> int:
+    kickouts = harness.kickouts
+    with harness.store.read_transaction() as uow:
         cases = load_kickout_cases(uow, kickouts.leaf_cache, kickouts.policy, kickouts.settings)
     return sum(case.obstacle is None for case in cases)
 
 
-def test_twenty_due_nodes_are_accused_by_one_round_without_a_failed_call(sqlite_office: Office):
-    office, premises = sqlite_office, sqlite_office.premises
-    rank_bad_nodes_last(office)
-    office.index()
-    while count_accusable_nodes(office) < NODES:
-        push_without_kickouts(office)
-    due_in = premises.round
+def test_twenty_due_nodes_are_accused_by_one_round_without_a_failed_call(sqlite_harness: Harness):
+    harness, testbed = sqlite_harness, sqlite_harness.testbed
+    rank_bad_nodes_last(harness)
+    harness.index()
+    while count_accusable_nodes(harness) < NODES:
+        push_without_kickouts(harness)
+    due_in = testbed.round
     for _ in range(6):
-        office.tick()
-        office.mine()
-    office.until_final()
-    kicks = [
-        premises.oracle.functions.kickOf(premises.network.nodes[place]).call() for place in BAD
-    ]
+        harness.tick()
+        harness.mine()
+    harness.until_final()
+    kicks = [testbed.oracle.functions.kickOf(testbed.network.nodes[place]).call() for place in BAD]
     assert [state for state, *_ in kicks] == NODES * [ACCUSED]
     assert {round_number for *_, round_number in kicks} == {due_in}
-    assert set(office.states(ACCUSE)) == {"final"}
+    assert set(harness.states(ACCUSE)) == {"final"}

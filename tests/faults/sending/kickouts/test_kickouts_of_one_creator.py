@@ -17,37 +17,37 @@ from tests.integration.evm.test_kicking import (
     node_two,
     run_until_due_is_stated,
 )
-from tests.support import office as offices
-from tests.support.office import Office, Premises
+from tests.support import harness as harnesses
+from tests.support.harness import Harness, Testbed
 from tests.support.txmgr.stores import NewStore
 
-HELD = replace(offices.RULES, kick_creator_share=UNIT // 2)
+HELD = replace(harnesses.RULES, kick_creator_share=UNIT // 2)
 
 
 @pytest.fixture
-def held_office(
-    premises: Premises,
+def held_harness(
+    testbed: Testbed,
     new_sqlite_store: NewStore,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Office]:
-    """Yield an office whose rules hold a kickout on one creator's tasks; node 2 is due by them."""
-    monkeypatch.setattr(offices, "RULES", HELD)
+) -> Iterator[Harness]:
+    """Yield a harness whose rules hold a kickout on one creator's tasks; node 2 is due by them."""
+    monkeypatch.setattr(harnesses, "RULES", HELD)
     with new_sqlite_store() as store:
-        office = Office(premises, store, tmp_path / "evidence")
-        rules_hash = bytes.fromhex(office.reporting.rules_hash[2:])
-        call = premises.oracle.functions.setRules(rules_hash)
-        premises.chain.send(call, sender=premises.network.admin)
-        fill_bad_pool(office)
-        run_until_due_is_stated(office)
-        yield office
-        office.close()
+        harness = Harness(testbed, store, tmp_path / "evidence")
+        rules_hash = bytes.fromhex(harness.reporting.rules_hash[2:])
+        call = testbed.oracle.functions.setRules(rules_hash)
+        testbed.chain.send(call, sender=testbed.network.admin)
+        fill_bad_pool(harness)
+        run_until_due_is_stated(harness)
+        yield harness
+        harness.close()
 
 
-def test_kickout_based_on_scores_from_one_creator_waits_for_the_vetoer(held_office: Office):
-    office = held_office
-    kickouts = office.kickouts
-    with office.store.read_transaction() as uow:
+def test_kickout_based_on_scores_from_one_creator_waits_for_the_vetoer(held_harness: Harness):
+    harness = held_harness
+    kickouts = harness.kickouts
+    with harness.store.read_transaction() as uow:
         (kickout_case,) = load_kickout_cases(
             uow, kickouts.leaf_cache, kickouts.policy, kickouts.settings
         )
@@ -57,14 +57,14 @@ def test_kickout_based_on_scores_from_one_creator_waits_for_the_vetoer(held_offi
     assert kickout_case.obstacle == (
         "it is held; the vetoer has to allow it (`qos-oracle kickout allow`)"
     )
-    assert office.repeat(plan_kickout_call) == []
-    assert ACCUSE not in kinds(office)
+    assert harness.repeat(plan_kickout_call) == []
+    assert ACCUSE not in kinds(harness)
 
-    premises = office.premises
-    node = premises.network.nodes[2]
-    allow = premises.oracle.functions.allow(node, kickout_case.due_since)
-    premises.chain.send(allow, sender=premises.network.admin)
-    office.tick()
-    office.mine()
-    assert kick(office)["live"]
-    assert office.intents(ACCUSE)[0].request.subject == node_two(office)
+    testbed = harness.testbed
+    node = testbed.network.nodes[2]
+    allow = testbed.oracle.functions.allow(node, kickout_case.due_since)
+    testbed.chain.send(allow, sender=testbed.network.admin)
+    harness.tick()
+    harness.mine()
+    assert kick(harness)["live"]
+    assert harness.intents(ACCUSE)[0].request.subject == node_two(harness)

@@ -27,7 +27,7 @@ from tests.support.evm.network import (
     compute_answer,
     encode_word,
 )
-from tests.support.office import CHAIN_ID, QUICK
+from tests.support.harness import CHAIN_ID, QUICK
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 

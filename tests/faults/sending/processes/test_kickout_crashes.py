@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from oracle.kickouts.kickout_context import ACCUSE, EXECUTE_KICK
-from tests.support.office import Premises
+from tests.support.harness import Testbed
 from tests.support.sending.fuses import Crash, Deaths, Fuse, install_fuse
 from tests.support.sending.journals import find_journal_gaps
 from tests.support.sending.phases import PHASES, Phase, Stage, count_emitted_events
@@ -20,9 +20,9 @@ KICKOUTS = (ACCUSE, EXECUTE_KICK)
 
 
 @pytest.fixture
-def stage(premises: Premises, new_store: NewStore, tmp_path: Path) -> Iterator[Stage]:
+def stage(testbed: Testbed, new_store: NewStore, tmp_path: Path) -> Iterator[Stage]:
     with reuse_store(new_store) as (emptied, _):
-        yield Stage(premises, emptied, tmp_path)
+        yield Stage(testbed, emptied, tmp_path)
 
 
 @pytest.mark.parametrize("kind", KICKOUTS)
@@ -42,8 +42,8 @@ def test_case_f01_kickout_is_completed_once_after_crash_at_any_point(
 def points(stage: Stage, phase: Phase) -> list[str]:
     """Return the points at which a phase can die, from a complete phase."""
     fuse = Fuse()
-    with stage.office("whole") as office, install_fuse(office, fuse):
-        phase.play(office)
+    with stage.harness("whole") as harness, install_fuse(harness, fuse):
+        phase.play(harness)
     assert fuse.unstored == []
     return fuse.passed
 
@@ -53,16 +53,16 @@ def die(stage: Stage, number: int, where: str, kind: str) -> None:
 
     Assert that everything happened once.
     """
-    phase, premises = PHASES[kind], stage.premises
-    with stage.office(str(number)) as office:
-        nonce = premises.nonce
-        with pytest.raises(Crash), install_fuse(office, Fuse(number)):
-            phase.play(office)
-        office.restart()
-        phase.play(office)
-        assert phase.is_so(office), where
-        assert count_emitted_events(premises, phase.event) == 1, where
-        (call,) = office.intents(kind)
+    phase, testbed = PHASES[kind], stage.testbed
+    with stage.harness(str(number)) as harness:
+        nonce = testbed.nonce
+        with pytest.raises(Crash), install_fuse(harness, Fuse(number)):
+            phase.play(harness)
+        harness.restart()
+        phase.play(harness)
+        assert phase.is_so(harness), where
+        assert count_emitted_events(testbed, phase.event) == 1, where
+        (call,) = harness.intents(kind)
         assert (call.state.value, call.nonce) == ("final", nonce), where
-        assert premises.nonce == nonce + 1, where
-        assert find_journal_gaps(office) == [], where
+        assert testbed.nonce == nonce + 1, where
+        assert find_journal_gaps(harness) == [], where

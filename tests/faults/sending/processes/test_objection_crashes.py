@@ -17,7 +17,7 @@ from tests.integration.evm.test_posted_objections import (
     post,
     send_posted_objections,
 )
-from tests.support.office import Office, Premises
+from tests.support.harness import Harness, Testbed
 from tests.support.sending.fuses import Crash, Deaths, Fuse, install_fuse
 from tests.support.sending.journals import find_journal_gaps
 from tests.support.sending.stalls import reuse_store
@@ -28,30 +28,30 @@ pytestmark = pytest.mark.timeout(900)
 
 
 def test_case_f01_posted_objection_is_made_once_after_crash_at_any_point(
-    premises: Premises, new_store: NewStore, deaths: Deaths, tmp_path: Path
+    testbed: Testbed, new_store: NewStore, deaths: Deaths, tmp_path: Path
 ):
-    contract = premises.chain.deploy(CONTRACT, premises.oracle.address)
+    contract = testbed.chain.deploy(CONTRACT, testbed.oracle.address)
 
     @contextmanager
     def open_hearing(emptied: NewStore) -> Iterator[Hearing]:
-        with premises.chain.undone(), emptied() as store:
+        with testbed.chain.undone(), emptied() as store:
             objections = Address(contract.address.lower())
             equipment = {"objection_terms": TERMS}
-            office = Office(premises, store, tmp_path, objections=objections, equipment=equipment)
-            office.index()
-            hearing = Hearing(office, contract)
+            harness = Harness(testbed, store, tmp_path, objections=objections, equipment=equipment)
+            harness.index()
+            hearing = Hearing(harness, contract)
             post(hearing)
             yield hearing
-            office.close()
+            harness.close()
 
     with reuse_store(new_store) as (emptied, _):
         with emptied() as store:
-            office = Office(premises, store, tmp_path)
-            fill_bad_pool(office)
-            run_until_due_is_stated(office)
-            office.close()
+            harness = Harness(testbed, store, tmp_path)
+            fill_bad_pool(harness)
+            run_until_due_is_stated(harness)
+            harness.close()
         fuse = Fuse()
-        with open_hearing(emptied) as hearing, install_fuse(hearing.office, fuse):
+        with open_hearing(emptied) as hearing, install_fuse(hearing.harness, fuse):
             send_posted_objections(hearing)
         assert fuse.unstored == []
         # Planned, ready, assigned, signed, sent, mined, final.
@@ -59,12 +59,12 @@ def test_case_f01_posted_objection_is_made_once_after_crash_at_any_point(
         assert fuse.passed.count("after a send") == 2
         for number, name in deaths.of(fuse.passed):
             with open_hearing(emptied) as hearing:
-                with pytest.raises(Crash), install_fuse(hearing.office, Fuse(number)):
+                with pytest.raises(Crash), install_fuse(hearing.harness, Fuse(number)):
                     send_posted_objections(hearing)
-                hearing.office.restart()
+                hearing.harness.restart()
                 send_posted_objections(hearing)
                 where = f"{name} {number}"
                 assert count_objected(hearing) == 1, where
-                assert hearing.office.states(BRING_OBJECTION) == ["final"], where
+                assert hearing.harness.states(BRING_OBJECTION) == ["final"], where
                 assert get_only_posted(hearing).ended_reason is None, where
-                assert find_journal_gaps(hearing.office) == [], where
+                assert find_journal_gaps(hearing.harness) == [], where

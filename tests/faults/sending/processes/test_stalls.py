@@ -14,7 +14,7 @@ import pytest
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store
 from oracle.store.lease_repository import LeaseRepository
-from tests.support.office import Office, Premises
+from tests.support.harness import Harness, Testbed
 from tests.support.sending.fuses import install_fuse
 from tests.support.sending.journals import find_journal_gaps
 from tests.support.sending.phases import PHASES, Phase, Stage, count_emitted_events
@@ -44,22 +44,20 @@ class Stand(Stage):
 
 
 @contextmanager
-def stand(premises: Premises, new_store: NewStore, folder: Path) -> Iterator[Stand]:
+def stand(testbed: Testbed, new_store: NewStore, folder: Path) -> Iterator[Stand]:
     with shorten_timeouts(), reuse_store(new_store) as (emptied, second):
-        yield Stand(premises, emptied, folder, second)
+        yield Stand(testbed, emptied, folder, second)
 
 
 @pytest.fixture
-def stage(premises: Premises, new_store: NewStore, tmp_path: Path) -> Iterator[Stand]:
-    with stand(premises, new_store, tmp_path) as opened_stand:
+def stage(testbed: Testbed, new_store: NewStore, tmp_path: Path) -> Iterator[Stand]:
+    with stand(testbed, new_store, tmp_path) as opened_stand:
         yield opened_stand
 
 
 @pytest.fixture
-def sqlite_stage(
-    premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
-) -> Iterator[Stand]:
-    with stand(premises, new_sqlite_store, tmp_path) as opened_stand:
+def sqlite_stage(testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[Stand]:
+    with stand(testbed, new_sqlite_store, tmp_path) as opened_stand:
         yield opened_stand
 
 
@@ -77,9 +75,9 @@ def test_case_f41_leader_stalled_at_any_point_exits_and_successor_sends_once(
             first_of_each(passed) if bounded else stops(passed, kind, is_waiting=is_waiting)
         )
         for number in stop_numbers:
-            with stage.office(str(number)) as office:
+            with stage.harness(str(number)) as harness:
                 stop = Stop(passed, number, is_waiting=is_waiting)
-                stand_still(office, stage.second, kind, stop)
+                stand_still(harness, stage.second, kind, stop)
 
 
 def test_nonce_alone_limits_push_to_one_effect_when_lease_fencing_is_disabled(
@@ -94,13 +92,13 @@ def test_nonce_alone_limits_push_to_one_effect_when_lease_fencing_is_disabled(
         for number, name in enumerate(passed):
             if name not in {WRITE, SEND, "after signing a transaction"}:
                 continue
-            with stage.office(str(number)) as office:
-                where, nonce = f"{name} {number}", office.premises.nonce
-                with closing(Succession(office, stage.second, phase.play)) as succession:
+            with stage.harness(str(number)) as harness:
+                where, nonce = f"{name} {number}", harness.testbed.nonce
+                with closing(Succession(harness, stage.second, phase.play)) as succession:
                     stall = succession.stalled(number)
                     late += len(stall.late)
-                    assert office.premises.nonce == nonce + 1, where
-                    assert count_emitted_events(office.premises, phase.event) == 1, where
+                    assert harness.testbed.nonce == nonce + 1, where
+                    assert count_emitted_events(harness.testbed, phase.event) == 1, where
                     assert len(set(stall.sent)) == 1, where
         # Its own late transactions were sent, too.
         assert late > 0
@@ -135,9 +133,9 @@ class Stop:
 def points(stage: Stage, phase: Phase) -> tuple[list[str], bool]:
     """Return the points of a complete phase, and whether writers wait for each other."""
     watch = Watch()
-    with stage.office("whole") as office, install_fuse(office, watch):
-        phase.play(office)
-    return watch.passed, is_sqlite(office.store)
+    with stage.harness("whole") as harness, install_fuse(harness, watch):
+        phase.play(harness)
+    return watch.passed, is_sqlite(harness.store)
 
 
 def stops(passed: Sequence[str], kind: str, *, is_waiting: bool) -> list[int]:
@@ -160,17 +158,17 @@ def first_of_each(passed: Sequence[str]) -> list[int]:
     return sorted({passed.index(name) for name in passed})
 
 
-def stand_still(office: Office, second: Store, kind: str, stop: Stop) -> None:
+def stand_still(harness: Harness, second: Store, kind: str, stop: Stop) -> None:
     """Stall at one point; assert that everything happens once, and nothing after the takeover."""
-    phase, premises, where = PHASES[kind], office.premises, f"{stop.name} {stop.number}"
-    nonce = premises.nonce
-    with closing(Succession(office, second, phase.play)) as succession:
+    phase, testbed, where = PHASES[kind], harness.testbed, f"{stop.name} {stop.number}"
+    nonce = testbed.nonce
+    with closing(Succession(harness, second, phase.play)) as succession:
         stall = succession.stalled(stop.number)
         heir = succession.heir
         assert heir is not None, where
-        check_ends(office, succession, stall, stop)
-        assert premises.nonce == nonce + 1, where
-        assert count_emitted_events(premises, phase.event) == 1, where
+        check_ends(harness, succession, stall, stop)
+        assert testbed.nonce == nonce + 1, where
+        assert count_emitted_events(testbed, phase.event) == 1, where
         # An overtaken leader sent at most its current transaction, and wrote nothing more.
         assert stop.may_send or stall.late == [], where
         assert dump_rows(heir.store) == succession.rows, where
@@ -183,13 +181,13 @@ def stand_still(office: Office, second: Store, kind: str, stop: Stop) -> None:
         assert find_journal_gaps(heir) == [], where
 
 
-def check_ends(office: Office, succession: Succession, stall: Stall, stop: Stop) -> None:
+def check_ends(harness: Harness, succession: Succession, stall: Stall, stop: Stop) -> None:
     """Assert that the leader stalled at the point, was replaced, and exited for this reason."""
     where, heir = f"{stop.name} {stop.number}", succession.heir
     waits = stop.is_inside and stop.is_waiting
     assert stall.stood == [stop.name, *([AFTER] if waits else [])], where
     assert heir is not None, where
-    assert heir.epoch == office.epoch + 1, where
+    assert heir.epoch == harness.epoch + 1, where
     assert "taken over the lease" in str(succession.ended), where
     # Inside a write: With SQLite other writers wait for the stalled one; with PostgreSQL they
     # terminate it.

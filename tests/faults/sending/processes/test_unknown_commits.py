@@ -13,8 +13,8 @@ from oracle.errors import TransientError
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store
 from tests.support.evm.chain import Chain
+from tests.support.harness import Harness, Testbed
 from tests.support.lossy_postgresql import CommitLoss, LossyProxy, lossy
-from tests.support.office import Office, Premises
 from tests.support.postgresql import Server
 from tests.support.sending.journals import find_journal_gaps
 from tests.support.sending.phases import run_push
@@ -24,24 +24,24 @@ pytestmark = [pytest.mark.timeout(900), pytest.mark.postgres]
 _TICKS = 6
 
 
-def push_through(office: Office) -> None:
+def push_through(harness: Harness) -> None:
     """Push as the daemon's loop does: after a transient error, the next tick tries again."""
     for _ in range(_TICKS):
         try:
-            run_push(office)
+            run_push(harness)
         except TransientError:
             continue
         return
     raise AssertionError(f"nothing but failures in {_TICKS} ticks")
 
 
-def commits_of_a_push(premises: Premises, url: str, proxy: LossyProxy, evidence: Path) -> int:
+def commits_of_a_push(testbed: Testbed, url: str, proxy: LossyProxy, evidence: Path) -> int:
     with Store.open(url) as store:
-        office = Office(premises, store, evidence)
-        office.period()
+        harness = Harness(testbed, store, evidence)
+        harness.period()
         before = proxy.commits
-        run_push(office)
-        office.close()
+        run_push(harness)
+        harness.close()
     return proxy.commits - before
 
 
@@ -54,7 +54,7 @@ def signed_transactions(url: str) -> int:
 
 @pytest.mark.parametrize("loss", list(CommitLoss), ids=lambda connection: connection.name.lower())
 def test_push_sends_one_transaction_whichever_commit_response_is_lost(
-    premises: Premises,
+    testbed: Testbed,
     fresh_chain: Chain,
     postgresql_server: Server,
     postgresql_template: str,
@@ -69,7 +69,7 @@ def test_push_sends_one_transaction_whichever_commit_response_is_lost(
         postgresql_server.database(postgresql_template) as url,
         lossy(url) as (proxy, proxied),
     ):
-        commits = commits_of_a_push(premises, proxied, proxy, database_of(0))
+        commits = commits_of_a_push(testbed, proxied, proxy, database_of(0))
     # Signed, planned, ready, assigned, signed, sent, mined, final.
     assert commits >= 8
 
@@ -80,18 +80,18 @@ def test_push_sends_one_transaction_whichever_commit_response_is_lost(
             lossy(url) as (proxy, proxied),
             Store.open(proxied) as store,
         ):
-            office = Office(premises, store, database_of(spared + 1))
-            nonce = premises.nonce
-            office.period()
+            harness = Harness(testbed, store, database_of(spared + 1))
+            nonce = testbed.nonce
+            harness.period()
             proxy.lose(loss, spared=spared)
-            push_through(office)
+            push_through(harness)
 
             assert proxy.hits == 1, spared
-            assert premises.round == 1, spared
-            assert premises.nonce == nonce + 1, spared
-            assert office.states(PUSH) == ["final"], spared
-            assert office.intents(PUSH)[0].nonce == nonce, spared
-            assert [state for state, _ in office.reports()].count("landed") == 1, spared
-            assert find_journal_gaps(office) == [], spared
+            assert testbed.round == 1, spared
+            assert testbed.nonce == nonce + 1, spared
+            assert harness.states(PUSH) == ["final"], spared
+            assert harness.intents(PUSH)[0].nonce == nonce, spared
+            assert [state for state, _ in harness.reports()].count("landed") == 1, spared
+            assert find_journal_gaps(harness) == [], spared
             assert signed_transactions(url) == 1, spared
-            office.close()
+            harness.close()

@@ -13,7 +13,7 @@ from oracle.quorum.statements import build_report_record, build_report_statement
 from oracle.quorum.wire_format import Board
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import SignedStatement
-from tests.support.office import SETTINGS, Premises
+from tests.support.harness import SETTINGS, Testbed
 from tests.support.sending.reporters import Company, Reporter, run_company
 from tests.support.txmgr.stores import NewStore
 
@@ -21,20 +21,20 @@ MOST = 8
 
 
 @pytest.fixture
-def three(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[Company]:
+def three(testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[Company]:
     """Yield three reporters, the first of which transmits."""
     with ExitStack() as until_the_end:
         stores = [until_the_end.enter_context(new_sqlite_store()) for _ in range(3)]
-        yield until_the_end.enter_context(run_company(premises, stores, tmp_path))
+        yield until_the_end.enter_context(run_company(testbed, stores, tmp_path))
 
 
 def test_stored_statements_are_limited_for_signer_that_keeps_changing_its_statement(
     three: Company,
 ):
-    (second, liar), first = three.others, three.first.office
+    (second, liar), first = three.others, three.first.harness
     three.period()
     for reporter in (second, liar):
-        reporter.office.index()
+        reporter.harness.index()
     first.index()
     for turn in range(5):
         _publish_statements(liar, range(turn * MOST, (turn + 1) * MOST))
@@ -45,15 +45,15 @@ def test_stored_statements_are_limited_for_signer_that_keeps_changing_its_statem
     second.tick()
     first.tick()
     first.mine()
-    assert three.premises.round == 1
+    assert three.testbed.round == 1
 
 
 def test_flooding_signer_is_accepted_immediately_if_it_agrees_and_later_otherwise(
     three: Company,
 ):
-    liar, first = three.others[1], three.first.office
+    liar, first = three.others[1], three.first.harness
     three.period()
-    liar.office.index()
+    liar.harness.index()
     first.index()
     _publish_statements(liar, range(MOST))
     first.repeat(plan_push)
@@ -73,20 +73,20 @@ def test_flooding_signer_is_accepted_immediately_if_it_agrees_and_later_otherwis
 
 
 def _get_own_statement(reporter: Reporter) -> SignedStatement:
-    with reporter.office.store.read_transaction() as uow:
-        (statement,) = uow.statements.list_for_round(reporter.office.premises.address, 1)
+    with reporter.harness.store.read_transaction() as uow:
+        (statement,) = uow.statements.list_for_round(reporter.harness.testbed.address, 1)
     return statement
 
 
 def _publish_statements(liar: Reporter, numbers: range) -> None:
     """Publish a new statement for each number, and no earlier one."""
     Board.__init__(liar.board)
-    context, quorum = liar.office.context, liar.office.quorum
-    with liar.office.store.read_transaction() as uow:
+    context, quorum = liar.harness.context, liar.harness.quorum
+    with liar.harness.store.read_transaction() as uow:
         report = uow.reports.list_due()[0].report
     for number in numbers:
         changed_report = replace(report, root=Hash(f"0x{number:064x}"))
-        statement = build_report_statement(changed_report, liar.office.contract.get_status())
+        statement = build_report_statement(changed_report, liar.harness.contract.get_status())
         signature = context.sender_account.signer.sign_statement(
             statement, context.sender_account.domain
         )
@@ -96,6 +96,6 @@ def _publish_statements(liar: Reporter, numbers: range) -> None:
 
 
 def _list_stored_statements(reporter: Reporter, whose: Reporter) -> list[SignedStatement]:
-    with reporter.office.store.read_transaction() as uow:
-        statements = uow.peer_statements.list_for_round(reporter.office.premises.address, 1)
+    with reporter.harness.store.read_transaction() as uow:
+        statements = uow.peer_statements.list_for_round(reporter.harness.testbed.address, 1)
     return [statement for statement in statements if statement.signer == whose.signer]

@@ -24,7 +24,7 @@ from oracle.signing.typed_data import Domain, ReportStatement
 from oracle.store.database import Store
 from oracle.store.tables.statement_tables import pub_peer_statement
 from tests.integration.http.test_peers import Answer, serve_answers
-from tests.support.office import Office, Premises
+from tests.support.harness import Harness, Testbed
 from tests.support.sending.signers import create_strangers, set_signers
 from tests.support.txmgr.stores import NewStore
 
@@ -36,7 +36,7 @@ SECONDS = 60.0
 class PeerExchange:
     """A reporter whose only peer responds as a test sets, and the peer's statements."""
 
-    office: Office
+    harness: Harness
     peer: Signer
     stranger: Signer
     answer: Answer = (404, b"", {})
@@ -63,17 +63,17 @@ class PeerExchange:
 
     @property
     def board(self) -> Board:
-        board = self.office.quorum.board
+        board = self.harness.quorum.board
         assert board is not None
         return board
 
     @property
     def domain(self) -> Domain:
-        return self.office.context.sender_account.domain
+        return self.harness.context.sender_account.domain
 
     def statement(self) -> ReportStatement:
         """Return the statement that our own key signed."""
-        with self.office.store.read_transaction() as uow:
+        with self.harness.store.read_transaction() as uow:
             report = next(
                 stored_report.report
                 for stored_report in uow.reports.list_latest(10)
@@ -96,24 +96,24 @@ class PeerExchange:
 
     def kept(self) -> list[Address]:
         """Return the signers whose statements were stored, for any round and contract."""
-        with self.office.store.read_transaction() as uow:
+        with self.harness.store.read_transaction() as uow:
             chosen = select(pub_peer_statement.c.signer)
             return list(uow.peer_statements._connection.execute(chosen).scalars())
 
     def turns(self) -> list[str]:
-        return [step.action for step in self.office.repeat(plan_push)]
+        return [step.action for step in self.harness.repeat(plan_push)]
 
 
 @pytest.fixture
 def peer_exchange(
-    premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
+    testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path
 ) -> Iterator[PeerExchange]:
     """Yield a reporter that has signed round 1; our key and another one form the quorum of two."""
     with new_sqlite_store() as store:
-        yield from _open_exchange(premises, store, tmp_path)
+        yield from _open_exchange(testbed, store, tmp_path)
 
 
-def _open_exchange(premises: Premises, store: Store, folder: Path) -> Iterator[PeerExchange]:
+def _open_exchange(testbed: Testbed, store: Store, folder: Path) -> Iterator[PeerExchange]:
     opened: list[PeerExchange] = []
 
     def answer(path: str) -> Answer:
@@ -124,18 +124,18 @@ def _open_exchange(premises: Premises, store: Store, folder: Path) -> Iterator[P
     with serve_answers(answer) as url:
         peers = PeerClients.from_urls([url], 0.0, SECONDS)
         equipment = {"board": Board(), "peers": peers}
-        office = Office(premises, store, folder / "evidence", equipment=equipment)
-        peer, stranger = create_strangers(office, 2)
-        set_signers(office, office.context.sender_account.signer, peer, needed=2)
-        opened.append(PeerExchange(office, peer, stranger))
-        office.period()
-        office.index()
+        harness = Harness(testbed, store, folder / "evidence", equipment=equipment)
+        peer, stranger = create_strangers(harness, 2)
+        set_signers(harness, harness.context.sender_account.signer, peer, needed=2)
+        opened.append(PeerExchange(harness, peer, stranger))
+        harness.period()
+        harness.index()
         assert opened[0].turns() == ["report signed"]
         try:
             yield opened[0]
         finally:
             peers.close()
-            office.close()
+            harness.close()
 
 
 def _sign_good_message(exchange: PeerExchange) -> ReportMessage:
@@ -177,7 +177,7 @@ def test_replayed_signature_is_neither_counted_nor_stored(peer_exchange: PeerExc
     assert peer_exchange.turns() == []
     assert peer_exchange.requested_paths
     assert peer_exchange.kept() == []
-    assert peer_exchange.office.intents() == []
+    assert peer_exchange.harness.intents() == []
 
     peer_exchange.hears(REPLAYED[what](peer_exchange), _sign_good_message(peer_exchange))
     assert peer_exchange.turns() == ["push planned"]
@@ -196,7 +196,7 @@ def test_signature_under_another_configuration_is_stored_but_not_counted(
     )
     assert "push planned" not in peer_exchange.turns()
     assert peer_exchange.kept() == [peer_exchange.peer.address]
-    assert peer_exchange.office.intents() == []
+    assert peer_exchange.harness.intents() == []
 
 
 def _list_malformed_responses(exchange: PeerExchange) -> dict[str, Answer]:
@@ -234,7 +234,7 @@ def test_own_statement_returned_by_peer_is_not_counted_as_a_second_signature(
     peer_exchange.hears(own_message, own_message)
     assert peer_exchange.turns() == []
     assert peer_exchange.kept() == []
-    assert peer_exchange.office.intents() == []
+    assert peer_exchange.harness.intents() == []
 
 
 def test_board_shows_only_own_statements(peer_exchange: PeerExchange):
@@ -242,16 +242,17 @@ def test_board_shows_only_own_statements(peer_exchange: PeerExchange):
     assert peer_exchange.turns() == ["push planned"]
     shown = peer_exchange.board.get_statements(1)
     assert [message.signer for message in shown] == [
-        peer_exchange.office.context.sender_account.signer.address
+        peer_exchange.harness.context.sender_account.signer.address
     ]
     # It is counted once, however often it is returned.
     statement = peer_exchange.statement()
-    with peer_exchange.office.store.read_transaction() as uow:
+    with peer_exchange.harness.store.read_transaction() as uow:
         (signed,) = uow.statements.list_for_round(peer_exchange.domain.contract, 1)
     publish_statement(
-        peer_exchange.office.quorum,
+        peer_exchange.harness.quorum,
         replace(
-            build_report_record(peer_exchange.office.quorum, statement), signature=signed.signature
+            build_report_record(peer_exchange.harness.quorum, statement),
+            signature=signed.signature,
         ),
     )
     assert len(peer_exchange.board.get_statements(1)) == 1

@@ -14,7 +14,7 @@ from oracle.signing.keystore import unlock_keystore
 from oracle.signing.remote import RemoteSigner
 from oracle.store.outbox.records import NonceSlot, Pause, PauseKind
 from oracle.txmgr.accounts_and_limits import ReporterKeys
-from tests.support.office import CHAIN_ID, Office
+from tests.support.harness import CHAIN_ID, Harness
 from tests.support.sending.proxy import SEND, Proxy
 from tests.support.signing.remote_signer import (
     Policy,
@@ -30,9 +30,9 @@ SECONDS = 0.5
 
 @dataclass
 class Guarded:
-    """An office whose keys are on two other hosts, and its endpoints."""
+    """A harness whose keys are on two other hosts, and its endpoints."""
 
-    office: Office
+    harness: Harness
     signer: RemoteHost
     transmitter: RemoteHost
     proxies: tuple[Proxy, Proxy]
@@ -43,30 +43,30 @@ class Guarded:
 
     def slots(self) -> list[NonceSlot]:
         """Return the nonces that were assigned and are not settled."""
-        with self.office.store.read_transaction() as uow:
-            return uow.outbox.slots.list_unfinished(self.office.context.account)
+        with self.harness.store.read_transaction() as uow:
+            return uow.outbox.slots.list_unfinished(self.harness.context.account)
 
     def pause(self) -> Pause | None:
-        with self.office.store.read_transaction() as uow:
-            return uow.outbox.accounts.get_pause(self.office.context.account)
+        with self.harness.store.read_transaction() as uow:
+            return uow.outbox.accounts.get_pause(self.harness.context.account)
 
     def release(self) -> None:
         """Release the account as `outbox release ADDRESS` does."""
-        context = self.office.context
-        with self.office.store.transaction() as uow:
+        context = self.harness.context
+        with self.harness.store.transaction() as uow:
             uow.outbox.accounts.resume(context.account, context.stamp)
 
     def attempts(self) -> int:
         """Return the number of stored attempts."""
-        with self.office.store.read_transaction() as uow:
+        with self.harness.store.read_transaction() as uow:
             return sum(len(uow.outbox.slots.list_attempts(slot)) for slot in self.slots())
 
     def statements(self) -> int:
         """Return the number of stored signatures of statements."""
-        with self.office.store.read_transaction() as uow:
+        with self.harness.store.read_transaction() as uow:
             return len(
                 uow.statements.list_for_round(
-                    self.office.premises.address, self.office.premises.round + 1
+                    self.harness.testbed.address, self.harness.testbed.round + 1
                 )
             )
 
@@ -78,45 +78,45 @@ def host_of(folder: Path, role: str, **settings: Any) -> RemoteHost:
 
 
 @pytest.fixture
-def guarded(proxied_office: Office, proxies: tuple[Proxy, Proxy]) -> Iterator[Guarded]:
-    premises = proxied_office.premises
+def guarded(proxied_harness: Harness, proxies: tuple[Proxy, Proxy]) -> Iterator[Guarded]:
+    testbed = proxied_harness.testbed
     with (
-        serve_host(host_of(premises.key_folder, "signer")) as signer,
-        serve_host(host_of(premises.key_folder, "transmitter")) as transmitter,
+        serve_host(host_of(testbed.key_folder, "signer")) as signer,
+        serve_host(host_of(testbed.key_folder, "transmitter")) as transmitter,
     ):
         keys = ReporterKeys(RemoteSigner(signer.place()), RemoteSigner(transmitter.place()))
-        proxied_office.restart(premises=replace(premises, keys=keys))
-        proxied_office.period()
-        yield Guarded(proxied_office, signer, transmitter, proxies)
+        proxied_harness.restart(testbed=replace(testbed, keys=keys))
+        proxied_harness.period()
+        yield Guarded(proxied_harness, signer, transmitter, proxies)
 
 
 def waiting(guarded: Guarded, **wire: float) -> None:
-    """Restart the office with a short timeout for its transmitter's signer."""
-    premises = guarded.office.premises
-    keys = ReporterKeys(premises.keys.signer, RemoteSigner(guarded.transmitter.place(**wire)))
-    guarded.office.restart(premises=replace(premises, keys=keys))
+    """Restart the harness with a short timeout for its transmitter's signer."""
+    testbed = guarded.harness.testbed
+    keys = ReporterKeys(testbed.keys.signer, RemoteSigner(guarded.transmitter.place(**wire)))
+    guarded.harness.restart(testbed=replace(testbed, keys=keys))
 
 
 def lands(guarded: Guarded, nonce: int) -> None:
     """Assert that the round lands with the nonce that was assigned before."""
-    office, before = guarded.office, guarded.office.premises.round
-    office.tick()
+    harness, before = guarded.harness, guarded.harness.testbed.round
+    harness.tick()
     (slot,) = guarded.slots()
     assert slot.nonce == nonce
-    office.mine()
-    office.tick()
-    assert (office.premises.round, office.premises.nonce) == (before + 1, nonce + 1)
+    harness.mine()
+    harness.tick()
+    assert (harness.testbed.round, harness.testbed.nonce) == (before + 1, nonce + 1)
 
 
 def test_case_f70_signing_timeout_stores_nothing_and_keeps_nonce(
     guarded: Guarded,
 ):
-    office, nonce = guarded.office, guarded.office.premises.nonce
+    harness, nonce = guarded.harness, guarded.harness.testbed.nonce
     guarded.transmitter.gate = Event()
     waiting(guarded, timeout_seconds=SECONDS)
 
     with pytest.raises(TransientError, match="the same request is sent again"):
-        office.tick()
+        harness.tick()
 
     assert guarded.transmitter.reached.wait(60)
     # It may have signed. The bytes never arrived, so they cannot be sent.
@@ -129,11 +129,11 @@ def test_case_f70_signing_timeout_stores_nothing_and_keeps_nonce(
 
 
 def test_case_f70_unavailable_signer_leaves_state_unchanged(guarded: Guarded):
-    office, nonce = guarded.office, guarded.office.premises.nonce
+    harness, nonce = guarded.harness, guarded.harness.testbed.nonce
     guarded.signer.instead = (503, {}, b"")
     for _ in range(3):
         with pytest.raises(TransientError):
-            office.tick()
+            harness.tick()
     assert (guarded.statements(), guarded.slots(), guarded.sent) == (0, [], 0)
 
     guarded.signer.instead = None
@@ -155,34 +155,34 @@ WRONG_TRANSACTIONS = {
 
 @pytest.mark.parametrize("what", WRONG_TRANSACTIONS)
 def test_case_f70_unrequested_transaction_is_neither_stored_nor_sent(guarded: Guarded, what: str):
-    office, nonce = guarded.office, guarded.office.premises.nonce
+    harness, nonce = guarded.harness, guarded.harness.testbed.nonce
     guarded.transmitter.wrong = WRONG_TRANSACTIONS[what]
 
     with pytest.raises(TransientError, match="is paused: wrong answer of the signer"):
-        office.tick()
+        harness.tick()
 
     assert (guarded.attempts(), guarded.sent) == (0, 0)
     assert [slot.nonce for slot in guarded.slots()] == [nonce]
     guarded.transmitter.wrong = Wrong()
     guarded.release()
-    office.restart()
+    harness.restart()
     lands(guarded, nonce)
 
 
 def test_case_f70_signer_that_signed_wrong_transaction_is_retried_only_after_operator_release(
     guarded: Guarded,
 ):
-    office, nonce = guarded.office, guarded.office.premises.nonce
+    harness, nonce = guarded.harness, guarded.harness.testbed.nonce
     guarded.transmitter.wrong = WRONG_TRANSACTIONS["another contract"]
     with pytest.raises(TransientError):
-        office.tick()
+        harness.tick()
     guarded.transmitter.wrong = Wrong()
 
     # Neither time nor a restart ends it: the account is paused, and the daemon continues.
-    office.context.sender_account.payer_backoff.reset()
-    office.tick()
-    office.restart()
-    office.tick()
+    harness.context.sender_account.payer_backoff.reset()
+    harness.tick()
+    harness.restart()
+    harness.tick()
     pause = guarded.pause()
     assert pause is not None
     assert (pause.kind, len(guarded.transmitter.asked)) == (PauseKind.SIGNER, 1)
@@ -204,37 +204,37 @@ WRONG_STATEMENTS = {
 def test_case_f70_unrequested_statement_is_never_stored(guarded: Guarded, what: str):
     guarded.signer.wrong = WRONG_STATEMENTS[what]
     with pytest.raises(TransientError, match="nothing is signed: "):
-        guarded.office.tick()
+        guarded.harness.tick()
     assert (guarded.statements(), guarded.slots(), guarded.sent) == (0, [], 0)
 
 
 def test_case_f70_signer_that_signed_wrong_statement_is_retried_after_backoff(guarded: Guarded):
-    office, nonce = guarded.office, guarded.office.premises.nonce
+    harness, nonce = guarded.harness, guarded.harness.testbed.nonce
     # The test ends the backoff.
-    office.context.sender_account.signer_backoff = Backoff(lambda: 0.0)
+    harness.context.sender_account.signer_backoff = Backoff(lambda: 0.0)
     guarded.signer.wrong = WRONG_STATEMENTS["another key"]
     with pytest.raises(TransientError, match="the request is repeated in"):
-        office.tick()
+        harness.tick()
     # The rest of the step continues meanwhile.
     for _ in range(3):
-        office.tick()
+        harness.tick()
     assert (len(guarded.signer.asked), guarded.statements()) == (1, 0)
 
     guarded.signer.wrong = Wrong()
-    office.context.sender_account.signer_backoff.reset()
+    harness.context.sender_account.signer_backoff.reset()
     lands(guarded, nonce)
 
 
 def test_case_f70_transaction_refused_by_signer_policy_is_not_sent(guarded: Guarded):
-    office, nonce = guarded.office, guarded.office.premises.nonce
-    contract = office.premises.address
-    office.context.sender_account.payer_backoff = Backoff(lambda: 0.0)
+    harness, nonce = guarded.harness, guarded.harness.testbed.nonce
+    contract = harness.testbed.address
+    harness.context.sender_account.payer_backoff = Backoff(lambda: 0.0)
     guarded.transmitter.policy = Policy(CHAIN_ID, contract, frozenset({"0x00000000"}))
     with pytest.raises(TransientError, match="another function"):
-        office.tick()
+        harness.tick()
     # The failure is reported, and the signer is not requested every second.
     for _ in range(3):
-        office.tick()
+        harness.tick()
     pause = guarded.pause()
     assert pause is not None
     assert (pause.kind, len(guarded.transmitter.asked)) == (PauseKind.SIGNER, 1)
@@ -243,6 +243,6 @@ def test_case_f70_transaction_refused_by_signer_policy_is_not_sent(guarded: Guar
     (_, (transaction,)) = guarded.transmitter.asked[-1]
     guarded.transmitter.policy = Policy(CHAIN_ID, contract, frozenset({transaction["data"][:10]}))
     # It ends without an operator's release.
-    office.context.sender_account.payer_backoff.reset()
+    harness.context.sender_account.payer_backoff.reset()
     lands(guarded, nonce)
     assert guarded.pause() is None

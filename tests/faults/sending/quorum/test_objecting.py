@@ -21,7 +21,7 @@ from oracle.store.state.objection_repository import ObjectionAnswer
 from tests.integration.evm.test_kicking import fill_bad_pool, get_stated_due_since, node_two
 from tests.integration.evm.test_objections import TERMS, Hearing
 from tests.integration.evm.test_posted_objections import post
-from tests.support.office import RULES, Office, Premises
+from tests.support.harness import RULES, Harness, Testbed
 from tests.support.page_scripts import needs_node, run_page_script
 from tests.support.sending.reporters import Company, run_company
 from tests.support.txmgr.stores import NewStore
@@ -31,19 +31,19 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture
 def court(
-    premises: Premises,
+    testbed: Testbed,
     new_sqlite_store: NewStore,
     new_postgresql_store: NewStore,
     tmp_path: Path,
 ) -> Iterator[tuple[Company, Hearing]]:
     """Yield three reporters that index objections, and a due node in the first one's view."""
-    contract = premises.chain.deploy(CONTRACT, premises.oracle.address)
+    contract = testbed.chain.deploy(CONTRACT, testbed.oracle.address)
     with (
         new_sqlite_store() as first,
         new_postgresql_store() as second,
         new_sqlite_store() as third,
         run_company(
-            premises,
+            testbed,
             [first, second, third],
             tmp_path,
             objections=Address(contract.address.lower()),
@@ -52,47 +52,47 @@ def court(
     ):
         for reporter, window in zip(opened.reporters, (1_000, 1, 3), strict=True):
             reporter.window = window
-        fill_bad_pool(opened.first.office)
-        while not get_stated_due_since(opened.first.office):
+        fill_bad_pool(opened.first.harness)
+        while not get_stated_due_since(opened.first.harness):
             opened.round()
-        yield opened, Hearing(opened.first.office, contract)
+        yield opened, Hearing(opened.first.harness, contract)
 
 
-def list_objections(office: Office) -> list[Objected]:
-    with office.store.read_transaction() as uow:
-        return uow.objections.list_for_node(node_two(office))
+def list_objections(harness: Harness) -> list[Objected]:
+    with harness.store.read_transaction() as uow:
+        return uow.objections.list_for_node(node_two(harness))
 
 
-def load_evidence(office: Office) -> str:
-    with office.store.read_transaction() as uow:
+def load_evidence(harness: Harness) -> str:
+    with harness.store.read_transaction() as uow:
         (interval,) = find_due_intervals(uow, RULES)
-        return load_kickout_evidence(uow, office.kickouts.policy, interval).text
+        return load_kickout_evidence(uow, harness.kickouts.policy, interval).text
 
 
-def answer(office: Office, due_since: int) -> None:
-    """Decline the objections as the signer of an office, as `objection answer` does."""
-    account, contract = office.context.sender_account, office.kickouts.objections_contract
+def answer(harness: Harness, due_since: int) -> None:
+    """Decline the objections as the signer of a harness, as `objection answer` does."""
+    account, contract = harness.context.sender_account, harness.kickouts.objections_contract
     assert contract is not None
-    statement = AnswerStatement(node_two(office), due_since, False, "the logs show it", 9)
+    statement = AnswerStatement(node_two(harness), due_since, False, "the logs show it", 9)
     signature = account.signer.sign_statement(
         statement, replace(account.domain, contract=contract)
     )
-    with office.store.transaction() as uow:
+    with harness.store.transaction() as uow:
         unsigned = ObjectionAnswer(*astuple(statement))
         uow.objections.save_answer(
             unsigned._replace(signer=account.signer.address, signature=signature)
         )
 
 
-def load_bundle(office: Office) -> dict[str, Any]:
+def load_bundle(harness: Harness) -> dict[str, Any]:
     """Return the bundle of the due node in the newest round."""
-    reader = office.folder.reader
+    reader = harness.folder.reader
     bundle = build_evidence_bundle(
-        EventArchive(office.store, reader, RULES, None, TERMS),
-        office.kickouts.leaf_cache,
-        node_two(office),
+        EventArchive(harness.store, reader, RULES, None, TERMS),
+        harness.kickouts.leaf_cache,
+        node_two(harness),
         None,
-        format_rules_id(RULES, reader.identity, office.settings),
+        format_rules_id(RULES, reader.identity, harness.settings),
     )
     return bundle.model_dump(mode="json")
 
@@ -112,7 +112,7 @@ def test_objections_by_api_by_node_and_too_late_leave_all_reporters_equal(
 ):
     reporters, hearing = court
     due_since = hearing.due_since
-    before = load_evidence(reporters.first.office)
+    before = load_evidence(reporters.first.harness)
 
     post(hearing, "by the read API of one reporter")
     reporters.round()
@@ -120,21 +120,21 @@ def test_objections_by_api_by_node_and_too_late_leave_all_reporters_equal(
     reporters.round()
     reporters.chain.later(TERMS.window + 1)
     hearing.object("after the window", due_since)
-    answer(reporters.others[0].office, due_since)
+    answer(reporters.others[0].harness, due_since)
     reporters.round()
 
-    offices = [reporter.office for reporter in reporters.reporters]
-    assert reporters.first.office.intents(BRING_OBJECTION)
-    assert [objection.seq for objection in list_objections(offices[0])] == [2, 1, 0]
-    assert {tuple(list_objections(office)) for office in offices} == {
-        tuple(list_objections(offices[0]))
+    harnesses = [reporter.harness for reporter in reporters.reporters]
+    assert reporters.first.harness.intents(BRING_OBJECTION)
+    assert [objection.seq for objection in list_objections(harnesses[0])] == [2, 1, 0]
+    assert {tuple(list_objections(harness)) for harness in harnesses} == {
+        tuple(list_objections(harnesses[0]))
     }
-    assert {load_evidence(office) for office in offices} == {before}
+    assert {load_evidence(harness) for harness in harnesses} == {before}
     common = set.intersection(*(set(reporter.reports()) for reporter in reporters.reporters))
     assert len(common) >= 3
     for period in common:
         assert len({reporter.reports()[period] for reporter in reporters.reporters}) == 1
-    bundles = [load_bundle(office) for office in offices]
+    bundles = [load_bundle(harness) for harness in harnesses]
     assert {bundle["evidence"] for bundle in bundles} == {before}
     for bundle in bundles:
         in_time = [entry["is_counted"] for entry in bundle["objections"]]
@@ -147,5 +147,5 @@ def test_objections_by_api_by_node_and_too_late_leave_all_reporters_equal(
 
     # The first reporter waits for its operator, because the node answered a task meanwhile or
     # the window is open; no reporter has accused the node before the window was over.
-    accusations = reporters.first.office.intents(ACCUSE)
+    accusations = reporters.first.harness.intents(ACCUSE)
     assert all(call.created_at > due_since + TERMS.window for call in accusations)

@@ -9,7 +9,7 @@ import pytest
 from oracle.reporting.report_planner import plan_push
 from oracle.signing.signer import Signer
 from tests.support.evm.chain import encode_calldata
-from tests.support.office import Office, Premises
+from tests.support.harness import Harness, Testbed
 from tests.support.sending.in_flight import (
     GWEI,
     get_only_intent,
@@ -22,22 +22,22 @@ from tests.support.txmgr.stores import NewStore
 
 
 @pytest.fixture
-def three(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[Company]:
+def three(testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[Company]:
     """Yield three reporters, the first of which transmits."""
     with ExitStack() as until_the_end:
         stores = [until_the_end.enter_context(new_sqlite_store()) for _ in range(3)]
-        yield until_the_end.enter_context(run_company(premises, stores, tmp_path))
+        yield until_the_end.enter_context(run_company(testbed, stores, tmp_path))
 
 
-def digests(office: Office) -> list[tuple[str, str | None]]:
+def digests(harness: Harness) -> list[tuple[str, str | None]]:
     """Return digest and expiry reason of the first round's statements, the newest first."""
-    with office.store.read_transaction() as uow:
-        statements = uow.statements.list_for_round(office.premises.address, 1)
+    with harness.store.read_transaction() as uow:
+        statements = uow.statements.list_for_round(harness.testbed.address, 1)
     return [(statement.digest, statement.expiry_reason) for statement in statements]
 
 
 def test_case_f62_report_planned_under_replaced_signers_is_signed_again(three: Company):
-    first = three.first.office
+    first = three.first.harness
     three.period()
     for reporter in three.others:
         reporter.tick()
@@ -45,50 +45,50 @@ def test_case_f62_report_planned_under_replaced_signers_is_signed_again(three: C
     planned = first.repeat(plan_push)
     assert [step.action for step in planned] == ["report signed", "push planned"]
 
-    keys = [reporter.office.context.sender_account.signer for reporter in three.reporters]
+    keys = [reporter.harness.context.sender_account.signer for reporter in three.reporters]
     set_signers(first, *keys[:2], needed=2)
     for _ in range(2):
         for reporter in (*three.others, three.first):
             reporter.tick()
     first.mine()
     three.first.tick()
-    assert three.premises.round == 1
+    assert three.testbed.round == 1
     (fresh, alive), (_, dead) = digests(first)
     assert (alive, dead) == (None, "config_replaced")
     assert first.intents()[-1].request.digest == fresh
     assert first.states()[0] == "expired"
 
 
-def test_pending_push_is_replaced_by_report_signed_under_new_signers(sqlite_office: Office):
-    office, mine = sqlite_office, sqlite_office.context.sender_account.signer
-    send_unmined_push(office)
-    nonce = get_only_intent(office).nonce
+def test_pending_push_is_replaced_by_report_signed_under_new_signers(sqlite_harness: Harness):
+    harness, mine = sqlite_harness, sqlite_harness.context.sender_account.signer
+    send_unmined_push(harness)
+    nonce = get_only_intent(harness).nonce
     # The same signers are set again: a new configuration, under which nothing is signed yet.
-    named_in_a_dear_block(office, mine)
-    office.tick()
-    old, fresh = office.intents()
+    named_in_a_dear_block(harness, mine)
+    harness.tick()
+    old, fresh = harness.intents()
     assert (old.state.value, fresh.state.value) == ("live", "live")
     assert (fresh.nonce, fresh.replaces) == (nonce, old.id)
     assert fresh.request.digest != old.request.digest
 
-    office.mine()
-    office.until_final()
-    assert office.states() == ["superseded", "final"]
-    assert office.premises.round == 1
+    harness.mine()
+    harness.until_final()
+    assert harness.states() == ["superseded", "final"]
+    assert harness.testbed.round == 1
 
 
-def named_in_a_dear_block(office: Office, *signers: Signer) -> None:
+def named_in_a_dear_block(harness: Harness, *signers: Signer) -> None:
     """Set these signers in a block that is too expensive for our push."""
-    chain, admin = office.premises.chain, office.premises.network.admin
+    chain, admin = harness.testbed.chain, harness.testbed.network.admin
     call = {
         "from": admin,
-        "to": office.premises.oracle.address,
-        "data": encode_calldata(build_signer_replacement(office, signers, len(signers))),
+        "to": harness.testbed.oracle.address,
+        "data": encode_calldata(build_signer_replacement(harness, signers, len(signers))),
         "gas": hex(1_000_000),
         "maxFeePerGas": hex(1_000 * GWEI),
         "maxPriorityFeePerGas": hex(GWEI),
     }
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
     sent = chain.rpc("eth_sendTransaction", call)
-    mine_expensive_blocks(office, 5 * GWEI)
+    mine_expensive_blocks(harness, 5 * GWEI)
     assert "ConfigSet" in chain.receipt(sent).names

@@ -16,7 +16,7 @@ from oracle.store.tables.round_tables import report
 from oracle.telemetry import quorum_metrics
 from oracle.telemetry.metrics import REGISTRY
 from tests.integration.evm.test_kicking import fill_bad_pool, get_stated_due_since
-from tests.support.office import SETTINGS
+from tests.support.harness import SETTINGS
 from tests.support.sending.reporters import Company, Reporter
 from tests.support.sending.rounds import flip_lowest_bit
 
@@ -61,7 +61,7 @@ def test_rounds_continue_while_one_reporter_is_down(three: Company):
     for _ in range(2):
         three.round()
 
-    assert three.premises.round == 3
+    assert three.testbed.round == 3
 
 
 def test_returning_reporter_signs_same_digests_as_others(three: Company):
@@ -88,15 +88,15 @@ def test_case_f66_round_is_pushed_with_two_signatures_and_disagreeing_signer_is_
     three.period()
     liar.lie()
     three.tick()
-    three.first.office.mine()
+    three.first.harness.mine()
     three.tick()
 
-    assert three.premises.round == 1
+    assert three.testbed.round == 1
     # In the databases of the transmitter and of the signer.
     assert disagreements(liar) == before + 2
-    with three.first.office.store.read_transaction() as uow:
+    with three.first.harness.store.read_transaction() as uow:
         statements = uow.peer_statements.list_for_round(
-            three.first.office.context.sender_account.domain.contract, 1
+            three.first.harness.context.sender_account.domain.contract, 1
         )
     digests = {statement.signer: statement.digest for statement in statements}
     assert digests[liar.signer] != digests[three.others[0].signer] == three.first.signed()[1]
@@ -110,16 +110,16 @@ def test_signer_that_disagrees_late_is_reported_by_all_other_reporters(three: Co
     # Its window is older than the round: it ends at the end of the period.
     liar.is_down = False
     statement = contradicting_statement(three.first)
-    signature = liar.office.context.sender_account.signer.sign_statement(
-        statement, liar.office.context.sender_account.domain
+    signature = liar.harness.context.sender_account.signer.sign_statement(
+        statement, liar.harness.context.sender_account.domain
     )
-    record = build_report_record(liar.office.quorum, statement)
-    publish_statement(liar.office.quorum, replace(record, signature=signature))
+    record = build_report_record(liar.harness.quorum, statement)
+    publish_statement(liar.harness.quorum, replace(record, signature=signature))
     liar.is_down = True
     for reporter in (three.first, signing):
         # The two remaining checks were made during the round.
-        assert reporter.office.quorum.peers is not None
-        reporter.office.quorum.peers._refetches_by_round.clear()
+        assert reporter.harness.quorum.peers is not None
+        reporter.harness.quorum.peers._refetches_by_round.clear()
         reporter.tick()
 
     assert disagreements(liar) == before + 2
@@ -127,7 +127,7 @@ def test_signer_that_disagrees_late_is_reported_by_all_other_reporters(three: Co
 
 def contradicting_statement(reporter: Reporter) -> ReportStatement:
     """Return a reporter's statement for the first round with another root."""
-    with reporter.office.store.read_transaction() as uow:
+    with reporter.harness.store.read_transaction() as uow:
         report = next(
             stored_report.report
             for stored_report in uow.reports.list_latest(1000)
@@ -135,7 +135,7 @@ def contradicting_statement(reporter: Reporter) -> ReportStatement:
         )
     changed_report = replace(report, root=flip_lowest_bit(report.root))
     return replace(
-        build_report_statement(changed_report, reporter.office.contract.get_status()), round=1
+        build_report_statement(changed_report, reporter.harness.contract.get_status()), round=1
     )
 
 
@@ -146,14 +146,14 @@ def test_use_of_own_key_by_another_process_is_reported_and_nothing_else_is_signe
     three.period()
     first.tick()
     signed = first.signed()
-    context = first.office.context
+    context = first.harness.context
     statement = contradicting_statement(first)
-    record = build_report_record(first.office.quorum, statement)
+    record = build_report_record(first.harness.quorum, statement)
     signature = context.sender_account.signer.sign_statement(
         statement, context.sender_account.domain
     )
     # Another process with this key publishes the statement.
-    publish_statement(other_reporter.office.quorum, replace(record, signature=signature))
+    publish_statement(other_reporter.harness.quorum, replace(record, signature=signature))
     first.tick()
 
     assert equivocations(first) == before + 1
@@ -169,14 +169,14 @@ def test_reporter_without_stored_period_reports_no_disagreement(three: Company):
     three.period()
     three.tick()
     # For a reporter that starts now this is history, so its reports are not cut.
-    late.office.index()
-    with late.office.store.transaction() as uow:
+    late.harness.index()
+    with late.harness.store.transaction() as uow:
         uow.reports._connection.execute(delete(report))
         uow.reports.set_first_complete_period(
-            three.premises.chain.time // SETTINGS.period_seconds + 1
+            three.testbed.chain.time // SETTINGS.period_seconds + 1
         )
-    about = build_report_record(late.office.quorum, contradicting_statement(three.first))
-    assert fetch_peer_statements(late.office.quorum, about, late.office.contract.get_status())
+    about = build_report_record(late.harness.quorum, contradicting_statement(three.first))
+    assert fetch_peer_statements(late.harness.quorum, about, late.harness.contract.get_status())
 
     assert [disagreements(reporter) for reporter in three.reporters] == before
 
@@ -187,23 +187,23 @@ def equivocations(reporter: Reporter) -> float:
 
 
 def test_equivocation_of_signer_is_reported(three: Company):
-    first, twice = three.first.office, three.others[1]
+    first, twice = three.first.harness, three.others[1]
     three.others[0].is_down = True
     before = equivocations(twice)
     three.period()
     twice.tick()
     (first_message,) = twice.board.get_statements(1)
     # Its key also signs another statement, in a process with an empty database.
-    context = twice.office.context
-    with twice.office.store.read_transaction() as uow:
+    context = twice.harness.context
+    with twice.harness.store.read_transaction() as uow:
         report = uow.reports.list_due()[0].report
     changed_report = replace(report, root=flip_lowest_bit(report.root))
-    statement = build_report_statement(changed_report, twice.office.contract.get_status())
-    record = build_report_record(twice.office.quorum, statement)
+    statement = build_report_statement(changed_report, twice.harness.contract.get_status())
+    record = build_report_record(twice.harness.quorum, statement)
     signature = context.sender_account.signer.sign_statement(
         statement, context.sender_account.domain
     )
-    publish_statement(twice.office.quorum, replace(record, signature=signature))
+    publish_statement(twice.harness.quorum, replace(record, signature=signature))
 
     first.index()
     first.repeat(plan_push)
@@ -214,7 +214,7 @@ def test_equivocation_of_signer_is_reported(three: Company):
 
 
 def test_forged_and_unknown_statements_are_ignored(three: Company):
-    first, liar = three.first.office, three.others[1]
+    first, liar = three.first.harness, three.others[1]
     three.others[0].is_down = True
     three.period()
     liar.tick()
@@ -224,7 +224,7 @@ def test_forged_and_unknown_statements_are_ignored(three: Company):
     liar.board.publish(msgspec.structs.replace(message, signer=three.others[0].signer))
     liar.board.publish(msgspec.structs.replace(message, digest=HASH))
     stranger = KeySigner(b"\x07" * 32)
-    with liar.office.store.read_transaction() as uow:
+    with liar.harness.store.read_transaction() as uow:
         report = uow.reports.list_due()[0].report
     statement = build_report_statement(report, first.contract.get_status())
     signature = stranger.sign_statement(statement, first.context.sender_account.domain)
@@ -240,7 +240,7 @@ def test_forged_and_unknown_statements_are_ignored(three: Company):
     first.index()
     assert [step.action for step in first.repeat(plan_push)] == ["report signed"]
     with first.store.read_transaction() as uow:
-        assert uow.peer_statements.list_for_round(three.premises.address, 1) == []
+        assert uow.peer_statements.list_for_round(three.testbed.address, 1) == []
 
 
 def test_missing_quorum_stops_sending_and_raises_gauge(three: Company):
@@ -250,21 +250,21 @@ def test_missing_quorum_stops_sending_and_raises_gauge(three: Company):
     liar.lie()
     three.tick()
     three.tick()
-    assert three.premises.round == 0
-    assert three.first.office.intents() == []
+    assert three.testbed.round == 0
+    assert three.first.harness.intents() == []
 
     # The third may still sign: nothing is lost yet.
-    with three.first.office.store.read_transaction() as uow:
+    with three.first.harness.store.read_transaction() as uow:
         assert uow.holds.list_held() == []
     three.others[0].is_down = False
     three.others[0].lie()
     three.tick()
 
-    with three.first.office.store.read_transaction() as uow:
+    with three.first.harness.store.read_transaction() as uow:
         (gate,) = uow.holds.list_held()
     assert gate.reason.startswith("disagreement")
     assert liar.signer in gate.reason
-    assert three.first.office.intents() == []
+    assert three.first.harness.intents() == []
     # The report is plausible, but it lacks a quorum.
     assert gauges() == (0, 1)
 
@@ -273,7 +273,7 @@ def test_missing_quorum_stops_sending_and_raises_gauge(three: Company):
     three.chain.mine()
     three.round(restarting=True)
     assert gauges() == (0, 1)
-    three.first.office.until_final()
+    three.first.harness.until_final()
     three.first.tick()
     assert gauges() == (0, 0)
 
@@ -284,14 +284,14 @@ def gauges() -> tuple[float, float]:
 
 
 def test_kickout_that_two_reporters_state_is_accused_once(three: Company):
-    fill_bad_pool(three.first.office)
-    while not get_stated_due_since(three.first.office):
+    fill_bad_pool(three.first.harness)
+    while not get_stated_due_since(three.first.harness):
         three.round()
     for _ in range(3):
-        three.first.office.mine(3)
+        three.first.harness.mine(3)
         three.tick()
 
-    (accusation,) = three.first.office.intents(ACCUSE)
+    (accusation,) = three.first.harness.intents(ACCUSE)
     assert accusation.state in {"mined", "final"}
-    network = three.premises.network
-    assert three.premises.oracle.functions.isKickPending(network.nodes[2]).call()
+    network = three.testbed.network
+    assert three.testbed.oracle.functions.isKickPending(network.nodes[2]).call()

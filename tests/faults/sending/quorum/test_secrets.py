@@ -10,8 +10,8 @@ from prometheus_client import generate_latest
 from oracle.signing.keystore import create_keystore, unlock_keystore
 from oracle.signing.local import KeySigner
 from oracle.telemetry.metrics import REGISTRY
+from tests.support.harness import QUICK, key_files
 from tests.support.leaks import Watch
-from tests.support.office import QUICK, key_files
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -22,7 +22,7 @@ from oracle.errors import InputError
 from oracle.signing.keystore import unlock_keystore
 from oracle.signing.local import KeySigner
 from oracle.telemetry import metrics
-from tests.support.office import key_files
+from tests.support.harness import key_files
 
 @pytest.fixture
 def files(tmp_path):

@@ -12,26 +12,26 @@ from oracle.signing.local import KeySigner
 from oracle.store.database import Store
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.accounts_and_limits import ReporterKeys
-from tests.support.office import ETHER, SETTINGS, Office, Premises, key_files, sending_jobs_of
+from tests.support.harness import ETHER, SETTINGS, Harness, Testbed, key_files, sending_jobs_of
 
 
 @pytest.fixture
-def thief(premises: Premises, tmp_path: Path) -> Iterator[Office]:
-    """Yield an office with our signer's key and its own payer."""
+def thief(testbed: Testbed, tmp_path: Path) -> Iterator[Harness]:
+    """Yield a harness with our signer's key and its own payer."""
     payer = KeySigner.open(*key_files(tmp_path, "payer"))
-    premises.chain.rpc("anvil_setBalance", payer.address, hex(ETHER))
-    his = replace(premises, keys=ReporterKeys(premises.keys.signer, payer))
+    testbed.chain.rpc("anvil_setBalance", payer.address, hex(ETHER))
+    his = replace(testbed, keys=ReporterKeys(testbed.keys.signer, payer))
     with Store.open(f"sqlite:///{tmp_path}/elsewhere.sqlite", create=True) as store:
-        opened = Office(his, store, tmp_path / "elsewhere")
+        opened = Harness(his, store, tmp_path / "elsewhere")
         yield opened
         opened.close()
 
 
-def log_foreign_signatures(office: Office) -> list[dict[str, object]]:
+def log_foreign_signatures(harness: Harness) -> list[dict[str, object]]:
     """Run the check for foreign signatures at the head, and return its log lines."""
-    office.index()
+    harness.index()
     with capture_logs() as logs:
-        office.repeat(check_for_foreign_signatures)
+        harness.repeat(check_for_foreign_signatures)
     return [dict(line) for line in logs if line["event"] == "unknown_signature_on_chain"]
 
 
@@ -39,88 +39,92 @@ def read_unknown_signatures() -> float:
     return REGISTRY.get_sample_value("oracle_quorum_unknown_signatures_total") or 0
 
 
-def statements(office: Office) -> int:
+def statements(harness: Harness) -> int:
     """Return the number of report statements in this database."""
-    contract = office.premises.address
-    with office.store.read_transaction() as uow:
-        rounds = range(office.premises.round + 2)
+    contract = harness.testbed.address
+    with harness.store.read_transaction() as uow:
+        rounds = range(harness.testbed.round + 2)
         return sum(len(uow.statements.list_for_round(contract, n)) for n in rounds)
 
 
 def test_report_signed_elsewhere_with_own_key_is_logged_once_and_starts_embargo(
-    office: Office, thief: Office
+    harness: Harness, thief: Harness
 ):
-    assert log_foreign_signatures(office) == []
+    assert log_foreign_signatures(harness) == []
     before = read_unknown_signatures()
     thief.pushed()
-    (line,) = log_foreign_signatures(office)
-    assert (line["round"], line["signer"]) == (1, office.context.sender_account.signer.address)
+    (line,) = log_foreign_signatures(harness)
+    assert (line["round"], line["signer"]) == (1, harness.context.sender_account.signer.address)
     assert "setSigners" in str(line["act"])
     assert read_unknown_signatures() == before + 1
 
     # Across a restart too, until the foreign statement can no longer land.
-    office.restart()
+    harness.restart()
     embargoed_until = int(str(line["embargoed_until"]))
     for _ in range(30):
-        office.period()
-        office.tick()
-        if statements(office):
+        harness.period()
+        harness.tick()
+        if statements(harness):
             break
-        assert log_foreign_signatures(office) == []
-    assert statements(office) == 1
-    assert office.premises.chain.time > embargoed_until
+        assert log_foreign_signatures(harness) == []
+    assert statements(harness) == 1
+    assert harness.testbed.chain.time > embargoed_until
 
 
-def test_daemon_checks_for_foreign_signatures_before_signing(sqlite_office: Office, thief: Office):
-    office = sqlite_office
-    office.index()
-    jobs = sending_jobs_of(office)
+def test_daemon_checks_for_foreign_signatures_before_signing(
+    sqlite_harness: Harness, thief: Harness
+):
+    harness = sqlite_harness
+    harness.index()
+    jobs = sending_jobs_of(harness)
     assert jobs.advance_reports() is None
     thief.pushed()
-    office.period()
-    office.index()
+    harness.period()
+    harness.index()
     step = jobs.advance_reports()
     assert step is not None
     assert step["did"] == "signs nothing"
     jobs.advance_reports()
-    assert statements(office) == 0
+    assert statements(harness) == 0
 
 
-def test_own_reports_are_recognised_after_restart(sqlite_office: Office):
-    office = sqlite_office
-    assert log_foreign_signatures(office) == []
+def test_own_reports_are_recognised_after_restart(sqlite_harness: Harness):
+    harness = sqlite_harness
+    assert log_foreign_signatures(harness) == []
     for _ in range(2):
-        office.pushed()
-        assert log_foreign_signatures(office) == []
-    office.restart()
-    office.pushed()
-    assert log_foreign_signatures(office) == []
+        harness.pushed()
+        assert log_foreign_signatures(harness) == []
+    harness.restart()
+    harness.pushed()
+    assert log_foreign_signatures(harness) == []
 
 
-def test_reports_signed_before_initial_sync_are_not_logged(sqlite_office: Office, thief: Office):
+def test_reports_signed_before_initial_sync_are_not_logged(
+    sqlite_harness: Harness, thief: Harness
+):
     thief.pushed()
-    assert log_foreign_signatures(sqlite_office) == []
+    assert log_foreign_signatures(sqlite_harness) == []
     thief.pushed()
-    assert [line["round"] for line in log_foreign_signatures(sqlite_office)] == [2]
+    assert [line["round"] for line in log_foreign_signatures(sqlite_harness)] == [2]
 
 
 def test_reports_signed_elsewhere_are_not_logged_while_rebuilt_key_is_under_embargo(
-    sqlite_office: Office, thief: Office
+    sqlite_harness: Harness, thief: Harness
 ):
-    office = sqlite_office
-    assert log_foreign_signatures(office) == []
+    harness = sqlite_harness
+    assert log_foreign_signatures(harness) == []
     domain, signer = (
-        office.context.sender_account.domain,
-        office.context.sender_account.signer.address,
+        harness.context.sender_account.domain,
+        harness.context.sender_account.signer.address,
     )
-    until = office.premises.chain.time + SETTINGS.ttl_seconds
-    with office.context.write_transaction() as uow:
+    until = harness.testbed.chain.time + SETTINGS.ttl_seconds
+    with harness.context.write_transaction() as uow:
         uow.statements.set_embargo(
-            domain.chain_id, domain.contract, signer, until, office.context.stamp
+            domain.chain_id, domain.contract, signer, until, harness.context.stamp
         )
     thief.pushed()
-    assert log_foreign_signatures(office) == []
-    with office.store.read_transaction() as uow:
+    assert log_foreign_signatures(harness) == []
+    with harness.store.read_transaction() as uow:
         quiet = uow.statements.get_embargo_end(domain.chain_id, domain.contract, signer)
     assert quiet is not None
     assert quiet > until

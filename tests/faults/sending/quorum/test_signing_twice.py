@@ -16,7 +16,7 @@ from oracle.signing.typed_data import Domain, ReportStatement, SignableStatement
 from oracle.store.outbox.records import SignedStatement
 from oracle.store.tables.outbox_tables import lease
 from oracle.txmgr.accounts_and_limits import ReporterKeys
-from tests.support.office import Office
+from tests.support.harness import Harness
 from tests.support.sending.rounds import flip_lowest_bit
 
 
@@ -41,86 +41,88 @@ class Slow:
         return self.signer.sign_transaction(transaction)
 
 
-def respond_late(office: Office, meanwhile: Callable[[ReportStatement], None]) -> Board:
-    """Let the office's key respond late; return the board that others read."""
-    keys, board = office.premises.keys, Board()
+def respond_late(harness: Harness, meanwhile: Callable[[ReportStatement], None]) -> Board:
+    """Let the harness's key respond late; return the board that others read."""
+    keys, board = harness.testbed.keys, Board()
     assert keys.signer is not None
     slow = ReporterKeys(Slow(keys.signer, meanwhile), keys.transmitter)
-    office.restart(premises=replace(office.premises, keys=slow), equipment={"board": board})
-    office.period()
-    office.index()
+    harness.restart(testbed=replace(harness.testbed, keys=slow), equipment={"board": board})
+    harness.period()
+    harness.index()
     return board
 
 
-def build_contradicting_statement(office: Office, statement: ReportStatement) -> SignedStatement:
+def build_contradicting_statement(harness: Harness, statement: ReportStatement) -> SignedStatement:
     """Return another statement of the same key for the same round, with another root."""
     changed_statement = replace(statement, root=flip_lowest_bit(statement.root))
-    signer = office.premises.keys.signer
+    signer = harness.testbed.keys.signer
     assert isinstance(signer, Slow)
     signature = signer.signer.sign_statement(
-        changed_statement, office.context.sender_account.domain
+        changed_statement, harness.context.sender_account.domain
     )
-    return replace(build_report_record(office.quorum, changed_statement), signature=signature)
+    return replace(build_report_record(harness.quorum, changed_statement), signature=signature)
 
 
-def list_signed_statements(office: Office) -> list[SignedStatement]:
-    with office.store.read_transaction() as uow:
-        return uow.statements.list_for_round(office.premises.address, 1)
+def list_signed_statements(harness: Harness) -> list[SignedStatement]:
+    with harness.store.read_transaction() as uow:
+        return uow.statements.list_for_round(harness.testbed.address, 1)
 
 
-def test_statement_signed_by_another_process_during_signing_is_the_only_one_stored(office: Office):
+def test_statement_signed_by_another_process_during_signing_is_the_only_one_stored(
+    harness: Harness,
+):
     stored_statements: list[SignedStatement] = []
 
     def meanwhile(statement: ReportStatement) -> None:
-        stored_statements.append(build_contradicting_statement(office, statement))
-        with office.store.transaction() as uow:
+        stored_statements.append(build_contradicting_statement(harness, statement))
+        with harness.store.transaction() as uow:
             uow.lease._connection.execute(update(lease).values(until_ms=0))
             assert uow.lease.acquire("another", 3600) is not None
-            uow.statements.add(stored_statements[0], office.context.stamp)
+            uow.statements.add(stored_statements[0], harness.context.stamp)
 
-    board = respond_late(office, meanwhile)
+    board = respond_late(harness, meanwhile)
     with pytest.raises(FatalError, match="another process has taken over the lease"):
-        office.repeat(plan_push)
-    assert [signed_statement.digest for signed_statement in list_signed_statements(office)] == [
+        harness.repeat(plan_push)
+    assert [signed_statement.digest for signed_statement in list_signed_statements(harness)] == [
         stored_statements[0].digest
     ]
     assert board.get_statements(1) == []
-    assert office.intents() == []
+    assert harness.intents() == []
 
 
-def test_live_statement_stored_during_signing_remains_the_only_statement(office: Office):
+def test_live_statement_stored_during_signing_remains_the_only_statement(harness: Harness):
     stored_statements: list[SignedStatement] = []
 
     def meanwhile(statement: ReportStatement) -> None:
-        stored_statements.append(build_contradicting_statement(office, statement))
-        with office.context.write_transaction() as uow:
-            uow.statements.add(stored_statements[0], office.context.stamp)
+        stored_statements.append(build_contradicting_statement(harness, statement))
+        with harness.context.write_transaction() as uow:
+            uow.statements.add(stored_statements[0], harness.context.stamp)
 
-    board = respond_late(office, meanwhile)
-    assert office.repeat(plan_push) == []
-    assert [signed_statement.digest for signed_statement in list_signed_statements(office)] == [
+    board = respond_late(harness, meanwhile)
+    assert harness.repeat(plan_push) == []
+    assert [signed_statement.digest for signed_statement in list_signed_statements(harness)] == [
         stored_statements[0].digest
     ]
     assert board.get_statements(1) == []
-    assert office.intents() == []
+    assert harness.intents() == []
 
 
-def test_embargo_set_during_signing_discards_signature(office: Office):
+def test_embargo_set_during_signing_discards_signature(harness: Harness):
     def meanwhile(statement: ReportStatement) -> None:
         domain, signer = (
-            office.context.sender_account.domain,
-            office.context.sender_account.signer.address,
+            harness.context.sender_account.domain,
+            harness.context.sender_account.signer.address,
         )
-        with office.context.write_transaction() as uow:
+        with harness.context.write_transaction() as uow:
             uow.statements.set_embargo(
                 domain.chain_id,
                 domain.contract,
                 signer,
                 statement.deadline + 3600,
-                office.context.stamp,
+                harness.context.stamp,
             )
 
-    board = respond_late(office, meanwhile)
-    assert office.repeat(plan_push) == []
-    assert list_signed_statements(office) == []
+    board = respond_late(harness, meanwhile)
+    assert harness.repeat(plan_push) == []
+    assert list_signed_statements(harness) == []
     assert board.get_statements(1) == []

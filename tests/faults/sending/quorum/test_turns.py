@@ -12,7 +12,7 @@ from oracle.quorum.statements import build_report_record, build_report_statement
 from oracle.reporting.report_planner import plan_push
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.context import TransmitterRank
-from tests.support.office import SETTINGS, Office, Premises, next_step
+from tests.support.harness import SETTINGS, Harness, Testbed, next_step
 from tests.support.sending.faults import Fault
 from tests.support.sending.in_flight import start_response
 from tests.support.sending.proxy import Proxy
@@ -31,40 +31,40 @@ WRONG_ROUND = f"0x3f1ccd8d{2:064x}{1:064x}"
 
 @pytest.fixture
 def both_planned(
-    premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
-) -> Iterator[tuple[Office, Office]]:
+    testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path
+) -> Iterator[tuple[Harness, Harness]]:
     """Yield two transmitters that have planned the same push; the first has a head start."""
-    standby = create_second_transmitter(premises, tmp_path)
+    standby = create_second_transmitter(testbed, tmp_path)
     with (
         new_sqlite_store() as first_store,
         new_sqlite_store() as second_store,
-        run_company(premises, [first_store, second_store], tmp_path, standby) as pair,
+        run_company(testbed, [first_store, second_store], tmp_path, standby) as pair,
     ):
-        first, second = (reporter.office for reporter in pair.reporters)
+        first, second = (reporter.harness for reporter in pair.reporters)
         second.context = replace(
             second.context, rank=TransmitterRank(has_others=True, head_start_seconds=60)
         )
         pair.period()
-        for office in (first, second, first):
-            office.index()
-            office.repeat(plan_push)
+        for harness in (first, second, first):
+            harness.index()
+            harness.repeat(plan_push)
         yield first, second
 
 
 def test_case_f48_second_transmitter_of_same_report_pays_nothing(
-    premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
+    testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path
 ):
-    standby = create_second_transmitter(premises, tmp_path)
+    standby = create_second_transmitter(testbed, tmp_path)
     with (
         new_sqlite_store() as first_store,
         new_sqlite_store() as second_store,
-        run_company(premises, [first_store, second_store], tmp_path, standby) as pair,
+        run_company(testbed, [first_store, second_store], tmp_path, standby) as pair,
     ):
-        first, second = (reporter.office for reporter in pair.reporters)
+        first, second = (reporter.harness for reporter in pair.reporters)
         pair.period()
-        for office in (first, second):
-            office.index()
-            office.repeat(plan_push)
+        for harness in (first, second):
+            harness.index()
+            harness.repeat(plan_push)
         second.repeat(plan_push)
         first.repeat(plan_push)
         assert [intent.request.digest for intent in first.intents()] == [
@@ -79,58 +79,58 @@ def test_case_f48_second_transmitter_of_same_report_pays_nothing(
             first.mine(3)
             second.tick()
         assert sent_by(second) == 0
-        assert premises.chain.rpc("eth_getBalance", standby.address, "latest") == hex(10**18)
+        assert testbed.chain.rpc("eth_getBalance", standby.address, "latest") == hex(10**18)
         assert "landed" in [state for state, _ in second.reports()]
 
 
 def test_standby_transmitter_waits_until_head_start_of_first_transmitter_is_over(
-    premises: Premises, both_planned: tuple[Office, Office]
+    testbed: Testbed, both_planned: tuple[Harness, Harness]
 ):
     _, second = both_planned
     second.repeat(next_step)
     assert second.states() == ["planned"]
 
     # The first does not come.
-    premises.chain.later(60)
-    premises.chain.mine()
+    testbed.chain.later(60)
+    testbed.chain.mine()
     second.tick()
     second.mine()
-    assert premises.round == 1
+    assert testbed.round == 1
     assert sent_by(second) == 1
 
 
-def test_case_f54_node_joining_after_signature_does_not_change_report(sqlite_office: Office):
-    office = sqlite_office
-    plan_round(office)
-    network = office.premises.network
+def test_case_f54_node_joining_after_signature_does_not_change_report(sqlite_harness: Harness):
+    harness = sqlite_harness
+    plan_round(harness)
+    network = harness.testbed.network
     network.join(network.nodes[3])
-    land_round(office)
+    land_round(harness)
 
-    assert office.states() == ["mined"]
-    assert office.premises.round == 1
-    (statement,) = list_signed_statements(office, 1)
-    assert f"0x{office.premises.oracle.functions.lastRoot().call().hex()}" == statement.root
+    assert harness.states() == ["mined"]
+    assert harness.testbed.round == 1
+    (statement,) = list_signed_statements(harness, 1)
+    assert f"0x{harness.testbed.oracle.functions.lastRoot().call().hex()}" == statement.root
 
 
-def test_case_f61_second_statement_for_round_is_refused_and_counted(office: Office):
-    plan_round(office)
-    (first,) = list_signed_statements(office, 1)
-    quorum = office.quorum
-    with office.store.read_transaction() as uow:
+def test_case_f61_second_statement_for_round_is_refused_and_counted(harness: Harness):
+    plan_round(harness)
+    (first,) = list_signed_statements(harness, 1)
+    quorum = harness.quorum
+    with harness.store.read_transaction() as uow:
         report = uow.reports.list_due()[0].report
     changed_report = replace(report, root=flip_lowest_bit(report.root))
-    standing = office.contract.get_status()
+    standing = harness.contract.get_status()
     statement = build_report_statement(changed_report, standing)
     record = build_report_record(quorum, statement)
     before = read_refused_statements()
 
     assert sign_once(quorum, statement, record, standing) is None
     assert read_refused_statements() == before + 1
-    assert list_signed_statements(office, 1) == [first]
+    assert list_signed_statements(harness, 1) == [first]
     # A signer that signed anyway could not store the statement, and no other reporter would see
     # it.
-    with pytest.raises(IntegrityError), office.context.write_transaction() as uow:
-        uow.statements.add(replace(record, signature=bytes(65)), office.context.stamp)
+    with pytest.raises(IntegrityError), harness.context.write_transaction() as uow:
+        uow.statements.add(replace(record, signature=bytes(65)), harness.context.stamp)
 
 
 def read_refused_statements() -> float:
@@ -139,33 +139,33 @@ def read_refused_statements() -> float:
 
 
 def test_contract_is_not_called_while_round_waits_for_finality(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
-    office = proxied_office
-    plan_round(office)
-    land_round(office)
-    assert office.states() == ["mined"]
+    harness = proxied_harness
+    plan_round(harness)
+    land_round(harness)
+    assert harness.states() == ["mined"]
     for proxy in proxies:
         proxy.forget()
 
-    assert office.repeat(plan_push) == []
+    assert harness.repeat(plan_push) == []
     assert [proxy.count("eth_call") for proxy in proxies] == [0, 0]
 
 
 def test_signed_report_not_sent_before_deadline_is_missed(
-    premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
+    testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path
 ):
     with (
         new_sqlite_store() as first_store,
         new_sqlite_store() as second_store,
-        run_company(premises, [first_store, second_store], tmp_path) as pair,
+        run_company(testbed, [first_store, second_store], tmp_path) as pair,
     ):
         # This reporter only signs, and no transmitter sends.
-        second = pair.others[0].office
+        second = pair.others[0].harness
         pair.period()
         second.tick()
-        premises.chain.later(SETTINGS.ttl_seconds + 1)
-        premises.chain.mine()
+        testbed.chain.later(SETTINGS.ttl_seconds + 1)
+        testbed.chain.mine()
         second.mine(3)
         second.tick()
 
@@ -179,30 +179,30 @@ def test_signed_report_not_sent_before_deadline_is_missed(
 
 
 def test_pending_push_of_another_transmitter_extends_head_start(
-    premises: Premises, both_planned: tuple[Office, Office]
+    testbed: Testbed, both_planned: tuple[Harness, Harness]
 ):
     first, second = both_planned
     # The first is late: its push is sent as the other's head start is over.
-    premises.chain.later(60)
-    premises.chain.mine()
+    testbed.chain.later(60)
+    testbed.chain.mine()
     first.repeat(next_step)
     second.tick()
     (push,) = second.intents()
     assert (push.state.value, push.error_class) == ("planned", "yielded")
-    assert push.request.not_before == premises.chain.time + 60
+    assert push.request.not_before == testbed.chain.time + 60
 
     second.mine()
     second.tick()
-    assert (second.states(), premises.round) == (["superseded"], 1)
+    assert (second.states(), testbed.round) == (["superseded"], 1)
     assert sent_by(second) == 0
 
 
 def test_assigned_nonce_is_released_when_another_push_is_pending(
-    premises: Premises, both_planned: tuple[Office, Office]
+    testbed: Testbed, both_planned: tuple[Harness, Harness]
 ):
     first, second = both_planned
-    premises.chain.later(60)
-    premises.chain.mine()
+    testbed.chain.later(60)
+    testbed.chain.mine()
     second.index()
     while second.states() != ["assigned"]:
         assert next_step(second.context, second.source.fetch_heads()) is not None
@@ -214,35 +214,35 @@ def test_assigned_nonce_is_released_when_another_push_is_pending(
 
     second.mine()
     second.tick()
-    assert (second.states(), premises.round, sent_by(second)) == (["superseded"], 1, 0)
+    assert (second.states(), testbed.round, sent_by(second)) == (["superseded"], 1, 0)
 
 
 def test_endpoint_reporting_round_as_taken_does_not_prevent_sending(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
-    office, chain = proxied_office, proxied_office.premises.chain
-    office.context = replace(
-        office.context, rank=TransmitterRank(has_others=True, head_start_seconds=60)
+    harness, chain = proxied_harness, proxied_harness.testbed.chain
+    harness.context = replace(
+        harness.context, rank=TransmitterRank(has_others=True, head_start_seconds=60)
     )
     wrong_round_error = {"code": 3, "message": "execution reverted", "data": WRONG_ROUND}
     always = Fault(
         answer=lambda request, _: {**start_response(request), "error": wrong_round_error}
     )
     proxies[0].rule("eth_call", always, when=lambda request: request["params"][1] == "pending")
-    plan_round(office)
+    plan_round(harness)
     for _ in range(2):
-        assert office.states() == ["planned"]
+        assert harness.states() == ["planned"]
         chain.later(60)
         chain.mine()
-        office.tick()
-    assert office.states() == ["live"]
-    office.mine()
-    assert office.premises.round == 1
+        harness.tick()
+    assert harness.states() == ["live"]
+    harness.mine()
+    assert harness.testbed.round == 1
 
 
-def sent_by(office: Office) -> int:
-    """Return the number of mined transactions of the office's transmitter."""
-    used = office.premises.chain.rpc(
-        "eth_getTransactionCount", office.context.account.address, "latest"
+def sent_by(harness: Harness) -> int:
+    """Return the number of mined transactions of the harness's transmitter."""
+    used = harness.testbed.chain.rpc(
+        "eth_getTransactionCount", harness.context.account.address, "latest"
     )
     return int(used, 16)

@@ -13,7 +13,7 @@ from oracle.store.outbox.records import CallRequest, Intent, IntentState
 from oracle.txmgr.admission import admit_calls
 from oracle.txmgr.call_registry import CallKind, CallStage, Decision
 from oracle.txmgr.confirmer import confirm_transactions
-from tests.support.office import FINALITY, Office, next_step
+from tests.support.harness import FINALITY, Harness, next_step
 
 COUNT = 5
 
@@ -47,116 +47,116 @@ class Ping(CallKind):
         self.closed.append((call.request.subject, reason))
 
 
-def at_once(office: Office, size: int) -> Ping:
-    """Let the office send pings in batches of `size`."""
-    office.context = replace(office.context, batch_size=size)
+def at_once(harness: Harness, size: int) -> Ping:
+    """Let the harness send pings in batches of `size`."""
+    harness.context = replace(harness.context, batch_size=size)
     kind = Ping()
-    office.context.registry.register(kind)
+    harness.context.registry.register(kind)
     return kind
 
 
-def plan_pings(office: Office, exclusive_key: str | None = None) -> list[str]:
-    account = office.context.account
+def plan_pings(harness: Harness, exclusive_key: str | None = None) -> list[str]:
+    account = harness.context.account
     names = [f"ping={number}" for number in range(COUNT)]
-    with office.context.write_transaction() as uow:
+    with harness.context.write_transaction() as uow:
         for name in names:
             ping = CallRequest(
                 account=account,
-                contract=office.premises.address,
+                contract=harness.testbed.address,
                 kind="ping",
                 dedup_key=name,
                 calldata=encode_call("roots/QoSRoots", "head"),
                 subject=name,
                 exclusive_key=exclusive_key,
             )
-            assert uow.outbox.intents.add(ping, office.context.stamp) is not None
+            assert uow.outbox.intents.add(ping, harness.context.stamp) is not None
     return names
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
 def test_registered_call_kind_is_sent_confirmed_and_closed_in_any_batch_size(
-    sqlite_office: Office, size: int
+    sqlite_harness: Harness, size: int
 ):
-    office = sqlite_office
-    kind, names = at_once(office, size), plan_pings(office)
-    office.index()
-    steps = office.repeat(next_step)
+    harness = sqlite_harness
+    kind, names = at_once(harness, size), plan_pings(harness)
+    harness.index()
+    steps = harness.repeat(next_step)
     # Each batch is made ready, gets its nonces, is signed and sent.
     assert len(steps) == 4 * -(-COUNT // size)
-    assert office.states("ping") == ["live"] * COUNT
+    assert harness.states("ping") == ["live"] * COUNT
 
-    office.mine()
-    office.index()
-    office.repeat(confirm_transactions)
-    assert (office.states("ping"), kind.closed) == (["mined"] * COUNT, [])
-    office.mine(FINALITY + 1)
-    office.index()
-    office.repeat(confirm_transactions)
-    assert office.states("ping") == ["final"] * COUNT
+    harness.mine()
+    harness.index()
+    harness.repeat(confirm_transactions)
+    assert (harness.states("ping"), kind.closed) == (["mined"] * COUNT, [])
+    harness.mine(FINALITY + 1)
+    harness.index()
+    harness.repeat(confirm_transactions)
+    assert harness.states("ping") == ["final"] * COUNT
     assert kind.closed == [(name, None) for name in names]
-    nonces = [intent.nonce or 0 for intent in office.intents("ping")]
+    nonces = [intent.nonce or 0 for intent in harness.intents("ping")]
     assert nonces == list(range(nonces[0], nonces[0] + COUNT))
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
-def test_call_dropped_by_its_kind_leaves_no_nonce_gap(sqlite_office: Office, size: int):
-    office = sqlite_office
-    kind, names = at_once(office, size), plan_pings(office)
-    office.index()
-    while office.states("ping").count("assigned") == 0:
-        assert next_step(office.context, office.source.fetch_heads()) is not None
+def test_call_dropped_by_its_kind_leaves_no_nonce_gap(sqlite_harness: Harness, size: int):
+    harness = sqlite_harness
+    kind, names = at_once(harness, size), plan_pings(harness)
+    harness.index()
+    while harness.states("ping").count("assigned") == 0:
+        assert next_step(harness.context, harness.source.fetch_heads()) is not None
     kind.unwanted = {names[0]}
     # A call that is given back waits for the next block.
-    office.repeat(next_step)
-    office.mine()
-    office.index()
-    office.repeat(next_step)
-    assert office.states("ping") == ["superseded"] + ["live"] * (COUNT - 1)
+    harness.repeat(next_step)
+    harness.mine()
+    harness.index()
+    harness.repeat(next_step)
+    assert harness.states("ping") == ["superseded"] + ["live"] * (COUNT - 1)
     assert kind.closed == [(names[0], "nobody asks any more")]
-    nonces = sorted(intent.nonce for intent in office.intents("ping") if intent.nonce is not None)
+    nonces = sorted(intent.nonce for intent in harness.intents("ping") if intent.nonce is not None)
     assert nonces == list(range(nonces[0], nonces[0] + COUNT - 1))
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
-def test_calls_of_one_exclusive_key_are_sent_one_after_another(sqlite_office: Office, size: int):
+def test_calls_of_one_exclusive_key_are_sent_one_after_another(sqlite_harness: Harness, size: int):
     """An operator who releases a held call makes it planned next to its successor."""
-    office = sqlite_office
-    at_once(office, size)
-    plan_pings(office, exclusive_key="ping")
+    harness = sqlite_harness
+    at_once(harness, size)
+    plan_pings(harness, exclusive_key="ping")
     for _ in range(COUNT):
-        office.index()
-        office.repeat(next_step)
-        office.mine()
-    assert set(office.states("ping")) <= {"live", "mined"}
-    nonces = sorted(call.nonce or 0 for call in office.intents("ping"))
+        harness.index()
+        harness.repeat(next_step)
+        harness.mine()
+    assert set(harness.states("ping")) <= {"live", "mined"}
+    nonces = sorted(call.nonce or 0 for call in harness.intents("ping"))
     assert nonces == list(range(nonces[0], nonces[0] + COUNT))
 
 
 @pytest.mark.parametrize("size", [1, 100])
-def test_second_call_of_exclusive_key_waits_with_reason(sqlite_office: Office, size: int):
-    office = sqlite_office
-    at_once(office, size)
-    plan_pings(office, exclusive_key="ping")
-    office.index()
-    while office.states("ping").count("ready") == 0:
-        assert next_step(office.context, office.source.fetch_heads()) is not None
-    at_once(office, COUNT)
-    admit_calls(office.context, office.source.fetch_heads())
-    assert office.states("ping") == ["ready"] + ["planned"] * (COUNT - 1)
-    second = office.intents("ping")[1]
+def test_second_call_of_exclusive_key_waits_with_reason(sqlite_harness: Harness, size: int):
+    harness = sqlite_harness
+    at_once(harness, size)
+    plan_pings(harness, exclusive_key="ping")
+    harness.index()
+    while harness.states("ping").count("ready") == 0:
+        assert next_step(harness.context, harness.source.fetch_heads()) is not None
+    at_once(harness, COUNT)
+    admit_calls(harness.context, harness.source.fetch_heads())
+    assert harness.states("ping") == ["ready"] + ["planned"] * (COUNT - 1)
+    second = harness.intents("ping")[1]
     assert second.error_class == "exclusive_call_pending"
     assert second.error_text == "intent 1 for ping is sent first; only one is prepared at a time"
 
 
-def test_unregistered_call_kind_is_not_sent(sqlite_office: Office):
-    office = sqlite_office
-    plan_pings(office)
-    office.index()
+def test_unregistered_call_kind_is_not_sent(sqlite_harness: Harness):
+    harness = sqlite_harness
+    plan_pings(harness)
+    harness.index()
     with pytest.raises(FatalError, match="call kind ping is not registered"):
-        office.repeat(next_step)
+        harness.repeat(next_step)
 
 
-def test_duplicate_call_kind_name_is_rejected(sqlite_office: Office):
-    at_once(sqlite_office, 1)
+def test_duplicate_call_kind_name_is_rejected(sqlite_harness: Harness):
+    at_once(sqlite_harness, 1)
     with pytest.raises(FatalError, match="call kind ping is already registered"):
-        sqlite_office.context.registry.register(Ping())
+        sqlite_harness.context.registry.register(Ping())

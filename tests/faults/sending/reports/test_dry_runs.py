@@ -20,7 +20,7 @@ from oracle.txmgr.confirmer import confirm_transactions
 from tests.faults.sending.conftest import OpenProxy
 from tests.integration.evm.test_kicking import fill_bad_pool
 from tests.support.cli.local_network import Settings, write_config
-from tests.support.office import CHAIN_ID, FINALITY, RULES, SETTINGS, Office
+from tests.support.harness import CHAIN_ID, FINALITY, RULES, SETTINGS, Harness
 from tests.support.sending.faults import respond_with
 from tests.support.sending.in_flight import GWEI
 from tests.support.sending.operator_commands import list_database_rows
@@ -34,7 +34,7 @@ ROLES = ("signer", "transmitter")
 class Site:
     """A configuration file, its endpoint, and the two hosts with its keys."""
 
-    office: Office
+    harness: Harness
     settings: Settings
     folder: Path
     endpoint: Proxy
@@ -55,7 +55,7 @@ class Site:
 
 @pytest.fixture
 def site(
-    sqlite_office: Office,
+    sqlite_harness: Harness,
     open_proxy: OpenProxy,
     sqlite_url: str,
     tmp_path: Path,
@@ -63,18 +63,18 @@ def site(
 ) -> Iterator[Site]:
     """Yield a site where node 2's kickout and a report are due; no daemon runs."""
     monkeypatch.setattr("oracle.daemon.config.loader.build_rules", lambda *_: RULES)
-    office = sqlite_office
-    fill_bad_pool(office)
-    office.period()
-    office.tick()
-    office.mine(FINALITY + 1)
-    office.index()
-    office.repeat(confirm_transactions)
-    office.period()
-    office.index()
-    with office.store.transaction() as uow:
-        uow.lease.release(office.epoch)
-    endpoint, keys = open_proxy(), office.premises.key_folder
+    harness = sqlite_harness
+    fill_bad_pool(harness)
+    harness.period()
+    harness.tick()
+    harness.mine(FINALITY + 1)
+    harness.index()
+    harness.repeat(confirm_transactions)
+    harness.period()
+    harness.index()
+    with harness.store.transaction() as uow:
+        uow.lease.release(harness.epoch)
+    endpoint, keys = open_proxy(), harness.testbed.key_folder
     host = {
         role: RemoteHost(
             "0x" + unlock_keystore(keys / f"{role}.json", keys / f"{role}.password").hex()
@@ -88,9 +88,9 @@ def site(
         settings: Settings = {
             "database": {"url": sqlite_url},
             "chain": {"id": CHAIN_ID, "endpoints": [endpoint.url], "finality_depth": FINALITY},
-            "network": {"contracts": {"TaskNetwork": office.premises.network.contract.address}},
+            "network": {"contracts": {"TaskNetwork": harness.testbed.network.contract.address}},
             "oracle": {
-                "address": office.premises.address,
+                "address": harness.testbed.address,
                 "publish": True,
                 "heartbeat_seconds": SETTINGS.heartbeat_seconds,
                 "evidence_folder": str(tmp_path / "by-hand"),
@@ -98,7 +98,7 @@ def site(
             "keys": key_settings,
             "web": {"port": 0},
         }
-        yield Site(office, settings, tmp_path, endpoint, host)
+        yield Site(harness, settings, tmp_path, endpoint, host)
 
 
 DRY = {
@@ -111,7 +111,7 @@ DRY = {
 
 
 def build_command_line(site: Site, command: str) -> list[str]:
-    node = site.office.premises.network.nodes[2].lower()
+    node = site.harness.testbed.network.nodes[2].lower()
     return [node if argument == "NODE" else argument for argument in DRY[command]]
 
 
@@ -142,33 +142,33 @@ def test_case_f71_run_without_dry_run_uses_both_keys_and_sends(
     assert all(host.asked for host in site.hosts.values())
 
 
-def without_old_reports(office: Office) -> None:
+def without_old_reports(harness: Harness) -> None:
     """Mark the reports that can no longer land, and do nothing else."""
-    with office.store.transaction() as uow:
+    with harness.store.transaction() as uow:
         epoch = uow.lease.acquire("the daemon", 60)
-    office.restart(epoch=epoch)
-    step = plan_push(office.reporting, office.source.fetch_heads())
+    harness.restart(epoch=epoch)
+    step = plan_push(harness.reporting, harness.source.fetch_heads())
     assert step is not None
     assert step.action == "report missed"
-    with office.store.transaction() as uow:
-        uow.lease.release(office.epoch)
+    with harness.store.transaction() as uow:
+        uow.lease.release(harness.epoch)
 
 
 def held(site: Site) -> None:
-    with site.office.store.transaction() as uow:
+    with site.harness.store.transaction() as uow:
         for due in uow.reports.list_due():
             uow.holds.hold(due.report.period, "too much at once", {}, Stamp(0, 1))
 
 
 def open_halt(site: Site) -> None:
-    with site.office.store.transaction() as uow:
+    with site.harness.store.transaction() as uow:
         uow.halts.open_halt(
             "finality_violation", "a final block changed", since_block=1, since_time=1
         )
 
 
 def behind(site: Site) -> None:
-    site.office.mine(FINALITY)
+    site.harness.mine(FINALITY)
 
 
 def by_other_rules(site: Site) -> None:
@@ -177,7 +177,7 @@ def by_other_rules(site: Site) -> None:
 
 def with_old_reports(site: Site) -> None:
     """Keep reports that can no longer land unmarked, as after an absence of the daemon."""
-    with site.office.store.transaction() as uow:
+    with site.harness.store.transaction() as uow:
         for stored in uow.reports.list_latest(100):
             if stored.state is ReportState.MISSED:
                 uow.reports.set_state(stored.report.period, ReportState.DUE)
@@ -205,7 +205,7 @@ def test_dry_run_of_report_push_returns_same_refusal_as_real_push(
     sqlite_url: str,
     capsys: pytest.CaptureFixture[str],
 ):
-    without_old_reports(site.office)
+    without_old_reports(site.harness)
     change(site)
     before = list_database_rows(sqlite_url)
     code = site.run("report", "push", "--dry-run", "--json")
@@ -260,7 +260,7 @@ def words_of_deploy(flag: str) -> list[str]:
 
 
 def keystores(site: Site) -> dict[str, str]:
-    folder = site.office.premises.key_folder
+    folder = site.harness.testbed.key_folder
     return {
         f"{role}_{part}": str(folder / f"{role}.{ending}")
         for role in ROLES
@@ -274,7 +274,7 @@ def test_case_f69_mismatching_key_address_stops_start_with_a_one_line_error(
 ):
     other_address = "0x" + 40 * "9"
     site.settings["keys"] = {**keystores(site), f"{role}_address": other_address}
-    before = site.office.intents()
+    before = site.harness.intents()
 
     assert site.run("run", "--once") == 2
 
@@ -282,7 +282,7 @@ def test_case_f69_mismatching_key_address_stops_start_with_a_one_line_error(
     assert line.startswith(
         f"qos-oracle: keys.{role}_address: the setting is {other_address}, but the opened key "
     )
-    assert (site.sent, site.office.intents()) == (0, before)
+    assert (site.sent, site.harness.intents()) == (0, before)
 
 
 def test_case_f69_matching_key_addresses_are_accepted(

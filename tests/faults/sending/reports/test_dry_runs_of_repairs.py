@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from eth_utils.crypto import keccak
 
-from tests.support.office import CAPS, RULES, Office
+from tests.support.harness import CAPS, RULES, Harness
 from tests.support.sending.faults import Answer, Fault, Question, respond_with, return_error
 from tests.support.sending.in_flight import (
     BY_BLOCKS,
@@ -25,7 +25,7 @@ from tests.support.txmgr.operator_actions import cancel_intent
 _ESTIMATE = "eth_estimateGas"
 PAUSED = "0x" + keccak(b"Paused()")[:4].hex()
 Proxies = tuple[Proxy, Proxy]
-Story = Callable[[Office, Proxies], None]
+Story = Callable[[Harness, Proxies], None]
 
 
 @pytest.fixture(autouse=True)
@@ -35,36 +35,36 @@ def rules(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def operator(
-    proxied_office: Office,
+    proxied_harness: Harness,
     proxies: Proxies,
     sqlite_url: str,
     capsys: pytest.CaptureFixture[str],
 ) -> Operator:
     database = Path(sqlite_url.removeprefix("sqlite:///"))
     urls = [proxy.url for proxy in proxies]
-    return Operator(proxied_office, database, database.parent, capsys, urls)
+    return Operator(proxied_harness, database, database.parent, capsys, urls)
 
 
-def a_push_waits(office: Office, proxies: Proxies) -> None:
+def a_push_waits(harness: Harness, proxies: Proxies) -> None:
     reject_known_transactions(*proxies)
-    send_unmined_push(office, replace(BY_BLOCKS, bump_seconds=10**6))
-    mine_expensive_blocks(office, 4 * GWEI)
+    send_unmined_push(harness, replace(BY_BLOCKS, bump_seconds=10**6))
+    mine_expensive_blocks(harness, 4 * GWEI)
 
 
-def gas_has_risen(office: Office, proxies: Proxies) -> None:
+def gas_has_risen(harness: Harness, proxies: Proxies) -> None:
     """Let the call wait until its gas is estimated again, at a higher value."""
-    a_push_waits(office, proxies)
-    mine_expensive_blocks(office, 4 * GWEI, 10)
-    more = list_attempts(office)[0].signed.gas_limit * 2
+    a_push_waits(harness, proxies)
+    mine_expensive_blocks(harness, 4 * GWEI, 10)
+    more = list_attempts(harness)[0].signed.gas_limit * 2
     for proxy in proxies:
         proxy.rule(_ESTIMATE, respond_with(hex(more)))
 
 
-def gas_has_risen_beyond_the_limit(office: Office, proxies: Proxies) -> None:
+def gas_has_risen_beyond_the_limit(harness: Harness, proxies: Proxies) -> None:
     """Raise the call's gas estimate so that its maximum cost exceeds the limit."""
-    gas_has_risen(office, proxies)
-    signed = list_attempts(office)[0].signed
-    office.caps = replace(CAPS, cost_per_transaction=signed.gas_limit * 5 * GWEI)
+    gas_has_risen(harness, proxies)
+    signed = list_attempts(harness)[0].signed
+    harness.caps = replace(CAPS, cost_per_transaction=signed.gas_limit * 5 * GWEI)
 
 
 def build_revert_response(request: Question, _: Answer) -> Answer:
@@ -72,50 +72,50 @@ def build_revert_response(request: Question, _: Answer) -> Answer:
     return {"jsonrpc": "2.0", "id": request["id"], "error": revert_error}
 
 
-def it_would_fail_by_now(office: Office, proxies: Proxies) -> None:
-    a_push_waits(office, proxies)
-    mine_expensive_blocks(office, 4 * GWEI, 10)
+def it_would_fail_by_now(harness: Harness, proxies: Proxies) -> None:
+    a_push_waits(harness, proxies)
+    mine_expensive_blocks(harness, 4 * GWEI, 10)
     for proxy in proxies:
         proxy.rule(_ESTIMATE, Fault(forwards=False, answer=build_revert_response))
 
 
-def it_was_refused_for_its_gas(office: Office, proxies: Proxies) -> None:
+def it_was_refused_for_its_gas(harness: Harness, proxies: Proxies) -> None:
     for proxy in proxies:
         proxy.rule(
             SEND, return_error("intrinsic gas too low: gas 90000, minimum needed 91000"), times=1
         )
         proxy.rule(_ESTIMATE, respond_with(hex(90_000)))
-    office.period()
-    office.tick()
-    assert list_attempts(office)[0].last_error_class == "intrinsic"
+    harness.period()
+    harness.tick()
+    assert list_attempts(harness)[0].last_error_class == "intrinsic"
 
 
-def the_market_is_above_the_cap(office: Office, proxies: Proxies) -> None:
-    a_push_waits(office, proxies)
-    office.caps = replace(CAPS, fee_per_gas=6 * GWEI)
-    mine_expensive_blocks(office, 9 * GWEI)
+def the_market_is_above_the_cap(harness: Harness, proxies: Proxies) -> None:
+    a_push_waits(harness, proxies)
+    harness.caps = replace(CAPS, fee_per_gas=6 * GWEI)
+    mine_expensive_blocks(harness, 9 * GWEI)
 
 
-def the_cap_is_reached(office: Office, proxies: Proxies) -> None:
-    a_push_waits(office, proxies)
-    office.caps = replace(CAPS, fee_per_gas=list_attempts(office)[0].signed.max_fee_wei + 1)
+def the_cap_is_reached(harness: Harness, proxies: Proxies) -> None:
+    a_push_waits(harness, proxies)
+    harness.caps = replace(CAPS, fee_per_gas=list_attempts(harness)[0].signed.max_fee_wei + 1)
 
 
-def the_day_is_spent(office: Office, proxies: Proxies) -> None:
-    a_push_waits(office, proxies)
-    office.caps = replace(CAPS, cost_per_day=1)
+def the_day_is_spent(harness: Harness, proxies: Proxies) -> None:
+    a_push_waits(harness, proxies)
+    harness.caps = replace(CAPS, cost_per_day=1)
 
 
-def it_is_mined(office: Office, _: Proxies) -> None:
-    send_unmined_push(office)
-    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
-    office.premises.chain.mine()
-    assert office.premises.round == 1
+def it_is_mined(harness: Harness, _: Proxies) -> None:
+    send_unmined_push(harness)
+    harness.testbed.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    harness.testbed.chain.mine()
+    assert harness.testbed.round == 1
 
 
-def its_call_is_displaced_already(office: Office, proxies: Proxies) -> None:
-    a_push_waits(office, proxies)
-    cancel_intent(office.context, office.source.fetch_heads(), get_only_intent(office).id)
+def its_call_is_displaced_already(harness: Harness, proxies: Proxies) -> None:
+    a_push_waits(harness, proxies)
+    cancel_intent(harness.context, harness.source.fetch_heads(), get_only_intent(harness).id)
 
 
 # The story, what the operator then does, and the exit code.
@@ -143,13 +143,13 @@ CASES = (
 def test_dry_run_reports_fees_of_real_command_and_changes_no_row(
     operator: Operator, proxies: Proxies, story: Story, command: str, code: int
 ):
-    office = operator.office
-    story(office, proxies)
+    harness = operator.harness
+    story(harness, proxies)
     operator.go_home()
     arguments = [
         "outbox",
         command,
-        office.intents()[0].id,
+        harness.intents()[0].id,
         *(["--yes"] if command == "cancel" else []),
     ]
     before, sent = operator.rows(), proxies[0].count(SEND)
@@ -162,7 +162,7 @@ def test_dry_run_reports_fees_of_real_command_and_changes_no_row(
     assert (dry_run_text.promise, dry_run_text.complaint) == (real.promise, real.complaint)
     if code:
         return
-    signed = list_attempts(office)[-1].signed
+    signed = list_attempts(harness)[-1].signed
     assert dry_run_text.answer["max_fee_wei"] == str(signed.max_fee_wei)
     assert dry_run_text.answer["tip_wei"] == str(signed.tip_wei)
     assert dry_run_text.answer["gas_limit"] == signed.gas_limit
@@ -173,8 +173,8 @@ def test_dry_run_reports_fees_of_real_command_and_changes_no_row(
 def test_dry_run_reports_running_daemon_that_blocks_real_command(
     operator: Operator, proxies: Proxies
 ):
-    a_push_waits(operator.office, proxies)
-    arguments = ("outbox", "bump", get_only_intent(operator.office).id)
+    a_push_waits(operator.harness, proxies)
+    arguments = ("outbox", "bump", get_only_intent(operator.harness).id)
     dry_run_text, real = operator.does(*arguments, "--dry-run"), operator.does(*arguments)
     assert (dry_run_text.code, real.code) == (0, 1)
     assert "test works on this database" in dry_run_text.complaint
@@ -184,8 +184,8 @@ def test_dry_run_reports_running_daemon_that_blocks_real_command(
 def test_bump_of_mined_call_reports_that_the_call_is_already_in_a_block(
     operator: Operator, proxies: Proxies
 ):
-    it_is_mined(operator.office, proxies)
+    it_is_mined(operator.harness, proxies)
     operator.go_home()
-    outcome = operator.does("outbox", "bump", operator.office.intents()[0].id)
+    outcome = operator.does("outbox", "bump", operator.harness.intents()[0].id)
     assert outcome.code == 2
     assert "is already in a block" in outcome.complaint

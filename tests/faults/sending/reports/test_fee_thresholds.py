@@ -9,93 +9,93 @@ from oracle.domain.reports.submission_policy import SubmissionPolicy
 from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import PUSH
 from tests.integration.evm.test_kicking import group
-from tests.support.office import SETTINGS, Office, next_step
+from tests.support.harness import SETTINGS, Harness, next_step
 from tests.support.sending.in_flight import GWEI, mine_expensive_blocks
 
 HEARTBEAT = 3600
 
 
 @pytest.fixture
-def patient_office(sqlite_office: Office) -> Office:
-    """Return an office after round 1; a new report is worth one gwei at once, and more later."""
-    office = sqlite_office
+def patient_harness(sqlite_harness: Harness) -> Harness:
+    """Return a harness after round 1; a new report is worth one gwei at once, and more later."""
+    harness = sqlite_harness
     # An earlier test's base fee persists.
-    mine_expensive_blocks(office, 0)
-    office.pushed()
-    office.until_final()
+    mine_expensive_blocks(harness, 0)
+    harness.pushed()
+    harness.until_final()
     # Without a threshold no update can cross it.
     settings = replace(SETTINGS, heartbeat_seconds=HEARTBEAT, kick_below=0)
-    quorum = replace(office.quorum, settings=settings)
-    kickouts = replace(office.kickouts, quorum=quorum)
+    quorum = replace(harness.quorum, settings=settings)
+    kickouts = replace(harness.kickouts, quorum=quorum)
     patient = SubmissionPolicy(cheap_fee_wei=GWEI)
-    reporting = replace(office.reporting, quorum=quorum, submission_policy=patient)
-    office.contexts = ReporterContexts(reporting, kickouts).with_account(office.context)
-    group(office, 1, (0, 1, 2))
-    return office
+    reporting = replace(harness.reporting, quorum=quorum, submission_policy=patient)
+    harness.contexts = ReporterContexts(reporting, kickouts).with_account(harness.context)
+    group(harness, 1, (0, 1, 2))
+    return harness
 
 
-def plan_pushes(office: Office) -> list[str]:
-    return [step.action for step in office.repeat(plan_push)]
+def plan_pushes(harness: Harness) -> list[str]:
+    return [step.action for step in harness.repeat(plan_push)]
 
 
-def pushes(office: Office) -> int:
-    return len(office.intents(PUSH))
+def pushes(harness: Harness) -> int:
+    return len(harness.intents(PUSH))
 
 
-def test_report_is_signed_and_waits_for_cheaper_block(patient_office: Office):
-    office = patient_office
-    office.period()
-    mine_expensive_blocks(office, 50 * GWEI)
-    office.index()
-    assert plan_pushes(office)[-1:] == ["report signed"]
-    assert (plan_pushes(office), pushes(office)) == ([], 1)
+def test_report_is_signed_and_waits_for_cheaper_block(patient_harness: Harness):
+    harness = patient_harness
+    harness.period()
+    mine_expensive_blocks(harness, 50 * GWEI)
+    harness.index()
+    assert plan_pushes(harness)[-1:] == ["report signed"]
+    assert (plan_pushes(harness), pushes(harness)) == ([], 1)
 
-    mine_expensive_blocks(office, 1000)
-    office.index()
-    assert plan_pushes(office) == ["push planned"]
-
-
-def test_report_is_pushed_at_heartbeat_despite_high_fees(patient_office: Office):
-    office = patient_office
-    office.premises.chain.later(HEARTBEAT)
-    office.premises.chain.mine()
-    office.period()
-    mine_expensive_blocks(office, 50 * GWEI)
-    office.index()
-    assert plan_pushes(office)[-1] == "push planned"
-    office.repeat(next_step)
-    assert office.states()[-1] == "live"
+    mine_expensive_blocks(harness, 1000)
+    harness.index()
+    assert plan_pushes(harness) == ["push planned"]
 
 
-def test_report_below_min_nodes_waits_for_heartbeat(patient_office: Office):
-    office = patient_office
-    office.reporting = replace(office.reporting, submission_policy=SubmissionPolicy(min_nodes=9))
-    office.period()
-    office.index()
-    assert plan_pushes(office)[-1:] == ["report signed"]
-    assert pushes(office) == 1
+def test_report_is_pushed_at_heartbeat_despite_high_fees(patient_harness: Harness):
+    harness = patient_harness
+    harness.testbed.chain.later(HEARTBEAT)
+    harness.testbed.chain.mine()
+    harness.period()
+    mine_expensive_blocks(harness, 50 * GWEI)
+    harness.index()
+    assert plan_pushes(harness)[-1] == "push planned"
+    harness.repeat(next_step)
+    assert harness.states()[-1] == "live"
 
-    office.reporting = replace(office.reporting, submission_policy=SubmissionPolicy())
-    assert plan_pushes(office) == ["push planned"]
+
+def test_report_below_min_nodes_waits_for_heartbeat(patient_harness: Harness):
+    harness = patient_harness
+    harness.reporting = replace(harness.reporting, submission_policy=SubmissionPolicy(min_nodes=9))
+    harness.period()
+    harness.index()
+    assert plan_pushes(harness)[-1:] == ["report signed"]
+    assert pushes(harness) == 1
+
+    harness.reporting = replace(harness.reporting, submission_policy=SubmissionPolicy())
+    assert plan_pushes(harness) == ["push planned"]
 
 
-def test_planned_push_is_re_evaluated_before_nonce_is_assigned(patient_office: Office):
-    office = patient_office
-    office.reporting = replace(office.reporting, submission_policy=SubmissionPolicy())
-    office.period()
-    office.index()
-    office.repeat(plan_push)
-    push = office.intents(PUSH)[-1]
+def test_planned_push_is_re_evaluated_before_nonce_is_assigned(patient_harness: Harness):
+    harness = patient_harness
+    harness.reporting = replace(harness.reporting, submission_policy=SubmissionPolicy())
+    harness.period()
+    harness.index()
+    harness.repeat(plan_push)
+    push = harness.intents(PUSH)[-1]
     assert push.request.period is not None
-    with office.context.write_transaction() as uow:
-        uow.holds.hold(push.request.period, "for a test", {}, office.context.stamp)
-    office.repeat(next_step)
-    push = office.intents(PUSH)[-1]
+    with harness.context.write_transaction() as uow:
+        uow.holds.hold(push.request.period, "for a test", {}, harness.context.stamp)
+    harness.repeat(next_step)
+    push = harness.intents(PUSH)[-1]
     assert (push.state.value, push.error_class, push.nonce) == ("planned", "not_worth", None)
 
-    with office.context.write_transaction() as uow:
-        uow.holds.release(push.request.period or 0, office.context.stamp)
-    office.mine()
-    office.index()
-    office.repeat(next_step)
-    assert office.states()[-1] == "live"
+    with harness.context.write_transaction() as uow:
+        uow.holds.release(push.request.period or 0, harness.context.stamp)
+    harness.mine()
+    harness.index()
+    harness.repeat(next_step)
+    assert harness.states()[-1] == "live"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.office import Office
+from tests.support.harness import Harness
 from tests.support.sending.faults import Answer, Fault, Question
 from tests.support.sending.proxy import Proxy
 from tests.support.sending.rounds import land_round, plan_round
@@ -22,14 +22,14 @@ HUGE = hex(1 << 80)
     ],
 )
 def test_receipt_with_impossible_figures_is_ignored(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy], field: str, figures: str
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy], field: str, figures: str
 ):
     def forged(_: Question, answer: Answer) -> Answer:
         receipt = answer.get("result")
         return answer if receipt is None else {**answer, "result": {**receipt, field: figures}}
 
-    office = proxied_office
+    harness = proxied_harness
     proxies[0].rule("eth_getTransactionReceipt", Fault(answer=forged))
-    plan_round(office)
-    land_round(office)
-    assert office.states() == ["mined"]
+    plan_round(harness)
+    land_round(harness)
+    assert harness.states() == ["mined"]

@@ -1,11 +1,11 @@
-"""The fault proxy: its effect on requests, and an office that works through it."""
+"""The fault proxy: its effect on requests, and a harness that works through it."""
 
 from typing import Any
 
 import pytest
 import requests
 
-from tests.support.office import Office, Premises
+from tests.support.harness import Harness, Testbed
 from tests.support.sending import faults
 from tests.support.sending.proxy import EVERY, SEND, Proxy
 
@@ -16,16 +16,16 @@ def send_request(proxy: Proxy, method: str, *params: object) -> Any:
 
 
 def test_push_through_two_proxies_sends_same_bytes_to_each(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
-    proxied_office.pushed()
+    proxied_harness.pushed()
     first, second = proxies
     assert len(first.sent) == 1
     assert first.sent == second.sent
 
 
 def test_proxy_rule_skips_requests_then_applies_a_limited_number_of_times(
-    premises: Premises, open_proxy
+    testbed: Testbed, open_proxy
 ):
     proxy = open_proxy()
     rule = proxy.rule("eth_blockNumber", faults.return_error("busy", -32005), skip=1, times=2)
@@ -58,9 +58,9 @@ def test_broken_connection_raises_request_error(open_proxy, fault):
         send_request(proxy, "eth_blockNumber")
 
 
-def test_stale_endpoint_stays_at_its_block(premises: Premises, open_proxy):
+def test_stale_endpoint_stays_at_its_block(testbed: Testbed, open_proxy):
     proxy = open_proxy()
-    head = premises.chain.block - 1
+    head = testbed.chain.block - 1
     proxy.rule(EVERY, faults.freeze_at_block(head))
     assert send_request(proxy, "eth_blockNumber")["result"] == hex(head)
     latest = send_request(proxy, "eth_getBlockByNumber", "latest", False)["result"]
@@ -68,9 +68,9 @@ def test_stale_endpoint_stays_at_its_block(premises: Premises, open_proxy):
     assert send_request(proxy, "eth_getBlockByNumber", hex(head + 1), False)["result"] is None
 
 
-def test_blocks_of_another_fork_link_to_each_other(premises: Premises, open_proxy):
+def test_blocks_of_another_fork_link_to_each_other(testbed: Testbed, open_proxy):
     proxy = open_proxy()
-    first = premises.chain.block - 1
+    first = testbed.chain.block - 1
     proxy.rule(EVERY, faults.show_other_fork(first))
     below, lower, upper = (
         send_request(proxy, "eth_getBlockByNumber", hex(number), False)["result"]
@@ -78,11 +78,11 @@ def test_blocks_of_another_fork_link_to_each_other(premises: Premises, open_prox
     )
     assert upper["parentHash"] == lower["hash"]
     assert lower["parentHash"] == below["hash"]
-    true = premises.chain.rpc("eth_getBlockByNumber", hex(first), False)
+    true = testbed.chain.rpc("eth_getBlockByNumber", hex(first), False)
     assert lower["hash"] != true["hash"]
 
 
-def test_response_is_held_at_gate_until_released(premises: Premises, open_proxy):
+def test_response_is_held_at_gate_until_released(testbed: Testbed, open_proxy):
     proxy = open_proxy()
     gate = faults.Gate()
     proxy.rule(SEND, faults.hold_request(gate))

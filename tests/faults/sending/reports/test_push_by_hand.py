@@ -14,10 +14,10 @@ __all__ = ["site"]
 def test_manual_push_of_report_that_is_no_longer_due_fails(
     site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    without_old_reports(site.office)
+    without_old_reports(site.harness)
 
     def later(reporter: Reporter, command: str, plan: CallPlanner) -> list[StepResult]:
-        site.office.mine(300)
+        site.harness.mine(300)
         return plan_and_send_call(reporter, command, plan)
 
     monkeypatch.setattr(report_push, "plan_and_send_call", later)
@@ -29,8 +29,8 @@ def test_manual_push_of_report_that_is_no_longer_due_fails(
 def test_manual_push_of_expired_reports_fails_with_explanation(
     site: Site, capsys: pytest.CaptureFixture[str]
 ):
-    without_old_reports(site.office)
-    site.office.mine(300)
+    without_old_reports(site.harness)
+    site.harness.mine(300)
     assert site.run("report", "push", "--dry-run") == 1
     assert "no due report can still be accepted" in capsys.readouterr().err
 
@@ -42,9 +42,9 @@ def test_manual_push_reports_why_signed_report_was_not_sent(
     assert site.run("report", "push", "--yes") == 0
     assert "nothing was sent" not in capsys.readouterr().out
     sent = site.sent
-    site.office.mine()
-    site.office.period()
-    site.office.index()
+    site.harness.mine()
+    site.harness.period()
+    site.harness.index()
     assert site.run("report", "push", "--yes") == 0
     assert "is live; the daemon or `qos-oracle run --once --publish`" in (capsys.readouterr().out)
     assert site.sent == sent

@@ -7,16 +7,16 @@ from oracle.domain.coverage import CoverageInterval, VerificationLevel
 from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.reports.sanity_limits import SanityLimits
-from tests.support.office import Office
+from tests.support.harness import Harness
 
 # Three members are enough to judge, and a report of any change may go.
 QUIET_ALONE = SanityLimits(changed_share=1, kick_share=1, min_members=3)
 TASKS = 120
 
 
-def work(office: Office, *, tasks: int, below: int = 0) -> None:
+def work(harness: Harness, *, tasks: int, below: int = 0) -> None:
     """Write tasks of 30 nodes that ended `below` blocks under the cursor, as the fold does."""
-    with office.store.transaction() as uow:
+    with harness.store.transaction() as uow:
         cursor = uow.cursor.get()
         assert cursor is not None
         block, time = cursor.number - below, cursor.time
@@ -37,71 +37,73 @@ def work(office: Office, *, tasks: int, below: int = 0) -> None:
 
 
 def period(
-    office: Office,
+    harness: Harness,
     *,
     before: int = TASKS,
     tasks: int = TASKS,
     level: VerificationLevel = VerificationLevel.PINNED,
 ) -> None:
     """End a period without a report, and one with a report, with so many tasks each."""
-    office.index()
-    work(office, tasks=before)
-    office.period()
-    office.index()
-    work(office, tasks=tasks, below=2)
-    read_at(office, level)
-    office.tick()
-    office.mine()
-    office.tick()
+    harness.index()
+    work(harness, tasks=before)
+    harness.period()
+    harness.index()
+    work(harness, tasks=tasks, below=2)
+    read_at(harness, level)
+    harness.tick()
+    harness.mine()
+    harness.tick()
 
 
-def busy_periods(office: Office, *, tasks: int = TASKS) -> int:
+def busy_periods(harness: Harness, *, tasks: int = TASKS) -> int:
     """End enough busy periods to establish the usual number of tasks; return their rounds."""
-    office.reporting = replace(office.reporting, sanity=QUIET_ALONE)
+    harness.reporting = replace(harness.reporting, sanity=QUIET_ALONE)
     for _ in range(4):
-        period(office, before=tasks, tasks=tasks)
-    assert held_periods(office) == []
-    return office.premises.round
+        period(harness, before=tasks, tasks=tasks)
+    assert held_periods(harness) == []
+    return harness.testbed.round
 
 
-def read_at(office: Office, level: VerificationLevel) -> None:
-    with office.store.transaction() as uow:
+def read_at(harness: Harness, level: VerificationLevel) -> None:
+    with harness.store.transaction() as uow:
         scope, cursor = uow.coverage.get_current_scope(), uow.cursor.get()
         assert scope is not None
         assert cursor is not None
         uow.coverage.store_span(scope.id, CoverageInterval(0, cursor.number, level, "a"))
 
 
-def held_periods(office: Office) -> list[int]:
-    with office.store.read_transaction() as uow:
+def held_periods(harness: Harness) -> list[int]:
+    with harness.store.read_transaction() as uow:
         return [hold.period for hold in uow.holds.list_held()]
 
 
 def test_report_of_quiet_period_with_unproven_blocks_is_held_and_next_report_lands(
-    sqlite_office: Office,
+    sqlite_harness: Harness,
 ):
-    office = sqlite_office
-    before = busy_periods(office)
+    harness = sqlite_harness
+    before = busy_periods(harness)
 
-    period(office, tasks=0)
-    assert (len(held_periods(office)), office.premises.round) == (1, before)
+    period(harness, tasks=0)
+    assert (len(held_periods(harness)), harness.testbed.round) == (1, before)
     # The network stays quiet, as at night: this is usual now, and the held report blocks no other.
-    period(office, before=0, tasks=0)
-    assert (len(held_periods(office)), office.premises.round) == (1, before + 1)
-    period(office, before=0, tasks=0)
-    assert (len(held_periods(office)), office.premises.round) == (1, before + 2)
+    period(harness, before=0, tasks=0)
+    assert (len(held_periods(harness)), harness.testbed.round) == (1, before + 1)
+    period(harness, before=0, tasks=0)
+    assert (len(held_periods(harness)), harness.testbed.round) == (1, before + 2)
 
 
-def test_report_of_quiet_period_with_proven_blocks_lands(sqlite_office: Office):
-    office = sqlite_office
-    before = busy_periods(office)
-    period(office, tasks=0, level=VerificationLevel.BLOOMED)
-    assert (held_periods(office), office.premises.round) == ([], before + 1)
+def test_report_of_quiet_period_with_proven_blocks_lands(sqlite_harness: Harness):
+    harness = sqlite_harness
+    before = busy_periods(harness)
+    period(harness, tasks=0, level=VerificationLevel.BLOOMED)
+    assert (held_periods(harness), harness.testbed.round) == ([], before + 1)
 
 
-def test_tasks_bought_before_the_period_do_not_cause_its_report_to_be_held(sqlite_office: Office):
+def test_tasks_bought_before_the_period_do_not_cause_its_report_to_be_held(
+    sqlite_harness: Harness,
+):
     """All thirty nodes work in each period, whatever another creator orders."""
-    office = sqlite_office
-    before = busy_periods(office, tasks=10 * TASKS)
-    period(office)
-    assert (held_periods(office), office.premises.round) == ([], before + 1)
+    harness = sqlite_harness
+    before = busy_periods(harness, tasks=10 * TASKS)
+    period(harness)
+    assert (held_periods(harness), harness.testbed.round) == ([], before + 1)

@@ -7,67 +7,67 @@ import pytest
 from oracle.errors import TransientError
 from oracle.reporting.report_planner import plan_push
 from oracle.txmgr.admission import admit_calls
-from tests.support import office as offices
-from tests.support.office import LIMITS, RULES_HASH, SETTINGS, Office, next_step
+from tests.support import harness as harnesses
+from tests.support.harness import LIMITS, RULES_HASH, SETTINGS, Harness, next_step
 from tests.support.sending.in_flight import get_only_intent
 from tests.support.sending.proxy import SEND, Proxy
 
 
 @pytest.mark.parametrize("age", [100, 300])
 def test_case_f35_report_with_as_of_beyond_256_blocks_is_accepted_in_larger_anchor_window(
-    sqlite_office: Office, monkeypatch: pytest.MonkeyPatch, age: int
+    sqlite_harness: Harness, monkeypatch: pytest.MonkeyPatch, age: int
 ):
-    office = sqlite_office
+    harness = sqlite_harness
     limits = replace(LIMITS, anchor_window=8191)
-    monkeypatch.setattr(offices, "LIMITS", limits)
+    monkeypatch.setattr(harnesses, "LIMITS", limits)
     limit_values = tuple(getattr(limits, name) for name in limits.__slots__)
-    premises = office.premises
-    premises.chain.send(
-        premises.oracle.functions.setLimits(limit_values), sender=premises.network.admin
+    testbed = harness.testbed
+    testbed.chain.send(
+        testbed.oracle.functions.setLimits(limit_values), sender=testbed.network.admin
     )
-    office.restart()
-    office.period()
-    office.index()
-    premises.chain.mine(age)
-    office.tick()
-    office.mine()
+    harness.restart()
+    harness.period()
+    harness.index()
+    testbed.chain.mine(age)
+    harness.tick()
+    harness.mine()
 
-    assert premises.round == 1
-    assert (get_only_intent(office).request.as_of_block or 0) < premises.chain.block - age
+    assert testbed.round == 1
+    assert (get_only_intent(harness).request.as_of_block or 0) < testbed.chain.block - age
 
 
 def test_case_f35_report_with_as_of_beyond_anchor_window_is_marked_missed_before_signing(
-    sqlite_office: Office,
+    sqlite_harness: Harness,
 ):
-    office = sqlite_office
-    office.period()
-    office.index()
-    office.premises.chain.mine(LIMITS.anchor_window + 1)
-    office.tick()
+    harness = sqlite_harness
+    harness.period()
+    harness.index()
+    harness.testbed.chain.mine(LIMITS.anchor_window + 1)
+    harness.tick()
 
-    assert ("missed", "as-of left the anchor window") in office.reports()
-    with office.store.read_transaction() as uow:
-        signed = uow.statements.list_for_round(office.premises.address, 1)
-    assert (signed, office.intents()) == ([], [])
+    assert ("missed", "as-of left the anchor window") in harness.reports()
+    with harness.store.read_transaction() as uow:
+        signed = uow.statements.list_for_round(harness.testbed.address, 1)
+    assert (signed, harness.intents()) == ([], [])
 
 
 def test_case_f39_call_is_not_simulated_at_its_as_of_block(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
-    office = proxied_office
-    chain, length = office.premises.chain, SETTINGS.period_seconds
-    office.pushed()
+    harness = proxied_harness
+    chain, length = harness.testbed.chain, SETTINGS.period_seconds
+    harness.pushed()
     chain.at(chain.time // length * length + 2 * length - 1)
     chain.mine()
     # The newest block begins the next period, so a report is cut as of the block before it.
-    office.mine()
-    office.tick()
-    assert office.reports()[-1][0] == "due"
-    assert len(office.intents()) == 1
+    harness.mine()
+    harness.tick()
+    assert harness.reports()[-1][0] == "due"
+    assert len(harness.intents()) == 1
 
-    office.mine()
-    office.tick()
-    last = office.intents()[1]
+    harness.mine()
+    harness.tick()
+    last = harness.intents()[1]
     assert (last.state.value, last.error_class) == ("live", None)
     assert last.request.as_of_block == chain.block - 2
     tried = [request["params"] for request in proxies[0].asked if request["method"] == "eth_call"]
@@ -75,53 +75,53 @@ def test_case_f39_call_is_not_simulated_at_its_as_of_block(
 
 
 def test_case_f63_nothing_is_sent_after_rules_change_on_chain(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
-    office = proxied_office
-    premises = office.premises
-    office.period()
-    office.index()
-    office.repeat(plan_push)
+    harness = proxied_harness
+    testbed = harness.testbed
+    harness.period()
+    harness.index()
+    harness.repeat(plan_push)
     other_rules = bytes.fromhex("77" * 32)
-    premises.chain.send(
-        premises.oracle.functions.setRules(other_rules), sender=premises.network.admin
+    testbed.chain.send(
+        testbed.oracle.functions.setRules(other_rules), sender=testbed.network.admin
     )
-    office.index()
-    office.repeat(next_step)
+    harness.index()
+    harness.repeat(next_step)
     # A call planned under the previous rules expires, even if these rules return.
-    assert get_only_intent(office).state.value == "expired"
+    assert get_only_intent(harness).state.value == "expired"
 
-    office.premises.chain.later(601)
-    office.premises.chain.mine()
-    office.period()
+    harness.testbed.chain.later(601)
+    harness.testbed.chain.mine()
+    harness.period()
     with pytest.raises(TransientError, match="the contract requires rules 0x7777"):
-        office.tick()
+        harness.tick()
     assert [proxy.count(SEND) for proxy in proxies] == [0, 0]
 
     # Upgraded: here the rules come back.
-    premises.chain.send(
-        premises.oracle.functions.setRules(bytes.fromhex(RULES_HASH[2:])),
-        sender=premises.network.admin,
+    testbed.chain.send(
+        testbed.oracle.functions.setRules(bytes.fromhex(RULES_HASH[2:])),
+        sender=testbed.network.admin,
     )
-    office.period()
-    office.tick()
-    office.mine()
-    assert premises.round == 1
+    harness.period()
+    harness.tick()
+    harness.mine()
+    assert testbed.round == 1
 
 
-def test_case_f64_push_waits_until_contract_pause_ends(sqlite_office: Office):
-    office = sqlite_office
-    premises, chain = office.premises, office.premises.chain
-    admin = premises.network.admin
-    premises.chain.send(premises.oracle.functions.setPauser(admin), sender=admin)
-    office.period()
-    office.index()
-    office.repeat(plan_push)
-    premises.chain.send(premises.oracle.functions.pauseFor(300), sender=admin)
+def test_case_f64_push_waits_until_contract_pause_ends(sqlite_harness: Harness):
+    harness = sqlite_harness
+    testbed, chain = harness.testbed, harness.testbed.chain
+    admin = testbed.network.admin
+    testbed.chain.send(testbed.oracle.functions.setPauser(admin), sender=admin)
+    harness.period()
+    harness.index()
+    harness.repeat(plan_push)
+    testbed.chain.send(testbed.oracle.functions.pauseFor(300), sender=admin)
     until = chain.time + 300
-    office.tick()
+    harness.tick()
     once_a_period = chain.time + SETTINGS.period_seconds
-    assert (get_only_intent(office).error_class, get_only_intent(office).request.not_before) == (
+    assert (get_only_intent(harness).error_class, get_only_intent(harness).request.not_before) == (
         "Paused",
         once_a_period,
     )
@@ -129,11 +129,11 @@ def test_case_f64_push_waits_until_contract_pause_ends(sqlite_office: Office):
     # No request is sent in every block.
     chain.at(once_a_period - 2)
     chain.mine()
-    heads = office.source.fetch_heads()
-    assert admit_calls(office.context, heads) is None
+    heads = harness.source.fetch_heads()
+    assert admit_calls(harness.context, heads) is None
 
     chain.at(until)
     chain.mine()
-    office.tick()
-    office.mine()
-    assert premises.round == 1
+    harness.tick()
+    harness.mine()
+    assert testbed.round == 1

@@ -10,7 +10,7 @@ from oracle.reporting.report_planner import plan_push
 from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import AccountContext, StepResult
 from tests.support.evm.chain import Chain
-from tests.support.office import Office
+from tests.support.harness import Harness
 from tests.support.sending.faults import (
     Answer,
     Fault,
@@ -29,103 +29,103 @@ Confirm = Callable[[AccountContext, Any], StepResult | None]
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_rounds_continue_while_one_endpoint_is_stalled(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy], place: int
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy], place: int
 ):
-    office = proxied_office
-    office.pushed()
-    proxies[place].rule(EVERY, freeze_at_block(office.premises.chain.block - 1))
-    office.mine(10)
+    harness = proxied_harness
+    harness.pushed()
+    proxies[place].rule(EVERY, freeze_at_block(harness.testbed.chain.block - 1))
+    harness.mine(10)
     for _ in range(2):
-        office.pushed()
-    assert office.states() == ["mined"] * 3
+        harness.pushed()
+    assert harness.states() == ["mined"] * 3
 
 
 def test_endpoint_resyncing_from_genesis_does_not_stop_daemon(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
-    office = proxied_office
-    office.pushed()
+    harness = proxied_harness
+    harness.pushed()
     # There, the contract is not deployed yet.
     proxies[0].rule(EVERY, freeze_at_block(0))
-    office.pushed()
-    assert office.premises.round == 2
+    harness.pushed()
+    assert harness.testbed.round == 2
 
 
 def test_transient_error_is_raised_when_the_only_responding_endpoint_lost_the_chain(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
-    office = proxied_office
-    office.pushed()
-    office.period()
-    office.index()
-    heads = office.source.fetch_heads()
+    harness = proxied_harness
+    harness.pushed()
+    harness.period()
+    harness.index()
+    heads = harness.source.fetch_heads()
     proxies[0].rule(EVERY, freeze_at_block(0))
     proxies[1].rule(EVERY, drop_response())
     with pytest.raises(TransientError, match="lost its chain data"):
-        plan_push(office.reporting, heads)
+        plan_push(harness.reporting, heads)
 
 
 def test_pushes_resume_after_all_endpoints_were_stalled(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
-    office = proxied_office
-    office.pushed()
+    harness = proxied_harness
+    harness.pushed()
     for proxy in proxies:
-        proxy.rule(EVERY, freeze_at_block(office.premises.chain.block))
-    office.period()
-    office.tick()
-    assert office.states() == ["mined"]
+        proxy.rule(EVERY, freeze_at_block(harness.testbed.chain.block))
+    harness.period()
+    harness.tick()
+    assert harness.states() == ["mined"]
     for proxy in proxies:
         proxy.heal()
-    office.tick()
-    office.mine()
-    assert office.premises.round == 2
+    harness.tick()
+    harness.mine()
+    assert harness.testbed.round == 2
 
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_receipt_on_fork_of_one_endpoint_does_not_prevent_landing(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy], place: int
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy], place: int
 ):
-    office, chain = proxied_office, proxied_office.premises.chain
+    harness, chain = proxied_harness, proxied_harness.testbed.chain
     # The fork stays above the final block, because two endpoints that differ below it stop the
     # indexer.
-    office.restart(finality=64)
-    office.period()
-    office.tick()
-    (sent,) = list_attempts(office)
-    office.mine()
-    assert office.premises.round == 1
+    harness.restart(finality=64)
+    harness.period()
+    harness.tick()
+    (sent,) = list_attempts(harness)
+    harness.mine()
+    assert harness.testbed.round == 1
     stands_here(proxies[place], chain, sent.signed.tx_hash)
     # The others go on without that block, and no pool has the push.
     chain.rpc("anvil_reorg", 1, [])
     chain.rpc("anvil_dropAllTransactions")
     proxies[1 - place].forget()
     for _ in range(3):
-        office.mine(2)
-        office.tick()
+        harness.mine(2)
+        harness.tick()
     assert proxies[1 - place].sent == ["0x" + sent.signed.raw.hex()]
     landed = chain.rpc(RECEIPT, sent.signed.tx_hash)
-    assert (office.premises.round, list_slots(office)[0].block_hash) == (1, landed["blockHash"])
-    assert office.states()[0] == "mined"
+    assert (harness.testbed.round, list_slots(harness)[0].block_hash) == (1, landed["blockHash"])
+    assert harness.states()[0] == "mined"
 
 
 def test_reorged_push_is_resent_although_stalled_endpoint_shows_its_block(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
-    office, chain = proxied_office, proxied_office.premises.chain
-    office.pushed()
-    (sent,) = list_attempts(office)
+    harness, chain = proxied_harness, proxied_harness.testbed.chain
+    harness.pushed()
+    (sent,) = list_attempts(harness)
     stands_here(proxies[0], chain, sent.signed.tx_hash)
-    office.mine(3)
-    office.tick()
-    assert office.states() == ["mined"]
+    harness.mine(3)
+    harness.tick()
+    assert harness.states() == ["mined"]
 
     # Its block is not final yet.
     chain.rpc("anvil_reorg", 4, [])
     chain.rpc("anvil_dropAllTransactions")
     proxies[1].forget()
-    actions = [step.action for step in office.repeat(confirm_transactions)]
-    assert (actions[0], office.states()) == ("reorged", ["live"])
+    actions = [step.action for step in harness.repeat(confirm_transactions)]
+    assert (actions[0], harness.states()) == ("reorged", ["live"])
     assert proxies[1].sent == ["0x" + sent.signed.raw.hex()]
 
 

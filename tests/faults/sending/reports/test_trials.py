@@ -3,7 +3,7 @@
 from oracle.reporting.reporting_context import PUSH
 from oracle.telemetry.outbox_metrics import SIMULATIONS
 from oracle.telemetry.txmgr_metrics import UNDECIDED
-from tests.support.office import FINALITY, Office
+from tests.support.harness import FINALITY, Harness
 from tests.support.sending.faults import return_null
 from tests.support.sending.proxy import Proxy
 
@@ -14,22 +14,24 @@ def read_simulation_count(result: str) -> float:
     return float(SIMULATIONS.labels("push", result)._value.get())
 
 
-def test_push_simulation_is_counted_when_push_becomes_ready_and_when_it_is_signed(office: Office):
+def test_push_simulation_is_counted_when_push_becomes_ready_and_when_it_is_signed(
+    harness: Harness,
+):
     before = read_simulation_count("ok")
-    office.pushed()
-    assert office.states(PUSH) == ["mined"]
+    harness.pushed()
+    assert harness.states(PUSH) == ["mined"]
     assert read_simulation_count("ok") == before + 2
 
 
 def test_undecided_count_of_dispatcher_is_kept_when_transmitter_sets_its_own(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     """The reports' account has no undecided calls; those of the other account must remain."""
     UNDECIDED.labels("dispatcher").set(3)
     proxies[1].rule(RECEIPT, return_null())
-    proxied_office.pushed()
-    proxied_office.mine(3 * FINALITY)
-    proxied_office.tick()
+    proxied_harness.pushed()
+    proxied_harness.mine(3 * FINALITY)
+    proxied_harness.tick()
     counts = [UNDECIDED.labels(role)._value.get() for role in ("dispatcher", "transmitter")]
     UNDECIDED.labels("dispatcher").set(0)
     assert counts == [3, 1]

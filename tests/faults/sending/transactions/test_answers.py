@@ -10,7 +10,7 @@ from oracle.queries.health import build_health_report
 from oracle.store.outbox.records import PauseKind
 from oracle.txmgr.client.l1_fees import ARB_GAS_INFO, GAS_PRICE_ORACLE, L1Fee, fetch_l1_fee
 from oracle.txmgr.context import SendSettings
-from tests.support.office import ETHER, Office
+from tests.support.harness import ETHER, Harness
 from tests.support.sending.faults import drop_request, return_error
 from tests.support.sending.in_flight import get_only_intent, list_attempts
 from tests.support.sending.proxy import SEND, Proxy
@@ -25,65 +25,65 @@ from tests.support.sending.rollups import build_price_oracle_code
     ],
 )
 def test_refusal_that_no_fee_bump_can_fix_pauses_sender_with_the_matching_pause_kind(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy], text: str, kind: PauseKind
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy], text: str, kind: PauseKind
 ):
-    office = proxied_office
+    harness = proxied_harness
     for proxy in proxies:
         proxy.rule(SEND, return_error(text), times=1)
-    office.period()
-    office.tick()
-    with office.store.read_transaction() as uow:
-        pause = uow.outbox.accounts.get_pause(office.context.account)
+    harness.period()
+    harness.tick()
+    with harness.store.read_transaction() as uow:
+        pause = uow.outbox.accounts.get_pause(harness.context.account)
 
     assert pause is not None
     assert (pause.kind, text in pause.reason) == (kind, True)
-    assert (office.states(), len(list_attempts(office))) == (["live"], 1)
+    assert (harness.states(), len(list_attempts(harness))) == (["live"], 1)
 
 
 def test_acceptance_by_single_endpoint_is_sufficient(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
-    office = proxied_office
+    harness = proxied_harness
     proxies[0].rule(
         SEND, return_error("tx fee (1.20 ether) exceeds the configured cap (1.00 ether)")
     )
-    office.period()
-    office.tick()
-    with office.store.read_transaction() as uow:
-        assert uow.outbox.accounts.get_pause(office.context.account) is None
-    office.mine()
-    assert office.premises.round == 1
+    harness.period()
+    harness.tick()
+    with harness.store.read_transaction() as uow:
+        assert uow.outbox.accounts.get_pause(harness.context.account) is None
+    harness.mine()
+    assert harness.testbed.round == 1
 
 
 def test_gateway_that_forbids_sends_does_not_pause_sender_while_other_endpoint_is_silent(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
-    office = proxied_office
+    harness = proxied_harness
     proxies[0].rule(SEND, return_error("eth_sendRawTransaction is forbidden for this key"))
     proxies[1].rule(SEND, drop_request(), times=1)
-    office.period()
-    office.tick()
-    (first,) = list_attempts(office)
+    harness.period()
+    harness.tick()
+    (first,) = list_attempts(harness)
     assert first.last_error_class == "ambiguous"
     assert "forbidden for this key" in (first.last_error_text or "")
-    office.mine(2)
-    office.tick()
-    office.mine()
-    assert office.premises.round == 1
+    harness.mine(2)
+    harness.tick()
+    harness.mine()
+    assert harness.testbed.round == 1
 
 
 def test_transaction_of_wrong_chain_stops_daemon_after_recording_pause(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
-    office = proxied_office
+    harness = proxied_harness
     for proxy in proxies:
         proxy.rule(SEND, return_error("invalid chain id for signer"))
-    office.period()
+    harness.period()
     with pytest.raises(FatalError, match="belonging to another chain: invalid chain id"):
-        office.tick()
+        harness.tick()
 
-    with office.store.read_transaction() as uow:
-        pause = uow.outbox.accounts.get_pause(office.context.account)
+    with harness.store.read_transaction() as uow:
+        pause = uow.outbox.accounts.get_pause(harness.context.account)
         health = build_health_report(uow, lambda _lease: None)
     assert pause is not None
     assert pause.kind is PauseKind.CHAIN
@@ -92,35 +92,35 @@ def test_transaction_of_wrong_chain_stops_daemon_after_recording_pause(
     )
     assert "invalid chain id for signer (chain)" in finding.detail
     assert "ether" not in finding.detail
-    assert (list_attempts(office)[0].sends, list_attempts(office)[0].last_error_class) == (
+    assert (list_attempts(harness)[0].sends, list_attempts(harness)[0].last_error_class) == (
         1,
         "chain",
     )
 
 
-def test_rollup_data_fee_is_included_in_reserved_cost(sqlite_office: Office):
-    office, chain = sqlite_office, sqlite_office.premises.chain
+def test_rollup_data_fee_is_included_in_reserved_cost(sqlite_harness: Harness):
+    harness, chain = sqlite_harness, sqlite_harness.testbed.chain
     fee = ETHER // 10**6
     chain.rpc("anvil_setCode", GAS_PRICE_ORACLE, build_price_oracle_code(fee))
-    office.context = replace(office.context, send_settings=SendSettings(l1_fee=L1Fee.OPTIMISM))
-    office.period()
-    office.tick()
-    assert get_only_intent(office).max_cost_wei == fee
+    harness.context = replace(harness.context, send_settings=SendSettings(l1_fee=L1Fee.OPTIMISM))
+    harness.period()
+    harness.tick()
+    assert get_only_intent(harness).max_cost_wei == fee
 
-    sender = office.context.account.address
+    sender = harness.context.account.address
     chain.rpc("anvil_setBalance", sender, hex(fee - 1))
-    office.mine()
-    office.tick()
-    office.until_final()
+    harness.mine()
+    harness.tick()
+    harness.until_final()
     # Gas is free here; the remaining balance does not pay for the next call's data.
-    office.period()
-    office.tick()
-    assert office.intents()[-1].error_class == "funds"
+    harness.period()
+    harness.tick()
+    assert harness.intents()[-1].error_class == "funds"
 
 
-def test_arbitrum_l1_fee_is_computed_from_price_per_byte(sqlite_office: Office):
-    office, chain = sqlite_office, sqlite_office.premises.chain
-    lines = office.context.sender_account.pool_view
+def test_arbitrum_l1_fee_is_computed_from_price_per_byte(sqlite_harness: Harness):
+    harness, chain = sqlite_harness, sqlite_harness.testbed.chain
+    lines = harness.context.sender_account.pool_view
     with pytest.raises(TransientError, match=r"check limits[.]l1_fee"):
         fetch_l1_fee(lines, L1Fee.ARBITRUM, "0x1122", 5)
     chain.rpc("anvil_setCode", ARB_GAS_INFO, f"0x7f{77:064x}60205260c05ff3")

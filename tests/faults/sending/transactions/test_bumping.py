@@ -12,7 +12,7 @@ from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.client.fee_quote import FeeMarket, bump_fees
 from oracle.txmgr.context import SendSettings
 from oracle.txmgr.fee_bump import bump_lowest_nonce
-from tests.support.office import CAPS, Office
+from tests.support.harness import CAPS, Harness
 from tests.support.sending.background_calls import send_background_call
 from tests.support.sending.faults import return_error
 from tests.support.sending.in_flight import (
@@ -33,62 +33,62 @@ from tests.support.txmgr.operator_actions import bump_fee_now, cancel_intent
 FEE = st.integers(0, 10_000 * GWEI)
 
 
-def test_pending_push_gets_fee_bump_and_is_mined(office: Office, proxies: tuple[Proxy, Proxy]):
-    office.restart(urls=[proxy.url for proxy in proxies])
+def test_pending_push_gets_fee_bump_and_is_mined(harness: Harness, proxies: tuple[Proxy, Proxy]):
+    harness.restart(urls=[proxy.url for proxy in proxies])
     reject_known_transactions(*proxies)
-    send_unmined_push(office)
-    mine_expensive_blocks(office, 5 * GWEI, 2)
-    office.tick()
-    assert len(list_attempts(office)) == 1
+    send_unmined_push(harness)
+    mine_expensive_blocks(harness, 5 * GWEI, 2)
+    harness.tick()
+    assert len(list_attempts(harness)) == 1
 
-    mine_expensive_blocks(office, 5 * GWEI)
-    office.tick()
-    old, new = list_attempt_fees(office)
+    mine_expensive_blocks(harness, 5 * GWEI)
+    harness.tick()
+    old, new = list_attempt_fees(harness)
     assert is_accepted_replacement(old, new)
     assert new[0] >= 5 * GWEI
 
-    office.mine()
-    office.tick()
-    assert (office.premises.round, office.states()) == (1, ["mined"])
-    assert list_slots(office)[0].won_attempt == list_attempts(office)[1].id
+    harness.mine()
+    harness.tick()
+    assert (harness.testbed.round, harness.states()) == (1, ["mined"])
+    assert list_slots(harness)[0].won_attempt == list_attempts(harness)[1].id
 
 
 def test_fee_bump_requires_both_blocks_and_seconds(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
-    office = proxied_office
+    harness = proxied_harness
     reject_known_transactions(*proxies)
-    send_unmined_push(office, SendSettings(bump_seconds=60))
-    mine_expensive_blocks(office, 5 * GWEI, 4)
-    office.tick()
-    assert len(list_attempts(office)) == 1
+    send_unmined_push(harness, SendSettings(bump_seconds=60))
+    mine_expensive_blocks(harness, 5 * GWEI, 4)
+    harness.tick()
+    assert len(list_attempts(harness)) == 1
 
-    office.premises.chain.later(60)
-    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
-    office.premises.chain.mine()
-    office.tick()
-    assert len(list_attempts(office)) == 2
+    harness.testbed.chain.later(60)
+    harness.testbed.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
+    harness.testbed.chain.mine()
+    harness.tick()
+    assert len(list_attempts(harness)) == 2
 
 
 def test_urgent_report_behind_push_triggers_earlier_fee_bump(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
-    office = proxied_office
+    harness = proxied_harness
     reject_known_transactions(*proxies)
-    send_unmined_push(office, SendSettings(bump_seconds=600))
-    network = office.premises.network
+    send_unmined_push(harness, SendSettings(bump_seconds=600))
+    network = harness.testbed.network
     # A node that leaves must not be selected any more.
-    office.premises.chain.rpc("anvil_dropAllTransactions")
-    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", "0x0")
+    harness.testbed.chain.rpc("anvil_dropAllTransactions")
+    harness.testbed.chain.rpc("anvil_setNextBlockBaseFeePerGas", "0x0")
     network.by(network.nodes[0], network.does.quit())
-    length = office.settings.period_seconds
-    office.premises.chain.at(office.premises.chain.time // length * length + length)
-    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
-    office.premises.chain.mine()
-    mine_expensive_blocks(office, 5 * GWEI, 1)
-    office.tick()
+    length = harness.settings.period_seconds
+    harness.testbed.chain.at(harness.testbed.chain.time // length * length + length)
+    harness.testbed.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
+    harness.testbed.chain.mine()
+    mine_expensive_blocks(harness, 5 * GWEI, 1)
+    harness.tick()
 
-    assert len(list_attempts(office)) == 2
+    assert len(list_attempts(harness)) == 2
 
 
 @pytest.mark.parametrize(
@@ -104,95 +104,95 @@ def test_urgent_report_behind_push_triggers_earlier_fee_bump(
     ],
 )
 def test_case_f09_refused_replacement_is_followed_by_bump_at_fee_required_by_pool(
-    proxied_office: Office,
+    proxied_harness: Harness,
     proxies: tuple[Proxy, Proxy],
     words: str,
     error_message: str,
     required_fee: int,
 ):
-    office = proxied_office
-    send_unmined_push(office)
-    first = list_attempts(office)[0].signed.raw
+    harness = proxied_harness
+    send_unmined_push(harness)
+    first = list_attempts(harness)[0].signed.raw
     for proxy in proxies:
         proxy.rule(
             SEND,
             return_error(words),
             when=lambda request: request["params"][0] != "0x" + first.hex(),
         )
-    mine_expensive_blocks(office, 5 * GWEI, 3)
-    office.tick()
-    refused = list_attempts(office)[1]
+    mine_expensive_blocks(harness, 5 * GWEI, 3)
+    harness.tick()
+    refused = list_attempts(harness)[1]
     assert refused.last_error_class == error_message
-    assert required_fee == 0 or list_attempt_fees(office)[1][1] < required_fee
+    assert required_fee == 0 or list_attempt_fees(harness)[1][1] < required_fee
 
     # If it counted as sent, the next bump would follow three blocks later.
-    mine_expensive_blocks(office, 5 * GWEI)
-    office.tick()
-    assert is_accepted_replacement(list_attempt_fees(office)[1], list_attempt_fees(office)[2])
-    assert list_attempt_fees(office)[2][1] >= required_fee
+    mine_expensive_blocks(harness, 5 * GWEI)
+    harness.tick()
+    assert is_accepted_replacement(list_attempt_fees(harness)[1], list_attempt_fees(harness)[2])
+    assert list_attempt_fees(harness)[2][1] >= required_fee
 
     # None of the fee bumps is in a pool, so the first transaction lands. Anvil drops transactions
     # that are too cheap.
-    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
-    office.premises.chain.rpc("eth_sendRawTransaction", "0x" + first.hex())
-    office.mine()
-    office.tick()
-    assert office.premises.round == 1
-    assert list_slots(office)[0].won_attempt == list_attempts(office)[0].id
-    office.until_final()
-    assert office.states() == ["final"]
+    harness.testbed.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    harness.testbed.chain.rpc("eth_sendRawTransaction", "0x" + first.hex())
+    harness.mine()
+    harness.tick()
+    assert harness.testbed.round == 1
+    assert list_slots(harness)[0].won_attempt == list_attempts(harness)[0].id
+    harness.until_final()
+    assert harness.states() == ["final"]
 
 
 def test_case_f12_fee_bumps_stop_at_cap_and_push_lands_after_base_fee_falls(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
-    office = proxied_office
+    harness = proxied_harness
     cap = 8 * GWEI
-    office.restart(caps=replace(CAPS, fee_per_gas=cap))
-    send_unmined_push(office)
+    harness.restart(caps=replace(CAPS, fee_per_gas=cap))
+    send_unmined_push(harness)
     for _ in range(20):
         # Always a little more than the daemon offers, up to ten times the initial fee.
-        mine_expensive_blocks(office, min(list_attempt_fees(office)[-1][0] + 1, 10 * GWEI))
-        office.tick()
+        mine_expensive_blocks(harness, min(list_attempt_fees(harness)[-1][0] + 1, 10 * GWEI))
+        harness.tick()
     assert all(
-        is_accepted_replacement(old, new) for old, new in pairwise(list_attempt_fees(office))
+        is_accepted_replacement(old, new) for old, new in pairwise(list_attempt_fees(harness))
     )
-    assert cap * 100 < list_attempt_fees(office)[-1][0] * 110
-    assert max(fee for fee, _ in list_attempt_fees(office)) <= cap
+    assert cap * 100 < list_attempt_fees(harness)[-1][0] * 110
+    assert max(fee for fee, _ in list_attempt_fees(harness)) <= cap
     assert _gauge("oracle_txmgr_fee_capped") == 1
 
-    many, before = len(list_attempts(office)), proxies[0].count(SEND)
+    many, before = len(list_attempts(harness)), proxies[0].count(SEND)
     # The longest wait between two broadcasts.
-    mine_expensive_blocks(office, 10 * GWEI, 8)
-    office.tick()
-    assert (len(list_attempts(office)), proxies[0].count(SEND) > before) == (many, True)
+    mine_expensive_blocks(harness, 10 * GWEI, 8)
+    harness.tick()
+    assert (len(list_attempts(harness)), proxies[0].count(SEND) > before) == (many, True)
 
     # Anvil has dropped the transaction and accepts it again.
-    mine_expensive_blocks(office, 5 * GWEI, 2)
-    office.tick()
-    mine_expensive_blocks(office, 5 * GWEI)
-    office.tick()
-    assert (office.premises.round, office.states()) == (1, ["mined"])
-    assert len(list_attempts(office)) == many
+    mine_expensive_blocks(harness, 5 * GWEI, 2)
+    harness.tick()
+    mine_expensive_blocks(harness, 5 * GWEI)
+    harness.tick()
+    assert (harness.testbed.round, harness.states()) == (1, ["mined"])
+    assert len(list_attempts(harness)) == many
     assert _gauge("oracle_txmgr_fee_capped") == 0
 
 
 def test_case_f13_best_attempt_is_resent_without_error_when_cap_is_below_minimum_bump(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
-    office = proxied_office
-    send_unmined_push(office)
-    offered = list_attempt_fees(office)[0][0]
-    office.restart(caps=replace(CAPS, fee_per_gas=offered * 109 // 100))
-    office.context = replace(office.context, send_settings=SendSettings(bump_seconds=0))
+    harness = proxied_harness
+    send_unmined_push(harness)
+    offered = list_attempt_fees(harness)[0][0]
+    harness.restart(caps=replace(CAPS, fee_per_gas=offered * 109 // 100))
+    harness.context = replace(harness.context, send_settings=SendSettings(bump_seconds=0))
     before = proxies[0].count(SEND)
     for _ in range(8):
-        mine_expensive_blocks(office, 5 * GWEI)
-        office.tick()
+        mine_expensive_blocks(harness, 5 * GWEI)
+        harness.tick()
 
-    assert len(list_attempts(office)) == 1
+    assert len(list_attempts(harness)) == 1
     assert proxies[0].count(SEND) >= before + 3
-    assert (office.states(), _gauge("oracle_txmgr_fee_capped")) == (["live"], 1)
+    assert (harness.states(), _gauge("oracle_txmgr_fee_capped")) == (["live"], 1)
 
 
 @pytest.mark.parametrize("tip", [0, 1, 9])
@@ -208,86 +208,86 @@ def test_case_f14_fee_bump_of_tiny_tip_meets_replacement_rule_of_every_pool(
     assert twin.tip <= twin.max_fee
 
 
-def test_at_most_max_attempts_are_signed_per_nonce(sqlite_office: Office):
-    office = sqlite_office
-    send_unmined_push(office, SendSettings(bump_seconds=0, bump_blocks=1, max_attempts=3))
+def test_at_most_max_attempts_are_signed_per_nonce(sqlite_harness: Harness):
+    harness = sqlite_harness
+    send_unmined_push(harness, SendSettings(bump_seconds=0, bump_blocks=1, max_attempts=3))
     for _ in range(8):
-        mine_expensive_blocks(office, list_attempt_fees(office)[-1][0] + 1)
-        office.tick()
+        mine_expensive_blocks(harness, list_attempt_fees(harness)[-1][0] + 1)
+        harness.tick()
 
-    assert len(list_attempts(office)) == 3
+    assert len(list_attempts(harness)) == 3
     assert _gauge("oracle_txmgr_attempts_exhausted") == 1
-    assert list_attempts(office)[-1].sends > 1
+    assert list_attempts(harness)[-1].sends > 1
 
 
-def test_used_nonce_gets_no_fee_bump(proxied_office: Office, proxies: tuple[Proxy, Proxy]):
-    office = proxied_office
-    send_unmined_push(office)
+def test_used_nonce_gets_no_fee_bump(proxied_harness: Harness, proxies: tuple[Proxy, Proxy]):
+    harness = proxied_harness
+    send_unmined_push(harness)
     for proxy in proxies:
         proxy.rule(SEND, return_error("nonce too low"))
-    mine_expensive_blocks(office, 5 * GWEI, 2)
-    office.tick()
-    mine_expensive_blocks(office, 5 * GWEI, 2)
-    office.tick()
+    mine_expensive_blocks(harness, 5 * GWEI, 2)
+    harness.tick()
+    mine_expensive_blocks(harness, 5 * GWEI, 2)
+    harness.tick()
 
-    assert len(list_attempts(office)) == 1
+    assert len(list_attempts(harness)) == 1
 
 
 def test_operator_bump_sends_higher_fee_attempt_immediately(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
-    office = proxied_office
+    harness = proxied_harness
     reject_known_transactions(*proxies)
-    send_unmined_push(office, SendSettings(bump_seconds=600))
-    mine_expensive_blocks(office, 5 * GWEI)
-    step = bump_fee_now(office.context, office.source.fetch_heads(), get_only_intent(office).id)
+    send_unmined_push(harness, SendSettings(bump_seconds=600))
+    mine_expensive_blocks(harness, 5 * GWEI)
+    step = bump_fee_now(harness.context, harness.source.fetch_heads(), get_only_intent(harness).id)
 
     assert step.action == "sent"
-    assert is_accepted_replacement(*list_attempt_fees(office))
-    office.mine()
-    assert office.premises.round == 1
-    office.tick()
+    assert is_accepted_replacement(*list_attempt_fees(harness))
+    harness.mine()
+    assert harness.testbed.round == 1
+    harness.tick()
     with pytest.raises(InputError, match="it is mined and has no pending transaction"):
-        bump_fee_now(office.context, office.source.fetch_heads(), get_only_intent(office).id)
+        bump_fee_now(harness.context, harness.source.fetch_heads(), get_only_intent(harness).id)
 
 
 def test_unrecorded_mined_transaction_is_neither_bumped_nor_cancelled(
-    sqlite_office: Office,
+    sqlite_harness: Harness,
 ):
-    office = sqlite_office
-    send_unmined_push(office)
-    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
-    office.premises.chain.mine()
-    assert office.premises.round == 1
-    office.mine(BY_BLOCKS.bump_blocks)
+    harness = sqlite_harness
+    send_unmined_push(harness)
+    harness.testbed.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    harness.testbed.chain.mine()
+    assert harness.testbed.round == 1
+    harness.mine(BY_BLOCKS.bump_blocks)
 
-    assert bump_lowest_nonce(office.context, office.source.fetch_heads()) is None
+    assert bump_lowest_nonce(harness.context, harness.source.fetch_heads()) is None
     for act in (bump_fee_now, cancel_intent):
         with pytest.raises(InputError, match="is already in a block"):
-            act(office.context, office.source.fetch_heads(), get_only_intent(office).id)
-    assert len(list_attempts(office)) == 1
+            act(harness.context, harness.source.fetch_heads(), get_only_intent(harness).id)
+    assert len(list_attempts(harness)) == 1
 
 
-def test_mined_transaction_is_not_bumped_for_calls_behind_it(sqlite_office: Office):
-    office = sqlite_office
-    send_unmined_push(office)
-    send_background_call(office, "behind")
-    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
-    office.premises.chain.mine()
-    assert office.premises.round == 1
-    office.mine(BY_BLOCKS.bump_blocks)
+def test_mined_transaction_is_not_bumped_for_calls_behind_it(sqlite_harness: Harness):
+    harness = sqlite_harness
+    send_unmined_push(harness)
+    send_background_call(harness, "behind")
+    harness.testbed.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    harness.testbed.chain.mine()
+    assert harness.testbed.round == 1
+    harness.mine(BY_BLOCKS.bump_blocks)
 
     # Else the way would be cleared, at any price.
-    assert bump_lowest_nonce(office.context, office.source.fetch_heads()) is None
-    assert len(list_attempts(office)) == 1
+    assert bump_lowest_nonce(harness.context, harness.source.fetch_heads()) is None
+    assert len(list_attempts(harness)) == 1
 
 
-def test_operator_bump_above_fee_cap_is_rejected(sqlite_office: Office):
-    office = sqlite_office
-    send_unmined_push(office)
-    office.restart(caps=replace(CAPS, fee_per_gas=list_attempt_fees(office)[0][0] + 1))
+def test_operator_bump_above_fee_cap_is_rejected(sqlite_harness: Harness):
+    harness = sqlite_harness
+    send_unmined_push(harness)
+    harness.restart(caps=replace(CAPS, fee_per_gas=list_attempt_fees(harness)[0][0] + 1))
     with pytest.raises(InputError, match=r"limits\.max_fee_per_gas_wei allows"):
-        bump_fee_now(office.context, office.source.fetch_heads(), get_only_intent(office).id)
+        bump_fee_now(harness.context, harness.source.fetch_heads(), get_only_intent(harness).id)
 
 
 def _gauge(name: str) -> float | None:

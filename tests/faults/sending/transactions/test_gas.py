@@ -5,7 +5,7 @@ import pytest
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.budget import compute_gas_limit
 from oracle.txmgr.client.fee_quote import compute_floor_gas
-from tests.support.office import Office
+from tests.support.harness import Harness
 from tests.support.sending.faults import Answer, Fault, Question, respond_with, return_error
 from tests.support.sending.in_flight import get_only_intent, list_attempts, list_slots
 from tests.support.sending.proxy import SEND, Proxy
@@ -14,96 +14,96 @@ _ESTIMATE = "eth_estimateGas"
 
 
 def test_case_f23_failed_estimate_leaves_push_planned_without_gas_limit(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
-    office = proxied_office
+    harness = proxied_harness
     for proxy in proxies:
         proxy.rule(_ESTIMATE, return_error("internal error", -32603))
-    office.period()
-    office.tick()
-    assert (get_only_intent(office).state.value, get_only_intent(office).error_class) == (
+    harness.period()
+    harness.tick()
+    assert (get_only_intent(harness).state.value, get_only_intent(harness).error_class) == (
         "planned",
         "unknown",
     )
-    assert (get_only_intent(office).gas_limit, proxies[0].sent + proxies[1].sent) == (None, [])
+    assert (get_only_intent(harness).gas_limit, proxies[0].sent + proxies[1].sent) == (None, [])
 
     proxies[1].heal()
-    office.mine()
-    office.tick()
-    assert get_only_intent(office).state.value == "live"
-    assert (get_only_intent(office).gas_limit or 0) > 50_000
+    harness.mine()
+    harness.tick()
+    assert get_only_intent(harness).state.value == "live"
+    assert (get_only_intent(harness).gas_limit or 0) > 50_000
 
 
 def test_case_f24_push_out_of_gas_is_sent_again_with_fresh_estimate(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
-    office = proxied_office
+    harness = proxied_harness
     for proxy in proxies:
         proxy.rule(_ESTIMATE, respond_with(hex(30_000)))
-    office.period()
-    office.tick()
-    office.mine()
-    office.tick()
+    harness.period()
+    harness.tick()
+    harness.mine()
+    harness.tick()
     for proxy in proxies:
         proxy.heal()
-    office.until_final()
+    harness.until_final()
 
-    failed, again = office.intents()
+    failed, again = harness.intents()
     assert (failed.state.value, failed.error_class) == ("reverted", "out_of_gas")
     assert (again.state.value, again.request.calldata) == ("live", failed.request.calldata)
     assert (again.gas_limit or 0) > (failed.gas_limit or 0)
 
-    office.mine()
-    office.until_final()
-    assert (office.premises.round, office.states()) == (1, ["reverted", "final"])
-    assert ("landed", None) in office.reports()
-    assert len(list_slots(office)) == 2
+    harness.mine()
+    harness.until_final()
+    assert (harness.testbed.round, harness.states()) == (1, ["reverted", "final"])
+    assert ("landed", None) in harness.reports()
+    assert len(list_slots(harness)) == 2
 
 
 def test_case_f28_push_above_block_gas_limit_waits_with_reason(
-    sqlite_office: Office,
+    sqlite_harness: Harness,
 ):
-    office, chain = sqlite_office, sqlite_office.premises.chain
+    harness, chain = sqlite_harness, sqlite_harness.testbed.chain
     chain.rpc("evm_setBlockGasLimit", hex(60_000))
-    office.period()
-    office.tick()
-    assert (get_only_intent(office).state.value, get_only_intent(office).error_class) == (
+    harness.period()
+    harness.tick()
+    assert (get_only_intent(harness).state.value, get_only_intent(harness).error_class) == (
         "planned",
         "over_block_gas",
     )
-    assert "60000" in (get_only_intent(office).error_text or "")
+    assert "60000" in (get_only_intent(harness).error_text or "")
     assert (
         REGISTRY.get_sample_value("oracle_txmgr_over_block_gas", {"account": "transmitter"}) == 1
     )
-    assert list_slots(office) == []
+    assert list_slots(harness) == []
 
     chain.rpc("evm_setBlockGasLimit", hex(30_000_000))
-    office.mine()
-    office.tick()
-    office.mine()
-    assert office.premises.round == 1
+    harness.mine()
+    harness.tick()
+    harness.mine()
+    assert harness.testbed.round == 1
 
 
 def test_case_f28_intrinsic_gas_refusal_leads_to_attempt_with_more_gas(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
-    office = proxied_office
+    harness = proxied_harness
     for proxy in proxies:
         # The estimates of both endpoints are too low for their own pools.
         proxy.rule(
             SEND, return_error("intrinsic gas too low: gas 400000, minimum needed 410000"), times=1
         )
         proxy.rule(_ESTIMATE, respond_with(hex(400_000)))
-    office.period()
-    office.tick()
-    assert list_attempts(office)[0].last_error_class == "intrinsic"
+    harness.period()
+    harness.tick()
+    assert list_attempts(harness)[0].last_error_class == "intrinsic"
 
-    office.mine()
-    office.tick()
-    first, second = list_attempts(office)
+    harness.mine()
+    harness.tick()
+    first, second = list_attempts(harness)
     assert second.signed.gas_limit == first.signed.gas_limit * 5 // 4
-    office.mine()
-    assert office.premises.round == 1
+    harness.mine()
+    assert harness.testbed.round == 1
 
 
 def test_gas_limit_is_never_below_calldata_floor():
@@ -118,28 +118,28 @@ def test_gas_limit_is_never_below_calldata_floor():
 @pytest.mark.parametrize("place", [0, 1])
 @pytest.mark.parametrize("absurd", [10**9, 25_000])
 def test_absurd_estimate_of_single_endpoint_does_not_delay_push(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy], place: int, absurd: int
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy], place: int, absurd: int
 ):
-    office = proxied_office
+    harness = proxied_harness
     proxies[place].rule(_ESTIMATE, respond_with(hex(absurd)))
-    office.pushed()
+    harness.pushed()
     # With less gas it would have failed, with more it would still be waiting.
-    assert 50_000 < (get_only_intent(office).gas_limit or 0) < 10**6
-    assert list_slots(office)[0].succeeded
+    assert 50_000 < (get_only_intent(harness).gas_limit or 0) < 10**6
+    assert list_slots(harness)[0].succeeded
 
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_tiny_block_gas_limit_of_single_endpoint_does_not_delay_push(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy], place: int
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy], place: int
 ):
-    office = proxied_office
-    office.period()
-    office.index()
+    harness = proxied_harness
+    harness.period()
+    harness.index()
 
     def tiny(_request: Question, response: Answer) -> Answer:
         block = response.get("result")
         return {**response, "result": block and {**block, "gasLimit": "0x5208"}}
 
     proxies[place].rule("eth_getBlockByNumber", Fault(answer=tiny))
-    office.tick()
-    assert office.states() == ["live"]
+    harness.tick()
+    assert harness.states() == ["live"]

@@ -9,33 +9,39 @@ from oracle.store.outbox.records import NonceState
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.confirmer import confirm_transactions
 from tests.support.evm.fixtures import chain
-from tests.support.office import CAPS, FINALITY
+from tests.support.harness import CAPS, FINALITY
 from tests.support.sending.faults import Fault, Reply
 from tests.support.sending.proxy import Proxy
-from tests.support.txmgr.dispatch_office import DispatchOffice, dear, fresh_stage, office, premises
-from tests.support.txmgr.office_fixtures import fresh_chain
+from tests.support.txmgr.dispatch_harness import (
+    DispatchHarness,
+    dear,
+    fresh_stage,
+    harness,
+    testbed,
+)
+from tests.support.txmgr.harness_fixtures import fresh_chain
 
-__all__ = ["chain", "dear", "fresh_chain", "fresh_stage", "office", "premises"]
+__all__ = ["chain", "dear", "fresh_chain", "fresh_stage", "harness", "testbed"]
 
 RECEIPT = "eth_getTransactionReceipt"
 AT_ONCE = 4
 DOWN = Fault(forwards=False, wire=lambda _request: Reply(None))
 
 
-def mine_starts(office: DispatchOffice, many: int) -> None:
+def mine_starts(harness: DispatchHarness, many: int) -> None:
     """Mine `many` calls of the dispatcher up to finality, without polling."""
     for _ in range(many):
-        office.premises.network.create()
-        office.block()
-        office.block()
-    office.mine(FINALITY + 1)
-    office.index()
+        harness.testbed.network.create()
+        harness.block()
+        harness.block()
+    harness.mine(FINALITY + 1)
+    harness.index()
 
 
-def count_requests_of_poll(office: DispatchOffice, proxy: Proxy) -> tuple[int, int]:
+def count_requests_of_poll(harness: DispatchHarness, proxy: Proxy) -> tuple[int, int]:
     """Return (receipt requests, all requests) that an endpoint gets in a poll without news."""
     proxy.forget()
-    assert confirm_transactions(office.starts, office.source.fetch_heads()) is None
+    assert confirm_transactions(harness.starts, harness.source.fetch_heads()) is None
     return proxy.count(RECEIPT), len(proxy.asked)
 
 
@@ -45,81 +51,81 @@ def read_nonces_without_agreement() -> float | None:
     )
 
 
-def list_mined_nonces(office: DispatchOffice) -> list[int]:
-    with office.store.read_transaction() as uow:
-        watched = uow.outbox.slots.list_unfinished(office.starts.account)
+def list_mined_nonces(harness: DispatchHarness) -> list[int]:
+    with harness.store.read_transaction() as uow:
+        watched = uow.outbox.slots.list_unfinished(harness.starts.account)
     assert {slot.state for slot in watched} <= {NonceState.MINED}
     return [slot.nonce for slot in watched]
 
 
 @pytest.fixture
 def one_down(
-    office: DispatchOffice, proxies: tuple[Proxy, Proxy], monkeypatch: pytest.MonkeyPatch
-) -> tuple[DispatchOffice, Proxy, Proxy]:
-    """Return an office with one silent endpoint, so that nothing can be decided."""
+    harness: DispatchHarness, proxies: tuple[Proxy, Proxy], monkeypatch: pytest.MonkeyPatch
+) -> tuple[DispatchHarness, Proxy, Proxy]:
+    """Return a harness with one silent endpoint, so that nothing can be decided."""
     monkeypatch.setattr("oracle.txmgr.confirmer.MAX_DECISIONS_PER_PASS", AT_ONCE)
-    office.restart(urls=[proxy.url for proxy in proxies])
+    harness.restart(urls=[proxy.url for proxy in proxies])
     up, down = proxies
     down.rule(RECEIPT, DOWN)
-    return office, up, down
+    return harness, up, down
 
 
 def test_requests_per_tick_stay_bounded_while_endpoint_is_down(
-    one_down: tuple[DispatchOffice, Proxy, Proxy],
+    one_down: tuple[DispatchHarness, Proxy, Proxy],
 ):
-    office, up, down = one_down
-    mine_starts(office, AT_ONCE)
-    few, counts_before = len(list_mined_nonces(office)), count_requests_of_poll(office, up)
+    harness, up, down = one_down
+    mine_starts(harness, AT_ONCE)
+    few, counts_before = len(list_mined_nonces(harness)), count_requests_of_poll(harness, up)
     assert few >= AT_ONCE
 
-    mine_starts(office, AT_ONCE)
-    many = list_mined_nonces(office)
+    mine_starts(harness, AT_ONCE)
+    many = list_mined_nonces(harness)
     assert len(many) > few
     # Receipts and their blocks, and the few questions of every look.
-    receipts, requests = count_requests_of_poll(office, up)
+    receipts, requests = count_requests_of_poll(harness, up)
     assert (receipts, requests) <= (AT_ONCE, counts_before[1])
     assert read_nonces_without_agreement() == len(many)
 
     down.heal()
-    while office.turn():
+    while harness.turn():
         pass
-    assert list_mined_nonces(office) == []
+    assert list_mined_nonces(harness) == []
     assert read_nonces_without_agreement() == 0
 
 
 def test_every_tick_checks_lowest_nonces_and_rotates_through_others(
-    one_down: tuple[DispatchOffice, Proxy, Proxy],
+    one_down: tuple[DispatchHarness, Proxy, Proxy],
 ):
-    office, up, _ = one_down
-    mine_starts(office, 2 * AT_ONCE)
-    waiting = list_mined_nonces(office)
-    with office.store.read_transaction() as uow:
-        slots = uow.outbox.slots.list_unfinished(office.starts.account)
+    harness, up, _ = one_down
+    mine_starts(harness, 2 * AT_ONCE)
+    waiting = list_mined_nonces(harness)
+    with harness.store.read_transaction() as uow:
+        slots = uow.outbox.slots.list_unfinished(harness.starts.account)
         hash_of = {
             uow.outbox.slots.list_attempts(slot)[0].signed.tx_hash: slot.nonce for slot in slots
         }
     checked_nonces: set[int] = set()
     for _ in waiting:
-        count_requests_of_poll(office, up)
+        count_requests_of_poll(harness, up)
         now = {
             hash_of[request["params"][0]] for request in up.asked if request["method"] == RECEIPT
         }
         assert set(waiting[: AT_ONCE // 2]) <= now
         checked_nonces |= now
-        office.mine()
-        office.index()
+        harness.mine()
+        harness.index()
     assert checked_nonces == set(waiting)
 
 
-def test_exhausted_day_cap_is_logged_once(office: DispatchOffice, dear: Callable[[], None]):
+def test_exhausted_day_cap_is_logged_once(harness: DispatchHarness, dear: Callable[[], None]):
     for _ in range(3):
-        office.premises.network.create()
-    office.restart(caps=replace(CAPS, cost_per_day=1))
+        harness.testbed.network.create()
+    harness.restart(caps=replace(CAPS, cost_per_day=1))
     dear()
-    office.block()
-    office.block()
-    before = office.journal()
-    assert {intent.error_class for intent in office.intents()} == {"day_cap"}
+    harness.block()
+    harness.block()
+    before = harness.journal()
+    assert {intent.error_class for intent in harness.intents()} == {"day_cap"}
     for _ in range(5):
-        office.block()
-    assert office.journal() == before
+        harness.block()
+    assert harness.journal() == before

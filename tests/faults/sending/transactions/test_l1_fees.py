@@ -11,7 +11,7 @@ from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import NOOP
 from oracle.txmgr.client.l1_fees import GAS_PRICE_ORACLE, L1Fee, decode_l1_fee
 from oracle.txmgr.client.receipts import fetch_receipt_quorum
-from tests.support.office import CAPS, FINALITY, Office
+from tests.support.harness import CAPS, FINALITY, Harness
 from tests.support.sending.faults import return_null
 from tests.support.sending.in_flight import (
     BY_BLOCKS,
@@ -38,60 +38,62 @@ def of_a_rollup(proxies: Iterable[Proxy], **receipt_fields: str) -> None:
     add_receipt_fields(*proxies, **receipt_fields)
 
 
-def on_op_stack(office: Office, of_operator: int | None = None) -> None:
+def on_op_stack(harness: Harness, of_operator: int | None = None) -> None:
     """Add the contract that an OP chain has from its first block."""
     code = build_price_oracle_code(L1_FEE, of_operator)
-    office.premises.chain.rpc("anvil_setCode", GAS_PRICE_ORACLE, code)
+    harness.testbed.chain.rpc("anvil_setCode", GAS_PRICE_ORACLE, code)
 
 
-def get_booked_fee(office: Office) -> int:
+def get_booked_fee(harness: Harness) -> int:
     """Return the recorded cost of the only nonce beyond its gas."""
-    (slot,) = list_slots(office)
-    with office.store.read_transaction() as uow:
-        return uow.outbox.slots.compute_cost_wei(slot) - gas_paid(office)
+    (slot,) = list_slots(harness)
+    with harness.store.read_transaction() as uow:
+        return uow.outbox.slots.compute_cost_wei(slot) - gas_paid(harness)
 
 
-def gas_paid(office: Office) -> int:
-    (slot,) = list_slots(office)
+def gas_paid(harness: Harness) -> int:
+    (slot,) = list_slots(harness)
     return (slot.gas_used or 0) * (slot.gas_price_wei or 0)
 
 
-def test_l1_fee_counts_in_budget_and_metrics(proxied_office: Office, proxies: tuple[Proxy, Proxy]):
-    office = proxied_office
+def test_l1_fee_counts_in_budget_and_metrics(
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
+):
+    harness = proxied_harness
     of_a_rollup(proxies, l1Fee=hex(L1_FEE))
-    mine_expensive_blocks(office, GWEI)
-    office.pushed()
-    assert gas_paid(office) > 0
-    account = office.context.account
-    with office.store.read_transaction() as uow:
-        assert uow.outbox.slots.sum_committed_wei(account, 0) == gas_paid(office) + L1_FEE
+    mine_expensive_blocks(harness, GWEI)
+    harness.pushed()
+    assert gas_paid(harness) > 0
+    account = harness.context.account
+    with harness.store.read_transaction() as uow:
+        assert uow.outbox.slots.sum_committed_wei(account, 0) == gas_paid(harness) + L1_FEE
 
-    office.until_final()
-    stats = OutboxCounter().compute_outbox_stats(office.store, office.context.stamp.at)
-    assert stats.wei["push"] == gas_paid(office) + L1_FEE
+    harness.until_final()
+    stats = OutboxCounter().compute_outbox_stats(harness.store, harness.context.stamp.at)
+    assert stats.wei["push"] == gas_paid(harness) + L1_FEE
 
 
-def test_l1_fee_uses_up_day_cap(proxied_office: Office, proxies: tuple[Proxy, Proxy]):
-    office = proxied_office
-    office.restart(caps=replace(CAPS, cost_per_day=L1_FEE - 1))
+def test_l1_fee_uses_up_day_cap(proxied_harness: Harness, proxies: tuple[Proxy, Proxy]):
+    harness = proxied_harness
+    harness.restart(caps=replace(CAPS, cost_per_day=L1_FEE - 1))
     of_a_rollup(proxies, l1Fee=hex(L1_FEE))
-    office.pushed()
-    office.period()
-    office.tick()
-    waiting = office.intents(PUSH)[-1]
+    harness.pushed()
+    harness.period()
+    harness.tick()
+    waiting = harness.intents(PUSH)[-1]
     assert (waiting.state.value, waiting.error_class) == ("planned", "day_cap")
 
 
 def test_reorged_transaction_reserves_its_max_cost_without_l1_fee(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
-    office = proxied_office
+    harness = proxied_harness
     of_a_rollup(proxies, l1Fee=hex(L1_FEE))
-    office.pushed()
-    (slot,) = list_slots(office)
-    with office.context.write_transaction() as uow:
-        uow.outbox.slots.revert_to_live(slot, office.context.stamp)
-        signed = list_attempts(office)[0].signed
+    harness.pushed()
+    (slot,) = list_slots(harness)
+    with harness.context.write_transaction() as uow:
+        uow.outbox.slots.revert_to_live(slot, harness.context.stamp)
+        signed = list_attempts(harness)[0].signed
         assert uow.outbox.slots.compute_cost_wei(slot) == signed.gas_limit * signed.max_fee_wei
 
 
@@ -103,101 +105,101 @@ def test_l1_gas_included_in_gas_used_is_not_counted_twice():
 
 @pytest.mark.parametrize("nonsense", ["-0x1", hex(10**30), "much"])
 def test_receipt_with_invalid_l1_fee_is_rejected(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy], nonsense: str
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy], nonsense: str
 ):
-    office = proxied_office
-    office.pushed()
+    harness = proxied_harness
+    harness.pushed()
     of_a_rollup(proxies, l1Fee=nonsense)
     with pytest.raises(TransientError, match=r"malformed response; expected receipts"):
         fetch_receipt_quorum(
-            office.context.sender_account.pool_view, [list_attempts(office)[0].signed.tx_hash]
+            harness.context.sender_account.pool_view, [list_attempts(harness)[0].signed.tx_hash]
         )
 
 
-def test_fee_bump_reservation_includes_l1_fee(sqlite_office: Office):
-    office = sqlite_office
-    on_op_stack(office)
-    send_unmined_push(office, OP_STACK)
-    mine_expensive_blocks(office, 5 * GWEI, 3)
-    office.tick()
-    assert len(list_attempts(office)) == 2
-    (slot,), limit = list_slots(office), list_attempts(office)[1].signed.gas_limit
-    with office.store.read_transaction() as uow:
-        reserved = uow.outbox.slots.sum_reserved_wei(office.context.account)
+def test_fee_bump_reservation_includes_l1_fee(sqlite_harness: Harness):
+    harness = sqlite_harness
+    on_op_stack(harness)
+    send_unmined_push(harness, OP_STACK)
+    mine_expensive_blocks(harness, 5 * GWEI, 3)
+    harness.tick()
+    assert len(list_attempts(harness)) == 2
+    (slot,), limit = list_slots(harness), list_attempts(harness)[1].signed.gas_limit
+    with harness.store.read_transaction() as uow:
+        reserved = uow.outbox.slots.sum_reserved_wei(harness.context.account)
         assert uow.outbox.slots.compute_cost_wei(slot) == reserved
-    assert reserved == limit * list_attempt_fees(office)[1][0] + L1_FEE
+    assert reserved == limit * list_attempt_fees(harness)[1][0] + L1_FEE
 
 
-def test_noop_reservation_includes_l1_fee(sqlite_office: Office):
-    office = sqlite_office
-    on_op_stack(office)
-    send_unmined_push(office, OP_STACK)
-    cancel_intent(office.context, office.source.fetch_heads(), get_only_intent(office).id)
-    no_op = office.intents(NOOP)[0]
-    signed = list_attempts(office)[1].signed
+def test_noop_reservation_includes_l1_fee(sqlite_harness: Harness):
+    harness = sqlite_harness
+    on_op_stack(harness)
+    send_unmined_push(harness, OP_STACK)
+    cancel_intent(harness.context, harness.source.fetch_heads(), get_only_intent(harness).id)
+    no_op = harness.intents(NOOP)[0]
+    signed = list_attempts(harness)[1].signed
     assert no_op.max_cost_wei == signed.gas_limit * signed.max_fee_wei + L1_FEE
 
 
 def test_rollup_operator_fee_is_reserved_and_booked(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
-    office = proxied_office
-    on_op_stack(office, OF_OPERATOR)
+    harness = proxied_harness
+    on_op_stack(harness, OF_OPERATOR)
     of_a_rollup(proxies, l1Fee=hex(L1_FEE))
-    send_unmined_push(office, OP_STACK)
-    limit, max_fee = get_only_intent(office).gas_limit or 0, list_attempt_fees(office)[0][0]
-    assert get_only_intent(office).max_cost_wei == limit * (max_fee + OF_OPERATOR) + L1_FEE
+    send_unmined_push(harness, OP_STACK)
+    limit, max_fee = get_only_intent(harness).gas_limit or 0, list_attempt_fees(harness)[0][0]
+    assert get_only_intent(harness).max_cost_wei == limit * (max_fee + OF_OPERATOR) + L1_FEE
 
-    mine_expensive_blocks(office, GWEI)
-    office.tick()
-    (slot,) = list_slots(office)
-    assert get_booked_fee(office) == L1_FEE + (slot.gas_used or 0) * OF_OPERATOR
+    mine_expensive_blocks(harness, GWEI)
+    harness.tick()
+    (slot,) = list_slots(harness)
+    assert get_booked_fee(harness) == L1_FEE + (slot.gas_used or 0) * OF_OPERATOR
 
 
 @pytest.mark.parametrize("liar", [0, 1])
 def test_huge_l1_fee_of_single_endpoint_does_not_use_up_the_budget(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy], liar: int
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy], liar: int
 ):
-    office = proxied_office
+    harness = proxied_harness
     # Small enough for the reserved amount.
-    send_unmined_push(office)
+    send_unmined_push(harness)
     of_a_rollup((proxies[1 - liar],), l1Fee=hex(1000))
     add_receipt_fields(proxies[liar], l1Fee=hex(10**24), effectiveGasPrice=hex(10**24))
-    mine_expensive_blocks(office, GWEI)
-    office.tick()
-    (slot,) = list_slots(office)
-    assert get_booked_fee(office) == 1000
-    assert GWEI <= (slot.gas_price_wei or 0) < list_attempt_fees(office)[0][0]
+    mine_expensive_blocks(harness, GWEI)
+    harness.tick()
+    (slot,) = list_slots(harness)
+    assert get_booked_fee(harness) == 1000
+    assert GWEI <= (slot.gas_price_wei or 0) < list_attempt_fees(harness)[0][0]
 
 
 def test_l1_fee_of_single_endpoint_is_corrected_once_two_endpoints_agree(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
-    office = proxied_office
-    send_unmined_push(office)
+    harness = proxied_harness
+    send_unmined_push(harness)
     # The other one has not seen the block yet.
     proxies[1].rule("eth_getTransactionReceipt", return_null())
     add_receipt_fields(proxies[0], l1Fee=hex(10**24))
-    reserved = get_only_intent(office).max_cost_wei or 0
-    mine_expensive_blocks(office, GWEI)
-    office.tick()
-    assert get_booked_fee(office) == reserved - gas_paid(office)
+    reserved = get_only_intent(harness).max_cost_wei or 0
+    mine_expensive_blocks(harness, GWEI)
+    harness.tick()
+    assert get_booked_fee(harness) == reserved - gas_paid(harness)
 
     for proxy in proxies:
         proxy.heal()
     of_a_rollup(proxies, l1Fee=hex(L1_FEE))
-    office.mine(FINALITY + 1)
-    office.tick()
-    assert office.states()[0] == "final"
-    assert get_booked_fee(office) == L1_FEE
+    harness.mine(FINALITY + 1)
+    harness.tick()
+    assert harness.states()[0] == "final"
+    assert get_booked_fee(harness) == L1_FEE
 
 
 def test_gas_price_above_signed_max_fee_is_not_booked(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
-    office = proxied_office
-    send_unmined_push(office)
+    harness = proxied_harness
+    send_unmined_push(harness)
     of_a_rollup(proxies, effectiveGasPrice=hex(10**24))
-    mine_expensive_blocks(office, GWEI)
-    office.tick()
-    assert list_slots(office)[0].gas_price_wei == list_attempt_fees(office)[0][0]
+    mine_expensive_blocks(harness, GWEI)
+    harness.tick()
+    assert list_slots(harness)[0].gas_price_wei == list_attempt_fees(harness)[0][0]

@@ -11,7 +11,7 @@ from oracle.errors import TransientError
 from oracle.store.outbox.records import NOOP, CallRequest, IntentState, NonceState
 from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import SendSettings
-from tests.support.office import CAPS, Office, next_step
+from tests.support.harness import CAPS, Harness, next_step
 from tests.support.sending.background_calls import (
     Clock,
     lower_base_fee,
@@ -49,61 +49,63 @@ def all_of(proxies: Proxies, method: str, fault: Fault, times: int | None = None
         proxy.rule(method, fault, times=times)
 
 
-def lands(office: Office) -> None:
+def lands(harness: Harness) -> None:
     """Lower the base fee, so that waiting transactions are sent again, mined and final.
 
     Anvil drops transactions that are too cheap, so they have to be sent again.
     """
     # An answer that came twice doubles the wait.
-    mine_expensive_blocks(office, GWEI, 4)
-    office.tick()
-    mine_expensive_blocks(office, GWEI)
-    office.until_final()
+    mine_expensive_blocks(harness, GWEI, 4)
+    harness.tick()
+    mine_expensive_blocks(harness, GWEI)
+    harness.until_final()
 
 
 def test_case_f03_accepted_send_without_response_is_not_duplicated_on_resend(
-    proxied_office: Office, proxies: Proxies
+    proxied_harness: Harness, proxies: Proxies
 ):
-    office = proxied_office
+    harness = proxied_harness
     all_of(proxies, SEND, drop_response(), times=1)
-    send_unmined_push(office, SendSettings(bump_seconds=600))
-    assert list_attempts(office)[0].last_error_class == "ambiguous"
+    send_unmined_push(harness, SendSettings(bump_seconds=600))
+    assert list_attempts(harness)[0].last_error_class == "ambiguous"
 
     all_of(proxies, SEND, return_error("already known"))
-    mine_expensive_blocks(office, 5 * GWEI, 2)
-    office.tick()
-    (again,) = list_attempts(office)
+    mine_expensive_blocks(harness, 5 * GWEI, 2)
+    harness.tick()
+    (again,) = list_attempts(harness)
     assert (again.sends, again.last_error_class) == (2, None)
     for proxy in proxies:
         proxy.heal()
-    lands(office)
+    lands(harness)
     assert len(set(proxies[0].sent)) == 1
-    assert (office.premises.round, office.premises.nonce) == (1, 2)
-    assert office.states() == ["final"]
+    assert (harness.testbed.round, harness.testbed.nonce) == (1, 2)
+    assert harness.states() == ["final"]
 
 
-def test_case_f04_lost_send_is_repeated_with_same_bytes(proxied_office: Office, proxies: Proxies):
-    office = proxied_office
+def test_case_f04_lost_send_is_repeated_with_same_bytes(
+    proxied_harness: Harness, proxies: Proxies
+):
+    harness = proxied_harness
     all_of(proxies, SEND, drop_request(), times=1)
-    office.period()
-    office.tick()
-    office.mine(2)
-    assert office.premises.round == 0
+    harness.period()
+    harness.tick()
+    harness.mine(2)
+    assert harness.testbed.round == 0
 
-    office.tick()
+    harness.tick()
     assert len(set(proxies[0].sent)) == 1
-    office.mine()
-    office.until_final()
-    assert (office.premises.round, office.premises.nonce, office.states()) == (1, 2, ["final"])
+    harness.mine()
+    harness.until_final()
+    assert (harness.testbed.round, harness.testbed.nonce, harness.states()) == (1, 2, ["final"])
 
 
 def test_case_f05_library_sends_once_and_forced_retry_is_harmless(
-    proxied_office: Office, proxies: Proxies
+    proxied_harness: Harness, proxies: Proxies
 ):
-    office = proxied_office
+    harness = proxied_harness
     all_of(proxies, SEND, drop_response())
-    office.period()
-    office.tick()
+    harness.period()
+    harness.tick()
     assert [proxy.count(SEND) for proxy in proxies] == [1, 1]
 
     # A library that retries: the bytes are the same, and the pool reports a known transaction.
@@ -111,57 +113,60 @@ def test_case_f05_library_sends_once_and_forced_retry_is_harmless(
         proxy.heal()
         proxy.rule(SEND, drop_response(), times=1)
         proxy.rule(SEND, return_error("already known"))
-    for endpoint in office.context.sender_account.pool:
+    for endpoint in harness.context.sender_account.pool:
         forced = requests.adapters.HTTPAdapter(max_retries=urllib3.Retry(3, allowed_methods=None))
         endpoint.client._wire.http._session.mount("http://", forced)
-    mine_expensive_blocks(office, 5 * GWEI, 2)
-    office.tick()
-    (once,) = list_attempts(office)
+    mine_expensive_blocks(harness, 5 * GWEI, 2)
+    harness.tick()
+    (once,) = list_attempts(harness)
     assert proxies[0].count(SEND) == 3
     assert (once.last_error_class, len(set(proxies[0].sent))) == (None, 1)
 
 
 def test_case_f06_outage_of_all_endpoints_leaves_outbox_unchanged(
-    proxied_office: Office, proxies: Proxies
+    proxied_harness: Harness, proxies: Proxies
 ):
-    office = proxied_office
-    office.context = replace(office.context, send_settings=BY_BLOCKS)
-    send_background_call(office, "mined")
-    office.mine()
-    office.tick()
-    lower_base_fee(office)
-    send_background_call(office, "live")
-    mine_expensive_blocks(office, 5 * GWEI)
+    harness = proxied_harness
+    harness.context = replace(harness.context, send_settings=BY_BLOCKS)
+    send_background_call(harness, "mined")
+    harness.mine()
+    harness.tick()
+    lower_base_fee(harness)
+    send_background_call(harness, "live")
+    mine_expensive_blocks(harness, 5 * GWEI)
     # And an untried call, which must get no nonce meanwhile.
     request = CallRequest(
-        office.context.account, office.context.account.address, NOOP, "third", "0x"
+        harness.context.account, harness.context.account.address, NOOP, "third", "0x"
     )
-    with office.context.write_transaction() as uow:
-        uow.outbox.intents.add(request, office.context.stamp)
-    before = (office.states(), [list_attempts(office, slot.nonce) for slot in list_slots(office)])
-    assert office.states() == ["mined", "live", "planned"]
+    with harness.context.write_transaction() as uow:
+        uow.outbox.intents.add(request, harness.context.stamp)
+    before = (
+        harness.states(),
+        [list_attempts(harness, slot.nonce) for slot in list_slots(harness)],
+    )
+    assert harness.states() == ["mined", "live", "planned"]
 
-    heads = office.source.fetch_heads()
+    heads = harness.source.fetch_heads()
     all_of(proxies, EVERY, drop_request())
     for _ in range(10):
-        office.premises.chain.later(180)
+        harness.testbed.chain.later(180)
         with pytest.raises(TransientError):
-            confirm_transactions(office.context, heads)
+            confirm_transactions(harness.context, heads)
         with contextlib.suppress(TransientError):
-            next_step(office.context, heads)
+            next_step(harness.context, heads)
     assert (
-        office.states(),
-        [list_attempts(office, slot.nonce) for slot in list_slots(office)],
+        harness.states(),
+        [list_attempts(harness, slot.nonce) for slot in list_slots(harness)],
     ) == before
 
     for proxy in proxies:
         proxy.heal()
-    office.restart()
-    mine_expensive_blocks(office, GWEI)
-    office.until_final()
+    harness.restart()
+    mine_expensive_blocks(harness, GWEI)
+    harness.until_final()
     # A period may have ended meanwhile, and its report be on its way.
-    assert office.states()[:2] == ["final", "final"]
-    assert [slot.nonce for slot in list_slots(office)][:2] == [1, 2]
+    assert harness.states()[:2] == ["final", "final"]
+    assert [slot.nonce for slot in list_slots(harness)][:2] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -178,56 +183,56 @@ def test_case_f06_outage_of_all_endpoints_leaves_outbox_unchanged(
     ids=["500", "503", "html", "empty", "wrong id", "truncated", "cut off"],
 )
 def test_case_f26_malformed_send_response_is_ambiguous_and_not_resent_in_loop(
-    proxied_office: Office, proxies: Proxies, fault: Fault
+    proxied_harness: Harness, proxies: Proxies, fault: Fault
 ):
-    office = proxied_office
+    harness = proxied_harness
     all_of(proxies, SEND, fault)
-    send_unmined_push(office)
+    send_unmined_push(harness)
     for _ in range(3):
-        office.tick()
+        harness.tick()
     assert [proxy.count(SEND) for proxy in proxies] == [1, 1]
-    assert list_attempts(office)[0].last_error_class == "ambiguous"
-    mine_expensive_blocks(office, 5 * GWEI, 2)
+    assert list_attempts(harness)[0].last_error_class == "ambiguous"
+    mine_expensive_blocks(harness, 5 * GWEI, 2)
     for _ in range(3):
-        office.tick()
+        harness.tick()
     assert [proxy.count(SEND) for proxy in proxies] == [2, 2]
 
     for proxy in proxies:
         proxy.heal()
-    mine_expensive_blocks(office, GWEI)
-    office.tick()
-    mine_expensive_blocks(office, GWEI)
-    office.tick()
-    assert (office.premises.round, office.premises.nonce) == (1, 2)
+    mine_expensive_blocks(harness, GWEI)
+    harness.tick()
+    mine_expensive_blocks(harness, GWEI)
+    harness.tick()
+    assert (harness.testbed.round, harness.testbed.nonce) == (1, 2)
 
 
-def test_case_f26_retry_after_of_endpoint_is_respected(proxied_office: Office, proxies: Proxies):
-    office, clock = proxied_office, Clock()
-    set_backoff_clock(office, clock)
-    send_unmined_push(office)
+def test_case_f26_retry_after_of_endpoint_is_respected(proxied_harness: Harness, proxies: Proxies):
+    harness, clock = proxied_harness, Clock()
+    set_backoff_clock(harness, clock)
+    send_unmined_push(harness)
     first, second_proxy = proxies
     first.rule(SEND, return_status(429, retry_after=30))
-    mine_expensive_blocks(office, 5 * GWEI, 2)
-    office.tick()
+    mine_expensive_blocks(harness, 5 * GWEI, 2)
+    harness.tick()
     request_count = first.count("eth_getTransactionReceipt")
     clock.now += 29
-    office.tick()
+    harness.tick()
     assert first.count("eth_getTransactionReceipt") == request_count
     # The other endpoint is queried meanwhile.
     assert second_proxy.count("eth_getTransactionReceipt") > 0
 
     clock.now += 2
     first.heal()
-    office.tick()
+    harness.tick()
     assert first.count("eth_getTransactionReceipt") > request_count
 
 
 def test_case_f26_backoff_without_retry_after_doubles_up_to_one_minute(
-    proxied_office: Office, proxies: Proxies
+    proxied_harness: Harness, proxies: Proxies
 ):
     clock = Clock()
-    set_backoff_clock(proxied_office, clock)
-    (line, _), (first, _) = proxied_office.context.sender_account.pool_view.callers, proxies
+    set_backoff_clock(proxied_harness, clock)
+    (line, _), (first, _) = proxied_harness.context.sender_account.pool_view.callers, proxies
     first.rule("eth_blockNumber", return_error("rate limit exceeded", -32005))
     rests = []
     for _ in range(9):
@@ -242,23 +247,23 @@ def test_case_f26_backoff_without_retry_after_doubles_up_to_one_minute(
 
 
 def test_case_f27_transaction_reported_failed_by_relay_keeps_its_nonce(
-    proxied_office: Office, proxies: Proxies
+    proxied_harness: Harness, proxies: Proxies
 ):
-    office = proxied_office
-    office.restart(caps=replace(CAPS, cost_per_day=10**18))
-    lower_base_fee(office)
+    harness = proxied_harness
+    harness.restart(caps=replace(CAPS, cost_per_day=10**18))
+    lower_base_fee(harness)
     all_of(proxies, SEND, return_error("transaction failed", forwards=True))
-    sent = send_background_call(office, "by a relay")
-    assert list_attempts(office)[0].last_error_class == "unknown"
+    sent = send_background_call(harness, "by a relay")
+    assert list_attempts(harness)[0].last_error_class == "unknown"
 
-    office.premises.chain.later(90 * 60)
-    mine_expensive_blocks(office, 5 * GWEI, 2)
-    office.tick()
+    harness.testbed.chain.later(90 * 60)
+    mine_expensive_blocks(harness, 5 * GWEI, 2)
+    harness.tick()
     # A period may end meanwhile, and its push takes the next nonce.
-    assert [intent.state for intent in office.intents(NOOP)] == [IntentState.LIVE]
-    assert {"0x" + attempt.signed.raw.hex() for attempt in list_attempts(office)} == {sent}
+    assert [intent.state for intent in harness.intents(NOOP)] == [IntentState.LIVE]
+    assert {"0x" + attempt.signed.raw.hex() for attempt in list_attempts(harness)} == {sent}
 
-    lands(office)
-    slot, (only,) = list_slots(office)[0], list_attempts(office)
+    lands(harness)
+    slot, (only,) = list_slots(harness)[0], list_attempts(harness)
     assert (slot.state, slot.succeeded, slot.won_attempt) == (NonceState.FINAL, True, only.id)
-    assert [one.nonce for one in office.intents(NOOP)] == [slot.nonce]
+    assert [one.nonce for one in harness.intents(NOOP)] == [slot.nonce]

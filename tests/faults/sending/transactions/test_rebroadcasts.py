@@ -4,7 +4,7 @@ import pytest
 
 from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import SendSettings, StepResult
-from tests.support.office import Office
+from tests.support.harness import Harness
 from tests.support.sending.faults import return_error
 from tests.support.sending.in_flight import (
     GWEI,
@@ -21,17 +21,17 @@ ONE_ATTEMPT = SendSettings(max_attempts=1)
 BLOCKS = 32
 
 
-def wait_for_blocks(office: Office, blocks: int) -> tuple[list[int], list[StepResult]]:
+def wait_for_blocks(harness: Harness, blocks: int) -> tuple[list[int], list[StepResult]]:
     """Poll once per block, as the daemon does; return the blocks with a send, and the results."""
     sent_after, steps = [], []
-    sends = list_attempts(office)[0].sends
+    sends = list_attempts(harness)[0].sends
     for block in range(1, blocks + 1):
-        mine_expensive_blocks(office, 5 * GWEI)
-        step = confirm_transactions(office.context, office.source.fetch_heads())
+        mine_expensive_blocks(harness, 5 * GWEI)
+        step = confirm_transactions(harness.context, harness.source.fetch_heads())
         steps += [] if step is None else [step]
-        if list_attempts(office)[0].sends > sends:
+        if list_attempts(harness)[0].sends > sends:
             sent_after.append(block)
-            sends = list_attempts(office)[0].sends
+            sends = list_attempts(harness)[0].sends
     return sent_after, steps
 
 
@@ -48,66 +48,66 @@ def wait_for_blocks(office: Office, blocks: int) -> tuple[list[int], list[StepRe
     ],
 )
 def test_transaction_with_unchanged_response_is_resent_less_often_and_logged_once(
-    proxied_office: Office, proxies: Proxies, answer: str, error_class: str | None
+    proxied_harness: Harness, proxies: Proxies, answer: str, error_class: str | None
 ):
-    office = proxied_office
-    send_unmined_push(office, ONE_ATTEMPT)
+    harness = proxied_harness
+    send_unmined_push(harness, ONE_ATTEMPT)
     for proxy in proxies:
         proxy.rule(SEND, return_error(answer))
-    sent_after, steps = wait_for_blocks(office, BLOCKS)
+    sent_after, steps = wait_for_blocks(harness, BLOCKS)
 
     # A refusal after an acceptance is a change: it is logged, and the shortest wait follows.
     is_refused = error_class is not None
     assert sent_after == ([2, 4, 8, 16, 24, 32] if is_refused else [2, 6, 14, 22, 30])
     assert len(steps) == int(is_refused), steps
-    assert list_attempts(office)[0].last_error_class == error_class
+    assert list_attempts(harness)[0].last_error_class == error_class
     assert [proxy.count(SEND) for proxy in proxies] == 2 * [1 + len(sent_after)]
 
 
-def drop_for_blocks(office: Office, blocks: int) -> list[int]:
+def drop_for_blocks(harness: Harness, blocks: int) -> list[int]:
     """Let the pool drop the transaction before each block; return the blocks with a send."""
-    chain, sent_after = office.premises.chain, []
+    chain, sent_after = harness.testbed.chain, []
     for block in range(1, blocks + 1):
-        (attempt,) = list_attempts(office)
+        (attempt,) = list_attempts(harness)
         chain.rpc("anvil_dropTransaction", attempt.signed.tx_hash)
-        mine_expensive_blocks(office, GWEI)
-        assert confirm_transactions(office.context, office.source.fetch_heads()) is None
-        if list_attempts(office)[0].sends > attempt.sends:
+        mine_expensive_blocks(harness, GWEI)
+        assert confirm_transactions(harness.context, harness.source.fetch_heads()) is None
+        if list_attempts(harness)[0].sends > attempt.sends:
             sent_after.append(block)
     return sent_after
 
 
-def test_transaction_dropped_repeatedly_by_pool_is_resent_less_often(office: Office):
-    send_unmined_push(office, ONE_ATTEMPT)
-    assert drop_for_blocks(office, 30) == [2, 6, 14, 22, 30]
+def test_transaction_dropped_repeatedly_by_pool_is_resent_less_often(harness: Harness):
+    send_unmined_push(harness, ONE_ATTEMPT)
+    assert drop_for_blocks(harness, 30) == [2, 6, 14, 22, 30]
 
 
 def test_changed_send_response_is_logged_and_resets_resend_interval(
-    proxied_office: Office, proxies: Proxies
+    proxied_harness: Harness, proxies: Proxies
 ):
-    office = proxied_office
-    send_unmined_push(office, ONE_ATTEMPT)
+    harness = proxied_harness
+    send_unmined_push(harness, ONE_ATTEMPT)
     for proxy in proxies:
         proxy.rule(SEND, return_error("txpool is full"))
-    assert wait_for_blocks(office, 17)[0] == [2, 4, 8, 16]
+    assert wait_for_blocks(harness, 17)[0] == [2, 4, 8, 16]
     for proxy in proxies:
         proxy.heal()
         proxy.rule(SEND, return_error("transaction underpriced"))
-    sent_after, steps = wait_for_blocks(office, 21)
+    sent_after, steps = wait_for_blocks(harness, 21)
     assert sent_after == [7, 9, 13, 21]
     (step,) = steps
     assert "underpriced" in step.detail
 
 
-def test_transaction_removed_by_reorg_is_resent_immediately(office: Office):
-    send_unmined_push(office, ONE_ATTEMPT)
-    assert drop_for_blocks(office, 14) == [2, 6, 14]
-    chain, sends = office.premises.chain, list_attempts(office)[0].sends
+def test_transaction_removed_by_reorg_is_resent_immediately(harness: Harness):
+    send_unmined_push(harness, ONE_ATTEMPT)
+    assert drop_for_blocks(harness, 14) == [2, 6, 14]
+    chain, sends = harness.testbed.chain, list_attempts(harness)[0].sends
     snapshot = chain.rpc("evm_snapshot")
-    mine_expensive_blocks(office, GWEI)
-    assert confirm_transactions(office.context, office.source.fetch_heads()) is not None
+    mine_expensive_blocks(harness, GWEI)
+    assert confirm_transactions(harness.context, harness.source.fetch_heads()) is not None
     chain.rpc("evm_revert", snapshot)
-    mine_expensive_blocks(office, 5 * GWEI, 2)
-    while confirm_transactions(office.context, office.source.fetch_heads()) is not None:
+    mine_expensive_blocks(harness, 5 * GWEI, 2)
+    while confirm_transactions(harness.context, harness.source.fetch_heads()) is not None:
         pass
-    assert list_attempts(office)[0].sends == sends + 1
+    assert list_attempts(harness)[0].sends == sends + 1

@@ -6,7 +6,7 @@ from oracle.errors import InputError
 from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import NOOP, AttemptReason
-from tests.support.office import SETTINGS, Office, next_step
+from tests.support.harness import SETTINGS, Harness, next_step
 from tests.support.sending.in_flight import (
     GWEI,
     get_only_intent,
@@ -20,138 +20,142 @@ from tests.support.sending.in_flight import (
 from tests.support.txmgr.operator_actions import cancel_intent
 
 
-def test_expired_push_passes_its_nonce_to_next_push(office: Office):
-    send_unmined_push(office)
-    _dead(office)
-    office.tick()
+def test_expired_push_passes_its_nonce_to_next_push(harness: Harness):
+    send_unmined_push(harness)
+    _dead(harness)
+    harness.tick()
 
-    dead, fresh = office.intents()
+    dead, fresh = harness.intents()
     assert (dead.state.value, fresh.state.value) == ("live", "live")
     assert (fresh.nonce, fresh.replaces) == (dead.nonce, dead.id)
-    assert list_attempts(office)[-1].reason is AttemptReason.REPLACEMENT
-    assert is_accepted_replacement(list_attempt_fees(office)[-2], list_attempt_fees(office)[-1])
+    assert list_attempts(harness)[-1].reason is AttemptReason.REPLACEMENT
+    assert is_accepted_replacement(list_attempt_fees(harness)[-2], list_attempt_fees(harness)[-1])
 
-    office.mine()
-    office.until_final()
-    assert office.states() == ["superseded", "final"]
-    assert office.premises.round == 1
-    assert len(list_slots(office)) == 1
-    assert ("missed", f"replacement of nonce {dead.nonce}") in office.reports()
-    assert ("landed", None) in office.reports()
+    harness.mine()
+    harness.until_final()
+    assert harness.states() == ["superseded", "final"]
+    assert harness.testbed.round == 1
+    assert len(list_slots(harness)) == 1
+    assert ("missed", f"replacement of nonce {dead.nonce}") in harness.reports()
+    assert ("landed", None) in harness.reports()
 
 
 def test_next_push_moves_to_another_nonce_when_the_expired_push_is_mined_after_all(
-    sqlite_office: Office,
+    sqlite_harness: Harness,
 ):
-    office = sqlite_office
-    send_unmined_push(office)
-    _dead(office)
-    office.tick()
-    _back_in_the_pool(office)
-    office.mine()
-    office.tick()
-    assert office.states()[:2] == ["mined", "superseded"]
+    harness = sqlite_harness
+    send_unmined_push(harness)
+    _dead(harness)
+    harness.tick()
+    _back_in_the_pool(harness)
+    harness.mine()
+    harness.tick()
+    assert harness.states()[:2] == ["mined", "superseded"]
 
-    office.mine()
-    office.until_final()
-    assert office.states() == ["reverted", "superseded", "final"]
-    assert office.intents()[0].error_class == "Expired"
-    assert office.intents()[2].request.digest == office.intents()[1].request.digest
-    assert (office.premises.round, len(list_slots(office))) == (1, 2)
+    harness.mine()
+    harness.until_final()
+    assert harness.states() == ["reverted", "superseded", "final"]
+    assert harness.intents()[0].error_class == "Expired"
+    assert harness.intents()[2].request.digest == harness.intents()[1].request.digest
+    assert (harness.testbed.round, len(list_slots(harness))) == (1, 2)
 
 
 def test_expired_push_mined_before_it_was_recorded_keeps_its_nonce(
-    sqlite_office: Office,
+    sqlite_harness: Harness,
 ):
-    office = sqlite_office
-    send_unmined_push(office)
-    _dead(office)
-    _back_in_the_pool(office)
-    office.mine()
-    office.index()
-    office.repeat(plan_push)
-    office.repeat(next_step)
+    harness = sqlite_harness
+    send_unmined_push(harness)
+    _dead(harness)
+    _back_in_the_pool(harness)
+    harness.mine()
+    harness.index()
+    harness.repeat(plan_push)
+    harness.repeat(next_step)
 
-    assert office.states() == ["live", "ready"]
-    assert len(list_attempts(office)) == 1
-    office.tick()
-    assert office.states() == ["mined", "live"]
-    assert len(list_slots(office)) == 2
+    assert harness.states() == ["live", "ready"]
+    assert len(list_attempts(harness)) == 1
+    harness.tick()
+    assert harness.states() == ["mined", "live"]
+    assert len(list_slots(harness)) == 2
 
 
-def test_push_that_can_still_land_is_never_replaced(sqlite_office: Office):
-    office = sqlite_office
-    send_unmined_push(office)
-    mine_expensive_blocks(office, 5 * GWEI, 5)
-    office.period()
-    office.premises.chain.rpc("anvil_dropAllTransactions")
-    office.tick()
+def test_push_that_can_still_land_is_never_replaced(sqlite_harness: Harness):
+    harness = sqlite_harness
+    send_unmined_push(harness)
+    mine_expensive_blocks(harness, 5 * GWEI, 5)
+    harness.period()
+    harness.testbed.chain.rpc("anvil_dropAllTransactions")
+    harness.tick()
 
-    assert len(office.intents()) == 1
-    assert {attempt.reason for attempt in list_attempts(office)} <= {
+    assert len(harness.intents()) == 1
+    assert {attempt.reason for attempt in list_attempts(harness)} <= {
         AttemptReason.FIRST,
         AttemptReason.BUMP,
     }
 
 
-def test_operator_cancels_call_with_noop_on_its_nonce(office: Office):
-    send_unmined_push(office)
-    mine_expensive_blocks(office, 5 * GWEI)
-    step = cancel_intent(office.context, office.source.fetch_heads(), get_only_intent(office).id)
+def test_operator_cancels_call_with_noop_on_its_nonce(harness: Harness):
+    send_unmined_push(harness)
+    mine_expensive_blocks(harness, 5 * GWEI)
+    step = cancel_intent(
+        harness.context, harness.source.fetch_heads(), get_only_intent(harness).id
+    )
     assert step.action == "sent"
-    assert is_accepted_replacement(list_attempt_fees(office)[0], list_attempt_fees(office)[1])
-    no_op = list_attempts(office)[1]
+    assert is_accepted_replacement(list_attempt_fees(harness)[0], list_attempt_fees(harness)[1])
+    no_op = list_attempts(harness)[1]
     assert (no_op.reason, no_op.signed.gas_limit) == (AttemptReason.NOOP, 21_000)
 
-    office.mine()
-    office.until_final()
-    assert office.states(NOOP) == ["final"]
-    assert office.states(PUSH) == ["cancelled"]
-    assert ("missed", f"noop of nonce {list_slots(office)[0].nonce}") in office.reports()
-    assert office.premises.round == 0
+    harness.mine()
+    harness.until_final()
+    assert harness.states(NOOP) == ["final"]
+    assert harness.states(PUSH) == ["cancelled"]
+    assert ("missed", f"noop of nonce {list_slots(harness)[0].nonce}") in harness.reports()
+    assert harness.testbed.round == 0
 
 
-def test_mined_call_cannot_be_cancelled(sqlite_office: Office):
-    office = sqlite_office
-    send_unmined_push(office)
-    mine_expensive_blocks(office, GWEI)
-    office.tick()
+def test_mined_call_cannot_be_cancelled(sqlite_harness: Harness):
+    harness = sqlite_harness
+    send_unmined_push(harness)
+    mine_expensive_blocks(harness, GWEI)
+    harness.tick()
     with pytest.raises(InputError, match="it is mined and has no pending transaction"):
-        cancel_intent(office.context, office.source.fetch_heads(), get_only_intent(office).id)
+        cancel_intent(harness.context, harness.source.fetch_heads(), get_only_intent(harness).id)
 
 
-def test_call_without_nonce_is_cancelled_without_transaction(sqlite_office: Office):
-    office = sqlite_office
-    chain, sender = office.premises.chain, office.context.account.address
+def test_call_without_nonce_is_cancelled_without_transaction(sqlite_harness: Harness):
+    harness = sqlite_harness
+    chain, sender = harness.testbed.chain, harness.context.account.address
     chain.rpc("anvil_setBalance", sender, "0x0")
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
-    office.period()
-    office.tick()
-    step = cancel_intent(office.context, office.source.fetch_heads(), get_only_intent(office).id)
+    harness.period()
+    harness.tick()
+    step = cancel_intent(
+        harness.context, harness.source.fetch_heads(), get_only_intent(harness).id
+    )
 
     assert step.action == "push cancelled"
-    assert get_only_intent(office).state.value == "cancelled"
+    assert get_only_intent(harness).state.value == "cancelled"
 
 
-def _dead(office: Office) -> None:
+def _dead(harness: Harness) -> None:
     """Let the deadline of the sent call pass, and the next period end."""
-    chain = office.premises.chain
+    chain = harness.testbed.chain
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
     chain.later(SETTINGS.ttl_seconds)
     chain.mine()
-    office.index()
+    harness.index()
     length = SETTINGS.period_seconds
     chain.at(chain.time // length * length + 2 * length - 1)
     dear = hex(5 * GWEI)
     chain.rpc("anvil_setNextBlockBaseFeePerGas", dear)
     chain.mine()
-    mine_expensive_blocks(office, 5 * GWEI, 2)
+    mine_expensive_blocks(harness, 5 * GWEI, 2)
 
 
-def _back_in_the_pool(office: Office) -> None:
+def _back_in_the_pool(harness: Harness) -> None:
     """Put only the first signed transaction into the pool, with a sufficient fee."""
-    first = "0x" + list_attempts(office)[0].signed.raw.hex()
-    chain = office.premises.chain
+    first = "0x" + list_attempts(harness)[0].signed.raw.hex()
+    chain = harness.testbed.chain
     chain.rpc("anvil_dropAllTransactions")
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     chain.rpc("eth_sendRawTransaction", first)

@@ -12,7 +12,7 @@ from oracle.reporting.report_planner import plan_push
 from oracle.txmgr.context import TransmitterRank
 from tests.integration.evm.test_kicking import fill_bad_pool, standing
 from tests.support.evm.chain import Chain
-from tests.support.office import Office, Premises, next_step
+from tests.support.harness import Harness, Testbed, next_step
 from tests.support.sending.faults import Fault, Question
 from tests.support.sending.proxy import proxy
 from tests.support.sending.reporters import create_second_transmitter, run_company
@@ -28,23 +28,23 @@ BLOCKS_AHEAD = 5
 
 @pytest.fixture
 def pair(
-    premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
-) -> Iterator[tuple[Office, Office]]:
+    testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path
+) -> Iterator[tuple[Harness, Harness]]:
     """Yield two transmitters, whose endpoint's pending block is the newest one, as is usual.
 
     The second leaves the first a head start of one block in seconds, and of more blocks.
     """
-    standby = create_second_transmitter(premises, tmp_path)
+    standby = create_second_transmitter(testbed, tmp_path)
     with (
-        proxy(premises.chain.url) as blind,
+        proxy(testbed.chain.url) as blind,
         new_sqlite_store() as first_store,
         new_sqlite_store() as second_store,
-        run_company(premises, [first_store, second_store], tmp_path, standby) as opened,
+        run_company(testbed, [first_store, second_store], tmp_path, standby) as opened,
     ):
         blind.rule("eth_call", Fault(ask=_of_latest))
-        first, second = (reporter.office for reporter in opened.reporters)
-        for office in (first, second):
-            office.restart(urls=[blind.url])
+        first, second = (reporter.harness for reporter in opened.reporters)
+        for harness in (first, second):
+            harness.restart(urls=[blind.url])
         second.context = replace(
             second.context, rank=TransmitterRank(True, BLOCK_SECONDS, BLOCKS_AHEAD)
         )
@@ -52,29 +52,29 @@ def pair(
 
 
 def test_two_transmitters_on_fast_chain_never_pay_for_same_round(
-    pair: tuple[Office, Office],
+    pair: tuple[Harness, Harness],
 ):
-    premises, chance = pair[0].premises, random.Random(1)  # noqa: S311  the same luck each time
-    began, round_before = premises.chain.block, premises.round
-    while premises.round < round_before + ROUNDS:
-        assert premises.chain.block < began + MOST_BLOCKS, f"round {premises.round}"
-        for office in chance.sample(pair, len(pair)):
+    testbed, chance = pair[0].testbed, random.Random(1)  # noqa: S311  the same luck each time
+    began, round_before = testbed.chain.block, testbed.round
+    while testbed.round < round_before + ROUNDS:
+        assert testbed.chain.block < began + MOST_BLOCKS, f"round {testbed.round}"
+        for harness in chance.sample(pair, len(pair)):
             # Otherwise the check is one block late.
             if chance.random() < 0.6:
-                office.tick()
-        block(premises.chain)
+                harness.tick()
+        block(testbed.chain)
     assert list_reverted_calls(pair, began) == []
 
 
 def test_push_whose_delay_is_over_still_waits_for_the_head_start_blocks(
-    pair: tuple[Office, Office],
+    pair: tuple[Harness, Harness],
 ):
     first, second = pair
-    chain, began = first.premises.chain, first.premises.chain.block
+    chain, began = first.testbed.chain, first.testbed.chain.block
     first.period()
-    for office in (first, second, first):
-        office.index()
-        office.repeat(plan_push)
+    for harness in (first, second, first):
+        harness.index()
+        harness.repeat(plan_push)
     # The first transmitter is three blocks late, and its push one more.
     for _ in range(3):
         block(chain)
@@ -83,72 +83,72 @@ def test_push_whose_delay_is_over_still_waits_for_the_head_start_blocks(
     first.tick()
     second.tick()
     block(chain)
-    for office in (first, second):
-        office.tick()
-    assert (first.premises.round, second.states()) == (1, ["superseded"])
+    for harness in (first, second):
+        harness.tick()
+    assert (first.testbed.round, second.states()) == (1, ["superseded"])
     assert list_reverted_calls(pair, began) == []
 
 
 def test_kickout_is_accused_and_executed_by_one_of_two_transmitters(
-    pair: tuple[Office, Office],
+    pair: tuple[Harness, Harness],
 ):
     first, second = pair
-    chain, began = first.premises.chain, first.premises.chain.block
+    chain, began = first.testbed.chain, first.testbed.chain.block
     fill_bad_pool(first)
     for _ in range(BLOCKS_OF_A_KICKOUT):
         if standing(first).name == "KICKED_OUT":
             break
         # Both check every block, the second one first, before the first has sent anything.
-        for office in (second, first):
-            office.tick()
+        for harness in (second, first):
+            harness.tick()
         block(chain)
     assert standing(first).name == "KICKED_OUT"
-    for office in (second, first):
-        office.tick()
+    for harness in (second, first):
+        harness.tick()
     block(chain)
     assert list_reverted_calls(pair, began) == []
     assert {intent.state.value for intent in second.intents(EXECUTE_KICK)} <= {"superseded"}
 
 
 def test_second_transmitter_sends_report_missed_by_first(
-    premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
+    testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path
 ):
-    standby = create_second_transmitter(premises, tmp_path)
+    standby = create_second_transmitter(testbed, tmp_path)
     with (
         new_sqlite_store() as first_store,
         new_sqlite_store() as second_store,
-        run_company(premises, [first_store, second_store], tmp_path, standby) as opened,
+        run_company(testbed, [first_store, second_store], tmp_path, standby) as opened,
     ):
-        first, second = (reporter.office for reporter in opened.reporters)
+        first, second = (reporter.harness for reporter in opened.reporters)
         second.context = replace(second.context, rank=TransmitterRank(True, 1, BLOCKS_AHEAD))
         first.period()
         # The first signs, and sends nothing.
-        for office in (first, second, first):
-            office.index()
-            office.repeat(plan_push)
+        for harness in (first, second, first):
+            harness.index()
+            harness.repeat(plan_push)
         second.tick()
         for _ in range(BLOCKS_AHEAD):
-            assert premises.round == 0
+            assert testbed.round == 0
             second.mine()
             second.tick()
         second.mine()
-        assert premises.round == 1
+        assert testbed.round == 1
 
 
 def test_first_transmitter_yields_round_to_pending_push_of_another(
-    premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
+    testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path
 ):
-    standby = create_second_transmitter(premises, tmp_path)
+    standby = create_second_transmitter(testbed, tmp_path)
     with (
         new_sqlite_store() as first_store,
         new_sqlite_store() as second_store,
-        run_company(premises, [first_store, second_store], tmp_path, standby) as opened,
+        run_company(testbed, [first_store, second_store], tmp_path, standby) as opened,
     ):
-        first, second = (reporter.office for reporter in opened.reporters)
+        first, second = (reporter.harness for reporter in opened.reporters)
         first.period()
-        for office in (first, second, first):
-            office.index()
-            office.repeat(plan_push)
+        for harness in (first, second, first):
+            harness.index()
+            harness.repeat(plan_push)
         second.repeat(next_step)
         # It was down until the second transmitter sent the call.
         first.repeat(next_step)
@@ -156,7 +156,7 @@ def test_first_transmitter_yields_round_to_pending_push_of_another(
         assert (push.state.value, push.error_class) == ("planned", "yielded")
         first.mine()
         first.tick()
-        assert (first.states(), premises.round) == (["superseded"], 1)
+        assert (first.states(), testbed.round) == (["superseded"], 1)
 
 
 def block(chain: Chain) -> None:
@@ -165,10 +165,10 @@ def block(chain: Chain) -> None:
     chain.mine()
 
 
-def list_reverted_calls(pair: tuple[Office, Office], began: int) -> list[tuple[int, str]]:
+def list_reverted_calls(pair: tuple[Harness, Harness], began: int) -> list[tuple[int, str]]:
     """Return the block and selector of each reverted call since block `began`."""
-    chain, failed_calls = pair[0].premises.chain, []
-    senders = {office.context.account.address for office in pair}
+    chain, failed_calls = pair[0].testbed.chain, []
+    senders = {harness.context.account.address for harness in pair}
     for number in range(began + 1, chain.block + 1):
         for transaction in chain.rpc("eth_getBlockByNumber", hex(number), True)["transactions"]:
             receipt = chain.rpc("eth_getTransactionReceipt", transaction["hash"])

@@ -34,7 +34,7 @@ from oracle.systems.crynux.crynux_policy import CRYNUX_WEIGHTING, RELAY_WEIGHTIN
 from oracle.systems.crynux.requirements import IneligibilityReason
 from tests.support.examples import examples
 from tests.support.scripted_reader import ScriptedReader
-from tests.support.txmgr.dispatch_office import settings
+from tests.support.txmgr.dispatch_harness import settings
 from tests.support.txmgr.stores import NewStore
 from tests.unit.dispatch.market import AT, CARDS, MODELS, NODES, TIME, VERSIONS, Market
 from tests.unit.dispatch.plain_dispatch import PlainDispatch, dispatched_plainly

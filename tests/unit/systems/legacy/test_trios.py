@@ -15,7 +15,7 @@ from oracle.systems.legacy.trio_line import build_trio_queue, find_unstartable_t
 from oracle.systems.pocket.pocket_policy import PocketFollower
 from tests.support.document.legacy_queue import LegacyQueue, merge_group_into_task
 from tests.support.histories import node_address
-from tests.support.txmgr.dispatch_office import PRICING, settings
+from tests.support.txmgr.dispatch_harness import PRICING, settings
 from tests.support.vectors import the_vector
 from tests.unit.systems.legacy.networks import RULES, add_scores, cards, member, waiting_task
 

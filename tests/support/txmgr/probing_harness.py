@@ -1,4 +1,4 @@
-"""An office that creates system tasks: windows of an hour, and a balance for the tasks."""
+"""A harness that creates system tasks: windows of an hour, and a balance for the tasks."""
 
 from web3 import Web3
 
@@ -6,7 +6,7 @@ from oracle.bindings.probe_calls import ProbeOrder
 from oracle.dispatch.probe_windows import ProbeSettings
 from oracle.domain.events.network_events import TaskKind
 from tests.support.evm.network import ETHER, TIMEOUT
-from tests.support.txmgr.dispatch_office import DispatchOffice
+from tests.support.txmgr.dispatch_harness import DispatchHarness
 
 WINDOW, FEE = 3_600, ETHER // 100
 
@@ -16,21 +16,21 @@ def probing(*, group: bool = True, max_fee: int = 6 * FEE) -> ProbeSettings:
     return ProbeSettings(WINDOW, max_fee, group, order)
 
 
-class ProbingOffice(DispatchOffice):
+class ProbingHarness(DispatchHarness):
     """A daemon with `[probing]`, whose dispatcher has a balance in the network contract."""
 
     probing = probing()
 
     def wait(self, seconds: int) -> None:
         """Let the next block follow after `seconds`, and run the daemon."""
-        self.premises.chain.later(seconds)
-        self.premises.chain.mine()
+        self.testbed.chain.later(seconds)
+        self.testbed.chain.mine()
         self.turn()
 
     def begin_window(self) -> None:
         """Advance the chain into a new window, and run the daemon on the window's first block."""
         self.turn()
-        self.wait(WINDOW - self.premises.chain.time % WINDOW)
+        self.wait(WINDOW - self.testbed.chain.time % WINDOW)
 
     def pass_window(self) -> None:
         """Let every node become due; mine a block for the calls, and one that the daemon reads."""
@@ -40,7 +40,7 @@ class ProbingOffice(DispatchOffice):
 
     def probed(self) -> list[bytes]:
         """Return the tasks that the dispatcher has created, from the chain's events."""
-        task_created = self.premises.network.contract.events.TaskCreated()
+        task_created = self.testbed.network.contract.events.TaskCreated()
         argument_filters = {"creator": Web3.to_checksum_address(self.starts.account.address)}
         return [
             event["args"]["task"]
@@ -48,10 +48,10 @@ class ProbingOffice(DispatchOffice):
         ]
 
     def credit(self) -> int:
-        return self.premises.network.owed(Web3.to_checksum_address(self.starts.account.address))
+        return self.testbed.network.owed(Web3.to_checksum_address(self.starts.account.address))
 
 
-def fund_dispatcher(office: ProbingOffice, wei: int = ETHER) -> None:
-    network = office.premises.network
-    dispatcher = Web3.to_checksum_address(office.starts.account.address)
+def fund_dispatcher(harness: ProbingHarness, wei: int = ETHER) -> None:
+    network = harness.testbed.network
+    dispatcher = Web3.to_checksum_address(harness.starts.account.address)
     network.by(network.admin, network.does.fund(dispatcher), value=wei)

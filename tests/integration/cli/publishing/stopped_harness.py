@@ -9,16 +9,16 @@ from oracle.cli.main import run
 from oracle.store.database import Store
 from oracle.txmgr.confirmer import confirm_transactions
 from tests.integration.evm.test_kicking import fill_bad_pool, node_two, run_until_due_is_stated
-from tests.support import office as office_support
+from tests.support import harness as harness_support
 from tests.support.cli.local_network import write_config
 from tests.support.evm.fixtures import chain
 from tests.support.faulty_endpoint import run_faulty_endpoint
-from tests.support.office import CHAIN_ID, FINALITY, SETTINGS, Office
-from tests.support.txmgr.office_fixtures import (
+from tests.support.harness import CHAIN_ID, FINALITY, SETTINGS, Harness
+from tests.support.txmgr.harness_fixtures import (
     fresh_chain,
-    fresh_premises,
-    premises,
-    sqlite_office,
+    fresh_testbed,
+    sqlite_harness,
+    testbed,
 )
 
 __all__ = [
@@ -27,23 +27,23 @@ __all__ = [
     "endpoint",
     "fallen",
     "fresh_chain",
-    "fresh_premises",
-    "office",
-    "premises",
+    "fresh_testbed",
+    "harness",
     "send_vetoer_call",
-    "sqlite_office",
+    "sqlite_harness",
     "sqlite_url",
+    "testbed",
 ]
 
 
 @pytest.fixture(scope="module")
-def fallen(fresh_premises, sqlite_template, tmp_path_factory):
+def fallen(fresh_testbed, sqlite_template, tmp_path_factory):
     """A database, and a chain, whose last round states that node 2 is due; nobody accused it."""
     folder = tmp_path_factory.mktemp("fallen")
     database = folder / "oracle.sqlite"
     shutil.copyfile(sqlite_template, database)
     with Store.open(f"sqlite:///{database}") as store:
-        played = Office(fresh_premises, store, folder / "evidence")
+        played = Harness(fresh_testbed, store, folder / "evidence")
         fill_bad_pool(played)
         run_until_due_is_stated(played)
         played.repeat(confirm_transactions)
@@ -60,29 +60,31 @@ def sqlite_url(fallen, tmp_path):
 
 
 @pytest.fixture
-def office(sqlite_office):
-    """Return the office of a daemon that has stopped."""
-    with sqlite_office.store.transaction() as uow:
-        uow.lease.release(sqlite_office.epoch)
-    return sqlite_office
+def harness(sqlite_harness):
+    """Return the harness of a daemon that has stopped."""
+    with sqlite_harness.store.transaction() as uow:
+        uow.lease.release(sqlite_harness.epoch)
+    return sqlite_harness
 
 
 @pytest.fixture
-def endpoint(office):
-    with run_faulty_endpoint(office.premises.chain.url) as watched:
+def endpoint(harness):
+    with run_faulty_endpoint(harness.testbed.chain.url) as watched:
         yield watched
 
 
 @pytest.fixture
-def config(office, endpoint, sqlite_url, tmp_path, monkeypatch):
-    monkeypatch.setattr("oracle.daemon.config.loader.build_rules", lambda *_: office_support.RULES)
-    keys = office.premises.key_folder
+def config(harness, endpoint, sqlite_url, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "oracle.daemon.config.loader.build_rules", lambda *_: harness_support.RULES
+    )
+    keys = harness.testbed.key_folder
     settings = {
         "database": {"url": sqlite_url},
         "chain": {"id": CHAIN_ID, "endpoints": [endpoint.url], "finality_depth": FINALITY},
-        "network": {"contracts": {"TaskNetwork": office.premises.network.contract.address}},
+        "network": {"contracts": {"TaskNetwork": harness.testbed.network.contract.address}},
         "oracle": {
-            "address": office.premises.address,
+            "address": harness.testbed.address,
             "heartbeat_seconds": SETTINGS.heartbeat_seconds,
             "evidence_folder": str(tmp_path / "by-hand"),
         },
@@ -95,10 +97,10 @@ def config(office, endpoint, sqlite_url, tmp_path, monkeypatch):
     return str(write_config(settings, tmp_path / "config.toml"))
 
 
-def send_vetoer_call(office, capsys, command):
+def send_vetoer_call(harness, capsys, command):
     """Send the call that a command prints for the vetoer."""
     assert run([*command, "--json"]) == 0
     call = json.loads(capsys.readouterr().out)
-    assert (call["node"], call["to"]) == (node_two(office), office.premises.address)
-    office.premises.chain.transact(to=call["to"], data=call["calldata"], sender=call["vetoer"])
-    office.index()
+    assert (call["node"], call["to"]) == (node_two(harness), harness.testbed.address)
+    harness.testbed.chain.transact(to=call["to"], data=call["calldata"], sender=call["vetoer"])
+    harness.index()

@@ -1,4 +1,4 @@
-"""The contexts of an office: the account, the quorum, and their users."""
+"""The contexts of a harness: the account, the quorum, and their users."""
 
 from dataclasses import replace
 from typing import Any
@@ -24,10 +24,10 @@ from tests.pools import pool_of
 
 
 class WithContexts:
-    """An office's contexts; replacing one updates the others that refer to it."""
+    """A harness's contexts; replacing one updates the others that refer to it."""
 
     contexts: ReporterContexts
-    premises: Any
+    testbed: Any
 
     @property
     def context(self) -> AccountContext:
@@ -65,25 +65,25 @@ class WithContexts:
 
     @property
     def contract(self) -> RootsContract:
-        return RootsContract(self.context.sender_account.pool_view, self.premises.address)
+        return RootsContract(self.context.sender_account.pool_view, self.testbed.address)
 
 
-def contexts_of(office: Any, domain: Domain, rules: Rules, rules_hash: Hash) -> ReporterContexts:
-    """Build the contexts of an office's daemon from its settings and equipment."""
-    premises = office.premises
-    equipment = office.equipment
+def contexts_of(harness: Any, domain: Domain, rules: Rules, rules_hash: Hash) -> ReporterContexts:
+    """Build the contexts of a harness's daemon from its settings and equipment."""
+    testbed = harness.testbed
+    equipment = harness.equipment
     peers, head_start = equipment.get("peers"), equipment.get("head_start", 0)
     account_context = AccountContext(
-        store=office.store,
+        store=harness.store,
         sender_account=SenderAccount(
-            pool_of(*office.urls, providers=getattr(office, "providers", None)),
+            pool_of(*harness.urls, providers=getattr(harness, "providers", None)),
             domain=domain,
-            caps=office.caps,
-            keys=premises.keys,
+            caps=harness.caps,
+            keys=testbed.keys,
         ),
         registry=CallRegistry(decode_refusal),
-        epoch=office.epoch,
-        clock=lambda: premises.chain.time,
+        epoch=harness.epoch,
+        clock=lambda: testbed.chain.time,
         confirmations=2,
         rank=TransmitterRank(
             has_others=peers is not None or head_start > 0,
@@ -91,9 +91,9 @@ def contexts_of(office: Any, domain: Domain, rules: Rules, rules_hash: Hash) -> 
             head_start_blocks=0,
         ),
     )
-    quorum = QuorumContext(account_context, office.settings, equipment.get("board"), peers)
-    rebuild = RebuildOptions(lease_epoch=office.epoch)
-    verifier = EvidenceVerifier(office.source, office.store, office.folder, rebuild)
+    quorum = QuorumContext(account_context, harness.settings, equipment.get("board"), peers)
+    rebuild = RebuildOptions(lease_epoch=harness.epoch)
+    verifier = EvidenceVerifier(harness.source, harness.store, harness.folder, rebuild)
     policy, leaf_cache = KickoutPolicy(rules), LeafCache()
     words = equipment.get("hot_set")
     return ReporterContexts(
@@ -101,10 +101,10 @@ def contexts_of(office: Any, domain: Domain, rules: Rules, rules_hash: Hash) -> 
         KickoutContext(
             quorum,
             policy,
-            office.folder_for_evidence,
+            harness.folder_for_evidence,
             leaf_cache,
             equipment.get("objection_terms"),
-            getattr(office, "objections", None),
+            getattr(harness, "objections", None),
         ),
-        words and HotSetContext(quorum, words, office.caps.fee_per_gas, leaf_cache),
+        words and HotSetContext(quorum, words, harness.caps.fee_per_gas, leaf_cache),
     )

@@ -1,4 +1,4 @@
-"""An office that also dispatches: its own key, draws in the fold, and starts on a real chain."""
+"""A harness that also dispatches: its own key, draws in the fold, and starts on a real chain."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -40,17 +40,17 @@ from oracle.txmgr.context import AccountContext, StepResult, TransmitterRank
 from oracle.txmgr.nonce_sync import reconcile_nonces
 from tests.pools import pool_of
 from tests.support.evm.chain import Chain
-from tests.support.office import (
+from tests.support.harness import (
     CHAIN_ID,
     LIMITS,
     RULES,
     SETTINGS,
-    Office,
-    Premises,
+    Harness,
+    Testbed,
     key_files,
     next_step,
 )
-from tests.support.txmgr.office_fixtures import just_after
+from tests.support.txmgr.harness_fixtures import just_after
 
 ETHER = 10**18
 _SECOND = Fraction(1)
@@ -74,25 +74,25 @@ def settings(start_block: int = 0, **changes: Any) -> DispatchSettings:
     return replace(plain, **changes)
 
 
-def dispatcher_of(premises: Premises) -> Signer:
+def dispatcher_of(testbed: Testbed) -> Signer:
     """Return the dispatcher's key, opened again for each daemon."""
     return KeySigner.open(
-        premises.key_folder / "dispatcher.json", premises.key_folder / "dispatcher.password"
+        testbed.key_folder / "dispatcher.json", testbed.key_folder / "dispatcher.password"
     )
 
 
-def with_dispatcher(premises: Premises) -> Premises:
+def with_dispatcher(testbed: Testbed) -> Testbed:
     """Register one of our keys as the network's dispatcher."""
-    chain, network = premises.chain, premises.network
-    signer = KeySigner.open(*key_files(premises.key_folder, "dispatcher"))
+    chain, network = testbed.chain, testbed.network
+    signer = KeySigner.open(*key_files(testbed.key_folder, "dispatcher"))
     chain.send(
         network.does.setDispatcher(Web3.to_checksum_address(signer.address)), sender=network.admin
     )
     chain.rpc("anvil_setBalance", signer.address, hex(10 * ETHER))
-    return premises
+    return testbed
 
 
-class DispatchOffice(Office):
+class DispatchHarness(Harness):
     """One daemon with `[dispatch]`."""
 
     dispatch: DispatchSettings | None = None
@@ -104,16 +104,16 @@ class DispatchOffice(Office):
     @override
     def open(self) -> None:
         super().open()
-        premises = self.premises
+        testbed = self.testbed
         if self.dispatch is None:
-            self.dispatch = settings(start_block=premises.built_at)
+            self.dispatch = settings(start_block=testbed.built_at)
         with self.store.transaction() as uow:
             bind_or_check_dispatch_settings(uow, self.dispatch)
         reporter = ReportCutter(
             self._reader,
             RULES,
             SETTINGS,
-            Domain(CHAIN_ID, premises.address),
+            Domain(CHAIN_ID, testbed.address),
             anchor_window=LIMITS.anchor_window,
         )
         self.folder = EventFolder(
@@ -126,18 +126,18 @@ class DispatchOffice(Office):
                 KickoutHook(),
             ],
         )
-        network = Address(premises.network.contract.address.lower())
+        network = Address(testbed.network.contract.address.lower())
         publisher = SenderAccount(
             pool_of(*self.urls),
             domain=Domain(CHAIN_ID, network),
             caps=self.caps,
-            keys=dispatcher_of(premises),
+            keys=dispatcher_of(testbed),
         )
         self.dispatching = self._dispatching(publisher, self.dispatch)
         with self.store.transaction() as uow:
             # Another test's database may have sent with the same key.
             if uow.outbox.accounts.get_next_nonce(self.starts.account) is None:
-                mined = premises.chain.rpc(
+                mined = testbed.chain.rpc(
                     "eth_getTransactionCount", self.starts.account.address, "latest"
                 )
                 uow.outbox.accounts.raise_next_nonce(
@@ -211,7 +211,7 @@ class DispatchOffice(Office):
 
     def node_of(self, task: bytes) -> str:
         """Return the node that runs a task, according to the contract."""
-        return str(self.premises.network.read_task(task)["node"]).lower()
+        return str(self.testbed.network.read_task(task)["node"]).lower()
 
 
 def key_of(task: bytes) -> TaskKey:
@@ -219,42 +219,42 @@ def key_of(task: bytes) -> TaskKey:
 
 
 @pytest.fixture(scope="module")
-def fresh_stage(fresh_chain: Chain, tmp_path_factory: pytest.TempPathFactory) -> Premises:
-    premises = Premises.built(fresh_chain, tmp_path_factory.mktemp("keys"))
-    return with_dispatcher(premises)
+def fresh_stage(fresh_chain: Chain, tmp_path_factory: pytest.TempPathFactory) -> Testbed:
+    testbed = Testbed.built(fresh_chain, tmp_path_factory.mktemp("keys"))
+    return with_dispatcher(testbed)
 
 
 @pytest.fixture
-def premises(fresh_stage: Premises, chain: Chain) -> Premises:
+def testbed(fresh_stage: Testbed, chain: Chain) -> Testbed:
     """Undo what the test does to the chain."""
     return just_after(fresh_stage)
 
 
 @pytest.fixture
-def office(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[DispatchOffice]:
+def harness(testbed: Testbed, sqlite_url: str, tmp_path: Path) -> Iterator[DispatchHarness]:
     with Store.open(sqlite_url) as opened:
-        office = DispatchOffice(premises, opened, tmp_path / "evidence")
-        yield office
-        office.close()
+        harness = DispatchHarness(testbed, opened, tmp_path / "evidence")
+        yield harness
+        harness.close()
 
 
 @pytest.fixture
-def plain_office(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[Office]:
-    """Yield a daemon on the same premises without `[dispatch]`."""
+def plain_harness(testbed: Testbed, sqlite_url: str, tmp_path: Path) -> Iterator[Harness]:
+    """Yield a daemon on the same testbed without `[dispatch]`."""
     with Store.open(sqlite_url) as opened:
-        office = Office(premises, opened, tmp_path / "evidence")
-        yield office
-        office.close()
+        harness = Harness(testbed, opened, tmp_path / "evidence")
+        yield harness
+        harness.close()
 
 
 @pytest.fixture
-def dear(office: DispatchOffice) -> Iterator[Callable[[], None]]:
+def dear(harness: DispatchHarness) -> Iterator[Callable[[], None]]:
     """Yield a function that makes gas cost something; a snapshot does not undo this."""
-    chain = office.premises.chain
+    chain = harness.testbed.chain
 
     def begin() -> None:
         chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(10**9))
-        office.mine()
+        harness.mine()
 
     yield begin
     chain.rpc("anvil_setNextBlockBaseFeePerGas", "0x0")

@@ -42,7 +42,7 @@ from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import AccountContext, StepResult
 from oracle.txmgr.manager import run_step
 from oracle.txmgr.nonce_sync import reconcile_nonces
-from tests.office_contexts import WithContexts, contexts_of
+from tests.harness_contexts import WithContexts, contexts_of
 from tests.pools import pool_of, source_on
 from tests.support.evm.chain import Chain
 from tests.support.evm.groups import score_nodes_equally
@@ -78,7 +78,7 @@ def next_step(context: AccountContext, heads: Heads) -> StepResult | None:
 
 
 @dataclass(frozen=True)
-class Premises:
+class Testbed:
     """The state that outlives a daemon: the contracts on the chain, and the keys."""
 
     chain: Chain
@@ -90,7 +90,7 @@ class Premises:
     built_at: int
 
     @classmethod
-    def built(cls, chain: Chain, folder: Path) -> "Premises":
+    def built(cls, chain: Chain, folder: Path) -> "Testbed":
         """Deploy both contracts, let three nodes join and get scores, and fund the transmitter."""
         keys = ReporterKeys.open_keys(
             key_files(folder, "signer"), key_files(folder, "transmitter")
@@ -104,9 +104,9 @@ class Premises:
         # A node without a score is in no report.
         score_nodes_equally(network, network.nodes[:3])
         built_at = int(chain.rpc("eth_blockNumber"), 16)
-        premises = cls(chain, network, oracle, keys, folder, built_at)
-        chain.rpc("anvil_setBalance", premises.transmitter, hex(ETHER))
-        return premises
+        testbed = cls(chain, network, oracle, keys, folder, built_at)
+        chain.rpc("anvil_setBalance", testbed.transmitter, hex(ETHER))
+        return testbed
 
     @property
     def address(self) -> Address:
@@ -160,10 +160,10 @@ def deployed_oracle(chain: Chain, network: Network, keys: ReporterKeys) -> Addre
 
 
 @dataclass
-class Office(WithContexts):
-    """One daemon on the premises; `restart` continues as another process on the same database."""
+class Harness(WithContexts):
+    """One daemon on the testbed; `restart` continues as another process on the same database."""
 
-    premises: Premises
+    testbed: Testbed
     store: Store
     folder_for_evidence: Path
     urls: Sequence[str] = ()
@@ -181,38 +181,38 @@ class Office(WithContexts):
 
     def __post_init__(self) -> None:
         # Endpoints of two providers that always agree, so a fork is believed at once.
-        url = self.premises.chain.url
+        url = self.testbed.chain.url
         self.urls = self.urls or [url, url.replace("127.0.0.1", "localhost")]
-        contracts = {"TaskNetwork": Address(self.premises.network.contract.address.lower())}
+        contracts = {"TaskNetwork": Address(self.testbed.network.contract.address.lower())}
         self._contracts = contracts
         self._reader = EventReader.from_profile(
-            "reference", contracts, self.premises.address, objections_address=self.objections
+            "reference", contracts, self.testbed.address, objections_address=self.objections
         )
         with self.store.transaction() as uow:
-            genesis = self.premises.chain.rpc("eth_getBlockByNumber", "0x0", False)["hash"]
+            genesis = self.testbed.chain.rpc("eth_getBlockByNumber", "0x0", False)["hash"]
             uow.identity.store_or_check(
-                Identity(CHAIN_ID, genesis, contracts, self.premises.address, 0)
+                Identity(CHAIN_ID, genesis, contracts, self.testbed.address, 0)
             )
             epoch = uow.lease.acquire("test", 3600)
             assert epoch is not None
-            if self.premises.keys.transmitter is not None:
+            if self.testbed.keys.transmitter is not None:
                 # The account deployed the contract: the chain knows its transaction, but no
                 # database does.
-                account = Account(CHAIN_ID, self.premises.transmitter)
+                account = Account(CHAIN_ID, self.testbed.transmitter)
                 if uow.outbox.accounts.get_next_nonce(account) is None:
                     uow.outbox.accounts.raise_next_nonce(
-                        account, self.premises.nonce, Stamp(0, epoch)
+                        account, self.testbed.nonce, Stamp(0, epoch)
                     )
         self.epoch = epoch
         self.open()
 
     def open(self) -> None:
         """Start as a new process does."""
-        premises = self.premises
+        testbed = self.testbed
         self.source = source_on(
             self._reader, *self.urls, depth=self.finality, providers=self.providers
         )
-        domain = Domain(CHAIN_ID, premises.address)
+        domain = Domain(CHAIN_ID, testbed.address)
         reporter = ReportCutter(
             self._reader, RULES, self.settings, domain, anchor_window=LIMITS.anchor_window
         )
@@ -242,7 +242,7 @@ class Office(WithContexts):
         self._reader = EventReader.from_profile(
             "reference",
             self._contracts,
-            self.premises.address,
+            self.testbed.address,
             objections_address=self.objections,
         )
         self.restart()
@@ -289,7 +289,7 @@ class Office(WithContexts):
 
     def period(self) -> None:
         """End the next period with a block in its last second, and mine two more blocks."""
-        chain, length = self.premises.chain, self.settings.period_seconds
+        chain, length = self.testbed.chain, self.settings.period_seconds
         chain.at(chain.time // length * length + 2 * length - 1)
         chain.mine()
         self.mine(2)
@@ -297,8 +297,8 @@ class Office(WithContexts):
     def mine(self, blocks: int = 1) -> None:
         """Mine blocks one second apart."""
         for _ in range(blocks):
-            self.premises.chain.later(1)
-            self.premises.chain.mine()
+            self.testbed.chain.later(1)
+            self.testbed.chain.mine()
 
     def until_final(self) -> list[StepResult]:
         """Mine until everything so far is final, and run the daemon."""
@@ -308,12 +308,12 @@ class Office(WithContexts):
 
     def pushed(self) -> None:
         """Run one more round, from its period to its receipt."""
-        before = self.premises.round
+        before = self.testbed.round
         self.period()
         self.tick()
         self.mine()
         self.tick()
-        assert self.premises.round == before + 1, self.steps
+        assert self.testbed.round == before + 1, self.steps
 
     # --- the books ---
 
@@ -345,12 +345,12 @@ class Office(WithContexts):
             ]
 
 
-def sending_jobs_of(office: Office) -> SendingJobs:
-    """Return a daemon's sending jobs for an office; they need no configuration."""
+def sending_jobs_of(harness: Harness) -> SendingJobs:
+    """Return a daemon's sending jobs for a harness; they need no configuration."""
     health = DaemonHealth(JobLiveness(time.monotonic))
-    index: Any = SimpleNamespace(store=office.store, chain=office.source, folder=office.folder)
+    index: Any = SimpleNamespace(store=harness.store, chain=harness.source, folder=harness.folder)
     maintenance = MaintenanceJobs(
-        index, office.epoch, office.ingest, health, max_wait_seconds=None
+        index, harness.epoch, harness.ingest, health, max_wait_seconds=None
     )
-    senders = Senders(office.contexts)
-    return SendingJobs(senders, office.ingest, health, maintenance.find_unreportable_state_reason)
+    senders = Senders(harness.contexts)
+    return SendingJobs(senders, harness.ingest, health, maintenance.find_unreportable_state_reason)
