@@ -15,7 +15,7 @@ from tests.support.evm.fixtures import chain
 from tests.support.harness import Harness, Testbed
 from tests.support.sending.fuses import Deaths
 from tests.support.sending.proxy import Proxy, proxy
-from tests.support.sending.reporters import Company, run_company
+from tests.support.sending.reporters import ReporterGroup, run_reporter_group
 from tests.support.txmgr.harness_fixtures import (
     fresh_chain,
     fresh_testbed,
@@ -82,13 +82,13 @@ def three(
     new_sqlite_store: NewStore,
     new_postgresql_store: NewStore,
     tmp_path: Path,
-) -> Iterator[Company]:
+) -> Iterator[ReporterGroup]:
     """Yield two reporters on SQLite and one on PostgreSQL; windows have 1, 3 and 1000 blocks."""
     with (
         new_sqlite_store() as first_store,
         new_postgresql_store() as second_store,
         new_sqlite_store() as third_store,
-        run_company(testbed, [first_store, second_store, third_store], tmp_path) as opened,
+        run_reporter_group(testbed, [first_store, second_store, third_store], tmp_path) as opened,
     ):
         for reporter, window in zip(opened.reporters, (1_000, 1, 3), strict=True):
             reporter.window = window

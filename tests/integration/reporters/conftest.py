@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.reporters.company import Company, company
+from tests.integration.reporters.reporter_group import ReporterGroup, reporter_group
 from tests.support.cli.local_network import LocalNetwork, run_local_network
 
 _HERE = Path(__file__).resolve().parent
@@ -29,7 +29,9 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
 
 
 @pytest.fixture
-def three(network: LocalNetwork, tmp_path: Path, empty_postgresql_url: str) -> Iterator[Company]:
+def three(
+    network: LocalNetwork, tmp_path: Path, empty_postgresql_url: str
+) -> Iterator[ReporterGroup]:
     """Yield reporters a and c on SQLite and b on PostgreSQL; a sends first, b second, c last."""
-    with company(network, tmp_path, ["", empty_postgresql_url, ""]) as opened:
+    with reporter_group(network, tmp_path, ["", empty_postgresql_url, ""]) as opened:
         yield opened

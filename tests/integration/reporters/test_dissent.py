@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.integration.reporters.company import Company
+from tests.integration.reporters.reporter_group import ReporterGroup
 
 DISAGREEMENT = "oracle_quorum_disagreements_total"
 DISPUTED = "oracle_report_disputed"
@@ -12,7 +12,7 @@ DISPUTED = "oracle_report_disputed"
 
 @pytest.mark.nightly
 def test_lying_reporter_is_named_by_both_other_reporters_and_its_reports_never_land(
-    three: Company,
+    three: ReporterGroup,
 ):
     a, b, liar = three.members
     liar.program = ("-m", "tests.integration.reporters.liar")

@@ -9,7 +9,7 @@ import pytest
 
 from devnet.anvil import CHAIN_ID, LocalChain
 from devnet.demo.stage import ACCOUNTS, ChainClock
-from tests.integration.reporters.company import Company, company
+from tests.integration.reporters.reporter_group import ReporterGroup, reporter_group
 from tests.support.cli.local_network import LocalNetwork, Settings
 from tests.support.evm.anvil import run_anvil
 from tests.support.sending.faults import Question, return_null
@@ -71,19 +71,19 @@ def test_reporter_on_fork_is_isolated_and_rejoins_with_same_digests(
                 )
 
         databases = ["", empty_postgresql_url, ""]
-        with company(network, tmp_path, databases, behind_the_door) as three:
+        with reporter_group(network, tmp_path, databases, behind_the_door) as three:
             three.start()
             three.round_of(*three.members)
             three.caught_up()
             apart(three, doors)
 
 
-def apart(three: Company, doors: list[Proxy]) -> None:
+def apart(three: ReporterGroup, doors: list[Proxy]) -> None:
     a, b, c = three.members
     number = three.round + 1
     with fork_of(three.network) as fork:
         show(fork, doors)
-        Company(fork, [c]).due()
+        ReporterGroup(fork, [c]).due()
         c.until_signed(number)
         # It is alone for longer than a period.
         for _ in range(8):

@@ -6,7 +6,7 @@ import pytest
 
 from devnet.demo.cast import HOPELESS
 from oracle.chain.decode.abi import load_abi
-from tests.integration.reporters.company import Company
+from tests.integration.reporters.reporter_group import ReporterGroup
 
 # Waves until its pool of fifty is full, and rounds until every delay has passed.
 _WAVES, _MOST_ROUNDS = 52, 14
@@ -14,7 +14,7 @@ _WAVES, _MOST_ROUNDS = 52, 14
 
 # Three daemons read fifty waves; in CI, the daemon of the demo executes a kickout.
 @pytest.mark.nightly
-def test_kickout_is_accused_and_executed_once(three: Company):
+def test_kickout_is_accused_and_executed_once(three: ReporterGroup):
     three.network.play(_WAVES)
     three.start()
     for _ in range(_MOST_ROUNDS):
@@ -40,7 +40,7 @@ def test_kickout_is_accused_and_executed_once(three: Company):
     three.check_digests()
 
 
-def logs(three: Company, event: str) -> list[dict[str, str]]:
+def logs(three: ReporterGroup, event: str) -> list[dict[str, str]]:
     """Return the contract's events of this name."""
     topic = load_abi("roots/QoSRoots").get_event(event).digest
     log_filter = {"address": three.contract, "fromBlock": "0x0", "topics": [topic]}

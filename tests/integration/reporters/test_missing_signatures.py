@@ -12,7 +12,7 @@ from oracle.quorum.peer_client import PeerClients
 from oracle.reporting.readiness import find_unsent_report_reason
 from tests.support.evm.fixtures import chain, fresh_chain
 from tests.support.harness import SETTINGS, Testbed
-from tests.support.sending.reporters import Company, run_company
+from tests.support.sending.reporters import ReporterGroup, run_reporter_group
 from tests.support.txmgr.harness_fixtures import fresh_testbed, testbed
 from tests.support.txmgr.stores import NewStore, new_sqlite_store
 
@@ -20,22 +20,22 @@ __all__ = ["chain", "fresh_chain", "fresh_testbed", "new_sqlite_store", "testbed
 
 
 @pytest.fixture
-def company_of_three(
+def group_of_three(
     testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path
-) -> Iterator[Company]:
+) -> Iterator[ReporterGroup]:
     with (
         new_sqlite_store() as first_store,
         new_sqlite_store() as two,
         new_sqlite_store() as third,
-        run_company(testbed, [first_store, two, third], tmp_path) as opened,
+        run_reporter_group(testbed, [first_store, two, third], tmp_path) as opened,
     ):
         yield opened
 
 
 def test_round_lacking_signatures_for_one_period_reports_missing_signers(
-    company_of_three: Company,
+    group_of_three: ReporterGroup,
 ):
-    three = company_of_three
+    three = group_of_three
     context = three.first.harness.reporting
     second, third = three.others
     second.is_down = third.is_down = True
@@ -55,8 +55,8 @@ def test_round_lacking_signatures_for_one_period_reports_missing_signers(
     assert find_unsent_report_reason(context) is None
 
 
-def test_removed_signer_is_reported(company_of_three: Company):
-    three = company_of_three
+def test_removed_signer_is_reported(group_of_three: ReporterGroup):
+    three = group_of_three
     gone = three.others[1]
     remaining_signers = [reporter.signer for reporter in three.reporters if reporter is not gone]
     does, admin = three.testbed.oracle.functions, three.testbed.network.admin

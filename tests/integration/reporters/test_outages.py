@@ -2,14 +2,14 @@
 
 import pytest
 
-from tests.integration.reporters.company import Company
+from tests.integration.reporters.reporter_group import ReporterGroup
 
 # Three daemons, killed and stopped: minutes on a shared machine. CI plays the rounds of three.
 pytestmark = pytest.mark.nightly
 
 
 def test_rounds_continue_without_one_reporter_and_after_transmitter_is_killed(
-    three: Company,
+    three: ReporterGroup,
 ):
     a, b, c = three.members
     # c is down from the start.
@@ -36,7 +36,7 @@ def test_rounds_continue_without_one_reporter_and_after_transmitter_is_killed(
 
 
 def test_reporter_stopped_for_one_round_sends_nothing_twice_and_catches_up(
-    three: Company,
+    three: ReporterGroup,
 ):
     a, b, c = three.members
     three.start()

@@ -11,7 +11,7 @@ from oracle.cli.main import run
 from tests.support.cli.local_network import Settings, write_config
 from tests.support.evm.fixtures import chain, fresh_chain
 from tests.support.harness import Testbed
-from tests.support.sending.reporters import Company, Reporter, run_company
+from tests.support.sending.reporters import Reporter, ReporterGroup, run_reporter_group
 from tests.support.txmgr.harness_fixtures import fresh_testbed, testbed
 from tests.support.txmgr.stores import NewStore, new_sqlite_store
 
@@ -19,18 +19,18 @@ __all__ = ["chain", "fresh_chain", "fresh_testbed", "new_sqlite_store", "testbed
 
 
 @pytest.fixture
-def three(testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[Company]:
+def three(testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[ReporterGroup]:
     with (
         new_sqlite_store() as first_store,
         new_sqlite_store() as second_store,
         new_sqlite_store() as third_store,
-        run_company(testbed, [first_store, second_store, third_store], tmp_path) as opened,
+        run_reporter_group(testbed, [first_store, second_store, third_store], tmp_path) as opened,
     ):
         yield opened
 
 
 def compare_signers(
-    company: Company,
+    reporter_group: ReporterGroup,
     reporter: Reporter,
     folder: Path,
     capsys: pytest.CaptureFixture[str],
@@ -39,9 +39,12 @@ def compare_signers(
     """Return the exit code and the answer of the command at this reporter, for round 1."""
     settings: Settings = {
         "database": {"url": f"sqlite:///{reporter.harness.store._url.database}"},
-        "chain": {"id": company.chain.web3.eth.chain_id, "endpoints": [company.chain.url]},
-        "network": {"contracts": {"TaskNetwork": company.testbed.network.contract.address}},
-        "oracle": {"address": company.testbed.address},
+        "chain": {
+            "id": reporter_group.chain.web3.eth.chain_id,
+            "endpoints": [reporter_group.chain.url],
+        },
+        "network": {"contracts": {"TaskNetwork": reporter_group.testbed.network.contract.address}},
+        "oracle": {"address": reporter_group.testbed.address},
         "reporters": {"peers": list(peers)},
     }
     config = write_config(settings, folder / "config.toml")
@@ -51,7 +54,7 @@ def compare_signers(
 
 
 def test_silent_reporter_and_its_signer_are_named(
-    three: Company, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    three: ReporterGroup, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     second, third = three.others
     third.is_down = True
@@ -77,7 +80,7 @@ def test_silent_reporter_and_its_signer_are_named(
 
 
 def test_reporter_with_another_root_differs_and_the_command_fails(
-    three: Company, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    three: ReporterGroup, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     second, third = three.others
     three.period()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.reporters.company import company
+from tests.integration.reporters.reporter_group import reporter_group
 from tests.support.cli.local_network import LocalNetwork, Settings
 
 
@@ -19,7 +19,7 @@ def test_report_planned_before_signers_change_is_not_stuck_and_next_round_uses_n
     network: LocalNetwork, tmp_path: Path, empty_postgresql_url: str
 ):
     databases = ["", empty_postgresql_url, ""]
-    with company(network, tmp_path, databases, after_a_while) as three:
+    with reporter_group(network, tmp_path, databases, after_a_while) as three:
         a, *other_members = three.members
         # A report is due already: time is stopped until the test advances it.
         three.start()

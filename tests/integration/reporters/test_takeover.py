@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from oracle.daemon.lease_keeper import LEASE_SECONDS
-from tests.integration.reporters.company import Company, company
 from tests.integration.reporters.member import Member
+from tests.integration.reporters.reporter_group import ReporterGroup, reporter_group
 from tests.support.cli.local_network import LocalNetwork
 
 
@@ -25,7 +25,7 @@ def standby_of(leader: Member, folder: Path) -> Member:
 def test_standby_takes_over_within_two_lease_periods_and_no_round_is_sent_twice(
     network: LocalNetwork, tmp_path: Path, empty_postgresql_url: str
 ):
-    with company(network, tmp_path, [empty_postgresql_url, "", ""]) as three:
+    with reporter_group(network, tmp_path, [empty_postgresql_url, "", ""]) as three:
         a, b, c = three.members
         standby = standby_of(a, tmp_path / "standby")
         try:
@@ -39,7 +39,7 @@ def test_standby_takes_over_within_two_lease_periods_and_no_round_is_sent_twice(
             standby.close()
 
 
-def run_rounds(three: Company, standby: Member) -> None:
+def run_rounds(three: ReporterGroup, standby: Member) -> None:
     a, b, c = three.members
     three.round_of(a, b, c)
     three.due()

@@ -99,7 +99,7 @@ def _compute_raised_lane(*arguments: Any) -> int:
 
 
 @dataclass
-class Company:
+class ReporterGroup:
     """Three reporters of a contract with a quorum of two."""
 
     testbed: Testbed
@@ -138,13 +138,13 @@ class Company:
 
 
 @contextmanager
-def run_company(
+def run_reporter_group(
     testbed: Testbed,
     stores: Sequence[Store],
     folder: Path,
     standby: Signer | None = None,
     **harness_options: Any,
-) -> Iterator[Company]:
+) -> Iterator[ReporterGroup]:
     """Run one reporter for each store; all sign, and the quorum is two.
 
     The first reporter sends. With `standby`, the second sends as well, from that account.
@@ -164,7 +164,7 @@ def run_company(
     with ExitStack() as until_the_end:
         boards = [Board() for _ in stores]
         urls = [until_the_end.enter_context(_serve_board(board)) for board in boards]
-        opened = Company(testbed)
+        opened = ReporterGroup(testbed)
         for place, signer in enumerate(signers):
             peers = PeerClients.from_urls(
                 [url for url in urls if url != urls[place]], 0.0, SECONDS

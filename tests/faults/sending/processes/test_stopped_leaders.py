@@ -22,8 +22,8 @@ from oracle.store import engine
 from oracle.store.database import Store
 from oracle.store.outbox.records import PENDING_STATES
 from oracle.store.tables.outbox_tables import pub_journal
-from tests.integration.reporters.company import Company
 from tests.integration.reporters.member import Member
+from tests.integration.reporters.reporter_group import ReporterGroup
 from tests.integration.reporters.waiting import PATIENCE_SECONDS, wait_until
 from tests.support.cli.local_network import LocalNetwork, run_local_network
 from tests.support.sending.faults import Fault, Question
@@ -59,7 +59,9 @@ class Seat:
 
 
 @contextmanager
-def pair(network: LocalNetwork, folder: Path, url: str) -> Iterator[tuple[Company, list[Seat]]]:
+def pair(
+    network: LocalNetwork, folder: Path, url: str
+) -> Iterator[tuple[ReporterGroup, list[Seat]]]:
     """Yield two processes with the same keys on one database; the first one leads."""
     with ExitStack() as until_the_end:
         seats = []
@@ -71,13 +73,13 @@ def pair(network: LocalNetwork, folder: Path, url: str) -> Iterator[tuple[Compan
             member = Member(name, folder / name, settings, keys=keys_of(network))
             until_the_end.callback(member.close)
             seats.append(Seat(member, door))
-        company = Company(network, [seat.member for seat in seats])
-        for member in company.members:
+        reporter_group = ReporterGroup(network, [seat.member for seat in seats])
+        for member in reporter_group.members:
             member.start("--standby")
             member.wait_for_line(
-                "daemon_started" if member is company.members[0] else "waiting_for_lease"
+                "daemon_started" if member is reporter_group.members[0] else "waiting_for_lease"
             )
-        yield company, seats
+        yield reporter_group, seats
 
 
 def keys_of(network: LocalNetwork) -> dict[str, DemoKey]:
@@ -97,10 +99,10 @@ def test_case_f41_standby_replaces_leaders_stopped_at_random_and_each_round_land
     (tmp_path / "keys").mkdir()
     with (
         run_local_network(tmp_path / "keys") as network,
-        pair(network, tmp_path, url) as (company, seats),
+        pair(network, tmp_path, url) as (reporter_group, seats),
         Store.open(url) as store,
     ):
-        request_count = count_requests_of_round(company, seats[0], store)
+        request_count = count_requests_of_round(reporter_group, seats[0], store)
         for number in range(TAKEOVERS):
             # Not for secrets: the moments differ between the engines, and are the same in each
             # run.
@@ -109,12 +111,12 @@ def test_case_f41_standby_replaces_leaders_stopped_at_random_and_each_round_land
             leading.stopped_after(
                 chance.randrange(request_count), chance.uniform(0, _AFTER_SECONDS)
             )
-            landed = company.round
-            run_round_until_leader_stops(company, leading.member)
+            landed = reporter_group.round
+            run_round_until_leader_stops(reporter_group, leading.member)
             run_out(store, leading.member)
             heir.member.until_started()
-            company.landed(landed + 1)
-            mine_until_idle(company, store)
+            reporter_group.landed(landed + 1)
+            mine_until_idle(reporter_group, store)
 
             leading.member.resume()
             network.mine(1)
@@ -122,27 +124,27 @@ def test_case_f41_standby_replaces_leaders_stopped_at_random_and_each_round_land
             leading.member.start("--standby")
             leading.member.wait_for_line("waiting_for_lease")
             seats.reverse()
-        check(company, store)
+        check(reporter_group, store)
 
 
-def count_requests_of_round(company: Company, seat: Seat, store: Store) -> int:
+def count_requests_of_round(reporter_group: ReporterGroup, seat: Seat, store: Store) -> int:
     """Return the leader's number of requests from the end of a period to its round's finality."""
     seat.door.forget()
-    company.due()
-    company.landed(1)
-    mine_until_idle(company, store)
+    reporter_group.due()
+    reporter_group.landed(1)
+    mine_until_idle(reporter_group, store)
     return len(seat.door.asked)
 
 
-def run_round_until_leader_stops(company: Company, leader: Member) -> None:
+def run_round_until_leader_stops(reporter_group: ReporterGroup, leader: Member) -> None:
     """Run a round from due to final, until the leader is stopped."""
-    company.due()
-    before, end = company.round, time.monotonic() + PATIENCE_SECONDS
+    reporter_group.due()
+    before, end = reporter_group.round, time.monotonic() + PATIENCE_SECONDS
     while not leader.is_paused:
         assert leader.is_up, leader.tail()
         assert time.monotonic() < end, leader.tail()
-        if company.is_sent() or company.round > before:
-            company.network.mine(1)
+        if reporter_group.is_sent() or reporter_group.round > before:
+            reporter_group.network.mine(1)
         time.sleep(_LOOK_SECONDS)
 
 
@@ -168,17 +170,17 @@ def run_out(store: Store, leader: Member) -> None:
     raise AssertionError(f"it stands inside a write for ever\n{leader.tail()}")
 
 
-def mine_until_idle(company: Company, store: Store) -> None:
+def mine_until_idle(reporter_group: ReporterGroup, store: Store) -> None:
     """Mine until nothing is pending."""
 
     def is_done() -> bool:
-        company.network.mine(1)
+        reporter_group.network.mine(1)
         with store.read_transaction() as uow:
             return not any(
                 intent.state in PENDING_STATES for intent in uow.outbox.intents.list_newest(1000)
             )
 
-    wait_until(is_done, "an outbox that has finished", company.tails)
+    wait_until(is_done, "an outbox that has finished", reporter_group.tails)
 
 
 def assert_exited_without_lease(old: Member) -> None:
@@ -189,11 +191,13 @@ def assert_exited_without_lease(old: Member) -> None:
     assert any(message in old.log.read_text("utf-8") for message in _LOST), old.tail()
 
 
-def check(company: Company, store: Store) -> None:
+def check(reporter_group: ReporterGroup, store: Store) -> None:
     """Assert that each round landed once, without wasted fees or writes by a replaced leader."""
-    assert len(company.check_rounds()) > TAKEOVERS
-    sender = company.members[0].transmitter
-    count = company.network.stage.chain.make_request("eth_getTransactionCount", sender, "latest")
+    assert len(reporter_group.check_rounds()) > TAKEOVERS
+    sender = reporter_group.members[0].transmitter
+    count = reporter_group.network.stage.chain.make_request(
+        "eth_getTransactionCount", sender, "latest"
+    )
     with store.read_transaction() as uow:
         intents = uow.outbox.intents.list_newest(1000)[::-1]
         read = uow.lease._connection.execute

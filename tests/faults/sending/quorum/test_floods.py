@@ -14,22 +14,22 @@ from oracle.quorum.wire_format import Board
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import SignedStatement
 from tests.support.harness import SETTINGS, Testbed
-from tests.support.sending.reporters import Company, Reporter, run_company
+from tests.support.sending.reporters import Reporter, ReporterGroup, run_reporter_group
 from tests.support.txmgr.stores import NewStore
 
 MOST = 8
 
 
 @pytest.fixture
-def three(testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[Company]:
+def three(testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[ReporterGroup]:
     """Yield three reporters, the first of which transmits."""
     with ExitStack() as until_the_end:
         stores = [until_the_end.enter_context(new_sqlite_store()) for _ in range(3)]
-        yield until_the_end.enter_context(run_company(testbed, stores, tmp_path))
+        yield until_the_end.enter_context(run_reporter_group(testbed, stores, tmp_path))
 
 
 def test_stored_statements_are_limited_for_signer_that_keeps_changing_its_statement(
-    three: Company,
+    three: ReporterGroup,
 ):
     (second, liar), first = three.others, three.first.harness
     three.period()
@@ -49,7 +49,7 @@ def test_stored_statements_are_limited_for_signer_that_keeps_changing_its_statem
 
 
 def test_flooding_signer_is_accepted_immediately_if_it_agrees_and_later_otherwise(
-    three: Company,
+    three: ReporterGroup,
 ):
     liar, first = three.others[1], three.first.harness
     three.period()

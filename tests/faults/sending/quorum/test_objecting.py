@@ -23,7 +23,7 @@ from tests.integration.evm.test_objections import TERMS, Hearing
 from tests.integration.evm.test_posted_objections import post
 from tests.support.harness import RULES, Harness, Testbed
 from tests.support.page_scripts import needs_node, run_page_script
-from tests.support.sending.reporters import Company, run_company
+from tests.support.sending.reporters import ReporterGroup, run_reporter_group
 from tests.support.txmgr.stores import NewStore
 
 pytestmark = pytest.mark.timeout(900)
@@ -35,14 +35,14 @@ def court(
     new_sqlite_store: NewStore,
     new_postgresql_store: NewStore,
     tmp_path: Path,
-) -> Iterator[tuple[Company, Hearing]]:
+) -> Iterator[tuple[ReporterGroup, Hearing]]:
     """Yield three reporters that index objections, and a due node in the first one's view."""
     contract = testbed.chain.deploy(CONTRACT, testbed.oracle.address)
     with (
         new_sqlite_store() as first,
         new_postgresql_store() as second,
         new_sqlite_store() as third,
-        run_company(
+        run_reporter_group(
             testbed,
             [first, second, third],
             tmp_path,
@@ -108,7 +108,7 @@ def list_checks(bundles: list[dict[str, Any]]) -> list[dict[str, bool | None]]:
 
 @needs_node
 def test_objections_by_api_by_node_and_too_late_leave_all_reporters_equal(
-    court: tuple[Company, Hearing],
+    court: tuple[ReporterGroup, Hearing],
 ):
     reporters, hearing = court
     due_since = hearing.due_since

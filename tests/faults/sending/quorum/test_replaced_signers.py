@@ -16,17 +16,17 @@ from tests.support.sending.in_flight import (
     mine_expensive_blocks,
     send_unmined_push,
 )
-from tests.support.sending.reporters import Company, run_company
+from tests.support.sending.reporters import ReporterGroup, run_reporter_group
 from tests.support.sending.signers import build_signer_replacement, set_signers
 from tests.support.txmgr.stores import NewStore
 
 
 @pytest.fixture
-def three(testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[Company]:
+def three(testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[ReporterGroup]:
     """Yield three reporters, the first of which transmits."""
     with ExitStack() as until_the_end:
         stores = [until_the_end.enter_context(new_sqlite_store()) for _ in range(3)]
-        yield until_the_end.enter_context(run_company(testbed, stores, tmp_path))
+        yield until_the_end.enter_context(run_reporter_group(testbed, stores, tmp_path))
 
 
 def digests(harness: Harness) -> list[tuple[str, str | None]]:
@@ -36,7 +36,7 @@ def digests(harness: Harness) -> list[tuple[str, str | None]]:
     return [(statement.digest, statement.expiry_reason) for statement in statements]
 
 
-def test_case_f62_report_planned_under_replaced_signers_is_signed_again(three: Company):
+def test_case_f62_report_planned_under_replaced_signers_is_signed_again(three: ReporterGroup):
     first = three.first.harness
     three.period()
     for reporter in three.others:

@@ -17,7 +17,7 @@ from oracle.telemetry import quorum_metrics
 from oracle.telemetry.metrics import REGISTRY
 from tests.integration.evm.test_kicking import fill_bad_pool, get_stated_due_since
 from tests.support.harness import SETTINGS
-from tests.support.sending.reporters import Company, Reporter
+from tests.support.sending.reporters import Reporter, ReporterGroup
 from tests.support.sending.rounds import flip_lowest_bit
 
 HASH = "0x" + 64 * "5"
@@ -29,7 +29,7 @@ def disagreements(reporter: Reporter) -> float:
 
 
 def test_reporters_with_different_databases_and_restarts_produce_identical_reports(
-    three: Company,
+    three: ReporterGroup,
 ):
     for number in range(4):
         three.round(restarting=number % 2 == 1)
@@ -44,7 +44,7 @@ def test_reporters_with_different_databases_and_restarts_produce_identical_repor
     assert others_signed == [signed, signed]
 
 
-def test_quorum_counters_are_initialised_to_zero_per_signer(three: Company):
+def test_quorum_counters_are_initialised_to_zero_per_signer(three: ReporterGroup):
     """A counter that appears with 1 shows no increase; admins may replace signers at any time."""
     for counter in (quorum_metrics.EQUIVOCATION, quorum_metrics.DISAGREEMENT):
         counter.clear()
@@ -55,7 +55,7 @@ def test_quorum_counters_are_initialised_to_zero_per_signer(three: Company):
             assert REGISTRY.get_sample_value(name, labels) == 0
 
 
-def test_rounds_continue_while_one_reporter_is_down(three: Company):
+def test_rounds_continue_while_one_reporter_is_down(three: ReporterGroup):
     three.round()
     three.others[1].is_down = True
     for _ in range(2):
@@ -64,7 +64,7 @@ def test_rounds_continue_while_one_reporter_is_down(three: Company):
     assert three.testbed.round == 3
 
 
-def test_returning_reporter_signs_same_digests_as_others(three: Company):
+def test_returning_reporter_signs_same_digests_as_others(three: ReporterGroup):
     three.round()
     late = three.others[1]
     late.is_down = True
@@ -81,7 +81,7 @@ def test_returning_reporter_signs_same_digests_as_others(three: Company):
 
 
 def test_case_f66_round_is_pushed_with_two_signatures_and_disagreeing_signer_is_reported(
-    three: Company,
+    three: ReporterGroup,
 ):
     liar = three.others[1]
     before = disagreements(liar)
@@ -102,7 +102,7 @@ def test_case_f66_round_is_pushed_with_two_signatures_and_disagreeing_signer_is_
     assert digests[liar.signer] != digests[three.others[0].signer] == three.first.signed()[1]
 
 
-def test_signer_that_disagrees_late_is_reported_by_all_other_reporters(three: Company):
+def test_signer_that_disagrees_late_is_reported_by_all_other_reporters(three: ReporterGroup):
     signing, liar = three.others
     liar.is_down = True
     before = disagreements(liar)
@@ -139,7 +139,9 @@ def contradicting_statement(reporter: Reporter) -> ReportStatement:
     )
 
 
-def test_use_of_own_key_by_another_process_is_reported_and_nothing_else_is_signed(three: Company):
+def test_use_of_own_key_by_another_process_is_reported_and_nothing_else_is_signed(
+    three: ReporterGroup,
+):
     first, other_reporter = three.first, three.others[0]
     other_reporter.is_down = three.others[1].is_down = True
     before = equivocations(first)
@@ -162,7 +164,7 @@ def test_use_of_own_key_by_another_process_is_reported_and_nothing_else_is_signe
     assert equivocations(first) == before + 1
 
 
-def test_reporter_without_stored_period_reports_no_disagreement(three: Company):
+def test_reporter_without_stored_period_reports_no_disagreement(three: ReporterGroup):
     late = three.others[1]
     late.is_down = True
     before = [disagreements(reporter) for reporter in three.reporters]
@@ -186,7 +188,7 @@ def equivocations(reporter: Reporter) -> float:
     return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
-def test_equivocation_of_signer_is_reported(three: Company):
+def test_equivocation_of_signer_is_reported(three: ReporterGroup):
     first, twice = three.first.harness, three.others[1]
     three.others[0].is_down = True
     before = equivocations(twice)
@@ -213,7 +215,7 @@ def test_equivocation_of_signer_is_reported(three: Company):
     assert [intent.request.digest for intent in first.intents()] == [first_message.digest]
 
 
-def test_forged_and_unknown_statements_are_ignored(three: Company):
+def test_forged_and_unknown_statements_are_ignored(three: ReporterGroup):
     first, liar = three.first.harness, three.others[1]
     three.others[0].is_down = True
     three.period()
@@ -243,7 +245,7 @@ def test_forged_and_unknown_statements_are_ignored(three: Company):
         assert uow.peer_statements.list_for_round(three.testbed.address, 1) == []
 
 
-def test_missing_quorum_stops_sending_and_raises_gauge(three: Company):
+def test_missing_quorum_stops_sending_and_raises_gauge(three: ReporterGroup):
     liar = three.others[1]
     three.others[0].is_down = True
     three.period()
@@ -283,7 +285,7 @@ def gauges() -> tuple[float, float]:
     return quorum_metrics.HELD._value.get(), quorum_metrics.DISPUTED._value.get()
 
 
-def test_kickout_that_two_reporters_state_is_accused_once(three: Company):
+def test_kickout_that_two_reporters_state_is_accused_once(three: ReporterGroup):
     fill_bad_pool(three.first.harness)
     while not get_stated_due_since(three.first.harness):
         three.round()

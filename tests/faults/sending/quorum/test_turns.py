@@ -16,7 +16,7 @@ from tests.support.harness import SETTINGS, Harness, Testbed, next_step
 from tests.support.sending.faults import Fault
 from tests.support.sending.in_flight import start_response
 from tests.support.sending.proxy import Proxy
-from tests.support.sending.reporters import create_second_transmitter, run_company
+from tests.support.sending.reporters import create_second_transmitter, run_reporter_group
 from tests.support.sending.rounds import (
     flip_lowest_bit,
     land_round,
@@ -38,7 +38,7 @@ def both_planned(
     with (
         new_sqlite_store() as first_store,
         new_sqlite_store() as second_store,
-        run_company(testbed, [first_store, second_store], tmp_path, standby) as pair,
+        run_reporter_group(testbed, [first_store, second_store], tmp_path, standby) as pair,
     ):
         first, second = (reporter.harness for reporter in pair.reporters)
         second.context = replace(
@@ -58,7 +58,7 @@ def test_case_f48_second_transmitter_of_same_report_pays_nothing(
     with (
         new_sqlite_store() as first_store,
         new_sqlite_store() as second_store,
-        run_company(testbed, [first_store, second_store], tmp_path, standby) as pair,
+        run_reporter_group(testbed, [first_store, second_store], tmp_path, standby) as pair,
     ):
         first, second = (reporter.harness for reporter in pair.reporters)
         pair.period()
@@ -158,7 +158,7 @@ def test_signed_report_not_sent_before_deadline_is_missed(
     with (
         new_sqlite_store() as first_store,
         new_sqlite_store() as second_store,
-        run_company(testbed, [first_store, second_store], tmp_path) as pair,
+        run_reporter_group(testbed, [first_store, second_store], tmp_path) as pair,
     ):
         # This reporter only signs, and no transmitter sends.
         second = pair.others[0].harness

@@ -15,7 +15,7 @@ from tests.support.evm.chain import Chain
 from tests.support.harness import Harness, Testbed, next_step
 from tests.support.sending.faults import Fault, Question
 from tests.support.sending.proxy import proxy
-from tests.support.sending.reporters import create_second_transmitter, run_company
+from tests.support.sending.reporters import create_second_transmitter, run_reporter_group
 from tests.support.txmgr.stores import NewStore
 
 # A period is three blocks; a head start in seconds alone ends with the next block.
@@ -39,7 +39,7 @@ def pair(
         proxy(testbed.chain.url) as blind,
         new_sqlite_store() as first_store,
         new_sqlite_store() as second_store,
-        run_company(testbed, [first_store, second_store], tmp_path, standby) as opened,
+        run_reporter_group(testbed, [first_store, second_store], tmp_path, standby) as opened,
     ):
         blind.rule("eth_call", Fault(ask=_of_latest))
         first, second = (reporter.harness for reporter in opened.reporters)
@@ -117,7 +117,7 @@ def test_second_transmitter_sends_report_missed_by_first(
     with (
         new_sqlite_store() as first_store,
         new_sqlite_store() as second_store,
-        run_company(testbed, [first_store, second_store], tmp_path, standby) as opened,
+        run_reporter_group(testbed, [first_store, second_store], tmp_path, standby) as opened,
     ):
         first, second = (reporter.harness for reporter in opened.reporters)
         second.context = replace(second.context, rank=TransmitterRank(True, 1, BLOCKS_AHEAD))
@@ -142,7 +142,7 @@ def test_first_transmitter_yields_round_to_pending_push_of_another(
     with (
         new_sqlite_store() as first_store,
         new_sqlite_store() as second_store,
-        run_company(testbed, [first_store, second_store], tmp_path, standby) as opened,
+        run_reporter_group(testbed, [first_store, second_store], tmp_path, standby) as opened,
     ):
         first, second = (reporter.harness for reporter in opened.reporters)
         first.period()

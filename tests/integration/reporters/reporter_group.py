@@ -36,7 +36,7 @@ class Accepted(NamedTuple):
 
 
 @dataclass
-class Company:
+class ReporterGroup:
     """The reporters, and their chain."""
 
     network: LocalNetwork
@@ -201,12 +201,12 @@ _FUNCTIONS = load_abi("roots/QoSRoots").functions
 
 
 @contextmanager
-def company(
+def reporter_group(
     network: LocalNetwork,
     folder: Path,
     databases: Sequence[str],
     change: Callable[[str, Settings], None] = lambda _name, _settings: None,
-) -> Iterator[Company]:
+) -> Iterator[ReporterGroup]:
     """Create one reporter for each database, without starting it; all transmit, in the order of
     their ranks.
 
@@ -235,7 +235,7 @@ def company(
             reporter.settings["reporters"]["peers"] = [
                 peer.url for peer in members if peer is not reporter
             ]
-        opened = Company(network, members)
+        opened = ReporterGroup(network, members)
         for reporter in members:
             opened.give_ether(reporter.transmitter)
         opened.set_signers([reporter.signer for reporter in members])
