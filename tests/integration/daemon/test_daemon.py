@@ -76,7 +76,7 @@ def test_daemon_stops_in_time_while_endpoint_is_silent(moody, settings, tmp_path
     with run_daemon(write_config(settings, tmp_path / "config.toml")) as running:
         running.wait_until_ready()
         moody.mood = EndpointMode.SILENT
-        assert moody.asked.wait(PATIENCE_SECONDS)
+        assert moody.request_seen.wait(PATIENCE_SECONDS)
         code, seconds = running.stop()
 
     assert code == 0
@@ -89,7 +89,7 @@ def test_daemon_stops_immediately_on_sigterm_during_startup(moody, settings, tmp
     moody.mood = EndpointMode.SILENT
     path = write_config(settings, tmp_path / "config.toml")
     with start_daemon(path) as running:
-        assert moody.asked.wait(PATIENCE_SECONDS)
+        assert moody.request_seen.wait(PATIENCE_SECONDS)
         code, seconds = running.stop()
     assert code == 128 + signal.SIGTERM
     assert seconds < STOP_SECONDS

@@ -19,7 +19,7 @@ class RpcNode(ThreadingHTTPServer):
         self.chain_id = chain_id
         self.height = height
         self.raw = raw
-        self.asked: list[str] = []
+        self.received_requests: list[str] = []
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
 
 
@@ -29,7 +29,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:  # http.server's name
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.asked.append(request["method"])
+        self.server.received_requests.append(request["method"])
         result_by_method = {
             "eth_chainId": self.server.chain_id,
             "eth_blockNumber": self.server.height,

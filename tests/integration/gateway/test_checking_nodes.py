@@ -87,7 +87,7 @@ def test_probe_requests_chain_id_and_height_and_records_no_outcome(opened: Store
     with answering(node), checking(opened, {"a": node.url}) as (service, check):
         check.check_nodes()
         assert service.get_node_stats("a") == []
-    assert node.asked == ["eth_chainId", "eth_blockNumber"]
+    assert node.received_requests == ["eth_chainId", "eth_blockNumber"]
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
@@ -116,13 +116,13 @@ def test_repeated_check_requests_are_rate_limited(opened: Store):
         section = ChecksSection(chain_id=1, urls={"a": node.url})
         check = ChainCheck(CHAIN, section, service, min_seconds=3600)
         check.start_checks()
-        wait_until(lambda: len(node.asked) == 2)
+        wait_until(lambda: len(node.received_requests) == 2)
         for _ in range(100):
             check.request_round()
         check.stop_checks()
         check._thread.join(PATIENCE_SECONDS)
         assert not check._thread.is_alive()
-    assert node.asked == ["eth_chainId", "eth_blockNumber"]
+    assert node.received_requests == ["eth_chainId", "eth_blockNumber"]
 
 
 def test_node_that_has_no_stake_or_has_quit_is_excluded(

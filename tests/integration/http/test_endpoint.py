@@ -87,9 +87,9 @@ def test_refused_batch_size_is_remembered(served: Served):
 
     assert len(endpoint.call_batch("eth_getBlockByNumber", parameters, BlockResponse)) == 30
 
-    before = len(served.asked)
+    before = len(served.received_requests)
     endpoint.call_batch("eth_getBlockByNumber", parameters, BlockResponse)
-    assert len(served.asked) - before == 30
+    assert len(served.received_requests) - before == 30
 
 
 HTML = Http(body=b"<html>Welcome</html>", headers={"Content-Type": "text/html"})

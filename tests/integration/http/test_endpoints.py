@@ -73,11 +73,11 @@ def test_endpoint_in_backoff_is_not_requested(clock: Clock, both: tuple[Served, 
     endpoints = on(clock, *both)
     breaks(both[0], Http(status=502))
     endpoints.run_with_endpoint(name_of)
-    before = len(both[0].asked)
+    before = len(both[0].received_requests)
 
     endpoints.run_with_endpoint(name_of)
 
-    assert len(both[0].asked) == before
+    assert len(both[0].received_requests) == before
 
 
 def test_lagging_endpoint_is_skipped_without_backoff(clock: Clock, both: tuple[Served, Served]):
@@ -110,12 +110,12 @@ def test_throttling_endpoint_is_not_requested_before_retry_after(clock: Clock, s
     with pytest.raises(TransientError):
         endpoints.run_with_endpoint(name_of)
     served.faults.clear()
-    before = len(served.asked)
+    before = len(served.received_requests)
 
     clock.now += 29
     with pytest.raises(TransientError, match=ErrorKind.THROTTLED):
         endpoints.run_with_endpoint(name_of)
-    assert len(served.asked) == before
+    assert len(served.received_requests) == before
 
     clock.now += 2
     assert endpoints.run_with_endpoint(name_of) == served.url

@@ -16,7 +16,7 @@ def list_calldata(kind: L1Fee) -> list[str]:
     with proxy("http://127.0.0.1:9") as rollup:
         rollup.rule("eth_call", respond_with("0x" + WORD * 6))
         assert fetch_l1_fee(view_of(rollup.url), kind, "0xabcd", 21_000) > 0
-        calls = [request["params"] for request in rollup.asked]
+        calls = [request["params"] for request in rollup.received_requests]
     assert all(block == "latest" for _, block in calls)
     return [call["data"] for call, _ in calls]
 

@@ -27,7 +27,7 @@ def pool(first_endpoint: Endpoint, other: Endpoint) -> Iterator[EndpointPool]:
 
 
 def methods(endpoint: Endpoint) -> list[str]:
-    return [request["method"] for request in endpoint.asked]
+    return [request["method"] for request in endpoint.received_requests]
 
 
 def test_quarantined_endpoint_is_not_queried_but_counts_for_quorum(
@@ -43,7 +43,11 @@ def test_quarantined_endpoint_is_not_queried_but_counts_for_quorum(
         answer for _, answer in view.read_each(lambda caller: caller.request("eth_blockNumber"))
     ] == ["0x7"]
     assert [caller.name for caller in view.with_head_at_least(7).callers] == [view.callers[1].name]
-    assert (first_endpoint.asked, view.quorum.size, view.with_head_at_least(7).quorum.size) == (
+    assert (
+        first_endpoint.received_requests,
+        view.quorum.size,
+        view.with_head_at_least(7).quorum.size,
+    ) == (
         [],
         2,
         2,
@@ -82,7 +86,7 @@ def test_broadcast_goes_to_all_endpoints_except_those_on_another_chain(
 
     (error_by_endpoint,) = pool.broadcast([RAW])
 
-    assert (first_endpoint.asked, methods(other)) == ([], ["eth_sendRawTransaction"])
+    assert (first_endpoint.received_requests, methods(other)) == ([], ["eth_sendRawTransaction"])
     assert error_by_endpoint[first.name] is not None
     assert error_by_endpoint[second.name] is None
 
@@ -92,7 +96,7 @@ def test_balance_is_not_cached_and_is_requested_from_next_endpoint_after_failure
 ):
     first_endpoint.response, other.response = "0x10", "0x20"
     assert [fetch_balance(pool.create_view(), WHO) for _ in range(2)] == [16, 16]
-    assert len(first_endpoint.asked) == 2
+    assert len(first_endpoint.received_requests) == 2
     first_endpoint.response = b"<html>"
     assert fetch_balance(pool.create_view(), WHO) == 32
 

@@ -43,9 +43,9 @@ def test_unsupported_block_tags_are_requested_only_once(served: Served, open_sou
     heads = source.fetch_heads()
     assert (heads.safe, heads.final.number) == (None, 37)
 
-    before = len(served.asked)
+    before = len(served.received_requests)
     source.fetch_heads()
-    tags = [params[0] for _, params in served.asked[before:]]
+    tags = [params[0] for _, params in served.received_requests[before:]]
     assert tags == ["latest"]
 
 
@@ -144,12 +144,12 @@ def test_stalled_preferred_endpoint_is_skipped(
     clock.now += STANDSTILL_SECONDS + 1
 
     assert source.fetch_heads().latest.number == 21
-    before = len(frozen.asked)
+    before = len(frozen.received_requests)
     assert source.fetch_heads().latest.number == 21
     header = source.fetch_header(21)
     assert header is not None
     assert header.number == 21
-    assert len(frozen.asked) == before
+    assert len(frozen.received_requests) == before
 
 
 def test_preferred_endpoint_that_recovers_but_lags_is_skipped(

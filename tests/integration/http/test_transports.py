@@ -31,13 +31,13 @@ class Endpoint:
         self.headers: dict[str, str] = {}
         # The `Date` header; None for the time of this machine.
         self.date: str | None = None
-        self.asked: list[Json] = []
+        self.received_requests: list[Json] = []
         # While a test holds the lock, every response is delayed.
         self.busy = Lock()
 
     def body(self, raw_body: bytes) -> bytes:
         payload = msgspec.json.decode(raw_body)
-        self.asked.append(payload)
+        self.received_requests.append(payload)
         with self.busy:
             return self._body(payload)
 
@@ -127,7 +127,7 @@ def test_call_refused_by_first_endpoint_is_sent_to_next(
 ):
     first_endpoint.response, other.response = refusal, "0x2a"
     assert lines.request("eth_call", {}, "latest") == "0x2a"
-    assert (len(first_endpoint.asked), len(other.asked)) == (1, 1)
+    assert (len(first_endpoint.received_requests), len(other.received_requests)) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_revert_is_final_and_next_endpoint_is_not_requested(
     first_endpoint.response = revert
     with pytest.raises(RevertError) as raised:
         lines.request("eth_call", {}, "latest")
-    assert other.asked == []
+    assert other.received_requests == []
     has_output = revert["error"]["data"] is not None
     assert raised.value.data == ("0x1234" if has_output else None)
     assert lines.callers[0].endpoint.health.backoff.get_remaining_seconds() == 0
@@ -236,7 +236,7 @@ def test_endpoint_is_not_requested_before_retry_after(first_endpoint: Endpoint):
     for _ in range(3):
         with pytest.raises(RpcError):
             line.request("eth_blockNumber")
-    assert len(first_endpoint.asked) == 1
+    assert len(first_endpoint.received_requests) == 1
 
     now[0], first_endpoint.status, first_endpoint.response = 40.5, 200, "0x1"
     assert line.request("eth_blockNumber") == "0x1"
@@ -290,11 +290,14 @@ def test_endpoint_refusing_batches_gets_single_requests_afterwards(
     calls = [("eth_blockNumber", ()), ("eth_chainId", ())]
     with pytest.raises(CallRefusedError, match="no batches"):
         line.request_all(calls)
-    assert len(first_endpoint.asked) == 1
+    assert len(first_endpoint.received_requests) == 1
 
     first_endpoint.response = "0x1"
     assert line.request_all(calls) == ["0x1", "0x1"]
-    assert [isinstance(question, dict) for question in first_endpoint.asked[1:]] == [True, True]
+    assert [isinstance(question, dict) for question in first_endpoint.received_requests[1:]] == [
+        True,
+        True,
+    ]
 
 
 def test_oversized_response_is_rejected(line: EndpointCaller, first_endpoint: Endpoint):
@@ -333,7 +336,7 @@ def test_chain_id_is_requested_once_and_again_after_failure(
     first_endpoint.response = "0x7a69"
     assert line.serves_chain(31337)
     assert line.serves_chain(31337)
-    assert len(first_endpoint.asked) == 1
+    assert len(first_endpoint.received_requests) == 1
 
     first_endpoint.response = b""
     with pytest.raises(RpcError):

@@ -55,22 +55,22 @@ def test_single_block_at_head_costs_one_request(served: Served, open_source: Ope
     """Its header was returned by the poll of the head."""
     source = much_then_little(served, open_source)
     source.fetch_heads()
-    before = len(served.asked)
+    before = len(served.received_requests)
 
     source.fetch_window(BlockRange(42, 42), with_headers=True)
 
-    assert [method for method, _ in served.asked[before:]] == ["eth_getLogs"]
+    assert [method for method, _ in served.received_requests[before:]] == ["eth_getLogs"]
 
 
 def test_second_attempt_at_head_rereads_header(served: Served, open_source: OpenSource):
     source = much_then_little(served, open_source)
     source.fetch_heads()
     source.fetch_window(BlockRange(42, 42), with_headers=True)
-    before = len(served.asked)
+    before = len(served.received_requests)
 
     source.fetch_window(BlockRange(42, 42), with_headers=True)
 
-    assert [method for method, _ in served.asked[before:]] == [
+    assert [method for method, _ in served.received_requests[before:]] == [
         "eth_getBlockByNumber",
         "eth_getLogs",
     ]

@@ -107,7 +107,7 @@ def test_signer_that_requires_client_certificate_signs_nothing_without_it(
 ):
     with pytest.raises(TransientError):
         RemoteSigner(host.place(ca_file=authority.certificate)).sign_transaction(CALL)
-    assert host.asked == []
+    assert host.received_requests == []
 
 
 @pytest.mark.parametrize("server_identity", ["somebody else", "the system"])
@@ -121,7 +121,7 @@ def test_untrusted_signer_receives_no_request(
         wire["ca_file"] = made(tmp_path, "stranger").certificate
     with pytest.raises(TransientError, match="TLS failed"):
         RemoteSigner(host.place(**wire)).sign_transaction(CALL)
-    assert host.asked == []
+    assert host.received_requests == []
 
 
 def test_client_key_readable_by_others_is_rejected(host: RemoteHost, authority: Pair):

@@ -83,7 +83,7 @@ def test_malformed_response_is_transient_failure_after_one_request(host: RemoteH
     host.instead = ANSWERS[what]
     with pytest.raises(TransientError):
         RemoteSigner(host.place()).sign_transaction(CALL)
-    assert len(host.asked) == 1
+    assert len(host.received_requests) == 1
 
 
 def test_redirect_is_not_followed(host: RemoteHost):
@@ -91,7 +91,7 @@ def test_redirect_is_not_followed(host: RemoteHost):
         host.instead = (307, {"Location": elsewhere.url}, b"")
         with pytest.raises(TransientError, match=r"eth_signTransaction \(HTTP 307\)"):
             RemoteSigner(host.place()).sign_transaction(CALL)
-        assert elsewhere.asked == []
+        assert elsewhere.received_requests == []
 
 
 def test_slow_signer_times_out_without_second_request(host: RemoteHost):
@@ -100,7 +100,7 @@ def test_slow_signer_times_out_without_second_request(host: RemoteHost):
         RemoteSigner(host.place(timeout_seconds=0.05)).sign_transaction(CALL)
     # The request may still be on its way to a busy host.
     assert host.reached.wait(60)
-    assert len(host.asked) == 1
+    assert len(host.received_requests) == 1
 
 
 def drip(door: socket.socket, is_over: Event) -> None:

@@ -101,7 +101,7 @@ def test_web3signer_typed_data_method_and_bare_parity_are_supported(host: Remote
     host.wrong = Wrong(result=lambda raw: raw[:-2] + ("00" if raw.endswith("1b") else "01"))
     remote = RemoteSigner(host.place(typed_data_method="eth_signTypedData"))
     assert remote.sign_statement(REPORT, DOMAIN) == LOCAL.sign_statement(REPORT, DOMAIN)
-    assert host.asked[0][0] == "eth_signTypedData"
+    assert host.received_requests[0][0] == "eth_signTypedData"
 
 
 def test_response_wrapped_as_in_geth_is_unwrapped(host: RemoteHost):

@@ -38,11 +38,11 @@ class Served:
     chain: MemoryChain
     faults: list[Fault] = field(default_factory=list)
     # The requests so far as (method, params); a batch counts as its parts.
-    asked: list[tuple[str, Any]] = field(default_factory=list)
+    received_requests: list[tuple[str, Any]] = field(default_factory=list)
     most_in_batch: int = 1_000
 
     def count(self, method: str) -> int:
-        return sum(method == requested_method for requested_method, _ in self.asked)
+        return sum(method == requested_method for requested_method, _ in self.received_requests)
 
     def post(self, body: bytes) -> Http:
         request = msgspec.json.decode(body)
@@ -51,7 +51,7 @@ class Served:
         parts = request if isinstance(request, list) else [request]
         answers = []
         for part in parts:
-            self.asked.append((part["method"], part["params"]))
+            self.received_requests.append((part["method"], part["params"]))
             answer = self._answer_request(part)
             if isinstance(answer, Http):
                 return answer

@@ -21,7 +21,8 @@ def fetch_all_windows(source: ChainSource, first: int, last: int) -> list[BlockW
 def count_range_requests(served: Served) -> int:
     """Return the number of log requests by range; requests by hash are only samples."""
     return sum(
-        method == "eth_getLogs" and "fromBlock" in params[0] for method, params in served.asked
+        method == "eth_getLogs" and "fromBlock" in params[0]
+        for method, params in served.received_requests
     )
 
 

@@ -20,12 +20,12 @@ class EndpointMode(Enum):
 
 
 class SwitchableProxy:
-    """The proxy. `asked` is set by the first request in the current mood."""
+    """The proxy; the first request in the current mood sets `request_seen`."""
 
     def __init__(self, behind: str) -> None:
         self.behind = behind
         self.url = ""
-        self.asked = Event()
+        self.request_seen = Event()
         self.over = Event()
         self._mood = EndpointMode.GOOD
 
@@ -35,7 +35,7 @@ class SwitchableProxy:
 
     @mood.setter
     def mood(self, mood: EndpointMode) -> None:
-        self.asked.clear()
+        self.request_seen.clear()
         self._mood = mood
 
 
@@ -52,7 +52,7 @@ def run_switchable_proxy(behind: str) -> Iterator[SwitchableProxy]:
         def do_POST(self) -> None:
             mood = endpoint.mood
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            endpoint.asked.set()
+            endpoint.request_seen.set()
             if mood is EndpointMode.SILENT:
                 endpoint.over.wait()
                 self.close_connection = True

@@ -37,7 +37,7 @@ class Relay:
     rows: list[Row] = field(default_factory=list)
     next_id: int = 1
     fault: Callable[[str], tuple[int, bytes] | None] = lambda _: None
-    asked: list[str] = field(default_factory=list)
+    received_requests: list[str] = field(default_factory=list)
     page_cap: int | None = None
 
     def emit(self, kind: str, node_: str = "", task_: str = "", **args: object) -> int:
@@ -106,7 +106,7 @@ class Relay:
 
     def answer(self, path: str) -> tuple[int, bytes]:
         """Answer a request as the relay does."""
-        self.asked.append(path)
+        self.received_requests.append(path)
         wrong = self.fault(path)
         if wrong is not None:
             return wrong

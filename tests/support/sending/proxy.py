@@ -51,14 +51,14 @@ class Rule:
 class Proxy:
     """One endpoint, whose rules are checked in order; the first that matches applies.
 
-    `asked`: all requests, oldest first. `behind`: the URL that requests are forwarded to; a test
-    may change it.
+    `received_requests` are in the order of arrival. Requests are forwarded to the URL `behind`,
+    which a test may change.
     """
 
     def __init__(self, behind: str) -> None:
         self.behind = behind
         self.url = ""
-        self.asked: list[Question] = []
+        self.received_requests: list[Question] = []
         self._rules: list[Rule] = []
         self._lock = Lock()
         self._session = requests.Session()
@@ -92,16 +92,18 @@ class Proxy:
     def forget(self) -> None:
         """Reset the recorded requests."""
         with self._lock:
-            self.asked = []
+            self.received_requests = []
 
     def count(self, method: str) -> int:
         """Return the number of requests of a method."""
-        return sum(request["method"] == method for request in self.asked)
+        return sum(request["method"] == method for request in self.received_requests)
 
     @property
     def sent(self) -> list[str]:
         """Return the bytes of every send that reached the proxy, 0x-prefixed, in order."""
-        return [request["params"][0] for request in self.asked if request["method"] == SEND]
+        return [
+            request["params"][0] for request in self.received_requests if request["method"] == SEND
+        ]
 
     # --- for the door ---
 
@@ -110,7 +112,7 @@ class Proxy:
         payload = json.loads(body)
         requests: list[Question] = payload if isinstance(payload, list) else [payload]
         with self._lock:
-            self.asked += requests
+            self.received_requests += requests
             faults = [self._fault_of(request) for request in requests]
         for fault in faults:
             if fault.before is not None:

@@ -58,14 +58,14 @@ class Policy:
 class Wrong(NamedTuple):
     """Faults of the request, of the key, or of the response."""
 
-    fields: Callable[[Fields], Fields] = lambda asked: asked
+    fields: Callable[[Fields], Fields] = lambda fields: fields
     key: str | None = None
     result: Callable[[Any], Any] = lambda result: result
 
 
 @dataclass
 class RemoteHost:
-    """A host with one key; `asked` has (method, parameters) of every request, oldest first."""
+    """A host with one key; `received_requests` are (method, parameters), oldest first."""
 
     key: str = field(default_factory=lambda: "0x" + secrets.token_hex(32), repr=False)
     policy: Policy | None = None
@@ -75,7 +75,7 @@ class RemoteHost:
     gate: Event | None = None
     # Sent over HTTP instead of a response.
     instead: Reply | None = None
-    asked: list[tuple[str, list[Any]]] = field(default_factory=list)
+    received_requests: list[tuple[str, list[Any]]] = field(default_factory=list)
     # Set by the first request.
     reached: Event = field(default_factory=Event)
     seen_headers: dict[str, str] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class RemoteHost:
 
     def answer(self, body: bytes) -> Reply:
         request = json.loads(body)
-        self.asked.append((request["method"], request["params"]))
+        self.received_requests.append((request["method"], request["params"]))
         self.reached.set()
         if self.gate is not None:
             self.gate.wait(SECONDS)

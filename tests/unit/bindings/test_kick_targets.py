@@ -37,13 +37,13 @@ class RecordingEndpoint:
 
     def __init__(self, answer: Json = "0x", refusal: str | None = None, data: str | None = None):
         self.answer, self.refusal, self.data = answer, refusal, data
-        self.asked: list[dict[str, str]] = []
+        self.received_calls: list[dict[str, str]] = []
 
     def request(self, method: str, *parameters: object) -> Json:
         assert method == "eth_call"
         call = parameters[0]
         assert isinstance(call, dict)
-        self.asked.append(call)
+        self.received_calls.append(call)
         if self.refusal is not None:
             body = JsonRpcErrorBody(code=3, message=f"execution reverted: {self.refusal}")
             raise RevertError("it", ErrorKind.REFUSED, body, self.data)
@@ -119,7 +119,7 @@ def test_role_change_is_rejected_for_network_that_is_its_own_kick_target():
 def test_task_contract_check_calls_node_contract_from_task_contract_address():
     pool_view = RecordingEndpoint(refusal="no words", data=error("Illegal node status"))
     assert find_task_contract_mismatch(pool_view, NODE, TASK) is None
-    (call,) = pool_view.asked
+    (call,) = pool_view.received_calls
     assert (call["from"], call["to"]) == (TASK, NODE)
 
 

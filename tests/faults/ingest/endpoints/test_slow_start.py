@@ -23,10 +23,10 @@ _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1
 
 
 class Dripping:
-    """Answers every request with one blank after the other; `asked` is the number of requests."""
+    """Responds to each of its `request_count` requests with an endless series of blanks."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.request_count = 0
         self.is_over = Event()
         self._lock = Lock()
         self._door = socket.create_server(("127.0.0.1", 0))
@@ -48,7 +48,7 @@ class Dripping:
             if not client.recv(65_536):
                 return
             with self._lock:
-                self.asked += 1
+                self.request_count += 1
             client.sendall(_HEAD)
             while not self.is_over.wait(_DRIP_SECONDS):
                 client.sendall(b" ")
@@ -82,7 +82,7 @@ def test_endpoint_sending_one_byte_at_a_time_does_not_delay_start_with_other_end
     workers = {pool.run_with_endpoint(lambda endpoint: endpoint.name) for _ in range(3)}
 
     # Its only response is still pending, and no step has waited for it.
-    assert (dripping.asked, dripping.is_over.is_set()) == (1, False)
+    assert (dripping.request_count, dripping.is_over.is_set()) == (1, False)
     assert workers == {fake_chain.urls[0]}
     pool.close()
 

@@ -133,7 +133,7 @@ def count_requests_of_round(reporter_group: ReporterGroup, seat: Seat, store: St
     reporter_group.due()
     reporter_group.landed(1)
     mine_until_idle(reporter_group, store)
-    return len(seat.door.asked)
+    return len(seat.door.received_requests)
 
 
 def run_round_until_leader_stops(reporter_group: ReporterGroup, leader: Member) -> None:

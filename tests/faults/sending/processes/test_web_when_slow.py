@@ -46,17 +46,17 @@ PATIENCE = 60
 class Door:
     url: str
     shown: str
-    asked: list[Future[requests.Response]]
+    responses: list[Future[requests.Response]]
 
     def turns_away(self) -> bool:
         """Return whether most of the crowd is rejected while the database stalls."""
         until = time.monotonic() + PATIENCE
-        while sum(future.done() for future in self.asked) < CROWD - 8:
+        while sum(future.done() for future in self.responses) < CROWD - 8:
             if time.monotonic() > until:
                 return False
             time.sleep(0.01)
         # Rejected at once, not after a timeout.
-        texts = [future.result().text for future in self.asked if future.done()]
+        texts = [future.result().text for future in self.responses if future.done()]
         return all("too many requests are waiting" in text for text in texts)
 
 
@@ -90,7 +90,7 @@ def test_case_f73_requests_are_answered_while_database_is_blocked(locked_door: D
     assert locked_door.turns_away()
     assert requests.get(locked_door.url + path, timeout=PATIENCE).status_code == 200
     # These requests did not wait for the lock; the crowd still does.
-    assert not all(future.done() for future in locked_door.asked)
+    assert not all(future.done() for future in locked_door.responses)
 
 
 def test_board_returns_stored_report_and_404_for_missing_report(locked_door: Door):

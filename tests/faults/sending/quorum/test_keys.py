@@ -120,7 +120,9 @@ def test_case_f70_signing_timeout_stores_nothing_and_keeps_nonce(
 
     assert guarded.transmitter.reached.wait(60)
     # It may have signed. The bytes never arrived, so they cannot be sent.
-    assert [method for method, _ in guarded.transmitter.asked] == ["eth_signTransaction"]
+    assert [method for method, _ in guarded.transmitter.received_requests] == [
+        "eth_signTransaction"
+    ]
     assert [slot.nonce for slot in guarded.slots()] == [nonce]
     assert (guarded.attempts(), guarded.sent) == (0, 0)
     guarded.transmitter.gate.set()
@@ -185,7 +187,7 @@ def test_case_f70_signer_that_signed_wrong_transaction_is_retried_only_after_ope
     harness.tick()
     pause = guarded.pause()
     assert pause is not None
-    assert (pause.kind, len(guarded.transmitter.asked)) == (PauseKind.SIGNER, 1)
+    assert (pause.kind, len(guarded.transmitter.received_requests)) == (PauseKind.SIGNER, 1)
 
     guarded.release()
     lands(guarded, nonce)
@@ -218,7 +220,7 @@ def test_case_f70_signer_that_signed_wrong_statement_is_retried_after_backoff(gu
     # The rest of the step continues meanwhile.
     for _ in range(3):
         harness.tick()
-    assert (len(guarded.signer.asked), guarded.statements()) == (1, 0)
+    assert (len(guarded.signer.received_requests), guarded.statements()) == (1, 0)
 
     guarded.signer.wrong = Wrong()
     harness.context.sender_account.signer_backoff.reset()
@@ -237,10 +239,10 @@ def test_case_f70_transaction_refused_by_signer_policy_is_not_sent(guarded: Guar
         harness.tick()
     pause = guarded.pause()
     assert pause is not None
-    assert (pause.kind, len(guarded.transmitter.asked)) == (PauseKind.SIGNER, 1)
+    assert (pause.kind, len(guarded.transmitter.received_requests)) == (PauseKind.SIGNER, 1)
     assert (guarded.attempts(), guarded.sent) == (0, 0)
 
-    (_, (transaction,)) = guarded.transmitter.asked[-1]
+    (_, (transaction,)) = guarded.transmitter.received_requests[-1]
     guarded.transmitter.policy = Policy(CHAIN_ID, contract, frozenset({transaction["data"][:10]}))
     # It ends without an operator's release.
     harness.context.sender_account.payer_backoff.reset()

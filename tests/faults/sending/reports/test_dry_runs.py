@@ -50,7 +50,7 @@ class Site:
 
     @property
     def signed(self) -> int:
-        return sum(len(host.asked) for host in self.hosts.values())
+        return sum(len(host.received_requests) for host in self.hosts.values())
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def test_case_f71_run_without_dry_run_uses_both_keys_and_sends(
 ):
     assert site.run("run", "--once") == 0, capsys.readouterr().err
     assert site.sent > 0
-    assert all(host.asked for host in site.hosts.values())
+    assert all(host.received_requests for host in site.hosts.values())
 
 
 def without_old_reports(harness: Harness) -> None:

@@ -15,7 +15,7 @@ def test_receipt_is_not_final_while_second_endpoint_is_quarantined(
     pool = harness.context.sender_account.pool
     _, second = pool
     pool.quarantine(second, "showed a false block")
-    request_count = len(proxies[1].asked)
+    request_count = len(proxies[1].received_requests)
 
     harness.repeat(confirm_transactions)
     assert harness.states() == ["mined"]
@@ -23,4 +23,4 @@ def test_receipt_is_not_final_while_second_endpoint_is_quarantined(
     second.status.release_from_quarantine(pool.clock())
     harness.repeat(confirm_transactions)
     assert harness.states() == ["final"]
-    assert request_count < len(proxies[1].asked)
+    assert request_count < len(proxies[1].received_requests)

@@ -70,7 +70,11 @@ def test_case_f39_call_is_not_simulated_at_its_as_of_block(
     last = harness.intents()[1]
     assert (last.state.value, last.error_class) == ("live", None)
     assert last.request.as_of_block == chain.block - 2
-    tried = [request["params"] for request in proxies[0].asked if request["method"] == "eth_call"]
+    tried = [
+        request["params"]
+        for request in proxies[0].received_requests
+        if request["method"] == "eth_call"
+    ]
     assert [block for call, block in tried if call["data"] == last.request.calldata] != []
 
 

@@ -42,7 +42,7 @@ def count_requests_of_poll(harness: DispatchHarness, proxy: Proxy) -> tuple[int,
     """Return (receipt requests, all requests) that an endpoint gets in a poll without news."""
     proxy.forget()
     assert confirm_transactions(harness.starts, harness.source.fetch_heads()) is None
-    return proxy.count(RECEIPT), len(proxy.asked)
+    return proxy.count(RECEIPT), len(proxy.received_requests)
 
 
 def read_nonces_without_agreement() -> float | None:
@@ -108,7 +108,9 @@ def test_every_tick_checks_lowest_nonces_and_rotates_through_others(
     for _ in waiting:
         count_requests_of_poll(harness, up)
         now = {
-            hash_of[request["params"][0]] for request in up.asked if request["method"] == RECEIPT
+            hash_of[request["params"][0]]
+            for request in up.received_requests
+            if request["method"] == RECEIPT
         }
         assert set(waiting[: AT_ONCE // 2]) <= now
         checked_nonces |= now
