@@ -84,15 +84,15 @@ def _paths(page: Page, url: str) -> Iterator[tuple[str, str]]:
     """Follow the links of pages; visit a limited number of each kind."""
     always = [*_list_start_paths(url), _NOT_THERE]
     ahead, visited = deque(always), set[str]()
-    shown: Counter[tuple[str, frozenset[str]] | None] = Counter()
+    visit_counts: Counter[tuple[str, frozenset[str]] | None] = Counter()
     while ahead:
         path = ahead.popleft()
         kind = _classify_path(path)
-        is_enough = shown[kind] >= _MOST_OF_A_KIND and path not in always
+        is_enough = visit_counts[kind] >= _MOST_OF_A_KIND and path not in always
         if kind is None or path in visited or is_enough:
             continue
         visited.add(path)
-        shown[kind] += 1
+        visit_counts[kind] += 1
         page.goto(url + path, wait_until="load")
         yield kind[0], path
         links = [link.partition("#")[0] for link in page.evaluate(_LINKS)]

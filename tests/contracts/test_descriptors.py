@@ -61,11 +61,11 @@ class Call:
     name: str
     signature: str
     types: dict[str, str]
-    shown: dict[str, Any]
+    display_format: dict[str, Any]
 
     @property
     def fields(self) -> list[dict[str, Any]]:
-        return list(self.shown["fields"])
+        return list(self.display_format["fields"])
 
 
 def format_parameter(parameter: dict[str, Any]) -> str:
@@ -133,8 +133,8 @@ def test_descriptor_has_the_sections_of_the_format(name: str):
 
 @pytest.mark.parametrize("call", CALLS)
 def test_descriptor_names_the_purpose_of_the_call(call: Call):
-    assert set(call.shown) == {"intent", "fields"}
-    assert re.fullmatch(r"[A-Z][^{}]{3,70}[a-z]", call.shown["intent"])
+    assert set(call.display_format) == {"intent", "fields"}
+    assert re.fullmatch(r"[A-Z][^{}]{3,70}[a-z]", call.display_format["intent"])
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -180,9 +180,9 @@ def test_documented_role_values_are_those_of_the_timelock():
 
 def render_message(descriptor: dict[str, Any], message: dict[str, Any]) -> list[str]:
     """Return the lines that a wallet shows for an objection, as the formats define them."""
-    (shown,) = descriptor["display"]["formats"].values()
-    lines = [shown["intent"]]
-    for field in shown["fields"]:
+    (display_format,) = descriptor["display"]["formats"].values()
+    lines = [display_format["intent"]]
+    for field in display_format["fields"]:
         value = message[field["path"]]
         if field["format"] == "date":
             value = datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M")

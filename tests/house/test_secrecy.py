@@ -98,8 +98,8 @@ def test_settings_repr_shows_no_secret():
     assert TOKEN.lower() not in f"{config!r} {config}".lower()
     for secret in iter_secret_values(config):
         assert TOKEN.lower() in secret.lower()
-    shown = {section: repr(getattr(config, section)).lower() for section in WRITTEN}
-    assert not [section for section, text in shown.items() if TOKEN.lower() in text]
+    text_by_section = {section: repr(getattr(config, section)).lower() for section in WRITTEN}
+    assert not [section for section, text in text_by_section.items() if TOKEN.lower() in text]
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,6 @@ class NaivePublisher:
         tip = 10**9
         return Fees(2 * int(block["baseFeePerGas"], 16) + tip, tip)
 
-    def done(self) -> set[str]:
+    def list_executed_effects(self) -> set[str]:
         """Return the effects that the publisher believes to be executed."""
         return {row.effect for row in self.rows if row.state == "done"}

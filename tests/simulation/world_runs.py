@@ -92,7 +92,7 @@ def play(
         books.check()
         counter.compare(books)
         wished_by_effect, signed = books.requests(), books.counts()
-        done = {
+        executed = {
             effect
             for effect in goals.all
             if effect in wished_by_effect and wished_by_effect[effect].state == "final"
@@ -101,7 +101,7 @@ def play(
             books.check_spending()
         books.close()
         memory.forget()
-    verdict, passed = Verdict.of(goals, done, world.chain), world.weather.passed
+    verdict, passed = Verdict.of(goals, executed, world.chain), world.weather.passed
     return Played(setting, seed, verdict, tuple(books.faults), world.number, passed, signed)
 
 
@@ -110,8 +110,8 @@ def play_naive(setting: Setting, seed: int, log: Log = _silent) -> Played:
     world, goals = World(setting, seed), Goals(setting.rounds)
     rows: list[Row] = []
     workers = [NaivePublisher(world, goals, rows, log) for _ in range(setting.replicas)]
-    _live(world, workers, None, lambda: workers[0].done() == set(goals.all), log)
-    verdict = Verdict.of(goals, workers[0].done(), world.chain)
+    _live(world, workers, None, lambda: workers[0].list_executed_effects() == set(goals.all), log)
+    verdict = Verdict.of(goals, workers[0].list_executed_effects(), world.chain)
     return Played(setting, seed, verdict, (), world.number, world.weather.passed)
 
 

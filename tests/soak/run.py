@@ -89,30 +89,32 @@ class Soak:
         idle = 0
         while idle < 3:
             try:
-                done = self.indexer.step()
+                step_result = self.indexer.step()
             except TransientError:
                 self.figures.failures += 1
                 self.clock.advance(_REST)
                 continue
-            idle = idle + 1 if done is None else 0
-            self.clock.advance(_REST if done is None else 0.1)
-            self._note(done)
+            idle = idle + 1 if step_result is None else 0
+            self.clock.advance(_REST if step_result is None else 0.1)
+            self._note(step_result)
 
-    def _note(self, done: object) -> None:
-        if isinstance(done, RewindResult):
+    def _note(self, step_result: object) -> None:
+        if isinstance(step_result, RewindResult):
             self.figures.rewinds += 1
-        if not isinstance(done, CommittedWindow):
+        if not isinstance(step_result, CommittedWindow):
             return
         figures = self.figures
         figures.windows += 1
-        figures.events += done.log_count
+        figures.events += step_result.log_count
         now = resident_mb()
         figures.most_mb = max(figures.most_mb, now)
         if figures.warm_mb == 0 and figures.events > _WARM * self.events:
             figures.warm_mb = settled_mb()
         if figures.events * 20 // self.events > self._shown:
             self._shown = figures.events * 20 // self.events
-            print_progress(f"{figures.events} events, block {done.cursor.number}, {now:.0f} MB")
+            print_progress(
+                f"{figures.events} events, block {step_result.cursor.number}, {now:.0f} MB"
+            )
 
     def _digest(self) -> str:
         sha = hashlib.sha256()

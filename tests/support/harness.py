@@ -256,24 +256,24 @@ class Harness(WithContexts):
     def tick(self) -> list[StepResult]:
         """Run one turn of the scheduler: index, then do what is due until nothing is left."""
         self.index()
-        done: list[StepResult] = []
+        step_results: list[StepResult] = []
         sends = (confirm_transactions, next_step) if self.context.sender_account.has_payer else ()
         hot_set = () if self.contexts.hot_set is None else (plan_hot_set_calls, *sends[1:])
         planned = (plan_objection_call, *sends[1:], plan_kickout_call, *sends[1:])
         for step in (*sends, plan_push, *sends[1:], *planned, *hot_set):
-            done += self.repeat(step)
-        self.steps += done
-        return done
+            step_results += self.repeat(step)
+        self.steps += step_results
+        return step_results
 
     def repeat(self, step: Callable[[Any, Heads], StepResult | None]) -> list[StepResult]:
         """Repeat an account's step, or a planner, until nothing is left to do."""
-        done: list[StepResult] = []
+        step_results: list[StepResult] = []
         while (
             step_result := step(self._context_for(step), self.source.fetch_heads())
         ) is not None:
-            done.append(step_result)
-            assert len(done) < 100, done
-        return done
+            step_results.append(step_result)
+            assert len(step_results) < 100, step_results
+        return step_results
 
     def _context_for(self, step: Any) -> Any:
         own = {
@@ -302,9 +302,9 @@ class Harness(WithContexts):
 
     def until_final(self) -> list[StepResult]:
         """Mine until everything so far is final, and run the daemon."""
-        done = self.tick()
+        step_results = self.tick()
         self.mine(FINALITY + 1)
-        return done + self.tick()
+        return step_results + self.tick()
 
     def pushed(self) -> None:
         """Run one more round, from its period to its receipt."""

@@ -79,7 +79,7 @@ class Reference:
                 self.task_event(event)
         self.settle()
         return {
-            "nodes": [self.shown(address, at) for address in sorted(self.nodes)],
+            "nodes": [self.format_node(address, at) for address in sorted(self.nodes)],
             "groups": self.groups,
             "odd": self.odd,
         }
@@ -288,7 +288,7 @@ class Reference:
 
     # What is printed
 
-    def shown(self, address: str, at: int) -> Event:
+    def format_node(self, address: str, at: int) -> Event:
         node = self.nodes[address]
         pool, h, member = node["pool"], h_at(node, at), node["status"] == "member"
         long_term = sum(pool) * 10**17 // len(pool) if pool else ONE // 2

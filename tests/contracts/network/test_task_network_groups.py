@@ -145,8 +145,8 @@ def test_tie_between_equally_fast_tasks_goes_to_the_task_created_first(network: 
         starts.append(chain.request(network.does.startTask(task, node), sender=network.dispatcher))
         call = network.does.commitAnswer(task, compute_commitment(task, node, encode_word(1)))
         answers.append(chain.request(call, sender=node))
-        shown = network.does.revealAnswer(task, encode_word(1), SALT)
-        reveals.append(chain.request(shown, sender=node))
+        reveal_call = network.does.revealAnswer(task, encode_word(1), SALT)
+        reveals.append(chain.request(reveal_call, sender=node))
     for together in (starts, answers, reveals):
         chain.together(*reversed(together))
 
@@ -187,17 +187,17 @@ def test_group_with_unanswered_member_cannot_be_compared(network: Network, waiti
     for task, node in zip(tasks, network.nodes[:2], strict=False):
         network.start(task, node)
         network.commit(task, node, encode_word(1))
-    shown = 0
+    revealed_count = 0
     if waiting != "unstarted":
         network.start(tasks[2], network.nodes[2])
     if waiting == "hidden":
         network.commit(tasks[2], network.nodes[2], encode_word(1))
         network.reveal(tasks[0])
-        shown = 1
+        revealed_count = 1
 
     with pytest.raises(RevertedError, match="GroupNotReady") as refused:
         compare_answers(network, tasks)
-    assert refused.value.values[1:] == (shown, 3)
+    assert refused.value.values[1:] == (revealed_count, 3)
 
 
 def test_comparison_must_list_exactly_the_tasks_of_the_group(network: Network):

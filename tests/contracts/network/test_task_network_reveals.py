@@ -54,8 +54,8 @@ def test_commitment_hides_answer_until_reveal(network: Network, tasks: list[byte
 
     network.commit(tasks[1], network.nodes[1], encode_word(7))
     network.commit(tasks[2], network.nodes[2])
-    shown = network.reveal(tasks[0]).only("TaskRevealed")
-    assert shown == {"task": tasks[0], "node": node, "answer": encode_word(7)}
+    revealed = network.reveal(tasks[0]).only("TaskRevealed")
+    assert revealed == {"task": tasks[0], "node": node, "answer": encode_word(7)}
     error = network.reveal(tasks[2]).only("TaskErrorRevealed")
     assert error == {"task": tasks[2], "node": network.nodes[2]}
     assert network.status(tasks[2]) is Status.ERROR_REPORTED

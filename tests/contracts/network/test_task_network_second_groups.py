@@ -156,9 +156,9 @@ def test_second_group_copying_revealed_answers_cannot_settle_the_contest(
     """The first majority's answers are public by then, but are not valid in another group."""
     first.play("LLA")
     second = create_second_group(first)
-    shown = compute_answer(first.key, ord("L"))
+    answer = compute_answer(first.key, ord("L"))
     for task, node in zip(second.tasks, second.nodes, strict=True):
-        network.commit(task, node, shown)
+        network.commit(task, node, answer)
     for task in second.tasks:
         network.reveal(task)
     second.compare()

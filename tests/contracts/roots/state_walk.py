@@ -73,7 +73,7 @@ class StateWalk:
         self.state = self.load_state()
         # The state after each block with an event.
         self.views: dict[int, ContractView] = {}
-        self.done: Counter[str] = Counter()
+        self.call_counts: Counter[str] = Counter()
         self.events: Counter[str] = Counter()
         self._check()
         self._execute_refused_kick()
@@ -102,7 +102,7 @@ class StateWalk:
             except RevertedError:
                 pass
             else:
-                self.done[call.__name__.lstrip("_")] += 1
+                self.call_counts[call.__name__.lstrip("_")] += 1
             self._check()
 
     def load_state(self) -> ContractState:
@@ -286,7 +286,7 @@ class StateWalk:
             self.views[block] = ContractView.of(self.state)
             self.events.update(type(event).__name__ for event in events)
         seen, expected = self._describe_fold(), self._describe_contract()
-        assert seen == expected, self.done
+        assert seen == expected, self.call_counts
 
     def _read_new_events(self) -> dict[int, list[ContractEvent]]:
         first, self._last_block = self._last_block + 1, self._chain.block

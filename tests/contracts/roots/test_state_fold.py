@@ -27,4 +27,4 @@ def test_folded_state_equals_the_contract_after_every_call(
             walk.undo_to(block)
             assert ContractView.of(walk.load_state()) == walk.views[block], block
     missing = {event.__name__ for event in (*ORACLE_EVENTS, *LIMITS_EVENTS)} - walk.events.keys()
-    assert not missing, walk.done
+    assert not missing, walk.call_counts

@@ -183,7 +183,7 @@ def _call_row(number: int, head: tuple[str, int, int, str], tx: MinedTransaction
 
 def _add_state(content: Content, events: list[Event]) -> None:
     reference = Reference()
-    shown = reference.run(events, events[-1]["time"])
+    final_state = reference.run(events, events[-1]["time"])
     if reference.odd:
         raise ValueError(f"the story breaks a rule at {reference.odd}")
     for address, node in reference.nodes.items():
@@ -212,7 +212,7 @@ def _add_state(content: Content, events: list[Event]) -> None:
         }
     content.scores = sorted(
         (row["task"][2:], row["node"][2:], row["score"])
-        for group in shown["groups"]
+        for group in final_state["groups"]
         for row in group["members"]
         if row["score"] is not None
     )

@@ -46,8 +46,8 @@ def measure_rows(root: Path) -> dict[str, str | list[str]]:
 
 def main(*arguments: str) -> int:
     """Print the table; with `--places` also the counted places."""
-    shown = [argument for argument in arguments if argument != "--places"]
-    figures = measure_rows(Path(shown[0]) if shown else ROOT)
+    paths = [argument for argument in arguments if argument != "--places"]
+    figures = measure_rows(Path(paths[0]) if paths else ROOT)
     for name, value in figures.items():
         figure = value if isinstance(value, str) else str(len(value))
         sys.stdout.write(f"{name:<36}{figure:<34}{ROWS[name][0]}\n")

@@ -36,8 +36,8 @@ def test_every_act_is_in_picture():
 
 
 def test_frame_keeps_columns_and_styles_within_terminal_size():
-    shown = Group(*(Text("a  b" * COLUMNS, style="bold red") for _ in range(LINES)))
-    frame = render_frame(shown)
+    content = Group(*(Text("a  b" * COLUMNS, style="bold red") for _ in range(LINES)))
+    frame = render_frame(content)
 
     assert len(frame) == LINES
     assert {part.css_classes for line in frame for part in line} == {"red bold"}

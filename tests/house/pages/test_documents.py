@@ -44,10 +44,10 @@ def test_example_contains_defaults():
     written = read_config(find_shipped_path("config/example.toml"))
     for section in ("oracle", "rules", "limits", "web", "log"):
         defaults = getattr(Config.model_fields[section], "default")  # noqa: B009 - of pydantic
-        shown = getattr(written, section)
-        for key in type(shown).model_fields:
+        written_section = getattr(written, section)
+        for key in type(written_section).model_fields:
             if (section, key) != ("oracle", "address"):
-                assert getattr(shown, key) == getattr(defaults, key), f"{section}.{key}"
+                assert getattr(written_section, key) == getattr(defaults, key), f"{section}.{key}"
 
 
 def test_every_alert_uses_existing_metrics():

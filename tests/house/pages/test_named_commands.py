@@ -96,8 +96,8 @@ def test_missing_command_is_detected(commands, broken_text):
 
 
 def test_wrong_option_in_template_is_detected(commands):
-    shown = "<dd><code>qos-oracle report verify --round {{ round.round }}</code></dd>"
-    match = NAMED.search(shown)
+    html = "<dd><code>qos-oracle report verify --round {{ round.round }}</code></dd>"
+    match = NAMED.search(html)
     assert match is not None
     assert fault(commands, str(match[4]).removeprefix("qos-oracle ")) == "it has no option --round"
     templates = {path for path, _ in find_named_commands() if path.endswith(".html")}

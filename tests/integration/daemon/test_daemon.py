@@ -51,11 +51,11 @@ def test_native_module_of_another_version_is_named_and_not_used(config, tmp_path
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with run_daemon(config) as running:
         running.wait_for("native_module_ignored", version=3, level="warning")
-    shown = subprocess.run(
+    version_process = subprocess.run(
         [sys.executable, "-m", "oracle", "--version"], capture_output=True, text=True, check=True
     )
-    assert shown.stdout == f"qos-oracle {__version__}\n"
-    assert "version 3" in shown.stderr
+    assert version_process.stdout == f"qos-oracle {__version__}\n"
+    assert "version 3" in version_process.stderr
 
 
 def test_daemon_stops_soon_after_sigterm_and_releases_lease(running, config):

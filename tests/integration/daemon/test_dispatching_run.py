@@ -119,11 +119,11 @@ def test_outbox_list_shortens_task_of_start_and_outbox_show_prints_it_in_full(
     assert "None" not in text
     assert max(map(len, text.splitlines())) <= 100
 
-    shown = run_json(capsys, "outbox", "show", start["id"], "--config", path)
+    outbox_entry = run_json(capsys, "outbox", "show", start["id"], "--config", path)
     check = run_json(capsys, "select", "--verify", task, "--config", path)
     recorded = check["recorded"][-1]
-    assert (shown["task"], shown["node"]) == (task, recorded["node"])
-    assert shown["as_of_hash"] == recorded["seed_hash"]
+    assert (outbox_entry["task"], outbox_entry["node"]) == (task, recorded["node"])
+    assert outbox_entry["as_of_hash"] == recorded["seed_hash"]
 
 
 def test_status_and_draws_show_waiting_and_pending_tasks(

@@ -42,9 +42,9 @@ def tls(tmp_path: Path, authority: Pair) -> dict[str, Any]:
 
 
 def board() -> Board:
-    shown = Board()
-    shown.publish(signed_report())
-    return shown
+    new_board = Board()
+    new_board.publish(signed_report())
+    return new_board
 
 
 @pytest.fixture

@@ -186,9 +186,9 @@ def test_script_compares_the_root_from_elsewhere():
 @pytest.mark.parametrize("name", ["node_count", "open_count", "total_weight"])
 def test_script_compares_the_summary_that_the_page_shows(name: str):
     proof, expected = next(vector_proofs())
-    shown = {**expected, name: proof["summary"][name]}
-    others = [{**shown, name: changed} for changed in iter_changed(shown[name])]
-    verdicts = check_proofs([(proof, shown), *((proof, other) for other in others)])
+    true_summary = {**expected, name: proof["summary"][name]}
+    others = [{**true_summary, name: changed} for changed in iter_changed(true_summary[name])]
+    verdicts = check_proofs([(proof, true_summary), *((proof, other) for other in others)])
     assert verdicts == [True] + [False] * len(others)
 
 

@@ -70,9 +70,9 @@ def test_report_is_traced_from_creation_to_its_mined_transaction(traced):
 
 def test_no_trace_contains_key_password_or_token(traced):
     """`leaks` knows the secrets, and fails a test that shows one."""
-    shown = "\n".join(span.to_json() for spans in traced.values() for span in spans)
-    watch.record_text("a trace", shown)
-    assert TOKEN not in shown
+    spans_json = "\n".join(span.to_json() for spans in traced.values() for span in spans)
+    watch.record_text("a trace", spans_json)
+    assert TOKEN not in spans_json
 
 
 @pytest.mark.nightly

@@ -119,12 +119,16 @@ def test_explain_returns_the_earnings_of_each_rank(testbed: Testbed, harness: Ha
 def test_report_shows_incentive_share_of_each_node(testbed: Testbed, harness: Harness):
     nodes = run_race(testbed)
     harness.index()
-    shown = {name: score.incentive_share for name, score in legacy_scores(harness).items()}
+    computed_shares = {
+        name: score.incentive_share for name, score in legacy_scores(harness).items()
+    }
     head = resolve_block(lambda: harness.source, harness.store, None)
     report_detail = compute_report_detail(
         harness.store, harness.folder.reader, RULES, ReportSettings(), head
     )
 
     share_by_node = {lane.node: lane.incentive_share for lane in report_detail.lanes}
-    assert {node: share_by_node[node] for node in nodes} == {node: shown[node] for node in nodes}
+    assert {node: share_by_node[node] for node in nodes} == {
+        node: computed_shares[node] for node in nodes
+    }
     assert sum(share for share in share_by_node.values() if share) > UNIT - len(share_by_node)

@@ -284,9 +284,9 @@ def test_refusal_stops_sender_only_if_every_endpoint_refuses(fresh_chain: Chain)
 def test_credentials_in_endpoint_url_are_never_shown():
     pool = pool_of("http://user:s3cret@127.0.0.1:1/v3/0123456789abcdef?key=hidden")
     sent = send_raw_transaction(pool, RAW)
-    shown = f"{[*pool]} {pool.create_view().callers} {sent}"
-    assert not [secret for secret in ("s3cret", "0123456789abcdef", "hidden") if secret in shown]
-    assert "127.0.0.1" in shown
+    printed = f"{[*pool]} {pool.create_view().callers} {sent}"
+    assert not [secret for secret in ("s3cret", "0123456789abcdef", "hidden") if secret in printed]
+    assert "127.0.0.1" in printed
 
 
 def record_batch_sizes(post: Callable[..., Any], sizes: list[int]) -> Callable[..., Any]:

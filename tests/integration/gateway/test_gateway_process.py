@@ -102,10 +102,10 @@ def test_gateway_keeps_outcomes_over_restart(config: Path):
         ]
         assert left_out == {"other": "wrong_chain"}
         epochs = send_request(running, "/v1/epochs").json()["epochs"]
-        shown = {epoch["commitment"]: epoch.get("seed") for epoch in epochs}
+        seed_by_commitment = {epoch["commitment"]: epoch.get("seed") for epoch in epochs}
         # The epoch ended with the process, so clients can now verify where its seed came
         # from.
-        assert shown[proof["commitment"]] is not None
+        assert seed_by_commitment[proof["commitment"]] is not None
         logs = (
             config.with_name("first.log").read_text() + config.with_name("second.log").read_text()
         )

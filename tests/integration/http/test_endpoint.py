@@ -229,9 +229,9 @@ def test_url_secrets_are_never_shown_in_errors(served: Served, fault: Fault):
     with pytest.raises(RpcError) as caught:
         endpoint.call("eth_blockNumber", [], Quantity)
 
-    shown = "".join(traceback.format_exception(caught.value)) + repr(endpoint) + endpoint.name
-    assert not [secret for secret in SECRETS if secret in shown]
-    assert served.url in shown
+    printed = "".join(traceback.format_exception(caught.value)) + repr(endpoint) + endpoint.name
+    assert not [secret for secret in SECRETS if secret in printed]
+    assert served.url in printed
 
 
 def test_url_secrets_are_not_shown_for_unreachable_endpoint():
@@ -240,8 +240,8 @@ def test_url_secrets_are_not_shown_for_unreachable_endpoint():
     with pytest.raises(RpcError) as caught:
         endpoint.call("eth_blockNumber", [], Quantity)
 
-    shown = "".join(traceback.format_exception(caught.value))
-    assert not [secret for secret in SECRETS if secret in shown]
+    printed = "".join(traceback.format_exception(caught.value))
+    assert not [secret for secret in SECRETS if secret in printed]
 
 
 @pytest.mark.parametrize(

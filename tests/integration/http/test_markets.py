@@ -78,11 +78,11 @@ def test_latest_market_fees_and_the_fee_cap_are_exported_as_metrics(
     second_endpoint.rule(HISTORY, history(2 * GWEI, 9))
     fetch_fee_market(lines, CAPS)
 
-    shown = {
+    gauges = {
         name: REGISTRY.get_sample_value(f"oracle_txmgr_{name}_wei")
         for name in ("base_fee", "tip", "fee_cap")
     }
-    assert shown == {"base_fee": 3 * GWEI, "tip": 9, "fee_cap": 100 * GWEI}
+    assert gauges == {"base_fee": 3 * GWEI, "tip": 9, "fee_cap": 100 * GWEI}
 
 
 def test_endpoint_without_fee_history_uses_newest_block(

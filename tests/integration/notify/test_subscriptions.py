@@ -263,15 +263,15 @@ def test_secret_parts_of_target_appear_nowhere(owner: Owner, capfd, caplog):
     owner.notified_daemon.receiver.statuses.extend([500] * 20)
     # The daemon writes warnings of libraries, and nothing below (telemetry/logging_setup.py).
     with caplog.at_level(logging.WARNING):
-        shown = [owner.subscribe(target=target).text]
+        responses = [owner.subscribe(target=target).text]
         for _ in range(10):
             owner.notified_daemon.now += 3600
             owner.notified_daemon.run_until_idle()
-        shown.append(owner.request("list").text)
+        responses.append(owner.request("list").text)
     with owner.notified_daemon.store.read_transaction() as uow:
-        shown += [repr(entry) for entry in uow.subscriptions.list_for_node(NODE)]
-        shown += [str(progress) for progress in uow.notices.list_progress()]
-    text = json.dumps(shown) + caplog.text + "".join(capfd.readouterr())
+        responses += [repr(entry) for entry in uow.subscriptions.list_for_node(NODE)]
+        responses += [str(progress) for progress in uow.notices.list_progress()]
+    text = json.dumps(responses) + caplog.text + "".join(capfd.readouterr())
     assert len(owner.notified_daemon.receiver.got) > 2
     assert token not in text
 

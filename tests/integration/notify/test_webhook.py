@@ -144,9 +144,9 @@ def test_webhook_error_and_repr_show_only_host():
     with pytest.raises(NotDeliveredError) as raised:
         target.send(MESSAGE)
 
-    shown = f"{raised.value} {address!r} {target!r}"
-    assert "a-token" not in shown
-    assert "a secret" not in shown
+    printed = f"{raised.value} {address!r} {target!r}"
+    assert "a-token" not in printed
+    assert "a secret" not in printed
 
 
 def test_missing_apprise_is_reported_with_install_instruction(

@@ -129,9 +129,9 @@ def assert_scored(daemon: CommitDaemon) -> None:
     rows = daemon.rows("score")
     assert {(f"0x{r['task'].hex()}", f"0x{r['node'].hex()}", r["score"]) for r in rows} == scored
     assert len(rows) == len(scored)
-    shown = reference.shown_nodes(daemon.network.chain.time)
+    expected_rows = reference.shown_nodes(daemon.network.chain.time)
     for row in json.loads(daemon.read_output("nodes", "--json"))["nodes"]:
-        expected = shown[row["node"]]
+        expected = expected_rows[row["node"]]
         legacy = row["legacy"]
         # A non-member is not compared with other nodes.
         assert (legacy["Q"] is None) is (expected["Q"] is None)

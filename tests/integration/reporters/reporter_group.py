@@ -183,8 +183,8 @@ class ReporterGroup:
         """Assert that the statements shown for accepted rounds are those that were accepted."""
         for accepted in self.check_rounds():
             for member in members or self.up:
-                if shown := member.digests(accepted.round or 0):
-                    assert shown == {accepted.digest}, (member.name, accepted)
+                if shown_digests := member.digests(accepted.round or 0):
+                    assert shown_digests == {accepted.digest}, (member.name, accepted)
 
     def tails(self) -> str:
         return "\n".join(member.tail() for member in self.members)

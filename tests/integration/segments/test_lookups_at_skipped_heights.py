@@ -102,8 +102,8 @@ def test_skipped_height_has_no_seed_block(world: Skipping, indexer: Indexer):
     blocks = {block.number: block.hash for block in get_branch(world.chain.head)}
     last = world.chain.head.number
     headers = HeaderReader(indexer.source, dict[int, BlockRef](), last)
-    shown = {number: headers.get_header(number) for number in range(last + 1)}
+    header_by_number = {number: headers.get_header(number) for number in range(last + 1)}
     assert {
-        number: header.hash for number, header in shown.items() if header is not None
+        number: header.hash for number, header in header_by_number.items() if header is not None
     } == blocks
     assert headers.get_header_up_to(60).number == up_to(world, 60)

@@ -180,7 +180,7 @@ class DispatchHarness(Harness):
     def turn(self) -> list[StepResult]:
         """Run one turn of the scheduler for the dispatcher only."""
         self.index()
-        done: list[StepResult] = []
+        step_results: list[StepResult] = []
         planners = (
             *(plan_dispatch, plan_settlements, plan_decided_settlements),
             *(plan_second_groups, plan_probes),
@@ -188,10 +188,10 @@ class DispatchHarness(Harness):
         for step in (confirm_transactions, *planners, next_step):
             context: Any = self.dispatching if step in planners else self.starts
             while (step_result := step(context, self.source.fetch_heads())) is not None:
-                done.append(step_result)
-                assert len(done) < 100, done
-        self.steps += done
-        return done
+                step_results.append(step_result)
+                assert len(step_results) < 100, step_results
+        self.steps += step_results
+        return step_results
 
     def block(self) -> None:
         """Mine one block, and run the daemon."""

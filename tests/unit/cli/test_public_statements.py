@@ -31,12 +31,14 @@ def test_statement_is_served_under_its_round():
 
 def test_requests_above_rate_limit_return_429():
     now = [0.0]
-    shown = build_statements_client(Board(), lambda: now[0])
-    answers = [shown.get("/v1/report/1").status_code for _ in range(101)]
+    statements_client = build_statements_client(Board(), lambda: now[0])
+    answers = [statements_client.get("/v1/report/1").status_code for _ in range(101)]
     assert answers == [404] * 100 + [429]
 
     now[0] = 1.0
-    assert [shown.get("/v1/report/1").status_code for _ in range(21)] == [404] * 20 + [429]
+    assert [statements_client.get("/v1/report/1").status_code for _ in range(21)] == [404] * 20 + [
+        429
+    ]
 
 
 def test_rate_limit_applies_per_client_address():
@@ -57,9 +59,11 @@ def test_rate_limiter_tracks_only_the_newest_addresses():
 
 
 def test_request_with_body_returns_413():
-    shown = build_statements_client(Board())
-    assert shown.request("GET", "/v1/report/7", content=b"x").status_code == 413
-    assert shown.request("GET", "/v1/report/7", content=iter([b"x"])).status_code == 413
+    statements_client = build_statements_client(Board())
+    assert statements_client.request("GET", "/v1/report/7", content=b"x").status_code == 413
+    assert (
+        statements_client.request("GET", "/v1/report/7", content=iter([b"x"])).status_code == 413
+    )
 
 
 def test_health_endpoint_is_exempt_from_rate_limit():

@@ -69,9 +69,9 @@ def test_rules_loaded_from_their_shown_json_give_identical_scores(capsys, tmp_pa
 
 
 def test_changed_rule_is_shown_beside_published_value(capsys):
-    shown = run_and_read_output(capsys, "rules", "show", "relay", "--set", "tau_seconds=900")
-    assert identify_rules(build_rules("relay", {"tau_seconds": "900"})).sha256 in shown
-    (line,) = [line for line in shown.splitlines() if line.startswith("tau_seconds")]
+    output = run_and_read_output(capsys, "rules", "show", "relay", "--set", "tau_seconds=900")
+    assert identify_rules(build_rules("relay", {"tau_seconds": "900"})).sha256 in output
+    (line,) = [line for line in output.splitlines() if line.startswith("tau_seconds")]
     assert line.split()[:3] == ["tau_seconds", "900", "1800"]
 
 
@@ -84,14 +84,14 @@ def test_published_rule_sets_are_listed_with_sha256(capsys):
 
 
 def test_unpublished_legacy_values_must_be_chosen(capsys, tmp_path):
-    shown = run_json(capsys, "rules", "show", "legacy")
-    assert {rule for rule, value in shown["legacy"].items() if value is None} == {
+    output = run_json(capsys, "rules", "show", "legacy")
+    assert {rule for rule, value in output["legacy"].items() if value is None} == {
         pair.partition("=")[0].removeprefix("legacy.") for pair in CHOSEN
     } | {"window_seconds"}
     assert run_and_read_output(capsys, "rules", "show", "legacy").count("not set") == len(CHOSEN)
 
     file = tmp_path / "unchosen.json"
-    file.write_text(json.dumps(shown))
+    file.write_text(json.dumps(output))
     assert "legacy.vram_weight: must be" in run_refused_command(
         capsys, "replay", "/dev/null", "--rules", str(file)
     )

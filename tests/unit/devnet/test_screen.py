@@ -57,9 +57,9 @@ def test_screen_fits_24_lines_with_newest_event_first():
     picture = draw_screen(feed)
     assert len(picture) <= 24
     assert all(len(line) <= 80 for line in picture)
-    shown = [line for line in picture if "event " in line]
-    assert [line.split("event ")[1].split()[0] for line in shown[:3]] == ["39", "38", "37"]
-    assert len(shown) >= 3
+    event_lines = [line for line in picture if "event " in line]
+    assert [line.split("event ")[1].split()[0] for line in event_lines[:3]] == ["39", "38", "37"]
+    assert len(event_lines) >= 3
 
 
 def test_reports_are_counted_but_not_listed_as_events():

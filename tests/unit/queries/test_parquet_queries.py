@@ -91,6 +91,6 @@ def test_polars_programs_list_every_scored_node(nodes, program):
     pytest.importorskip("polars")
     names: dict[str, Any] = {}
     exec(program.replace("print(", "found = ("), names)  # noqa: S102 - our own page
-    shown = set(names["found"]["node"])
+    found_nodes = set(names["found"]["node"])
     scored = {node.address for node in nodes if node.scored}
-    assert scored <= shown <= {node.address for node in nodes}
+    assert scored <= found_nodes <= {node.address for node in nodes}

@@ -173,14 +173,14 @@ def test_secrets_are_not_shown_in_repr_errors_or_logs(
     copies.keystore.write_text(files.keystore.read_text().replace('"mac": "', '"mac": "00'))
     with pytest.raises(InputError) as failure:
         unlock_keystore(*copies)
-    shown = [
+    printed = [
         repr(signer),
         str(signer),
         f"{signer!r}",
         caplog.text,
         *_list_error_texts(failure.value),
     ]
-    assert not [text for text in shown if key in text or password in text]
+    assert not [text for text in printed if key in text or password in text]
     assert not hasattr(signer, "__dict__")
 
 

@@ -49,9 +49,9 @@ def test_case_22_ten_new_blocks_are_read_in_order(
     before, cursor = len(fake_chain.provider.received_requests), indexer.cursor[0]
     fake_chain.live(10)
 
-    (done,) = [step for step in indexer.index() if isinstance(step, CommittedWindow)]
+    (window,) = [step for step in indexer.index() if isinstance(step, CommittedWindow)]
 
-    assert (done.blocks, indexer.cursor[1]) == (
+    assert (window.blocks, indexer.cursor[1]) == (
         BlockRange(cursor + 1, cursor + 10),
         fake_chain.head.hash,
     )
@@ -69,11 +69,11 @@ def test_case_22_long_gap_is_read_in_bounded_windows(
     fake_chain.provider.tag_targets = {}
     indexer = open_indexer(fake_chain.urls[0], finality=1_000)
 
-    done = [step.blocks for step in indexer.index() if isinstance(step, CommittedWindow)]
+    ranges = [step.blocks for step in indexer.index() if isinstance(step, CommittedWindow)]
 
-    assert max(map(len, done)) <= 100
-    assert [block_range.first for block_range in done[1:]] == [
-        block_range.last + 1 for block_range in done[:-1]
+    assert max(map(len, ranges)) <= 100
+    assert [block_range.first for block_range in ranges[1:]] == [
+        block_range.last + 1 for block_range in ranges[:-1]
     ]
     assert indexer.cursor[1] == fake_chain.head.hash
 

@@ -46,7 +46,7 @@ def test_refused_block_is_reported_until_endpoint_proves_it(fake_chain: FakeChai
 
     outcomes = [site.once(0) for _ in range(3)]
     _, status_output = site.tell("status")
-    _, shown = site.tell("resync", "refusal")
+    _, refusal_text = site.tell("resync", "refusal")
     explained = site.once(0, 1)
     _, after = site.tell("resync", "refusal")
 
@@ -54,7 +54,7 @@ def test_refused_block_is_reported_until_endpoint_proves_it(fake_chain: FakeChai
     assert len(set(outcomes)) == 1
     assert f"block {new_blocks[0].number}" in outcomes[0][1]
     assert "REFUSED" in status_output
-    assert "resync refusal --accept" in shown
+    assert "resync refusal --accept" in refusal_text
     assert (explained, site.rows()) == ((0, ""), site.truth())
     assert "no block is refused" in after
 

@@ -42,11 +42,11 @@ def test_case_f07_transaction_mined_during_downtime_is_recognised_and_not_resent
     harness.open()
     with harness.store.read_transaction() as uow:
         slot = uow.outbox.slots.list_unfinished(harness.context.account)[0]
-    done = harness.until_final()
+    step_results = harness.until_final()
 
     with harness.store.read_transaction() as uow:
         attempts = uow.outbox.slots.list_attempts(slot)
-    assert "push final" in [step.action for step in done]
+    assert "push final" in [step.action for step in step_results]
     assert [attempt.sends for attempt in attempts] == [1]
     assert harness.intents(PUSH)[0].state is IntentState.FINAL
     assert testbed.round == 1

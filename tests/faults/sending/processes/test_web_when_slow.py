@@ -45,7 +45,7 @@ PATIENCE = 60
 @dataclass(frozen=True)
 class Door:
     url: str
-    shown: str
+    statements_url: str
     responses: list[Future[requests.Response]]
 
     def turns_away(self) -> bool:
@@ -72,14 +72,14 @@ def locked_door(postgresql_url: str) -> Iterator[Door]:
         serve_app(
             create_health_app(DaemonHealth(JobLiveness(lambda: 0.0)), lambda: store), watched, 0
         ) as url,
-        serve_app(create_statements_app(board), StatementsSection(), 0) as shown,
+        serve_app(create_statements_app(board), StatementsSection(), 0) as statements_url,
         psycopg.connect(native) as holder,
         ThreadPoolExecutor(CROWD) as crowd,
     ):
         holder.execute('LOCK TABLE "cursor" IN ACCESS EXCLUSIVE MODE')
         futures = [crowd.submit(requests.get, f"{url}/readyz", timeout=300) for _ in range(CROWD)]
         try:
-            yield Door(url, shown, futures)
+            yield Door(url, statements_url, futures)
         finally:
             holder.rollback()
 
@@ -95,7 +95,10 @@ def test_case_f73_requests_are_answered_while_database_is_blocked(locked_door: D
 
 def test_board_returns_stored_report_and_404_for_missing_report(locked_door: Door):
     assert locked_door.turns_away()
-    body = requests.get(f"{locked_door.shown}/v1/report/7", timeout=PATIENCE).content
+    body = requests.get(f"{locked_door.statements_url}/v1/report/7", timeout=PATIENCE).content
 
     assert decode_statements(body) == [TOLD]
-    assert requests.get(f"{locked_door.shown}/v1/report/8", timeout=PATIENCE).status_code == 404
+    assert (
+        requests.get(f"{locked_door.statements_url}/v1/report/8", timeout=PATIENCE).status_code
+        == 404
+    )

@@ -240,8 +240,8 @@ def test_own_statement_returned_by_peer_is_not_counted_as_a_second_signature(
 def test_board_shows_only_own_statements(peer_exchange: PeerExchange):
     peer_exchange.hears(_sign_good_message(peer_exchange))
     assert peer_exchange.turns() == ["push planned"]
-    shown = peer_exchange.board.get_statements(1)
-    assert [message.signer for message in shown] == [
+    published = peer_exchange.board.get_statements(1)
+    assert [message.signer for message in published] == [
         peer_exchange.harness.context.sender_account.signer.address
     ]
     # It is counted once, however often it is returned.

@@ -48,11 +48,11 @@ def test_program(key):
 def test_daemon(tmp_path):
     # Only made here: what opens it is the other process.
     made = key_files(tmp_path, "signer")
-    told = "import sys; from pathlib import Path; "
-    told += "from oracle.signing.keystore import unlock_keystore; "
-    told += "print(unlock_keystore(*map(Path, sys.argv[1:])).hex())"
+    script = "import sys; from pathlib import Path; "
+    script += "from oracle.signing.keystore import unlock_keystore; "
+    script += "print(unlock_keystore(*map(Path, sys.argv[1:])).hex())"
     with (tmp_path / "daemon.log").open("wb") as out:
-        command = [sys.executable, "-c", told, *map(str, made)]
+        command = [sys.executable, "-c", script, *map(str, made)]
         with subprocess.Popen(command, stdout=out, stderr=out) as process: process.wait()
 def test_traceback(key): assert key.hex() == 0
 def test_swallowed(key):

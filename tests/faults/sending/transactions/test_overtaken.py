@@ -44,9 +44,9 @@ def test_case_f16_key_used_elsewhere_while_outbox_is_empty_pauses_only_its_sende
     # Indexed and signed is as before; no nonce is given out.
     harness.period()
     folded = get_head(harness)
-    done = run_daemon_turns(harness, jobs)
+    actions = run_daemon_turns(harness, jobs)
     assert get_head(harness) > folded
-    assert {"report signed", "push planned"} <= done
+    assert {"report signed", "push planned"} <= actions
     assert (next_nonce(harness.context), list_slots(harness)) == (1, [])
     # It is reported once.
     with capture_logs() as logs:
@@ -232,14 +232,14 @@ def daemon(harness: Harness) -> SendingJobs:
 def run_daemon_turns(harness: Harness, jobs: SendingJobs) -> set[object]:
     """Index to the head, then publish until nothing is left; return the results."""
     harness.index()
-    done: set[object] = set()
+    actions: set[object] = set()
     for _ in range(100):
         jobs.confirm_transactions()
         facts = jobs.advance_reports()
         if facts is None:
-            return done
-        done.add(facts["did"])
-    raise AssertionError(done)
+            return actions
+        actions.add(facts["did"])
+    raise AssertionError(actions)
 
 
 def get_head(harness: Harness) -> int:

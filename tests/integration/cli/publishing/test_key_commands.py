@@ -205,7 +205,7 @@ def test_config_check_shows_no_token_of_any_url(capsys, sound, tmp_path, form):
 
     capsys.readouterr()
     run(["config", "check", "--config", str(path), *form])
-    shown = capsys.readouterr()
+    output = capsys.readouterr()
 
-    assert "127.0.0.1" in shown.out
-    assert TOKEN not in shown.out + shown.err
+    assert "127.0.0.1" in output.out
+    assert TOKEN not in output.out + output.err

@@ -101,9 +101,9 @@ def test_all_expected_commands_exist():
 def test_help_shows_example_and_no_python_type_names(capsys):
     for name in COMMANDS:
         assert run([*name.split(), "--help"]) == 0, name
-        shown = capsys.readouterr().out
-        assert f"qos-oracle {name}" in shown.partition("Example: ")[2], name
-        assert not re.search(r"<\w|\bPATH\b|INTEGER|FLOAT", shown), name
+        help_text = capsys.readouterr().out
+        assert f"qos-oracle {name}" in help_text.partition("Example: ")[2], name
+        assert not re.search(r"<\w|\bPATH\b|INTEGER|FLOAT", help_text), name
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -44,10 +44,10 @@ def test_endpoints_without_faults_are_shown_and_nothing_is_written(
 ):
     assert run(["endpoint", "probe", "--config", str(config)]) == 0
 
-    shown = capsys.readouterr().out
-    assert shown.count("FakeChain/1.0") == 2
-    assert shown.count(": fit\n") == 2
-    assert "a-key-of-ours" not in shown
+    output = capsys.readouterr().out
+    assert output.count("FakeChain/1.0") == 2
+    assert output.count(": fit\n") == 2
+    assert "a-key-of-ours" not in output
     assert not any(tmp_path.glob("*.sqlite*"))
 
 

@@ -145,14 +145,14 @@ def test_export_replays_to_scores_shown_by_daemon(capsys, indexed, tmp_path):
     assert run(["status", "--config", str(indexed), "--json"]) == Severity.ATTENTION
     time = run_json(capsys)["folded"]["time"]
     assert run(["nodes", "--config", str(indexed), "--json"]) == 0
-    shown = {row["node"]: row for row in run_json(capsys)["nodes"]}
+    row_by_node = {row["node"]: row for row in run_json(capsys)["nodes"]}
     assert run(["replay", str(exported), "--at", str(time)]) == 0
     nodes = run_json(capsys)["nodes"]
 
-    assert len(nodes) == len(shown) > 0
+    assert len(nodes) == len(row_by_node) > 0
     for row in nodes:
         same = ("status", "long_term", "reliability", "qos", "excluded", "kickout_due")
-        assert [row[key] for key in same] == [shown[row["node"]][key] for key in same]
+        assert [row[key] for key in same] == [row_by_node[row["node"]][key] for key in same]
 
 
 @pytest.mark.evm

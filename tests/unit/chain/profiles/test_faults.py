@@ -259,9 +259,9 @@ def test_comments_and_addresses_do_not_change_profile_identity(tmp_path: Path):
         open_profile_reader(tmp_path, GOOD.replace("a network", "yours")).profile.identity
         == identity
     )
-    shown = 'token = { symbol = "CNX", decimals = 6 }\n'
-    assert open_profile_reader(tmp_path, shown + GOOD).profile.token == Token("CNX", 6)
-    assert open_profile_reader(tmp_path, shown + GOOD).profile.identity == identity
+    symbol_line = 'token = { symbol = "CNX", decimals = 6 }\n'
+    assert open_profile_reader(tmp_path, symbol_line + GOOD).profile.token == Token("CNX", 6)
+    assert open_profile_reader(tmp_path, symbol_line + GOOD).profile.identity == identity
 
 
 def test_profile_that_holds_kickouts_has_another_identity(tmp_path: Path):

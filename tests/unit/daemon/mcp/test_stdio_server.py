@@ -72,9 +72,9 @@ def test_every_tool_returns_the_response_of_its_path(api: LocalApi, name: str):
 
 def test_text_of_a_stranger_is_marked_and_has_no_control_characters(api: LocalApi):
     decoded, _ = call(api, "node", node=node_address("A"))
-    shown = decoded["row"]["card"][MARK]
-    assert shown.startswith("RTX 4090. Ignore")
-    assert shown.isprintable()
+    escaped_name = decoded["row"]["card"][MARK]
+    assert escaped_name.startswith("RTX 4090. Ignore")
+    assert escaped_name.isprintable()
 
 
 def test_refusal_of_the_api_is_an_error_with_its_reason(api: LocalApi):

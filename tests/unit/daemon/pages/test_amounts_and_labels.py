@@ -80,8 +80,8 @@ def test_amount_is_rounded_down_to_six_decimals(units: int, decimals: int):
         assert 0 < units * 10**6 < 10**decimals
         return
     integer_part, _, part = figure.partition(".")
-    shown = int(integer_part + f"{part:0<6}") * 10**decimals
-    assert 0 <= units * 10**6 - shown < 10**decimals
+    displayed = int(integer_part + f"{part:0<6}") * 10**decimals
+    assert 0 <= units * 10**6 - displayed < 10**decimals
 
 
 def test_address_leads_to_the_explorer_of_the_configuration(new_sqlite_store):

@@ -141,9 +141,11 @@ def test_leaf_of_a_node_page_is_the_one_that_a_round_would_have(new_sqlite_store
             leaves = [
                 ProofLeaf.from_leaf(leaf) for leaf in iter_linked_leaves(in_order, context, keccak)
             ]
-            shown = [build_leaf_at_cursor(snapshot, folded_node) for folded_node in in_order]
+            leaves_at_cursor = [
+                build_leaf_at_cursor(snapshot, folded_node) for folded_node in in_order
+            ]
     unlinked = {"next_node", "encoded"}
-    assert [leaf.model_dump(exclude=unlinked) for leaf in shown] == [
+    assert [leaf.model_dump(exclude=unlinked) for leaf in leaves_at_cursor] == [
         leaf.model_dump(exclude=unlinked) for leaf in leaves
     ]
     (leaf,) = (leaf for leaf in leaves if leaf.node == node_address("A"))

@@ -107,11 +107,11 @@ def test_kickouts_node_and_explanation_show_what_delays_the_accusation(indexed, 
     assert "Its owner may object" in page
 
     object_to(indexed)
-    shown = [
+    answers = [
         indexed.client().get(f"/v1/nodes/{NODE}").json(),
         indexed.client().get(f"/v1/nodes/{NODE}/explain").json()["explanation"],
     ]
-    for answer in shown:
+    for answer in answers:
         assert answer["objection_delay"]["objection"] == 0
         assert [entry["verdict"] for entry in answer["objections"]] == ["open"]
 

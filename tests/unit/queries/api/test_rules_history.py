@@ -150,13 +150,13 @@ def test_event_stream_reports_announcements_and_cancellations(indexed):
     with open_snapshot(indexed.source) as snapshot:
         numbered = load_events_after(snapshot, EventCursor(0, 0, 0, 0), 100)
 
-    shown = [
+    announcements = [
         (entry.event.kind, entry.event.text)
         for entry in numbered
         if entry.event.kind in {"rules_announced", "rules_cancelled"}
     ]
     rules = hash_rules_text(NEW)
-    assert shown == [
+    assert announcements == [
         ("rules_announced", f"rules {rules} were announced"),
         ("rules_cancelled", f"rules {rules} were announced, but will not come: cancelled"),
     ]

@@ -83,10 +83,10 @@ def test_node_is_shown_under_announced_rules(indexed, preview):
     store_events(indexed, SCHEDULED)
     client = indexed.client()
 
-    (shown,) = client.get(f"/v1/nodes/{node_address('late')}/rules").json()["previews"]
+    (listed,) = client.get(f"/v1/nodes/{node_address('late')}/rules").json()["previews"]
 
-    assert (shown["rules"], shown["ready_at"]) == (RULES_HASH, READY_AT)
-    figures = shown["figures"]
+    assert (listed["rules"], listed["ready_at"]) == (RULES_HASH, READY_AT)
+    figures = listed["figures"]
     assert (figures["excluded_now"], figures["excluded_then"]) == (False, True)
     assert float(figures["qos_then"]) < float(figures["qos_now"])
     assert float(figures["chance_now"]) > float(figures["chance_then"]) == 0
@@ -97,9 +97,9 @@ def test_network_shows_who_loses(indexed, preview):
     store_events(indexed, SCHEDULED)
     client = indexed.client()
 
-    (shown,) = client.get("/v1/rules/previews").json()["previews"]
+    (listed,) = client.get("/v1/rules/previews").json()["previews"]
 
-    assert (shown["members"], shown["rising"], shown["falling"]) == (2, 0, 0)
+    assert (listed["members"], listed["rising"], listed["falling"]) == (2, 0, 0)
     assert "Of 2 members, 0 would rise and 0 would fall." in client.get("/rules").text
 
 
@@ -147,9 +147,9 @@ def test_shadow_set_is_not_called_announced(indexed, preview):
     indexed.source = replace(indexed.source, shadow_rules={"harsh": HARSH})
     client = indexed.client()
 
-    (shown,) = client.get("/v1/rules/previews").json()["previews"]
+    (listed,) = client.get("/v1/rules/previews").json()["previews"]
 
-    assert (shown["rules"], shown["ready_at"]) == ("harsh", None)
+    assert (listed["rules"], listed["ready_at"]) == ("harsh", None)
     page = client.get(f"/nodes/{node_address('late')}").text
     assert "Under the shadow set harsh, which is not announced," in page
 
