@@ -1,7 +1,7 @@
 """The environment of a fault case: a chain, its indexers, and how they continue.
 
-A play sets the faults and runs actions meanwhile; `World.read` indexes like the daemon, whatever
-fails temporarily.
+A scenario sets the faults and runs actions meanwhile. `World.read` indexes like the daemon, and
+retries after temporary failures.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from oracle.errors import TransientError
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 
-# Longer than any fault of a play.
+# Longer than any fault of a scenario.
 _TURNS = 200
 # A failed request is repeated after this time.
 _REST_SECONDS = 20.0

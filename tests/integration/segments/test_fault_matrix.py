@@ -12,31 +12,35 @@ from typing import Any
 import pytest
 
 from tests.faults.catalogue import INGEST, list_cases
+from tests.integration.segments.chain_scenarios import CHAINS
 from tests.integration.segments.conftest import outcomes
 from tests.integration.segments.faulty_worlds import World
-from tests.integration.segments.plays_of_answers import ANSWERS
-from tests.integration.segments.plays_of_chains import CHAINS
-from tests.integration.segments.plays_of_writers import WRITERS
+from tests.integration.segments.response_scenarios import ANSWERS
+from tests.integration.segments.writer_scenarios import WRITERS
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer, in_ranges
 
 HISTORY = 90
 CASES = CHAINS | ANSWERS | WRITERS
-PLAYS = {f"{case} {words}".strip(): play for case in CASES for words, play in CASES[case].items()}
-# Cases that no reader of history meets, with the reason.
-NOT_OF_HISTORY = {
-    "20": "no block is read while a chain stands still: it is about timers and kickouts",
-    "55": "a websocket only says when to look: no answer comes over it",
-    "67": "what is new is asked of a narrowed source, which has no workers",
-    "73": "a migration reads no chain",
-    "74": "a fold anew reads no chain",
-    "75": "what we send ourselves is of the head: workers read final blocks alone",
-    "76": "a kickout that is queued is of the head: workers read final blocks alone",
+SCENARIOS = {
+    f"{case} {words}".strip(): scenario
+    for case in CASES
+    for words, scenario in CASES[case].items()
 }
-# CI plays these, the night all of them.
+# Cases that do not apply to reading history, with the reason.
+NOT_OF_HISTORY = {
+    "20": "the chain adds no blocks, so none are read; the case is about timers and kickouts",
+    "55": "a WebSocket only announces new heads; no response comes over it",
+    "67": "new blocks are requested from a restricted source, which has no workers",
+    "73": "a migration reads no blocks from the chain",
+    "74": "folding again reads no blocks from the chain",
+    "75": "transactions that we send are at the head; workers read only final blocks",
+    "76": "a queued kickout is at the head; workers read only final blocks",
+}
+# CI runs these scenarios, and the nightly run all of them.
 IN_CI = {"05", "15", "28", "49 one", "58", "62", "65", "70"}
 ON_POSTGRESQL = {"01", "07", "28", "45 a log twice", "58", "65"}
-# Nothing is final on such a chain, so the writer reads it alone.
+# No block is final on such a chain, so the writer reads it without workers.
 NEVER_ORDERED: set[str] = set()
 
 OpenWorld = Callable[..., World]
@@ -44,7 +48,7 @@ OpenWorld = Callable[..., World]
 
 @pytest.fixture
 def open_world(tmp_path: Path, sqlite_template: Path) -> Iterator[OpenWorld]:
-    """Return a function that opens the world of a play: workers, maximum window, and database."""
+    """Return a function that opens a world with this number of workers and maximum window."""
     with ExitStack() as until_the_end:
 
         def fresh() -> str:
@@ -99,13 +103,13 @@ def nightly_but(names: Collection[str], chosen: Collection[str]) -> list[Any]:
 
 @pytest.mark.parametrize("blocks", [20, pytest.param(7, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("name", nightly_but(PLAYS, IN_CI))
+@pytest.mark.parametrize("name", nightly_but(SCENARIOS, IN_CI))
 def test_faulty_history_has_same_digest_as_honest_history(
     open_world: OpenWorld, sqlite_url: str, name: str, workers: int, blocks: int
 ):
     world, before = open_world(workers, blocks), outcomes("taken") + outcomes("refused")
 
-    played = PLAYS[name](world)
+    played = SCENARIOS[name](world)
 
     assert state(played) == honest_state(world, played, sqlite_url)
     is_ordered = outcomes("taken") + outcomes("refused") > before
@@ -121,7 +125,7 @@ def test_faulty_history_has_same_digest_on_postgresql(
 ):
     world = open_world(workers, 20, postgresql_url)
 
-    played = PLAYS[name](world)
+    played = SCENARIOS[name](world)
 
     assert state(played) == honest_state(world, played, sqlite_url)
 
@@ -131,4 +135,4 @@ def test_every_ingest_case_is_either_run_or_excluded():
 
     assert set(CASES) | set(NOT_OF_HISTORY) == numbers
     assert not set(CASES) & set(NOT_OF_HISTORY)
-    assert set(PLAYS) >= IN_CI | ON_POSTGRESQL | NEVER_ORDERED
+    assert set(SCENARIOS) >= IN_CI | ON_POSTGRESQL | NEVER_ORDERED

@@ -1,4 +1,4 @@
-"""Plays of the ingest cases about the responses of endpoints: 22 to 57, see cases.toml."""
+"""Scenarios of the ingest cases about the responses of endpoints: 22 to 57, see cases.toml."""
 
 from collections.abc import Callable
 from threading import Event
@@ -17,12 +17,12 @@ from devnet.fakechain.tree import BlockTree
 from tests.integration.segments.faulty_worlds import World
 from tests.support.ingest.indexer import Indexer
 
-Play = Callable[[World], Indexer]
+Scenario = Callable[[World], Indexer]
 Make = Callable[[], InjectedFault]
 
 # In the middle of the history, which workers read.
 MIDDLE = (30, 60)
-# More blocks than a window of any play.
+# More blocks than a window of any scenario.
 _MORE = 45
 # More than the number of requests to an endpoint before the first range of history.
 _BEFORE_HISTORY = 25
@@ -35,37 +35,37 @@ def await_history_requests() -> Callable[[FakeRequest], bool]:
     return blocks.match_after_requests(_BEFORE_HISTORY)
 
 
-def fault_at_first(*make: Make) -> Play:
+def fault_at_first(*make: Make) -> Scenario:
     """Add these faults to the preferred endpoint; the other one is healthy."""
 
-    def play(world: World) -> Indexer:
+    def scenario(world: World) -> Indexer:
         world.spoil(*(make_fault() for make_fault in make))
         return world.read(world.indexer())
 
-    return play
+    return scenario
 
 
-def fault_at_all(*make: Make) -> Play:
+def fault_at_all(*make: Make) -> Scenario:
     """Add these faults to every endpoint."""
 
-    def play(world: World) -> Indexer:
+    def scenario(world: World) -> Indexer:
         for make_fault in make:
             world.spoil_all(make_fault)
         return world.read(world.indexer())
 
-    return play
+    return scenario
 
 
-def _later(blocks_more: int, play: Callable[[World], object]) -> Play:
-    """Run the play at some later block; the blocks before it are read without faults."""
+def _later(blocks_more: int, scenario: Callable[[World], object]) -> Scenario:
+    """Run the scenario at some later block; the blocks before it are read without faults."""
 
-    def run_play(world: World) -> Indexer:
+    def run_scenario(world: World) -> Indexer:
         indexer = world.read(world.indexer())
-        play(world)
+        scenario(world)
         world.chain.live(blocks_more)
         return world.read(indexer)
 
-    return run_play
+    return run_scenario
 
 
 def burst(world: World) -> Indexer:
@@ -197,11 +197,11 @@ def _suggesting(suggestion: str) -> Make:
     )
 
 
-def _misshaped(*make: Make) -> dict[str, Play]:
+def _misshaped(*make: Make) -> dict[str, Scenario]:
     return {make_fault().name: fault_at_first(make_fault) for make_fault in make}
 
 
-ANSWERS: dict[str, dict[str, Play]] = {
+ANSWERS: dict[str, dict[str, Scenario]] = {
     "22": {"": burst},
     "23": {"": _later(60, _lag)},
     "24": {"": elsewhere},

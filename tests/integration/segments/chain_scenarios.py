@@ -1,11 +1,11 @@
-"""Plays of the ingest cases about the chain itself, the writer and its database."""
+"""Scenarios of the ingest cases about the chain itself, the writer and its database."""
 
 from dataclasses import replace
 
 from devnet.fakechain.block_json import FakeLog
 from devnet.fakechain.faults.transport_faults import build_callback_fault
 from tests.integration.segments.faulty_worlds import World
-from tests.integration.segments.plays_of_answers import Play
+from tests.integration.segments.response_scenarios import Scenario
 from tests.support.ingest.event_encoding import (
     build_transaction,
     encode_network_log,
@@ -15,15 +15,15 @@ from tests.support.ingest.forked import build_unknown_join
 from tests.support.ingest.indexer import FINALITY, Indexer
 from tests.support.traffic import address
 
-# More blocks than a window of any play.
+# More blocks than a window of any scenario.
 _MORE = 45
 _MOST = 2**256 - 1
 
 
-def fork_after_reading(depth: int, blocks: int, finality: int = FINALITY) -> Play:
+def fork_after_reading(depth: int, blocks: int, finality: int = FINALITY) -> Scenario:
     """Everything is read, then the chain replaces `depth` blocks by others."""
 
-    def play(world: World) -> Indexer:
+    def scenario(world: World) -> Indexer:
         for provider in world.chain.providers:
             provider.tag_targets = {"safe": 2, "finalized": finality}
         world.chain.live(_MORE)
@@ -33,7 +33,7 @@ def fork_after_reading(depth: int, blocks: int, finality: int = FINALITY) -> Pla
         world.chain.live(_MORE)
         return world.read(indexer)
 
-    return play
+    return scenario
 
 
 def denied_by_all(world: World) -> Indexer:
@@ -149,10 +149,10 @@ def skipped_heights(world: World) -> Indexer:
     return world.read(world.indexer())
 
 
-def set_final_tags(*tags: object) -> Play:
+def set_final_tags(*tags: object) -> Scenario:
     """`finalized` points to these blocks in turn, with history in between."""
 
-    def play(world: World) -> Indexer:
+    def scenario(world: World) -> Indexer:
         indexer = world.indexer()
         for tag in tags:
             for provider in world.chain.providers:
@@ -161,7 +161,7 @@ def set_final_tags(*tags: object) -> Play:
             world.read(indexer)
         return indexer
 
-    return play
+    return scenario
 
 
 def no_tag(world: World) -> Indexer:
@@ -184,17 +184,17 @@ def odd_times(world: World) -> Indexer:
     return world.read(world.indexer())
 
 
-def add_odd_logs(*emitted_logs: FakeLog) -> Play:
+def add_odd_logs(*emitted_logs: FakeLog) -> Scenario:
     """Add these odd logs in the middle of history."""
 
-    def play(world: World) -> Indexer:
+    def scenario(world: World) -> Indexer:
         for log in emitted_logs:
             world.chain.emit(log)
             world.chain.live(4)
         world.chain.live(_MORE)
         return world.read(world.indexer())
 
-    return play
+    return scenario
 
 
 def encode_odd_join(**changed: object) -> FakeLog:
@@ -225,7 +225,7 @@ def two_in_one(world: World) -> Indexer:
     return world.read(world.indexer())
 
 
-CHAINS: dict[str, dict[str, Play]] = {
+CHAINS: dict[str, dict[str, Scenario]] = {
     "01": {"": fork_after_reading(1, 1)},
     "02": {"": fork_after_reading(64, 66, finality=80)},
     "03": {"": fork_after_reading(100, 105, finality=120)},

@@ -1,4 +1,4 @@
-"""Plays of the ingest cases about the writer: its process, its clock, its database."""
+"""Scenarios of the ingest cases about the writer: its process, its clock, its database."""
 
 import shutil
 import sqlite3
@@ -13,18 +13,18 @@ import pytest
 from oracle.errors import FatalError, TransientError
 from oracle.store.database import Store, UnitOfWork
 from tests.integration.segments.faulty_worlds import World
-from tests.integration.segments.plays_of_answers import Play
+from tests.integration.segments.response_scenarios import Scenario
 from tests.support.ingest.indexer import Indexer
 from tests.support.txmgr.brittle import Brittle, Died
 
-# More blocks than a window of any play.
+# More blocks than a window of any scenario.
 _MORE = 45
 
 
-def dies_at(calls: int) -> Play:
+def dies_at(calls: int) -> Scenario:
     """The writer dies repeatedly at a call inside a transaction, and continues."""
 
-    def play(world: World) -> Indexer:
+    def scenario(world: World) -> Indexer:
         indexer = world.indexer()
         for more in range(4):
             brittle = cast("Store", Brittle(indexer.store, calls + 20 * more))
@@ -34,7 +34,7 @@ def dies_at(calls: int) -> Play:
             indexer = world.resume(indexer)
         return world.read(indexer)
 
-    return play
+    return scenario
 
 
 def let_other_writer_overtake(world: World) -> Indexer:
@@ -105,7 +105,7 @@ def restore_old_file(world: World) -> Indexer:
     return world.read(world.resume(indexer))
 
 
-def started_at(block: int) -> Play:
+def started_at(block: int) -> Scenario:
     return lambda world: world.read(world.indexer(start_block=block))
 
 
@@ -157,7 +157,7 @@ def stopped_and_resumed(world: World) -> Indexer:
     return world.read(indexer)
 
 
-WRITERS: dict[str, dict[str, Play]] = {
+WRITERS: dict[str, dict[str, Scenario]] = {
     "58": {"": dies_at(30)},
     "59": {"": dies_at(7)},
     "60": {"": let_other_writer_overtake},
