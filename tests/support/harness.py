@@ -78,7 +78,7 @@ def next_step(context: AccountContext, heads: Heads) -> StepResult | None:
 
 
 @dataclass(frozen=True)
-class Testbed:
+class OracleTestbed:
     """The state that outlives a daemon: the contracts on the chain, and the keys."""
 
     chain: Chain
@@ -90,7 +90,7 @@ class Testbed:
     built_at: int
 
     @classmethod
-    def built(cls, chain: Chain, folder: Path) -> "Testbed":
+    def built(cls, chain: Chain, folder: Path) -> "OracleTestbed":
         """Deploy both contracts, let three nodes join and get scores, and fund the transmitter."""
         keys = ReporterKeys.open_keys(
             key_files(folder, "signer"), key_files(folder, "transmitter")
@@ -163,7 +163,7 @@ def deployed_oracle(chain: Chain, network: Network, keys: ReporterKeys) -> Addre
 class Harness(WithContexts):
     """One daemon on the testbed; `restart` continues as another process on the same database."""
 
-    testbed: Testbed
+    testbed: OracleTestbed
     store: Store
     folder_for_evidence: Path
     urls: Sequence[str] = ()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.evm.fixtures import chain
-from tests.support.harness import Harness, Testbed
+from tests.support.harness import Harness, OracleTestbed
 from tests.support.sending.fuses import Deaths
 from tests.support.sending.proxy import Proxy, proxy
 from tests.support.sending.reporters import ReporterGroup, run_reporter_group
@@ -55,7 +55,7 @@ def deaths(request: pytest.FixtureRequest, *, bounded: bool) -> Deaths:
 
 
 @pytest.fixture
-def open_proxy(testbed: Testbed) -> Iterator[OpenProxy]:
+def open_proxy(testbed: OracleTestbed) -> Iterator[OpenProxy]:
     """Return a function that opens proxies of the chain."""
     with ExitStack() as until_the_end:
         yield lambda: until_the_end.enter_context(proxy(testbed.chain.url))
@@ -78,7 +78,7 @@ def proxied_harness(sqlite_harness: Harness, proxies: tuple[Proxy, Proxy]) -> Ha
 
 @pytest.fixture
 def three(
-    testbed: Testbed,
+    testbed: OracleTestbed,
     new_sqlite_store: NewStore,
     new_postgresql_store: NewStore,
     tmp_path: Path,

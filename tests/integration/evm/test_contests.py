@@ -29,7 +29,7 @@ from tests.support.evm.network import (
     compute_answer,
     encode_word,
 )
-from tests.support.harness import FINALITY, Testbed
+from tests.support.harness import FINALITY, OracleTestbed
 from tests.support.sending.fuses import Crash, Fuse
 from tests.support.txmgr.dispatch_harness import DispatchHarness, fresh_stage, testbed
 from tests.support.txmgr.harness_fixtures import fresh_chain
@@ -41,7 +41,7 @@ GROUP, RIGHT, GARBAGE = encode_word(77), 7, 8
 
 
 @pytest.fixture
-def harness(testbed: Testbed, sqlite_url: str, tmp_path: Path) -> Iterator[DispatchHarness]:
+def harness(testbed: OracleTestbed, sqlite_url: str, tmp_path: Path) -> Iterator[DispatchHarness]:
     with Store.open(sqlite_url) as opened:
         harness = DispatchHarness(testbed, opened, tmp_path / "evidence")
         yield harness
@@ -49,7 +49,9 @@ def harness(testbed: Testbed, sqlite_url: str, tmp_path: Path) -> Iterator[Dispa
 
 
 @pytest.fixture
-def each_harness(testbed: Testbed, store: Store, tmp_path: Path) -> Iterator[DispatchHarness]:
+def each_harness(
+    testbed: OracleTestbed, store: Store, tmp_path: Path
+) -> Iterator[DispatchHarness]:
     """Yield a daemon on either engine."""
     harness = DispatchHarness(testbed, store, tmp_path / "evidence")
     yield harness
@@ -466,7 +468,7 @@ def test_rescan_after_a_cleared_bookmark_plans_no_second_call(harness: DispatchH
     assert harness.states(SETTLE_CONTEST) == ["planned"]
 
 
-def prepare_contest(testbed: Testbed, store: Store, evidence: Path) -> DispatchHarness:
+def prepare_contest(testbed: OracleTestbed, store: Store, evidence: Path) -> DispatchHarness:
     """Prepare a contest for which there were too few nodes for a second group until now."""
     harness = DispatchHarness(testbed, store, evidence)
     start_drawn_group(harness, GARBAGE, RIGHT, RIGHT)
@@ -478,7 +480,7 @@ def prepare_contest(testbed: Testbed, store: Store, evidence: Path) -> DispatchH
 @pytest.mark.nightly
 @pytest.mark.slow
 def test_second_group_is_completed_once_after_crash_at_any_point(
-    testbed: Testbed, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
+    testbed: OracleTestbed, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
 ):
     with fresh_chain.undone(), new_sqlite_store() as store:
         harness, fuse = prepare_contest(testbed, store, tmp_path), Fuse()

@@ -19,7 +19,7 @@ from oracle.txmgr.client.send_raw import SendResult, send_raw_transactions
 from tests.support.evm.chain import Chain
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import Status
-from tests.support.harness import Testbed
+from tests.support.harness import OracleTestbed
 from tests.support.sending.fuses import Crash, Fuse, FusedStore
 from tests.support.txmgr.dispatch_harness import (
     DispatchHarness,
@@ -60,7 +60,7 @@ def play(harness: DispatchHarness) -> None:
 
 
 def prepare_drawn_tasks(
-    testbed: Testbed, store: Store, evidence: Path
+    testbed: OracleTestbed, store: Store, evidence: Path
 ) -> tuple[DispatchHarness, list[bytes]]:
     """Prepare two tasks, each with a draw."""
     harness = DispatchHarness(testbed, store, evidence)
@@ -70,7 +70,9 @@ def prepare_drawn_tasks(
     return harness, tasks
 
 
-def prepare_download_request(testbed: Testbed, store: Store, folder: Path) -> DispatchHarness:
+def prepare_download_request(
+    testbed: OracleTestbed, store: Store, folder: Path
+) -> DispatchHarness:
     """Prepare a started task; two nodes lack its model,
     and no node has been asked to download it.
     """
@@ -84,7 +86,7 @@ def prepare_download_request(testbed: Testbed, store: Store, folder: Path) -> Di
     return harness
 
 
-def nonce(testbed: Testbed) -> int:
+def nonce(testbed: OracleTestbed) -> int:
     """Return the number of mined transactions of the dispatcher."""
     sender = dispatcher_of(testbed).address
     return int(testbed.chain.rpc("eth_getTransactionCount", sender, "latest"), 16)
@@ -93,7 +95,7 @@ def nonce(testbed: Testbed) -> int:
 @pytest.mark.nightly
 @pytest.mark.slow
 def test_start_is_completed_once_after_crash_at_any_point(
-    testbed: Testbed, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
+    testbed: OracleTestbed, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
 ):
     with fresh_chain.undone(), new_sqlite_store() as store:
         harness, _ = prepare_drawn_tasks(testbed, store, tmp_path)
@@ -125,7 +127,7 @@ def test_start_is_completed_once_after_crash_at_any_point(
 @pytest.mark.nightly
 @pytest.mark.slow
 def test_download_request_is_completed_once_after_crash_at_any_point(
-    testbed: Testbed, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
+    testbed: OracleTestbed, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
 ):
     with fresh_chain.undone(), new_sqlite_store() as store:
         harness = prepare_download_request(testbed, store, tmp_path)

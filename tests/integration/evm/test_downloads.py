@@ -16,7 +16,7 @@ from oracle.systems.crynux.crynux_policy import SPREAD
 from oracle.systems.crynux.predownload import list_download_requests
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import Status
-from tests.support.harness import Testbed
+from tests.support.harness import OracleTestbed
 from tests.support.txmgr.dispatch_harness import (
     DispatchHarness,
     fresh_stage,
@@ -33,12 +33,12 @@ __all__ = ["chain", "fresh_chain", "fresh_stage", "testbed"]
 MODEL = "sdxl"
 
 
-def build_download_settings(testbed: Testbed, **spread: int) -> DispatchSettings:
+def build_download_settings(testbed: OracleTestbed, **spread: int) -> DispatchSettings:
     return settings(testbed.built_at, spread=replace(SPREAD, **spread))
 
 
 def open_download_harness(
-    testbed: Testbed, store: Store, folder: Path, **spread: int
+    testbed: OracleTestbed, store: Store, folder: Path, **spread: int
 ) -> DispatchHarness:
     """Open a harness that asks for models; two of its three nodes can be
     asked when a task starts.
@@ -49,7 +49,7 @@ def open_download_harness(
 
 
 @pytest.fixture
-def harness(testbed: Testbed, sqlite_url: str, tmp_path: Path) -> Iterator[DispatchHarness]:
+def harness(testbed: OracleTestbed, sqlite_url: str, tmp_path: Path) -> Iterator[DispatchHarness]:
     with Store.open(sqlite_url) as opened:
         harness = open_download_harness(testbed, opened, tmp_path / "evidence")
         yield harness

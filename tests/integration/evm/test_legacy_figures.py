@@ -22,7 +22,7 @@ from tests.support.answers import explanation_json
 from tests.support.evm.fixtures import chain
 from tests.support.evm.groups import compare_answers, create_member_tasks
 from tests.support.evm.network import ETHER, encode_word
-from tests.support.harness import Harness, Testbed
+from tests.support.harness import Harness, OracleTestbed
 from tests.support.txmgr.harness_fixtures import fresh_chain, fresh_testbed, testbed
 
 __all__ = ["chain", "fresh_chain", "fresh_testbed", "testbed"]
@@ -43,7 +43,7 @@ FEES = 3 * ETHER
 
 
 @pytest.fixture
-def harness(testbed: Testbed, sqlite_url: str, tmp_path: Path) -> Iterator[Harness]:
+def harness(testbed: OracleTestbed, sqlite_url: str, tmp_path: Path) -> Iterator[Harness]:
     """Yield a daemon that folds by legacy rules."""
     with Store.open(sqlite_url) as opened:
         harness = Harness(testbed, opened, tmp_path / "evidence")
@@ -52,7 +52,7 @@ def harness(testbed: Testbed, sqlite_url: str, tmp_path: Path) -> Iterator[Harne
         harness.close()
 
 
-def run_race(testbed: Testbed) -> list[Address]:
+def run_race(testbed: OracleTestbed) -> list[Address]:
     """Let three nodes promise 60, 180 and 300 seconds, and answer a group in reverse order."""
     network = testbed.network
     network.by(network.admin, network.does.setPayment(True))
@@ -80,7 +80,9 @@ def legacy_scores(harness: Harness) -> dict[str, LegacyScore]:
     return {row.node: row.legacy for row in page.nodes if row.legacy is not None}
 
 
-def test_network_events_produce_the_legacy_values_r_p_and_b(testbed: Testbed, harness: Harness):
+def test_network_events_produce_the_legacy_values_r_p_and_b(
+    testbed: OracleTestbed, harness: Harness
+):
     first, second, third = run_race(testbed)
     harness.index()
     scores = legacy_scores(harness)
@@ -99,7 +101,7 @@ def test_network_events_produce_the_legacy_values_r_p_and_b(testbed: Testbed, ha
     assert weights[third].weight == UNIT > weights[first].weight
 
 
-def test_explain_returns_the_earnings_of_each_rank(testbed: Testbed, harness: Harness):
+def test_explain_returns_the_earnings_of_each_rank(testbed: OracleTestbed, harness: Harness):
     nodes = run_race(testbed)
     harness.index()
     as_of = resolve_block(lambda: harness.source, harness.store, None)
@@ -116,7 +118,7 @@ def test_explain_returns_the_earnings_of_each_rank(testbed: Testbed, harness: Ha
     assert sum(int(earning["paid"]) for earning in earned) == FEES
 
 
-def test_report_shows_incentive_share_of_each_node(testbed: Testbed, harness: Harness):
+def test_report_shows_incentive_share_of_each_node(testbed: OracleTestbed, harness: Harness):
     nodes = run_race(testbed)
     harness.index()
     computed_shares = {

@@ -26,7 +26,7 @@ from tests.integration.evm.test_kicking import (
 )
 from tests.support import harness as harnesses
 from tests.support.evm.fixtures import chain
-from tests.support.harness import CHAIN_ID, Harness, Testbed
+from tests.support.harness import CHAIN_ID, Harness, OracleTestbed
 from tests.support.txmgr.harness_fixtures import fresh_chain, fresh_testbed, testbed
 from tests.support.txmgr.stores import NewStore, new_sqlite_store
 
@@ -45,7 +45,7 @@ class Hearing:
     contract: Any
 
     @property
-    def testbed(self) -> Testbed:
+    def testbed(self) -> OracleTestbed:
         return self.harness.testbed
 
     @property
@@ -95,7 +95,9 @@ class Hearing:
 
 
 @pytest.fixture
-def hearing(testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[Hearing]:
+def hearing(
+    testbed: OracleTestbed, new_sqlite_store: NewStore, tmp_path: Path
+) -> Iterator[Hearing]:
     contract = testbed.chain.deploy(CONTRACT, testbed.oracle.address)
     with new_sqlite_store() as store:
         objections = Address(contract.address.lower())

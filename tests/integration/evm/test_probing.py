@@ -13,7 +13,7 @@ from oracle.store.database import Store
 from tests.support.evm.chain import Receipt
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import ETHER, TIMEOUT, TOLL, Status, encode_word
-from tests.support.harness import Testbed
+from tests.support.harness import OracleTestbed
 from tests.support.txmgr.dispatch_harness import fresh_stage, testbed
 from tests.support.txmgr.harness_fixtures import fresh_chain
 from tests.support.txmgr.probing_harness import (
@@ -28,7 +28,7 @@ __all__ = ["chain", "fresh_chain", "fresh_stage", "testbed"]
 
 
 @pytest.fixture
-def harness(testbed: Testbed, sqlite_url: str, tmp_path: Path) -> Iterator[ProbingHarness]:
+def harness(testbed: OracleTestbed, sqlite_url: str, tmp_path: Path) -> Iterator[ProbingHarness]:
     with Store.open(sqlite_url) as opened:
         harness = ProbingHarness(testbed, opened, tmp_path / "evidence")
         yield harness

@@ -10,7 +10,7 @@ from tests.integration.evm.test_dispatching_crashes import nonce, play, run_with
 from tests.support.evm.chain import Chain
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import ETHER, Status
-from tests.support.harness import Testbed
+from tests.support.harness import OracleTestbed
 from tests.support.sending.fuses import Crash, Fuse
 from tests.support.txmgr.dispatch_harness import fresh_stage, testbed
 from tests.support.txmgr.harness_fixtures import fresh_chain
@@ -20,7 +20,7 @@ from tests.support.txmgr.stores import NewStore
 __all__ = ["chain", "fresh_chain", "fresh_stage", "testbed"]
 
 
-def due(testbed: Testbed, store: Store, evidence: Path) -> ProbingHarness:
+def due(testbed: OracleTestbed, store: Store, evidence: Path) -> ProbingHarness:
     """Prepare nodes that are all due, with nothing planned."""
     harness = ProbingHarness(testbed, store, evidence)
     fund_dispatcher(harness)
@@ -34,7 +34,7 @@ def due(testbed: Testbed, store: Store, evidence: Path) -> ProbingHarness:
 @pytest.mark.nightly
 @pytest.mark.slow
 def test_probe_is_completed_once_after_crash_at_any_point(
-    testbed: Testbed, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
+    testbed: OracleTestbed, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
 ):
     with fresh_chain.undone(), new_sqlite_store() as store:
         harness, fuse = due(testbed, store, tmp_path), Fuse()

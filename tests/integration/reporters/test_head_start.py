@@ -8,7 +8,7 @@ import pytest
 from oracle.store.database import Store
 from tests.support.evm.chain import Chain
 from tests.support.evm.fixtures import chain, fresh_chain
-from tests.support.harness import LIMITS, Harness, Testbed
+from tests.support.harness import LIMITS, Harness, OracleTestbed
 from tests.support.sending.rounds import list_signed_statements, plan_round
 from tests.support.txmgr.harness_fixtures import fresh_testbed, testbed
 
@@ -18,7 +18,7 @@ HEAD_START = 500
 
 
 @pytest.fixture
-def second(testbed: Testbed, sqlite_url: str, tmp_path: Path) -> Iterator[Harness]:
+def second(testbed: OracleTestbed, sqlite_url: str, tmp_path: Path) -> Iterator[Harness]:
     """Return a reporter that sends only if no other has for eight minutes of chain time."""
     with Store.open(sqlite_url) as opened:
         harness = Harness(

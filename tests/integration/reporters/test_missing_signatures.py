@@ -11,7 +11,7 @@ from oracle.domain.ids import Address
 from oracle.quorum.peer_client import PeerClients
 from oracle.reporting.readiness import find_unsent_report_reason
 from tests.support.evm.fixtures import chain, fresh_chain
-from tests.support.harness import SETTINGS, Testbed
+from tests.support.harness import SETTINGS, OracleTestbed
 from tests.support.sending.reporters import ReporterGroup, run_reporter_group
 from tests.support.txmgr.harness_fixtures import fresh_testbed, testbed
 from tests.support.txmgr.stores import NewStore, new_sqlite_store
@@ -21,7 +21,7 @@ __all__ = ["chain", "fresh_chain", "fresh_testbed", "new_sqlite_store", "testbed
 
 @pytest.fixture
 def group_of_three(
-    testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path
+    testbed: OracleTestbed, new_sqlite_store: NewStore, tmp_path: Path
 ) -> Iterator[ReporterGroup]:
     with (
         new_sqlite_store() as first_store,

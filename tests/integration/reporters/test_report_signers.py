@@ -10,7 +10,7 @@ import pytest
 from oracle.cli.main import run
 from tests.support.cli.local_network import Settings, write_config
 from tests.support.evm.fixtures import chain, fresh_chain
-from tests.support.harness import Testbed
+from tests.support.harness import OracleTestbed
 from tests.support.sending.reporters import Reporter, ReporterGroup, run_reporter_group
 from tests.support.txmgr.harness_fixtures import fresh_testbed, testbed
 from tests.support.txmgr.stores import NewStore, new_sqlite_store
@@ -19,7 +19,9 @@ __all__ = ["chain", "fresh_chain", "fresh_testbed", "new_sqlite_store", "testbed
 
 
 @pytest.fixture
-def three(testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[ReporterGroup]:
+def three(
+    testbed: OracleTestbed, new_sqlite_store: NewStore, tmp_path: Path
+) -> Iterator[ReporterGroup]:
     with (
         new_sqlite_store() as first_store,
         new_sqlite_store() as second_store,

@@ -20,7 +20,7 @@ from tests.integration.evm.test_kicking import (
     run_until_due_is_stated,
 )
 from tests.support.evm.network import Standing
-from tests.support.harness import FINALITY, Harness, Testbed, next_step
+from tests.support.harness import FINALITY, Harness, OracleTestbed, next_step
 from tests.support.txmgr.stores import NewStore
 
 
@@ -102,7 +102,7 @@ class Stage:
     Each harness on it has a new database, and its changes are undone.
     """
 
-    testbed: Testbed
+    testbed: OracleTestbed
     new_store: NewStore
     folder: Path
 
@@ -124,6 +124,6 @@ class Stage:
             yield
 
 
-def count_emitted_events(testbed: Testbed, event: str) -> int:
+def count_emitted_events(testbed: OracleTestbed, event: str) -> int:
     """Return how often the contract emitted an event since the first block."""
     return len(list(testbed.oracle.events[event]().get_logs(from_block=0)))

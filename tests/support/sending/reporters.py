@@ -27,7 +27,7 @@ from oracle.store.database import Store
 from oracle.txmgr.accounts_and_limits import ReporterKeys
 from oracle.txmgr.context import StepResult
 from tests.support.evm.chain import Chain
-from tests.support.harness import ETHER, Harness, Testbed, key_files
+from tests.support.harness import ETHER, Harness, OracleTestbed, key_files
 
 # A long timeout for peers: a peer that a busy machine delays would not be asked for ten times as
 # long.
@@ -102,7 +102,7 @@ def _compute_raised_lane(*arguments: Any) -> int:
 class ReporterGroup:
     """Three reporters of a contract with a quorum of two."""
 
-    testbed: Testbed
+    testbed: OracleTestbed
     reporters: list[Reporter] = field(default_factory=list)
 
     @property
@@ -139,7 +139,7 @@ class ReporterGroup:
 
 @contextmanager
 def run_reporter_group(
-    testbed: Testbed,
+    testbed: OracleTestbed,
     stores: Sequence[Store],
     folder: Path,
     standby: Signer | None = None,
@@ -190,7 +190,7 @@ def _serve_board(board: Board) -> Iterator[str]:
         yield url
 
 
-def create_second_transmitter(testbed: Testbed, folder: Path) -> Signer:
+def create_second_transmitter(testbed: OracleTestbed, folder: Path) -> Signer:
     """Return another key, whose account has ether."""
     signer = KeySigner.open(*key_files(folder, "second"))
     testbed.chain.rpc("anvil_setBalance", signer.address, hex(ETHER))

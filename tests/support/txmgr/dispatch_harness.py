@@ -46,7 +46,7 @@ from tests.support.harness import (
     RULES,
     SETTINGS,
     Harness,
-    Testbed,
+    OracleTestbed,
     key_files,
     next_step,
 )
@@ -74,14 +74,14 @@ def settings(start_block: int = 0, **changes: Any) -> DispatchSettings:
     return replace(plain, **changes)
 
 
-def dispatcher_of(testbed: Testbed) -> Signer:
+def dispatcher_of(testbed: OracleTestbed) -> Signer:
     """Return the dispatcher's key, opened again for each daemon."""
     return KeySigner.open(
         testbed.key_folder / "dispatcher.json", testbed.key_folder / "dispatcher.password"
     )
 
 
-def with_dispatcher(testbed: Testbed) -> Testbed:
+def with_dispatcher(testbed: OracleTestbed) -> OracleTestbed:
     """Register one of our keys as the network's dispatcher."""
     chain, network = testbed.chain, testbed.network
     signer = KeySigner.open(*key_files(testbed.key_folder, "dispatcher"))
@@ -219,19 +219,19 @@ def key_of(task: bytes) -> TaskKey:
 
 
 @pytest.fixture(scope="module")
-def fresh_stage(fresh_chain: Chain, tmp_path_factory: pytest.TempPathFactory) -> Testbed:
-    testbed = Testbed.built(fresh_chain, tmp_path_factory.mktemp("keys"))
+def fresh_stage(fresh_chain: Chain, tmp_path_factory: pytest.TempPathFactory) -> OracleTestbed:
+    testbed = OracleTestbed.built(fresh_chain, tmp_path_factory.mktemp("keys"))
     return with_dispatcher(testbed)
 
 
 @pytest.fixture
-def testbed(fresh_stage: Testbed, chain: Chain) -> Testbed:
+def testbed(fresh_stage: OracleTestbed, chain: Chain) -> OracleTestbed:
     """Undo what the test does to the chain."""
     return just_after(fresh_stage)
 
 
 @pytest.fixture
-def harness(testbed: Testbed, sqlite_url: str, tmp_path: Path) -> Iterator[DispatchHarness]:
+def harness(testbed: OracleTestbed, sqlite_url: str, tmp_path: Path) -> Iterator[DispatchHarness]:
     with Store.open(sqlite_url) as opened:
         harness = DispatchHarness(testbed, opened, tmp_path / "evidence")
         yield harness
@@ -239,7 +239,7 @@ def harness(testbed: Testbed, sqlite_url: str, tmp_path: Path) -> Iterator[Dispa
 
 
 @pytest.fixture
-def plain_harness(testbed: Testbed, sqlite_url: str, tmp_path: Path) -> Iterator[Harness]:
+def plain_harness(testbed: OracleTestbed, sqlite_url: str, tmp_path: Path) -> Iterator[Harness]:
     """Yield a daemon on the same testbed without `[dispatch]`."""
     with Store.open(sqlite_url) as opened:
         harness = Harness(testbed, opened, tmp_path / "evidence")

@@ -8,7 +8,7 @@ import pytest
 from oracle.store.database import Store
 from tests.support.evm.anvil import FREE_BY_HAND, build_minute_start_flags, run_anvil
 from tests.support.evm.chain import Chain
-from tests.support.harness import Harness, Testbed
+from tests.support.harness import Harness, OracleTestbed
 
 
 @pytest.fixture(scope="module")
@@ -24,17 +24,17 @@ def fresh_chain() -> Iterator[Chain]:
 
 
 @pytest.fixture(scope="module")
-def fresh_testbed(fresh_chain: Chain, tmp_path_factory: pytest.TempPathFactory) -> Testbed:
-    return Testbed.built(fresh_chain, tmp_path_factory.mktemp("keys"))
+def fresh_testbed(fresh_chain: Chain, tmp_path_factory: pytest.TempPathFactory) -> OracleTestbed:
+    return OracleTestbed.built(fresh_chain, tmp_path_factory.mktemp("keys"))
 
 
 @pytest.fixture
-def testbed(fresh_testbed: Testbed, chain: Chain) -> Testbed:
+def testbed(fresh_testbed: OracleTestbed, chain: Chain) -> OracleTestbed:
     """Undo what the test does to the chain."""
     return just_after(fresh_testbed)
 
 
-def just_after(built: Testbed) -> Testbed:
+def just_after(built: OracleTestbed) -> OracleTestbed:
     """Set the chain's clock to one second after the testbed was built."""
     built.chain.later(1)
     built.chain.mine()
@@ -42,14 +42,14 @@ def just_after(built: Testbed) -> Testbed:
 
 
 @pytest.fixture
-def harness(testbed: Testbed, store: Store, tmp_path: Path) -> Iterator[Harness]:
+def harness(testbed: OracleTestbed, store: Store, tmp_path: Path) -> Iterator[Harness]:
     opened = Harness(testbed, store, tmp_path / "evidence")
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def sqlite_harness(testbed: Testbed, sqlite_url: str, tmp_path: Path) -> Iterator[Harness]:
+def sqlite_harness(testbed: OracleTestbed, sqlite_url: str, tmp_path: Path) -> Iterator[Harness]:
     """Yield a harness on SQLite only, for tests that do not depend on the engine."""
     with Store.open(sqlite_url) as opened:
         harness = Harness(testbed, opened, tmp_path / "evidence")

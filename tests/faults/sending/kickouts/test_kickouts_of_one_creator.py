@@ -18,7 +18,7 @@ from tests.integration.evm.test_kicking import (
     run_until_due_is_stated,
 )
 from tests.support import harness as harnesses
-from tests.support.harness import Harness, Testbed
+from tests.support.harness import Harness, OracleTestbed
 from tests.support.txmgr.stores import NewStore
 
 HELD = replace(harnesses.RULES, kick_creator_share=UNIT // 2)
@@ -26,7 +26,7 @@ HELD = replace(harnesses.RULES, kick_creator_share=UNIT // 2)
 
 @pytest.fixture
 def held_harness(
-    testbed: Testbed,
+    testbed: OracleTestbed,
     new_sqlite_store: NewStore,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

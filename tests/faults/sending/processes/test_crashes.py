@@ -7,7 +7,7 @@ import pytest
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store
 from tests.support.evm.chain import Chain
-from tests.support.harness import Harness, Testbed
+from tests.support.harness import Harness, OracleTestbed
 from tests.support.sending.fuses import Crash, Deaths, Fuse, install_fuse
 from tests.support.sending.in_flight import GWEI, mine_expensive_blocks
 from tests.support.sending.journals import find_journal_gaps
@@ -20,7 +20,7 @@ from tests.support.txmgr.stores import NewStore
 pytestmark = pytest.mark.timeout(600)
 
 
-def points(testbed: Testbed, store: Store, evidence: Path) -> list[str]:
+def points(testbed: OracleTestbed, store: Store, evidence: Path) -> list[str]:
     """Return the points at which a push can die, from a complete push."""
     harness = Harness(testbed, store, evidence)
     harness.period()
@@ -33,7 +33,7 @@ def points(testbed: Testbed, store: Store, evidence: Path) -> list[str]:
 
 
 def test_case_f01_push_is_completed_once_after_crash_at_any_point(
-    testbed: Testbed, fresh_chain: Chain, new_store: NewStore, deaths: Deaths, tmp_path: Path
+    testbed: OracleTestbed, fresh_chain: Chain, new_store: NewStore, deaths: Deaths, tmp_path: Path
 ):
     with reuse_store(new_store) as (emptied, _):
         with fresh_chain.undone(), emptied() as store:

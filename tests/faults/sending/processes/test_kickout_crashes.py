@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from oracle.kickouts.kickout_context import ACCUSE, EXECUTE_KICK
-from tests.support.harness import Testbed
+from tests.support.harness import OracleTestbed
 from tests.support.sending.fuses import Crash, Deaths, Fuse, install_fuse
 from tests.support.sending.journals import find_journal_gaps
 from tests.support.sending.phases import PHASES, Phase, Stage, count_emitted_events
@@ -20,7 +20,7 @@ KICKOUTS = (ACCUSE, EXECUTE_KICK)
 
 
 @pytest.fixture
-def stage(testbed: Testbed, new_store: NewStore, tmp_path: Path) -> Iterator[Stage]:
+def stage(testbed: OracleTestbed, new_store: NewStore, tmp_path: Path) -> Iterator[Stage]:
     with reuse_store(new_store) as (emptied, _):
         yield Stage(testbed, emptied, tmp_path)
 

@@ -17,7 +17,7 @@ from tests.integration.evm.test_posted_objections import (
     post,
     send_posted_objections,
 )
-from tests.support.harness import Harness, Testbed
+from tests.support.harness import Harness, OracleTestbed
 from tests.support.sending.fuses import Crash, Deaths, Fuse, install_fuse
 from tests.support.sending.journals import find_journal_gaps
 from tests.support.sending.stalls import reuse_store
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.timeout(900)
 
 
 def test_case_f01_posted_objection_is_made_once_after_crash_at_any_point(
-    testbed: Testbed, new_store: NewStore, deaths: Deaths, tmp_path: Path
+    testbed: OracleTestbed, new_store: NewStore, deaths: Deaths, tmp_path: Path
 ):
     contract = testbed.chain.deploy(CONTRACT, testbed.oracle.address)
 

@@ -14,7 +14,7 @@ import pytest
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store
 from oracle.store.lease_repository import LeaseRepository
-from tests.support.harness import Harness, Testbed
+from tests.support.harness import Harness, OracleTestbed
 from tests.support.sending.fuses import install_fuse
 from tests.support.sending.journals import find_journal_gaps
 from tests.support.sending.phases import PHASES, Phase, Stage, count_emitted_events
@@ -44,19 +44,21 @@ class Stand(Stage):
 
 
 @contextmanager
-def stand(testbed: Testbed, new_store: NewStore, folder: Path) -> Iterator[Stand]:
+def stand(testbed: OracleTestbed, new_store: NewStore, folder: Path) -> Iterator[Stand]:
     with shorten_timeouts(), reuse_store(new_store) as (emptied, second):
         yield Stand(testbed, emptied, folder, second)
 
 
 @pytest.fixture
-def stage(testbed: Testbed, new_store: NewStore, tmp_path: Path) -> Iterator[Stand]:
+def stage(testbed: OracleTestbed, new_store: NewStore, tmp_path: Path) -> Iterator[Stand]:
     with stand(testbed, new_store, tmp_path) as opened_stand:
         yield opened_stand
 
 
 @pytest.fixture
-def sqlite_stage(testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[Stand]:
+def sqlite_stage(
+    testbed: OracleTestbed, new_sqlite_store: NewStore, tmp_path: Path
+) -> Iterator[Stand]:
     with stand(testbed, new_sqlite_store, tmp_path) as opened_stand:
         yield opened_stand
 

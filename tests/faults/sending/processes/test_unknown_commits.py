@@ -13,7 +13,7 @@ from oracle.errors import TransientError
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store
 from tests.support.evm.chain import Chain
-from tests.support.harness import Harness, Testbed
+from tests.support.harness import Harness, OracleTestbed
 from tests.support.lossy_postgresql import CommitLoss, LossyProxy, lossy
 from tests.support.postgresql import Server
 from tests.support.sending.journals import find_journal_gaps
@@ -35,7 +35,7 @@ def push_through(harness: Harness) -> None:
     raise AssertionError(f"nothing but failures in {_TICKS} ticks")
 
 
-def commits_of_a_push(testbed: Testbed, url: str, proxy: LossyProxy, evidence: Path) -> int:
+def commits_of_a_push(testbed: OracleTestbed, url: str, proxy: LossyProxy, evidence: Path) -> int:
     with Store.open(url) as store:
         harness = Harness(testbed, store, evidence)
         harness.period()
@@ -54,7 +54,7 @@ def signed_transactions(url: str) -> int:
 
 @pytest.mark.parametrize("loss", list(CommitLoss), ids=lambda connection: connection.name.lower())
 def test_push_sends_one_transaction_whichever_commit_response_is_lost(
-    testbed: Testbed,
+    testbed: OracleTestbed,
     fresh_chain: Chain,
     postgresql_server: Server,
     postgresql_template: str,

@@ -13,7 +13,7 @@ from oracle.quorum.statements import build_report_record, build_report_statement
 from oracle.quorum.wire_format import Board
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import SignedStatement
-from tests.support.harness import SETTINGS, Testbed
+from tests.support.harness import SETTINGS, OracleTestbed
 from tests.support.sending.reporters import Reporter, ReporterGroup, run_reporter_group
 from tests.support.txmgr.stores import NewStore
 
@@ -21,7 +21,9 @@ MOST = 8
 
 
 @pytest.fixture
-def three(testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[ReporterGroup]:
+def three(
+    testbed: OracleTestbed, new_sqlite_store: NewStore, tmp_path: Path
+) -> Iterator[ReporterGroup]:
     """Yield three reporters, the first of which transmits."""
     with ExitStack() as until_the_end:
         stores = [until_the_end.enter_context(new_sqlite_store()) for _ in range(3)]

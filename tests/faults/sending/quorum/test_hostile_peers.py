@@ -24,7 +24,7 @@ from oracle.signing.typed_data import Domain, ReportStatement
 from oracle.store.database import Store
 from oracle.store.tables.statement_tables import pub_peer_statement
 from tests.integration.http.test_peers import Answer, serve_answers
-from tests.support.harness import Harness, Testbed
+from tests.support.harness import Harness, OracleTestbed
 from tests.support.sending.signers import create_strangers, set_signers
 from tests.support.txmgr.stores import NewStore
 
@@ -106,14 +106,14 @@ class PeerExchange:
 
 @pytest.fixture
 def peer_exchange(
-    testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path
+    testbed: OracleTestbed, new_sqlite_store: NewStore, tmp_path: Path
 ) -> Iterator[PeerExchange]:
     """Yield a reporter that has signed round 1; our key and another one form the quorum of two."""
     with new_sqlite_store() as store:
         yield from _open_exchange(testbed, store, tmp_path)
 
 
-def _open_exchange(testbed: Testbed, store: Store, folder: Path) -> Iterator[PeerExchange]:
+def _open_exchange(testbed: OracleTestbed, store: Store, folder: Path) -> Iterator[PeerExchange]:
     opened: list[PeerExchange] = []
 
     def answer(path: str) -> Answer:

@@ -21,7 +21,7 @@ from oracle.store.state.objection_repository import ObjectionAnswer
 from tests.integration.evm.test_kicking import fill_bad_pool, get_stated_due_since, node_two
 from tests.integration.evm.test_objections import TERMS, Hearing
 from tests.integration.evm.test_posted_objections import post
-from tests.support.harness import RULES, Harness, Testbed
+from tests.support.harness import RULES, Harness, OracleTestbed
 from tests.support.page_scripts import needs_node, run_page_script
 from tests.support.sending.reporters import ReporterGroup, run_reporter_group
 from tests.support.txmgr.stores import NewStore
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture
 def court(
-    testbed: Testbed,
+    testbed: OracleTestbed,
     new_sqlite_store: NewStore,
     new_postgresql_store: NewStore,
     tmp_path: Path,

@@ -9,7 +9,7 @@ import pytest
 from oracle.reporting.report_planner import plan_push
 from oracle.signing.signer import Signer
 from tests.support.evm.chain import encode_calldata
-from tests.support.harness import Harness, Testbed
+from tests.support.harness import Harness, OracleTestbed
 from tests.support.sending.in_flight import (
     GWEI,
     get_only_intent,
@@ -22,7 +22,9 @@ from tests.support.txmgr.stores import NewStore
 
 
 @pytest.fixture
-def three(testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[ReporterGroup]:
+def three(
+    testbed: OracleTestbed, new_sqlite_store: NewStore, tmp_path: Path
+) -> Iterator[ReporterGroup]:
     """Yield three reporters, the first of which transmits."""
     with ExitStack() as until_the_end:
         stores = [until_the_end.enter_context(new_sqlite_store()) for _ in range(3)]

@@ -12,11 +12,18 @@ from oracle.signing.local import KeySigner
 from oracle.store.database import Store
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.accounts_and_limits import ReporterKeys
-from tests.support.harness import ETHER, SETTINGS, Harness, Testbed, key_files, sending_jobs_of
+from tests.support.harness import (
+    ETHER,
+    SETTINGS,
+    Harness,
+    OracleTestbed,
+    key_files,
+    sending_jobs_of,
+)
 
 
 @pytest.fixture
-def thief(testbed: Testbed, tmp_path: Path) -> Iterator[Harness]:
+def thief(testbed: OracleTestbed, tmp_path: Path) -> Iterator[Harness]:
     """Yield a harness with our signer's key and its own payer."""
     payer = KeySigner.open(*key_files(tmp_path, "payer"))
     testbed.chain.rpc("anvil_setBalance", payer.address, hex(ETHER))

@@ -12,7 +12,7 @@ from oracle.quorum.statements import build_report_record, build_report_statement
 from oracle.reporting.report_planner import plan_push
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.context import TransmitterRank
-from tests.support.harness import SETTINGS, Harness, Testbed, next_step
+from tests.support.harness import SETTINGS, Harness, OracleTestbed, next_step
 from tests.support.sending.faults import Fault
 from tests.support.sending.in_flight import start_response
 from tests.support.sending.proxy import Proxy
@@ -31,7 +31,7 @@ WRONG_ROUND = f"0x3f1ccd8d{2:064x}{1:064x}"
 
 @pytest.fixture
 def both_planned(
-    testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path
+    testbed: OracleTestbed, new_sqlite_store: NewStore, tmp_path: Path
 ) -> Iterator[tuple[Harness, Harness]]:
     """Yield two transmitters that have planned the same push; the first has a head start."""
     standby = create_second_transmitter(testbed, tmp_path)
@@ -52,7 +52,7 @@ def both_planned(
 
 
 def test_case_f48_second_transmitter_of_same_report_pays_nothing(
-    testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path
+    testbed: OracleTestbed, new_sqlite_store: NewStore, tmp_path: Path
 ):
     standby = create_second_transmitter(testbed, tmp_path)
     with (
@@ -84,7 +84,7 @@ def test_case_f48_second_transmitter_of_same_report_pays_nothing(
 
 
 def test_standby_transmitter_waits_until_head_start_of_first_transmitter_is_over(
-    testbed: Testbed, both_planned: tuple[Harness, Harness]
+    testbed: OracleTestbed, both_planned: tuple[Harness, Harness]
 ):
     _, second = both_planned
     second.repeat(next_step)
@@ -153,7 +153,7 @@ def test_contract_is_not_called_while_round_waits_for_finality(
 
 
 def test_signed_report_not_sent_before_deadline_is_missed(
-    testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path
+    testbed: OracleTestbed, new_sqlite_store: NewStore, tmp_path: Path
 ):
     with (
         new_sqlite_store() as first_store,
@@ -179,7 +179,7 @@ def test_signed_report_not_sent_before_deadline_is_missed(
 
 
 def test_pending_push_of_another_transmitter_extends_head_start(
-    testbed: Testbed, both_planned: tuple[Harness, Harness]
+    testbed: OracleTestbed, both_planned: tuple[Harness, Harness]
 ):
     first, second = both_planned
     # The first is late: its push is sent as the other's head start is over.
@@ -198,7 +198,7 @@ def test_pending_push_of_another_transmitter_extends_head_start(
 
 
 def test_assigned_nonce_is_released_when_another_push_is_pending(
-    testbed: Testbed, both_planned: tuple[Harness, Harness]
+    testbed: OracleTestbed, both_planned: tuple[Harness, Harness]
 ):
     first, second = both_planned
     testbed.chain.later(60)

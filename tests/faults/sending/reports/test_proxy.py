@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import requests
 
-from tests.support.harness import Harness, Testbed
+from tests.support.harness import Harness, OracleTestbed
 from tests.support.sending import faults
 from tests.support.sending.proxy import EVERY, SEND, Proxy
 
@@ -25,7 +25,7 @@ def test_push_through_two_proxies_sends_same_bytes_to_each(
 
 
 def test_proxy_rule_skips_requests_then_applies_a_limited_number_of_times(
-    testbed: Testbed, open_proxy
+    testbed: OracleTestbed, open_proxy
 ):
     proxy = open_proxy()
     rule = proxy.rule("eth_blockNumber", faults.return_error("busy", -32005), skip=1, times=2)
@@ -58,7 +58,7 @@ def test_broken_connection_raises_request_error(open_proxy, fault):
         send_request(proxy, "eth_blockNumber")
 
 
-def test_stale_endpoint_stays_at_its_block(testbed: Testbed, open_proxy):
+def test_stale_endpoint_stays_at_its_block(testbed: OracleTestbed, open_proxy):
     proxy = open_proxy()
     head = testbed.chain.block - 1
     proxy.rule(EVERY, faults.freeze_at_block(head))
@@ -68,7 +68,7 @@ def test_stale_endpoint_stays_at_its_block(testbed: Testbed, open_proxy):
     assert send_request(proxy, "eth_getBlockByNumber", hex(head + 1), False)["result"] is None
 
 
-def test_blocks_of_another_fork_link_to_each_other(testbed: Testbed, open_proxy):
+def test_blocks_of_another_fork_link_to_each_other(testbed: OracleTestbed, open_proxy):
     proxy = open_proxy()
     first = testbed.chain.block - 1
     proxy.rule(EVERY, faults.show_other_fork(first))
@@ -82,7 +82,7 @@ def test_blocks_of_another_fork_link_to_each_other(testbed: Testbed, open_proxy)
     assert lower["hash"] != true["hash"]
 
 
-def test_response_is_held_at_gate_until_released(testbed: Testbed, open_proxy):
+def test_response_is_held_at_gate_until_released(testbed: OracleTestbed, open_proxy):
     proxy = open_proxy()
     gate = faults.Gate()
     proxy.rule(SEND, faults.hold_request(gate))

@@ -12,7 +12,7 @@ from oracle.reporting.report_planner import plan_push
 from oracle.txmgr.context import TransmitterRank
 from tests.integration.evm.test_kicking import fill_bad_pool, standing
 from tests.support.evm.chain import Chain
-from tests.support.harness import Harness, Testbed, next_step
+from tests.support.harness import Harness, OracleTestbed, next_step
 from tests.support.sending.faults import Fault, Question
 from tests.support.sending.proxy import proxy
 from tests.support.sending.reporters import create_second_transmitter, run_reporter_group
@@ -28,7 +28,7 @@ BLOCKS_AHEAD = 5
 
 @pytest.fixture
 def pair(
-    testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path
+    testbed: OracleTestbed, new_sqlite_store: NewStore, tmp_path: Path
 ) -> Iterator[tuple[Harness, Harness]]:
     """Yield two transmitters, whose endpoint's pending block is the newest one, as is usual.
 
@@ -111,7 +111,7 @@ def test_kickout_is_accused_and_executed_by_one_of_two_transmitters(
 
 
 def test_second_transmitter_sends_report_missed_by_first(
-    testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path
+    testbed: OracleTestbed, new_sqlite_store: NewStore, tmp_path: Path
 ):
     standby = create_second_transmitter(testbed, tmp_path)
     with (
@@ -136,7 +136,7 @@ def test_second_transmitter_sends_report_missed_by_first(
 
 
 def test_first_transmitter_yields_round_to_pending_push_of_another(
-    testbed: Testbed, new_sqlite_store: NewStore, tmp_path: Path
+    testbed: OracleTestbed, new_sqlite_store: NewStore, tmp_path: Path
 ):
     standby = create_second_transmitter(testbed, tmp_path)
     with (
