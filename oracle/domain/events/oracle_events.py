@@ -218,7 +218,7 @@ class RulesExecuted:
 # Rule changes, and their announcements by the timelock.
 RulesEvent = RulesSet | RulesScheduled | OperationSalted | OperationCancelled | RulesExecuted
 
-# Settings of the contract's administrators, valid until they are set again.
+# Settings that the contract's administrators make; each is valid until it is set again.
 SettingEvent = LimitsSet | KickLimitsSet | SignersSet | ConfigSet | RulesEvent
 
 # Events of one node's kickout.

@@ -103,7 +103,7 @@ class CauseInfo(NamedTuple):
     mark: ReliabilityMark | None = None
     # The text of the mark in the chart's legend.
     legend: str = ""
-    # The rule that H is multiplied by, or the rule that is added to H.
+    # The rule that multiplies H, or the rule that is added to H.
     factor_rule: str | None = None
     increase_rule: str | None = None
 

@@ -171,8 +171,8 @@ def find_first_block(
 ) -> int:
     """Return the first block in which a task of the score, or of its groups, was seen.
 
-    `results` are those of the groups that closed at the score's position. A task that no event
-    has named yet is left out.
+    `results` are those of the groups that closed at the score's position. Tasks that no event has
+    named yet are left out.
     """
     task_keys = {entry.task, *(member.task for result in results for member in result.members)}
     first_blocks = (tasks[key].seen_at for key in task_keys if key in tasks)

@@ -113,7 +113,7 @@ def build_node_leaf(
         tally = compute_tally(node, time, rules.legacy)
         score_count, score_sum = min(tally.tasks, _MAX_SCORE_COUNT), tally.total
     due_since, flags = node.kickout_due_time or 0, _build_flags(node, reliability, context)
-    # Without an event, a restart may have cleared the low pool, or its window may have ended.
+    # A restart or the end of its window may have cleared the low pool without an event.
     is_due = node.kickout_due_time is not None and is_kickout_due(node, rules, time)
     review = context.review_kickout(node) if is_due else None
     if review is None or review.has_dead_letter:

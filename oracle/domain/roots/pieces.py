@@ -152,7 +152,7 @@ class PieceEdits:
         self._seats, self._leaves = array("I"), bytearray()
         # Maps a seat to 1 + the position of its leaf, or to 0 if the leaf has not changed.
         self._slots = array("I")
-        # The changed pieces whose changed leaves are not all kept.
+        # The changed pieces for which some changed leaves are not kept.
         self.dropped_pieces: set[int] = set()
 
     def take(self) -> dict[int, PieceEdit]:
