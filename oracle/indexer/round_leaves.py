@@ -24,7 +24,7 @@ _MAX_CACHED_ROUNDS = 256
 # The lanes of a round take 2 bytes for each node. The lag of the hot set is measured with those of
 # the last round and of `MAX_LAG_ROUNDS` before it; the page of the network shows 24 rounds.
 _MAX_CACHED_LANES = 32
-# A tree takes up to 1.5 MiB; this many trees hold the leaves of 131,072 nodes.
+# A tree takes up to 1.5 MiB. This number of trees holds the leaves of 131,072 nodes.
 _MAX_CACHED_TREES = 16
 # A proof takes 2 KiB; a mass outage needs this many.
 _MAX_CACHED_PROOFS = 8192

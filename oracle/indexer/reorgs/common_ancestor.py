@@ -72,7 +72,7 @@ def _find_block_at_or_above(uow: UnitOfWork, number: int) -> tuple[int, Hash] | 
     if cursor is not None:
         candidates.append((cursor.number, cursor.hash))
         if cursor.final_number is not None and cursor.final_hash is not None:
-            # During history the final block may be above the cursor.
+            # During a backfill the final block may be above the cursor.
             candidates.append((cursor.final_number, cursor.final_hash))
     rows = uow.logs.get_lowest_block_hash(number), uow.calls.find_lowest_block_from(number)
     candidates += [row for row in rows if row is not None]

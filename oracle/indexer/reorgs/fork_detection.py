@@ -75,7 +75,7 @@ class ForkJudgement:
 
     @property
     def outvoted_endpoints(self) -> tuple[str, ...]:
-        """Endpoints that were outvoted, without an endpoint that only contradicts itself."""
+        """The outvoted endpoints, except an endpoint that only contradicts itself."""
         if self.verdict is ForkVerdict.ORPHANED:
             return self.supporting_endpoints
         return (
