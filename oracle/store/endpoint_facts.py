@@ -93,7 +93,7 @@ class QuarantineRepository:
         return [decode_coverage_row(row) for row in rows]
 
     def count_suspect_blocks(self, scope_id: bytes, endpoint: str | None = None) -> int:
-        """Count the blocks that only a quarantined endpoint (`endpoint`, if given) served."""
+        """Count the blocks that only quarantined endpoints (or only `endpoint`) served."""
         block_count = func.sum(coverage.c.last_block - coverage.c.first_block + 1)
         count_query = select(block_count).where(coverage.c.scope == scope_id, _IS_UNAUDITED)
         if endpoint is not None:

@@ -93,7 +93,7 @@ class LeafPieceRepository:
         return lanes
 
     def delete_after_last_report(self) -> None:
-        """Delete the pieces of reports that a rewind deleted."""
+        """Delete the pieces whose reports were deleted by a rewind."""
         newest_report = select(
             func.coalesce(func.max(report.c.as_of_number), -1)
         ).scalar_subquery()

@@ -32,7 +32,7 @@ class SignatureRepository:
         return None if row is None else decode_statement_row(row, row.expiry_reason)
 
     def list_for_round(self, contract: Address, round_number: int) -> list[SignedStatement]:
-        """Return the statements signed for a round, newest first, expired ones included."""
+        """Return the statements signed for a round, including expired ones, newest first."""
         query = (
             select(pub_signature)
             .where(

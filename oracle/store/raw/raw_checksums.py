@@ -147,7 +147,7 @@ class RawChecksums:
         return damaged_spans
 
     def recompute_checksums(self, blocks: BlockRange, indexed: BlockRange) -> None:
-        """Recompute checksums of logs and calls in spans whose indexed blocks are all in `blocks`.
+        """Recompute the checksums of every span whose indexed blocks are all in `blocks`.
 
         The caller must have compared the rows with the chain and found them equal. Rows of
         `log_block` without logs are deleted.

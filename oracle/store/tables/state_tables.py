@@ -275,7 +275,7 @@ incident = Table(
     # The block times between which timeouts are marked, both included.
     Column("since", BigInteger, nullable=False),
     Column("until", BigInteger, nullable=False),
-    # Maximum numbers in one window.
+    # The highest counts within one window.
     Column("nodes", BigInteger, nullable=False),
     Column("timeouts", BigInteger, nullable=False),
     # NULL if the incident is open.
