@@ -96,7 +96,7 @@ def find_pending_duplicate_wait(
 
 @dataclass(frozen=True, slots=True)
 class AdmissionCheck:
-    """The result of checking a call: a `decision` to wait or end, else its simulation `result`."""
+    """The result of checking a call: a `decision` to wait or end, or a simulation `result`."""
 
     intent: Intent
     decision: Decision | None
