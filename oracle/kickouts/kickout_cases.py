@@ -254,7 +254,7 @@ def _find_hold_reason(
 
 
 def is_accused_of(kick: NodeKick | None, due_since: int) -> bool:
-    """Return whether a node is accused of the interval that began at `due_since`."""
+    """Return whether a node is accused for the interval that began at `due_since`."""
     return (
         kick is not None
         and kick.is_accused
