@@ -50,7 +50,7 @@ _KINDS_WITHOUT_SMALLER_BATCH = {
     ErrorKind.UNSUPPORTED,
     ErrorKind.BACKOFF,
 }
-# JSON of any shape, as endpoints return it.
+# Any JSON value, as returned by an endpoint.
 Json: TypeAlias = Any
 # Method and parameters.
 RpcRequest = tuple[str, Sequence[Any]]
@@ -125,7 +125,7 @@ class JsonRpcClient:
 
     @property
     def name(self) -> str:
-        """Scheme, host and port; a pool adds a number if several endpoints have the same."""
+        """Scheme, host and port; a pool adds a number if several endpoints share them."""
         return self._wire.name
 
     @name.setter
@@ -256,7 +256,7 @@ class JsonRpcClient:
             and error.is_for_whole_batch
             and failed_size > _SMALL_BATCH_SIZE
         ):
-            # A batch above the limit per second never passes, however long the client waits.
+            # A batch above the limit per second is always refused, however long the client waits.
             self.batch_limit = failed_size // 2
         is_small = failed_size <= _SMALL_BATCH_SIZE
         is_timeout = is_small and error.kind is ErrorKind.SLOW
@@ -357,7 +357,7 @@ class JsonRpcClient:
         result_type: type[Any],
         read_raw: RawReader[Any] | None,
     ) -> Any:  # a result of `result_type` or of `read_raw`  # noqa: ANN401
-        """Return the result of one request of a batch; if it has none, send the request alone."""
+        """Return the result of one request of a batch; if missing, send the request alone."""
         if response is None or response.error is not None or response.result is msgspec.UNSET:
             # The request was left out or failed in the batch; a single request gives a readable
             # error.

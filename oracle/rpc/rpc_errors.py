@@ -278,7 +278,7 @@ def _add_stated_limits(error: RpcError, message: str) -> RpcError:
 
 
 def _extract_revert_data(data: object) -> str | None:
-    """Return the revert's output; some endpoints nest it once more or add a prefix."""
+    """Return the revert data; some endpoints nest it one level deeper or add a prefix."""
     if isinstance(data, dict):
         data = data.get("data") or data.get("result")
     if not isinstance(data, str):

@@ -285,7 +285,7 @@ class Endpoint:
         self.finalized: BlockRef | None = None
         # Whether the endpoint was seen to return all receipts of a block in one response.
         self.gives_block_receipts = False
-        # The chain id that it reported, until it becomes unreachable.
+        # The chain id that the endpoint reported, until it becomes unreachable.
         self.chain_id: int | None = None
         # The last block that the endpoint was found to have, and the time of that check.
         self._last_reached: tuple[int, float] | None = None
