@@ -127,7 +127,7 @@ class ProfileSettings:
         return value_by_name[name]
 
     def parse_literals(self, raw_value: object) -> tuple[Literal, ...]:
-        """Return one or several literals to compare with.
+        """Return the literals to compare with, from a single value or a list.
 
         Raises:
             ValueError: the list is empty, a value is not an integer, string or boolean, or a

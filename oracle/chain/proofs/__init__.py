@@ -1,1 +1,1 @@
-"""Pure arithmetic of proofs: RLP, tries, blooms, header hashes, receipts roots."""
+"""Pure functions for proofs: RLP, tries, blooms, header hashes, receipts roots."""

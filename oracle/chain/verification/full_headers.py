@@ -91,7 +91,7 @@ class FullHeader:
         ]
 
     def get_tx_hashes_json(self) -> Buffer:
-        """Return the block's transaction hashes as JSON, or malformed data unchanged."""
+        """Return the block's transaction hashes as JSON; malformed data is returned unchanged."""
         transactions = self.response.transactions
         if bytes(memoryview(transactions)[:2]) != b"[{":
             return transactions
