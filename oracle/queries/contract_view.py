@@ -20,7 +20,7 @@ from oracle.txmgr.client.receipts import fetch_balance, fetch_newest_block
 READY_WITHIN_BLOCKS = 10
 # A status query waits only briefly.
 _TIMEOUT_SECONDS = 3.0
-# Reads the lag of the hot set at a block.
+# A function that reads the lag of the hot set at a block.
 HotSetMeasure = Callable[[PoolView, BlockRef], HotSetLag | None]
 # Decimal places of an amount of ether in text output.
 _ETHER_DECIMALS = 6

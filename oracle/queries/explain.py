@@ -98,7 +98,7 @@ class Explanation:
     kickouts: list[KickoutDue]
     members_by_position: dict[Position, tuple[GroupMember, ...]]
     transaction_by_position: dict[Position, Hash]
-    # The tasks of `scores`, including those of the other group members, and of `changes`.
+    # The tasks of `scores` (including those of the other group members) and of `changes`.
     task_by_key: dict[TaskKey, Task]
     on_chain_lane: LaneOnChain | None
     # None if no accepted round has this as-of block, or if the contract does not know the node.

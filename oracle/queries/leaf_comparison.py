@@ -63,7 +63,7 @@ class PeerLeaves:
 
         Raises:
             InputError: the other reporter does not respond, has no leaves of this period, or
-                sends something else.
+                sends an invalid response.
         """
         body = self._fetch(f"/v1/reports/{period}/leaves")
         try:

@@ -122,7 +122,7 @@ def _find_reason(snapshot: ApiSnapshot, salt: Hash) -> str | None:
 
 
 def _find_previous(changes: RulesChanges, change: RulesChange) -> RulesChange | None:
-    """Return the change whose rules this one replaces, or would replace."""
+    """Return the change whose rules `change` replaces, or would replace."""
     effective = list_changes_in_force(changes)
     if change.is_pending:
         return effective[-1] if effective else None
