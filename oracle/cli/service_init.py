@@ -30,7 +30,7 @@ _UNIT_PROGRAM = "/opt/qos-oracle/bin/qos-oracle"
 _MOUNTED = ("ops/prometheus", "ops/grafana/provisioning", "ops/grafana/qos-oracle.json")
 _RECEIVERS = "ops/alertmanager/alertmanager.yml"
 _MANIFESTS = "ops/kubernetes"
-# The tag in the manifests.
+# The image tag in the manifests, which `service init` replaces.
 _MANIFEST_TAG = ":dev\n"
 _OWNER_ONLY, _READABLE = 0o600, 0o644
 

@@ -307,7 +307,7 @@ def build_setup(
     }
     tightest = replace(
         DEFAULT_TIGHTEST,
-        # Rounds still come in every period, and their scores do not become stale.
+        # Rounds are still accepted in every period, so that scores do not become stale.
         min_interval=settings.period_seconds,
         max_age_seconds=max(DEFAULT_TIGHTEST.max_age_seconds, min_age),
         anchor_window=limit_by_name["anchor_window"],
