@@ -140,7 +140,7 @@ class DaemonHealth:
         """Return everything that is wrong, from memory only; may be called from any thread."""
         job_findings = [*self._list_failing_job_findings(), *self._list_silent_job_findings()]
         if self.leader is not None:
-            # The leader indexes into the same database.
+            # A standby does not index, but the leader indexes into the same database.
             return HealthReport.from_findings(job_findings)
         lease_findings = (
             []

@@ -46,7 +46,7 @@ from oracle.store.schema import SchemaAge, check_schema, get_schema_state
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import indexer_metrics, metrics, quorum_metrics
 
-# The command in the lease holder's name.
+# The command that is recorded as part of the lease holder's name.
 RUN_COMMAND = "qos-oracle run"
 # How often a standby tries to acquire the lease.
 STANDBY_SECONDS = 2.0

@@ -82,7 +82,7 @@ class SingleFlight(Generic[T]):
 _LAG_STEP_SECONDS = 30
 # An index that is this far behind is in a backfill, not at the head of the chain.
 _HISTORY_LAG_SECONDS = 60
-# During a backfill a response is served for this time without a check whether the index has
+# During a backfill a response is served for this time without checking whether the index has
 # changed.
 _HISTORY_FRESH_SECONDS = 10.0
 _PATIENCE_SECONDS = 5.0

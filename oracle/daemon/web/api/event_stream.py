@@ -183,7 +183,7 @@ class EventStreams:
                 await self._wait_for_commit()
 
     async def _wait_for_commit(self) -> None:
-        """Wait until a process has committed, for at most `_CHECK_SECONDS`."""
+        """Wait for a commit of any process, for at most `_CHECK_SECONDS`."""
         for _ in range(round(_CHECK_SECONDS / _COMMIT_WAIT_SECONDS)):
             if await asyncio.to_thread(self._commits.wait, _COMMIT_WAIT_SECONDS):
                 return

@@ -64,7 +64,7 @@ from oracle.queries.text.text_tables import format_utc
 from oracle.store.state.draw_repository import StoredDraw
 
 _SEE_OTHER = 303
-# How many rounds, kickouts and inactive draws their pages show.
+# The maximum numbers of rounds, kickouts and inactive draws on their pages.
 _NEWEST = 50
 _KEY = re.compile(HASH_INPUT_PATTERN)
 _NUMBER = re.compile(r"[0-9]{1,18}")
