@@ -31,7 +31,7 @@ from oracle.txmgr.client.preflight import PreflightResult
 
 # Why a call about a system task is superseded.
 NOT_DUE_REASON = "overtaken(the system task, or its end, is no longer wanted)"
-# Percent of the budget reserved for starting tasks that others pay for.
+# The percentage of the budget that is reserved for starting tasks that others pay for.
 _RESERVE_PERCENT = 50
 
 

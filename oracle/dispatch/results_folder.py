@@ -15,8 +15,7 @@ from oracle.domain.ids import Hash, TaskKey
 from oracle.errors import InputError
 
 _HASH = re.compile(r"0x[0-9a-f]{64}")
-# The maximum length of a hash with a line end; a longer file is not a hash and is not read
-# further.
+# The maximum length of a hash with a line end. A longer file cannot be a hash.
 _MAX_BYTES = 80
 
 
