@@ -156,7 +156,7 @@ class TaskQueue:
 
     def __init__(self, items: Iterable[QueueItem] = ()) -> None:
         self._classes: dict[NodeCriteria, EquivalenceClass] = {}
-        # Each item by the keys of all its tasks.
+        # The queue item of each task.
         self._places: dict[TaskKey, OrderedItem] = {}
         for item in items:
             self.add(item)
