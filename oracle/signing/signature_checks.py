@@ -80,7 +80,7 @@ class EcdsaSignature:
 
     def recover_address(self, digest: bytes) -> Address | None:
         """Recover the address that signed a digest, or None if the signature is invalid."""
-        # Imported here, because commands that only read verify no signature.
+        # Imported here, because commands that only read do not verify signatures.
         from eth_keys.datatypes import Signature  # noqa: PLC0415
         from eth_keys.exceptions import BadSignature  # noqa: PLC0415
         from eth_utils.exceptions import ValidationError  # noqa: PLC0415
