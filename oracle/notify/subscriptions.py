@@ -27,7 +27,7 @@ _MAIL_ADDRESS = re.compile(
     r"[A-Za-z0-9._+-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,24}"
 )
 _URL_CHARACTERS = re.compile(r"[!-~]+")
-# A day, and the seconds for which ended subscriptions are listed with their reason.
+# Ended subscriptions are listed with their reason for `_RETENTION_SECONDS`.
 _DAY_SECONDS, _RETENTION_SECONDS = 86_400, 30 * 86_400
 # Maximum numbers of subscriptions of one node, and for one target, created within a day. Each
 # sends one confirmation to an address that may belong to somebody else.
@@ -44,7 +44,7 @@ class SubscriptionLimitError(SubscriptionError):
 
 
 class SignatureUncheckedError(SubscriptionError):
-    """A request whose signature may be that of a contract, which cannot be called now."""
+    """The request may be signed by a contract, which cannot be called now to check that."""
 
 
 @dataclass(frozen=True, slots=True)
