@@ -125,7 +125,7 @@ def load_artifact(contract: str) -> dict[str, Any]:
 
 
 def compute_code_hash(contract: str, code: str | None = None) -> Hash:
-    """Return keccak256 of deployed code with the contract's immutables set to zero.
+    """Return the keccak256 of deployed code, with the contract's immutables set to zero.
 
     If `code` is None, the shipped code is hashed.
     """

@@ -208,7 +208,7 @@ class RootsContract:
         )
 
     def get_root(self, round_number: int) -> StoredRoot:
-        """Return the root that the contract has for a round at the newest block.
+        """Return the root that the contract stores for a round, as of the newest block.
 
         Raises:
             TransientError: no endpoint returns the contract's state.
