@@ -282,9 +282,12 @@ def decode_reliability_row(row: Any) -> ReliabilityChange:  # noqa: ANN401  a ro
 
 
 def decode_membership_row(row: Any) -> MembershipChange:  # noqa: ANN401  a row of any driver
-    node, block, tx, log, sub, _seq, time, turn = row
+    node, block, tx, log, sub, _seq, time, transition = row
     return MembershipChange(
-        Address(encode_hex(node)), Position(block, tx, log, sub), time, MembershipTransition(turn)
+        node=Address(encode_hex(node)),
+        at=Position(block, tx, log, sub),
+        time=time,
+        transition=MembershipTransition(transition),
     )
 
 
