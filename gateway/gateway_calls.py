@@ -37,7 +37,7 @@ class GatewayCalls:
         self._clock = clock
 
     def record_outcomes(self, body: bytes) -> AcceptedBatch:
-        """Count a batch of outcomes: all of them, or none in case of an error."""
+        """Add a batch of outcomes to the statistics. If an outcome is invalid, none is added."""
         service = self._service
         counts = service.add_outcomes(
             parse_outcomes(body, self._clock(), service.rules.max_ahead_ms)
@@ -98,7 +98,7 @@ class GatewayCalls:
         }
 
     def request_checks(self, _body: bytes) -> dict[str, object]:
-        """Start the next round of each chain now, without waiting for it."""
+        """Start the next round of checks of each chain now, without waiting for the results."""
         self._service.request_checks()
         return {"begun": True}
 
@@ -127,7 +127,7 @@ class GatewayCalls:
         }
 
     def get_health(self, _body: bytes) -> object:
-        """Return whether the service is ready, which means that outcomes can be written."""
+        """Return 200 if the service can write outcomes to its database, else 503."""
         failure = self._service.write_failure
         payload: dict[str, object] = {"version": __version__, "ready": failure is None}
         return payload if failure is None else NotReadyResponse({**payload, "reason": failure})

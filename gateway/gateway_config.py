@@ -67,8 +67,8 @@ class PolicySection(Section):
     # Time for which a ranking is reused, in milliseconds; 0 computes a new ranking for each
     # selection.
     ranking_ms: int = Field(default=100, ge=0, le=10_000)
-    # What happens if no candidate passes the checks: with `all` the service draws from all
-    # candidates and marks the response as degraded, with `refuse` it draws none.
+    # What happens if no candidate passes the checks: with `all`, the service draws from all
+    # candidates and marks the response as degraded, with `refuse`, it draws no node.
     fallback: Literal["all", "refuse"] = "all"
 
     @property
@@ -103,7 +103,7 @@ class ChecksSection(Section):
     urls: dict[str, SecretUrl] = Field(min_length=1, max_length=10_000)
     # Seconds between two rounds of checks.
     every_seconds: float = Field(default=60.0, ge=1, le=3600)
-    # A random extra, as a share of the interval, so that gateways do not check at the same time.
+    # A random delay, as a share of the interval, so that gateways do not check at the same time.
     jitter: float = Field(default=0.1, ge=0, le=1)
     # Maximum seconds until a response begins.
     timeout_seconds: float = Field(default=4.0, gt=0, le=60)

@@ -73,13 +73,13 @@ def _run_demo(
 ) -> None:
     """Run the whole product on a real local EVM chain, in about three minutes.
 
-    Exit code 0 only if a contract verifies the proof of every node's score, if every score equals
-    the one that an independent process computes from the chain's logs, and if an account without
-    any role kicked the bad node out and the node withdrew its stake. An incident must mark the
-    timeouts of a failing application, and the objection that the bad node signs and posts must be
-    submitted on chain and refuted. The check must support the objection of a node that only runs
-    tasks of one application, and the operator must accept it. With --waves, these are checked only
-    if they are reached.
+    Exits with 0 only if all checks of the demo pass. A contract must verify the proof of every
+    node's score, and every score must equal the result of an independent replay of the chain's
+    logs. An account without any role must kick the worst node out, and this node must withdraw its
+    stake. The worst node's signed objection must be submitted on chain and refuted. The automatic
+    check must support the objection of a node that runs only tasks of one application, and the
+    operator must accept this objection. An incident must mark the timeouts of a failing
+    application. With --waves, checks that are not reached are omitted.
 
     With --system crynux-docs, the same network follows exactly the rules of Crynux's published
     page.
@@ -89,11 +89,11 @@ def _run_demo(
     The order of commitments and reveals determines the scores, and the fee is shared by score.
     Nodes without work get system tasks.
 
-    With --network crynux-vss or crynux-commit, the contracts are stand-ins of Crynux's own
-    contracts, and the daemon's results must equal those of a process that reads the whole chain
-    independently. The daemon reports the scores of crynux-vss and kicks the bad node out through
-    an adapter; crynux-commit is only read. With crynux-relay, only the stakes are on chain; a
-    stand-in of the relay serves everything else. The daemon reads both and audits the relay.
+    With --network crynux-vss or crynux-commit, the demo simulates Crynux's own contracts, and the
+    daemon's results must equal the results of a process that reads the whole chain independently.
+    The daemon reports the scores of crynux-vss and kicks the worst node out through an adapter; it
+    only reads crynux-commit. With crynux-relay, only the stakes are on chain, and a simulated
+    relay serves all other data. The daemon reads both and audits the relay.
     """
     stop = StopSignal()
     options = DemoOptions(_find_system(system, network), port=port, stop=stop.event)

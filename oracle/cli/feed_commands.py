@@ -94,7 +94,7 @@ def accept_faults(
 ) -> None:
     """Accept the faults of the feed and resume reading it.
 
-    From then on, scores are computed from the rows as they are stored.
+    Afterwards, scores are computed from the stored rows.
     """
     with (
         open_records(load_config(config)) as records,

@@ -228,7 +228,7 @@ def clear(
 ) -> None:
     """End the accusation of a node that has recovered, after confirmation.
 
-    The last round must no longer state the accused interval; until then only the vetoer can end
+    The last round must no longer state the accused interval. Before that, only the vetoer can end
     the accusation.
     """
     _run_command(
@@ -302,7 +302,12 @@ def veto(
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     why: Annotated[
-        str, typer.Option("--why", metavar="TEXT", help="Reason for the event, at most 32 bytes.")
+        str,
+        typer.Option(
+            "--why",
+            metavar="TEXT",
+            help=("Reason that is stored in the contract's event, at most 32 bytes."),
+        ),
     ] = "",
     as_json: JsonOption = False,
 ) -> None:
@@ -404,10 +409,10 @@ def export(
 ) -> None:
     """List the nodes expelled by the oracle as CSV or JSON.
 
-    The output has one row per node, oldest first. Where no contract ends memberships, the operator
-    of the network enforces this list. The evidence column names the public evidence file. `until`
-    is in unix seconds; 1099511627775 means forever. `network` is the outcome of the request to
-    the network: nobody, done or refused.
+    The output has one row per node, oldest first. If no contract ends memberships, the network's
+    operator has to enforce this list. The evidence column names the public evidence file. `until`
+    is in unix seconds; 1099511627775 means forever. `network` is the outcome of the request to the
+    network: nobody, done or refused.
     """
     with (
         open_folded_records(load_config(config)) as records,

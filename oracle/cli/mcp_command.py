@@ -26,10 +26,11 @@ def serve_mcp(
         typer.Option("--url", help="Address of a read API to read instead of the database."),
     ] = None,
 ) -> None:
-    """Serve read-only tools to an assistant by the Model Context Protocol (stdio).
+    """Serve read-only tools to an AI assistant by the Model Context Protocol.
 
-    An assistant starts this command itself, and ends it by closing its input. The tools are
-    network, node, explain, kickouts, rules and task. Untrusted texts are marked.
+    The assistant starts this command and communicates over stdin and stdout. The command ends when
+    the assistant closes stdin. The tools are network, node, explain, kickouts, rules and task.
+    Untrusted texts are marked.
     """
     if url is not None:
         with closing(RemoteApi(url)) as remote:

@@ -27,8 +27,8 @@ def migrate(
 ) -> None:
     """Upgrade the database schema to this version, in one transaction.
 
-    Every row is compared with its values before; if one has changed, nothing is written.
-    `service upgrade` also writes a backup.
+    Compares every row with its old values. If a row has changed, nothing is written. `service
+    upgrade` also writes a backup.
     """
     url = read_config(config).database.url
     schema = (

@@ -101,7 +101,7 @@ def answer(
         bool,
         typer.Option(
             "--accept/--decline",
-            help="Whether this reporter leaves the node alone, or goes on with the kickout.",
+            help="Stop this reporter's kickout of the node, or continue the kickout.",
         ),
     ],
     reason: Annotated[
@@ -113,8 +113,8 @@ def answer(
     """Answer a node's newest objection.
 
     After --accept, this reporter neither accuses nor executes this kickout. Other accounts still
-    can; only the vetoer can end the kickout (`kickout veto`). After --decline, the daemon goes on.
-    The answer is signed if this host has the signer's key.
+    can; only the vetoer can end the kickout (`kickout veto`). After --decline, the daemon
+    continues the kickout. The answer is signed if this host has the signer's key.
     """
     if not reason.strip():
         raise InputError("--reason: must not be empty")
@@ -177,7 +177,12 @@ def sign(  # noqa: PLR0913  a command line's options are its parameters
     due_since: Annotated[
         int,
         typer.Option(
-            "--due-since", min=1, help="Since when the kickout is due (unix seconds; on its page)."
+            "--due-since",
+            min=1,
+            help=(
+                "Time since which the kickout is due, in unix seconds, as shown on the page of "
+                "the node."
+            ),
         ),
     ],
     reason: Annotated[

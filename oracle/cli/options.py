@@ -33,14 +33,18 @@ NodeArgument = Annotated[
     str,
     typer.Argument(metavar="NODE", help="Address of the node, or an unambiguous prefix of it."),
 ]
-BackupArgument = Annotated[Path, typer.Argument(metavar="BACKUP", help="Path of the backup file.")]
+BackupArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="BACKUP",
+        help=("Path of the backup file, which `backup` and `upgrade` write and `restore` reads."),
+    ),
+]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Show what would change, change nothing.")
 ]
 
-YesOption = Annotated[
-    bool, typer.Option("--yes", help="Act without asking for confirmation at the terminal.")
-]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not prompt for confirmation.")]
 
 DEFAULT_CONFIG = Path("config/local.toml")
 _STDIN = "-"

@@ -190,10 +190,11 @@ def cancel(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Cancel a call that has not landed.
+    """Cancel a call that was not mined.
 
-    A call without a nonce is dropped; a sent one is replaced by a no-op on its nonce. Either
-    transaction may still land; `outbox show` reports which one did. The no-op costs gas.
+    A call without a nonce is dropped. A call that was sent is replaced by a no-op transaction with
+    the same nonce. Either transaction may still be mined, and `outbox show` reports which. The
+    no-op costs gas.
     """
     with open_records(load_config(config)) as records:
         with records.store.read_transaction() as uow:

@@ -196,7 +196,7 @@ def list_intents(
 ) -> None:
     """List intents, newest first.
 
-    Task keys are shortened to their first digits, and reasons to their class; `outbox show ID`
+    Task keys are shortened to their first digits, and reasons to their kind. `outbox show ID`
     shows both in full.
     """
     if kind is not None and kind not in (*CALL_KINDS, REBUILT):

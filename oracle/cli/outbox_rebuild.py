@@ -88,9 +88,9 @@ def rebuild(
 ) -> None:
     """Restore from the chain the nonces that this database lacks.
 
-    Use it after a database was lost or restored from an old copy. The nonces are marked as done.
-    Nothing is sent and no nonce is reused, and the signer signs nothing until every statement of
-    the lost database has expired.
+    Use it after a database was lost or restored from an old copy. The restored nonces are marked
+    as done. The command sends nothing, no nonce is used again, and the signer signs nothing until
+    every statement of the lost database has expired.
     """
     if not from_chain:
         raise InputError("--from-chain: required; run `qos-oracle outbox rebuild --from-chain`")

@@ -78,8 +78,8 @@ def show(
 ) -> None:
     """List the newest reports, or recompute the report of one period.
 
-    The report is recomputed from the stored logs. The recomputed report is compared with the
-    stored one; exit code 1 if they differ.
+    The report is recomputed from the stored logs. It is compared with the stored report; exit code
+    1 if they differ.
     """
     with open_folded_records(load_config(config)) as records:
         if period is None:
@@ -180,7 +180,8 @@ def release_report(
 ) -> None:
     """Release a report held by the sanity gate, after manual review.
 
-    Later reports are compared with its lanes, whether or not the report still reaches the chain.
+    Later reports are compared with the lanes of this report, even if this report expires before it
+    reaches the chain.
     """
     with open_records(load_config(config)) as records:
         if period is None:

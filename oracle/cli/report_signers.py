@@ -37,15 +37,18 @@ def show_signers(
     round_number: Annotated[
         int | None,
         typer.Option(
-            "--round", min=1, metavar="N", help="Round. Default: the one that is signed next."
+            "--round",
+            min=1,
+            metavar="N",
+            help=("Number of the round. Default: the round that is signed next."),
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show which reporters signed a round, which are missing, and which differ.
 
-    Asks the contract for its signers, and every peer in `[reporters]` for its statement. Exit code
-    1 if a statement differs.
+    Reads the signers from the contract, and requests the statement of every peer in `[reporters]`.
+    Exit code 1 if a statement differs.
     """
     settings = load_config(config)
     get_oracle_address(settings)

@@ -75,7 +75,7 @@ def run(
     """Run the daemon until SIGTERM.
 
     Indexes the chain, scores nodes, publishes reports and dispatches tasks. Transactions are sent
-    only if --publish, --dispatch or their settings enable them; everything else is computed and
+    only if --publish, --dispatch or their settings enable them; all other results are computed and
     stored. An empty database gets its schema. One process works on a database at a time; others
     may wait in standby. Exit code 1: a supervisor may restart the daemon; exit code 2: an operator
     has to act.

@@ -313,11 +313,11 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
 ) -> None:
     """Show which members can get a task, with reasons and odds.
 
-    Reads the database or a file of events; sends and writes nothing. With --seed, nodes are also
-    drawn, as the network would draw them; --set overrides values of the rules or the policy. With
-    --verify, an on-chain draw is recomputed and compared. Exit codes with --verify: 0 the drawn
-    node started the task, 1 another node did, 2 nothing to compare; `all` compares every task in
-    one pass and exits with 1 if any differs.
+    Reads the database or a file of events; sends and writes nothing. With --seed, the command also
+    draws nodes as the network would. --set overrides values of the rules or the policy. With
+    --verify, the command recomputes an on-chain draw and compares it. Exit codes with --verify: 0
+    if the drawn node started the task, 1 if another node started it, 2 if no comparison is
+    possible. `all` compares every task in one pass, and exits with 1 if any task differs.
     """
     if verify is not None:
         _check_no_other_options(task, policy, seed, draws, changes, at_time, events)

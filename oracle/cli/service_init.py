@@ -78,7 +78,11 @@ class ServiceKind(StrEnum):
 
 def init_service(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="New folder, or one that was written before.")
+        Path,
+        typer.Argument(
+            metavar="FOLDER",
+            help=("New folder, or a folder that this command has written before."),
+        ),
     ],
     *,
     is_systemd: Annotated[
@@ -93,9 +97,9 @@ def init_service(
 ) -> None:
     """Write the files that run the daemon into a folder; run it again after each upgrade.
 
-    By default compose.yaml with the daemon, pages, PostgreSQL and monitoring; with --systemd a
-    unit, with --kubernetes manifests. Your changes belong in the override file, which is never
-    replaced.
+    By default, the command writes compose.yaml with the daemon, pages, PostgreSQL and monitoring;
+    with --systemd a systemd unit, and with --kubernetes manifests. Your changes belong in the
+    override file, which is never replaced.
     """
     kind = _choose_kind(is_systemd=is_systemd, is_kubernetes=is_kubernetes)
     _check_replaceable(folder / kind)

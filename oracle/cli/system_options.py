@@ -81,8 +81,8 @@ PolicyOption = Annotated[
         metavar="NAME",
         help=(
             "Selection policy, with the rule set of its system if it has one. "
-            f"One of: {', '.join(get_policies())}. Default: the policy that the daemon draws with "
-            "if its system has no rule set, else the policy of the configured rule set; crynux "
+            f"One of: {', '.join(get_policies())}. Default: the policy of [dispatch] if it has "
+            "no rule set, else the policy of the configured rule set; crynux "
             "with --events."
         ),
     ),

@@ -70,8 +70,8 @@ MISSING_LOGS = Counter(
 )
 LOGS_CUT_OFF = Counter(
     "oracle_endpoint_truncated_responses_total",
-    "Times an endpoint silently omitted logs from a response: it stops at a maximum count, or "
-    "its ranges lack logs that single blocks contain.",
+    "Times an endpoint silently omitted logs from a response: the endpoint stops at a maximum "
+    "count, or its ranges lack logs that single blocks contain.",
     ["endpoint"],
     registry=REGISTRY,
 )

@@ -14,7 +14,7 @@ LOG_EVENTS: Mapping[str, str] = {
     "the endpoint refused to send it. The daemon fetched the block transaction by transaction, "
     "with one request for every hundred transactions.",
     "conflicting_statement_refused": "The daemon did not sign a statement, because an earlier "
-    "statement of the same round may still land.",
+    "statement of the same round may still be accepted.",
     "connection_refused": "A listener refused a connection. The fields are the listener, the "
     "reason, the client's address and the total so far. Logged at the 1st, 2nd, 4th, 8th … "
     "refusal for a reason.",
@@ -58,8 +58,8 @@ LOG_EVENTS: Mapping[str, str] = {
     "heartbeat_delivery_failed": "A heartbeat could not be delivered to a target of `[[notify]]`; "
     "`reason` has the cause. The heartbeat is not repeated; the next one follows after "
     "`heartbeat_seconds`.",
-    "http_listener_failed": "An unexpected error in a listener's loop. Logged at the 1st, 2nd, "
-    "4th, 8th … error.",
+    "http_listener_failed": "An unexpected error occurred in a listener's loop. Logged at the "
+    "1st, 2nd, 4th, 8th … error.",
     "kickout_needs_review": "A kickout was sent, and a reorg then removed its evidence from the "
     "chain. Review the kickout and cancel it if the node was not due.",
     "lease_release_failed": "The lease could not be released at exit. The lease expires by itself "
@@ -68,9 +68,9 @@ LOG_EVENTS: Mapping[str, str] = {
     "process stops signing and sending, and exits.",
     "log_timestamp_mismatch": "A log's `blockTimestamp` differs from the block header; the "
     "header's time is used.",
-    "native_module_ignored": "The installed native code (`oracle_native`) is not used, because "
-    "its version differs from that of this release; ingest, selection and roots are slower. The "
-    "fields have both versions. Install the native code of this release.",
+    "native_module_ignored": "The installed native code (`oracle_native`) is ignored because its "
+    "version differs from the version of this release; ingest, selection and roots are slower. "
+    "The fields show both versions. Install the native code of this release.",
     "notice_delivery_failed": "A target of `[[notify]]` did not accept a message. The fields are "
     "the target, the reason and the number of consecutive failures. The message is retried. "
     "Logged at the 1st, 2nd, 4th, 8th … failure.",
@@ -88,14 +88,16 @@ LOG_EVENTS: Mapping[str, str] = {
     "result_file_unreadable": "A file in `dispatch.results_folder` contains no hash or cannot be "
     "read; `reason` has the cause. The contest of that task waits for another result; repair the "
     "file.",
-    "rules_preview_failed": "The worker that previews other rules failed. Its reason is on "
-    "stderr; it starts again after a minute.",
+    "rules_preview_failed": "The worker that previews other rules failed and is restarted after a "
+    "minute. The reason is on stderr.",
     "rules_switch_failed": "The contract has other rules, and the daemon could not switch to "
     "them; `reason` has the cause. The database is unchanged, and nothing is published.",
-    "rules_switched": "The database was folded again with the rules that came into force (or with "
-    "those before, after a reorg), and the daemon opens its parts again.",
+    "rules_switched": (
+        "The database was folded again with the rules that came into force (or with the previous "
+        "rules, after a reorg), and the daemon continues with these rules."
+    ),
     "segment_refused": "A worker could not prepare a range of history; `reason` has the cause. "
-    "The daemon reads the range itself.",
+    "The daemon prepares the range itself.",
     "segment_scheduler_unreachable": "The cluster's scheduler does not respond. The daemon reads "
     "history alone and retries the scheduler every 30 s.",
     "segment_worker_failed": "A worker died, hung or returned an invalid segment while it "
@@ -106,7 +108,8 @@ LOG_EVENTS: Mapping[str, str] = {
     "more slowly.",
     "service_manager_unreachable": "systemd's socket (NOTIFY_SOCKET) accepted no message, so "
     "readiness and keep-alives are not reported. With `WatchdogSec`, systemd restarts the daemon.",
-    "signer_equivocated": "A signer signed two statements about one round, and both could land.",
+    "signer_equivocated": "A signer signed two statements for one round that could both be "
+    "accepted.",
     "stakes_read_failed": "A gateway could not read a daemon's database and keeps its last list "
     "of staked nodes; `reason` has the cause. Logged at the 1st, 2nd, 4th, 8th … failure.",
     "stale_lease_taken_over": "The process that held the lease ended, or did not renew it for 30 "
@@ -121,9 +124,11 @@ LOG_EVENTS: Mapping[str, str] = {
     "outside the signer set.",
     "subscription_created": "The owner of a node subscribed to its notices. The address of the "
     "webhook or mailbox is not logged.",
-    "subscription_ended": "The daemon ended the subscription of a node's owner for the reason in "
-    "`reason`, which the owner can list. Nothing to do, unless the reason is yours: for a webhook "
-    "in your own network, set `subscriptions.allow_private`.",
+    "subscription_ended": (
+        "The daemon ended the subscription of a node's owner for the reason in `reason`, which "
+        "the owner can list. Do nothing, unless your configuration is the reason: for a webhook "
+        "in your own network, set `subscriptions.allow_private`."
+    ),
     "step_completed": "A step of the daemon changed something; the fields list the changes.",
     "step_failed": "A step failed and is retried. Logged at the 1st, 2nd, 4th, 8th … consecutive "
     "failure.",

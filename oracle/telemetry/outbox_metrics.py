@@ -215,7 +215,7 @@ def _collect_contract(stats: ContractStatistics) -> Iterator[Metric]:
         yield GaugeMetricFamily(
             "oracle_hot_set_rounds_behind",
             "Newest rounds of which the hot set lacks a word; "
-            f"{MAX_LAG_ROUNDS} are {MAX_LAG_ROUNDS} or more.",
+            f"{MAX_LAG_ROUNDS} means {MAX_LAG_ROUNDS} or more.",
             value=stats.hot_set_lag.rounds_behind,
         )
         yield GaugeMetricFamily(

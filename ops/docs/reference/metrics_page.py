@@ -20,9 +20,9 @@ _ABOUT = """\
 This page is for operators who write queries, dashboards or alerts. It lists every metric that the
 daemon exports at `/metrics`.
 
-`ops/grafana/qos-oracle.json` is a dashboard of all metrics. Distributions over nodes are
-histograms of the current state, so their buckets decrease as well as increase. For example,
-`histogram_quantile(0.1, oracle_qos_ratio_bucket)` is the QoS that nine in ten nodes exceed.
+`ops/grafana/qos-oracle.json` is a dashboard with all metrics. Distributions over nodes are
+histograms of the current state, so their buckets can also decrease. For example,
+`histogram_quantile(0.1, oracle_qos_ratio_bucket)` is the QoS that nine of ten nodes exceed.
 """
 
 

@@ -65,7 +65,7 @@ def relay(  # noqa: PLR0913 - a command line's options are its parameters
             metavar="FILE",
             help=(
                 "Configuration of a daemon that reads this relay and a chain; enables checks "
-                "against both."
+                "against the database of this daemon."
             ),
         ),
     ] = None,
@@ -110,16 +110,17 @@ def relay(  # noqa: PLR0913 - a command line's options are its parameters
 ) -> None:
     """Compare a relay's live figures with its own published rows.
 
-    Reads the whole event stream, recomputes the figures by the relay's own rules, polls the
-    figures of all nodes, separates Q_long from H, and reports the first row at which a node's
-    figures diverge. L is Q_long / 10. Needs no configuration, no key and no chain, and sends
-    only read requests to the relay.
+    Reads the whole event stream, recomputes the figures with the relay's own rules, and polls the
+    published figures of all nodes. From two polls it computes each node's long-term score (L =
+    Q_long / 10) and reliability (H), and reports the first row at which the figures of a node
+    diverge. Needs no configuration, no key and no chain, and sends only read requests to the
+    relay.
 
     With --config, the rows are compared with the arrival times and the on-chain stakes in a
     daemon's database, and contradictions are listed.
 
-    Exit code 0: everything provable agrees; 1: a node differs, or rows contradict; 2: wrong input;
-    3: nothing could be proven.
+    Exit code 0: all figures that could be checked agree; 1: the figures of a node differ, or rows
+    contradict each other; 2: invalid input; 3: no figure could be checked.
     """
     witness_times = [] if witness is None else _read_witness_file(witness)
     settings = None if config is None else load_config(config)

@@ -85,8 +85,9 @@ def print_proof(
 ) -> None:
     """Print the Merkle proof of a node's score in a round.
 
-    For a full address that is no node, the proof shows that the address has no score. Exit code 1
-    if `--onchain` finds another root in the contract, or none; then no bundle is written.
+    For a full address that is not a node, the proof shows that the address has no score. Exit code
+    1 if `--onchain` finds another root or no root in the contract; in this case no bundle is
+    written.
     """
     settings = load_config(config)
     with open_folded_records(settings) as records:

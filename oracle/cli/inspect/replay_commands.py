@@ -52,13 +52,18 @@ def replay(
         typer.Option(
             "--rules",
             metavar="NAME|FILE",
-            help="Rule set, or a JSON file with one.",
+            help="Name of a rule set, or a JSON file with a rule set.",
         ),
     ] = CRYNUX.name,
     changes: SetOption = None,
     close: Annotated[
         GroupCloseRule | None,
-        typer.Option(help="Moment at which groups are scored. Default: as the rules define."),
+        typer.Option(
+            help=(
+                "When groups are scored: at their validation, or when all members have ended. "
+                "Default: as the rules define."
+            )
+        ),
     ] = None,
     at: Annotated[
         int | None,
@@ -121,9 +126,9 @@ def export(  # noqa: PLR0913 - a command line's options are its parameters
             "--parquet",
             metavar="DIR",
             help=(
-                "Write events, scores, reliability changes, nodes, rounds and kickouts of "
-                "final blocks as Parquet files into this folder; a second run adds newly "
-                "final blocks."
+                "Write events, scores, reliability changes, nodes, rounds and kickouts of final "
+                "blocks as Parquet files into this folder; a second run adds the blocks that have "
+                "become final."
             ),
         ),
     ] = None,

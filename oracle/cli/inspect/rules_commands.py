@@ -54,8 +54,8 @@ def register(app: typer.Typer) -> None:
 def list_systems(*, as_json: JsonOption = False) -> None:
     """List the scoring and selection systems.
 
-    A system pairs a rule set, which scores, with a policy, which selects; Pocket systems have only
-    a policy.
+    A system consists of a rule set, which scores nodes, and a policy, which selects nodes.
+    Pocket's systems have only a policy.
     """
     registered_systems = list(get_systems().values())
     if as_json:
@@ -160,7 +160,9 @@ def announce(
     ],
     link: Annotated[
         str | None,
-        typer.Option("--link", metavar="URL", help="Page about the change. Default: none."),
+        typer.Option(
+            "--link", metavar="URL", help=("URL of a page about the change. Default: none.")
+        ),
     ] = None,
     config: ConfigOption = DEFAULT_CONFIG,
     *,

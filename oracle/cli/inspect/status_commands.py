@@ -65,11 +65,12 @@ def register(app: typer.Typer) -> None:
 def show_status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
     """Show health problems, indexing progress and pending work.
 
-    Exit code 0: healthy; 1: something needs attention; 2: nothing progresses. Problems come first,
-    in capital letters, as last reported by the daemon. Ages also use this machine's clock. While a
-    daemon catches up, it is observed for two seconds to estimate the remaining time. Chain head,
-    contract state and dispatcher balance are read from an endpoint, and are unknown if none
-    responds. The states of the endpoints are those that the daemon saw last.
+    Exit code 0: healthy; 1: something needs attention; 2: indexing or sending has stopped.
+    Problems come first, in capital letters, as last reported by the daemon. Ages also use this
+    machine's clock. While a daemon catches up, the command measures its progress for two seconds
+    to estimate the remaining time. Chain head, contract state and dispatcher balance are read from
+    an endpoint, and are unknown if none responds. The states of the endpoints are as last reported
+    by the daemon.
     """
     started_at = time.monotonic()
     with open_folded_records(load_config(config)) as records, open_index(records) as index:

@@ -84,8 +84,8 @@ def clear_halt(
     """Clear a halt manually.
 
     The daemon clears a halt by itself once two endpoints show the stored final block again. While
-    they show another block, it halts again at its next check: run `resync rewind` below that block
-    first.
+    endpoints show another block, the daemon halts again at its next check. In this case, run
+    `resync rewind` to a lower block first.
     """
     if not reason.strip():
         raise InputError("--reason: must not be empty")

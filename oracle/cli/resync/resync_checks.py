@@ -136,10 +136,11 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
 ) -> None:
     """Compare stored logs with the chain, and the state with the logs.
 
-    Equal blocks keep the verification level reached. The whole state is compared, whichever blocks
-    are read again. Exit code 1 if there are differences that were not all repaired. An interrupted
-    run resumes where it stopped. With `--dry-run` or `--half state` nothing is written, and the
-    daemon may be running. Workers are used from 2,000 blocks on; the result is the same.
+    Blocks without differences get the verification level that was reached. The whole state is
+    compared, even if only some blocks are read again. Exit code 1 if there are differences that
+    were not all repaired. An interrupted run resumes where it stopped. With `--dry-run` or `--half
+    state` nothing is written, and the daemon may be running. Workers are used only for 2,000
+    blocks or more, and give the same result.
     """
     if first_block is not None and last_block is not None and first_block > last_block:
         raise InputError(f"--from {first_block}: above --to {last_block}")

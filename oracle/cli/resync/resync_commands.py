@@ -89,9 +89,9 @@ def rewind(
 ) -> None:
     """Rewind the state to a block.
 
-    The undo journal is used; where it ends, the state is rebuilt. Raw data above the block is kept
-    and marked as not canonical; the daemon fetches the blocks again. Reports above the block that
-    have not landed are marked as missed.
+    The command uses the undo journal, and rebuilds the state if the journal does not reach back to
+    the block. Raw data above the block is kept and marked as not canonical, and the daemon fetches
+    these blocks again. Reports above the block that are not on chain are marked as missed.
 
     Example: qos-oracle resync rewind --to-block 19000000 --dry-run
     """
@@ -117,8 +117,8 @@ def rebuild(
 ) -> None:
     """Rebuild the state from all stored logs, and compare it with the stored state.
 
-    No endpoint is contacted. Exit code 1 if the state or a report comes out differently. The new
-    state is kept; reports are never changed.
+    No endpoint is contacted. Exit code 1 if the state or a report differs from the stored one. The
+    new state is kept; reports are never changed.
 
     Example: qos-oracle resync rebuild --json
     """

@@ -105,7 +105,7 @@ def check(
 ) -> None:
     """Check the configuration and report all faults at once.
 
-    Exit code 1 if all faults may be transient, 2 if there is any other fault.
+    Exits with 1 if all faults may be transient, and with 2 if any other fault is found.
     """
     findings = _CheckFindings()
     settings = load_config(config)

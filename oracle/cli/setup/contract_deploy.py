@@ -167,8 +167,8 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
 
     The timelock is the admin of the oracle. If the network's contracts do not support an oracle,
     the adapter of its profile is deployed too, unless `--adapter none` is given. Prints the
-    transactions and asks for confirmation. No role can ever set a limit beyond the fixed bounds of
-    the contract.
+    transactions and asks for confirmation. The contract has fixed bounds for its limits, which no
+    role can exceed.
     """
     _reject_target_with_adapter(target, adapter, contracts or [])
     settings = load_config(config)

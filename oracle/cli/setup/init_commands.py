@@ -214,7 +214,7 @@ def init(  # noqa: PLR0913 - a command line's options are its parameters
 ) -> None:
     """Inspect a network, write its configuration, and check it.
 
-    Missing options are prompted for. Finds the deployment block of the first contract, probes the
+    Prompts for missing options. Finds the deployment block of the first contract, probes the
     endpoints as `endpoint probe` does, and proposes finality settings. With --network, writes the
     preset of a public network without contacting it. Overwrites no file; --dry-run prints the
     configuration instead.

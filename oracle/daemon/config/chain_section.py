@@ -39,7 +39,7 @@ ProviderName = Annotated[str, Field(pattern=r"^[\w .-]{1,40}$")]
 class ChainSection(Section):
     # The chain id, which is compared with every endpoint at every start.
     id: int = Field(gt=0)
-    # JSON-RPC URLs in order of preference; keys in the URLs are never shown.
+    # JSON-RPC URLs in order of preference. Logs and commands never show keys in these URLs.
     endpoints: SecretUrls = Field(min_length=1)
     # The provider of an endpoint, by the host of its URL, if the host does not identify it:
     # providers = { "eth.example.com" = "example", "example-gateway.net" = "example" }. Endpoints
@@ -50,7 +50,7 @@ class ChainSection(Section):
     # A block that every endpoint must return with `chain.checkpoint_hash`; the genesis block is
     # always compared.
     checkpoint_block: int | None = Field(default=None, ge=0)
-    # The hash of `chain.checkpoint_block`; set both or neither.
+    # The hash of `chain.checkpoint_block`. Set both settings or neither.
     checkpoint_hash: BlockHash | None = None
     # The block in which the first contract was deployed.
     start_block: int = Field(default=0, ge=0)

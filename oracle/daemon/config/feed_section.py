@@ -28,8 +28,8 @@ class FeedSection(Section):
     url: FeedUrl | None = None
     # The format of the feed's rows.
     profile: Literal["crynux-relay"] = "crynux-relay"
-    # A second feed with the same rows, such as your own mirror. It is only compared with the first
-    # feed; none of its rows are stored.
+    # A second feed with the same rows, such as your own mirror. The daemon only compares the
+    # second feed with the first feed, and stores none of its rows.
     compare_url: FeedUrl | None = None
     # Whether reports, kickouts and starts that depend on the feed may be sent to a contract.
     may_publish: bool = False

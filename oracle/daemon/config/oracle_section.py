@@ -16,10 +16,11 @@ from oracle.domain.scoring.rules import Rules
 
 
 class OracleSection(Section):
-    # The address of the oracle contract. Without it nothing is reported.
+    # The address of the oracle contract. Without this setting, the daemon sends no reports.
     address: ContractAddress | None = None
-    # The address of the timelock that is the admin of the oracle contract, so that changes of the
-    # rules are known as soon as they are scheduled. Without it, a change is known once it is made.
+    # The address of the timelock that is the admin of the oracle contract, so that the daemon
+    # detects rule changes when they are scheduled. Without this setting, the daemon detects a
+    # change only when the contract has changed.
     timelock: ContractAddress | None = None
     # Whether transactions are sent; overridden by `run --publish` and `--dry-run`.
     publish: bool = False

@@ -124,10 +124,10 @@ class LimitsSection(Section):
     max_fee_per_gas_wei: int = Field(default=200 * 10**9, ge=1)
     # The maximum cost of one transaction, in wei.
     max_cost_per_transaction_wei: int = Field(default=10**17, ge=1)
-    # The highest cost of all transactions in an hour, in wei, including bumps, no-ops and open
+    # The maximum cost of all transactions in an hour, in wei, including bumps, no-ops and open
     # transactions.
     max_cost_per_hour_wei: int = Field(default=3 * 10**17, ge=1)
-    # The highest cost of all transactions in 24 hours, in wei, for each sending account.
+    # The maximum cost of all transactions in 24 hours, in wei, for each sending account.
     max_cost_per_day_wei: int = Field(default=10**18, ge=1)
     # The lowest priority fee that is offered, in wei; Polygon requires 30 gwei.
     min_tip_wei: int = Field(default=0, ge=0)
@@ -169,8 +169,8 @@ class NetworkSection(Section):
     # A block explorer to which the web UI links transactions and addresses:
     # `https://etherscan.io`. By default, there are no links.
     explorer: ExplorerUrl | None = None
-    # How node owners reach the operator about an error: `mailto:qos@example.org`, or an `https://`
-    # page. Shown on the page of each node; by default, none is.
+    # Contact of the operator for node owners, shown on the page of each node:
+    # `mailto:qos@example.org`, or an `https://` page. By default, the pages show no contact.
     contact: ContactUrl | None = None
 
     @model_validator(mode="before")
@@ -196,8 +196,8 @@ class TracingSection(Section):
 
 
 class ReportersSection(Section):
-    # URLs at which the other reporters publish their signatures; keys in the URLs are never shown.
-    # A transmitter needs it if the quorum is larger than one.
+    # URLs at which the other reporters publish their signatures. Logs and commands never show keys
+    # in these URLs. A transmitter needs this setting if the quorum is larger than one.
     peers: SecretUrls = Field(default=(), max_length=64)
     # Client certificate (PEM) for peers that require mTLS.
     certificate: Path | None = None
@@ -285,7 +285,8 @@ class NotifySection(Section):
 class ShadowSection(Section):
     # The name of the set in commands, in the read API and on pages.
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")
-    # The file of the rules (JSON), as `rules show --json` prints it. They are not announced.
+    # The JSON file of the rules, in the format of `rules show --json`. These rules do not have to
+    # be announced.
     rules: Path
 
 

@@ -37,7 +37,8 @@ class SubscriptionsSection(Section):
     max_failing_days: int = Field(default=7, ge=1, le=365)
     # Whether webhooks without TLS (`http://`) may be registered.
     allow_http: bool = False
-    # Whether webhooks may have an address that is not public, such as one of your own network.
+    # Whether webhooks may have an address that is not public, such as an address in your own
+    # network.
     allow_private: bool = False
 
     @property

@@ -79,7 +79,7 @@ def create_health_app(daemon_health: DaemonHealth, get_store: Callable[[], Store
         """Return the output of `qos-oracle status --json`.
 
         `dispatcher` is present if this process starts tasks, and `contract` if it sends reports;
-        both are as of their last check.
+        the values of both are as of their last check.
         """
         return _answer_from_database(
             database_limit,
