@@ -30,16 +30,16 @@ _ABOUT = """\
 This page is for operators who estimate the cost of publishing, and for developers who compare ways
 to read a score. [Scale](../explanation/scale.md#cost-on-chain) computes the cost of a day.
 
-The figures are the gas of whole transactions on Anvil, with the base fee and the input, unless a
-row states something else. The contracts are compiled as in `abi/`. A figure may differ by a few
-dozen gas, because a signature or a hash has a different number of zero bytes each time.
+Unless a row states something else, the figures are the gas of whole transactions on Anvil, with
+the base cost and the input. The contracts are compiled as in `abi/`. A figure may differ by a few
+dozen gas, because signatures and hashes contain different numbers of zero bytes.
 """
 _CONSUMERS = """\
-The contracts are in `contracts/roots/consumers/`. The registries are the stand-ins in that folder,
-which store what the real ones store.
+The contracts are in `contracts/roots/consumers/`. That folder also contains simulated registries,
+which store the same data as the real registries.
 """
 _MEASURE = """\
-These commands measure and record the figures; nightly tests check them with a tolerance of 1 %:
+These commands measure and record the figures, which nightly tests check with a tolerance of 1 %:
 
     .venv/bin/python tests/contracts/roots/roots_gas.py
     .venv/bin/python tests/contracts/roots/module_gas.py
@@ -107,7 +107,7 @@ def render_page() -> str:
         "## Reading a score by proof\n",
         _render_reads(),
         "## The hot set\n",
-        "`QoSWords` stores lanes that anyone brings by proof, sixteen in a word.\n",
+        "`QoSWords` stores lanes, sixteen in a word. Anyone can write lanes with a proof.\n",
         _render_words(),
         "## Kickouts and roles\n",
         _render_kickouts(),
@@ -153,8 +153,8 @@ def _render_rounds() -> str:
     first_rounds = _format_extra_push_gas("in the first 256 rounds")
     old_block = _format_extra_push_gas("as of 292 blocks back")
     notes = (
-        f"\nEach of the first 256 rounds costs {first_rounds} more, and a round whose last block "
-        f"is more than\n256 blocks old {old_block} more (EIP-2935).\n"
+        f"\nEach of the first 256 rounds costs {first_rounds} gas more. A round whose as-of block "
+        f"is more than\n256 blocks old costs {old_block} gas more (EIP-2935).\n"
     )
     return render_table(_name_columns(_ROUND_SIZES), rows) + notes
 
@@ -162,7 +162,7 @@ def _render_rounds() -> str:
 def _render_reads() -> str:
     kinds = {
         "score, within a transaction": "read by proof, {} nodes, inside",
-        "the same with leaf and proof in the input": "read by proof, {} nodes, with its input",
+        "score, with leaf and proof in the input": "read by proof, {} nodes, with its input",
         "absence of an address, within a transaction": "absence by proof, {} nodes, inside",
     }
     rows = [
@@ -179,7 +179,7 @@ def _render_reads() -> str:
 def _render_words() -> str:
     rows = [
         (
-            f"for each node, runs of {run} word{'s' if run > 1 else ''}",
+            f"write lanes, runs of {run} word{'s' if run > 1 else ''}, per node",
             *(
                 _format_recorded_gas(f"words, {size} nodes, run of {run}, each node")
                 for size in _MODULE_SIZES
@@ -189,7 +189,7 @@ def _render_words() -> str:
     ]
     rows += [
         (
-            f"bind a node to its seat, {count} at once, for each",
+            f"bind nodes to seats, {count} at once, per node",
             *(
                 _format_recorded_gas(f"bind a seat, {size} nodes, {count} at once, each")
                 for size in _MODULE_SIZES
@@ -201,8 +201,8 @@ def _render_words() -> str:
         "read by proof, 1000 nodes, with its input"
     )
     note = (
-        f"\nWith 1,000 nodes, all words of a round cost as much as {proofs:.0f} reads by proof. "
-        "If consumers read fewer nodes\nin a round, proofs are less expensive.\n"
+        f"\nWith 1,000 nodes, writing all words of a round costs as much as {proofs:.0f} reads by "
+        "proof. If consumers\nread fewer nodes in a round, proofs are less expensive.\n"
     )
     return render_table(_name_columns(_MODULE_SIZES), rows) + note
 
@@ -228,7 +228,7 @@ def _render_objections() -> str:
         }.items()
     ]
     about = "Each objection has an explanation of 94 bytes.\n\n"
-    return about + render_table(("", "first of a node", "a later one"), rows)
+    return about + render_table(("", "first objection of a node", "later objection"), rows)
 
 
 def _render_consumers() -> str:
@@ -266,7 +266,7 @@ def _render_peers() -> str:
         "read_large": _format_recorded_gas("read by proof, 1000000 nodes, with its input"),
     }
     rows = [tuple(cell.format(**gas_texts) for cell in row) for row in _PEERS]
-    return render_table(("", "a round", "a fact that is used", "source"), rows)
+    return render_table(("", "cost of a round", "cost of using a value", "source"), rows)
 
 
 def _render_costs(gwei: float) -> str:
