@@ -20,7 +20,7 @@ class OracleSection(Section):
     address: ContractAddress | None = None
     # The address of the timelock that is the admin of the oracle contract, so that the daemon
     # detects rule changes when they are scheduled. Without this setting, the daemon detects a
-    # change only when the contract has changed.
+    # change only after it has taken effect.
     timelock: ContractAddress | None = None
     # Whether transactions are sent; overridden by `run --publish` and `--dry-run`.
     publish: bool = False
