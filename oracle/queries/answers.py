@@ -95,7 +95,7 @@ class AsOf(ApiModel):
     )
     lag_blocks: int | None = Field(description="Blocks from `block` to `head`.", examples=[1])
     lag_seconds: int = Field(
-        ge=0, description="Age of `block` when the answer was made.", examples=[4]
+        ge=0, description="Age of `block` when the response was built.", examples=[4]
     )
     replica_lag_seconds: float | None = Field(
         description="Seconds by which a replica database is behind its primary; null if the "

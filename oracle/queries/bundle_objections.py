@@ -25,7 +25,9 @@ class BundleObjection(ObjectionEntry):
         description="The objections contract, in whose domain objection and answer are signed; "
         "null if the raw log is not stored."
     )
-    deadline: int | None = Field(description="Signed with it, unix seconds; null if not signed.")
+    deadline: int | None = Field(
+        description=("Deadline that was signed, unix seconds; null if not signed.")
+    )
     signature: str | None = Field(
         description="By the node's key, 65 bytes as hex; null if the objection was not posted to "
         "this reporter, or the node is a contract."

@@ -205,7 +205,9 @@ class SubscriptionEntry(ApiModel):
     channel: str
     kinds: list[str] = Field(description="Empty: all kinds.")
     state: str = Field(examples=["new", "unconfirmed", "active", "ended"])
-    reason: str | None = Field(description="Why it ended; null if it has not.")
+    reason: str | None = Field(
+        description=("Reason why the subscription ended; null if it has not ended.")
+    )
     created_at: int = Field(description="Unix seconds.")
 
 

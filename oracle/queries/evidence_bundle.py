@@ -46,7 +46,9 @@ class BundleRound(ApiModel):
     chain_id: int
     contract: AddressText
     round: int
-    prev: HashText | None = Field(description="Root of the round before; null if not known here.")
+    prev: HashText | None = Field(
+        description=("Root of the previous round; null if this host does not have it.")
+    )
     as_of: int
     as_of_hash: HashText
     as_of_time: int | None = Field(description="Unix seconds; null if not stored.")

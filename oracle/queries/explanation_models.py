@@ -195,7 +195,7 @@ class NodeExplanation(ApiModel):
         description="Incidents that mark timeouts of the node, oldest first."
     )
     kickouts: list[KickoutInterval]
-    held: str | None = Field(description="Why its kickout waits for the vetoer.")
+    held: str | None = Field(description="Reason why the node's kickout waits for the vetoer.")
     objections: list[ObjectionEntry] = Field(
         description="Up to the block, newest first; check and answer are as of the last block."
     )

@@ -32,7 +32,9 @@ class ProofLeaf(ApiModel):
     is_member: bool
     is_paused: bool
     is_excluded: bool
-    is_held: bool = Field(description="Whether its kickout waits for an operator's decision.")
+    is_held: bool = Field(
+        description=("Whether the node's kickout waits for an operator's decision.")
+    )
     seat: int = Field(description="Index of the leaf.")
     score_count: int
     score_sum: int
@@ -76,7 +78,7 @@ class ProofSummary(ApiModel):
     oracle: AddressText
     oracle_account_id: AccountId = Field(description="CAIP-10 id of the contract.")
     round: int
-    as_of: int = Field(description="The block that it describes.")
+    as_of: int = Field(description="Block at which the leaves were computed.")
     node_count: int
     open_count: int = Field(description="Number of nodes that may be selected.")
     total_weight: Integer = Field(description="Sum of lane - 1 of these nodes.")
@@ -103,8 +105,8 @@ class LeafPieceEntry(ApiModel):
     leaf_count: int
     nodes_hash: HashText = Field(description="Root of the subtree of its leaves.")
     words_hash: HashText = Field(description="Root of the subtree of its words of lanes.")
-    open_count: int = Field(description="Its part of `summary.open_count`.")
-    total_weight: Integer = Field(description="Its part of `summary.total_weight`.")
+    open_count: int = Field(description="The piece's part of `summary.open_count`.")
+    total_weight: Integer = Field(description="The piece's part of `summary.total_weight`.")
     path: list[HashText] = Field(description="Hashes beside the path from `nodes_hash` to `root`.")
 
 

@@ -31,7 +31,9 @@ class LegacyScore(ApiModel):
     R: FixedPoint | None = Field(description="VRAM relative to the maximum.")
     P: FixedPoint | None = Field(description="Timeout setting relative to the maximum.")
     B: FixedPoint | None = Field(
-        description="Its node score relative to the best; null (counts as 0): no task in window."
+        description=(
+            "Node score relative to the best node's; null (counts as 0): no task in the window."
+        )
     )
     Q: FixedPoint | None = Field(description="The weighted sum of R, P and B.")
     incentive_share: FixedPoint | None = Field(
@@ -71,7 +73,7 @@ class NodeEntry(ApiModel):
     lane: int = Field(description="Lane of a report as of the block, 1 to 10002.")
     seat: int = Field(description="Index of its leaf in the tree of each round.")
     lane_on_chain: Annotated[int, Column("on chain")] = Field(
-        description="In the last accepted round; 0: it has no leaf there, 1: not selectable."
+        description="Lane in the last accepted round; 0: the node has no leaf, 1: not selectable."
     )
     on_chain: FixedPoint | None = Field(
         description="QoS in the last accepted round; null if no leaf, or not selectable."

@@ -40,7 +40,7 @@ class ObjectionEntry(ApiModel):
 
     node: AddressText
     seq: int = Field(description="Counts the objections of the node from 0.")
-    due_since: int = Field(description="Since when the kickout is due, unix seconds.")
+    due_since: int = Field(description="Time since which the kickout is due, unix seconds.")
     reason: str = Field(description="Reason of the objection.", examples=["application"])
     text: str = Field(description="The explanation, written by a stranger; up to 280 bytes.")
     at: LogPlace
@@ -55,11 +55,13 @@ class ObjectionEntry(ApiModel):
         description="Result of the automatic check; null if the kickout is no longer due.",
         examples=["refuted", "supported", "open"],
     )
-    finding: str | None = Field(description="What the check found; null if nothing was checked.")
+    finding: str | None = Field(
+        description=("Result of the automatic check; null if nothing was checked.")
+    )
     answer: AnswerEntry | None = Field(description="null if this reporter has not answered.")
     answer_until: int | None = Field(
-        description="Block time by which the operator should answer, unix seconds; null if it "
-        "waits for no answer."
+        description="Block time by which the operator should answer, unix seconds; null if the "
+        "objection waits for no answer."
     )
 
 

@@ -57,7 +57,7 @@ class ReportBasis(ApiModel):
     """The block and round that a report is based on, its root, and what it changes."""
 
     period: int
-    as_of: int = Field(description="The block that it speaks of.")
+    as_of: int = Field(description="As-of block of the report.")
     as_of_hash: HashText
     as_of_time: int = Field(description="Unix seconds.")
     head_round: int = Field(description="The last accepted round at that block.")
@@ -155,7 +155,7 @@ class RoundEntry(ApiModel):
 
     round: int
     time: int = Field(description="Time of the block that accepted it, unix seconds.")
-    as_of: int = Field(description="The block that it speaks of.")
+    as_of: int = Field(description="As-of block of the report.")
     as_of_hash: HashText
     root: HashText = Field(description="Root of the round's tree, which proves every leaf.")
     is_struck: bool = Field(description="Whether the root was struck and proves nothing.")

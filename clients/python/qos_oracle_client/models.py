@@ -51,7 +51,7 @@ class AsOf(TypedDict):
     lag_blocks: int | None
     """Blocks from `block` to `head`."""
     lag_seconds: int
-    """Age of `block` when the answer was made."""
+    """Age of `block` when the response was built."""
     replica_lag_seconds: float | None
     """Seconds by which a replica database is behind its primary; null if the database is not a replica."""
     rules: str
@@ -106,7 +106,7 @@ class BundleObjection(TypedDict):
     seq: int
     """Counts the objections of the node from 0."""
     due_since: int
-    """Since when the kickout is due, unix seconds."""
+    """Time since which the kickout is due, unix seconds."""
     reason: str
     """Reason of the objection."""
     text: str
@@ -123,15 +123,15 @@ class BundleObjection(TypedDict):
     verdict: str | None
     """Result of the automatic check; null if the kickout is no longer due."""
     finding: str | None
-    """What the check found; null if nothing was checked."""
+    """Result of the automatic check; null if nothing was checked."""
     answer: "AnswerEntry | None"
     """null if this reporter has not answered."""
     answer_until: int | None
-    """Block time by which the operator should answer, unix seconds; null if it waits for no answer."""
+    """Block time by which the operator should answer, unix seconds; null if the objection waits for no answer."""
     contract: str | None
     """The objections contract, in whose domain objection and answer are signed; null if the raw log is not stored."""
     deadline: int | None
-    """Signed with it, unix seconds; null if not signed."""
+    """Deadline that was signed, unix seconds; null if not signed."""
     signature: str | None
     """By the node's key, 65 bytes as hex; null if the objection was not posted to this reporter, or the node is a contract."""
 
@@ -152,7 +152,7 @@ class BundleRound(TypedDict):
     contract: str
     round: int
     prev: str | None
-    """Root of the round before; null if not known here."""
+    """Root of the previous round; null if this host does not have it."""
     as_of: int
     as_of_hash: str
     as_of_time: int | None
@@ -521,15 +521,15 @@ class KickoutOutlook(TypedDict):
     """When a kickout becomes due, if the next scores are the mean of the last ones."""
 
     scores: int
-    """Scored tasks until it is due; 0: it is due now."""
+    """Scored tasks until the kickout is due; 0: due now."""
     seconds: int | None
-    """About as long, by the median time between its last scores; null if unknown."""
+    """Time until the kickout is due, by the median time between the node's last scores; null if unknown."""
     recent_scores: int
     """Number of last scores that the forecast repeats."""
     first_places: int | None
-    """First places in the next `scores` tasks that would avoid it; null if none do."""
+    """First places in the next `scores` tasks that would prevent the kickout; null if none would."""
     second_places: int | None
-    """The same with second places."""
+    """Second places in the next `scores` tasks that would prevent the kickout; null if none would."""
 
 
 class KickoutPage(TypedDict):
@@ -546,7 +546,7 @@ class KickoutProgress(TypedDict):
     is_due: bool
     due_since_block: int | None
     due_since: int | None
-    """Since when it is due, unix seconds: an objection names the kickout by it."""
+    """Time since which the kickout is due, unix seconds; it identifies the kickout in an objection."""
     scores: int
     """Scores in the pool or legacy window; a kickout needs `pool_size` scores."""
     pool_size: int
@@ -617,9 +617,9 @@ class LeafPieceEntry(TypedDict):
     words_hash: str
     """Root of the subtree of its words of lanes."""
     open_count: int
-    """Its part of `summary.open_count`."""
+    """The piece's part of `summary.open_count`."""
     total_weight: str
-    """Its part of `summary.total_weight`."""
+    """The piece's part of `summary.total_weight`."""
     path: list[str]
     """Hashes beside the path from `nodes_hash` to `root`."""
 
@@ -667,7 +667,7 @@ class LegacyScore(TypedDict):
     P: str | None
     """Timeout setting relative to the maximum."""
     B: str | None
-    """Its node score relative to the best; null (counts as 0): no task in window."""
+    """Node score relative to the best node's; null (counts as 0): no task in the window."""
     Q: str | None
     """The weighted sum of R, P and B."""
     incentive_share: str | None
@@ -782,7 +782,7 @@ class NodeEntry(TypedDict):
     seat: int
     """Index of its leaf in the tree of each round."""
     lane_on_chain: int
-    """In the last accepted round; 0: it has no leaf there, 1: not selectable."""
+    """Lane in the last accepted round; 0: the node has no leaf, 1: not selectable."""
     on_chain: str | None
     """QoS in the last accepted round; null if no leaf, or not selectable."""
     changed_at: int
@@ -811,7 +811,7 @@ class NodeExplanation(TypedDict):
     """Incidents that mark timeouts of the node, oldest first."""
     kickouts: list["KickoutInterval"]
     held: str | None
-    """Why its kickout waits for the vetoer."""
+    """Reason why the node's kickout waits for the vetoer."""
     objections: list["ObjectionEntry"]
     """Up to the block, newest first; check and answer are as of the last block."""
     objection_delay: "ObjectionDelayEntry | None"
@@ -854,13 +854,13 @@ class NodeLift(TypedDict):
     """
 
     first_places: int | None
-    """First ranks until it passes the next better node, if that one stays as it is."""
+    """First ranks until the node passes the next better node, if that node does not change."""
     place_then: int | None
-    """Its place after `first_places` first ranks."""
+    """Place of the node after `first_places` first ranks."""
     successes: int | None
     """Successful tasks until reliability is 1."""
     timeouts: int | None
-    """Timeouts in a row until it is excluded; 0: already excluded."""
+    """Timeouts in a row until the node is excluded; 0: already excluded."""
     zeros: int | None
     """Scores of 0 until a kickout is due; 0: already due."""
     over_line: int | None
@@ -872,7 +872,7 @@ class NodeMoney(TypedDict):
 
     stake: str | None
     earned: str
-    """Its share of the fees of the scored tasks that count."""
+    """The node's share of the fees of the scored tasks that count."""
     tasks: int
     """Scored tasks with a known fee."""
     without_fee: int
@@ -976,7 +976,7 @@ class NodeUnderRules(TypedDict):
     qos_now: str | None
     qos_then: str | None
     chance_now: str | None
-    """Its share of the weights of all available nodes: the chance of the next task that any of them may get; 0 if paused or excluded; null if not a member, or the policy has no such weights."""
+    """The node's share of the weights of all available nodes, which is its chance of the next task; 0 if paused or excluded; null if not a member, or the policy has no such weights."""
     chance_then: str | None
     kickout_due_now: bool
     kickout_due_then: bool
@@ -1018,7 +1018,7 @@ class ObjectionAccepted(TypedDict):
     node: str
     seq: int
     due_since: int
-    """Since when the kickout is due, unix seconds."""
+    """Time since which the kickout is due, unix seconds."""
     state: "PostedState"
     to: str
     """The objections contract."""
@@ -1043,7 +1043,7 @@ class ObjectionEntry(TypedDict):
     seq: int
     """Counts the objections of the node from 0."""
     due_since: int
-    """Since when the kickout is due, unix seconds."""
+    """Time since which the kickout is due, unix seconds."""
     reason: str
     """Reason of the objection."""
     text: str
@@ -1060,11 +1060,11 @@ class ObjectionEntry(TypedDict):
     verdict: str | None
     """Result of the automatic check; null if the kickout is no longer due."""
     finding: str | None
-    """What the check found; null if nothing was checked."""
+    """Result of the automatic check; null if nothing was checked."""
     answer: "AnswerEntry | None"
     """null if this reporter has not answered."""
     answer_until: int | None
-    """Block time by which the operator should answer, unix seconds; null if it waits for no answer."""
+    """Block time by which the operator should answer, unix seconds; null if the objection waits for no answer."""
 
 
 class ObjectionPage(TypedDict):
@@ -1124,7 +1124,7 @@ class OwnSubscriptions(TypedDict):
     created: str | None
     """The id of the new subscription."""
     secret: str | None
-    """With which messages to the new webhook are signed; it is returned only once."""
+    """Secret that signs the messages to the new webhook; returned only once."""
 
 
 class PastEvent(TypedDict):
@@ -1158,12 +1158,12 @@ class PostedEntry(TypedDict):
 
     seq: int
     due_since: int
-    """Since when the kickout is due, unix seconds."""
+    """Time since which the kickout is due, unix seconds."""
     received_at: int
     """Unix seconds, by the server's clock."""
     state: "PostedState"
     ended_reason: str | None
-    """Why it was not submitted; null if it was, or will be."""
+    """Reason why the objection was not submitted; null if it was or will be submitted."""
 
 
 PostedState = Literal["waiting", "sent", "on_chain", "ended"]
@@ -1207,7 +1207,7 @@ class ProofLeaf(TypedDict):
     is_paused: bool
     is_excluded: bool
     is_held: bool
-    """Whether its kickout waits for an operator's decision."""
+    """Whether the node's kickout waits for an operator's decision."""
     seat: int
     """Index of the leaf."""
     score_count: int
@@ -1232,7 +1232,7 @@ class ProofSummary(TypedDict):
     """CAIP-10 id of the contract."""
     round: int
     as_of: int
-    """The block that it describes."""
+    """Block at which the leaves were computed."""
     node_count: int
     open_count: int
     """Number of nodes that may be selected."""
@@ -1361,7 +1361,7 @@ class RoundEntry(TypedDict):
     time: int
     """Time of the block that accepted it, unix seconds."""
     as_of: int
-    """The block that it speaks of."""
+    """As-of block of the report."""
     as_of_hash: str
     root: str
     """Root of the round's tree, which proves every leaf."""
@@ -1463,7 +1463,7 @@ class RulesChangeView(TypedDict):
     has_rules: bool
     """Whether `/v1/rules/{hash}` returns these rules."""
     differences: "list[RuleDifference] | None"
-    """From the rules before; null if this host lacks one of the two texts."""
+    """Differences from the previous rules; null if this host lacks the text of either rule set."""
 
 
 class RulesHistory(TypedDict):
@@ -1494,9 +1494,9 @@ class RulesPreviewView(TypedDict):
     rank_correlation: str | None
     """Spearman's rank correlation of the QoS of all members under both: 1 if their order stays, -1 if it is reversed; null if fewer than two members, or all equal."""
     kickouts_beginning: int
-    """Members that are due only under the others."""
+    """Members whose kickout is due only under the other rules."""
     kickouts_ending: int
-    """Members that are due only under today's rules."""
+    """Members whose kickout is due only under today's rules."""
     losers: list["NodeUnderRules"]
     """Up to ten, the most places lost first."""
     winners: list["NodeUnderRules"]
@@ -1511,12 +1511,12 @@ class RulesPreviews(TypedDict):
 
 
 class ScarceModel(TypedDict):
-    """A model that few available nodes have, and the nodes that would be asked to download it."""
+    """A model that few available nodes have, and the nodes that would get a download request."""
 
     model: str
     holders: int
     pending: int
-    """Nodes that were requested to download it and may still answer."""
+    """Nodes that got a request to download the model and may still answer."""
     ask: list[str]
 
 
@@ -1680,7 +1680,7 @@ class SubscriptionRequest(TypedDict):
     kinds: NotRequired[str]
     """Comma-separated kinds of notices; empty: all."""
     nonce: int
-    """Larger than in the node's last request."""
+    """Must be larger than in the node's last request."""
     deadline: int
     """Unix seconds, within the next hour."""
     signature: str
@@ -1695,7 +1695,7 @@ class SubscriptionView(TypedDict):
     state: str
     """`new`, `unconfirmed`, `active` or `ended`."""
     reason: str | None
-    """Why it ended."""
+    """Reason why the subscription ended."""
     created_at: int
     """Unix seconds."""
 
@@ -1730,7 +1730,7 @@ class TaskAnswer(TypedDict):
     moments: list["TaskMoment"]
     scored_in: str | None
     score: "GroupEntry | None"
-    """Its row in the group that scored it."""
+    """The task's row in the group that scored it."""
 
 
 class TaskDraws(TypedDict):
@@ -1837,11 +1837,11 @@ class WhatIfRow(TypedDict):
     mean_score: str
     """Mean of its task scores, in points."""
     qos: str
-    """With `reliability` in place of the present one; a timeout fewer raises it."""
+    """QoS with `reliability` instead of the current reliability; one timeout less raises it."""
     rank: int | None
     """Rank by this QoS among the members now, from 1."""
     chance: str | None
-    """Its share of the weights of all available nodes: the chance of the next task that any of them may get; null if the policy has no such weights."""
+    """The node's share of the weights of all available nodes, which is its chance of the next task; null if the policy has no such weights."""
     fees_per_day: str | None
     """Fees for as many tasks a day as now, in the token's smallest unit; null if the node was scored for less than an hour."""
 

@@ -21,15 +21,26 @@ KickoutState = Literal["due", "expected", "not_expected", "no_score", "no_foreca
 class KickoutOutlook(ApiModel):
     """When a kickout becomes due, if the next scores are the mean of the last ones."""
 
-    scores: int = Field(description="Scored tasks until it is due; 0: it is due now.")
+    scores: int = Field(description="Scored tasks until the kickout is due; 0: due now.")
     seconds: int | None = Field(
-        description="About as long, by the median time between its last scores; null if unknown."
+        description=(
+            "Time until the kickout is due, by the median time between the node's last scores; "
+            "null if unknown."
+        )
     )
     recent_scores: int = Field(description="Number of last scores that the forecast repeats.")
     first_places: int | None = Field(
-        description="First places in the next `scores` tasks that would avoid it; null if none do."
+        description=(
+            "First places in the next `scores` tasks that would prevent the kickout; null if none "
+            "would."
+        )
     )
-    second_places: int | None = Field(description="The same with second places.")
+    second_places: int | None = Field(
+        description=(
+            "Second places in the next `scores` tasks that would prevent the kickout; null if "
+            "none would."
+        )
+    )
 
     @property
     def is_near(self) -> bool:

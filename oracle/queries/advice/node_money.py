@@ -38,7 +38,9 @@ class NodeMoney(ApiModel):
     """The stake and the fees of a node; amounts in the token's smallest unit."""
 
     stake: Integer | None
-    earned: Integer = Field(description="Its share of the fees of the scored tasks that count.")
+    earned: Integer = Field(
+        description=("The node's share of the fees of the scored tasks that count.")
+    )
     tasks: int = Field(description="Scored tasks with a known fee.")
     without_fee: int = Field(description="Scored tasks whose fee is not known.")
     seconds: int | None = Field(

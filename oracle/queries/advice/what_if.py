@@ -44,13 +44,16 @@ class WhatIfRow(ApiModel):
     card: CardSpeed | None = Field(default=None, description="The card of `another_card`.")
     mean_score: FixedPoint = Field(description="Mean of its task scores, in points.")
     qos: FixedPoint = Field(
-        description="With `reliability` in place of the present one; a timeout fewer raises it."
+        description=(
+            "QoS with `reliability` instead of the current reliability; one timeout less raises "
+            "it."
+        )
     )
     rank: int | None = Field(description="Rank by this QoS among the members now, from 1.")
     chance: FixedPoint | None = Field(
         description=(
-            "Its share of the weights of all available nodes: the chance of the next task that "
-            "any of them may get; null if the policy has no such weights."
+            "The node's share of the weights of all available nodes, which is its chance of the "
+            "next task; null if the policy has no such weights."
         )
     )
     fees_per_day: Integer | None = Field(

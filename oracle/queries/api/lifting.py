@@ -35,12 +35,16 @@ class NodeLift(ApiModel):
     """
 
     first_places: int | None = Field(
-        description="First ranks until it passes the next better node, if that one stays as it is."
+        description=(
+            "First ranks until the node passes the next better node, if that node does not change."
+        )
     )
-    place_then: int | None = Field(description="Its place after `first_places` first ranks.")
+    place_then: int | None = Field(
+        description=("Place of the node after `first_places` first ranks.")
+    )
     successes: int | None = Field(description="Successful tasks until reliability is 1.")
     timeouts: int | None = Field(
-        description="Timeouts in a row until it is excluded; 0: already excluded."
+        description="Timeouts in a row until the node is excluded; 0: already excluded."
     )
     zeros: int | None = Field(description="Scores of 0 until a kickout is due; 0: already due.")
     over_line: int | None = Field(description="First ranks until no kickout is due; 0: not due.")

@@ -43,7 +43,10 @@ class KickoutProgress(ApiModel):
     is_due: bool
     due_since_block: int | None
     due_since: int | None = Field(
-        description="Since when it is due, unix seconds: an objection names the kickout by it."
+        description=(
+            "Time since which the kickout is due, unix seconds; it identifies the kickout in an "
+            "objection."
+        )
     )
     scores: int = Field(
         description="Scores in the pool or legacy window; a kickout needs `pool_size` scores."

@@ -45,7 +45,10 @@ class RulesChangeView(ApiModel):
     set_time: int | None
     has_rules: bool = Field(description="Whether `/v1/rules/{hash}` returns these rules.")
     differences: list[RuleDifference] | None = Field(
-        description="From the rules before; null if this host lacks one of the two texts."
+        description=(
+            "Differences from the previous rules; null if this host lacks the text of either rule "
+            "set."
+        )
     )
 
 

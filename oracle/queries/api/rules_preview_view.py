@@ -41,9 +41,11 @@ class NodeUnderRules(ApiModel):
     qos_now: FixedPoint | None
     qos_then: FixedPoint | None
     chance_now: FixedPoint | None = Field(
-        description="Its share of the weights of all available nodes: the chance of the next task "
-        "that any of them may get; 0 if paused or excluded; null if not a member, or the policy "
-        "has no such weights."
+        description=(
+            "The node's share of the weights of all available nodes, which is its chance of the "
+            "next task; 0 if paused or excluded; null if not a member, or the policy has no such "
+            "weights."
+        )
     )
     chance_then: FixedPoint | None
     kickout_due_now: bool
@@ -75,8 +77,12 @@ class RulesPreviewView(PreviewOrigin):
         description="Spearman's rank correlation of the QoS of all members under both: 1 if their "
         "order stays, -1 if it is reversed; null if fewer than two members, or all equal."
     )
-    kickouts_beginning: int = Field(description="Members that are due only under the others.")
-    kickouts_ending: int = Field(description="Members that are due only under today's rules.")
+    kickouts_beginning: int = Field(
+        description=("Members whose kickout is due only under the other rules.")
+    )
+    kickouts_ending: int = Field(
+        description=("Members whose kickout is due only under today's rules.")
+    )
     losers: list[NodeUnderRules] = Field(description="Up to ten, the most places lost first.")
     winners: list[NodeUnderRules] = Field(description="Up to ten, the most places won first.")
 

@@ -49,12 +49,12 @@ class DrawnCard(ApiModel):
 
 
 class ScarceModel(ApiModel):
-    """A model that few available nodes have, and the nodes that would be asked to download it."""
+    """A model that few available nodes have, and the nodes that would get a download request."""
 
     model: str
     holders: int
     pending: int = Field(
-        description="Nodes that were requested to download it and may still answer."
+        description="Nodes that got a request to download the model and may still answer."
     )
     ask: list[AddressText]
 

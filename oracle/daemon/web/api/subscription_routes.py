@@ -75,7 +75,7 @@ class SubscriptionRequest(BaseModel):
         description="Comma-separated kinds of notices; empty: all.",
     )
     nonce: int = Field(
-        ge=1, le=LARGEST_INTEGER, description="Larger than in the node's last request."
+        ge=1, le=LARGEST_INTEGER, description="Must be larger than in the node's last request."
     )
     deadline: int = Field(
         ge=0, le=LARGEST_INTEGER, description="Unix seconds, within the next hour."
@@ -97,7 +97,7 @@ class SubscriptionView(BaseModel):
     channel: str
     kinds: list[str]
     state: str = Field(description="`new`, `unconfirmed`, `active` or `ended`.")
-    reason: str | None = Field(description="Why it ended.")
+    reason: str | None = Field(description="Reason why the subscription ended.")
     created_at: int = Field(description="Unix seconds.")
 
 
@@ -107,7 +107,7 @@ class OwnSubscriptions(BaseModel):
     subscriptions: list[SubscriptionView]
     created: str | None = Field(description="The id of the new subscription.")
     secret: str | None = Field(
-        description="With which messages to the new webhook are signed; it is returned only once."
+        description="Secret that signs the messages to the new webhook; returned only once."
     )
 
 

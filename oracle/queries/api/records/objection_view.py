@@ -41,11 +41,13 @@ class PostedEntry(ApiModel):
     """An objection that was posted to this reporter, and its outcome."""
 
     seq: int
-    due_since: int = Field(description="Since when the kickout is due, unix seconds.")
+    due_since: int = Field(description="Time since which the kickout is due, unix seconds.")
     received_at: int = Field(description="Unix seconds, by the server's clock.")
     state: PostedState
     ended_reason: str | None = Field(
-        description="Why it was not submitted; null if it was, or will be."
+        description=(
+            "Reason why the objection was not submitted; null if it was or will be submitted."
+        )
     )
 
 
@@ -60,7 +62,7 @@ class ObjectionAccepted(Answer):
 
     node: AddressText
     seq: int
-    due_since: int = Field(description="Since when the kickout is due, unix seconds.")
+    due_since: int = Field(description="Time since which the kickout is due, unix seconds.")
     state: PostedState
     to: AddressText = Field(description="The objections contract.")
 

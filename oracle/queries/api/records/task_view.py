@@ -58,7 +58,7 @@ class TaskAnswer(TaskRequirements, Answer):
     abort_reason: str | None
     moments: list[TaskMoment]
     scored_in: HashText | None
-    score: GroupEntry | None = Field(description="Its row in the group that scored it.")
+    score: GroupEntry | None = Field(description="The task's row in the group that scored it.")
 
 
 def build_task_answer(snapshot: ApiSnapshot, task_key: TaskKey) -> TaskAnswer:
