@@ -86,7 +86,7 @@ def list_rows() -> Iterator[str]:
         for incidents, timeouts in [*bursts, *outages]
     ]
     yield (
-        "Timeouts of other causes that fall into an incident are marked too: "
+        "Timeouts of other causes during an incident are marked too: "
         f"{' and '.join(honest_marked[:2])} in the bursts, {' and '.join(honest_marked[2:])} in "
         "the outages."
     )
