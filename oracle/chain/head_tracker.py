@@ -84,7 +84,7 @@ class HeadTracker:
         self, endpoints: EndpointPool, finality: Finality, clock: Callable[[], float]
     ) -> None:
         self._endpoints = endpoints
-        self._finality = finality
+        self.finality = finality
         self._clock = clock
         self._final_block: BlockRef | None = None
         # The highest known block, and when it arrived or when all endpoints had reached it.
@@ -171,7 +171,7 @@ class HeadTracker:
     def _fetch_endpoint_heads(self, endpoint: Endpoint) -> Heads:
         try:
             return read_heads(
-                endpoint, self._finality, self._final_block, self._endpoints.checkpoints[:1]
+                endpoint, self.finality, self._final_block, self._endpoints.checkpoints[:1]
             )
         except WrongChainError as error:
             self._endpoints.quarantine(endpoint, error.detail, is_on_other_chain=True)

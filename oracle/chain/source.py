@@ -268,16 +268,19 @@ class ChainSource:
             number, excluded_endpoint, skip_slow_endpoints=skip_slow_endpoints
         )
 
-    def fetch_second_witness(
-        self, number: int, excluded_endpoint: str
-    ) -> tuple[str, BlockRef] | None:
-        """Return an endpoint of another witness, and its block at this height, or None.
+    def is_deep_enough(self, block: BlockRef, head: BlockRef) -> bool:
+        """Return whether a block is so far below a head that it may be final."""
+        return self.tracker.finality.is_deep_enough(block, head)
 
-        The endpoints are queried in turn until one answers. An endpoint that does not answer is
+    def fetch_second_witness(self, number: int, excluded_endpoint: str) -> Witness | None:
+        """Return an endpoint of another witness, with its block at this height, or None.
+
+        The endpoints are queried in turn until one shows the block deep enough below its head. If
+        none does, the one with the highest head is returned. An endpoint that does not answer is
         skipped for a minute or longer, and an endpoint that took over two seconds is skipped for
         thirty times as long. If there is only one provider, another of its endpoints is queried.
         """
-        return self._witnesses.fetch_second_witness(number, excluded_endpoint)
+        return self._witnesses.fetch_second_witness(number, excluded_endpoint, self.is_deep_enough)
 
     def wait_for_slow_witnesses(self) -> None:
         """Let `fetch_second_witness` query slow endpoints every time, however long they take."""

@@ -8,9 +8,12 @@ from typing import NamedTuple
 
 from oracle.domain.blocks import BlockRef
 from oracle.rpc.endpoints.endpoint import Endpoint
+from oracle.rpc.headers import get_headers
 from oracle.rpc.pool import EndpointPool
-from oracle.rpc.responses import FullHeaderResponse, parse_block
 from oracle.rpc.rpc_errors import RpcError
+
+# Whether a block (first) is deep enough below a head (second).
+DepthCheck = Callable[[BlockRef, BlockRef], bool]
 
 # Timeout of a second witness, and how long an endpoint is skipped after it: an endpoint that
 # hangs would otherwise delay every window.
@@ -73,16 +76,17 @@ class WitnessFetcher:
         return witnesses
 
     def fetch_second_witness(
-        self, number: int, excluded_endpoint: str
-    ) -> tuple[str, BlockRef] | None:
+        self, number: int, excluded_endpoint: str, is_deep_enough: DepthCheck
+    ) -> Witness | None:
         """Return a second witness of a height; see `ChainSource.fetch_second_witness`."""
         now = self._clock()
+        lagging: Witness | None = None
         for endpoint in self._endpoints.list_endpoints_of_other_witnesses(excluded_endpoint):
             if now < self._backoff_until.get(endpoint.name, now):
                 continue
             started_at = self._clock()
             try:
-                block = self._fetch_header(endpoint, number)
+                witness = self._fetch_witness(endpoint, number)
             except RpcError:
                 seconds = max(
                     _BACKOFF_SECONDS, _compute_backoff_seconds(self._clock() - started_at)
@@ -92,9 +96,13 @@ class WitnessFetcher:
             elapsed_seconds = self._clock() - started_at
             if elapsed_seconds > _SLOW_SECONDS and not self.is_patient:
                 self._back_off(endpoint, _compute_backoff_seconds(elapsed_seconds))
-            if block is not None and block.number == number:
-                return endpoint.name, block
-        return None
+            if witness is None or witness.block is None:
+                continue
+            if is_deep_enough(witness.block, witness.head):
+                return witness
+            if lagging is None or witness.head.number > lagging.head.number:
+                lagging = witness
+        return lagging
 
     def _back_off(self, endpoint: Endpoint, seconds: float) -> None:
         """Skip the endpoint for this long when a second witness is needed."""
@@ -114,16 +122,17 @@ class WitnessFetcher:
         until = max(endpoint.status.slow_until, self._slow_until.get(endpoint.name, 0.0))
         return self._clock() < until
 
-    def _fetch_header(self, endpoint: Endpoint, number: int) -> BlockRef | None:
-        """Return the endpoint's block at a height, or raise RpcError if it does not answer."""
+    def _fetch_witness(self, endpoint: Endpoint, number: int) -> Witness | None:
+        """Return the endpoint's block at a height and its head, or None if it lacks the block.
+
+        Raises:
+            RpcError: the endpoint does not answer.
+        """
         self._endpoints.prove_chain(endpoint, timeout_seconds=_TIMEOUT_SECONDS)
-        answer = endpoint.client.call(
-            "eth_getBlockByNumber",
-            [hex(number), False],
-            FullHeaderResponse,
-            timeout_seconds=_TIMEOUT_SECONDS,
+        head, block = get_headers(
+            endpoint.client, ["latest", number], timeout_seconds=_TIMEOUT_SECONDS
         )
-        return None if answer is None else parse_block(endpoint.name, answer)
+        return None if block is None or head is None else Witness(endpoint.name, block, head)
 
 
 def _compute_backoff_seconds(elapsed_seconds: float) -> float:

@@ -2,7 +2,7 @@
 
 A forged header chain is consistent in itself: its roots, blooms and hashes match. An endpoint of
 another provider exposes it by showing a different block. The parent links of a confirmed block
-prove all blocks below it, so only one header has to be requested. See
+prove all blocks below it, so only this header and the endpoint's head are requested. See
 docs/explanation/reorgs.md#confirmed-by-a-second-provider.
 
 A refused block is stored until it is explained, so that every attempt fails the same way. It is
@@ -56,11 +56,13 @@ class Confirmation(Enum):
 
 def confirm_block(
     fork_context: ForkContext, block: BlockRef, source_endpoint: str, blocks: BlockRange
-) -> Confirmation:
+) -> tuple[Confirmation, BlockRef | None]:
     """Confirm a block with an endpoint of another provider before it becomes final.
 
-    `source_endpoint` returned the block; `blocks` end at it and are ingested with it. If the
-    endpoints show different blocks, the block that two providers show is accepted. If there is no
+    `source_endpoint` returned the block; `blocks` end at it and are ingested with it. Returns the
+    head of the other endpoint as well, or None if there is no response: the depth of a block is
+    one endpoint's claim until another endpoint's head confirms it. If the endpoints show different
+    blocks, the block that two providers show is accepted. If there is no
     such block, an endpoint is wrong if its headers are not linked or do not match their hashes.
 
     Raises:
@@ -71,17 +73,18 @@ def confirm_block(
     has_single_provider = count_providers(fork_context.chain) < MIN_PROVIDERS
     if not has_single_provider:
         _check_refused_block(fork_context, blocks)
-    second_block = fork_context.chain.fetch_second_witness(block.number, source_endpoint)
-    if second_block is None:
+    second_witness = fork_context.chain.fetch_second_witness(block.number, source_endpoint)
+    if second_witness is None:
         result = Confirmation.SINGLE_PROVIDER if has_single_provider else Confirmation.UNANSWERED
         WITNESSED_WINDOWS.labels(result.name.lower()).inc()
-        return result
-    if second_block[1].hash == block.hash:
+        return result, None
+    if second_witness.block is not None and second_witness.block.hash == block.hash:
         WITNESSED_WINDOWS.labels("agreed").inc()
     else:
         WITNESSED_WINDOWS.labels("disputed").inc()
         _resolve_conflict(fork_context, block, source_endpoint, blocks)
-    return Confirmation.SINGLE_PROVIDER if has_single_provider else Confirmation.AGREED
+    result = Confirmation.SINGLE_PROVIDER if has_single_provider else Confirmation.AGREED
+    return result, second_witness.head
 
 
 def find_unconfirmed_reason(uow: UnitOfWork) -> str | None:

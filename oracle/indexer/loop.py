@@ -5,7 +5,7 @@ about one second of work, is committed at a time.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from oracle.chain.fetch.fetcher import BlockWindow
@@ -66,6 +66,8 @@ class IngestState:
     # Time since which no second provider has confirmed blocks, or None. Until one does, no block
     # becomes final, and all blocks are read and journaled as at the head.
     unconfirmed_since: float | None = None
+    # The highest final block, if the head of a second provider allows less than the claimed one.
+    max_final_number: int | None = None
     _confirmed_safe: BlockRef | None = None
     _last_claimed_heads: Heads | None = None
     max_blocks: int = field(default=_UNLIMITED_BLOCKS)
@@ -172,6 +174,8 @@ def _ingest_once(
     history_end = _compute_history_end(heads, head_depth)
     if headers_from is not None:
         history_end = min(history_end, headers_from - 1)
+    if ingest.max_final_number is not None:
+        history_end = min(history_end, ingest.max_final_number)
     if ingest.unconfirmed_since is not None:
         history_end = next_block - 1
     # Headers are needed above the final block, where forks happen, and where a hook needs them.
@@ -252,7 +256,8 @@ def _confirm_heads(
     """Return the heads with the highest final block that a second provider confirms.
 
     Only one block is checked: the last block of the window if it is final, or else the final block
-    of the heads. `window` is None if there is no new block.
+    of the heads. If this block is not deep enough below the second provider's head, the highest
+    one that is becomes final. `window` is None if there is no new block.
 
     Raises:
         OutvotedError: the endpoint of the block was found wrong.
@@ -266,12 +271,44 @@ def _confirm_heads(
         blocks = BlockRange(block.number, block.number)
     if block.number <= known_final.number:
         return heads
-    result = confirm_block(fork_context, block, source_endpoint, blocks)
+    result, second_head = confirm_block(fork_context, block, source_endpoint, blocks)
     record_confirmation(fork_context, block, result)
     ingest.update_confirmation(result)
     if ingest.confirms_safe:
         ingest.set_confirmed_safe_block(_confirm_safe_block(fork_context, heads, window))
-    return replace(heads, final=known_final) if result is Confirmation.UNANSWERED else heads
+    if result is Confirmation.UNANSWERED:
+        return replace(heads, final=known_final)
+    if second_head is None or fork_context.chain.is_deep_enough(block, second_head):
+        ingest.max_final_number = None
+        return heads
+    headers = [] if window is None else window.headers
+    final = _find_deepest_final(
+        fork_context, headers, BlockRange(known_final.number, block.number), second_head
+    )
+    ingest.max_final_number = (final or known_final).number
+    return replace(heads, final=final or known_final)
+
+
+def _find_deepest_final(
+    fork_context: ForkContext,
+    headers: Sequence[BlockRef],
+    blocks: BlockRange,
+    second_head: BlockRef,
+) -> BlockRef | None:
+    """Return the highest block that is deep enough below the second provider's head, or None.
+
+    The blocks after the first one of `blocks` are considered, if they are indexed or in `headers`.
+    They are ancestors of a block that the second provider shows, so no other request is needed.
+    """
+    with fork_context.store.read_transaction() as uow:
+        known_blocks = [*uow.blocks.list_canonical(blocks.first, blocks.last), *headers]
+    deep_blocks = [
+        block
+        for block in known_blocks
+        if blocks.first < block.number <= blocks.last
+        and fork_context.chain.is_deep_enough(block, second_head)
+    ]
+    return max(deep_blocks, key=lambda block: block.number, default=None)
 
 
 def _confirm_safe_block(
@@ -288,10 +325,12 @@ def _confirm_safe_block(
         ]
     if safe.hash not in {block.hash for block in known_blocks if block is not None}:
         return None
-    second_block = fork_context.chain.fetch_second_witness(safe.number, heads.endpoint)
+    second_witness = fork_context.chain.fetch_second_witness(safe.number, heads.endpoint)
     has_single_provider = count_providers(fork_context.chain) < MIN_PROVIDERS
     is_confirmed = (
-        has_single_provider if second_block is None else second_block[1].hash == safe.hash
+        has_single_provider
+        if second_witness is None
+        else second_witness.block is not None and second_witness.block.hash == safe.hash
     )
     return safe if is_confirmed else None
 

@@ -170,10 +170,13 @@ class JsonRpcClient:
         params_list: Sequence[Sequence[object]],
         result_type: type[T],
         read_raw: RawReader[R] | None = None,
+        *,
+        timeout_seconds: float | None = None,
     ) -> list[T | R | None]:
         """Call one method with many parameter lists, in as few batches as the endpoint accepts.
 
         Returns the results in the order of the parameters; for `read_raw` see `call`.
+        `timeout_seconds` is how long each response may take to begin.
 
         Raises:
             RpcError: one of the calls failed, or its result has another type.
@@ -185,7 +188,9 @@ class JsonRpcClient:
             requests = [self._wire.build_request(method, params) for params in params_chunk]
             try:
                 responses = (
-                    self._send_observed_batch(method, requests, result_type, read_raw)
+                    self._send_observed_batch(
+                        method, requests, result_type, read_raw, timeout_seconds
+                    )
                     if len(params_chunk) > 1
                     else {}
                 )
@@ -193,13 +198,24 @@ class JsonRpcClient:
                 if _is_ambiguous_batch_error(error):
                     # The batch or the call itself may be refused; a single request shows which.
                     results.append(
-                        self.call(method, params_chunk[0], result_type, read_raw=read_raw)
+                        self.call(
+                            method,
+                            params_chunk[0],
+                            result_type,
+                            timeout_seconds=timeout_seconds,
+                            read_raw=read_raw,
+                        )
                     )
                 batch_size = self._shrink_batch_size(len(params_chunk), error)
                 continue
             results += [
                 self._get_result_or_retry_alone(
-                    method, request, responses.get(request["id"]), result_type, read_raw
+                    method,
+                    request,
+                    responses.get(request["id"]),
+                    result_type,
+                    read_raw,
+                    timeout_seconds,
                 )
                 for request in requests
             ]
@@ -276,11 +292,12 @@ class JsonRpcClient:
         requests: list[dict[str, Any]],
         result_type: type[Any],
         read_raw: RawReader[Any] | None,
+        timeout_seconds: float | None,
     ) -> dict[int, JsonRpcResponse[Any]]:
         return self.observer.send_with_retries(
             method,
             len(requests),
-            lambda: self._send_batch(method, requests, result_type, read_raw),
+            lambda: self._send_batch(method, requests, result_type, read_raw, timeout_seconds),
         )
 
     def _send_batch(
@@ -289,10 +306,11 @@ class JsonRpcClient:
         requests: list[dict[str, Any]],
         result_type: type[Any],
         read_raw: RawReader[Any] | None,
+        timeout_seconds: float | None,
     ) -> dict[int, JsonRpcResponse[Any]]:
         request_ids = {request["id"] for request in requests}
         try:
-            body = self._wire.post(method, len(requests), requests, None)
+            body = self._wire.post(method, len(requests), requests, timeout_seconds)
         except RpcError as error:
             error.is_for_whole_batch = error.kind in BATCH_STATUS_KINDS
             raise
@@ -356,12 +374,19 @@ class JsonRpcClient:
         response: JsonRpcResponse[Any] | None,
         result_type: type[Any],
         read_raw: RawReader[Any] | None,
+        timeout_seconds: float | None,
     ) -> Any:  # a result of `result_type` or of `read_raw`  # noqa: ANN401
         """Return the result of one request of a batch; if missing, send the request alone."""
         if response is None or response.error is not None or response.result is msgspec.UNSET:
             # The request was left out or failed in the batch; a single request gives a readable
             # error.
-            return self.call(method, request["params"], result_type, read_raw=read_raw)
+            return self.call(
+                method,
+                request["params"],
+                result_type,
+                timeout_seconds=timeout_seconds,
+                read_raw=read_raw,
+            )
         return response.result
 
     def _send_single(

@@ -19,26 +19,37 @@ def get_header(client: JsonRpcClient, number_or_tag: int | str) -> BlockRef | No
 
 
 def get_headers(
-    client: JsonRpcClient, heights_or_tags: Iterable[int | str]
+    client: JsonRpcClient,
+    heights_or_tags: Iterable[int | str],
+    *,
+    timeout_seconds: float | None = None,
 ) -> list[BlockRef | None]:
     """Return blocks by height or tag, with None for each that the endpoint does not have.
+
+    `timeout_seconds` is how long a response may take to begin; None uses the client's timeout.
 
     Raises:
         RpcError: a response is missing or invalid, or is for another height.
     """
     requested_blocks = list(heights_or_tags)
-    return parse_headers(client, requested_blocks, fetch_full_headers(client, requested_blocks))
+    full_headers = fetch_full_headers(client, requested_blocks, timeout_seconds=timeout_seconds)
+    return parse_headers(client, requested_blocks, full_headers)
 
 
 def fetch_full_headers(
-    client: JsonRpcClient, heights_or_tags: Sequence[int | str]
+    client: JsonRpcClient,
+    heights_or_tags: Sequence[int | str],
+    *,
+    timeout_seconds: float | None = None,
 ) -> list[FullHeaderResponse | None]:
     """Return headers as the endpoint returns them, unchecked. Raises RpcError."""
     params = [
         [hex(height_or_tag) if isinstance(height_or_tag, int) else height_or_tag, False]
         for height_or_tag in heights_or_tags
     ]
-    return client.call_batch("eth_getBlockByNumber", params, FullHeaderResponse)
+    return client.call_batch(
+        "eth_getBlockByNumber", params, FullHeaderResponse, timeout_seconds=timeout_seconds
+    )
 
 
 def parse_headers(

@@ -254,19 +254,13 @@ class ScriptedChain(ChainSource):
         ]
 
     @override
-    def fetch_second_witness(
-        self, number: int, excluded_endpoint: str
-    ) -> tuple[str, BlockRef] | None:
-        witnesses = [
-            witness
-            for witness in self.fetch_witnesses(number, excluded_endpoint)
-            if witness.block is not None
-        ]
-        return (
-            (witnesses[0].endpoint, witnesses[0].block)
-            if witnesses and witnesses[0].block
-            else None
-        )
+    def is_deep_enough(self, block: BlockRef, head: BlockRef) -> bool:
+        return block.number <= head.number - self.finality_depth
+
+    @override
+    def fetch_second_witness(self, number: int, excluded_endpoint: str) -> Witness | None:
+        witnesses = self.fetch_witnesses(number, excluded_endpoint)
+        return next((witness for witness in witnesses if witness.block is not None), None)
 
     @override
     def has_linked_headers(self, endpoint: str, _blocks: BlockRange) -> bool:

@@ -5,13 +5,16 @@ or at the head, and whether a daemon or `run --once` reads it. The first of the 
 reads first.
 """
 
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.faults import transport_faults
+from devnet.fakechain.requests import FakeRequest
 from devnet.fakechain.tree import get_branch
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
@@ -176,6 +179,23 @@ def test_case_05_nothing_is_finalized_while_two_providers_disagree(
     assert waited <= confirmed + FINALITY - 3
 
 
+def build_invented_head_fault(lead: int) -> InjectedFault:
+    """Return a fault that shows a head `lead` blocks above the chain's, and no `finalized`."""
+
+    def change_result(request: FakeRequest, result: Any) -> object:
+        if request.params[0] == "finalized":
+            return None
+        if request.params[0] != "latest":
+            return result
+        number, time = int(result["number"], 16) + lead, int(result["timestamp"], 16) + 12 * lead
+        invented = {"number": hex(number), "timestamp": hex(time), "hash": f"0x{number:064x}"}
+        return {**result, **invented}
+
+    return InjectedFault(
+        "an invented head", change_result, limits={"methods": "eth_getBlockByNumber"}
+    )
+
+
 def silence(chain: FakeChain, *places: int) -> list[InjectedFault]:
     return [
         add_fault(chain, transport_faults.build_http_status_fault(503), place) for place in places
@@ -267,7 +287,52 @@ def test_single_provider_continues_and_is_reported_by_status(
     assert "one provider (2 endpoints)" in status
 
 
-def test_confirming_final_blocks_costs_one_header_per_block(
+def test_case_05_head_that_one_endpoint_invents_makes_no_block_final(
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    """The depth of a block below a head is a claim, until another provider's head confirms it."""
+    add_provable_blocks(fake_chain, 12)
+    indexer = open_indexer(*fake_chain.urls[:2], clock=clock)
+    step_on(indexer, fake_chain, clock)
+    invented = add_fault(fake_chain, build_invented_head_fault(FINALITY))
+    finals = []
+
+    for _ in range(4):
+        fake_chain.emit(encode_task_created_log(90_000 + fake_chain.head.number))
+        clock.advance(12)
+        with suppress(TransientError):
+            indexer.step()
+        finals.append(final_of(indexer)[0] - fake_chain.head.number + FINALITY)
+    fake_chain.providers[0].faults.remove(invented)
+    clock.advance(120)
+    follow_until_idle(indexer, clock)
+
+    assert invented.hit_count > 0
+    assert indexer.cursor[0] == fake_chain.head.number
+    assert max(finals) == 0
+    assert final_of(indexer)[0] == fake_chain.head.number - FINALITY
+
+
+def test_final_block_follows_second_provider_that_lags_by_one_block(
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    add_provable_blocks(fake_chain, 12)
+    indexer = open_indexer(*fake_chain.urls[:2], clock=clock)
+    step_on(indexer, fake_chain, clock)
+    fake_chain.following = [fake_chain.providers[0]]
+    finals = []
+
+    for _ in range(4):
+        fake_chain.providers[1].head = fake_chain.head
+        fake_chain.mine_empty(1)
+        clock.advance(12)
+        step_on(indexer, fake_chain, clock)
+        finals.append(final_of(indexer)[0] - fake_chain.head.number + FINALITY)
+
+    assert finals == [-1] * 4
+
+
+def test_confirming_final_blocks_costs_two_headers_per_block(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     add_provable_blocks(fake_chain, 12)
@@ -281,7 +346,7 @@ def test_confirming_final_blocks_costs_one_header_per_block(
         step_on(indexer, fake_chain, clock)
 
     requests = list(fake_chain.providers[1].received_requests)[before:]
-    assert len(requests) == 20
+    assert len(requests) == 40
     assert {request.method for request in requests} == {"eth_getBlockByNumber"}
 
 
