@@ -86,17 +86,23 @@ def find_expiry_reason(
 ) -> str | None:
     """Return why a statement can no longer land, as a `pub_signature` reason, or None if it may.
 
-    The time and height of the last indexed block are used; those of the chain are never lower.
+    The time and height of the last indexed block are used; those of the chain are never lower. The
+    anchor window is that of the indexed events, because `contract_status` is the word of one
+    endpoint. If no indexed event has set it, only the deadline ends a statement.
     """
     cursor = uow.cursor.get()
     if cursor is None:
         return None
     own_block = uow.blocks.get_canonical(record.as_of_block)
-    config = uow.rounds.get_contract_settings().config
+    settings = uow.rounds.get_contract_settings()
+    config = settings.config
     is_next_round = contract_status.head.round == record.round - 1
     reasons = {
         "expired": cursor.time > record.deadline
-        or cursor.number + 1 - record.as_of_block > contract_status.limits.anchor_window,
+        or (
+            settings.limits is not None
+            and cursor.number + 1 - record.as_of_block > settings.limits.limits.anchor_window
+        ),
         # The contract counts configurations, so an old one never becomes valid again.
         "config_replaced": config is not None and record.config != config.digest,
         "round_taken": uow.rounds.get_accepted_round(record.round) is not None,

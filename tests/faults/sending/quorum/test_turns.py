@@ -133,6 +133,24 @@ def test_case_f61_second_statement_for_round_is_refused_and_counted(harness: Har
         uow.statements.add(replace(record, signature=bytes(65)), harness.context.stamp)
 
 
+def test_second_statement_is_refused_whatever_anchor_window_an_endpoint_reports(
+    sqlite_harness: Harness,
+):
+    harness = sqlite_harness
+    plan_round(harness)
+    (first,) = list_signed_statements(harness, 1)
+    with harness.store.read_transaction() as uow:
+        report = uow.reports.list_due()[0].report
+    standing = harness.contract.get_status()
+    false_standing = replace(standing, limits=replace(standing.limits, anchor_window=0))
+    changed_report = replace(report, root=flip_lowest_bit(report.root))
+    statement = build_report_statement(changed_report, false_standing)
+    record = build_report_record(harness.quorum, statement)
+
+    assert sign_once(harness.quorum, statement, record, false_standing) is None
+    assert list_signed_statements(harness, 1) == [first]
+
+
 def read_refused_statements() -> float:
     name = "oracle_quorum_statements_refused_total"
     return REGISTRY.get_sample_value(name) or 0.0
