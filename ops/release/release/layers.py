@@ -185,7 +185,8 @@ def check_start(layers: Sequence[Path], folder: Path) -> None:
 @contextmanager
 def _run_devnet(root: Path, volume: Path) -> Iterator[str]:
     """Run the local network; yield the path, in the image, of the daemon's configuration."""
-    options = ("--folder", f"/{HOME}/net", "--port", "0")
+    # `run --once` ends at the head, which a chain with fast blocks would move on a slow machine.
+    options = ("--folder", f"/{HOME}/net", "--port", "0", "--block-seconds", "10")
     command = _build_start_command(root, volume, "qos-oracle", "devnet", *options)
     with subprocess.Popen(command, env=ENVIRONMENT) as process:  # noqa: S603 - our own command
         try:
