@@ -54,6 +54,10 @@ _REVERT_PATTERN = re.compile(
     r"|bad instruction|invalid jump|always failing transaction",
     re.IGNORECASE,
 )
+# A call needs more gas than a block, or than the endpoint allows.
+_OUT_OF_GAS_PATTERN = re.compile(
+    r"out ?of ?gas|gas required exceeds|exceeds block gas|gas too high", re.IGNORECASE
+)
 # A rate limit or a quota; at some providers the message gives another meaning.
 _RATE_LIMIT_CODES = frozenset({429, 42903, -32005, -32007, -32012, -32029, -32090})
 _NOT_RATE_LIMIT_PATTERN = re.compile(r"gas|authori|batch|range|fee|pool|queue", re.IGNORECASE)
@@ -111,6 +115,11 @@ class CallRefusedError(RpcError):
         self.code = error_body.code
         self.message = _sanitize_message(error_body.message)
         self.data = data
+
+    @property
+    def is_out_of_gas(self) -> bool:
+        """Whether the call needs more gas than it got; then it has no revert data."""
+        return self.data is None and _OUT_OF_GAS_PATTERN.search(self.message) is not None
 
     @property
     def is_rate_limited(self) -> bool:

@@ -4,7 +4,6 @@ A call that would land after its deadline is ended and not signed, because it re
 gas. How long landing takes is estimated from the last landed transactions.
 """
 
-import re
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -14,7 +13,7 @@ from oracle.store.outbox.records import Account, Intent, IntentState, PauseKind
 from oracle.telemetry.txmgr_metrics import TOO_BIG
 from oracle.txmgr.budget import fetch_block_gas_limit
 from oracle.txmgr.call_registry import CallStage, Decision
-from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult
+from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.context import AccountContext, StepResult
 
 # How many of the last mined transactions and of the newest blocks are measured.
@@ -79,10 +78,6 @@ _DEADLINE_CLASS = "deadline"
 # The error classes of held calls that stop new calls for the same subject: an operator stopped the
 # call, or another call would only cost gas again.
 _HOLDING_CLASSES = frozenset({PauseKind.OPERATOR.value, WITHOUT_EFFECT_CLASS})
-# How clients report a call that takes more gas than a block has.
-_OVER_BLOCK_GAS = re.compile(
-    r"out ?of ?gas|gas required exceeds|exceeds block gas|gas too high", re.IGNORECASE
-)
 
 
 def decide_calls(
@@ -124,7 +119,7 @@ def handle_refused_call(
     Raises:
         TransientError: no endpoint answers the kind's queries.
     """
-    if result.outcome is PreflightOutcome.UNKNOWN and _OVER_BLOCK_GAS.search(result.reason):
+    if result.is_out_of_gas:
         TOO_BIG.labels(context.role).set(1)
         text = f"a block has only {fetch_block_gas_limit(context)} gas: {result.reason}"
         return defer_call(context, intent, heads, ("over_block_gas", text))

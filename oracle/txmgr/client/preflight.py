@@ -26,12 +26,16 @@ class PreflightOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PreflightResult:
-    """The combined result of the endpoints; `gas` is an estimate if the call works, else 0."""
+    """The combined result of the endpoints; `gas` is an estimate if the call works, else 0.
+
+    `is_out_of_gas` means that the call needs more gas than a block has; the outcome is UNKNOWN.
+    """
 
     outcome: PreflightOutcome
     gas: int = 0
     refusal: Refusal | None = None
     reason: str = ""
+    is_out_of_gas: bool = False
 
 
 def preflight(
@@ -188,9 +192,11 @@ def _decode_answers(
 def _build_error_result(
     error: CallRefusedError, decode_refusal: RefusalDecoder
 ) -> PreflightResult:
-    if not isinstance(error, RevertError):
-        # A rate limit or a disabled method, not a revert of the contract.
-        return PreflightResult(PreflightOutcome.UNKNOWN, reason=str(error))
+    if not isinstance(error, RevertError) or error.is_out_of_gas:
+        # A rate limit, a disabled method or too little gas, not a revert of the contract.
+        return PreflightResult(
+            PreflightOutcome.UNKNOWN, reason=str(error), is_out_of_gas=error.is_out_of_gas
+        )
     refusal = decode_refusal(error.data)
     return PreflightResult(PreflightOutcome.REFUSED, refusal=refusal, reason=str(refusal))
 
