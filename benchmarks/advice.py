@@ -130,7 +130,8 @@ def main() -> int:
         store.close()
     race_events = history.events[node_count:]
     fold_milliseconds = measure_milliseconds(lambda: Fold(CRYNUX).fold_events(race_events))
-    baseline_name, target_nodes = f"a fold of {len(race_events):,} events", "10,000 nodes"
+    baseline_name = f"a fold of {len(race_events):,} events"
+    target_nodes = "10,000 nodes"
     target_size = "" if node_count == 10_000 else target_nodes
     print(f"{len(advice_milliseconds)} nodes with a full pool, {node_count:,} nodes in all")
     return finish_benchmark(

@@ -73,7 +73,8 @@ class Run:
 
 @contextmanager
 def record_time(run: Run) -> Iterator[None]:
-    start, cpu_start = time.perf_counter(), time.process_time()
+    start = time.perf_counter()
+    cpu_start = time.process_time()
     yield
     run.seconds = time.perf_counter() - start
     run.cpu_seconds = time.process_time() - cpu_start
@@ -119,8 +120,10 @@ def index_with_qos_oracle(url: str, database: Path) -> Run:
             uow.identity.store_or_check(
                 Identity(31337, genesis, {"TaskNetwork": NETWORK}, None, 0)
             )
-        folder, ingest = EventFolder(CRYNUX, reader), IngestState()
-        head_number, next_tenth = source.fetch_heads().latest.number, 0
+        folder = EventFolder(CRYNUX, reader)
+        ingest = IngestState()
+        head_number = source.fetch_heads().latest.number
+        next_tenth = 0
         with record_time(run):
             while (step := ingest_next_window(source, store, folder, ingest)) is not None:
                 assert isinstance(step, CommittedWindow)

@@ -65,7 +65,9 @@ def fetch_history(url: str, reader: EventReader) -> tuple[float, list[Log], list
     source = ChainSource(
         EndpointPool.from_urls([url], load_recording().chain_id), reader, FINALITY_DEPTH
     )
-    logs, calls, first_block = list[Log](), list[Call](), 0
+    logs = list[Log]()
+    calls = list[Call]()
+    first_block = 0
     source.fetch_heads()
     start = time.perf_counter()
     while first_block <= HEAD_BLOCK - FINALITY_DEPTH:

@@ -50,7 +50,8 @@ class Traffic:
 
     def __init__(self, seed: int = 1) -> None:
         self.random = Random(seed)  # noqa: S311 - repeatable, no secret
-        self.task_numbers, self.log_numbers = count(1), count()
+        self.task_numbers = count(1)
+        self.log_numbers = count()
         self.nodes = [Address(f"0x{n:040x}") for n in range(1, NODES + 1)]
 
     def take_position_and_time(self) -> tuple[Position, int]:
@@ -197,7 +198,8 @@ class PlainFold:
             self.nodes[tasks[key].node] = replace(node, pool=(*node.pool, score)[-50:])
 
     def end_task(self, event: Terminal, change: Callable[[float], float]) -> None:
-        task, now = self.tasks[event.task], event.time
+        task = self.tasks[event.task]
+        now = event.time
         self.tasks[event.task] = replace(task, ended=True)
         node = self.nodes[task.node]
         recovered_base = 1 - (1 - node.base) * math.exp(-(now - node.since) / 1800)
@@ -229,7 +231,8 @@ def measure_fold_seconds(
 
 def check_same_scores(events: list[DomainEvent]) -> None:
     """Assert that all folds compute the same scores; otherwise the comparison is meaningless."""
-    nodes, plain = fold_events(events), fold_with_plain_code(events)
+    nodes = fold_events(events)
+    plain = fold_with_plain_code(events)
     assert nodes == fold_with_journal(events)
     assert nodes.keys() == plain.keys()
     for address, (pool, base) in nodes.items():

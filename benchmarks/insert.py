@@ -88,7 +88,8 @@ def main() -> None:
 
 def compare_commit_rates(engine_name: str, urls: list[str], arguments: argparse.Namespace) -> None:
     # The simple code is slow, so it gets fewer windows; its rate per log stays the same.
-    small_count, window_count = max(2, arguments.windows // 10), arguments.windows
+    small_count = max(2, arguments.windows // 10)
+    window_count = arguments.windows
     rates = []
     variants = (
         ("plain", prepare_plain_commits, small_count),
@@ -116,7 +117,8 @@ def measure_commits(
     wal_path = Path(url.removeprefix("sqlite:///") + "-wal")
     cost = CommitCost()
     for commit in prepare_commits(url, folded_windows):
-        started, cpu_started = time.perf_counter(), time.process_time()
+        started = time.perf_counter()
+        cpu_started = time.process_time()
         commit()
         cost.cpu_seconds += time.process_time() - cpu_started
         cost.seconds += time.perf_counter() - started

@@ -178,7 +178,8 @@ def measure_load(
     while not is_over.is_set():
         first = len(history.events)
         history.after(12).scores("B", 5)
-        started_at, cpu_at_start = time.monotonic(), time.thread_time()
+        started_at = time.monotonic()
+        cpu_at_start = time.thread_time()
         indexed.index(history.events[first:], history.block, history.time)
         load.block_cpu_ms.append(1e3 * (time.thread_time() - cpu_at_start))
         load.block_ms.append(1e3 * (time.monotonic() - started_at))
@@ -226,10 +227,13 @@ def main() -> int:
         with run_script("--serve", folder) as server:
             assert server.stdout is not None
             url = server.stdout.readline().strip()
-            calm, flooded, counts = Load(), Load(), Counter[str]()
+            calm = Load()
+            flooded = Load()
+            counts = Counter[str]()
             cpu_of_calm = cpu_of_flood = seconds = 0.0
             for _ in range(arguments.rounds):
-                is_over, cpu_before = threading.Event(), read_cpu_seconds(server.pid)
+                is_over = threading.Event()
+                cpu_before = read_cpu_seconds(server.pid)
                 threading.Timer(_CALM_SECONDS, is_over.set).start()
                 measure_load(calm, indexed, history, url, is_over)
                 cpu_of_calm += read_cpu_seconds(server.pid) - cpu_before
@@ -315,9 +319,11 @@ def _measure_flood(
     arguments: argparse.Namespace,
 ) -> tuple[dict[str, int], float]:
     """Measure while another process posts; return the posts by status, and their seconds."""
-    is_over, began_at = threading.Event(), time.monotonic()
+    is_over = threading.Event()
+    began_at = time.monotonic()
     rounds = arguments.rounds
-    posts, seconds = arguments.posts // rounds, arguments.seconds / rounds
+    posts = arguments.posts // rounds
+    seconds = arguments.seconds / rounds
     limits = ("--posts", str(posts), "--seconds", str(seconds))
     answers: list[str] = []
     with run_script("--flood", url, *limits) as flood:

@@ -117,12 +117,12 @@ def compute_foreign_cpu_share() -> float:
     start, start_busy_seconds, start_own_seconds = _started_at[0]
     busy_seconds, own_seconds = _read_cpu_seconds()
     available_seconds = (time.monotonic() - start) * (os.cpu_count() or 1)
-    return (
-        max(0.0, (busy_seconds - start_busy_seconds) - (own_seconds - start_own_seconds))
-        / available_seconds
-        if available_seconds
-        else 0.0
-    )
+    if available_seconds:
+        return (
+            max(0.0, (busy_seconds - start_busy_seconds) - (own_seconds - start_own_seconds))
+            / available_seconds
+        )
+    return 0.0
 
 
 def _read_cpu_seconds() -> tuple[float, float]:

@@ -92,7 +92,8 @@ def export_all_tables(events: int, folder: Path) -> Step:
             export = exporting.export_blocks(
                 export_folder, store, reader, lambda *_: None, include_recent=True
             )
-    step.events, step.size = export.rows[ExportTable.EVENTS], sum_parquet_bytes(folder / "out")
+    step.events = export.rows[ExportTable.EVENTS]
+    step.size = sum_parquet_bytes(folder / "out")
     return step
 
 
@@ -116,10 +117,8 @@ def write_and_read_events(events: Sequence[DomainEvent], folder: Path) -> list[S
     freeze_gc()
     export_folder = ParquetFolder.open_for_append(folder / "events", BENCHMARK_SOURCE, 10**9)
     blocks = BlockRange(0, events[-1].at.block)
-    write_step, read_step = (
-        Step("events to Parquet", expected_count),
-        Step("Parquet to events", expected_count),
-    )
+    write_step = Step("events to Parquet", expected_count)
+    read_step = Step("Parquet to events", expected_count)
     with measure_cpu_time(write_step):
         export_folder.write_table(ExportTable.EVENTS, blocks, iterate_batches(events))
     export_folder.manifest.next = blocks.last + 1
@@ -127,10 +126,8 @@ def write_and_read_events(events: Sequence[DomainEvent], folder: Path) -> list[S
     write_step.size = read_step.size = sum_parquet_bytes(export_folder.path)
     with measure_cpu_time(read_step):
         event_count = sum(map(len, ParquetEvents.open_export(export_folder.path).read_chunks()))
-    json_write_step, json_read_step = (
-        Step("events to JSON lines", expected_count),
-        Step("JSON lines to events", expected_count),
-    )
+    json_write_step = Step("events to JSON lines", expected_count)
+    json_read_step = Step("JSON lines to events", expected_count)
     with measure_cpu_time(json_write_step):
         json_lines = [event_to_json(event) for event in events]
     json_write_step.size = json_read_step.size = sum(map(len, json_lines)) + expected_count

@@ -103,7 +103,8 @@ class SelectBody(BaseModel):
 
 
 def create_app(newest_ms: list[int]) -> FastAPI:
-    app, selector = FastAPI(), PlainSelector()
+    app = FastAPI()
+    selector = PlainSelector()
 
     @app.get("/healthz")
     async def healthz() -> dict[str, Any]:

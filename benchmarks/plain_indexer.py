@@ -40,7 +40,8 @@ def index_events(
         for name in EVENTS:
             event = contract.events[name]
             for log in event.get_logs(from_block=first, to_block=min(first + 999, last)):
-                block_hash, tx_hash = log["blockHash"].hex(), log["transactionHash"].hex()
+                block_hash = log["blockHash"].hex()
+                tx_hash = log["transactionHash"].hex()
                 args = Web3.to_json(log["args"])
                 row = (log["blockNumber"], log["logIndex"], block_hash, tx_hash, name, args)
                 rows.append(row)

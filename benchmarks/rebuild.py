@@ -48,7 +48,8 @@ def measure_steps(events: int, folder: Path) -> list[Step]:
         with measure_cpu_time(rebuild_step):
             result = rebuild_state(store, EventFolder(CRYNUX, reader), RebuildOptions())
         assert result.is_same
-        rebuild_step.events, rebuild_step.size = result.log_count, database.stat().st_size
+        rebuild_step.events = result.log_count
+        rebuild_step.size = database.stat().st_size
         with store.read_transaction() as uow:
             export_folder = ParquetFolder.open_for_append(
                 folder / "out", exporting.load_export_source(uow, reader), 100_000

@@ -215,10 +215,12 @@ def measure_longest_delay(delays: list[float]) -> Iterator[None]:
     is_finished = Event()
 
     def wake() -> None:
-        longest, before = 0.0, time.perf_counter()
+        longest = 0.0
+        before = time.perf_counter()
         while not is_finished.wait(0.001):
             now = time.perf_counter()
-            longest, before = max(longest, now - before - 0.001), now
+            longest = max(longest, now - before - 0.001)
+            before = now
         delays.append(longest)
 
     thread = Thread(target=wake)
@@ -235,7 +237,8 @@ def measure_statistics(store: Store) -> tuple[float, float]:
     """
     folder = EventFolder(CRYNUX, ScriptedReader())
     background_call = BackgroundCall[Any](stats._WAIT_SECONDS)  # noqa: SLF001
-    collector, delays = StatisticsCollector(store, folder, time.monotonic, background_call), []
+    collector = StatisticsCollector(store, folder, time.monotonic, background_call)
+    delays = []
 
     def collect() -> None:
         for _ in range(STATISTICS_ROUNDS):

@@ -112,10 +112,8 @@ def print_rates_by_cores(value_by_name: dict[str, float]) -> None:
     """Print the rates by cores: one writer process, and workers on other cores (decision 0210)."""
     rows = []
     for name, kind in (("every proof", ""), ("no proof", "light_")):
-        writer_microseconds, worker_microseconds = (
-            value_by_name[f"{kind}writer"],
-            value_by_name[f"{kind}worker"],
-        )
+        writer_microseconds = value_by_name[f"{kind}writer"]
+        worker_microseconds = value_by_name[f"{kind}worker"]
         rates = [
             1e6 / max(writer_microseconds, (writer_microseconds + worker_microseconds) / cores)
             for cores in CORES

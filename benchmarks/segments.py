@@ -97,7 +97,8 @@ def run_backfill(
     url: str, policy: VerificationPolicy, workers: int, database: Path
 ) -> BackfillCost:
     """Index the complete chain into a new database."""
-    cost, times_before = BackfillCost(), os.times()
+    cost = BackfillCost()
+    times_before = os.times()
     start = time.perf_counter()
     with (
         open_source(url, policy, workers) as source,
@@ -107,16 +108,16 @@ def run_backfill(
             uow.identity.store_or_check(
                 Identity(CHAIN_ID, source.fetch_genesis_hash(), dict(CONTRACTS), None, 0)
             )
-        folder, ingest = (
-            EventFolder(CRYNUX, EventReader.from_profile("reference", CONTRACTS, None)),
-            IngestState(),
-        )
+        folder = EventFolder(CRYNUX, EventReader.from_profile("reference", CONTRACTS, None))
+        ingest = IngestState()
         while ingest_next_window(source, store, folder, ingest) is not None:
             pass
-        cost.seconds, cost.memory_mb = time.perf_counter() - start, get_resident_mb()
+        cost.seconds = time.perf_counter() - start
+        cost.memory_mb = get_resident_mb()
         cost.writer_seconds = sum(os.times()[:2]) - sum(times_before[:2])
         with store.read_transaction() as uow:
-            cost.events, cost.digest = uow.logs.count(), uow.projections.compute_digest()
+            cost.events = uow.logs.count()
+            cost.digest = uow.projections.compute_digest()
     times_after = os.times()
     cost.worker_seconds = (
         times_after.children_user
@@ -154,7 +155,8 @@ def main() -> int:
             )
             print_cost(f"{name}, workers: {arguments.workers}", cost_with_workers)
             assert cost_with_workers.digest == cost_alone.digest, "workers changed the state"
-            title, baseline_name = f"backfill with workers, {name}", "the daemon alone"
+            title = f"backfill with workers, {name}"
+            baseline_name = "the daemon alone"
             target = cost_alone.microseconds_per_event / min_speedup
             outcomes.append(
                 Outcome(

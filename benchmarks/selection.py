@@ -82,7 +82,8 @@ class Network:
         self.addresses = list(self.nodes)
         self.time = NOW
         self.largest_staker = self.create_random_node(case.node_count)
-        self.largest_staker.stake, self.largest_staker.running = 10**9 * UNIT, 1
+        self.largest_staker.stake = 10**9 * UNIT
+        self.largest_staker.running = 1
 
     def create_random_node(self, number: int) -> Node:
         random = self.random

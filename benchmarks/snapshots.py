@@ -82,7 +82,8 @@ def measure_rewind(chain: ChainSource, database: Path, blocks: int) -> tuple[flo
         with store.read_transaction() as uow:
             lowest_reachable = uow.undo.get_lowest_reachable_block()
         assert lowest_reachable is not None
-        target, folder = lowest_reachable - blocks, EventFolder(CRYNUX, source.reader)
+        target = lowest_reachable - blocks
+        folder = EventFolder(CRYNUX, source.reader)
         start = time.process_time()
         rewound = rewind_to_block(chain, store, folder, target, RebuildOptions())
         rewind_seconds = time.process_time() - start
@@ -98,7 +99,8 @@ def measure_state(database: Path, plain_database: Path, blocks: int) -> Outcome:
             cursor = uow.cursor.get()
         assert cursor is not None
         source = open_source(store)
-        start, built_count = time.process_time(), 0
+        start = time.process_time()
+        built_count = 0
         while make_next_snapshot(source, RebuildOptions()) is not None:
             built_count += 1
         making_seconds = time.process_time() - start
@@ -153,7 +155,8 @@ def main() -> int:
     arguments = parser.parse_args()
     begin_benchmark("reading a node's own history, which needs no fold; HTTP")
     with tempfile.TemporaryDirectory(prefix="qos-oracle-snapshots.") as folder:
-        database, plain_database = Path(folder) / "oracle.db", Path(folder) / "plain.db"
+        database = Path(folder) / "oracle.db"
+        plain_database = Path(folder) / "plain.db"
         with serve_chain(arguments.events) as url:
             backfill.index_with_qos_oracle(url, database)
             with Store.open(f"sqlite:///{database}") as store, store.transaction() as uow:

@@ -98,7 +98,8 @@ def main() -> int:
     )
     outcomes = []
     with tempfile.TemporaryDirectory() as folder:
-        config, database = Path(folder, "config.toml"), Path(folder, "bench.sqlite")
+        config = Path(folder, "config.toml")
+        database = Path(folder, "bench.sqlite")
         config.write_text(SETTINGS.format(database=database), "utf-8")
         with Store.open(f"sqlite:///{database}", create=True) as store:
             fill_database(store)

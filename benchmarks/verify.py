@@ -95,7 +95,8 @@ class PreparedProvider(Provider):
             and isinstance(first_param, dict)
             and "fromBlock" in first_param
         ):
-            first, last = int(first_param["fromBlock"], 16), int(first_param["toBlock"], 16)
+            first = int(first_param["fromBlock"], 16)
+            last = int(first_param["toBlock"], 16)
             return Raw(b"[%b]" % b",".join(filter(None, self._logs[first : last + 1])))
         return super().handle_call(method, params)
 
@@ -166,7 +167,8 @@ def backfill(url: str, variant: Variant, database: Path) -> Run:
             uow.identity.store_or_check(
                 Identity(31337, genesis, {"TaskNetwork": NETWORK}, None, 0)
             )
-        folder, ingest = EventFolder(CRYNUX, reader), IngestState()
+        folder = EventFolder(CRYNUX, reader)
+        ingest = IngestState()
         with record_time(run):
             while (step := ingest_next_window(source, store, folder, ingest)) is not None:
                 assert isinstance(step, CommittedWindow)

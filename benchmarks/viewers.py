@@ -74,7 +74,8 @@ class IndexingRun:
 
 def index_chain(chain_url: str, folder: Path, viewers: int) -> IndexingRun:
     """Index the complete chain into a new database; the viewers connect after the first window."""
-    run, database = IndexingRun(), f"sqlite:///{folder}/oracle.sqlite"
+    run = IndexingRun()
+    database = f"sqlite:///{folder}/oracle.sqlite"
     reader = EventReader.from_profile("reference", CONTRACTS, None)
     with ExitStack() as stack:
         source = stack.enter_context(open_source(chain_url, VerificationPolicy(), WORKERS))
@@ -83,7 +84,8 @@ def index_chain(chain_url: str, folder: Path, viewers: int) -> IndexingRun:
             genesis = source.fetch_genesis_hash()
             uow.identity.store_or_check(Identity(CHAIN_ID, genesis, dict(CONTRACTS), None, 0))
         # The first window is small, because only the following windows are measured.
-        indexer, ingest = EventFolder(CRYNUX, reader), IngestState(max_blocks=_FIRST_BLOCKS)
+        indexer = EventFolder(CRYNUX, reader)
+        ingest = IngestState(max_blocks=_FIRST_BLOCKS)
         ingest_next_window(source, store, indexer, ingest)
         with store.read_transaction() as uow:
             count_before = uow.logs.count()
@@ -94,10 +96,8 @@ def index_chain(chain_url: str, folder: Path, viewers: int) -> IndexingRun:
         run.seconds = time.perf_counter() - start
         run.viewer_statistics = viewer_process.disconnect() if viewer_process is not None else None
         with store.read_transaction() as uow:
-            run.events, run.digest = (
-                uow.logs.count() - count_before,
-                uow.projections.compute_digest(),
-            )
+            run.events = uow.logs.count() - count_before
+            run.digest = uow.projections.compute_digest()
     return run
 
 
@@ -135,7 +135,8 @@ def connect_viewers(
 @contextmanager
 def serve_database(chain_url: str, database: str, folder: Path) -> Iterator[str]:
     """Run `qos-oracle serve` on the database, and yield the address of its API."""
-    config, log = folder / "config.toml", folder / "serve.log"
+    config = folder / "config.toml"
+    log = folder / "serve.log"
     config.touch(0o600)
     config.write_text(
         f'[database]\nurl = "{database}"\n[chain]\nid = {CHAIN_ID}\nendpoints = ["{chain_url}"]\n'
@@ -198,10 +199,8 @@ def main() -> int:
         for runs in (runs_alone, runs_with_viewers)
     )
     target_size = "" if arguments.viewers == TARGET_VIEWERS else f"{TARGET_VIEWERS:,} viewers"
-    title, baseline_name = (
-        f"indexing with {arguments.viewers:,} viewers",
-        "indexing without viewers",
-    )
+    title = f"indexing with {arguments.viewers:,} viewers"
+    baseline_name = "indexing without viewers"
     return finish_benchmark(
         [
             Outcome(

@@ -29,11 +29,9 @@ class Viewers:
 
     def __init__(self, url: str, viewer_count: int) -> None:
         parts = urlsplit(url)
-        self.host, self.port, self.viewer_count = (
-            str(parts.hostname),
-            int(parts.port or 80),
-            viewer_count,
-        )
+        self.host = str(parts.hostname)
+        self.port = int(parts.port or 80)
+        self.viewer_count = viewer_count
         self.random = Random(1)  # noqa: S311 - repeatable, no secret
         self.connected_count = 0
         self.all_connected = asyncio.Event()
@@ -102,12 +100,10 @@ class Viewers:
             self.all_connected.set()
 
     def reset_statistics(self) -> None:
-        self.response_seconds, self.unchanged_count, self.refused_count, self.event_count = (
-            [],
-            0,
-            0,
-            0,
-        )
+        self.response_seconds = []
+        self.unchanged_count = 0
+        self.refused_count = 0
+        self.event_count = 0
 
     def collect_statistics(self) -> dict[str, object]:
         times = sorted(self.response_seconds) or [0.0]

@@ -71,7 +71,8 @@ class WaitingTasks:
 
     def advance_block(self) -> list[Task]:
         """Advance by one block, and return the tasks that the block changed."""
-        ended_tasks, self.tasks = self.tasks[:CHANGED_TASKS], self.tasks[CHANGED_TASKS:]
+        ended_tasks = self.tasks[:CHANGED_TASKS]
+        self.tasks = self.tasks[CHANGED_TASKS:]
         for task in ended_tasks:
             task.ending = Ending.ABORTED
         new_tasks = [
@@ -84,10 +85,8 @@ class WaitingTasks:
 
 def create_waiting_task(number: int) -> Task:
     task = create_task(TaskKey(f"0x{number:064x}"))
-    task.created_at, task.min_vram = (
-        Position(0, number, 0),
-        TOO_MUCH_MEMORY + number % MEMORY_KINDS,
-    )
+    task.created_at = Position(0, number, 0)
+    task.min_vram = TOO_MUCH_MEMORY + number % MEMORY_KINDS
     return task
 
 
@@ -108,7 +107,8 @@ def measure_block_milliseconds(nodes: int, waiting: int, blocks: int) -> float:
         hook = DrawHook(SETTINGS, ScriptedReader())
         hook_milliseconds = []
         for number in range(blocks + 1):
-            changed, changed_tasks = network.advance_block(), tasks.advance_block()
+            changed = network.advance_block()
+            changed_tasks = tasks.advance_block()
             for node in changed:
                 node.changed_at = number
             save_rows(store, changed, changed_tasks)

@@ -44,7 +44,8 @@ class Run:
 
     def __init__(self, arguments: argparse.Namespace, shares: dict[str, float]) -> None:
         self.arguments = arguments
-        self.tree, traffic = BlockTree(CHAIN_ID), Traffic(1)
+        self.tree = BlockTree(CHAIN_ID)
+        traffic = Traffic(1)
         for _ in range(arguments.history):
             self.tree.mine(build_transactions(traffic.block()))
         self.endpoint = WeatherEndpoint(self.tree, lambda: time.sleep(arguments.latency))
@@ -92,7 +93,8 @@ def main() -> int:
     parser.add_argument("--head", type=int, default=40)
     parser.add_argument("--latency", type=float, default=0.2)
     arguments = parser.parse_args()
-    console, table = Console(), Table(title="Blocks per second through one endpoint")
+    console = Console()
+    table = Table(title="Blocks per second through one endpoint")
     for title in ("", "without faults", "with faults", "ratio", "target"):
         table.add_column(title, justify="right")
     seconds_without_faults = Run(arguments, {}).measure_seconds()

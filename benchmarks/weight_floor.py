@@ -186,7 +186,8 @@ def simulate_floor(arguments: argparse.Namespace, floor: str) -> str:
         [node for node in network.nodes if node.kind == kind]
         for kind in ("new", "once good", "unlucky")
     )
-    jobs_per_day, wasted = arguments.nodes * JOBS_PER_NODE, 0.0
+    jobs_per_day = arguments.nodes * JOBS_PER_NODE
+    wasted = 0.0
     for job in range(arguments.days * jobs_per_day):
         time = job * DAY // jobs_per_day
         if network.random.random() < arguments.groups:

@@ -76,7 +76,8 @@ def iterate_events() -> Iterator[DomainEvent]:
 
 def iterate_windows(logs_per_window: int, *, journal: bool = False) -> Iterator[FoldedWindow]:
     """Fold the traffic and yield windows of `logs_per_window` events."""
-    fold, event_source = Fold(CRYNUX), iterate_events()
+    fold = Fold(CRYNUX)
+    event_source = iterate_events()
     while True:
         logs = [next(event_source) for _ in range(logs_per_window)]
         numbers = range(logs[0].at.block, logs[-1].at.block + 1)

@@ -145,8 +145,11 @@ def write_history(url: str, history: PreparedHistory, size_bytes: Callable[[], i
         with store.transaction() as uow:
             contracts = {"TaskNetwork": NETWORK}
             uow.identity.store_or_check(Identity(31337, history.genesis, contracts, None, 0))
-        size_before, event_folder = size_bytes(), EventFolder(CRYNUX, history.reader)
-        start, cpu_start, memory_mb = time.perf_counter(), time.process_time(), get_resident_mb()
+        size_before = size_bytes()
+        event_folder = EventFolder(CRYNUX, history.reader)
+        start = time.perf_counter()
+        cpu_start = time.process_time()
+        memory_mb = get_resident_mb()
         for window in history.windows:
             with store.read_transaction() as uow:
                 cursor = uow.cursor.get()
@@ -158,7 +161,8 @@ def write_history(url: str, history: PreparedHistory, size_bytes: Callable[[], i
                 cursor=cursor,
                 clock=time.perf_counter,
             )
-        seconds, cpu = time.perf_counter() - start, time.process_time() - cpu_start
+        seconds = time.perf_counter() - start
+        cpu = time.process_time() - cpu_start
         with store.read_transaction() as uow:
             assert uow.logs.count() == history.logs
             assert uow.anomalies.count() == 0
@@ -175,7 +179,8 @@ def measure_database_size(url: str) -> int:
 
 def print_result(name: str, cost: WriteCost, events: int) -> bool:
     """Print the result; return whether both targets were reached."""
-    rate, size_bytes = events / cost.seconds, cost.size_bytes / events
+    rate = events / cost.seconds
+    size_bytes = cost.size_bytes / events
     print(
         f"  {name:<11}{rate:>9,.0f} events/s, {events / cost.cpu_seconds:,.0f} per CPU second "
         f"({1e6 * cost.cpu_seconds / events:.1f} µs per event); {size_bytes:.0f} bytes per event; "

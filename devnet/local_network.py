@@ -129,7 +129,8 @@ def _build_fault_count_printer(proxy_index: int, print_line: PrintLine) -> Print
 
 def _mine_traffic(stage: Stage, clock: ChainClock, options: LocalNetworkOptions) -> None:
     """Mine a block with traffic every `block_seconds` of wall time, until stopped."""
-    traffic, next_block_at = DemoTraffic(stage, _SEED), time.monotonic()
+    traffic = DemoTraffic(stage, _SEED)
+    next_block_at = time.monotonic()
     while not options.stop.is_set():
         head = int(stage.chain.make_request("eth_blockNumber"), 16)
         stage.chain.mine(clock.advance(), traffic.build_next_transactions(head))

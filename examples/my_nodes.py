@@ -24,7 +24,8 @@ def render_page(client: Client, nodes: str) -> str:
     rows = []
     for node in page["nodes"]:
         advice = client.node_advice(node["node"])
-        outlook, state = advice["kickout"], advice["kickout_state"]
+        outlook = advice["kickout"]
+        state = advice["kickout_state"]
         kickout = f"due in {outlook['scores']} scored tasks" if outlook else state
         cells = [node["node"], node["state"], node["card"] or "", node["qos"] or ""]
         cells += [str(node["place"] or ""), str(node["scores_in_pool"]), kickout]
@@ -43,9 +44,11 @@ def main(api: str, port: str, *nodes: str) -> None:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             try:
-                status, text = 200, render_page(client, ",".join(nodes))
+                status = 200
+                text = render_page(client, ",".join(nodes))
             except ApiError as error:
-                status, text = 502, f"{PAGE}<p>{escape(str(error))}"
+                status = 502
+                text = f"{PAGE}<p>{escape(str(error))}"
             self.send_response(status)
             self.send_header("content-type", "text/html; charset=utf-8")
             self.end_headers()

@@ -89,7 +89,8 @@ class GatewayApp:
         await send({"type": "http.response.body", "body": answer.body})
 
     async def _handle_request(self, scope: Scope, receive: Receive) -> _Response:
-        path, name = scope["path"], None
+        path = scope["path"]
+        name = None
         if path.startswith(_NODES_PATH):
             path, name = _NODES_PATH, path.removeprefix(_NODES_PATH)
         if path not in _PUBLIC_PATHS and not self._is_authorized(scope):

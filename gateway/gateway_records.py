@@ -74,7 +74,8 @@ class GatewayRecords:
         """
         batch = outcomes if isinstance(outcomes, list) else list(outcomes)
         self._check_capacity(batch, now)
-        window_start, count_outcome = now - self._rules.window_ms, self.count_outcome
+        window_start = now - self._rules.window_ms
+        count_outcome = self.count_outcome
         late_count = repeated_count = 0
         accepted: list[ReportedOutcome] = []
         for reported in batch:
@@ -150,7 +151,8 @@ class GatewayRecords:
         return False
 
     def _check_capacity(self, batch: list[ReportedOutcome], now: int) -> None:
-        rules, batch_size = self._rules, len(batch)
+        rules = self._rules
+        batch_size = len(batch)
         if now >= self._pruned_at + _SWEEP_MS:
             self._remove_expired_records(now)
         node_count = len(self._last_seen_by_node) + batch_size

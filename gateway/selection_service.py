@@ -125,7 +125,8 @@ class SelectionService:
     def apply_check_answers(self, chain: str, answers: Mapping[str, ProbeAnswer]) -> None:
         """Apply and store the answers of one round of checks."""
         with self._lock:
-            now, checks = self._read_clock(), self._selector.checks[chain]
+            now = self._read_clock()
+            checks = self._selector.checks[chain]
             passed_nodes = checks.apply_answers(answers, now)
             self._selector.record_passed_checks(chain, passed_nodes, now)
             stored_checks = [

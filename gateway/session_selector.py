@@ -202,7 +202,8 @@ class SessionSelector:
         if not ranking.chances:
             return NodeSelection([], ranking, [], epoch, counter)
         value = epoch.compute_draw_value(request.session, counter)
-        nodes, values = [ranking.find_ticket_holder(value)], [value]
+        nodes = [ranking.find_ticket_holder(value)]
+        values = [value]
         while len(nodes) < request.max_nodes:
             remaining = ranking.without_nodes({*request.exclude, *nodes})
             if not remaining.chances:
@@ -213,7 +214,8 @@ class SessionSelector:
 
     def _rank_candidates(self, request: SelectionRequest, now: int) -> SessionRanking:
         chain, session, candidates = request[:3]
-        records, checks = self.records, self.checks.get(chain)
+        records = self.records
+        checks = self.checks.get(chain)
         left_out = {
             node: "session_ended"
             for node in candidates

@@ -88,7 +88,8 @@ def restored_secrets() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def restored_logging() -> Iterator[None]:
     """Restore the logging of the process, which commands configure."""
-    handlers, level = logging.root.handlers[:], logging.root.level
+    handlers = logging.root.handlers[:]
+    level = logging.root.level
     yield
     logging.root.handlers[:] = handlers
     logging.root.setLevel(level)

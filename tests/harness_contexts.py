@@ -72,7 +72,8 @@ def contexts_of(harness: Any, domain: Domain, rules: Rules, rules_hash: Hash) ->
     """Build the contexts of a harness's daemon from its settings and equipment."""
     testbed = harness.testbed
     equipment = harness.equipment
-    peers, head_start = equipment.get("peers"), equipment.get("head_start", 0)
+    peers = equipment.get("peers")
+    head_start = equipment.get("head_start", 0)
     account_context = AccountContext(
         store=harness.store,
         sender_account=SenderAccount(
@@ -94,7 +95,8 @@ def contexts_of(harness: Any, domain: Domain, rules: Rules, rules_hash: Hash) ->
     quorum = QuorumContext(account_context, harness.settings, equipment.get("board"), peers)
     rebuild = RebuildOptions(lease_epoch=harness.epoch)
     verifier = EvidenceVerifier(harness.source, harness.store, harness.folder, rebuild)
-    policy, leaf_cache = KickoutPolicy(rules), LeafCache()
+    policy = KickoutPolicy(rules)
+    leaf_cache = LeafCache()
     words = equipment.get("hot_set")
     return ReporterContexts(
         ReportingContext(quorum, rules_hash, policy, verifier=verifier, leaf_cache=leaf_cache),

@@ -39,7 +39,8 @@ def install_npm_project(project: Path) -> Path:
     Raises:
         PeerUnavailableError: npm is missing, or a package is not available.
     """
-    folder, lock = ENVIRONMENTS / project.name, project / "package-lock.json"
+    folder = ENVIRONMENTS / project.name
+    lock = project / "package-lock.json"
     if _is_installed(folder, lock):
         shutil.copytree(project, folder, dirs_exist_ok=True)
         return folder

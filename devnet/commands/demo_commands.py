@@ -223,7 +223,8 @@ def _run_devnet(
     spite of these faults, the daemon must reach the same state as a daemon that reads the chain
     directly.
     """
-    stop, devnet_folder = StopSignal(), folder.resolve()
+    stop = StopSignal()
+    devnet_folder = folder.resolve()
     cleanup_text = f"the chain is stopped; the folder with its keys remains: {devnet_folder}"
     with _report_interruption(stop, cleanup_text), listen_for_signals(stop, _STOP_SIGNALS):
         options = LocalNetworkOptions(port, block_seconds, chaos, stop.event)

@@ -26,7 +26,10 @@ _NODES_PER_TASK = 3
 _MAX_OPEN_TASKS = len(CAST) // _NODES_PER_TASK
 # The contract's timeout, in seconds; the creator may cancel the task after it.
 TASK_TIMEOUT_SECONDS = 900
-_IMAGE, _IMAGE_COUNT, _MIN_VRAM, _ANY_GPU = 0, 1, 1, ("", 0)
+_IMAGE = 0
+_IMAGE_COUNT = 1
+_MIN_VRAM = 1
+_ANY_GPU = ("", 0)
 _NO_HASH = bytes(32)
 _WORD_HEX_DIGITS = 64
 

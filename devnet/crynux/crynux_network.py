@@ -48,7 +48,8 @@ _DEPLOY_GAS = hex(12_000_000)
 _QUEUE_LIMIT = 50
 # The arguments of the QOS contract: the score of a missing task, and the sum of three scores at
 # which a node is kicked out.
-_VSS_QOS_NUMBERS, _COMMIT_QOS_NUMBERS = (10, 10), (20, 20)
+_VSS_QOS_NUMBERS = (10, 10)
+_COMMIT_QOS_NUMBERS = (20, 20)
 
 
 @dataclass(frozen=True, slots=True)

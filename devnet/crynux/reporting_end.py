@@ -63,7 +63,8 @@ def deploy_oracle_and_adapter(
     Raises:
         FatalError: the profile has no adapter.
     """
-    keys, owner = create_keys(folder), network.owner
+    keys = create_keys(folder)
+    owner = network.owner
     nonce = int(network.chain.make_request("eth_getTransactionCount", owner, "latest"), 16)
     # The adapter is the next contract that the owner deploys.
     setup = _build_oracle_setup(

@@ -20,7 +20,8 @@ from oracle.domain.ids import Address
 
 Transaction = dict[str, str]
 _FEE = ETHER // 10
-_IMAGE, _ANY_GPU = 0, (0, "", 0)
+_IMAGE = 0
+_ANY_GPU = (0, "", 0)
 _GROUPS_PER_WAVE = len(CAST) // GROUP_SIZE
 # The contract's timeout, in seconds from the start; creator or node may abort after it.
 TASK_TIMEOUT_SECONDS = 180

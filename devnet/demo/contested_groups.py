@@ -44,7 +44,8 @@ class DemoTask:
         result = hashlib.sha256(self.contract_key).digest() if self.is_false else self.result
         if self.group is None:
             return result
-        group_key, result_hash = GroupKey("0x" + self.group.hex()), Hash("0x" + result.hex())
+        group_key = GroupKey("0x" + self.group.hex())
+        result_hash = Hash("0x" + result.hex())
         return bytes.fromhex(compute_answer(group_key, result_hash)[2:])
 
 

@@ -128,11 +128,9 @@ class DrawAgreement:
         if not self.started:
             return ["no task was started by a draw"]
         mismatch_count = self.started - self.agree
-        return (
-            [f"{mismatch_count} tasks were started on a node that was not drawn"]
-            if mismatch_count
-            else []
-        )
+        if mismatch_count:
+            return [f"{mismatch_count} tasks were started on a node that was not drawn"]
+        return []
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,8 @@ class Objector:
                 self._answer(configuration)
 
     def _read(self, node_view: dict[str, Any]) -> None:
-        newest, on_chain = node_view["objections"][0], node_view["kickout"]["on_chain"]
+        newest = node_view["objections"][0]
+        on_chain = node_view["kickout"]["on_chain"]
         answer = newest["answer"]
         self.outcome = replace(
             self.outcome,

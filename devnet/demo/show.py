@@ -266,10 +266,8 @@ def _prepare_network(
     """Create keys, deploy the contracts, let the nodes join, and write the configuration."""
     keys = create_keys(folder)
     clock = ChainClock(START_TIME)
-    system, roles = (
-        options.system,
-        DaemonRoles(**{role: key.address for role, key in keys.items()}),
-    )
+    system = options.system
+    roles = DaemonRoles(**{role: key.address for role, key in keys.items()})
     stage = deploy_demo_network(chain, clock, roles, system)
     deployed_contracts = ", ".join(
         f"{name} {address}" for name, address in stage.contracts.items()

@@ -137,10 +137,8 @@ class DemoTraffic:
 
     def _handle_task_started(self, log: Mapping[str, Any]) -> None:
         """Record that a task was started on a node of the cast."""
-        task, name = (
-            self._find_task(log),
-            self._name_by_address.get(Address("0x" + log["topics"][2][-40:])),
-        )
+        task = self._find_task(log)
+        name = self._name_by_address.get(Address("0x" + log["topics"][2][-40:]))
         if task is not None and name is not None:
             self._start_task(task, self._node_by_name[name], int(log["blockNumber"], 16))
 
@@ -154,7 +152,8 @@ class DemoTraffic:
         _, key_topic, creator, group_topic = log["topics"]
         if not creator.endswith(self._stage.dispatcher[2:]):
             return
-        key, group_key = bytes.fromhex(key_topic[2:]), bytes.fromhex(group_topic[2:])
+        key = bytes.fromhex(key_topic[2:])
+        group_key = bytes.fromhex(group_topic[2:])
         probe_key = group_key if any(group_key) else key
         probe_group = self._probe_groups.setdefault(probe_key, DemoGroup(probe_key))
         # All tasks of a group have the same result, so the group is the id of each.
@@ -231,11 +230,9 @@ class DemoTraffic:
 
     def _draw_reveal_delay(self, task: DemoTask) -> int:
         node = task.node
-        return (
-            0
-            if node is None
-            else self._reveal_random.randint(node.min_answer_blocks, node.max_answer_blocks)
-        )
+        if node is None:
+            return 0
+        return self._reveal_random.randint(node.min_answer_blocks, node.max_answer_blocks)
 
     def _build_timeouts(self, block_number: int) -> Iterator[Transaction]:
         """Yield timeouts of tasks that were not answered in time."""
@@ -267,7 +264,8 @@ class DemoTraffic:
         creators, orders = self._stage.creators, self._system.orders
         if self._system.has_burst and self.wave == BURST_WAVE:
             any_node_orders = tuple(order for order in orders if not order.min_vram)
-            creators, orders = (self._stage.failing_creator,), any_node_orders[:BURST_GROUPS]
+            creators = (self._stage.failing_creator,)
+            orders = any_node_orders[:BURST_GROUPS]
         for group_index, order in enumerate(orders):
             group = DemoGroup(_build_id("group", self.wave, group_index, 0))
             ids = [

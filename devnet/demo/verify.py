@@ -100,10 +100,8 @@ def verify_scores(
         )
         if not round_logs:
             raise FatalError("the oracle contract has not accepted any round")
-        round_number, as_of = (
-            int(round_logs[-1]["topics"][1], 16),
-            int(round_logs[-1]["data"][2:66], 16),
-        )
+        round_number = int(round_logs[-1]["topics"][1], 16)
+        as_of = int(round_logs[-1]["data"][2:66], 16)
         block_time = int(
             chain.make_request("eth_getBlockByNumber", hex(as_of), False)["timestamp"], 16
         )
@@ -184,7 +182,8 @@ def _prove_node(
     chain: LocalChain, oracle: Address, served: tuple[str, int], replayed: dict[str, Any]
 ) -> ScoreComparison:
     """Prove one node; `served` are the URL of the API and the round."""
-    node, (api_url, round_number) = Address(replayed["node"]), served
+    node = Address(replayed["node"])
+    (api_url, round_number) = served
     proof = fetch_node_proof(api_url, node, round_number)
     if proof is None:
         raise FatalError(f"{api_url}: no proof of node {node} in round {round_number}")

@@ -92,7 +92,8 @@ class FakeEndpoint(ABC):
         )
 
     def _parse_request(self, call: dict[str, Any]) -> FakeRequest:
-        method, params = str(call["method"]), tuple(call.get("params") or ())
+        method = str(call["method"])
+        params = tuple(call.get("params") or ())
         try:
             block_range = self.get_block_range(method, params)
         except (KeyError, IndexError, TypeError, ValueError, FakeRpcError):

@@ -88,7 +88,8 @@ class InjectedFault:
             self.hit_count -= 1
 
     def _matches_limits(self, request: FakeRequest) -> bool:
-        methods, block_range = self.limits.get("methods"), self.limits.get("for_blocks")
+        methods = self.limits.get("methods")
+        block_range = self.limits.get("for_blocks")
         if isinstance(methods, str):
             methods = (methods,)
         if methods is not None and request.method not in methods:
@@ -116,10 +117,8 @@ def wrap_change_to_skip_errors(change: ResultChange) -> ResultChange:
     """Return `change` as a function that leaves errors and null results unchanged."""
 
     def change_result(request: FakeRequest, result: object) -> object:
-        return (
-            result
-            if result is None or isinstance(result, FakeRpcError)
-            else change(request, result)
-        )
+        if result is None or isinstance(result, FakeRpcError):
+            return result
+        return change(request, result)
 
     return change_result

@@ -182,19 +182,15 @@ class Provider(FakeEndpoint):
 
     def _get_transaction(self, tx_hash: str) -> Json | None:
         placement = self._find_transaction(tx_hash)
-        return (
-            None
-            if placement is None
-            else self._check_not_pruned(placement[0]).transactions[placement[1]]
-        )
+        if placement is None:
+            return None
+        return self._check_not_pruned(placement[0]).transactions[placement[1]]
 
     def _get_receipt(self, tx_hash: str) -> Json | None:
         placement = self._find_transaction(tx_hash)
-        return (
-            None
-            if placement is None
-            else self._check_not_pruned(placement[0]).receipts[placement[1]]
-        )
+        if placement is None:
+            return None
+        return self._check_not_pruned(placement[0]).receipts[placement[1]]
 
     def _get_logs(self, filter_json: Json) -> list[Json]:
         log_filter = FakeLogFilter.parse(filter_json)
@@ -203,10 +199,8 @@ class Provider(FakeEndpoint):
             if block is None:
                 raise FakeRpcError(_SERVER, "unknown block")
             return log_filter.select_logs(self._check_not_pruned(block).logs)
-        first_block, last_block = (
-            self._resolve_block_number(log_filter.first),
-            self._resolve_block_number(log_filter.last),
-        )
+        first_block = self._resolve_block_number(log_filter.first)
+        last_block = self._resolve_block_number(log_filter.last)
         if first_block > last_block:
             raise FakeRpcError(_PARAMS, "invalid block range params")
         return [
@@ -256,11 +250,9 @@ class Provider(FakeEndpoint):
             return self._view.get_block(int(block_argument, 16))
         if block_argument in {"latest", "pending"}:
             return self.head
-        return (
-            self._view.get_block(0)
-            if block_argument == "earliest"
-            else self._find_tagged_block(block_argument)
-        )
+        if block_argument == "earliest":
+            return self._view.get_block(0)
+        return self._find_tagged_block(block_argument)
 
     def _find_tagged_block(self, tag: str) -> Block | None:
         if tag not in self.tag_targets:

@@ -144,7 +144,8 @@ class RelayHistory:
         }
 
     def _is_running(self, node: Address, at_time: float) -> bool:
-        node_text, running_tasks = to_relay_address(node), set[str]()
+        node_text = to_relay_address(node)
+        running_tasks = set[str]()
         for row in self.list_rows(at_time):
             if row.type == "TaskStarted" and row.node == node_text:
                 running_tasks.add(row.task)

@@ -139,7 +139,8 @@ class RelayShow:
         recomputed = compute_node_stats_from_rows(rows, times).nodes
         nodes = []
         for address, role in self.history.node_by_address.items():
-            audit, stored_node = audit_by_node[address], node_by_address.get(address)
+            audit = audit_by_node[address]
+            stored_node = node_by_address.get(address)
             is_equal = stored_node is not None and self._matches_rows(
                 stored_node, recomputed[address]
             )

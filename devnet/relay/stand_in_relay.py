@@ -160,10 +160,8 @@ class StandInRelay:
             return _build_response(
                 500, {"message": "Unknown column 'event_type' in 'where clause'"}
             )
-        after_id, limit = (
-            _parse_number(query, "start", 0),
-            _parse_number(query, "limit", _DEFAULT_LIMIT),
-        )
+        after_id = _parse_number(query, "start", 0)
+        limit = _parse_number(query, "limit", _DEFAULT_LIMIT)
         rows = [row for row in self._select_rows(query) if row.id > after_id]
         return _build_success_response(
             [self.faults.encode_row(row) for row in rows[: max(limit, 0)]]
@@ -198,7 +196,8 @@ class StandInRelay:
         """Handle `GET /v1/network/nodes/number`."""
         del query
         counts = self.source.count_nodes_and_tasks(self.clock())
-        busy_count, node_count = counts["running_tasks"], counts["all_nodes"]
+        busy_count = counts["running_tasks"]
+        node_count = counts["all_nodes"]
         return _build_success_response(
             {"all_nodes": node_count, "busy_nodes": busy_count, "active_nodes": node_count}
         )
@@ -212,7 +211,8 @@ class StandInRelay:
 
     def _select_rows(self, query: _Query) -> Sequence[PublishedRow]:
         rows = self.faults.filter_rows(self.source.list_rows(self.clock()))
-        node, task = query.get("node_address"), query.get("task_id_commitment")
+        node = query.get("node_address")
+        task = query.get("task_id_commitment")
         return [row for row in rows if node in {None, row.node} and task in {None, row.task}]
 
 

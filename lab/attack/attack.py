@@ -175,7 +175,8 @@ class Finding:
         honest nodes lose more than the attacker does. `kickouts`, `slashes`: more honest nodes are
         kicked out or slashed than in the baseline.
         """
-        max_gain, price = limit * _PERCENT, self.loss_per_harm
+        max_gain = limit * _PERCENT
+        price = self.loss_per_harm
         return [
             fault
             for is_beyond, fault in (
@@ -282,10 +283,8 @@ def _build_jobs(
 ) -> tuple[list[LoopJob], list[LoopJob]]:
     loop = strategy.apply_to_plan(plan.loop)
     loops = [replace(loop, seed=loop.seed + run) for run in range(plan.runs)]
-    attack_cast, baseline_cast = (
-        NamedCast(strategy.name),
-        NamedCast(strategy.baseline, is_baseline=True),
-    )
+    attack_cast = NamedCast(strategy.name)
+    baseline_cast = NamedCast(strategy.baseline, is_baseline=True)
     return [LoopJob(column, loop, attack_cast) for loop in loops], [
         LoopJob(column, loop, baseline_cast) for loop in loops
     ]

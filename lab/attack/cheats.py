@@ -84,11 +84,9 @@ class CopyingBehaviour(HonestBehaviour):
 
     @override
     def plan_answer(self, task: LoopTask) -> Intention:
-        return (
-            HONEST.plan_answer(task)
-            if task.order.group is None
-            else Intention(None, awaited_answers=1)
-        )
+        if task.order.group is None:
+            return HONEST.plan_answer(task)
+        return Intention(None, awaited_answers=1)
 
     @override
     def decide_answer(self, task: LoopTask) -> NodeAnswer:
@@ -105,11 +103,9 @@ class SingleTaskFakingBehaviour(HonestBehaviour):
 
     @override
     def plan_answer(self, task: LoopTask) -> Intention:
-        return (
-            super().plan_answer(task)
-            if task.order.group is not None
-            else Intention(_FAKE_ANSWER_SECONDS)
-        )
+        if task.order.group is not None:
+            return super().plan_answer(task)
+        return Intention(_FAKE_ANSWER_SECONDS)
 
     @override
     def decide_answer(self, task: LoopTask) -> NodeAnswer:
@@ -127,11 +123,9 @@ class GroupGarbageBehaviour(HonestBehaviour):
 
     @override
     def decide_answer(self, task: LoopTask) -> NodeAnswer:
-        return (
-            super().decide_answer(task)
-            if task.order.group is None
-            else NodeAnswer(FIRST_UNIQUE_LIE, 0)
-        )
+        if task.order.group is None:
+            return super().decide_answer(task)
+        return NodeAnswer(FIRST_UNIQUE_LIE, 0)
 
 
 class ColludingBehaviour(HonestBehaviour):
@@ -139,19 +133,15 @@ class ColludingBehaviour(HonestBehaviour):
 
     @override
     def plan_answer(self, task: LoopTask) -> Intention:
-        return (
-            Intention(_FAKE_ANSWER_SECONDS)
-            if _has_attacker_majority(task)
-            else super().plan_answer(task)
-        )
+        if _has_attacker_majority(task):
+            return Intention(_FAKE_ANSWER_SECONDS)
+        return super().plan_answer(task)
 
     @override
     def decide_answer(self, task: LoopTask) -> NodeAnswer:
-        return (
-            NodeAnswer(AGREED_LIE, 0)
-            if _has_attacker_majority(task)
-            else super().decide_answer(task)
-        )
+        if _has_attacker_majority(task):
+            return NodeAnswer(AGREED_LIE, 0)
+        return super().decide_answer(task)
 
 
 def _has_attacker_majority(task: LoopTask) -> bool:
@@ -183,9 +173,9 @@ class OwnerAwareBehaviour(HonestBehaviour):
 
     @override
     def decide_answer(self, task: LoopTask) -> NodeAnswer:
-        return (
-            NodeAnswer(TRUTH, 0) if task.order.owner == ATTACKER else super().decide_answer(task)
-        )
+        if task.order.owner == ATTACKER:
+            return NodeAnswer(TRUTH, 0)
+        return super().decide_answer(task)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,8 @@ def find_exclusion_end(node: Node, time: int, rules: Rules) -> int:
 
     Without events H can only rise, so bisection finds that second.
     """
-    low, high = time, max(time, node.since) + _RECOVERY_SECONDS
+    low = time
+    high = max(time, node.since) + _RECOVERY_SECONDS
     while low < high:
         middle = (low + high) // 2
         if is_excluded(node, middle, rules):

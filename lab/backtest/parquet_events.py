@@ -86,7 +86,8 @@ class ParquetEvents:
             ):
                 if not batch.num_rows:
                     continue
-                blocks, times = batch.column("block"), batch.column("time")
+                blocks = batch.column("block")
+                times = batch.column("time")
                 event_count += batch.num_rows
                 start_count += pc.sum(pc.equal(batch.column("type"), "task_started")).as_py() or 0
                 first_row = first_row or (blocks[0].as_py(), times[0].as_py())

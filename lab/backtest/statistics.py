@@ -23,7 +23,8 @@ def compute_gini(amounts: Sequence[int]) -> int | None:
     0 means that all amounts are equal. The maximum, (n - 1)/n, is reached if only one of n amounts
     is not 0.
     """
-    count, total = len(amounts), sum(amounts)
+    count = len(amounts)
+    total = sum(amounts)
     if not total:
         return None
     weighted = sum(

@@ -68,11 +68,9 @@ def create_candidate_weights(
     policy: SelectionPolicy, follower: Follower, rules: Rules
 ) -> CandidateWeights:
     """Return the index for a Crynux policy; for other policies, let the policy judge all nodes."""
-    return (
-        _IndexedWeights(rules, policy)
-        if isinstance(policy, CrynuxPolicy)
-        else _JudgedWeights(follower)
-    )
+    if isinstance(policy, CrynuxPolicy):
+        return _IndexedWeights(rules, policy)
+    return _JudgedWeights(follower)
 
 
 # Probabilities are summed in units of 10^-27, so that a sum of a million of them is still exact to
@@ -134,7 +132,8 @@ class TaskSpreadMeter:
 
         Before the fold, the node of the start is still free and can be a candidate.
         """
-        start_number, self._seen_count = self._seen_count, self._seen_count + 1
+        start_number = self._seen_count
+        self._seen_count = self._seen_count + 1
         task = tasks.get(event.task)
         if task is not None and find_start_breach(task, event) is not None:
             return
@@ -162,7 +161,8 @@ class TaskSpreadMeter:
         elif not total:
             # If all weights are 0, all candidates have the same probability
             # (docs/reference/scoring-rules.md#selection-weight).
-            total, weights = len(weights), [(node, 1) for node, _ in weights]
+            total = len(weights)
+            weights = [(node, 1) for node, _ in weights]
         for node, weight in weights:
             if weight:
                 self._expected[node] = self._expected.get(node, 0) + weight * CHANCE_UNIT // total

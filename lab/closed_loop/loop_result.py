@@ -90,7 +90,8 @@ def summarize_loop(state: LoopState) -> LoopResult:
     history_range = HistoryRange(0, LOOP_START_TIME, state.now)
     intervals = state.exclusions.list_intervals(history_range)
     kickout_delays, stay_durations = _collect_kickout_delays_and_stays(state)
-    counts, key = state.counts, (HONEST_OWNER, GOOD_KIND)
+    counts = state.counts
+    key = (HONEST_OWNER, GOOD_KIND)
     _charge_hosting(state)
     return LoopResult(
         seconds=state.now - LOOP_START_TIME,

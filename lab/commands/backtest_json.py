@@ -47,7 +47,8 @@ def build_comparison_json(comparison: Comparison, notes: Sequence[str]) -> JsonO
 
 
 def _build_history_json(comparison: Comparison) -> JsonObject:
-    history, first_result = comparison.history, comparison.results[0]
+    history = comparison.history
+    first_result = comparison.results[0]
     return {
         "first_block": encode_int(history.first_block),
         "last_block": encode_int(history.last_block),

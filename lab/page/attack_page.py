@@ -10,7 +10,8 @@ from lab.page.render import render_page
 from oracle.domain.fixed_point import UNIT
 
 # The ends of the axis; longer bars end there.
-_MIN_VALUE, _MAX_VALUE = -UNIT, 2 * UNIT
+_MIN_VALUE = -UNIT
+_MAX_VALUE = 2 * UNIT
 _MARK_COUNT = 6
 
 

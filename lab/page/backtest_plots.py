@@ -128,7 +128,9 @@ def plot_exclusions(
     )
     for row, node in enumerate(nodes):
         for lane, (number, result) in enumerate(systems_with_rules):
-            row_and_lane, series, name = (row, lane), f"s{number}", f"{node}, {result.column.name}"
+            row_and_lane = (row, lane)
+            series = f"s{number}"
+            name = f"{node}, {result.column.name}"
             for interval in result.list_intervals(node):
                 until = (
                     "the end" if interval.until is None else format_time_to_second(interval.until)
@@ -180,10 +182,13 @@ def _find_largest_share(results: Sequence[SystemResult], node: Address) -> int:
 
 def plot_lorenz_curves(comparison: Comparison, results: Sequence[SystemResult]) -> Plot:
     """Draw the Lorenz curves of the actual tasks and of each system's expected tasks."""
-    x_axis, y_axis = Axis(0, UNIT, 40, _SQUARE_SIZE - 24), Axis(0, UNIT, _SQUARE_SIZE - 40, 24)
+    x_axis = Axis(0, UNIT, 40, _SQUARE_SIZE - 24)
+    y_axis = Axis(0, UNIT, _SQUARE_SIZE - 40, 24)
     plot = Plot("Lorenz curves of tasks over nodes", _SQUARE_SIZE, _SQUARE_SIZE)
     for mark in x_axis.list_marks(4):
-        x, y, text = x_axis.get_pixel(mark), y_axis.get_pixel(mark), f"{100 * mark // UNIT} %"
+        x = x_axis.get_pixel(mark)
+        y = y_axis.get_pixel(mark)
+        text = f"{100 * mark // UNIT} %"
         plot.grid += [
             PlotLine(x, y_axis.end_pixel, x, y_axis.start_pixel),
             PlotLine(x_axis.start_pixel, y, x_axis.end_pixel, y),

@@ -163,11 +163,9 @@ class RowPlot:
     def add_diamond(
         self, row_and_lane: tuple[int, int], value: int, series: str, tip: str
     ) -> None:
-        x, y, half_size = (
-            self.axis.get_pixel(value),
-            self.get_lane_top(*row_and_lane) + (_LANE_HEIGHT - 1) / 2,
-            5.5,
-        )
+        x = self.axis.get_pixel(value)
+        y = self.get_lane_top(*row_and_lane) + (_LANE_HEIGHT - 1) / 2
+        half_size = 5.5
         corners = ((x - half_size, y), (x, y - half_size), (x + half_size, y), (x, y + half_size))
         self.plot.diamonds.append(Curve(format_points(corners), series, tip))
 

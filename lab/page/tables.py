@@ -193,10 +193,8 @@ def build_interval_table(comparison: Comparison) -> Table:
 
 def build_node_table(comparison: Comparison) -> Table:
     """Return a table of all nodes with their score, rank and share under each system."""
-    first_result, names = (
-        comparison.results[0],
-        [result.column.name for result in comparison.results],
-    )
+    first_result = comparison.results[0]
+    names = [result.column.name for result in comparison.results]
     column_names = [
         "node", "status", "hardware", *(f"score: {name}" for name in names), "tasks", "share",
         *(f"share: {name}" for name in names),

@@ -134,7 +134,8 @@ def compute_code_hash(contract: str, code: str | None = None) -> Hash:
     masked_code = bytearray(bytes.fromhex(code_hex.removeprefix("0x")))
     for positions in artifact["immutableReferences"].values():
         for position in positions:
-            start, length = position["start"], position["length"]
+            start = position["start"]
+            length = position["length"]
             if start + length <= len(masked_code):
                 masked_code[start : start + length] = bytes(length)
     return Hash("0x" + keccak(bytes(masked_code)).hex())

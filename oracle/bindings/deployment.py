@@ -259,7 +259,8 @@ def compute_contract_address(sender: Address, nonce: int) -> Address:
 
 def check_funds(*plans: DeploymentPlan) -> None:
     """Raise InputError if the deploying account cannot pay for all plans."""
-    cost, balance = sum(plan.max_cost for plan in plans), min(plan.balance for plan in plans)
+    cost = sum(plan.max_cost for plan in plans)
+    balance = min(plan.balance for plan in plans)
     if balance < cost:
         raise InputError(
             f"{plans[0].sender}: the balance of {balance} wei is too low; the deployment may cost "

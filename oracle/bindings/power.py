@@ -225,7 +225,8 @@ def _find_unbounded_limits(
 ) -> Iterator[ContractMismatch]:
     """Yield the limits with which a stolen quorum could do more harm than with the bounds."""
     for limit_field in fields(bounds):
-        bound, value = getattr(bounds, limit_field.name), getattr(limits, limit_field.name)
+        bound = getattr(bounds, limit_field.name)
+        value = getattr(limits, limit_field.name)
         if limit_field.name in _MIN_BOUND_LIMITS and value < bound:
             yield ContractMismatch(f"{name}.{limit_field.name}", f"at least {bound}", str(value))
         if limit_field.name in _MAX_BOUND_LIMITS and value > bound:

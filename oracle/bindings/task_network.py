@@ -56,7 +56,8 @@ def strip_as_of_check(calldata: str) -> str:
     A call that is simulated on the newest block runs in that block, and a block's own hash cannot
     be read inside it.
     """
-    selector, arguments = calldata[:SELECTOR_DIGITS], calldata[SELECTOR_DIGITS:]
+    selector = calldata[:SELECTOR_DIGITS]
+    arguments = calldata[SELECTOR_DIGITS:]
     if selector == _get_selector("startGroup"):
         # The block number and its hash follow the offsets of both lists.
         return (

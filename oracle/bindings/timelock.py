@@ -21,15 +21,15 @@ from oracle.rpc.rpc_errors import CallRefusedError, RevertError
 
 TIMELOCK = "TimelockController"
 # Delays in seconds, below the longest pause (7 days), so that signers can be replaced in a pause.
-DEFAULT_DELAY, MIN_DELAY, MAX_DELAY = 2 * 86_400, 86_400, 7 * 86_400
+DEFAULT_DELAY = 2 * 86_400
+MIN_DELAY = 86_400
+MAX_DELAY = 7 * 86_400
 CANCELLER_ROLE = keccak(b"CANCELLER_ROLE")
 
-PROPOSER_NAME, EXECUTOR_NAME, CANCELLER_NAME, ADMIN_NAME = (
-    "proposer",
-    "executor",
-    "canceller",
-    "admin",
-)
+PROPOSER_NAME = "proposer"
+EXECUTOR_NAME = "executor"
+CANCELLER_NAME = "canceller"
+ADMIN_NAME = "admin"
 ROLE_ID_BY_NAME: Mapping[str, bytes] = {
     PROPOSER_NAME: keccak(b"PROPOSER_ROLE"),
     EXECUTOR_NAME: keccak(b"EXECUTOR_ROLE"),

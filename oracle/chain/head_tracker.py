@@ -184,7 +184,8 @@ class HeadTracker:
         restarted process would not know the block either. Blocks that are stored as final in the
         database stay final.
         """
-        final, now = self._final_block, self._clock()
+        final = self._final_block
+        now = self._clock()
         if final is None or not shown_numbers:
             return
         if self._below_final_since is None:

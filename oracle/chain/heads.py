@@ -61,11 +61,9 @@ def determine_final_block(
     if finality.seconds and candidate.time > max_timestamp:
         candidate = _find_old_enough_block(endpoint, previous_final, candidate, max_timestamp)
     # If heights were skipped, the candidate may be below the requested height.
-    return (
-        previous_final
-        if previous_final is not None and candidate.number < previous_final.number
-        else candidate
-    )
+    if previous_final is not None and candidate.number < previous_final.number:
+        return previous_final
+    return candidate
 
 
 def _find_old_enough_block(
@@ -103,13 +101,15 @@ def _bracket_timestamp(
             low = fetch_block_at_or_below(endpoint, max(0, top.number - step))
             if low.time <= max_timestamp or low.number == 0:
                 return low, high
-            high, step = low, 2 * step
+            high = low
+            step = 2 * step
     low = previous_final
     while previous_final.number + step < top.number:
         high = fetch_block_at_or_below(endpoint, previous_final.number + step)
         if high.time > max_timestamp:
             return low, high
-        low, step = high, 2 * step
+        low = high
+        step = 2 * step
     return low, top
 
 
@@ -166,10 +166,8 @@ def read_heads(
     if previous_final is not None and latest.number < previous_final.number:
         message = f"is at block {latest.number}, below the final block {previous_final.number}"
         raise RpcError(endpoint.name, ErrorKind.BEHIND, message)
-    safe, finalized = (
-        block_by_tag.get("safe"),
-        _advance_finalized(endpoint, block_by_tag.get("finalized")),
-    )
+    safe = block_by_tag.get("safe")
+    finalized = _advance_finalized(endpoint, block_by_tag.get("finalized"))
     final = determine_final_block(endpoint, finality, latest, finalized, previous_final)
     return Heads(latest, safe, final, endpoint=endpoint.name)
 

@@ -37,7 +37,8 @@ class LogFilter:
     native_filter: NativeFilter = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        addresses, topics = tuple(sorted(self.addresses)), tuple(sorted(self.topics))
+        addresses = tuple(sorted(self.addresses))
+        topics = tuple(sorted(self.topics))
         pairs = tuple(product(addresses, topics))
         object.__setattr__(self, "native_filter", (addresses, topics, pairs))
 
@@ -152,12 +153,11 @@ def _parse_logs(responses: Sequence[LogResponse]) -> list[Log]:
         if response.block_number == number_text:
             is_sorted = is_sorted and previous_index < index
         else:
-            number_text, block_hash, timestamp_text = (
-                response.block_number,
-                Hash(response.block_hash),
-                response.block_timestamp,
-            )
-            previous_block, block = block, int(number_text, 16)
+            number_text = response.block_number
+            block_hash = Hash(response.block_hash)
+            timestamp_text = response.block_timestamp
+            previous_block = block
+            block = int(number_text, 16)
             is_sorted = is_sorted and previous_block < block
             time = UNKNOWN_TIME if timestamp_text is None else _parse_timestamp(timestamp_text)
         previous_index = index

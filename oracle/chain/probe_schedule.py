@@ -83,10 +83,8 @@ class EndpointProber:
             return
         self._due_at[endpoint] = now + HOUR
         is_full_probe = now - self._full_probe_at.get(endpoint, -DAY) >= DAY
-        requirements, known_capabilities = (
-            self.requirements,
-            None if is_full_probe else endpoint.capabilities,
-        )
+        requirements = self.requirements
+        known_capabilities = None if is_full_probe else endpoint.capabilities
         self._pending_probe = endpoint, now if is_full_probe else None
         self.background_call.start(
             lambda: probe_endpoint(endpoint.client, requirements, known_capabilities),

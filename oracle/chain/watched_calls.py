@@ -67,7 +67,8 @@ def select_watched_calls(
     """
     calls = []
     for index, transaction in enumerate(transactions):
-        to, selector = (transaction.to or "").lower(), transaction.input[:SELECTOR_DIGITS].lower()
+        to = (transaction.to or "").lower()
+        selector = transaction.input[:SELECTOR_DIGITS].lower()
         if not is_watched_call(to, selector, selectors):
             continue
         is_of_other_block = (

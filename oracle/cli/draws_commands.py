@@ -67,7 +67,8 @@ def list_draws(
 
 
 def _print_draws(draw_history: RecentDraws) -> None:
-    count, as_of = len(draw_history.active), draw_history.as_of
+    count = len(draw_history.active)
+    as_of = draw_history.as_of
     as_of_text = "nothing indexed yet" if as_of is None else as_of.to_text()
     typer.echo(f"{'1 active draw' if count == 1 else f'{count} active draws'}, {as_of_text}")
     if draw_history.active:

@@ -272,7 +272,8 @@ def _open_matching_context(
 
     The key of the report account is tried first.
     """
-    config, open_key = index.config, make_key_opener(index.config)
+    config = index.config
+    open_key = make_key_opener(index.config)
     if config.oracle.address is None and index.dispatch_settings is None:
         yield None
         return

@@ -40,7 +40,8 @@ from oracle.store.outbox.records import (
 
 _COLUMNS = ("id", "kind", "about", "state", "nonce", "sent", "gwei", "age", "changed", "reason")
 _TEXT_COLUMNS = ("kind", "about", "state", "changed", "reason")
-_GWEI, _ETHER = 10**9, 10**18
+_GWEI = 10**9
+_ETHER = 10**18
 _TIME_FIELDS = ("created_at", "updated_at", "not_before", "deadline")
 # Fields that are printed below the others, one line per entry.
 _NESTED_FIELDS = ("attempts", "journal")
@@ -94,7 +95,8 @@ def _format_field(name: str, value: object) -> str:
 
 def _format_journal_entries(entries: Sequence[JournalLine]) -> str:
     """Return consecutive journal entries with equal content as one line."""
-    first, last = entries[0], entries[-1]
+    first = entries[0]
+    last = entries[-1]
     actor_note = "" if first.actor is None else f"by {first.actor}"
     detail = " ".join(part for part in (first.detail, actor_note) if part)
     count_text = _COUNT_WORDS.get(len(entries), f"{len(entries)} times")
@@ -140,11 +142,9 @@ def _format_reason(intent: Intent, newest_attempt: Attempt | None) -> str:
     """Return the class of a live intent's last error, or why another intent waits or has ended."""
     if intent.state is IntentState.LIVE and newest_attempt is not None:
         return newest_attempt.last_error_class or ""
-    return (
-        ""
-        if find_wait_or_failure_reason(intent) is None
-        else intent.error_class or find_wait_or_failure_reason(intent) or ""
-    )
+    if find_wait_or_failure_reason(intent) is None:
+        return ""
+    return intent.error_class or find_wait_or_failure_reason(intent) or ""
 
 
 def _format_age(seconds: int) -> str:
@@ -156,7 +156,8 @@ def _format_age(seconds: int) -> str:
 
 def _describe_subject(intent: Intent) -> str:
     """Return an intent's task or group with its as-of block, or its round and subject."""
-    request, task_or_group = intent.request, parse_task_key(intent) or parse_group_key(intent)
+    request = intent.request
+    task_or_group = parse_task_key(intent) or parse_group_key(intent)
     if task_or_group is not None:
         block_note = "" if request.as_of_block is None else f", block {request.as_of_block}"
         return f"{task_or_group[:_TASK_PREFIX_LENGTH]}…{block_note}"
@@ -241,6 +242,7 @@ def show_call(
 
 def _find_drawn_node(uow: UnitOfWork, intent: Intent) -> str | None:
     """Return the node drawn for the task that a call starts, or None without such a draw."""
-    task, seed = parse_task_key(intent), intent.request.as_of_hash
+    task = parse_task_key(intent)
+    seed = intent.request.as_of_hash
     draws = [] if task is None else uow.draws.list_for_task(TaskKey(task))
     return next((draw.node for draw in draws if draw.seed_hash == seed), None)

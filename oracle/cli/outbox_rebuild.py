@@ -126,7 +126,8 @@ def _open_accounts(
 
     The second element is the quorum of the account's signer, or None if it signs no statements.
     """
-    has_account, open_key = False, make_key_opener(index.config)
+    has_account = False
+    open_key = make_key_opener(index.config)
     if index.config.oracle.address is not None:
         with open_reporter(index, open_key) as reporter:
             if reporter.account.has_keys:
@@ -287,11 +288,9 @@ def group_into_ranges(numbers: Sequence[int]) -> list[range]:
 
 
 def _format_range(number_range: range) -> str:
-    return (
-        str(number_range[0])
-        if len(number_range) == 1
-        else f"{number_range[0]}..{number_range[-1]}"
-    )
+    if len(number_range) == 1:
+        return str(number_range[0])
+    return f"{number_range[0]}..{number_range[-1]}"
 
 
 def _show_signing_embargo(signer_embargo: SignerEmbargo | None, *, dry_run: bool) -> None:

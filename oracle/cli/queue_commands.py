@@ -226,7 +226,8 @@ def list_queue(  # noqa: PLR0913 - a command line's options are its parameters
     by its estimated duration in seconds; durations are not published, so they come from
     [dispatch], or from --fixed and --unit. `draws` lists the drawn nodes.
     """
-    fixed_seconds, unit_seconds = _parse_seconds("--fixed", fixed), _parse_seconds("--unit", unit)
+    fixed_seconds = _parse_seconds("--fixed", fixed)
+    unit_seconds = _parse_seconds("--unit", unit)
     tasks_per_member = _parse_alpha(alpha)
     with open_source(events, config) as source:
         choice = choose_queue_system(policy, source)

@@ -113,7 +113,8 @@ def _format_entry_row(entry: ReportEntry) -> list[str]:
 
 
 def _show_report(index: Index, period: int, *, as_json: bool) -> None:
-    settings, chain = index.report_settings, check_index_chain(index)
+    settings = index.report_settings
+    chain = check_index_chain(index)
     as_of = find_last_block(chain, index.store, period, settings.period_seconds)
     detail = compute_report_detail(index.store, index.reader, index.rules, settings, as_of)
     if as_json:

@@ -115,7 +115,8 @@ def _find_due_report(reporter: Reporter) -> Report:
         InputError: the report is held until an operator releases it.
         TransientError: no report is due; the message has the reason, which is temporary.
     """
-    contract_status, settings = reporter.contract.get_status(), reporter.index.report_settings
+    contract_status = reporter.contract.get_status()
+    settings = reporter.index.report_settings
     with reporter.index.store.read_transaction() as uow:
         cuts = load_current_cuts(uow, settings)
         scheduled = load_scheduled_report(uow, settings, cuts, contract_status)

@@ -329,7 +329,8 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
         )
     if task == events == "-":
         raise InputError("--task and --events: only one can read stdin")
-    task_request, seed_bytes = _read_task_file(task), _parse_seed(seed, draws)
+    task_request = _read_task_file(task)
+    seed_bytes = _parse_seed(seed, draws)
     with open_source(events, config) as source:
         choice = choose_system(policy, parse_key_values("--set", changes), source)
         follower = choice.policy.create_follower()

@@ -123,7 +123,8 @@ def open_source(events: str | None, config: Path) -> Iterator[InputSource]:
     """
     if events is None:
         with open_folded_records(load_config(config)) as records:
-            rules, reader = records.rules, open_reader(records.config)
+            rules = records.rules
+            reader = open_reader(records.config)
             archive = EventArchive(records.store, reader, rules)
             yield InputSource(rules, lambda query: load_snapshot(archive, query), records.config)
         return
@@ -148,7 +149,8 @@ def choose_system(
             missing.
     """
     system_name = _get_default_system_name(source) if name is None else name
-    policy, system = _find_policy(system_name, source), get_systems().get(system_name)
+    policy = _find_policy(system_name, source)
+    system = get_systems().get(system_name)
     has_own_rules = system is not None and system.has_rules
     rule_set_name = system_name if has_own_rules else source.rules.name
     try:
@@ -192,11 +194,9 @@ def _get_default_system_name(source: InputSource) -> str:
         or dispatch_section.policy not in get_systems()
     ):
         return source.rules.name
-    return (
-        source.rules.name
-        if get_systems()[dispatch_section.policy].has_rules
-        else dispatch_section.policy
-    )
+    if get_systems()[dispatch_section.policy].has_rules:
+        return source.rules.name
+    return dispatch_section.policy
 
 
 def _lacks_legacy_rules(policy: SelectionPolicy, source: InputSource) -> bool:
@@ -238,9 +238,9 @@ def _find_policy(name: str, source: InputSource) -> SelectionPolicy:
 
 def _get_configured_changes(rule_set_name: str, source: InputSource) -> Mapping[str, str]:
     """Return the configured changes of a rule set, empty if the input uses another rule set."""
-    return (
-        source.config.rules.changes if source.config and rule_set_name == source.rules.name else {}
-    )
+    if source.config and rule_set_name == source.rules.name:
+        return source.config.rules.changes
+    return {}
 
 
 def list_changed_numbers(choice: SystemChoice) -> dict[str, str]:

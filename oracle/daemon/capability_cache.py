@@ -23,7 +23,8 @@ class CapabilityCache:
 
     def load_facts(self, endpoint: str) -> dict[str, str]:
         """Return the unexpired values of this endpoint, from the database and from memory."""
-        store, value_by_name = self.store, dict[str, str]()
+        store = self.store
+        value_by_name = dict[str, str]()
         if store is not None:
             with store.read_transaction() as uow:
                 value_by_name = uow.facts.get_all(endpoint, int(self.clock()))

@@ -98,7 +98,8 @@ def open_index(records: Records) -> Iterator[Index]:
             invalid.
     """
     config, rules, store = records.config, records.rules, records.store
-    reader, endpoint_facts = open_reader(config), CapabilityCache(store, unix_seconds)
+    reader = open_reader(config)
+    endpoint_facts = CapabilityCache(store, unix_seconds)
     folder = EventFolder(rules, reader, _build_block_hooks(records, reader))
     with open_chain(config, reader, endpoint_facts) as chain:
         try:
@@ -118,7 +119,8 @@ def open_chain(
     endpoints proven wrong. It is None if there is no database, or if the caller does not need the
     cache.
     """
-    endpoint_facts, settings = endpoint_facts or CapabilityCache(None, unix_seconds), config.chain
+    endpoint_facts = endpoint_facts or CapabilityCache(None, unix_seconds)
+    settings = config.chain
     max_bytes = settings.max_response_mib * 2**20
     pool = EndpointPool.from_urls(
         settings.endpoints, settings.id, max_bytes=max_bytes, providers=settings.providers
@@ -249,7 +251,8 @@ def _use_history_workers(config: Config, reader: EventReader, chain: ChainSource
 def _build_segment_executor(
     config: Config, reader: EventReader, worker_count: int
 ) -> SegmentExecutor:
-    plan, scheduler = _build_segment_plan(config, reader), config.history.scheduler
+    plan = _build_segment_plan(config, reader)
+    scheduler = config.history.scheduler
     if scheduler is not None:
         return ClusterPool(plan, scheduler, worker_count)
     return ProcessPool(plan, config.chain.endpoints, worker_count)
@@ -257,7 +260,8 @@ def _build_segment_executor(
 
 def _build_segment_plan(config: Config, reader: EventReader) -> SegmentPlan:
     """Return the plan that workers need to prepare segments: chain, contracts and verification."""
-    network, policy = config.network, build_verification_policy(config.verify)
+    network = config.network
+    policy = build_verification_policy(config.verify)
     return SegmentPlan(
         chain_id=config.chain.id,
         profile=network.profile,
@@ -316,7 +320,8 @@ def store_or_check_identity(index: Index) -> None:
         InputError: the database belongs to another chain, contract or start block, or was folded
             with other rules or another period length.
     """
-    identity, dispatch = _build_identity(index), index.dispatch_settings
+    identity = _build_identity(index)
+    dispatch = index.dispatch_settings
     with index.store.transaction() as uow:
         uow.identity.store_or_check(identity)
         uow.bookmarks.set(PROGRAM_VERSION, __version__)

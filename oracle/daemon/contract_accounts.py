@@ -25,8 +25,10 @@ from oracle.rpc.fanout import PoolView
 from oracle.store.database import Store
 
 # Calls of one account, and of all accounts together.
-_ACCOUNT_CALLS_PER_SECOND, _ACCOUNT_BURST = 1 / 60, 3
-_CALLS_PER_SECOND, _BURST = 1 / 6, 10
+_ACCOUNT_CALLS_PER_SECOND = 1 / 60
+_ACCOUNT_BURST = 3
+_CALLS_PER_SECOND = 1 / 6
+_BURST = 10
 # Seconds for which an account is not called again after it turned out to have no code.
 _NO_CODE_SECONDS = 600.0
 # Seconds until the response of an endpoint must begin, and the size of the response.

@@ -240,11 +240,13 @@ class DaemonHealth:
         lag_blocks = self.lag_blocks
         if lag_blocks is None:
             return [HealthFinding(Condition.BEHIND, "no block has been folded yet")]
-        return (
-            [HealthFinding(Condition.BEHIND, f"the index is {lag_blocks} blocks behind the head")]
-            if lag_blocks > READY_WITHIN_BLOCKS
-            else []
-        )
+        if lag_blocks > READY_WITHIN_BLOCKS:
+            return [
+                HealthFinding(
+                    Condition.BEHIND, f"the index is {lag_blocks} blocks behind the head"
+                )
+            ]
+        return []
 
 
 def record_window_metrics(window: CommittedWindow) -> None:

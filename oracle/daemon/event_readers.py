@@ -23,9 +23,9 @@ def open_reader(config: Config) -> EventReader:
         oracle.timelock,
         config.objections.address,
     )
-    return (
-        reader if config.feed.url is None else reader.with_feed(_build_feed_reader(reader.profile))
-    )
+    if config.feed.url is None:
+        return reader
+    return reader.with_feed(_build_feed_reader(reader.profile))
 
 
 def _build_feed_reader(profile: Profile) -> RelayReader:

@@ -158,11 +158,9 @@ class FeedJobs:
             page_rows = self.records.config.feed.page_rows
             call.start(lambda: second.poll(cursor.compared_id, page_rows, 1), "second feed")
         answer = _take_result(call, self.max_wait_seconds)
-        return (
-            ()
-            if answer is None
-            else compare_with_second_feed(self.records.store, answer, second.name)
-        )
+        if answer is None:
+            return ()
+        return compare_with_second_feed(self.records.store, answer, second.name)
 
     def _log_faults(self, faults: tuple[FeedFault, ...] | list[FeedFault]) -> None:
         for fault in faults:
@@ -206,18 +204,14 @@ def open_feed_jobs(
 ) -> FeedJobs | None:
     """Open the feeds of `[feed]`, which `exit_stack` closes; return None if there is no feed."""
     section = records.config.feed
-    first_client, second_client = (
-        _build_feed_client(section, "url"),
-        _build_feed_client(section, "compare_url"),
-    )
+    first_client = _build_feed_client(section, "url")
+    second_client = _build_feed_client(section, "compare_url")
     for client in (first_client, second_client):
         if client is not None:
             exit_stack.callback(client.close)
-    return (
-        None
-        if first_client is None
-        else FeedJobs(records, health, max_wait_seconds, first_client, second_client)
-    )
+    if first_client is None:
+        return None
+    return FeedJobs(records, health, max_wait_seconds, first_client, second_client)
 
 
 def _build_feed_client(

@@ -190,10 +190,8 @@ def report_to_systemd(
 
 def _read_watchdog_seconds(environment: Mapping[str, str]) -> float | None:
     """Return the watchdog period, or None if there is none or it is meant for another process."""
-    period_text, watchdog_pid = (
-        environment.get("WATCHDOG_USEC", ""),
-        environment.get("WATCHDOG_PID", ""),
-    )
+    period_text = environment.get("WATCHDOG_USEC", "")
+    watchdog_pid = environment.get("WATCHDOG_PID", "")
     if not period_text.isdecimal() or watchdog_pid not in {"", str(os.getpid())}:
         return None
     return int(period_text) / _MICROSECONDS

@@ -124,7 +124,8 @@ class IndexJob:
             unconfirmed = find_unconfirmed_reason(uow)
         health.refusal_reason = None if refusal is None else refusal.words
         REFUSED.set(refusal is not None)
-        unconfirmed_since, now = self.ingest.unconfirmed_since, self.ingest.clock()
+        unconfirmed_since = self.ingest.unconfirmed_since
+        now = self.ingest.clock()
         is_late = unconfirmed_since is not None and now - unconfirmed_since > UNCONFIRMED_SECONDS
         if unconfirmed is not None and is_late:
             health.raise_condition(Condition.WAITING_WITNESS, unconfirmed)

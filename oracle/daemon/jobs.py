@@ -47,7 +47,9 @@ def open_jobs(
     Raises:
         InputError: a notification target, or a feed, cannot be used.
     """
-    config, poll_seconds, is_daemon = index.config, index.config.chain.poll_seconds, wait is None
+    config = index.config
+    poll_seconds = index.config.chain.poll_seconds
+    is_daemon = wait is None
     max_wait_seconds = BACKGROUND_SECONDS if is_daemon else None
     feed_jobs = open_feed_jobs(index, health, max_wait_seconds, exit_stack)
     ingest = IngestState(

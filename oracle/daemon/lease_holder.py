@@ -37,12 +37,11 @@ class HolderState(Enum):
 def build_holder_name(command: str) -> str:
     """Return the name of this process for the lease: `run on host, process 123 (…)`."""
     name = f"{command} on {socket.gethostname()}, process {os.getpid()}"
-    namespace, process_stat = _read_namespace_digest(), _read_process_stat(os.getpid())
-    return (
-        name
-        if namespace is None or process_stat is None
-        else f"{name} (begun {process_stat[1]} at {namespace})"
-    )
+    namespace = _read_namespace_digest()
+    process_stat = _read_process_stat(os.getpid())
+    if namespace is None or process_stat is None:
+        return name
+    return f"{name} (begun {process_stat[1]} at {namespace})"
 
 
 def check_holder_process(holder: str | None) -> HolderState:
@@ -50,7 +49,8 @@ def check_holder_process(holder: str | None) -> HolderState:
     suffix = None if holder is None else _HOLDER_SUFFIX.search(holder)
     if suffix is None or suffix[3] != _read_namespace_digest():
         return HolderState.UNKNOWN
-    pid, start_ticks = int(suffix[1]), int(suffix[2])
+    pid = int(suffix[1])
+    start_ticks = int(suffix[2])
     try:
         # Signal 0 checks for the process and sends nothing; the check is in this process's own
         # namespace, whatever is mounted at /proc.
@@ -66,11 +66,9 @@ def check_holder_process(holder: str | None) -> HolderState:
     process_state, actual_start_ticks = process_stat
     if actual_start_ticks != start_ticks:
         return HolderState.GONE
-    return (
-        HolderState.GONE
-        if process_state in _DEAD_STATES and _has_single_thread(pid)
-        else HolderState.ALIVE
-    )
+    if process_state in _DEAD_STATES and _has_single_thread(pid):
+        return HolderState.GONE
+    return HolderState.ALIVE
 
 
 def _read_namespace_digest() -> str | None:

@@ -45,11 +45,9 @@ class LeaseHeldError(FatalError):
 def find_leader(lease_state: LeaseState) -> str | None:
     """Return the lease's holder, or None if the lease is free or expired or its holder is gone."""
     is_over = lease_state.holder is None or lease_state.seconds_left <= 0
-    return (
-        None
-        if is_over or check_holder_process(lease_state.holder) is HolderState.GONE
-        else lease_state.holder
-    )
+    if is_over or check_holder_process(lease_state.holder) is HolderState.GONE:
+        return None
+    return lease_state.holder
 
 
 def acquire_lease(store: Store, command: str) -> int:
@@ -105,7 +103,8 @@ def try_acquire_lease(
     )
     if previous_state.holder is not None and previous_state.seconds_left >= 0 and not is_gone:
         return None, previous_state
-    gone_epoch, own_name = previous_state.epoch if is_gone else None, build_holder_name(command)
+    gone_epoch = previous_state.epoch if is_gone else None
+    own_name = build_holder_name(command)
     try:
         with store.transaction() as uow:
             epoch = uow.lease.acquire(own_name, LEASE_SECONDS, dead_epoch=gone_epoch)

@@ -87,7 +87,8 @@ def _run_phases(process: DaemonProcess, *, is_standby: bool) -> None:
         )
         if senders is None:
             return
-        jobs, waker = open_jobs(index, epoch, senders, health, exit_stack), Waker()
+        jobs = open_jobs(index, epoch, senders, health, exit_stack)
+        waker = Waker()
         with serve_listeners(process, index) as addresses, wake_on_new_heads(index, waker):
             log_daemon_started(process, epoch, addresses)
             run_jobs(jobs, stop.event, health.liveness, waker)

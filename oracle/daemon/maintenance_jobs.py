@@ -66,10 +66,8 @@ def find_unsound_blocks_reason(index: Index, *, is_running: bool = False) -> str
     allowed_blocks = _MAX_WAITING_BLOCKS if is_running else 0
     with index.store.read_transaction() as uow:
         quarantine = uow.facts.quarantine
-        block_count, wrong_endpoints = (
-            quarantine.count_suspect_blocks(index.folder.scope.id),
-            quarantine.get_reason_by_endpoint(),
-        )
+        block_count = quarantine.count_suspect_blocks(index.folder.scope.id)
+        wrong_endpoints = quarantine.get_reason_by_endpoint()
         disputes = get_disputes(uow)
         unproven_blocks_reason = find_unproven_history_reason(
             index.chain, uow, index.folder.scope, max_unaudited=allowed_blocks
@@ -212,7 +210,9 @@ class MaintenanceJobs:
 
         Nothing is done while the index catches up, because the processor is needed for that.
         """
-        index, heads, now = self.index, self.ingest.heads, self.ingest.clock()
+        index = self.index
+        heads = self.ingest.heads
+        now = self.ingest.clock()
         with index.store.read_transaction() as uow:
             cursor = uow.cursor.get()
         is_caught_up = (

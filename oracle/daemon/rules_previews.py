@@ -74,7 +74,8 @@ def update_previews(
     folder = config.rules.announced_folder / PREVIEW_FOLDER
     stage = ShadowStage(folder, reader)
     with store.read_transaction() as uow:
-        cursor, refold_count = uow.cursor.get(), get_refold_count(uow)
+        cursor = uow.cursor.get()
+        refold_count = get_refold_count(uow)
         other_rules = list_other_rules(
             uow, reader.identity, config.rules.announced_folder, read_shadow_rules(config)
         )
@@ -218,7 +219,8 @@ class PreviewJob:
             worker.communicate()
 
     def _store_notices(self, other_rules: list[OtherRules]) -> None:
-        folder, store = self.index.config.rules.announced_folder / PREVIEW_FOLDER, self.index.store
+        folder = self.index.config.rules.announced_folder / PREVIEW_FOLDER
+        store = self.index.store
         with store.read_transaction() as uow:
             notices = [
                 notice
@@ -248,7 +250,8 @@ def list_loss_notices(
     entry_by_subject = {
         f"rules:{other_set.name}:{entry.node}": entry for entry in preview.nodes if _is_hit(entry)
     }
-    kind, notified = NoticeKind.RULES_HIT_YOU, set[str]()
+    kind = NoticeKind.RULES_HIT_YOU
+    notified = set[str]()
     all_subjects = list(entry_by_subject)
     for start in range(0, len(all_subjects), _SUBJECTS_PER_QUERY):
         subjects = all_subjects[start : start + _SUBJECTS_PER_QUERY]

@@ -111,7 +111,8 @@ class RulesSwitcher:
         return RulesSwitch(rules, rules_hash, index.config.rules.build_set(), preview)
 
     def _load_preview(self, uow: UnitOfWork, rules: Rules) -> ShadowFold:
-        index, cursor = self.index, uow.cursor.get()
+        index = self.index
+        cursor = uow.cursor.get()
         folder = index.config.rules.announced_folder / PREVIEW_FOLDER
         final_number = None if cursor is None else cursor.final_number
         if cursor is not None and final_number is not None:

@@ -151,11 +151,11 @@ def _wait_for_lease(
         LeaseHeldError: the holder is alive, and this process is no standby.
         InputError: the database cannot be written, or a newer version has upgraded it.
     """
-    stop, health, acquired_epochs = process.stop, process.health, list[int]()
-    observed_states, holder_watch = (
-        [] if previous_state is None else [previous_state],
-        HolderWatch(),
-    )
+    stop = process.stop
+    health = process.health
+    acquired_epochs = list[int]()
+    observed_states = [] if previous_state is None else [previous_state]
+    holder_watch = HolderWatch()
 
     def try_takeover() -> Mapping[str, object] | None:
         epoch, lease_state = try_acquire_lease(index.store, RUN_COMMAND, holder_watch)
@@ -232,7 +232,8 @@ def retry_request(
     The wait is a job of the daemon, so its failures are in the log, in the metrics and at
     `/readyz`.
     """
-    stop, results = process.stop, list[T]()
+    stop = process.stop
+    results = list[T]()
 
     def try_request() -> Mapping[str, object]:
         if index is not None:
@@ -305,7 +306,9 @@ def _check_and_log_reporter(reporter: Reporter) -> None:
         InputError: the contract is not as configured.
         TransientError: too few endpoints answer to check the contract.
     """
-    contract_configuration, keys, peers = check_contract(reporter), reporter.keys, reporter.peers
+    contract_configuration = check_contract(reporter)
+    keys = reporter.keys
+    peers = reporter.peers
     signer = keys.signer.address if keys and keys.signer else None
     transmitter = keys.transmitter.address if keys and keys.transmitter else None
     config = reporter.index.config
@@ -366,7 +369,8 @@ def check_final_cursor(index: Index, senders: Senders) -> Cursor | None:
         TransientError: the outcome of a sent call is unknown.
     """
     with index.store.read_transaction() as uow:
-        cursor, halt_reason = uow.cursor.get(), uow.halts.get_halt_reason()
+        cursor = uow.cursor.get()
+        halt_reason = uow.halts.get_halt_reason()
     if halt_reason is not None:
         raise FatalError(f"the index has not caught up: {halt_reason}")
     unaudited_blocks_reason = find_unsound_blocks_reason(index)

@@ -195,7 +195,8 @@ def run_jobs(
         Exception: any error of a job other than TransientError.
     """
     failures: list[BaseException] = []
-    timetable, waker = Timetable(jobs), waker or Waker()
+    timetable = Timetable(jobs)
+    waker = waker or Waker()
 
     def run_worker() -> None:
         try:

@@ -154,7 +154,8 @@ def open_reporter_keys(open_key: OpenKey) -> ReporterKeys | None:
         InputError: a key cannot be opened (see `make_key_opener`), or both roles have the same
             key.
     """
-    signer, transmitter = open_key("signer"), open_key("transmitter")
+    signer = open_key("signer")
+    transmitter = open_key("transmitter")
     return None if signer is None and transmitter is None else ReporterKeys(signer, transmitter)
 
 
@@ -268,7 +269,8 @@ def open_reporter(
     """
     config = index.config
     get_oracle_address(config)
-    keys, reporters_section = open_reporter_keys(open_key), config.reporters
+    keys = open_reporter_keys(open_key)
+    reporters_section = config.reporters
     account = open_report_account(config, index.chain, keys)
     peers = None
     if reporters_section.peers:
@@ -387,7 +389,8 @@ def open_reporter_contexts(
         _build_account_context(index, reporter.account, epoch, clock), rank=rank
     )
     quorum = QuorumContext(account_context, index.report_settings, reporter.board, peers)
-    policy, leaf_cache = index.kickout_policy, LeafCache()
+    policy = index.kickout_policy
+    leaf_cache = LeafCache()
     reporting = ReportingContext(
         quorum,
         compute_rules_hash(index.config, index.reader),

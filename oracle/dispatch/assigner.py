@@ -121,11 +121,9 @@ class StoredNetworkView:
         return tasks
 
     def get_nodes_changed_since(self, block: int | None) -> Iterable[Node]:
-        return (
-            self.uow.nodes.iterate_all()
-            if block is None
-            else self.uow.nodes.iterate_changed_since(block)
-        )
+        if block is None:
+            return self.uow.nodes.iterate_all()
+        return self.uow.nodes.iterate_changed_since(block)
 
     def get_follower(self, block: int) -> PocketFollower:
         if self.follower_cache is None:
@@ -167,11 +165,9 @@ class DrawHook(BlockHook):
     @override
     def select_stop_blocks(self, headers: Sequence[BlockRef], newest_block: int) -> list[BlockRef]:
         start_block = self.first_block
-        return (
-            []
-            if start_block is None
-            else [block for block in headers if block.number >= start_block]
-        )
+        if start_block is None:
+            return []
+        return [block for block in headers if block.number >= start_block]
 
     @override
     def on_folded(self, changes: Changes) -> None:
@@ -233,8 +229,10 @@ def bind_or_check_dispatch_settings(uow: UnitOfWork, settings: DispatchSettings)
     Raises:
         InputError: blocks from `start_block` on were folded without draws, or with other settings.
     """
-    cursor, stored_fingerprint = uow.cursor.get(), uow.bookmarks.get(_SETTINGS_BOOKMARK)
-    folded_through, start_block = -1 if cursor is None else cursor.number, settings.start_block
+    cursor = uow.cursor.get()
+    stored_fingerprint = uow.bookmarks.get(_SETTINGS_BOOKMARK)
+    folded_through = -1 if cursor is None else cursor.number
+    start_block = settings.start_block
     if stored_fingerprint != settings.fingerprint:
         if folded_through >= start_block:
             mismatch = (

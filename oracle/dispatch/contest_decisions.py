@@ -87,10 +87,8 @@ def _read_contests(
     accepts for the verdict is known. A decided contest is returned with the call that replaces the
     waiting one.
     """
-    endpoints, network = (
-        context.account_context.get_synced_pool_view(),
-        context.account_context.sender_account.domain.contract,
-    )
+    endpoints = context.account_context.get_synced_pool_view()
+    network = context.account_context.sender_account.domain.contract
     block = hex(heads.final.number)
     settled, decided = [], []
     for contest in contests:

@@ -44,10 +44,12 @@ def plan_settlements(context: DispatchContext, heads: Heads) -> StepResult | Non
     if context.account_context.is_halted():
         return None
     with context.account_context.store.read_transaction() as uow:
-        cursor, scanned_through = uow.cursor.get(), uow.bookmarks.get_number(_SCANNED_BOOKMARK)
+        cursor = uow.cursor.get()
+        scanned_through = uow.bookmarks.get_number(_SCANNED_BOOKMARK)
         if cursor is None or not context.account_context.is_at_head(uow, heads):
             return None
-        first, last = (scanned_through or 0) + 1, min(heads.final.number, cursor.number)
+        first = (scanned_through or 0) + 1
+        last = min(heads.final.number, cursor.number)
         if first > last:
             return None
         groups, last = _read_next_groups(uow, first, last)
@@ -97,10 +99,8 @@ def _build_requests(
     context: DispatchContext, groups: Sequence[GroupResult], now: int
 ) -> list[CallRequest]:
     """Return a settlement call for each group whose stakes the contract holds."""
-    endpoints, network = (
-        context.account_context.get_synced_pool_view(),
-        context.account_context.sender_account.domain.contract,
-    )
+    endpoints = context.account_context.get_synced_pool_view()
+    network = context.account_context.sender_account.domain.contract
     requests = []
     for result in groups:
         if result.time < now - _MAX_AGE_SECONDS:
@@ -109,7 +109,8 @@ def _build_requests(
         window_end = get_contest_end(endpoints, network, result.group)
         if window_end is None:
             continue
-        tasks, subject = tuple(member.task for member in result.members), f"group={result.group}"
+        tasks = tuple(member.task for member in result.members)
+        subject = f"group={result.group}"
         requests.append(
             CallRequest(
                 account=context.account_context.account,

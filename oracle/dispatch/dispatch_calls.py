@@ -221,11 +221,9 @@ def build_calldata(planned_call: PlannedCall, heads: Heads) -> str:
 
     A start checks its seed block, except if that block is final and old.
     """
-    return (
-        _build_start_calldata(planned_call, heads)
-        if planned_call.draws
-        else _build_other_calldata(planned_call)
-    )
+    if planned_call.draws:
+        return _build_start_calldata(planned_call, heads)
+    return _build_other_calldata(planned_call)
 
 
 def _build_other_calldata(planned_call: PlannedCall) -> str:
@@ -236,15 +234,14 @@ def _build_other_calldata(planned_call: PlannedCall) -> str:
     if planned_call.kind == QUEUE_TASK:
         return encode_queue_task_call(planned_call.tasks[0])
     is_group = planned_call.subject.startswith("group=")
-    return (
-        encode_drop_group_call(planned_call.tasks)
-        if is_group
-        else encode_drop_task_call(planned_call.tasks[0])
-    )
+    if is_group:
+        return encode_drop_group_call(planned_call.tasks)
+    return encode_drop_task_call(planned_call.tasks[0])
 
 
 def _build_start_calldata(planned_call: PlannedCall, heads: Heads) -> str:
-    first_draw, nodes = planned_call.draws[0], [draw.node for draw in planned_call.draws]
+    first_draw = planned_call.draws[0]
+    nodes = [draw.node for draw in planned_call.draws]
     is_old = heads.latest.number - first_draw.seed_block > _SEED_CHECK_BLOCKS
     if is_old and first_draw.seed_block <= heads.final.number:
         if planned_call.kind == START_GROUP:

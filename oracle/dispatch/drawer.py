@@ -152,10 +152,8 @@ class BlockDrawer:
         self.settings = settings
         self.explains = explains
         # Computed once, because every change of a node reads it.
-        self._has_memory, self._legacy_policy = (
-            settings.pocket_policy is not None,
-            settings.legacy_policy,
-        )
+        self._has_memory = settings.pocket_policy is not None
+        self._legacy_policy = settings.legacy_policy
         self.reset()
 
     def reset(self) -> None:
@@ -183,10 +181,8 @@ class BlockDrawer:
         armed_keys = (
             find_ready_tasks(queue, active_draws, self._update_pool(view, block)) if queue else ()
         )
-        self.plan, self.block_number = (
-            AssignmentPlan(dict(active_draws), frozenset(armed_keys)),
-            block.number,
-        )
+        self.plan = AssignmentPlan(dict(active_draws), frozenset(armed_keys))
+        self.block_number = block.number
 
     def skip_to_block(self, block: int) -> None:
         """Advance to the end of `block`.

@@ -72,7 +72,8 @@ class EndProbeCall(_SystemTaskCall):
 
     @override
     def _are_still_due(self, uow: UnitOfWork, calls: Sequence[Intent]) -> Sequence[bool]:
-        cursor, account = uow.cursor.get(), self._context.account_context.account
+        cursor = uow.cursor.get()
+        account = self._context.account_context.account
         if cursor is None:
             return [False] * len(calls)
         first_window = min(call.request.period or 0 for call in calls)
@@ -91,7 +92,8 @@ class SecondGroupCall(_SystemTaskCall):
 
     @override
     def _are_still_due(self, uow: UnitOfWork, calls: Sequence[Intent]) -> Sequence[bool]:
-        cursor, rules = uow.cursor.get(), self._context.settings.rules
+        cursor = uow.cursor.get()
+        rules = self._context.settings.rules
         return [
             cursor is not None and is_start_still_due(uow, call, rules, cursor) for call in calls
         ]
@@ -112,7 +114,8 @@ class EndSecondGroupCall(_SystemTaskCall):
 
     @override
     def _are_still_due(self, uow: UnitOfWork, calls: Sequence[Intent]) -> Sequence[bool]:
-        cursor, account = uow.cursor.get(), self._context.account_context.account
+        cursor = uow.cursor.get()
+        account = self._context.account_context.account
         calldata_by_subject = (
             {} if cursor is None else find_due_second_group_ends(uow, account, cursor.time)
         )

@@ -66,7 +66,8 @@ class HeaderReader:
             self._prefetched |= {
                 block.number: block for block in self._chain.fetch_headers(blocks)
             }
-        block, stored = self._prefetched[number], self._stored_by_number.get(number)
+        block = self._prefetched[number]
+        stored = self._stored_by_number.get(number)
         if stored is not None and (block is None or stored.hash != block.hash):
             raise TransientError(
                 f"block {number} is {'skipped' if block is None else block.hash} on the chain but "

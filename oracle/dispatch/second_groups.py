@@ -106,7 +106,8 @@ def is_start_still_due(uow: UnitOfWork, call: Intent, rules: Rules, cursor: Curs
     if cursor.number - (request.as_of_block or 0) > MAX_DRAW_AGE_BLOCKS:
         return False
     nodes = decode_probe_nodes(request.calldata)
-    rows, drawn_nodes = uow.nodes.get_many(nodes), set(get_active_draws(uow).values())
+    rows = uow.nodes.get_many(nodes)
+    drawn_nodes = set(get_active_draws(uow).values())
     return all(
         node in rows
         and node not in drawn_nodes
@@ -119,7 +120,8 @@ def _plan_groups(
     context: DispatchContext, uow: UnitOfWork, contests: Sequence[Intent], calls: Sequence[Intent]
 ) -> Iterator[PlannedSecondGroup]:
     """Yield a second group for each contest that has none, if enough nodes are idle."""
-    cursor, account = uow.cursor.get(), context.account_context.account
+    cursor = uow.cursor.get()
+    account = context.account_context.account
     ordered_subjects = {call.request.subject for call in calls if _is_ordered(call)}
     ordered_subjects |= {
         subject for kind, subject in find_held_subjects(uow, account) if kind == SECOND_GROUP
@@ -203,10 +205,8 @@ def _build_end_requests(
 def _build_start_request(
     context: DispatchContext, cursor: Cursor, planned_group: PlannedSecondGroup
 ) -> CallRequest:
-    endpoints, network = (
-        context.account_context.get_synced_pool_view(),
-        context.account_context.sender_account.domain.contract,
-    )
+    endpoints = context.account_context.get_synced_pool_view()
+    network = context.account_context.sender_account.domain.contract
     subject = f"group={planned_group.group}"
     fee = get_min_fee(endpoints, network, planned_group.task)
     return CallRequest(

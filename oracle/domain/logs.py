@@ -121,7 +121,9 @@ def pack_hex(text: str) -> bytes:
 
 def unpack_hex(value: bytes) -> str:
     """Unpack data that `pack_hex` packed, and return it as `0x` hex."""
-    chunks, offset, unpacked_words = ["0x"], 0, _UNPACKED_CACHE
+    chunks = ["0x"]
+    offset = 0
+    unpacked_words = _UNPACKED_CACHE
     while offset < len(value):
         code = value[offset]
         next_offset = offset + 1 + (code & 31) + (code >= _TRAILING)
@@ -133,7 +135,8 @@ def unpack_hex(value: bytes) -> str:
 def _pack_word(word: bytes) -> bytes:
     if len(word) < _WORD:
         return bytes([_PARTIAL + len(word) - 1]) + word
-    without_leading, without_trailing = word.lstrip(b"\0"), word.rstrip(b"\0")
+    without_leading = word.lstrip(b"\0")
+    without_trailing = word.rstrip(b"\0")
     if len(without_leading) < _WORD and len(without_leading) <= len(without_trailing):
         return bytes([_LEADING + len(without_leading)]) + without_leading
     return bytes([_TRAILING + len(without_trailing) - 1]) + without_trailing
@@ -223,7 +226,9 @@ class LogTable(Sequence[Log]):
             return logs
         if isinstance(logs, PackedLogs):
             return cls([LogPart(_collect_blocks(logs), list(logs.sources), logs.rows)])
-        blocks, sources, to_bytes = _collect_blocks(logs), SourceIndexes(), bytearray.fromhex
+        blocks = _collect_blocks(logs)
+        sources = SourceIndexes()
+        to_bytes = bytearray.fromhex
         # A single list comprehension is fastest, and every log of the chain passes here.
         rows: list[LogRow] = [
             (

@@ -233,7 +233,8 @@ def _enqueue_calls(
     account, stamp = context.account_context.account, context.account_context.stamp
     steps: list[StepResult] = []
     with context.account_context.write_transaction() as uow:
-        intents, held = uow.outbox.intents, find_held_subjects(uow, account)
+        intents = uow.outbox.intents
+        held = find_held_subjects(uow, account)
         # The endpoint that was read may lag behind the block of a mined call.
         mined = {
             (intent.request.kind, intent.request.subject, intent.request.round)

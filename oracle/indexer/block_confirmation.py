@@ -151,23 +151,19 @@ def _resolve_conflict(
         if len(providers) >= MIN_PROVIDERS
     }
     if len(accepted_hashes) == 1:
-        wrong_endpoints, reason = (
-            [
-                endpoint
-                for endpoint in hash_by_endpoint
-                if hash_by_endpoint[endpoint] not in accepted_hashes
-            ],
-            "two other providers agree on another block",
-        )
+        wrong_endpoints = [
+            endpoint
+            for endpoint in hash_by_endpoint
+            if hash_by_endpoint[endpoint] not in accepted_hashes
+        ]
+        reason = "two other providers agree on another block"
     else:
-        wrong_endpoints, reason = (
-            [
-                endpoint
-                for endpoint in hash_by_endpoint
-                if not chain.has_linked_headers(endpoint, blocks)
-            ],
-            _INCONSISTENT_HEADERS,
-        )
+        wrong_endpoints = [
+            endpoint
+            for endpoint in hash_by_endpoint
+            if not chain.has_linked_headers(endpoint, blocks)
+        ]
+        reason = _INCONSISTENT_HEADERS
     right_hashes = {
         hash_by_endpoint[endpoint] for endpoint in hash_by_endpoint.keys() - set(wrong_endpoints)
     }

@@ -184,7 +184,8 @@ def _collect_stop_blocks(
     uow: UnitOfWork, folder: EventFolder, window: BlockWindow, newest_block: int
 ) -> HookStops:
     """Call `on_window` of the hooks, and return the blocks at which they are to be called."""
-    headers, stops = window.headers, HookStops()
+    headers = window.headers
+    stops = HookStops()
     previous_block = (
         uow.blocks.get_canonical(window.range.first - 1) if headers and folder.hooks else None
     )

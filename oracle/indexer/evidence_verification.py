@@ -55,7 +55,8 @@ def build_evidence_verification(
             obstacle=f"{problem} could not be decoded; run `qos-oracle resync dead-letters`",
         )
     blocks = find_evidence_blocks(uow, interval, entries)
-    first, last = blocks[0], blocks[-1]
+    first = blocks[0]
+    last = blocks[-1]
     scope = uow.coverage.get_current_scope()
     gaps = [] if scope is None else uow.coverage.list_gaps(scope.id, first, last)
     if scope is None or gaps:

@@ -97,7 +97,8 @@ class FeedHook(BlockHook):
     def on_window(
         self, uow: UnitOfWork, headers: Sequence[BlockRef], last: BlockRef, newest_block: int
     ) -> None:
-        rows, cursor = iter(uow.feed.list_rows_without_block(last.time)), uow.cursor.get()
+        rows = iter(uow.feed.list_rows_without_block(last.time))
+        cursor = uow.cursor.get()
         row = next(rows, None)
         for header in headers:
             if cursor is not None and header.number <= cursor.number:
@@ -128,7 +129,8 @@ class FeedHeadLimit:
                 or the chain does not return a header.
         """
         with self.store.read_transaction() as uow:
-            feed_cursor, cursor = uow.feed.get_cursor(), uow.cursor.get()
+            feed_cursor = uow.feed.get_cursor()
+            cursor = uow.cursor.get()
         if feed_cursor is None or not feed_cursor.settled_to:
             raise TransientError(
                 "the feed has not been read yet; no block is folded before the first poll"
@@ -153,7 +155,8 @@ class FeedHeadLimit:
             and low_number < previous_newest.number < upper_block.number
         ):
             low_number = previous_newest.number
-        highest_block, high_number = chain.fetch_header_at_or_below(low_number), upper_block.number
+        highest_block = chain.fetch_header_at_or_below(low_number)
+        high_number = upper_block.number
         if highest_block.time > max_time:
             raise TransientError("the feed has not reached the first block to index yet")
         while high_number - low_number > 1:

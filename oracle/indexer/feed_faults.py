@@ -117,7 +117,8 @@ def accept_feed_faults(
     Raises:
         InputError: there is nothing to accept, or the stream stopped and needs `first_row_after`.
     """
-    cursor, faults = uow.feed.get_cursor(), uow.feed.list_faults(is_open=True)
+    cursor = uow.feed.get_cursor()
+    faults = uow.feed.list_faults(is_open=True)
     if cursor is None:
         raise InputError("no feed has been read yet; there is nothing to accept")
     stopping_fault = next((fault for fault in faults if fault.kind in STOPPING_KINDS), None)

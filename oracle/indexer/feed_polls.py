@@ -205,7 +205,8 @@ def _settle_rows(
     last_id = unsettled_rows[-1].id if unsettled_rows else cursor.highest_id
     witnessed_by_id = uow.feed.get_witness_times(cursor.settled_id, last_id)
     time_by_id: dict[int, int] = {}
-    row_time, settled_to = cursor.row_time, cursor.asked_at if is_complete else cursor.settled_to
+    row_time = cursor.row_time
+    settled_to = cursor.asked_at if is_complete else cursor.settled_to
     for row in unsettled_rows:
         time = max(_get_row_time(row, witnessed_by_id), row_time)
         if (

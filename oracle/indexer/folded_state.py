@@ -133,7 +133,8 @@ def pack_state(state: FoldedState, first_task_block: int) -> bytes:
 
 
 def _restore_state(uow: UnitOfWork, snapshot: StateSnapshot, rules: Rules) -> FoldedState:
-    packed, fold = decode_state(snapshot.body), Fold(rules)
+    packed = decode_state(snapshot.body)
+    fold = Fold(rules)
     fold.last = packed.last
     fold.ledger.detector = packed.detector
     fold.ledger.nodes.update((node.address, node) for node in packed.nodes)

@@ -49,7 +49,8 @@ class KickoutReviewCache:
 
         Call this before the first `get_or_load` of a block.
         """
-        rewrite_count, cursor = uow.bookmarks.get_rewrite_count(), uow.cursor.get()
+        rewrite_count = uow.bookmarks.get_rewrite_count()
+        cursor = uow.cursor.get()
         if rewrite_count != self._rewrite_count:
             self.clear()
         self._rewrite_count = rewrite_count

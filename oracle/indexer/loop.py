@@ -157,12 +157,11 @@ def _ingest_once(
     chain: ChainSource, store: Store, folder: EventFolder, ingest: IngestState
 ) -> IngestResult | None:
     with store.read_transaction() as uow:
-        cursor, next_block = uow.cursor.get(), _get_next_block_number(uow)
+        cursor = uow.cursor.get()
+        next_block = _get_next_block_number(uow)
     started_at = ingest.clock()
-    head_depth, headers_from = (
-        get_max_header_depth(folder.hooks),
-        find_first_header_block(folder.hooks),
-    )
+    head_depth = get_max_header_depth(folder.hooks)
+    headers_from = find_first_header_block(folder.hooks)
     heads = ingest.get_heads(chain, next_block, head_depth)
     ingest.update_heads(_get_confirmed_final(store))
     fork_context = ForkContext(chain, store, ingest.fork_watch, ingest.clock())
@@ -240,7 +239,8 @@ def _read_window(
 def _get_confirmed_final(store: Store) -> BlockRef:
     """Return the highest final block in the database: the cursor's, or the genesis block."""
     with store.read_transaction() as uow:
-        cursor, identity = uow.cursor.get(), uow.identity.get()
+        cursor = uow.cursor.get()
+        identity = uow.identity.get()
         if cursor is not None and cursor.final_number is not None and cursor.final_hash:
             stored_block = uow.blocks.get_canonical(cursor.final_number)
             final = BlockRef(cursor.final_number, cursor.final_hash, cursor.final_hash, 0)

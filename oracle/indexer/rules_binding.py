@@ -33,7 +33,8 @@ def check_bound_rules(uow: UnitOfWork, rules: Rules) -> None:
     Raises:
         InputError: the stored scores come from other rules, or another version of them.
     """
-    bound_rules, configured_rules = get_bound_rules(uow), identify_rules(rules)
+    bound_rules = get_bound_rules(uow)
+    configured_rules = identify_rules(rules)
     if bound_rules is None or bound_rules.sha256 == configured_rules.sha256:
         return
     prefix = f"the database was folded with the rules {format_rule_set(bound_rules)}"
@@ -133,7 +134,8 @@ def clear_switch(uow: UnitOfWork) -> None:
 
 def find_switched_rules(uow: UnitOfWork, configured_rules: Rules) -> Rules | None:
     """Return the rules of the database if they replaced these configured rules, or None."""
-    bound_rules, digests = get_bound_rules(uow), uow.bookmarks.get(_SWITCH_KEY)
+    bound_rules = get_bound_rules(uow)
+    digests = uow.bookmarks.get(_SWITCH_KEY)
     if bound_rules is None or digests is None:
         return None
     configured_digest, digest = digests.split()

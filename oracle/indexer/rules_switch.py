@@ -59,7 +59,8 @@ def switch_rules(
     comparison = _PreviewComparison(switch.preview)
     folder = EventFolder(switch.rules, reader, [comparison])
     with rebuild_options.transaction(store) as uow:
-        cursor, reason = uow.cursor.get(), find_rebuild_reason(uow, reader)
+        cursor = uow.cursor.get()
+        reason = find_rebuild_reason(uow, reader)
         in_force = get_rules_in_force(uow.rounds.get_contract_settings().rules_changes)
         if cursor is None or in_force is None or in_force.rules_hash != switch.rules_hash:
             raise RulesSwitchRefusedError("the rules changed again meanwhile")

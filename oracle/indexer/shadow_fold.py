@@ -141,7 +141,8 @@ class ShadowStage:
             or stored.block > last_block
         ):
             return ShadowFold.start(rules)
-        packed, fold = decode_state(stored.state), Fold(rules)
+        packed = decode_state(stored.state)
+        fold = Fold(rules)
         fold.last, fold.ledger.detector = packed.last, packed.detector
         fold.ledger.nodes.update((node.address, node) for node in packed.nodes)
         fold.ledger.tasks.update((task.key, task) for task in packed.tasks)
@@ -154,10 +155,8 @@ class ShadowStage:
         Raises:
             OSError: the folder cannot be written.
         """
-        ledger, version = (
-            shadow.fold.ledger,
-            compute_snapshot_version(self.reader, shadow.fold.rules),
-        )
+        ledger = shadow.fold.ledger
+        version = compute_snapshot_version(self.reader, shadow.fold.rules)
         state = encode_state(
             PackedState(
                 nodes=ledger.nodes.values(),

@@ -87,10 +87,8 @@ def make_next_snapshot(
         cursor = uow.cursor.get()
         if cursor is None or cursor.final_number is None:
             return None
-        final_number, rewrite_count = (
-            min(cursor.final_number, cursor.number),
-            uow.bookmarks.get_rewrite_count(),
-        )
+        final_number = min(cursor.final_number, cursor.number)
+        rewrite_count = uow.bookmarks.get_rewrite_count()
         previous_snapshot = uow.snapshots.find_newest(final_number, source.snapshot_version)
         first_block, log_count = (
             (0, 0)
@@ -180,7 +178,9 @@ def _compare_sample(
     uow: UnitOfWork, state: FoldedState, cursor: Cursor, node_page: str
 ) -> SampleCheck:
     snapshot_block = -1 if state.snapshot_block is None else state.snapshot_block
-    ledger, rounds, stored = state.fold.ledger, state.contract_state, uow.rounds.load()
+    ledger = state.fold.ledger
+    rounds = state.contract_state
+    stored = uow.rounds.load()
     nodes = {
         address: node
         for address, node in ledger.nodes.items()

@@ -58,7 +58,8 @@ def _iterate_log_chunks(
 
     The ranges have no gaps, so that calls of blocks without logs are read as well.
     """
-    first_block, chunk = blocks.first, list[Log]()
+    first_block = blocks.first
+    chunk = list[Log]()
     stored_logs = uow.logs.iterate_between(blocks.first, blocks.last)
     for number, logs in groupby(stored_logs, key=attrgetter("block")):
         if len(chunk) >= LOGS_AT_ONCE:

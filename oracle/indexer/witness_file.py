@@ -58,7 +58,9 @@ def _parse_witness_line(line_number: int, line: str) -> tuple[int, Hash, int]:
         raise InputError(f"line {line_number}: the line is not valid JSON") from None
     if not isinstance(record, dict):
         raise InputError(f"line {line_number}: expected a JSON object")
-    row_id, time, row_hash = record.get("id"), record.get("t"), record.get("hash")
+    row_id = record.get("id")
+    time = record.get("t")
+    row_hash = record.get("hash")
     for name, value in (("id", row_id), ("t", time)):
         if type(value) is not int or not 0 < value <= MAX_ROW_ID:
             raise InputError(f"line {line_number}: {name}: must be a whole number above 0")

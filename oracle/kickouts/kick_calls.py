@@ -113,7 +113,8 @@ def is_retry_due(uow: UnitOfWork, kick: NodeKick) -> bool:
     After an accepted call, the call is repeated only if the node has rejoined since, and never if
     the expulsion has no target contract.
     """
-    cursor, expulsion = uow.cursor.get(), kick.expulsion
+    cursor = uow.cursor.get()
+    expulsion = kick.expulsion
     node = uow.nodes.get_many([kick.node]).get(kick.node)
     is_member = node is not None and node.membership is Membership.MEMBER
     if expulsion is None or cursor is None or not is_member or not kick.is_expelled(cursor.time):

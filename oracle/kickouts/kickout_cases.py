@@ -133,7 +133,8 @@ def load_kickout_cases(
     time = load_cursor_time(uow)
     cases = []
     for node, interval in subjects:
-        kick, proof = kicks.get(node), proofs.get(node)
+        kick = kicks.get(node)
+        proof = proofs.get(node)
         cases.append(
             KickoutCase(
                 node=node,
@@ -292,7 +293,8 @@ def count_held_intervals(
 
 def is_due_at_head(uow: UnitOfWork, node: Address, due_since: int, rules: Rules) -> bool:
     """Return whether the interval that a leaf states is still open as of the cursor."""
-    cursor, known = uow.cursor.get(), uow.nodes.get_many([node]).get(node)
+    cursor = uow.cursor.get()
+    known = uow.nodes.get_many([node]).get(node)
     return (
         cursor is not None
         and known is not None

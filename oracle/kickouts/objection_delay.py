@@ -130,7 +130,8 @@ def _find_delay(
 ) -> ObjectionDelay | None:
     interval, due_since = kickout
     objections, answers, time = of_node
-    node, answer = interval.node, answers.get(due_since)
+    node = interval.node
+    answer = answers.get(due_since)
     objection = select_counting_objection(objections, due_since, terms)
     if objection is not None and answer is not None:
         return _find_delay_after_answer(objection, answer)

@@ -55,7 +55,8 @@ def _enqueue_call(
     context: KickoutContext, uow: UnitOfWork, posted: PostedObjection, contract: Address
 ) -> StepResult:
     """Store the call in the commit that marks the posted objection as planned."""
-    account_context, subject = context.account_context, _build_subject(posted)
+    account_context = context.account_context
+    subject = _build_subject(posted)
     request = CallRequest(
         account=account_context.account,
         contract=contract,

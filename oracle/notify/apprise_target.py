@@ -57,7 +57,8 @@ class AppriseTarget:
 
 def _redact_mail_addresses(record: logging.LogRecord) -> bool:
     """Redact mail addresses in a warning of Apprise, and keep the warning."""
-    record.msg, record.args = _MAIL_ADDRESS.sub(REDACTED, record.getMessage()), None
+    record.msg = _MAIL_ADDRESS.sub(REDACTED, record.getMessage())
+    record.args = None
     return True
 
 

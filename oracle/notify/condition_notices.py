@@ -38,10 +38,8 @@ class ConditionNoticeWriter:
         """
         detail_by_condition = {finding.condition: finding.detail for finding in health.findings}
         with self.store.read_transaction() as uow:
-            notified, has_begun = (
-                _load_notified_conditions(uow),
-                uow.bookmarks.get(_STARTED_BOOKMARK) is not None,
-            )
+            notified = _load_notified_conditions(uow)
+            has_begun = uow.bookmarks.get(_STARTED_BOOKMARK) is not None
         active = {
             condition
             for condition in detail_by_condition

@@ -161,7 +161,8 @@ class NoticeCollector:
     def _collect_block_notices(
         self, uow: UnitOfWork, last_block: int, cursor: Cursor, last_seen_block: int
     ) -> list[Notice]:
-        blocks, sources = BlockRange(last_seen_block + 1, last_block), uow.notices.sources
+        blocks = BlockRange(last_seen_block + 1, last_block)
+        sources = uow.notices.sources
         excluded = self._excluded or set()
         self._excluded = excluded
         positioned_notices = [
@@ -243,7 +244,8 @@ class NoticeCollector:
             and not is_excluded(node, cursor.time, self.rules)
         ]
         excluded.difference_update(healed)
-        kind, body = NoticeKind.RECOVERED, {"block": cursor.number}
+        kind = NoticeKind.RECOVERED
+        body = {"block": cursor.number}
         return [Notice(kind, cursor.number, cursor.time, body, address) for address in healed]
 
 

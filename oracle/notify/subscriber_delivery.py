@@ -73,7 +73,8 @@ class SubscriberTarget:
             nodes=frozenset({entry.node}),
             network_kinds=OWNER_NETWORK_KINDS,
         )
-        self._entry, self._link = entry, build_link(settings.terms, entry)
+        self._entry = entry
+        self._link = build_link(settings.terms, entry)
         self._target = _open_target(self.name, self.notice_filter, settings, entry, clock)
 
     def send(self, message: Message) -> None:

@@ -28,7 +28,8 @@ _MAIL_ADDRESS = re.compile(
 )
 _URL_CHARACTERS = re.compile(r"[!-~]+")
 # Ended subscriptions are listed with their reason for `_RETENTION_SECONDS`.
-_DAY_SECONDS, _RETENTION_SECONDS = 86_400, 30 * 86_400
+_DAY_SECONDS = 86_400
+_RETENTION_SECONDS = 30 * 86_400
 # Maximum numbers of subscriptions of one node, and for one target, created within a day. Each
 # sends one confirmation to an address that may belong to somebody else.
 _MAX_CREATED_PER_NODE, _MAX_CREATED_PER_TARGET = 10, 3

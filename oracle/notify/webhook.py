@@ -20,7 +20,8 @@ _SCHEMES = ("http", "https")
 # Only the status of the response matters.
 _MAX_RESPONSE_BYTES = 4 * 1024
 _SUCCESS_STATUSES = range(200, 300)
-_NAT64, _NAT64_LOCAL = IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48")
+_NAT64 = IPv6Network("64:ff9b::/96")
+_NAT64_LOCAL = IPv6Network("64:ff9b:1::/48")
 
 
 def compute_signature(secret: bytes, message_id: str, timestamp: int, body: bytes) -> str:
@@ -89,7 +90,8 @@ class Webhook:
             raise NotDeliveredError(f"{self._host}: the response does not contain the challenge")
 
     def _post(self, message: Message) -> bytes:
-        body, timestamp = msgspec.json.encode(dict(message.body)), int(self._clock())
+        body = msgspec.json.encode(dict(message.body))
+        timestamp = int(self._clock())
         headers = {
             "X-QoS-Id": message.id,
             "X-QoS-Timestamp": str(timestamp),

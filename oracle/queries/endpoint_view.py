@@ -79,10 +79,8 @@ def load_endpoint_views(source: ChainSource, capabilities: CapabilityStore) -> l
 
     An endpoint that was proven wrong is known from the database, even if no daemon runs.
     """
-    proven_wrong, state_by_endpoint = (
-        source.get_proven_wrong_endpoints(),
-        dict(source.endpoints.describe_states()),
-    )
+    proven_wrong = source.get_proven_wrong_endpoints()
+    state_by_endpoint = dict(source.endpoints.describe_states())
     head_by_endpoint: dict[str, int | None] = {}
     for endpoint in source.endpoints:
         stored_facts = capabilities.load_facts(endpoint.name)

@@ -281,7 +281,8 @@ def _build_score(entry: ScoreEntry, creator: Address | None) -> BundleScore:
 
 
 def _build_round(uow: UnitOfWork, accepted: RoundAccepted) -> BundleRound:
-    domain, block = load_domain(uow), find_as_of_block(uow, accepted)
+    domain = load_domain(uow)
+    block = find_as_of_block(uow, accepted)
     statements = [
         statement
         for statement in list_round_statements(uow, domain.contract, accepted.round)

@@ -133,11 +133,9 @@ class Explanation:
         dated_scores += [(at, self.rules.absent_score) for at in self.possible_zeros]
         pool = bytes(score for _, score in sorted(dated_scores)[-self.rules.pool_size :])
         long_term = self.node_scores.long_term
-        return (
-            min(long_term, compute_pool_mean(pool, self.node.prior, self.rules))
-            if dated_scores
-            else long_term
-        )
+        if dated_scores:
+            return min(long_term, compute_pool_mean(pool, self.node.prior, self.rules))
+        return long_term
 
     def compute_earning(self, entry: ScoreEntry) -> EarningView | None:
         """Return the node's earning from the task of a score, or None if it is unknown.
@@ -393,7 +391,8 @@ def _clip_intervals_at_block(intervals: Iterable[KickoutDue], block: int) -> Ite
 
 
 def _build_on_chain_lane(on_chain: OnChainScores, node: Node) -> LaneOnChain | None:
-    lane, accepted = on_chain.get_lane(node), on_chain.accepted
+    lane = on_chain.get_lane(node)
+    accepted = on_chain.accepted
     if accepted is None or lane == NEVER_REPORTED:
         return None
     return LaneOnChain(

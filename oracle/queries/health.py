@@ -58,7 +58,8 @@ def has_current_report(uow: UnitOfWork, find_leader: LeaderLookup) -> bool:
 
 def list_daemon_findings(uow: UnitOfWork, find_leader: LeaderLookup) -> Iterator[HealthFinding]:
     """Yield the findings that the daemon reported, or a finding that no daemon reports."""
-    daemon_report, leader = uow.health.get(), find_leader(uow.lease.get_state())
+    daemon_report = uow.health.get()
+    leader = find_leader(uow.lease.get_state())
     if leader is None:
         yield HealthFinding(Condition.NO_LEADER, "no daemon holds the lease of this database")
         if daemon_report is not None:
@@ -168,7 +169,8 @@ def format_dispute(holds: list[ReportHold]) -> str:
 
     `holds` has at least one hold, and is in the order of periods.
     """
-    newest_hold, earlier_count = holds[-1], len(holds) - 1
+    newest_hold = holds[-1]
+    earlier_count = len(holds) - 1
     earlier_text = (
         f" (and {earlier_count} before it, since period {holds[0].period})"
         if earlier_count
@@ -196,11 +198,9 @@ def is_report_late(age_seconds: int, heartbeat_seconds: int) -> bool:
 def list_contract_findings(chain: ChainView, heartbeat_seconds: int | None) -> list[HealthFinding]:
     """Return the findings about the contract; if `heartbeat_seconds` is None, no report is due."""
     findings = []
-    age_seconds, paused_until, contract = (
-        compute_report_age(chain),
-        chain.paused_until,
-        chain.contract,
-    )
+    age_seconds = compute_report_age(chain)
+    paused_until = chain.paused_until
+    contract = chain.contract
     if (
         heartbeat_seconds is not None
         and age_seconds is not None

@@ -272,7 +272,9 @@ class IntentDetail(IntentView):
 
 def build_intent_view(intent: Intent, sent_state: SentState, now: int) -> IntentView:
     """Return the answer for a call; `now` is in unix seconds."""
-    request, call_advice, slot = intent.request, build_advice(intent, sent_state), sent_state.slot
+    request = intent.request
+    call_advice = build_advice(intent, sent_state)
+    slot = sent_state.slot
     return IntentView(
         id=intent.id,
         kind=request.kind,
@@ -340,19 +342,17 @@ def _build_attempt_view(attempt: Attempt, slot: NonceSlot | None) -> AttemptView
 def parse_task_key(intent: Intent) -> str | None:
     """Return the key of the task that a dispatcher's call is about, or None if there is none."""
     subject_part = intent.request.subject.partition(":")[0]
-    return (
-        subject_part.removeprefix(_TASK_PREFIX) if subject_part.startswith(_TASK_PREFIX) else None
-    )
+    if subject_part.startswith(_TASK_PREFIX):
+        return subject_part.removeprefix(_TASK_PREFIX)
+    return None
 
 
 def parse_group_key(intent: Intent) -> str | None:
     """Return the key of the group that a dispatcher's call starts, or None if there is none."""
     subject_part = intent.request.subject.partition(":")[0]
-    return (
-        subject_part.removeprefix(_GROUP_PREFIX)
-        if subject_part.startswith(_GROUP_PREFIX)
-        else None
-    )
+    if subject_part.startswith(_GROUP_PREFIX):
+        return subject_part.removeprefix(_GROUP_PREFIX)
+    return None
 
 
 def find_wait_or_failure_reason(intent: Intent) -> str | None:

@@ -120,7 +120,8 @@ def compare_with_peer(store: Store, peer: PeerLeaves, period: int) -> ReportComp
         stored = uow.reports.get(period)
         if stored is None:
             raise InputError(f"period {period}: no report was cut; run `qos-oracle report show`")
-        cache, report = LeafCache(), stored.report
+        cache = LeafCache()
+        report = stored.report
         pieced_round = load_pieced_round_of_report(uow, cache, report)
         if pieced_round is None:
             raise InputError(
@@ -157,7 +158,8 @@ def find_first_difference(piece: int, leaves: bytes, other_leaves: bytes) -> Lea
     pairs = zip_longest(split_leaves(leaves), split_leaves(other_leaves))
     for index, (own_bytes, other_bytes) in enumerate(pairs):
         if own_bytes != other_bytes:
-            own_leaf, other_leaf = _decode_leaf(own_bytes), _decode_leaf(other_bytes)
+            own_leaf = _decode_leaf(own_bytes)
+            other_leaf = _decode_leaf(other_bytes)
             fields = (
                 []
                 if own_leaf is None or other_leaf is None
@@ -216,7 +218,8 @@ def _decode_leaf(encoded: bytes | None) -> ProofLeaf | None:
 
 
 def _compare_models(model: ApiModel, other_model: ApiModel) -> list[FieldDifference]:
-    own_fields, other_fields = model.model_dump(mode="json"), other_model.model_dump(mode="json")
+    own_fields = model.model_dump(mode="json")
+    other_fields = other_model.model_dump(mode="json")
     return [
         FieldDifference(name=name, own_value=str(value), other_value=str(other_fields[name]))
         for name, value in own_fields.items()

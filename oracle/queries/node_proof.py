@@ -127,7 +127,8 @@ def _refold_round(
 
 
 def _build_round(archive: EventArchive, uow: UnitOfWork, accepted: RoundAccepted) -> ProvableRound:
-    as_of, domain = find_as_of_block(uow, accepted), load_domain(uow)
+    as_of = find_as_of_block(uow, accepted)
+    domain = load_domain(uow)
     if as_of is None:
         raise InputError(
             f"round {accepted.round}: the time of its block {accepted.as_of} is not stored; prove "

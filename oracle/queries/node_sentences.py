@@ -247,11 +247,9 @@ def _format_factor_costs(summary: NodeSummary, factors: Factors) -> str:
     }
     heaviest = max(cost_by_cause, key=lambda cause: cost_by_cause[cause])
     factor_text = _format_factors(factors)
-    return (
-        f"{factor_text}: {heaviest} costs it most."
-        if cost_by_cause[heaviest]
-        else f"{factor_text}: at its best."
-    )
+    if cost_by_cause[heaviest]:
+        return f"{factor_text}: {heaviest} costs it most."
+    return f"{factor_text}: at its best."
 
 
 def _format_factors(factors: Factors) -> str:
@@ -329,11 +327,9 @@ def _format_kickout_line(summary: NodeSummary) -> str:
 
 def _format_last_tasks(summary: NodeSummary) -> str:
     task_count = len(summary.ranks)
-    return (
-        "its last task"
-        if task_count == 1
-        else f"its last {format_number_in_words(task_count)} tasks"
-    )
+    if task_count == 1:
+        return "its last task"
+    return f"its last {format_number_in_words(task_count)} tasks"
 
 
 def _format_rank_among_members(rank: int, member_count: int) -> str:
@@ -350,9 +346,9 @@ def _find_commonest_rank(causes: NodeCauses) -> tuple[int | None, int]:
 
 
 def _format_group_size(summary: NodeSummary) -> str:
-    return (
-        "" if summary.group_size is None else f" of {format_number_in_words(summary.group_size)}"
-    )
+    if summary.group_size is None:
+        return ""
+    return f" of {format_number_in_words(summary.group_size)}"
 
 
 def _format_ranks_headline(summary: NodeSummary) -> str:

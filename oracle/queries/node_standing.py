@@ -39,10 +39,8 @@ def build_node_summary(
 ) -> NodeSummary:
     """Return the data for sentences about the node of a record as of the cursor."""
     node, scores = record.node, record.entries
-    causes, membership_change = (
-        _build_score_causes(snapshot, node, scores, record.changes),
-        snapshot.uow.memberships.get_effective_change(node.address),
-    )
+    causes = _build_score_causes(snapshot, node, scores, record.changes)
+    membership_change = snapshot.uow.memberships.get_effective_change(node.address)
     return NodeSummary(
         time=causes.time,
         rules=causes.rules,
@@ -173,7 +171,8 @@ def find_score_costs(explanation: Explanation, summary: NodeSummary) -> list[Sco
 
 def _compute_rank_costs(explanation: Explanation) -> list[ScoreCost]:
     """Return by how much each rank lowers the long-term score, or one cause if unknown."""
-    missing_score, entries = UNIT - explanation.node_scores.long_term, explanation.scores
+    missing_score = UNIT - explanation.node_scores.long_term
+    entries = explanation.scores
     if not entries or sum(entry.score for entry in entries) != sum(explanation.pool):
         cause = (
             "no task was scored yet" if not explanation.pool else "scores from before a restart"
@@ -182,7 +181,8 @@ def _compute_rank_costs(explanation: Explanation) -> list[ScoreCost]:
     lost_points_by_rank: Counter[int | None] = Counter()
     for entry in entries:
         lost_points_by_rank[entry.rank] += explanation.rules.q_max - entry.score
-    total_lost_points, score_count = sum(lost_points_by_rank.values()), len(entries)
+    total_lost_points = sum(lost_points_by_rank.values())
+    score_count = len(entries)
     count_by_rank = Counter(entry.rank for entry in entries)
     return [
         ScoreCost(
@@ -205,9 +205,9 @@ def _format_rank_in_group(explanation: Explanation, rank: int | None) -> str:
         len(explanation.members_by_position.get(entry.at, ())) for entry in explanation.scores
     }
     size = next(iter(sizes)) if len(sizes) == 1 else 0
-    return (
-        f"{format_rank(rank)} of {format_number_in_words(size)}" if size > 1 else format_rank(rank)
-    )
+    if size > 1:
+        return f"{format_rank(rank)} of {format_number_in_words(size)}"
+    return format_rank(rank)
 
 
 def _compute_factor_costs(explanation: Explanation) -> list[ScoreCost]:

@@ -114,7 +114,8 @@ def _describe_due_action(summary: NodeSummary, view: NodeView, posted: PostedEnt
 def _describe_action_before_accusation(
     summary: NodeSummary, view: NodeView, posted: PostedEntry | None
 ) -> str:
-    delay, rescue = view.objection_delay, _format_rescue(summary)
+    delay = view.objection_delay
+    rescue = _format_rescue(summary)
     if delay is not None and delay.is_accepted:
         return (
             "Nothing, as far as this reporter decides: it accepted the objection, and does not "
@@ -271,7 +272,8 @@ def _find_expulsion_end(view: NodeView) -> int | None:
 
 def _describe_expulsion(summary: NodeSummary, view: NodeView) -> str:
     """Return when and how a node that was kicked out, or is to be, can join again."""
-    kick, expelled_until = view.kickout.on_chain, _find_expulsion_end(view)
+    kick = view.kickout.on_chain
+    expelled_until = _find_expulsion_end(view)
     if kick is not None and kick.state == KickState.READMITTED:
         return (
             "Join the network again whenever the node can answer: the admin of the oracle's "

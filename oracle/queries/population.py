@@ -155,7 +155,8 @@ def build_legacy_score(
     legacy, factors = population.rules.legacy, node_scores.factors
     if legacy is None or factors is None:
         return None
-    tally, is_member = factors.tally, node.membership is Membership.MEMBER
+    tally = factors.tally
+    is_member = node.membership is Membership.MEMBER
     return LegacyScore(
         window=tally.window,
         window_began=compute_window_start(tally.window, legacy),
@@ -181,10 +182,8 @@ def load_all_nodes(
         cursor = uow.cursor.get()
         if cursor is None:
             return None
-        as_of, nodes = (
-            build_as_of(uow, cursor, rules, head=None, now=now),
-            list(uow.nodes.iterate_all()),
-        )
+        as_of = build_as_of(uow, cursor, rules, head=None, now=now)
+        nodes = list(uow.nodes.iterate_all())
         on_chain = load_on_chain_scores(uow, uow.rounds.get_last_provable_round())
         has_feed = has_feed_cursor(uow)
     population = build_population(

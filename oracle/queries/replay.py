@@ -95,10 +95,8 @@ def _select_ended_tasks(tasks: Iterable[Task]) -> list[Task]:
 def _build_node_rows(
     nodes: list[Node], scores: list[ScoreEntry], time: int, rules: Rules
 ) -> Iterator[dict[str, object]]:
-    peers, legacy = (
-        compute_population_maxima(nodes, time, rules),
-        _build_legacy_rows(nodes, time, rules),
-    )
+    peers = compute_population_maxima(nodes, time, rules)
+    legacy = _build_legacy_rows(nodes, time, rules)
     pools = _build_pools(nodes, scores, time, rules)
     for node in nodes:
         row = _build_node_row(node, pools[node.address], time, rules, peers)

@@ -113,7 +113,8 @@ def compute_integrity_statistics(store: Store, folder: EventFolder) -> Integrity
     """Compute integrity statistics in one snapshot, or return None if nothing is indexed yet."""
     scope_id = folder.scope.id
     with store.read_transaction() as uow:
-        cursor, identity = uow.cursor.get(), uow.identity.get()
+        cursor = uow.cursor.get()
+        identity = uow.identity.get()
         if cursor is None or identity is None:
             return None
         covered_blocks = uow.coverage.count_blocks_by_level(scope_id)

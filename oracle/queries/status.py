@@ -116,7 +116,8 @@ def load_status_report(
     `find_leader` returns the name of the process that holds the lease, or None.
     """
     with store.read_transaction() as uow:
-        cursor, active_draws = uow.cursor.get(), uow.draws.list_active()
+        cursor = uow.cursor.get()
+        active_draws = uow.draws.list_active()
         lease_state = uow.lease.get_state()
         return StatusReport(
             network=load_network_status(uow),
@@ -156,7 +157,8 @@ def load_status_report(
 
 def load_network_status(uow: UnitOfWork) -> NetworkStatus:
     """Return the public part of the status."""
-    identity, cursor = uow.identity.get(), uow.cursor.get()
+    identity = uow.identity.get()
+    cursor = uow.cursor.get()
     round_number, round_age_seconds = _load_last_round(uow, cursor.time if cursor else None)
     return NetworkStatus(
         version=__version__,

@@ -176,7 +176,8 @@ def _store_signatures(
     """
     if not messages:
         return 0
-    stored_count, since = 0, context.account_context.stamp.at - context.settings.ttl_seconds
+    stored_count = 0
+    since = context.account_context.stamp.at - context.settings.ttl_seconds
     with context.account_context.write_transaction() as uow:
         for host, message in messages:
             record = build_signed_statement(message)

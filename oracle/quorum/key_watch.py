@@ -103,10 +103,8 @@ def _extend_embargo(context: QuorumContext, uow: UnitOfWork, since: int) -> bool
 
     Return False if an earlier embargo already covers `since`.
     """
-    domain, signer = (
-        context.account_context.sender_account.domain,
-        context.account_context.sender_account.signer.address,
-    )
+    domain = context.account_context.sender_account.domain
+    signer = context.account_context.sender_account.signer.address
     statements = uow.statements
     earlier_embargo_end = statements.get_embargo_end(domain.chain_id, domain.contract, signer)
     embargo_end = since + context.settings.ttl_seconds
@@ -182,10 +180,8 @@ def build_embargo_writer(
     def write_embargo(uow: UnitOfWork, stamp: Stamp) -> None:
         if context is None or signer_embargo is None or signer_embargo.embargoed_until is None:
             return
-        domain, signer = (
-            context.account_context.sender_account.domain,
-            context.account_context.sender_account.signer.address,
-        )
+        domain = context.account_context.sender_account.domain
+        signer = context.account_context.sender_account.signer.address
         uow.statements.set_embargo(
             domain.chain_id, domain.contract, signer, signer_embargo.embargoed_until, stamp
         )

@@ -21,7 +21,8 @@ _OK, _NOT_FOUND = 200, 404
 _BACKOFF_FACTOR, _MAX_BACKOFF_SECONDS = 10, 60.0
 # Multiples of the fetch interval after which a settled round is fetched again, once for each, and
 # the maximum number of tracked rounds.
-_RETRY_INTERVALS, _MAX_ENTRIES = (10, 30), 64
+_RETRY_INTERVALS = (10, 30)
+_MAX_ENTRIES = 64
 
 
 class PeerResult(StrEnum):

@@ -119,7 +119,8 @@ def conflicts_with_own_report(
     """
     if find_expiry_reason(uow, statement, contract_status) is not None:
         return False
-    as_of, period = statement.as_of_block, _compute_period(context, uow, statement)
+    as_of = statement.as_of_block
+    period = _compute_period(context, uow, statement)
     own_reports = uow.reports.list_between(as_of, as_of)
     if not own_reports and period < uow.reports.get_first_complete_period():
         return False

@@ -172,7 +172,8 @@ class LeafTree:
         pieced_round = load_pieced_round_of_report(uow, LeafCache(), report)
         if pieced_round is None:
             return
-        number, pieces = report.as_of.number, range(len(pieced_round.digests))
+        number = report.as_of.number
+        pieces = range(len(pieced_round.digests))
         self._tree.append_stored_leaves(
             self._check_stop(uow.leaf_pieces.load_leaves(piece, number)) for piece in pieces
         )

@@ -83,10 +83,8 @@ def should_retry_push(context: ReportingContext, push: Intent) -> bool:
         return False
     request = push.request
     call = SimulatedCall(request.account.address, request.contract, request.calldata)
-    pool_view, decode_refusal = (
-        context.account_context.get_synced_pool_view(),
-        context.account_context.registry.decode_refusal,
-    )
+    pool_view = context.account_context.get_synced_pool_view()
+    decode_refusal = context.account_context.registry.decode_refusal
     refusal = fetch_refusal(pool_view, call, slot.block_number, decode_refusal)
     return refusal is not None and refusal.is_pause
 
@@ -106,12 +104,14 @@ def find_abandoned_pushes(uow: UnitOfWork) -> list[Intent]:
 
 def _is_abandoned(uow: UnitOfWork, pushes: list[Intent]) -> bool:
     """Return whether no further push of a statement is planned, although it could still land."""
-    newest, request = pushes[0], pushes[0].request
+    newest = pushes[0]
+    request = pushes[0].request
     if len(pushes) < MAX_TRIES or newest.state not in RETRYABLE_STATES:
         return False
     if request.period is None or request.round is None or request.deadline is None:
         return False
-    stored, cursor = uow.reports.get(request.period), uow.cursor.get()
+    stored = uow.reports.get(request.period)
+    cursor = uow.cursor.get()
     # If the report was cut again on another block, it has another statement.
     if stored is None or stored.state not in _OPEN_STATES or stored.digest != request.digest:
         return False
@@ -151,9 +151,9 @@ class PushCall(CallKind):
         if stage is CallStage.WAIT:
             return Decision.proceed()
         reason = find_submission_obstacle(self._context, uow, call, heads.latest.time)
-        return (
-            Decision.proceed() if reason is None else Decision.wait_for_next_block(heads, reason)
-        )
+        if reason is None:
+            return Decision.proceed()
+        return Decision.wait_for_next_block(heads, reason)
 
     @override
     def can_take_over(self, stuck_call: Intent, ready_call: Intent) -> bool:

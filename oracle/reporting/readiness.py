@@ -32,11 +32,9 @@ def find_reporting_obstacle(
 
 def find_first_gap(uow: UnitOfWork) -> int | None:
     """Return the lowest block, up to the last folded one, that was never read, or None."""
-    identity, cursor, scope = (
-        uow.identity.get(),
-        uow.cursor.get(),
-        uow.coverage.get_current_scope(),
-    )
+    identity = uow.identity.get()
+    cursor = uow.cursor.get()
+    scope = uow.coverage.get_current_scope()
     if identity is None or cursor is None or scope is None:
         return None
     gaps = uow.coverage.list_gaps(scope.id, identity.start_block, cursor.number)
@@ -58,10 +56,8 @@ def find_unsent_report_reason(context: ReportingContext) -> str | None:
 
 
 def _find_embargo_reason(context: ReportingContext, uow: UnitOfWork) -> str | None:
-    domain, signer = (
-        context.account_context.sender_account.domain,
-        context.account_context.sender_account.signer.address,
-    )
+    domain = context.account_context.sender_account.domain
+    signer = context.account_context.sender_account.signer.address
     until = uow.statements.get_embargo_end(domain.chain_id, domain.contract, signer)
     cursor = uow.cursor.get()
     if until is None or (cursor is not None and cursor.time >= until):

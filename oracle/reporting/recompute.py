@@ -46,7 +46,8 @@ def build_report(
 
     What the report changes is not computed, because it needs the leaves of the last round.
     """
-    contract_state, domain = folded.contract_state, load_domain(uow)
+    contract_state = folded.contract_state
+    domain = load_domain(uow)
     tree = build_folded_tree(uow, reader, folded, as_of.time, rules)
     root = tree.compute_round_root(
         domain.chain_id, domain.contract, contract_state.head_round + 1, as_of.number
@@ -109,7 +110,8 @@ def find_last_block(
     """
     with store.read_transaction() as uow:
         stored = uow.reports.get(period)
-        cursor, identity = uow.cursor.get(), uow.identity.get()
+        cursor = uow.cursor.get()
+        identity = uow.identity.get()
     if stored is not None and stored.state is not ReportState.MISSED:
         return stored.report.as_of
     end_time = (period + 1) * period_seconds

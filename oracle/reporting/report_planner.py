@@ -136,10 +136,8 @@ def _sign_and_plan_push(
 
 def load_current_cuts(uow: UnitOfWork, settings: ReportSettings) -> list[StoredReportHeader]:
     """Return the cut reports of the last submission windows, and all since the first due one."""
-    newest_period, first_due_period = (
-        uow.reports.get_newest_period(),
-        uow.reports.get_first_due_period(),
-    )
+    newest_period = uow.reports.get_newest_period()
+    first_due_period = uow.reports.get_first_due_period()
     if newest_period is None:
         return []
     window_periods = compute_submission_window(settings)
@@ -310,10 +308,8 @@ def _plan_report_push(context: ReportingContext, scheduled: _ScheduledReport) ->
         or not decide_report_submission(context, report, scheduled.contract_status).should_send
     ):
         return None
-    block_time, head_start_seconds = (
-        scheduled.contract_status.block.time,
-        context.account_context.rank.head_start_seconds,
-    )
+    block_time = scheduled.contract_status.block.time
+    head_start_seconds = context.account_context.rank.head_start_seconds
     with context.account_context.store.read_transaction() as uow:
         if (
             find_deadline_obstacle(context.account_context, uow, report.deadline, block_time)
@@ -354,9 +350,9 @@ def _count_tries(context: ReportingContext, record: SignedStatement) -> int | No
     if len(same_statement) >= MAX_TRIES:
         return None
     is_over = not same_statement or same_statement[0].state in RETRYABLE_STATES
-    return (
-        len(same_statement) if is_over or should_retry_push(context, same_statement[0]) else None
-    )
+    if is_over or should_retry_push(context, same_statement[0]):
+        return len(same_statement)
+    return None
 
 
 def _hold_disputed_report(

@@ -420,10 +420,8 @@ class JsonRpcClient:
         self, requests: Sequence[RpcRequest], timeout_seconds: float | None
     ) -> "list[Json | CallRefusedError]":
         numbered_requests = [self._wire.build_request(*request) for request in requests]
-        request_ids, method = (
-            [numbered_request["id"] for numbered_request in numbered_requests],
-            requests[0][0],
-        )
+        request_ids = [numbered_request["id"] for numbered_request in numbered_requests]
+        method = requests[0][0]
         try:
             body = self._wire.post(
                 method, len(numbered_requests), numbered_requests, timeout_seconds

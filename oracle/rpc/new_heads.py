@@ -101,7 +101,8 @@ class SubscriptionWatchdog:
         """Record a failed connection; pause after too many in a row."""
         self._failures += 1
         if self._failures >= _MAX_FAILURES:
-            self._failures, self._paused_until = 0, now + PAUSE_SECONDS
+            self._failures = 0
+            self._paused_until = now + PAUSE_SECONDS
 
 
 class NewHeadSubscription:

@@ -67,7 +67,8 @@ class JsonRpcErrorBody(msgspec.Struct):
 
 def is_truncated_json(body: bytes) -> bool:
     """Return whether JSON ends before its brackets are closed, rather than being malformed."""
-    first_byte, last_byte = body.lstrip()[:1], body.rstrip()[-1:]
+    first_byte = body.lstrip()[:1]
+    last_byte = body.rstrip()[-1:]
     if first_byte not in (b"", b"{", b"["):
         return False
     if last_byte not in (b"}", b"]"):

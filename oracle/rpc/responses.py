@@ -89,7 +89,8 @@ def parse_block(endpoint: str, header: BlockResponse) -> BlockRef:
     Raises:
         RpcError: a number or a hash in it is malformed.
     """
-    block_hash, parent_hash = header.hash.lower(), header.parent_hash.lower()
+    block_hash = header.hash.lower()
+    parent_hash = header.parent_hash.lower()
     if _HASH_PATTERN.fullmatch(block_hash) is None or _HASH_PATTERN.fullmatch(parent_hash) is None:
         raise RpcError(endpoint, ErrorKind.INVALID, "malformed hash or parent hash of a block")
     return BlockRef(

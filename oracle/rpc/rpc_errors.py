@@ -212,11 +212,9 @@ def build_error_from_status(
 
 def _describe_status(status: int, body: bytes) -> str:
     """Return the status, with an excerpt of the body if there is one."""
-    return (
-        f"HTTP {status}: {excerpt}"
-        if (excerpt := extract_body_excerpt(body))
-        else f"HTTP {status}"
-    )
+    if excerpt := extract_body_excerpt(body):
+        return f"HTTP {status}: {excerpt}"
+    return f"HTTP {status}"
 
 
 def _describe_non_json(headers: Mapping[str, str], body: bytes) -> str:

@@ -317,7 +317,8 @@ def _enforce_deadline(connection: HTTPConnection) -> Iterator[None]:
     Raises:
         TimeoutError: the timeout passed.
     """
-    timeout_seconds, has_timed_out = connection.timeout, threading.Event()
+    timeout_seconds = connection.timeout
+    has_timed_out = threading.Event()
     if not isinstance(timeout_seconds, int | float) or _wait_for_headers(
         connection.sock, timeout_seconds
     ):
@@ -438,10 +439,8 @@ def _open_session(
         # Proxies and netrc are read once, because requests reads the environment for every
         # request.
         environment_settings = session.merge_environment_settings(url, {}, None, None, None)
-        session.proxies, session.verify = (
-            environment_settings["proxies"],
-            environment_settings["verify"],
-        )
+        session.proxies = environment_settings["proxies"]
+        session.verify = environment_settings["verify"]
         session.auth = get_netrc_auth(url)
     else:
         session.headers.update(access.headers)

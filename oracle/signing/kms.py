@@ -181,7 +181,8 @@ def _derive_address(public_key_info: bytes, key_id: str) -> Address:
 
 def _create_client(location: KmsKey) -> _KmsClient:
     try:
-        boto3, config = import_module("boto3"), import_module("botocore.config")
+        boto3 = import_module("boto3")
+        config = import_module("botocore.config")
     except ImportError:
         raise InputError(
             f"keys in AWS KMS: boto3 is not installed; run {format_install_command('kms')}"

@@ -148,7 +148,9 @@ def build_sign_transaction_params(
 
 
 def _build_http_access(location: RemoteKey) -> HttpAccess:
-    certificate, ca_file, headers = None, None, dict[str, str]()
+    certificate = None
+    ca_file = None
+    headers = dict[str, str]()
     if location.certificate is not None and location.certificate_key is not None:
         # Read only to check the file mode: requests takes the paths.
         read_secret_file(location.certificate_key)

@@ -50,10 +50,8 @@ class EcdsaSignature:
             raise WrongSignatureError(
                 "malformed signature; expected 65 bytes that end in 27 or 28"
             )
-        r, s = (
-            int.from_bytes(raw_signature[:32], "big"),
-            int.from_bytes(raw_signature[32:64], "big"),
-        )
+        r = int.from_bytes(raw_signature[:32], "big")
+        s = int.from_bytes(raw_signature[32:64], "big")
         return cls(r, s, raw_signature[-1] - _V_OFFSET)
 
     @property
@@ -72,11 +70,9 @@ class EcdsaSignature:
 
     def to_low_s(self) -> "EcdsaSignature":
         """Return the equivalent signature with low s."""
-        return (
-            self
-            if self.has_low_s
-            else EcdsaSignature(self.r, _CURVE_ORDER - self.s, 1 - self.parity)
-        )
+        if self.has_low_s:
+            return self
+        return EcdsaSignature(self.r, _CURVE_ORDER - self.s, 1 - self.parity)
 
     def recover_address(self, digest: bytes) -> Address | None:
         """Recover the address that signed a digest, or None if the signature is invalid."""

@@ -97,14 +97,16 @@ def fetch_rows(connection: Connection, target: Table, keys: Iterable[bytes]) -> 
 
     Values are those of the driver; for example, SQLite's booleans are 0 and 1.
     """
-    key_list, dialect = list(keys), connection.dialect.name
+    key_list = list(keys)
+    dialect = connection.dialect.name
     for offset in range(0, len(key_list), KEYS_PER_QUERY):
         batch = key_list[offset : offset + KEYS_PER_QUERY]
         if dialect == "sqlite":
             condition = f"IN ({','.join('?' * len(batch))})"
             parameters: Row = tuple(batch)
         else:
-            condition, parameters = f"= {_ANY}", (batch,)
+            condition = f"= {_ANY}"
+            parameters = (batch,)
         result = connection.exec_driver_sql(
             _build_select_sql(dialect, target, condition), parameters
         )

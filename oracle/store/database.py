@@ -100,7 +100,8 @@ class _LazyRepository:
         self._module_name = module_name
 
     def __set_name__(self, owner: type["UnitOfWork"], name: str) -> None:
-        self._name, self._class_name = name, owner.__annotations__[name]
+        self._name = name
+        self._class_name = owner.__annotations__[name]
 
     def __get__(self, uow: "UnitOfWork", owner: type["UnitOfWork"]) -> Any:  # noqa: ANN401  any repository
         """Return the repository, and store it in the unit of work under the same name."""

@@ -137,7 +137,8 @@ _OPEN_HALTS = select(halt).where(halt.c.cleared_time.is_(None)).order_by(halt.c.
 
 
 def _decode_halt_row(row: Any) -> Halt:  # noqa: ANN401  a row of any driver
-    our_hash, their_hash = encode_optional_hex(row.our_hash), encode_optional_hex(row.their_hash)
+    our_hash = encode_optional_hex(row.our_hash)
+    their_hash = encode_optional_hex(row.their_hash)
     evidence = HaltEvidence(
         row.block,
         None if our_hash is None else Hash(our_hash),
@@ -145,10 +146,8 @@ def _decode_halt_row(row: Any) -> Halt:  # noqa: ANN401  a row of any driver
     )
     cleared = None
     if row.cleared_time is not None:
-        cleared_by, reason = (
-            unescape_nul(row.cleared_by) or "",
-            unescape_nul(row.cleared_reason) or "",
-        )
+        cleared_by = unescape_nul(row.cleared_by) or ""
+        reason = unescape_nul(row.cleared_reason) or ""
         cleared = HaltClearRecord(row.cleared_time, cleared_by, reason)
     return Halt(
         id=row.id,

@@ -79,10 +79,8 @@ class IdentityRepository:
         if stored is None:
             return
         for field in fields(Identity):
-            stored_value, configured_value = (
-                getattr(stored, field.name),
-                getattr(configured_identity, field.name),
-            )
+            stored_value = getattr(stored, field.name)
+            configured_value = getattr(configured_identity, field.name)
             if stored_value != configured_value and not _is_addition(
                 stored_value, configured_value
             ):

@@ -68,11 +68,9 @@ class LeaseRepository:
         ms_left = lease.c.until_ms - self._build_now_ms_expression()
         query = select(lease.c.holder, lease.c.epoch, ms_left, lease.c.until_ms)
         row = self._connection.execute(query).one_or_none()
-        return (
-            LeaseState(None, 0, 0.0)
-            if row is None
-            else LeaseState(row[0], row[1], row[2] / MS_PER_SECOND, row[3])
-        )
+        if row is None:
+            return LeaseState(None, 0, 0.0)
+        return LeaseState(row[0], row[1], row[2] / MS_PER_SECOND, row[3])
 
     def acquire(self, holder: str, seconds: float, *, dead_epoch: int | None = None) -> int | None:
         """Acquire the lease if it is free or expired; return its epoch, or None if it is held.

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 REVISION = "0001_initial"
 # A revision is four digits and a name. Five revisions from before the first release had only the
 # digits, and a database of such a revision cannot be upgraded.
-_REVISION_PATTERN, _UNRELEASED_PATTERN = re.compile(r"\d{4}_[a-z0-9_]+"), re.compile(r"\d{4}")
+_REVISION_PATTERN = re.compile(r"\d{4}_[a-z0-9_]+")
+_UNRELEASED_PATTERN = re.compile(r"\d{4}")
 
 
 class SchemaAge(StrEnum):

@@ -22,7 +22,8 @@ _COMPANION_COUNT = 2
 # No node becomes due within the last tenth of a window, so that the task still starts in it.
 _LAST_SHARE = 10
 # Below the first value of H a node is nearly excluded, below the second it is recovering.
-_NEARLY_EXCLUDED, _RECOVERING = UNIT * 3 // 10, UNIT * 9 // 10
+_NEARLY_EXCLUDED = UNIT * 3 // 10
+_RECOVERING = UNIT * 9 // 10
 
 
 class ProbeWindow(NamedTuple):

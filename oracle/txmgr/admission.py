@@ -246,7 +246,8 @@ def _decide_before_preflight(
 
 
 def _build_simulated_call(context: AccountContext, intent: Intent, heads: Heads) -> SimulatedCall:
-    request, kind = intent.request, context.registry.get_kind(intent)
+    request = intent.request
+    kind = context.registry.get_kind(intent)
     return SimulatedCall(
         request.account.address, request.contract, kind.build_simulation_calldata(intent, heads)
     )
@@ -323,7 +324,8 @@ def _mark_affordable_calls_ready(
 def _mark_calls_ready(
     context: AccountContext, priced_calls: Sequence[_PricedCall], fees: Fees, heads: Heads
 ) -> list[StepResult | None]:
-    balance, stamp = context.fetch_balance(), context.stamp
+    balance = context.fetch_balance()
+    stamp = context.stamp
     with context.store.read_transaction() as uow:
         update_budget_metrics(uow, context)
         budget = Budget.from_outbox(uow, context, balance)

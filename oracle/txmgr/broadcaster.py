@@ -31,11 +31,9 @@ def broadcast_unsent_attempts(context: AccountContext, heads: Heads) -> StepResu
             for attempt in attempts
             if attempt.sends == 0
         ]
-    return (
-        send_attempts(context, unsent_attempts[: context.batch_size], heads)
-        if unsent_attempts
-        else None
-    )
+    if unsent_attempts:
+        return send_attempts(context, unsent_attempts[: context.batch_size], heads)
+    return None
 
 
 def send_attempts(
@@ -110,7 +108,8 @@ def _describe_results(
     attempts: Sequence[tuple[NonceSlot, Attempt]], results: Sequence[SendResult]
 ) -> str:
     if len(attempts) == 1:
-        attempt, result = attempts[0][1], results[0]
+        attempt = attempts[0][1]
+        result = results[0]
         return f"{attempt.signed.tx_hash} {result.outcome} {result.text}".rstrip()
     refusal_texts = [result.text for result in results if not result.is_accepted]
     refusal_note = f", {len(refusal_texts)} refused: {refusal_texts[0]}" if refusal_texts else ""
@@ -127,7 +126,8 @@ def _record_result(
     slot, attempt = slot_and_attempt
     error = None if result.is_accepted else f"{result.outcome.value}: {result.text}"
     uow.outbox.slots.record_send(slot, attempt, heads.latest.number, error, context.stamp)
-    kind, accounts = _PAUSE_KIND_BY_OUTCOME.get(result.outcome), uow.outbox.accounts
+    kind = _PAUSE_KIND_BY_OUTCOME.get(result.outcome)
+    accounts = uow.outbox.accounts
     # The first reason is kept, because an operator has to review it.
     if kind is not None and accounts.get_pause(context.account) is None:
         accounts.pause(context.account, kind, f"{result.outcome}: {result.text}", context.stamp)

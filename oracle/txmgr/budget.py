@@ -129,11 +129,9 @@ def find_balance_obstacle(
     reserved = slots.sum_reserved_wei(context.account)
     if own_slot is not None:
         reserved -= slots.compute_cost_wei(own_slot)
-    return (
-        None
-        if balance >= reserved + cost
-        else _build_insufficient_funds_reason(context, balance, reserved + cost)
-    )
+    if balance >= reserved + cost:
+        return None
+    return _build_insufficient_funds_reason(context, balance, reserved + cost)
 
 
 def _build_insufficient_funds_reason(context: AccountContext, balance: int, needed: int) -> Reason:
@@ -232,11 +230,9 @@ def resume_account_if_funded(context: AccountContext) -> StepResult | None:
 def compute_gas_limit(gas: int, calldata: str, block_gas_limit: int) -> int | None:
     """Return the gas limit for a gas estimate, or None if no block has that much gas."""
     min_gas = max(gas, compute_floor_gas(calldata))
-    return (
-        min(max(add_gas_margin(gas), min_gas), block_gas_limit)
-        if min_gas <= block_gas_limit
-        else None
-    )
+    if min_gas <= block_gas_limit:
+        return min(max(add_gas_margin(gas), min_gas), block_gas_limit)
+    return None
 
 
 def fetch_block_gas_limit(context: AccountContext) -> int:

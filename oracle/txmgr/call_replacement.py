@@ -149,12 +149,10 @@ def replace_with_noop(
     Raises:
         InputError: the budgets were used up in the meantime.
     """
-    account, unconfirmed, gas_limit, fees = (
-        context.account,
-        noop_replacement.unconfirmed,
-        noop_replacement.gas_limit,
-        noop_replacement.fees,
-    )
+    account = context.account
+    unconfirmed = noop_replacement.unconfirmed
+    gas_limit = noop_replacement.gas_limit
+    fees = noop_replacement.fees
     slot = unconfirmed.slot
     request = CallRequest(
         account=account,

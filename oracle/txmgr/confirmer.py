@@ -102,16 +102,15 @@ class _ConfirmationPass:
         """The receipts of every attempt, requested in one batch from each endpoint."""
         hashes = [attempt.signed.tx_hash for _, attempts in self.watched for attempt in attempts]
         pool_view = self.context.sender_account.pool_view
-        return (
-            fetch_receipt_quorum(pool_view, hashes)
-            if hashes
-            else ReceiptQuorum((), pool_view.quorum)
-        )
+        if hashes:
+            return fetch_receipt_quorum(pool_view, hashes)
+        return ReceiptQuorum((), pool_view.quorum)
 
     @cached_property
     def used_nonce_count(self) -> int:
         """The number of used nonces at the final block, from the first endpoint that answers."""
-        account, final_block = self.context.account, hex(self.heads.final.number)
+        account = self.context.account
+        final_block = hex(self.heads.final.number)
         return fetch_mined_count(
             self.context.sender_account.pool_view, account.address, final_block
         )
@@ -213,7 +212,8 @@ class _ConfirmationPass:
         block_number, block_hash = slot.block_number, slot.block_hash
         if block_number is None or block_hash is None:
             return False
-        pool_view, hashes = self.context.sender_account.pool_view, _get_hashes(attempts)
+        pool_view = self.context.sender_account.pool_view
+        hashes = _get_hashes(attempts)
         if len(self.receipt_quorum.list_endpoints_without_receipt(hashes)) == len(
             pool_view.callers
         ):

@@ -163,10 +163,8 @@ def _has_attempts_left(context: AccountContext, unconfirmed: UnconfirmedNonce) -
 def _is_bump_due(
     context: AccountContext, unconfirmed: UnconfirmedNonce, heads: Heads, *, is_urgent: bool
 ) -> bool:
-    waited_blocks, error_class = (
-        heads.latest.number - unconfirmed.sent_block,
-        unconfirmed.newest_attempt.last_error_class,
-    )
+    waited_blocks = heads.latest.number - unconfirmed.sent_block
+    error_class = unconfirmed.newest_attempt.last_error_class
     if error_class == SendOutcome.NONCE_TOO_LOW.value:
         # An own or a foreign transaction has been mined; the confirmer will record it.
         return False
@@ -199,10 +197,8 @@ def _compute_bump_gas(
     context: AccountContext, unconfirmed: UnconfirmedNonce, heads: Heads
 ) -> _BumpGas:
     """Return the current gas limit, or a new one if the current one is old or was refused."""
-    current_limit, request = (
-        unconfirmed.newest_attempt.signed.gas_limit,
-        unconfirmed.intent.request,
-    )
+    current_limit = unconfirmed.newest_attempt.signed.gas_limit
+    request = unconfirmed.intent.request
     is_refused = unconfirmed.newest_attempt.last_error_class == SendOutcome.INTRINSIC.value
     first_sent_block = unconfirmed.attempts[0].first_sent_block or 0
     preflight_result = context.preflight(request.calldata, request.contract)
@@ -266,12 +262,10 @@ def _bump_within_limits(
 
 def _sign_and_store_bump(context: AccountContext, replacement: Replacement) -> StepResult | None:
     """Sign and store a fee bump; return None if the budget is used up."""
-    slot, intent, gas_limit, fees = (
-        replacement.unconfirmed.slot,
-        replacement.unconfirmed.intent,
-        replacement.gas_limit,
-        replacement.fees,
-    )
+    slot = replacement.unconfirmed.slot
+    intent = replacement.unconfirmed.intent
+    gas_limit = replacement.gas_limit
+    fees = replacement.fees
     signed = sign_call(context, intent, slot.nonce, fees, gas_limit)
     with context.write_transaction() as uow:
         # Checked again in the commit that reserves the cost.

@@ -121,7 +121,8 @@ def _check_chain_not_ahead(
     }
     if not ahead_by_endpoint:
         return
-    highest, address = max(ahead_by_endpoint.values()), context.account.address
+    highest = max(ahead_by_endpoint.values())
+    address = context.account.address
     quorum = context.sender_account.pool_view.quorum
     if not quorum.is_reached_by(ahead_by_endpoint):
         raise TransientError(
@@ -248,7 +249,8 @@ def _format_conflict(context: AccountContext, error: NonceAheadError) -> str:
 
 def _pause_sender(context: AccountContext, error: NonceAheadError, use: NonceUse) -> StepResult:
     """Pause the sender, and log the transaction that used its nonce."""
-    address, conflict_text = context.account.address, _format_conflict(context, error)
+    address = context.account.address
+    conflict_text = _format_conflict(context, error)
     reason = (
         f"{conflict_text}: nonce {error.next_nonce} was used by {describe_transaction(use)}; "
         f"{RECOVERY_OPTIONS}; then `qos-oracle outbox release {address}`"

@@ -109,7 +109,8 @@ def rebuild_outbox(
     Raises:
         TransientError: the database has changed since `plan_outbox_rebuild`.
     """
-    stamp, account = context.stamp._replace(actor=actor), rebuild_plan.account
+    stamp = context.stamp._replace(actor=actor)
+    account = rebuild_plan.account
     with context.write_transaction() as uow:
         outbox = uow.outbox
         if outbox.accounts.get_next_nonce(account) != rebuild_plan.next_nonce:

@@ -199,7 +199,8 @@ def sign_call(
     Raises:
         TransientError: the key returned no signature; see `sign_transaction_as_payer`.
     """
-    request, gas_limit = intent.request, gas_limit or intent.gas_limit or 0
+    request = intent.request
+    gas_limit = gas_limit or intent.gas_limit or 0
     context.sender_account.pool_view.check_chain(request.account.chain_id)
     signed = sign_transaction_as_payer(
         context,

@@ -194,10 +194,12 @@ def price_replacement(
     Raises:
         TransientError: no endpoint returns the fee market or the balance.
     """
-    fee_market, last_fees = context.fetch_fee_market(), compute_highest_fees(unconfirmed.attempts)
+    fee_market = context.fetch_fee_market()
+    last_fees = compute_highest_fees(unconfirmed.attempts)
     l1_cost_wei = fetch_l1_cost(context, calldata, gas_limit)
     cap, setting = _find_fee_cap(context, unconfirmed, gas_limit, l1_cost_wei)
-    newest, market_fee = unconfirmed.newest_attempt, fee_market.base_fee + fee_market.tip
+    newest = unconfirmed.newest_attempt
+    market_fee = fee_market.base_fee + fee_market.tip
     error_text = newest.last_error_text if newest.last_error_class in UNDERPRICED else None
     fees = (
         raise_both_fees(last_fees, cap)

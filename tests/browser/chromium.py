@@ -69,7 +69,8 @@ def _axe() -> str:
     """Install axe from npm by the lock file unless it is there; return its script."""
     lock = (_FOLDER / "package-lock.json").read_bytes()
     modules = _FOLDER / "node_modules"
-    mark, lock_digest = modules / ".installed", sha256(lock).hexdigest()
+    mark = modules / ".installed"
+    lock_digest = sha256(lock).hexdigest()
     with (_FOLDER / "package.json").open() as one_at_a_time:
         flock(one_at_a_time, LOCK_EX)
         if not mark.is_file() or mark.read_text("utf-8") != lock_digest:

@@ -208,7 +208,8 @@ def anchored_page(page: Page, network, evidence, tmp_path) -> Page:
 
 def choose_evidence(page: Page, folder: Path, evidence: ReaderEvidence) -> None:
     """Choose the bundle, and all events if there are any."""
-    bundle, events = folder / "bundle.json", folder / "events.jsonl"
+    bundle = folder / "bundle.json"
+    events = folder / "events.jsonl"
     bundle.write_text(json.dumps(evidence.bundle), "utf-8")
     events.write_text("\n".join(map(json.dumps, evidence.events or ())), "utf-8")
     files = [bundle] if evidence.events is None else [bundle, events]

@@ -61,7 +61,8 @@ def walk_pages(browser: Browser, url: str, view: View) -> Walk:
     context = browser.new_context(
         viewport={"width": view.width, "height": _HEIGHT}, color_scheme=view.theme
     )
-    kinds, faults = set(), []
+    kinds = set()
+    faults = []
     try:
         page = context.new_page()
         page.add_init_script(_LISTEN)
@@ -83,7 +84,8 @@ def walk_pages(browser: Browser, url: str, view: View) -> Walk:
 def _paths(page: Page, url: str) -> Iterator[tuple[str, str]]:
     """Follow the links of pages; visit a limited number of each kind."""
     always = [*_list_start_paths(url), _NOT_THERE]
-    ahead, visited = deque(always), set[str]()
+    ahead = deque(always)
+    visited = set[str]()
     visit_counts: Counter[tuple[str, frozenset[str]] | None] = Counter()
     while ahead:
         path = ahead.popleft()

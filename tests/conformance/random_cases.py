@@ -19,7 +19,8 @@ from oracle.systems.registry import get_rules
 Event = dict[str, Any]
 Case = dict[str, Any]
 
-_CRYNUX, _CRYNUX_DOCS = get_rules("crynux"), get_rules("crynux-docs")
+_CRYNUX = get_rules("crynux")
+_CRYNUX_DOCS = get_rules("crynux-docs")
 _RELAY = get_rules("relay")
 # The shipped sets are the most frequent; the others cover rules that the shipped ones do not use.
 RULE_SETS: tuple[Rules, ...] = (
@@ -163,7 +164,8 @@ def _draw_arbitrary_history(rng: random.Random) -> list[Event]:
 
 
 def _draw_fields(rng: random.Random, kind: str, task_count: int) -> Event:
-    node, task = _address(rng.randint(1, _NODES)), _hash(rng.randint(1, task_count))
+    node = _address(rng.randint(1, _NODES))
+    task = _hash(rng.randint(1, task_count))
     if kind == "group_validated":
         return _draw_group_fields(rng, task_count)
     if kind == "model_added":
@@ -255,7 +257,9 @@ def draw_orderly_history(rng: random.Random, group_count: int) -> list[Event]:
 def _write_group(
     writer: _Writer, rng: random.Random, number: int, nodes: list[str], creators: list[str]
 ) -> None:
-    group, creator, runners = _hash(5_000 + number), rng.choice(creators), rng.sample(nodes, 3)
+    group = _hash(5_000 + number)
+    creator = rng.choice(creators)
+    runners = rng.sample(nodes, 3)
     if rng.random() < 0.8:
         # Nodes of a low address are fast, so that the others sink.
         runners.sort()
@@ -352,7 +356,8 @@ def _write_silent_group(
     number = 10_000 + len(writer.events)
     runner_by_task = {_hash(number + place): runner for place, runner in enumerate(runners)}
     keys = list(runner_by_task)
-    answered, silent = keys[: len(keys) - silent_count], keys[len(keys) - silent_count :]
+    answered = keys[: len(keys) - silent_count]
+    silent = keys[len(keys) - silent_count :]
     for key, node in runner_by_task.items():
         writer.add("task_created", task=key, creator=creator, group=_hash(number), timeout=600)
         writer.add("task_started", task=key, node=node)

@@ -50,7 +50,8 @@ class Meter:
             self.weigh("requestDownload", network.by(network.dispatcher, call))
 
     def alone(self) -> None:
-        network, node = self.network, self.network.nodes[0]
+        network = self.network
+        node = self.network.nodes[0]
         task = self.created("createTask")
         self.weigh("startTask", network.start(task, node))
         self.weigh("submitResult", network.submit(task, node))
@@ -70,7 +71,8 @@ class Meter:
 
     def grouped(self, nodes: list[str], results: str) -> tuple[bytes, Any]:
         """Run a group up to its comparison; return its key and its tasks."""
-        network, self._groups = self.network, self._groups + 1
+        network = self.network
+        self._groups = self._groups + 1
         name = encode_word(10_000 + self._groups)
         group_fields = {"group": name, "group_size": SIZE}
         first = self.created("createTask, first of a group", **group_fields)
@@ -83,7 +85,8 @@ class Meter:
 
     def second(self, contested: bytes, nodes: list[str], results: str) -> None:
         """Run the second group of a contest up to its comparison."""
-        network, name = self.network, encode_word(30_000)
+        network = self.network
+        name = encode_word(30_000)
         ordered = order_second_group(network, contested, name, nodes)
         self.weigh("probe, second group of three", ordered)
         runs = dict(zip(list_created_tasks(ordered), nodes, strict=True))
@@ -91,7 +94,8 @@ class Meter:
 
     def played(self, creator: str, name: bytes, runs: dict[bytes, str], results: str) -> None:
         """Let the group's nodes commit and reveal, and its creator compare."""
-        network, key = self.network, self.network.key(creator, name)
+        network = self.network
+        key = self.network.key(creator, name)
         for (task, node), result in zip(runs.items(), results, strict=True):
             committed = network.commit(task, node, compute_answer(key, ord(result)))
             self.weigh("commitAnswer", committed)

@@ -79,9 +79,11 @@ def format_parameter(parameter: dict[str, Any]) -> str:
 def iter_paths(parameters: list[dict[str, Any]], prefix: str = "") -> Iterator[tuple[str, str]]:
     """Yield the path and the type of every value of a call; `.[]` is each entry of an array."""
     for parameter in parameters:
-        kind, path = parameter["type"], prefix + parameter["name"]
+        kind = parameter["type"]
+        path = prefix + parameter["name"]
         while kind.endswith("[]"):
-            kind, path = kind.removesuffix("[]"), f"{path}.[]"
+            kind = kind.removesuffix("[]")
+            path = f"{path}.[]"
         if kind == "tuple":
             yield from iter_paths(parameter["components"], f"{path}.")
         else:

@@ -59,7 +59,8 @@ def clear_immutables(code: bytes, references: dict[str, list[dict[str, int]]]) -
     cleared = bytearray(code)
     for places in references.values():
         for place in places:
-            start, length = place["start"], place["length"]
+            start = place["start"]
+            length = place["length"]
             cleared[start : start + length] = bytes(length)
     return bytes(cleared)
 

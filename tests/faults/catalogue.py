@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Literal
 
 TESTS = Path(__file__).resolve().parents[1]
-INGEST, SENDING = TESTS / "faults" / "ingest", TESTS / "faults" / "sending"
+INGEST = TESTS / "faults" / "ingest"
+SENDING = TESTS / "faults" / "sending"
 _TEST = re.compile(r"^def (test_case_(f?\d\d)_\w+)\(", re.MULTILINE)
 
 

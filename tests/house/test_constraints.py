@@ -100,7 +100,8 @@ def test_every_package_named_as_requiring_a_pin_is_itself_pinned():
 
 
 def test_pin_is_parsed_with_marker_hashes_and_requiring_packages(tmp_path):
-    first, second = "a" * 64, "b" * 64
+    first = "a" * 64
+    second = "b" * 64
     (tmp_path / "some.txt").write_text(
         f"# a comment\nCoin.curve==21.0.0 ; python_full_version < '3.14' \\\n"
         f"    --hash=sha256:{first} \\\n    --hash=sha256:{second}\n    # via trie, eth-keys\n",

@@ -57,7 +57,8 @@ FAILURES = {
 def test_failed_set_up_keeps_working_environment(monkeypatch, checkout, capsys, failure, command):
     monkeypatch.setattr(bootstrap, "_run", install_nothing)
     assert bootstrap.main(["check"]) == 0
-    before, target = environments(checkout), (checkout / ".venv").readlink()
+    before = environments(checkout)
+    target = (checkout / ".venv").readlink()
 
     def fail(line, *_):
         if command in line:

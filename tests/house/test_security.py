@@ -63,8 +63,10 @@ def points(page: Path) -> Iterator[tuple[str, str]]:
 
 def test_every_security_point_names_a_test_a_check_or_an_operator_duty():
     for point, seen_to in [row for page in PAGES for row in points(page)]:
-        tests, proofs = _TEST.findall(seen_to), _PROOF.findall(seen_to)
-        checks, targets = _CHECKED.findall(seen_to), _TARGET.findall(seen_to)
+        tests = _TEST.findall(seen_to)
+        proofs = _PROOF.findall(seen_to)
+        checks = _CHECKED.findall(seen_to)
+        targets = _TARGET.findall(seen_to)
         invariants = _INVARIANT.findall(seen_to)
         assert tests or proofs or invariants or checks or targets or _DUTY.search(seen_to), point
         for path, test in tests:

@@ -31,7 +31,8 @@ _EMPTY = (
 _METAPHORS = (
     "house room floor door desk harness drawer cast act purse habit spell turn look deed wire worn"
 )
-EMPTY, METAPHORS = frozenset(_EMPTY.split()), frozenset(_METAPHORS.split())
+EMPTY = frozenset(_EMPTY.split())
+METAPHORS = frozenset(_METAPHORS.split())
 KINDS = ("parameter", "local", "function", "class")
 PREDICATES = ("is_", "has_", "can_")
 # Software returns, reports and rejects; and a sentence names the person or thing that it is

@@ -158,7 +158,8 @@ def find_unconfirmed_citations(
 ) -> Iterator[str]:
     """Yield each citation of a row that no test failure confirms."""
     for row in rows:
-        tests, covered_tests = set(node_ids(row)), set[str]()
+        tests = set(node_ids(row))
+        covered_tests = set[str]()
         for place in (*row.ours, *row.contracts):
             fallen = fallen_by_place[place]
             if isinstance(fallen, str):

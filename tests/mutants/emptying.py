@@ -106,11 +106,13 @@ def _emptied_contract(name: str) -> dict[str, str]:
 
 
 def _without_body(text: str, start: int) -> str:
-    opening, end = text.find("{", start), text.find(";", start)
+    opening = text.find("{", start)
+    end = text.find(";", start)
     if opening < 0 or 0 <= end < opening:
         # Of an interface.
         return text
-    depth, at = 1, opening + 1
+    depth = 1
+    at = opening + 1
     while depth:
         depth += {"{": 1, "}": -1}.get(text[at], 0)
         at += 1

@@ -239,7 +239,8 @@ class Books:
 
     def check_counters(self, living: OutboxStatistics, fresh: OutboxStatistics) -> None:
         """Check I14 and F74: counters that were updated continuously equal a recount."""
-        along, anew = _flatten_statistics(living), _flatten_statistics(fresh)
+        along = _flatten_statistics(living)
+        anew = _flatten_statistics(fresh)
         if along != anew:
             differing = [name for name, figure in anew.items() if along[name] != figure]
             self._fault("I14", f"counted along and anew {differing} differ")

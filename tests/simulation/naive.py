@@ -70,7 +70,8 @@ class NaivePublisher:
     def _work(self) -> None:
         if self._pool is None:
             self._pool = pool_in(self.world, lambda _: None)
-        lines, now = self._pool.create_view(), self.world.fetch_heads().latest.time
+        lines = self._pool.create_view()
+        now = self.world.fetch_heads().latest.time
         self._want()
         for row in [candidate for candidate in self.rows if candidate.state == "sent"]:
             self._check_receipt(lines, row, now)

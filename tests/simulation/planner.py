@@ -75,7 +75,8 @@ class Planner:
         return StepResult("wanted", added, f"{kind} {effect}, try {tries}")
 
     def _next(self, context: QuorumContext, heads: Heads) -> tuple[str, str, int] | None:
-        wished_by_effect, now = self.books.requests(), heads.latest.time
+        wished_by_effect = self.books.requests()
+        now = heads.latest.time
         with context.account_context.store.read_transaction() as uow:
             under_way = uow.outbox.intents.list_in_states(
                 context.account_context.account, PENDING_STATES
@@ -96,7 +97,8 @@ class Planner:
             effect = self.goals.push_beyond(wished_by_effect)
         kind = PUSH
         if effect is None:
-            effect, kind = self.goals.next_other(wished_by_effect), OTHER
+            effect = self.goals.next_other(wished_by_effect)
+            kind = OTHER
         if effect is None:
             return None
         return effect, kind, wished_by_effect.get(effect, Wished("", 0, is_over=False)).tries

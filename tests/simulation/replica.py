@@ -84,7 +84,8 @@ class Replica:
 
     def _start(self) -> QuorumContext:
         """Start as a new process does, with nothing but the database."""
-        world, self._talk = self.world, Talk()
+        world = self.world
+        self._talk = Talk()
         store = cast("Store", MortalStore(self.store, world, self._judge))
         epoch = acquire_lease(store, "run")
         self._reconciled = False
@@ -188,7 +189,8 @@ class Replica:
         """End the process for a while; its lease lasts until its time is over."""
         # The database's own clock is not part of the seeded story.
         self.log(f"  ends: {type(error).__name__}, {str(error).partition(';')[0]}")
-        dice, was_leader = self.world.dice, self._context is not None
+        dice = self.world.dice
+        was_leader = self._context is not None
         if self._context is not None:
             self._context.account_context.sender_account.pool.close()
         self._context = None

@@ -76,7 +76,8 @@ def _begin() -> None:
 def _play_seed(
     setting: Setting, seed: int, template_path: Path, options: argparse.Namespace
 ) -> Played:
-    log, began = _print_line if options.log else _silent, time.process_time()
+    log = _print_line if options.log else _silent
+    began = time.process_time()
     played = (
         play_naive(setting, seed, log)
         if options.naive
@@ -92,7 +93,8 @@ def _progress(seed: int, played_by_setting: dict[str, list[Played]]) -> None:
         [played for played_worlds in played_by_setting.values() for played in played_worlds]
     )
     wrong = ", ".join(f"{so_far[fault]:.0f} {fault}" for fault in FAULTS)
-    rounds, seconds = so_far["rounds"], so_far["seconds"]
+    rounds = so_far["rounds"]
+    seconds = so_far["seconds"]
     _print_line(f"up to seed {seed}: {rounds:.0f} rounds, {wrong}, {seconds:.0f} s of CPU")
 
 
@@ -104,7 +106,8 @@ def _end(
     total = tally(
         [played for played_worlds in played_by_setting.values() for played in played_worlds]
     )
-    rounds, worked = total["rounds"], max(total["seconds"], 0.001)
+    rounds = total["rounds"]
+    worked = max(total["seconds"], 0.001)
     _print_line(f"{rounds / seconds:.1f} rounds a second, {rounds / worked:.1f} a second of CPU")
     if options.json is not None:
         facts = {

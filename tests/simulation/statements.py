@@ -26,7 +26,9 @@ class Statements:
         faults: list[tuple[str, str]] = []
         newest: dict[tuple[Any, ...], list[Any]] = {}
         for row in rows:
-            number, about, expiry_reason = row[0], row[1:3], row[6]
+            number = row[0]
+            about = row[1:3]
+            expiry_reason = row[6]
             earlier = newest.setdefault(about, [])
             if number > self._read:
                 faults += [
@@ -42,5 +44,7 @@ class Statements:
 
     def _may_land(self, row: tuple[Any, ...]) -> bool:
         """Return whether the next block after the true head could still accept the statement."""
-        head, as_of, deadline = self._world.chain.head, row[4], row[5]
+        head = self._world.chain.head
+        as_of = row[4]
+        deadline = row[5]
         return bool(head.time <= deadline and head.number + 1 - as_of <= ANCHOR_WINDOW)

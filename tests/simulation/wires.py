@@ -108,7 +108,8 @@ class PaperHttp(BoundedHttp):
         headers: Mapping[str, str] | None = None,
     ) -> RawHttpResponse:
         """Send a request to the simulated endpoint."""
-        world, payload = self._world, msgspec.json.decode(body)
+        world = self._world
+        payload = msgspec.json.decode(body)
         requests = payload if isinstance(payload, list) else [payload]
         is_send = requests[0]["method"] == SEND
         self._talk.record_requests(requests)

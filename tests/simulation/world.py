@@ -96,7 +96,8 @@ class World:
     def calm(self) -> None:
         """End all mishaps, so that the remaining work can finish."""
         self.weather.calm()
-        self.chain.calm_fee, self.chain.ether = self._usual_fee(), _ETHER
+        self.chain.calm_fee = self._usual_fee()
+        self.chain.ether = _ETHER
         self._down.clear()
         self._jump = 0.0
         for node in self.nodes:

@@ -78,7 +78,8 @@ def play(
 
     `template` is a migrated database without rows.
     """
-    world, goals = World(setting, seed), Goals(setting.rounds)
+    world = World(setting, seed)
+    goals = Goals(setting.rounds)
     with _database(template) as (path, store):
         books = Books(path, world)
         memory = Memory(store, is_off=not remembers)
@@ -91,7 +92,8 @@ def play(
             books.faults.append(f"ended by {type(error).__name__}: {str(error).splitlines()[0]}")
         books.check()
         counter.compare(books)
-        wished_by_effect, signed = books.requests(), books.counts()
+        wished_by_effect = books.requests()
+        signed = books.counts()
         executed = {
             effect
             for effect in goals.all
@@ -101,13 +103,15 @@ def play(
             books.check_spending()
         books.close()
         memory.forget()
-    verdict, passed = Verdict.of(goals, executed, world.chain), world.weather.passed
+    verdict = Verdict.of(goals, executed, world.chain)
+    passed = world.weather.passed
     return Played(setting, seed, verdict, tuple(books.faults), world.number, passed, signed)
 
 
 def play_naive(setting: Setting, seed: int, log: Log = _silent) -> Played:
     """Play the same world with the naive publisher."""
-    world, goals = World(setting, seed), Goals(setting.rounds)
+    world = World(setting, seed)
+    goals = Goals(setting.rounds)
     rows: list[Row] = []
     workers = [NaivePublisher(world, goals, rows, log) for _ in range(setting.replicas)]
     _live(world, workers, None, lambda: workers[0].list_executed_effects() == set(goals.all), log)

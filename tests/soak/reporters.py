@@ -40,7 +40,9 @@ from tests.support.postgresql import Server, find_programs
 
 # Reports are cut in all blocks but the first tenth, which are history. A reporter that misses one
 # step of the chain is not yet behind the anchor window.
-_HISTORY, _STEP, _LOGS_A_BLOCK = 0.1, ANCHOR_WINDOW // 2, 120
+_HISTORY = 0.1
+_STEP = ANCHOR_WINDOW // 2
+_LOGS_A_BLOCK = 120
 _RESTART_SHARE, _ABSENCE_SHARE = 0.01, 0.05
 # Seconds by which the endpoints' clock advances if nothing could be read.
 _REST_SECONDS = 5.0
@@ -206,11 +208,15 @@ class Comparison:
             print_progress(f"{events} events, block {self.reporters[0].indexer.cursor[0]}")
 
     def _compare(self, end: dict[str, Any]) -> None:
-        result, first = self.result, self.reporters[0]
+        result = self.result
+        first = self.reporters[0]
         result.blocks = first.indexer.cursor[0]
-        result.forks, result.spoiled = end["forks"], end["spoiled"]
-        result.events, result.rounds = end["logs"], len(end["roots"])
-        result.moved_rounds, result.removed_rounds = end["moved"], end["removed"]
+        result.forks = end["forks"]
+        result.spoiled = end["spoiled"]
+        result.events = end["logs"]
+        result.rounds = len(end["roots"])
+        result.moved_rounds = end["moved"]
+        result.removed_rounds = end["removed"]
         result.rejected_reports = end["rejected"]
         reports = [reporter.load_reports() for reporter in self.reporters]
         for reporter, own_reports in zip(self.reporters, reports, strict=True):

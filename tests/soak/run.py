@@ -79,7 +79,8 @@ class Soak:
         self._catch_up()
         self.figures.end_mb = settled_mb()
         self.figures.seconds = time.monotonic() - began
-        self.figures.forks, self.figures.spoiled = last["forks"], last["spoiled"]
+        self.figures.forks = last["forks"]
+        self.figures.spoiled = last["spoiled"]
         self.figures.logs_equal_chain = self._digest() == last["digest"]
         rebuilt = rebuild_state(self.indexer.store, self.indexer.folder, RebuildOptions())
         self.figures.state_equals_rebuild = rebuilt.is_same and rebuilt.differing == ()

@@ -36,7 +36,8 @@ from oracle.domain.reports.node_kicks import NodeKick
 from tests.support.rounds import make_address
 
 KEPT = 4
-AT, TIME = Position(0, 0, 0), 0
+AT = Position(0, 0, 0)
+TIME = 0
 SIGNERS = tuple(make_address(number) for number in (7, 3, 9))
 CONFIG, NEXT_CONFIG = (Hash(f"0x{digit * 64}") for digit in "cd")
 MAX_EVENTS = 40

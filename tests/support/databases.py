@@ -31,13 +31,15 @@ def shared_statements() -> Iterator[None]:
     An engine keeps them by its dialect, so each test would compile every statement again, which
     takes a fifth of the time of the tests of the indexer.
     """
-    create_engine, shared = store_engine._create_sqlite_engine, LRUCache[Any, Any](_MAX_STATEMENTS)
+    create_engine = store_engine._create_sqlite_engine
+    shared = LRUCache[Any, Any](_MAX_STATEMENTS)
     dialects: list[Any] = []
 
     def create_sharing_engine(url: URL) -> Engine:
         engine = create_engine(url)
         dialects.append(engine.dialect)
-        engine.dialect, engine._compiled_cache = dialects[0], shared
+        engine.dialect = dialects[0]
+        engine._compiled_cache = shared
         del dialects[1:]
         return engine
 
@@ -152,7 +154,8 @@ def postgresql_server() -> Iterator[Server]:
 @pytest.fixture
 def postgresql_replica(postgresql_server: Server) -> Iterator[Replica]:
     """Yield a streaming replica of the server, as of the time of the request."""
-    folder, programs = Path(tempfile.mkdtemp(prefix="qos-pg-")), find_programs()
+    folder = Path(tempfile.mkdtemp(prefix="qos-pg-"))
+    programs = find_programs()
     assert programs is not None
     try:
         with closing(Replica(programs, folder, postgresql_server)) as replica:

@@ -27,7 +27,8 @@ def index_with_rounds(
 
     Returns the state of the contract.
     """
-    state, indexed_block = contract_state(), 0
+    state = contract_state()
+    indexed_block = 0
     for as_of in blocks:
         events = [event for event in history.events if indexed_block < event.at.block <= as_of]
         indexed.index(events, as_of, events[-1].time)

@@ -92,7 +92,8 @@ class Watch:
 
     def leaks(self, *more: tuple[str, str]) -> list[str]:
         """Return the leaks since the last call, without the secrets themselves."""
-        outputs, self._shown_texts = [*self._shown_texts, *more], []
+        outputs = [*self._shown_texts, *more]
+        self._shown_texts = []
         return sorted({leak for where, text in outputs for leak in self._in(where, text.lower())})
 
     def _in(self, where: str, text: str) -> Iterator[str]:

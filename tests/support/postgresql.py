@@ -231,7 +231,8 @@ def _reachable(programs: Path, folder: Path, user: pwd.struct_passwd) -> Path:
     try:
         _run_as(user, [programs / "postgres", "--version"], folder)
     except (OSError, subprocess.CalledProcessError):
-        package, beside = programs.parents[1], programs.parents[2]
+        package = programs.parents[1]
+        beside = programs.parents[2]
         for part in (package, *beside.glob(f"{package.name}.libs")):
             shutil.copytree(part, folder / "server" / part.name, symlinks=True)
         return folder / "server" / programs.relative_to(beside)

@@ -150,7 +150,9 @@ def _assign_positions(steps: list[tuple[DomainEvent, int, bool]]) -> list[Domain
     block, time, log = 1, GENESIS_TIME, 0
     for event, gap, fresh in steps:
         if gap or fresh:
-            block, time, log = block + 1, time + gap, 0
+            block = block + 1
+            time = time + gap
+            log = 0
         placed.append(replace(event, at=Position(block, log // 2, log), time=time))
         log += 1
     return placed
@@ -210,7 +212,8 @@ class _Life:
         self.grouped.append(key)
 
     def _close(self) -> None:
-        members, self.grouped = self.grouped[:3], self.grouped[3:]
+        members = self.grouped[:3]
+        self.grouped = self.grouped[3:]
         self.history.closes(f"v{members[0]}", *members)
         for key in members:
             if key in self.stopped:

@@ -95,7 +95,8 @@ class Reference:
     # Nodes
 
     def membership(self, event: Event) -> None:
-        name, address = event["type"], event["node"]
+        name = event["type"]
+        address = event["node"]
         member = address in self.nodes and self.nodes[address]["status"] == "member"
         paused = member and self.nodes[address]["paused"]
         wants = self.nodes[address]["wants"] if member else None
@@ -151,7 +152,8 @@ class Reference:
     # Tasks
 
     def task_event(self, event: Event) -> None:
-        name, key = event["type"], event["task"]
+        name = event["type"]
+        key = event["task"]
         task = self.tasks.get(key, {})
         if "end" in task or not self.allowed(name, task, event):
             self.complain(event)
@@ -290,7 +292,9 @@ class Reference:
 
     def format_node(self, address: str, at: int) -> Event:
         node = self.nodes[address]
-        pool, h, member = node["pool"], h_at(node, at), node["status"] == "member"
+        pool = node["pool"]
+        h = h_at(node, at)
+        member = node["status"] == "member"
         long_term = sum(pool) * 10**17 // len(pool) if pool else ONE // 2
         status = node["status"]
         if member:

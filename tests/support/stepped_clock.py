@@ -22,7 +22,8 @@ class SteppedClock:
     """Compiles the library into `folder`; start processes with `environment`."""
 
     def __init__(self, folder: Path) -> None:
-        library, self._offset = folder / "stepped_clock.so", folder / "clock_offset"
+        library = folder / "stepped_clock.so"
+        self._offset = folder / "clock_offset"
         flags = ["-shared", "-fPIC", "-O1", "-Wall", "-Werror"]
         command = [_COMPILER, *flags, "-o", str(library), str(_SOURCE)]
         subprocess.run(command, check=True)

@@ -95,7 +95,8 @@ class _Network:
     def start_task(self, seconds: int, number: int) -> TaskEnd:
         place = self.random.randrange(len(self.free))
         self.free[place], self.free[-1] = self.free[-1], self.free[place]
-        runner, application = self.free.pop(), self.random.randrange(self.traffic.applications)
+        runner = self.free.pop()
+        application = self.random.randrange(self.traffic.applications)
         is_caused = self.failure(Attempt(seconds, application, runner, self.random.random()))
         is_sick = runner < self.traffic.sick_nodes
         rate = _SICK_RATE if is_sick else self.traffic.failures
@@ -110,7 +111,8 @@ def create_ends(
     seed: int, traffic: Traffic, failure: Failure = never_fails
 ) -> Iterator[tuple[int, TaskEnd]]:
     """Yield each start of a task with its second, and each end with the second of its end."""
-    network, clock = _Network(seed, traffic, failure), 0.0
+    network = _Network(seed, traffic, failure)
+    clock = 0.0
     for number in range(traffic.tasks):
         clock += network.random.expovariate(1 / traffic.gap_seconds)
         seconds = int(clock)
@@ -127,11 +129,9 @@ def create_traffic(
 ) -> Iterator[DomainEvent]:
     """Yield the events of the traffic; one block lasts one second."""
     for log, (seconds, end) in enumerate(create_ends(seed, traffic, failure)):
-        at, time, key = (
-            Position(seconds, log, 2 * log),
-            BEGIN + seconds,
-            task_key(f"t{end.number}"),
-        )
+        at = Position(seconds, log, 2 * log)
+        time = BEGIN + seconds
+        key = task_key(f"t{end.number}")
         if seconds < end.seconds:
             yield TaskCreated(at, time, key, application_address(end.application))
             yield TaskStarted(

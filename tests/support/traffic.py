@@ -23,7 +23,8 @@ from tests.support.rounds import build_accepted_round as accepted_in
 from tests.support.scripted import REPORTER, Event
 
 # The chain sets both values when it mines.
-AT, TIME = Position(0, 0, 0), 0
+AT = Position(0, 0, 0)
+TIME = 0
 
 
 def address(number: int) -> Address:
@@ -146,7 +147,8 @@ class Traffic:
         if not self.members:
             return []
         self.rounds += 1
-        node, evidence = self.members[0], make_hash(self.rounds)
+        node = self.members[0]
+        evidence = make_hash(self.rounds)
         kicks: list[Event] = [
             KickAccused(AT, TIME, node, self.rounds, 1_000, evidence, ready_at=9_999),
             KickCancelled(AT, TIME, node, REPORTER, make_hash(0)),

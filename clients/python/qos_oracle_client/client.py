@@ -82,7 +82,9 @@ class Client(Operations):
             try:
                 with self._open("GET", url, {"accept": "text/event-stream"}) as response:
                     for event_id, data in _parse_frames(response):
-                        event, after, failures = _decode(data or "null", url), event_id, 0
+                        event = _decode(data or "null", url)
+                        after = event_id
+                        failures = 0
                         if event is not None:
                             yield event_id, event
                 lost = ApiError(0, f"{url}: the event stream ended")

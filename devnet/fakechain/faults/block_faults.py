@@ -156,7 +156,8 @@ def build_forwarding_fault(
 
 def build_every_second_matcher() -> Callable[[FakeRequest], bool]:
     """Return a function for the limit `when` that matches every second request."""
-    lock, counter = Lock(), [0]
+    lock = Lock()
+    counter = [0]
 
     def matches(_request: FakeRequest) -> bool:
         with lock:
@@ -168,7 +169,8 @@ def build_every_second_matcher() -> Callable[[FakeRequest], bool]:
 
 def match_after_requests(request_count: int) -> Callable[[FakeRequest], bool]:
     """Return a `when` function that matches every request after the first `request_count`."""
-    lock, counter = Lock(), [0]
+    lock = Lock()
+    counter = [0]
 
     def matches(_request: FakeRequest) -> bool:
         with lock:

@@ -92,11 +92,9 @@ class _Forger(NamedTuple):
             return true_block
         if true_block.number > last:
             is_above_forgery = self.depth is Depth.CHAIN and parent.hash != true_block.parent_hash
-            return (
-                self._mine_block(true_block, parent, get_true_content(true_block))
-                if is_above_forgery
-                else _RelinkedBlock(true_block, parent)
-            )
+            if is_above_forgery:
+                return self._mine_block(true_block, parent, get_true_content(true_block))
+            return _RelinkedBlock(true_block, parent)
         content = self.lie.forge_content(true_block)
         if self.depth < Depth.BLOCKS:
             is_unchanged = content == get_true_content(true_block)

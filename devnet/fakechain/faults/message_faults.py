@@ -40,7 +40,8 @@ RANGE_MESSAGES = tuple(
 )
 DENSITY_MESSAGES = get_provider_messages(RefusedFeature.RESULTS)
 # Providers use -32005 for rate limits as well as for the size of a result.
-RATE_MESSAGE, DENSITY_MESSAGE = RATE_MESSAGES[0], DENSITY_MESSAGES[0]
+RATE_MESSAGE = RATE_MESSAGES[0]
+DENSITY_MESSAGE = DENSITY_MESSAGES[0]
 # A message that no row of the table matches.
 UNKNOWN_MESSAGE = ErrorMessage(-32099, "请求失败")
 

@@ -134,7 +134,8 @@ def build_misdirected_responses_fault(
     A late response belongs to the previous request, or to a request of another client. Each
     connection is one thread of the server.
     """
-    thread_state, thread_numbers = local(), count()
+    thread_state = local()
+    thread_numbers = count()
 
     def swap_body(body: bytes) -> HttpResponse:
         if not hasattr(thread_state, "before"):

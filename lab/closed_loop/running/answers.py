@@ -52,11 +52,9 @@ def _answer_task(state: LoopState, task: LoopTask) -> None:
         timeout_at = task.started_at + task.order.shape.timeout + 1
         state.agenda.schedule(max(timeout_at, state.now), _time_out_unsettled_task, state, task)
         return
-    task.answer, task.answered_at, task.can_reveal = (
-        node_answer.answer,
-        state.now,
-        node_answer.can_reveal,
-    )
+    task.answer = node_answer.answer
+    task.answered_at = state.now
+    task.can_reveal = node_answer.can_reveal
     event_type = TaskErrorReported if node_answer.answer == ERROR else TaskSubmitted
     state.network.emit_event(event_type, task.key, node.address)
     in_group = task.order.group is not None

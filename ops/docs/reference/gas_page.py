@@ -24,7 +24,8 @@ _RUN_LENGTHS = (1, 4, 16, 64)
 _USD_PER_ETHER = 3_000
 _USD_PER_GAS_AT_ONE_GWEI = _USD_PER_ETHER * 1e-9
 _WHOLE_DOLLARS_FROM = 100
-_HOURS_PER_DAY, _MINUTES_PER_DAY = 24, 24 * 60
+_HOURS_PER_DAY = 24
+_MINUTES_PER_DAY = 24 * 60
 
 _ABOUT = """\
 This page is for operators who estimate the cost of publishing, and for developers who compare ways

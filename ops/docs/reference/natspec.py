@@ -97,7 +97,8 @@ def _parse_declaration(code: str, comment: list[str]) -> Declaration | None:
     if declaration_match:
         kind, name = declaration_match.groups()
     elif variable_match:
-        kind, name = "variable", variable_match[1]
+        kind = "variable"
+        name = variable_match[1]
     else:
         return None
     first, *tagged_texts = _TAG.split(" ".join(comment))

@@ -112,10 +112,8 @@ def _format_type(info: FieldInfo) -> str:
 
 
 def _format_kind(kind: object) -> str:
-    origin, arguments = (
-        get_origin(kind),
-        [argument for argument in get_args(kind) if argument is not type(None)],
-    )
+    origin = get_origin(kind)
+    arguments = [argument for argument in get_args(kind) if argument is not type(None)]
     if origin is Literal:
         return ", ".join(f"`{argument}`" for argument in arguments)
     if origin is Annotated or (origin is not None and len(arguments) == 1):

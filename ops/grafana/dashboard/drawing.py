@@ -62,7 +62,8 @@ def _iter_panels() -> Iterator[dict[str, Any]]:
     help_by_metric = get_help_texts()
     for row in ROWS:
         yield _build_row_header(row, panel_id, y)
-        panel_id, y = panel_id + 1, y + _ROW_TITLE_HEIGHT
+        panel_id = panel_id + 1
+        y = y + _ROW_TITLE_HEIGHT
         for index, panel in enumerate(row.panels):
             row_index, x = divmod(index * _PANEL_WIDTH, _GRID_WIDTH)
             grid_position = {

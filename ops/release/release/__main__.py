@@ -141,7 +141,8 @@ def _build_packages(checkout: Path, epoch: int) -> list[Path]:
     distribution.
     """
     out = checkout.with_name(f"{checkout.name} out")
-    native, client = checkout / "native", checkout / "clients/python"
+    native = checkout / "native"
+    client = checkout / "clients/python"
     return [
         build_wheel(checkout, out / "wheel", epoch),
         build_sdist(checkout, out / "sdist", epoch),

@@ -18,7 +18,9 @@ from bootstrap import BY_HASH
 from release.pins import ROOT
 from release.wheels import build_wheel
 
-SUITE, PYTHON, ARCHITECTURE = "bookworm", (3, 11), "amd64"
+SUITE = "bookworm"
+PYTHON = (3, 11)
+ARCHITECTURE = "amd64"
 USER = 10001
 HOME, LIBRARIES = "var/lib/qos-oracle", "opt/qos-oracle/lib"
 ENVIRONMENT = {
@@ -94,7 +96,8 @@ def build_application(checkout: Path, folder: Path, epoch: int) -> Path:
     Raises:
         subprocess.CalledProcessError: a build or pip failed.
     """
-    root, libraries = folder / "root", folder / "root" / LIBRARIES
+    root = folder / "root"
+    libraries = folder / "root" / LIBRARIES
     wheels = [
         build_wheel(checkout, folder / "wheel", epoch),
         build_wheel(checkout / "native", folder / "native", epoch),
@@ -122,7 +125,8 @@ def build_application(checkout: Path, folder: Path, epoch: int) -> Path:
 def build_devnet(folder: Path, epoch: int) -> Path:
     """Build the layer with Anvil as npm installed it, where `qos-oracle devnet` looks for it."""
     installed = f"{LIBRARIES}/oracle/_shipped/{_ANVIL}"
-    binary, link = folder / "root" / installed, folder / "root/usr/local/bin/anvil"
+    binary = folder / "root" / installed
+    link = folder / "root/usr/local/bin/anvil"
     for path in (binary, link):
         path.parent.mkdir(parents=True)
     shutil.copy(ROOT / _ANVIL, binary)
@@ -159,7 +163,8 @@ def check_start(layers: Sequence[Path], folder: Path) -> None:
         subprocess.CalledProcessError: a program failed; its output is printed.
         TimeoutError: the devnet did not start.
     """
-    root, volume = folder / "root", folder / "volume"
+    root = folder / "root"
+    volume = folder / "volume"
     for path in (root, volume):
         path.mkdir(parents=True)
     os.chown(volume, USER, USER)

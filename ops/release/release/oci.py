@@ -174,7 +174,9 @@ def write_image(image: Image, layers: Sequence[Path], folder: Path, epoch: int) 
     with tarfile.open(path, "w", format=tarfile.GNU_FORMAT) as archive:
         for file_name in sorted(files):
             info = tarfile.TarInfo(file_name)
-            info.size, info.mtime, info.mode = len(files[file_name]), epoch, 0o644
+            info.size = len(files[file_name])
+            info.mtime = epoch
+            info.mode = 0o644
             archive.addfile(info, io.BytesIO(files[file_name]))
     return path
 

@@ -184,7 +184,8 @@ class _TokenStream:
 
     def advance(self) -> str:
         """Return the current token and advance to the next one."""
-        token, self.next = self.next, next(self._iterator, "")
+        token = self.next
+        self.next = next(self._iterator, "")
         return token
 
 
@@ -216,7 +217,8 @@ def _parse_parameter(tokens: _TokenStream) -> Parameter:
 
 
 def _parse_type(tokens: _TokenStream) -> tuple[str, tuple[Parameter, ...]]:
-    type_text, components = tokens.advance(), tuple[Parameter, ...]()
+    type_text = tokens.advance()
+    components = tuple[Parameter, ...]()
     if type_text == "tuple" and tokens.next == "(":
         type_text = tokens.advance()
     if type_text == "(":

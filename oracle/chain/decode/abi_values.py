@@ -67,11 +67,9 @@ def decode_string(value: bytes) -> str:
         text = value.decode("utf-8")
     except UnicodeDecodeError:
         return _INVALID_TEXT_PREFIX + value.hex()
-    return (
-        _INVALID_TEXT_PREFIX + value.hex()
-        if "\0" in text or text.startswith(_INVALID_TEXT_PREFIX)
-        else text
-    )
+    if "\0" in text or text.startswith(_INVALID_TEXT_PREFIX):
+        return _INVALID_TEXT_PREFIX + value.hex()
+    return text
 
 
 def read_hash_array(raw: bytes, offset: int) -> tuple[object, int]:
@@ -166,11 +164,9 @@ def build_word_reader(abi_type: str) -> WordReader:
         raise ValueError(f"{abi_type}: a value of this type does not take exactly one word")
     if word_layout.family == "int":
         return _build_signed_reader(word_layout.bits)
-    read_value, unused, size = (
-        _READER_BY_FAMILY[word_layout.family],
-        word_layout.unused_mask,
-        word_layout.bits // 8,
-    )
+    read_value = _READER_BY_FAMILY[word_layout.family]
+    unused = word_layout.unused_mask
+    size = word_layout.bits // 8
 
     def read_checked(word: bytes) -> object:
         if int.from_bytes(word, "big") & unused:

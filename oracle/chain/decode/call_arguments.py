@@ -102,12 +102,11 @@ def parse_array_type(abi_type: str) -> tuple[str, int | None] | None:
 def _build_type_reader(abi_type: str) -> _TypeReader:
     array = parse_array_type(abi_type)
     if array is not None:
-        element_reader, length = _build_type_reader(array[0]), array[1]
-        return (
-            _build_array_reader(element_reader)
-            if length is None
-            else _build_tuple_reader([element_reader] * length)
-        )
+        element_reader = _build_type_reader(array[0])
+        length = array[1]
+        if length is None:
+            return _build_array_reader(element_reader)
+        return _build_tuple_reader([element_reader] * length)
     components = parse_tuple_type(abi_type)
     if components is not None:
         return _build_tuple_reader([_build_type_reader(component) for component in components])

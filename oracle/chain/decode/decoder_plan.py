@@ -140,7 +140,8 @@ class DataLayout:
 
     def add_parameter(self, parameter: Parameter, *, is_selected: bool) -> None:
         """Add a static word, or the offset word and tail of a dynamic value."""
-        word_layout, is_dynamic = find_word_layout(parameter.abi_type), False
+        word_layout = find_word_layout(parameter.abi_type)
+        is_dynamic = False
         if word_layout is None:
             self.tails.append(_build_tail_reader(parameter.abi_type))
             word_layout, is_dynamic = _OFFSET_LAYOUT, True
@@ -167,11 +168,9 @@ class DataLayout:
             return self._build_reader_with_tails()
         if not self.unused_mask and not self.value_by_input:
             return None
-        size, unused_mask, unpack = (
-            self.size,
-            self.unused_mask,
-            struct.Struct(self.value_format).unpack,
-        )
+        size = self.size
+        unused_mask = self.unused_mask
+        unpack = struct.Struct(self.value_format).unpack
 
         def read_data(raw: bytes) -> Parts:
             if len(raw) != size:
@@ -183,11 +182,9 @@ class DataLayout:
         return read_data
 
     def _build_reader_with_tails(self) -> DataReader:
-        size, unused_mask, read_tails = (
-            self.size,
-            self.unused_mask,
-            _build_tails_reader(self.size, self.tails),
-        )
+        size = self.size
+        unused_mask = self.unused_mask
+        read_tails = _build_tails_reader(self.size, self.tails)
         unpack, unpack_offsets = (
             struct.Struct(struct_format).unpack_from
             for struct_format in (self.value_format, self.offset_format)
@@ -254,11 +251,9 @@ def _build_tail_reader(abi_type: str) -> TailReader:
     element_type = abi_type.removesuffix("[]")
     if element_type == abi_type or element_type.endswith("]"):
         raise ValueError(f"there is no decoder for the type {abi_type}")
-    return (
-        build_word_array_reader(build_word_reader(element_type))
-        if find_word_layout(element_type)
-        else build_array_reader(_build_tail_reader(element_type))
-    )
+    if find_word_layout(element_type):
+        return build_word_array_reader(build_word_reader(element_type))
+    return build_array_reader(_build_tail_reader(element_type))
 
 
 _TAIL_READERS: dict[str, TailReader] = {
@@ -304,13 +299,12 @@ def build_decoder_plan(event: AbiSignature, selected_names: Collection[str]) -> 
         data_layout = DataLayout.from_parameters(
             data_parameters, selected_names, 1 + len(indexed_parameters)
         )
-        read_data, data_length = data_layout.build_reader(), data_layout.data_length
+        read_data = data_layout.build_reader()
+        data_length = data_layout.data_length
         value_by_input |= data_layout.value_by_input
     else:
-        read_data, data_length = (
-            build_arguments_decoder([parameter.abi_type for parameter in data_parameters]),
-            None,
-        )
+        read_data = build_arguments_decoder([parameter.abi_type for parameter in data_parameters])
+        data_length = None
         value_by_input |= build_consecutive_values(data_parameters, 1 + len(indexed_parameters))
     address_topics = [
         topic_index

@@ -65,11 +65,9 @@ def _find_address_getter(typed_value: TypedValue) -> Getter | None:
 def _find_hash_getter(typed_value: TypedValue) -> Getter | None:
     if typed_value.abi_type == "bytes32":
         return typed_value.getter
-    return (
-        typed_value.build_converting_getter(_format_as_hash)
-        if _get_unsigned_bits(typed_value.abi_type)
-        else None
-    )
+    if _get_unsigned_bits(typed_value.abi_type):
+        return typed_value.build_converting_getter(_format_as_hash)
+    return None
 
 
 def _find_amount_getter(typed_value: TypedValue) -> Getter | None:
@@ -97,11 +95,9 @@ def _find_size_getter(typed_value: TypedValue) -> Getter | None:
 
 
 def _find_round_position_getter(typed_value: TypedValue) -> Getter | None:
-    return (
-        typed_value.build_converting_getter(_validate_round_position)
-        if _get_unsigned_bits(typed_value.abi_type)
-        else None
-    )
+    if _get_unsigned_bits(typed_value.abi_type):
+        return typed_value.build_converting_getter(_validate_round_position)
+    return None
 
 
 def _find_text_getter(typed_value: TypedValue) -> Getter | None:

@@ -36,7 +36,8 @@ def build_log_decoder(event: AbiSignature, selected_names: Sequence[str] | None 
         else [parameter.name for parameter in event.inputs]
     )
     plan = build_decoder_plan(event, names)
-    split_log, getters = plan.split_log, [plan.value_by_input[name].getter for name in names]
+    split_log = plan.split_log
+    getters = [plan.value_by_input[name].getter for name in names]
 
     def decode_log(log: Log) -> tuple[Any, ...]:
         parts = split_log(log)
@@ -126,7 +127,8 @@ def build_record_reader(
         for optional_field in fields(record_class)
         if optional_field.default is not MISSING and optional_field.name not in getter_by_field
     ]
-    set_position, set_time = setter_by_field["at"], setter_by_field["time"]
+    set_position = setter_by_field["at"]
+    set_time = setter_by_field["time"]
     new_object, new_position = object.__new__, tuple.__new__
 
     def build_record(row: Log | Call, parts: Parts | None = None, sub: int = 0) -> Any:  # noqa: ANN401  # a `kind`

@@ -42,7 +42,8 @@ def iterate_timelock_readers(oracle: Address) -> EventReaders:
         event = abi.get_event(event_name)
         decode = build_log_decoder(event, input_names)
         yield event, _build_call_reader(decode, oracle, set_rules, build_events)
-    salted, cancelled = abi.get_event("CallSalt"), abi.get_event("Cancelled")
+    salted = abi.get_event("CallSalt")
+    cancelled = abi.get_event("Cancelled")
     decode_salted = build_log_decoder(salted, ("id", "salt"))
     decode_cancelled = build_log_decoder(cancelled, ("id",))
     yield (

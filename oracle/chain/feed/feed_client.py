@@ -69,7 +69,9 @@ class FeedClient:
             RpcError: the feed does not answer in time.
             FeedResponseError: a response is not a valid page.
         """
-        feed_time, rows, is_complete = self.fetch_clock(), list[FeedRow](), False
+        feed_time = self.fetch_clock()
+        rows = list[FeedRow]()
+        is_complete = False
         for _ in range(max_pages):
             after_id = rows[-1].id if rows else start_id
             page = self._fetch_page(after_id, page_size)
@@ -240,7 +242,8 @@ class FiguresClient:
         figure_by_node: dict[Address, RelayFigures] = {}
         previous_nodes: list[Address] = []
         for page_number in range(1, _MAX_FIGURES_PAGES + 1):
-            requested_at, monotonic_start = self._clock(), time.monotonic()
+            requested_at = self._clock()
+            monotonic_start = time.monotonic()
             rows = self._fetch_page(page_number)
             if not rows:
                 return figure_by_node

@@ -26,7 +26,8 @@ MAX_ID_GAP = 8
 CONTEXT_IDS = 8 * MAX_ID_GAP
 GROUP_SIZE = 3
 _PAIR_SIZE = 2
-_ERROR_STATUS, _ANSWERED_STATUSES = 3, (3, 4)
+_ERROR_STATUS = 3
+_ANSWERED_STATUSES = (3, 4)
 _NODE_EXIT_KINDS = ("NodeQuit", "NodeKickedOut", "NodeSlashed")
 # Images of one prompt differ in a few hash bits between GPUs; texts do not differ.
 _IMAGE_HASH_BYTES = 8
@@ -308,16 +309,15 @@ def _have_matching_results(
     row: FeedRow, other_row: FeedRow, scores: Mapping[str, SubmittedResult]
 ) -> bool:
     """Return whether two results are equal, or images whose hashes differ in only a few bits."""
-    score, other_score = _find_earlier_score(row, scores), _find_earlier_score(other_row, scores)
+    score = _find_earlier_score(row, scores)
+    other_score = _find_earlier_score(other_row, scores)
     if score is None or other_score is None:
         return False
     if score.lower() == other_score.lower():
         return True
     try:
-        score_bytes, other_score_bytes = (
-            bytes.fromhex(score.removeprefix("0x")),
-            bytes.fromhex(other_score.removeprefix("0x")),
-        )
+        score_bytes = bytes.fromhex(score.removeprefix("0x"))
+        other_score_bytes = bytes.fromhex(other_score.removeprefix("0x"))
     except ValueError:
         return False
     if (

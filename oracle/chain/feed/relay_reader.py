@@ -124,7 +124,8 @@ class RelayReader:
 
     def has_silent_members(self, span: FeedSpan) -> bool:
         """Return whether a group of the span has fewer rows than members."""
-        first_id, last_id = span.rows[0].id, span.rows[-1].id
+        first_id = span.rows[0].id
+        last_id = span.rows[-1].id
         groups = find_groups(_select_readable_rows(span), span.score_by_task).groups
         return any(
             group.missing_count and first_id <= group.first_id <= last_id for group in groups

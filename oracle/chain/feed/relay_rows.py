@@ -192,7 +192,9 @@ def _build_abort_event(row: FeedRow, position: Position) -> DomainEvent:
     The node column of an abort's row holds the issuer, not the node, and is never read.
     """
     reason, status, _ = parse_abort(row)
-    time, task, last_status = row.time or 0, parse_task_key(row), _STATUS_BY_NUMBER.get(status)
+    time = row.time or 0
+    task = parse_task_key(row)
+    last_status = _STATUS_BY_NUMBER.get(status)
     if reason == UPLOAD_TIMEOUT or is_execution_timeout(reason, status):
         return TaskTimedOut(position, time, task, last_status=last_status)
     abort_reason = _REASON_BY_NUMBER.get(reason, AbortReason.UNKNOWN)

@@ -134,7 +134,8 @@ def _collect_silent_ends(
     The second value is True if a task that may be a member ended without a score of 0. In this
     case no member can be derived.
     """
-    timeouts, has_inconclusive = list[tuple[int, int, FeedRow]](), False
+    timeouts = list[tuple[int, int, FeedRow]]()
+    has_inconclusive = False
     # The creator of the group's tasks, or None if no row shows it.
     own_abort_rows = [row for row in group.rows if row.kind == "TaskEndAborted"]
     creator = parse_abort(own_abort_rows[0])[2] if own_abort_rows else None

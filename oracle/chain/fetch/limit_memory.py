@@ -53,10 +53,8 @@ class LimitStore:
             if self.capability_store is None
             else self.capability_store.load_facts(endpoint_name)
         )
-        max_blocks, max_logs = (
-            stored_facts.get(_MAX_BLOCKS_FACT, ""),
-            stored_facts.get(MAX_LOGS_FACT, ""),
-        )
+        max_blocks = stored_facts.get(_MAX_BLOCKS_FACT, "")
+        max_logs = stored_facts.get(MAX_LOGS_FACT, "")
         return LearnedLimits(
             RangeSizer(limit=int(max_blocks)) if max_blocks.isdecimal() else RangeSizer(),
             max_logs=int(max_logs) if max_logs.isdecimal() else None,

@@ -150,10 +150,8 @@ def fetch_parent(endpoint: Endpoint, child: FullHeader) -> FullHeader:
         RpcError: the endpoint lacks the parent, the parent is not below its child, or the answer
             is not usable.
     """
-    parent, height = (
-        fetch_full_header_by_hash(endpoint, child.block.parent_hash),
-        child.block.number,
-    )
+    parent = fetch_full_header_by_hash(endpoint, child.block.parent_hash)
+    height = child.block.number
     if parent is None:
         message = f"the parent of block {height} is not available"
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)

@@ -140,7 +140,8 @@ class EventReader:
     def with_feed(self, feed: RelayReader) -> Self:
         """Return a copy of this reader that also includes a feed reader."""
         reader = copy(self)
-        reader.feed, reader.identity = feed, f"{self.identity} beside {feed.identity}"
+        reader.feed = feed
+        reader.identity = f"{self.identity} beside {feed.identity}"
         return reader
 
     def get_event_name(self, topic: str) -> str:

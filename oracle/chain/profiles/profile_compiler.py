@@ -86,7 +86,8 @@ def build_enum_getter(
     get_value = typed_value.getter
 
     def get_enum_value(parts: Parts) -> StrEnum | None:
-        number, current_table = get_block(parts), first_table
+        number = get_block(parts)
+        current_table = first_table
         for first_block, table in later_tables:
             if number >= first_block:
                 current_table = table
@@ -184,7 +185,8 @@ class MappingCompiler:
         split_row: _RowSplitter,
         data_length: int | None = None,
     ) -> MappedSignature | None:
-        fault_count, field_compiler = len(self.faults), _FieldCompiler(self, inputs, split_row)
+        fault_count = len(self.faults)
+        field_compiler = _FieldCompiler(self, inputs, split_row)
         readers: list[_MappingReader] = [
             (field_compiler.build_event_reader(mapping), field_compiler.build_conditions(mapping))
             for mapping in mappings
@@ -218,7 +220,9 @@ def _build_multi_mapping_reader(
     """
 
     def read_row(row: Log | Call) -> list[Any]:
-        parts, events, is_matched = split_row(row), list[Any](), False
+        parts = split_row(row)
+        events = list[Any]()
+        is_matched = False
         for make, conditions in readers:
             if all(condition(parts) for condition in conditions):
                 is_matched = True
@@ -256,10 +260,8 @@ class _FieldCompiler:
         self, mapping: EventMapping, event_type: type[DomainEvent]
     ) -> dict[str, Getter]:
         """Return the getter of every event field that the mapping fills."""
-        field_kinds, required_fields = (
-            get_field_kinds(event_type),
-            set(get_required_fields(event_type)),
-        )
+        field_kinds = get_field_kinds(event_type)
+        required_fields = set(get_required_fields(event_type))
         for name in required_fields - mapping.value_by_field.keys():
             self.compiler.faults.append(
                 f"{mapping.key}: {NAME_BY_TYPE[event_type]} requires the field {name}"
@@ -298,11 +300,9 @@ class _FieldCompiler:
         if value.enum is not None:
             enum = self.compiler.enums.get(value.enum)
             # A fault of the enum itself is reported with the enum.
-            return (
-                typed_value.getter
-                if enum is None
-                else build_enum_getter(enum, name, typed_value, _get_block_number)
-            )
+            if enum is None:
+                return typed_value.getter
+            return build_enum_getter(enum, name, typed_value, _get_block_number)
         if name in ENUM_CLASS_BY_FIELD:
             raise ValueError(f"an enum is required, because {name} is an enumeration field")
         return build_field_getter(name, typed_value)

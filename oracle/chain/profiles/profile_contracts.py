@@ -202,7 +202,8 @@ def parse_event_mappings(
     key: str, raw_value: object, settings: ProfileSettings, faults: FaultCollector
 ) -> tuple[list[EventMapping], list[EventMapping]]:
     """Return the mappings of an event or call: those that the options enable, and the others."""
-    active, inactive = list[EventMapping](), list[EventMapping]()
+    active = list[EventMapping]()
+    inactive = list[EventMapping]()
     for row_key, table in faults.get_rows(key, raw_value):
         event_type = _parse_event_type(row_key, table, faults)
         required_options, when = _parse_conditions(f"{row_key}.when", table, settings, faults)
@@ -240,7 +241,8 @@ def _parse_conditions(
     key: str, table: Table, settings: ProfileSettings, faults: FaultCollector
 ) -> tuple[list[bool], Mapping[str, tuple[Literal, ...]]]:
     """Return the result of each option condition, and the literals of each argument condition."""
-    option_results, literals_by_argument = list[bool](), dict[str, tuple[Literal, ...]]()
+    option_results = list[bool]()
+    literals_by_argument = dict[str, tuple[Literal, ...]]()
     for path, raw_literals in faults.get_tables(key, table).items():
         try:
             literals = settings.parse_literals(raw_literals)
@@ -287,11 +289,9 @@ def _parse_value_table(
         return FieldValue(
             constant=parse_field_value(field_name, settings.resolve_reference(table["constant"]))
         )
-    source, enum, zero_is_absent = (
-        _parse_arguments(table["argument"]),
-        table.get("enum"),
-        table.get("zero_is_absent", False),
-    )
+    source = _parse_arguments(table["argument"])
+    enum = table.get("enum")
+    zero_is_absent = table.get("zero_is_absent", False)
     if enum is not None and not isinstance(enum, str):
         raise ValueError("enum must be the name of an enum")
     if enum is not None and enum not in settings.enums:

@@ -93,7 +93,8 @@ def _read_toml(path: Path) -> Table:
 
 
 def _read_profile(path: Path, options: Mapping[str, Literal]) -> Profile:
-    document, faults = _read_toml(path), FaultCollector(str(path))
+    document = _read_toml(path)
+    faults = FaultCollector(str(path))
     faults.check_keys("", document, _KEYS)
     settings = ProfileSettings.from_document(document, options, faults)
     enums = {
@@ -116,7 +117,8 @@ def _read_profile(path: Path, options: Mapping[str, Literal]) -> Profile:
         faults.add_fault(
             "contracts", "at least one needs an event, because logs are requested by event topics"
         )
-    name, has_rounds = document.get("name", path.stem), document.get("rounds", False)
+    name = document.get("name", path.stem)
+    has_rounds = document.get("rounds", False)
     if not isinstance(name, str) or not isinstance(has_rounds, bool):
         faults.add_fault("name, rounds", "name must be a string, and rounds true or false")
     faults.messages += compiler.faults
@@ -159,7 +161,8 @@ def _parse_token(document: Table, faults: FaultCollector) -> Token:
         faults.add_fault("token", "must be a table with symbol and decimals")
         return DEFAULT_TOKEN
     faults.check_keys("token", table, {"symbol", "decimals"})
-    symbol, decimals = table.get("symbol", "tokens"), table.get("decimals", 18)
+    symbol = table.get("symbol", "tokens")
+    decimals = table.get("decimals", 18)
     if not isinstance(symbol, str) or not re.fullmatch(r"[A-Za-z0-9$.]{1,12}", symbol):
         faults.add_fault("token.symbol", "must have 1 to 12 letters, digits, $ or dots")
     if type(decimals) is not int or not 0 <= decimals <= _MAX_DECIMALS:

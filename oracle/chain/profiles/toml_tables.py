@@ -116,10 +116,8 @@ class ProfileSettings:
         """
         if not isinstance(raw_value, str) or not raw_value.startswith(_REFERENCE_PREFIX):
             return raw_value
-        name, value_by_name = (
-            raw_value.removeprefix(_REFERENCE_PREFIX),
-            {**self.constants, **self.options},
-        )
+        name = raw_value.removeprefix(_REFERENCE_PREFIX)
+        value_by_name = {**self.constants, **self.options}
         if name not in value_by_name:
             raise ValueError(
                 f"there is no option or constant {name}{suggest_name(name, value_by_name)}"

@@ -54,7 +54,8 @@ class InputValues:
             available_note = f" (available: {', '.join(parameter_by_name) or 'none'})"
             fault = f"{self.signature.text} has no argument {name}"
             raise ValueError(fault + suggest_name(name, parameter_by_name) + available_note)
-        typed_value, parameter = self.value_by_input[name], parameter_by_name[name]
+        typed_value = self.value_by_input[name]
+        parameter = parameter_by_name[name]
         for step in steps:
             typed_value, parameter = _resolve_member(typed_value, parameter, step)
         return typed_value

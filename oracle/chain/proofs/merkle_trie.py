@@ -84,11 +84,9 @@ def _build_subtrie_shape(keys_and_indexes: Sequence[tuple[str, int]], depth: int
         for nibble, group in groupby(keys_and_indexes, lambda key: key[0][shared_length])
     }
     branch = _BranchShape(tuple(child_by_nibble.get(nibble) for nibble in _NIBBLES))
-    return (
-        _ExtensionShape(_encode_path(first_key[depth:shared_length], 0x00), branch)
-        if shared_length > depth
-        else branch
-    )
+    if shared_length > depth:
+        return _ExtensionShape(_encode_path(first_key[depth:shared_length], 0x00), branch)
+    return branch
 
 
 def _compute_common_prefix_length(left: str, right: str, min_length: int) -> int:

@@ -51,7 +51,8 @@ def _parse_quantity(quantity: str | None) -> int:
 
 def _build_signed_payload(transaction: SignedTransaction) -> tuple[bytes, int]:
     """Return the signed payload and the parity, 0 or 1, of the signature."""
-    transaction_type, fields = int(transaction.type, 16), encode_fields(transaction)[:-3]
+    transaction_type = int(transaction.type, 16)
+    fields = encode_fields(transaction)[:-3]
     if transaction_type:
         return bytes([transaction_type]) + encode_list(fields), _parse_quantity(
             transaction.y_parity or transaction.v

@@ -69,7 +69,8 @@ class SignedTransaction(msgspec.Struct, rename="camel"):
             ValueError: the type is unknown, a field that the type needs is missing, or a field is
                 not hex.
         """
-        transaction_type, encoded = int(self.type, 16), encode_list(encode_fields(self))
+        transaction_type = int(self.type, 16)
+        encoded = encode_list(encode_fields(self))
         return bytes([transaction_type]) + encoded if transaction_type else encoded
 
     def compute_hash(self) -> str:

@@ -56,7 +56,8 @@ class ClusterPool:
             raise InputError(
                 f"history.executor: Dask is not installed; run {format_install_command('dask')}"
             )
-        self.plan, self.worker_count = plan, max(1, workers)
+        self.plan = plan
+        self.worker_count = max(1, workers)
         self._plan_frame = msgspec.msgpack.encode(plan)
         self._scheduler = scheduler
         # Keys are unique, so that a repeated request never gets the result of an earlier one.
@@ -99,7 +100,8 @@ class ClusterPool:
 
     def abort_request(self, future: Future[bytes]) -> None:
         """Abort a request; see SegmentExecutor. A worker without a Dask nanny is not restarted."""
-        key, client = self._key_by_future.get(future), self._client
+        key = self._key_by_future.get(future)
+        client = self._client
         if key is None or client is None:
             return
         # Look up the workers before cancelling: afterwards the scheduler no longer lists them.
@@ -120,7 +122,8 @@ class ClusterPool:
     def _get_or_open_client(self) -> "Client | None":
         """Return the client, or None if the scheduler is not connected; reconnect if needed."""
         with self._lock:
-            client, now = self._client, time.monotonic()
+            client = self._client
+            now = time.monotonic()
             if client is not None and client.status == "running":
                 return client
             is_first_attempt = self._tried_at < 0

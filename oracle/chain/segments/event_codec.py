@@ -111,7 +111,8 @@ def encode_events(events: Sequence[object]) -> EventRows:
     Raises:
         OverflowError: a number is larger than the maximum of its field.
     """
-    number_by_class, event_classes = _get_number_by_class(), _list_event_codecs()
+    number_by_class = _get_number_by_class()
+    event_classes = _list_event_codecs()
     class_numbers = bytes(map(number_by_class.__getitem__, map(type, events)))
     events_by_class: dict[int, list[object]] = {number: [] for number in set(class_numbers)}
     for number, event in zip(class_numbers, events, strict=True):

@@ -74,7 +74,8 @@ class ProcessPool:
     """A SegmentExecutor with up to `workers` processes, started when first needed."""
 
     def __init__(self, plan: SegmentPlan, urls: Sequence[str], workers: int) -> None:
-        self.plan, self.worker_count = plan, max(1, workers)
+        self.plan = plan
+        self.worker_count = max(1, workers)
         setup_frame = encode_frame(WorkerSetup(plan, tuple(urls)))
         self._requests: SimpleQueue[_QueuedRequest | None] = SimpleQueue()
         self._workers = [_Worker(setup_frame, self._requests) for _ in range(self.worker_count)]

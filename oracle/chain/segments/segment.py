@@ -121,10 +121,8 @@ class LogRows(msgspec.Struct, frozen=True, array_like=True):
     def has_consistent_keys(self) -> bool:
         """Return whether the keys ascend, and each row's block and source are present."""
         keys = [row[0] for row in self.rows]
-        block_numbers, source_indexes = (
-            {key >> LOG_INDEX_BITS for key in keys},
-            {row[2] for row in self.rows},
-        )
+        block_numbers = {key >> LOG_INDEX_BITS for key in keys}
+        source_indexes = {row[2] for row in self.rows}
         return (
             all(map(lt, keys, islice(keys, 1, None)))
             and block_numbers == {block[0] for block in self.blocks}

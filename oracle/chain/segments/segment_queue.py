@@ -49,7 +49,8 @@ def join_windows(windows: Sequence[BlockWindow]) -> BlockWindow:
     The size of a transaction does not affect the stored data
     (docs/explanation/segments.md#one-transaction).
     """
-    first, last = windows[0], windows[-1]
+    first = windows[0]
+    last = windows[-1]
     if len(windows) == 1:
         return first
     return BlockWindow(
@@ -224,9 +225,9 @@ class SegmentQueue:
         )
 
     def _restore_range(self, first_block: int, last_block: int) -> PendingRange | None:
-        return (
-            None if self.workers is None else self.workers.restore_range(first_block, last_block)
-        )
+        if self.workers is None:
+            return None
+        return self.workers.restore_range(first_block, last_block)
 
     def _fetch_locally(self, blocks: BlockRange, *, is_only_range: bool) -> PendingRange:
         if not is_only_range:
@@ -301,7 +302,8 @@ class SegmentQueue:
 
     def _join_ready_windows(self, window: BlockWindow, max_blocks: int | None) -> BlockWindow:
         """Join a window with the ready windows after it, up to the size of one commit."""
-        windows, log_count = [window], len(window.logs)
+        windows = [window]
+        log_count = len(window.logs)
         while (
             self._pending_ranges
             and self._pending_ranges[0].is_ready()
@@ -341,7 +343,8 @@ class SegmentQueue:
         SEGMENTS.labels("lost").inc()
         if self.workers is not None:
             self.workers.discard_range(pending)
-        blocks, deaths = pending.blocks, pending.worker_deaths + 1
+        blocks = pending.blocks
+        deaths = pending.worker_deaths + 1
         reason = str(error) or "no answer in time"
         structlog.get_logger().warning(
             "segment_worker_failed",
@@ -353,14 +356,16 @@ class SegmentQueue:
         if self.workers is not None and pending.worker_answer is not None:
             self.workers.executor.abort_request(pending.worker_answer)
             self._cancel_request(pending)
-        block_ranges, kept_deaths = [blocks], deaths
+        block_ranges = [blocks]
+        kept_deaths = deaths
         if deaths >= _MAX_WORKER_DEATHS:
             if len(blocks) == 1:
                 raise FatalError(
                     f"block {blocks.first}: {deaths} workers failed to prepare this block: "
                     f"{reason}"
                 )
-            block_ranges, kept_deaths = list(blocks.iter_chunks((len(blocks) + 1) // 2)), 0
+            block_ranges = list(blocks.iter_chunks((len(blocks) + 1) // 2))
+            kept_deaths = 0
         requests = [
             self._submit_request(PendingRange(block_range, worker_deaths=kept_deaths))
             for block_range in block_ranges

@@ -32,7 +32,8 @@ def append_digest(body: bytes) -> bytes:
 
 def strip_digest(content: bytes) -> bytes | None:
     """Return the content without its sha256, or None if it is truncated or corrupted."""
-    body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
+    body = content[:-_DIGEST_BYTES]
+    digest = content[-_DIGEST_BYTES:]
     return body if hashlib.sha256(body).digest() == digest else None
 
 

@@ -127,7 +127,9 @@ class SegmentPreparer:
     """
 
     def __init__(self, plan: SegmentPlan, urls: Sequence[str]) -> None:
-        self._plan, self._plan_id, self._urls = plan, plan.id, tuple(urls)
+        self._plan = plan
+        self._plan_id = plan.id
+        self._urls = tuple(urls)
         self._reader = plan.open_reader()
         self._pool: _RecordingPool | None = None
         self._window_source: WindowSource | None = None
@@ -135,7 +137,8 @@ class SegmentPreparer:
 
     def prepare(self, request: SegmentRequest) -> bytes:
         """Return an encoded segment, or an encoded refusal; errors are never raised."""
-        started_at, counters_before = time.monotonic(), snapshot_counters()
+        started_at = time.monotonic()
+        counters_before = snapshot_counters()
         calls_before = 0 if self._pool is None else self._pool.count_spent_calls()
         try:
             if request.plan != self._plan_id:

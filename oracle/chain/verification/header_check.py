@@ -102,7 +102,8 @@ def are_logs_complete(
     `block_receipts` are in order. The result may also be False if the logs only differ in
     spelling, such as upper-case hex.
     """
-    log_position, wanted_topics = 0, {(topic,) for topic in log_filter.topics}
+    log_position = 0
+    wanted_topics = {(topic,) for topic in log_filter.topics}
     for tx, receipt in enumerate(block_receipts):
         for log in receipt.logs:
             if log.address not in log_filter.addresses or log.topics[:1] not in wanted_topics:
@@ -164,7 +165,8 @@ class BloomChecker:
             OmissionError: another endpoint has logs that this one omitted.
         """
         for header in window.headers:
-            bloom, logs = header.bloom, window.logs_by_block.get(header.block.number, ())
+            bloom = header.bloom
+            logs = window.logs_by_block.get(header.block.number, ())
             if bloom is None:
                 continue
             if not may_contain_logs(bloom, logs):

@@ -146,11 +146,9 @@ class HeaderSampler:
 
     def _check_features(self, header: FullHeader, block_receipts: Receipts) -> FeatureValidity:
         validity = check_header_features(header, block_receipts)
-        return (
-            {**validity, HeaderFeature.TRANSACTIONS: has_valid_transactions_root(header)}
-            if self.reads_transactions
-            else validity
-        )
+        if self.reads_transactions:
+            return {**validity, HeaderFeature.TRANSACTIONS: has_valid_transactions_root(header)}
+        return validity
 
     def _count_samples(
         self, endpoint: Endpoint, samples: Sequence[tuple[FullHeader, FeatureValidity]]

@@ -226,7 +226,8 @@ def _assign_log_positions(block_receipts: Receipts) -> Receipts:
     log_index = 0
     for tx, receipt in enumerate(block_receipts):
         for log in receipt.logs:
-            log.log_index, log.transaction_index = hex(log_index), hex(tx)
+            log.log_index = hex(log_index)
+            log.transaction_index = hex(tx)
             log.transaction_hash = receipt.transaction_hash
             log_index += 1
     return block_receipts

@@ -76,7 +76,8 @@ def _estimate_history_calls(
             _HISTORY_BLOCKS if policy.every_header and has_logs_by_hash else 2 * window_count
         )
         return _HISTORY_BLOCKS + log_calls
-    window_count, top = _HISTORY_BLOCKS // MAX_LINKED_BLOCKS, policy.get_max_level(is_history=True)
+    window_count = _HISTORY_BLOCKS // MAX_LINKED_BLOCKS
+    top = policy.get_max_level(is_history=True)
     if top < VerificationLevel.BLOOMED:
         return window_count * (1 + _LINK_HEADERS)
     # Every header, the last one again after the logs, and the receipts of one block, to detect

@@ -155,7 +155,8 @@ def _render_change(
         seconds = change.time - previous.time
         recovery = _format_recovery(previous.after, seconds, rules)
         yield f"  {recovery} = {format_decimal(change.before)}"
-    before, after = format_decimal(change.before), format_decimal(change.after)
+    before = format_decimal(change.before)
+    after = format_decimal(change.after)
     cause_text = CAUSES[change.cause].description
     yield (
         f"  {before} -> {after} {cause_text} at block "
@@ -183,7 +184,8 @@ def _format_recovery(base: int, seconds: int, rules: Rules) -> str:
 
 def _format_change_rule(explanation: Explanation, change: ReliabilityChange) -> str:
     """Return, in brackets, the rule by which an event changed H."""
-    rules, cause_info = explanation.rules, CAUSES[change.cause]
+    rules = explanation.rules
+    cause_info = CAUSES[change.cause]
     if change.cause is ReliabilityCause.TIMEOUT_VOID:
         task = None if change.task is None else explanation.task_by_key.get(change.task)
         limit_text = "" if task is None else f" of {task.timeout} s"
@@ -350,7 +352,8 @@ def _render_factors(
     if peers is None:
         return
     node = explanation.node
-    vram, timeout = _format_quantity(node.gpu_vram, "GB"), _format_quantity(node.timeout, "s")
+    vram = _format_quantity(node.gpu_vram, "GB")
+    timeout = _format_quantity(node.timeout, "s")
     yield f"R = {format_decimal(factors.size)} ({vram} of at most {peers.max_vram} GB)"
     timeout_range = f"{legacy_rules.least_timeout_seconds} to {peers.max_timeout} s"
     yield f"P = {format_decimal(factors.promptness)} (timeout {timeout}, range {timeout_range})"

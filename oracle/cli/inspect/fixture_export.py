@@ -51,10 +51,8 @@ def export_fixture(
         raise InputError(
             f"--fixture {path}: the file already exists; choose another one, or remove it"
         )
-    part_path, progress_path = (
-        path.with_name(f"{path.name}.part"),
-        path.with_name(f"{path.name}.part.json"),
-    )
+    part_path = path.with_name(f"{path.name}.part")
+    progress_path = path.with_name(f"{path.name}.part.json")
     try:
         file_state = _load_progress(progress_path, part_path, blocks)
         resumed_at = None if file_state is None else file_state.next
@@ -81,9 +79,9 @@ def _load_progress(
     if not progress_path.exists() or not part_path.exists():
         return None
     file_state = msgspec.json.decode(progress_path.read_bytes(), type=_ExportProgress)
-    return (
-        file_state if (file_state.first, file_state.last) == (blocks.first, blocks.last) else None
-    )
+    if (file_state.first, file_state.last) == (blocks.first, blocks.last):
+        return file_state
+    return None
 
 
 def _start_export(
@@ -115,7 +113,8 @@ def _write_blocks(
                 f"--fixture: the recorded block {file_state.next - 1} is no longer on the chain; "
                 "run the command again to start over"
             )
-        file_state.next, file_state.hash = last_block + 1, block_lines[-1]["hash"]
+        file_state.next = last_block + 1
+        file_state.hash = block_lines[-1]["hash"]
         _append_lines(part_path, progress_path, file_state, lines)
         report_progress(last_block, file_state.last)
 

@@ -93,7 +93,8 @@ def print_proof(
     with open_folded_records(settings) as records:
         with records.store.read_transaction() as uow:
             address = find_node(uow, node)
-        reader, cache = open_reader(records.config), LeafCache()
+        reader = open_reader(records.config)
+        cache = LeafCache()
         archive = EventArchive(records.store, reader, records.rules)
         detail = prove_node(archive, cache, address, round_number)
         bundle = None

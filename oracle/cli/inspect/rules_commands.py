@@ -274,7 +274,8 @@ def _list_change_lines(change: RulesChangeView) -> list[str]:
             "  what differs is not known" if change.has_rules else "  rules not on this host"
         )
     for difference in change.differences or ():
-        before, after = difference.before or _EMPTY_LIST, difference.after or _EMPTY_LIST
+        before = difference.before or _EMPTY_LIST
+        after = difference.after or _EMPTY_LIST
         lines.append(f"  {difference.name}: {before} -> {after}")
     return lines
 

@@ -74,17 +74,13 @@ def show_status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = 
     """
     started_at = time.monotonic()
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
-        status_report, dispatcher_balance = (
-            load_status_report(index.store, find_leader),
-            _read_dispatcher_balance(index),
-        )
+        status_report = load_status_report(index.store, find_leader)
+        dispatcher_balance = _read_dispatcher_balance(index)
         chain_view = _read_chain_view(index, status_report.folded_block)
         if chain_view.head is not None:
             status_report = _add_refused_senders(index, status_report)
-        has_dispatch, endpoints = (
-            index.dispatch_settings is not None,
-            load_endpoint_views(index.chain, index.endpoint_facts),
-        )
+        has_dispatch = index.dispatch_settings is not None
+        endpoints = load_endpoint_views(index.chain, index.endpoint_facts)
         has_contract = index.config.oracle.address is not None
         heartbeat = index.report_settings.heartbeat_seconds if has_contract else None
         now = int(unix_seconds())
@@ -134,10 +130,8 @@ def _assess_health(
     If no daemon has reported recently, the chain view is used for all findings about the chain.
     """
     with index.store.read_transaction() as uow:
-        health, is_reported = (
-            build_health_report(uow, find_leader),
-            has_current_report(uow, find_leader),
-        )
+        health = build_health_report(uow, find_leader)
+        is_reported = has_current_report(uow, find_leader)
     has_contract = index.config.oracle.address is not None
     heartbeat = index.report_settings.heartbeat_seconds if has_contract else None
     direct_findings = (
@@ -279,10 +273,8 @@ def measure_catch_up(
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()
     block_number = start_block.number if cursor is None else cursor.number
-    blocks_left, blocks_folded = (
-        max(0, head_number - block_number),
-        max(0, block_number - start_block.number),
-    )
+    blocks_left = max(0, head_number - block_number)
+    blocks_folded = max(0, block_number - start_block.number)
     seconds = time.monotonic() - started_at
     return CatchingUp(
         blocks_left=blocks_left,

@@ -240,7 +240,8 @@ def _resolve_block_range(
     index: Index, first_block: int | None, last_block: int | None
 ) -> BlockRange:
     with index.store.read_transaction() as uow:
-        cursor, identity = uow.cursor.get(), uow.identity.get()
+        cursor = uow.cursor.get()
+        identity = uow.identity.get()
     if cursor is None or identity is None:
         raise InputError(_NOTHING_INDEXED)
     low_block = identity.start_block if first_block is None else first_block

@@ -146,8 +146,6 @@ def describe_rebuild(result: RebuildResult) -> str:
 def format_row_position(row: Log | Call) -> str:
     """Return the position of a raw row as readable text."""
     position_text = f"block {row.block}, transaction {row.tx_hash}"
-    return (
-        f"log {row.index} of {position_text}"
-        if isinstance(row, Log)
-        else f"call of {position_text}"
-    )
+    if isinstance(row, Log):
+        return f"log {row.index} of {position_text}"
+    return f"call of {position_text}"

@@ -109,7 +109,8 @@ def check(
     """
     findings = _CheckFindings()
     settings = load_config(config)
-    reader, open_key = open_reader(settings), make_key_opener(settings)
+    reader = open_reader(settings)
+    open_key = make_key_opener(settings)
     with ExitStack() as stack:
         open_endpoints = cache(lambda: stack.enter_context(open_chain(settings, reader)))
         context = _CheckContext(settings, reader, open_endpoints, open_key)
@@ -213,7 +214,8 @@ def _check_keys(config: Config, open_key: OpenKey, findings: _CheckFindings) -> 
 
 def _check_dispatch(context: _CheckContext, findings: _CheckFindings) -> str:
     """Describe how tasks are dispatched, and check that the dispatcher has funds."""
-    section, dispatcher = context.config.dispatch, context.open_key("dispatcher")
+    section = context.config.dispatch
+    dispatcher = context.open_key("dispatcher")
     policy = (
         f"policy {section.policy} from block {section.start_block} on, {section.queue_alpha} "
         "waiting tasks per member"
@@ -279,10 +281,8 @@ def _compute_lag_seconds(config: Config, heads: Heads, block_seconds: float) -> 
 
 
 def _find_timing_warnings(config: Config, heads: Heads, block_seconds: float) -> Iterator[str]:
-    oracle_section, max_exclusion_seconds = (
-        config.oracle,
-        compute_max_exclusion_seconds(build_configured_rules(config)),
-    )
+    oracle_section = config.oracle
+    max_exclusion_seconds = compute_max_exclusion_seconds(build_configured_rules(config))
     max_delay_seconds = oracle_section.period_seconds + _compute_lag_seconds(
         config, heads, block_seconds
     )
@@ -324,11 +324,10 @@ def _check_contract_if_keys_open(context: _CheckContext, findings: _CheckFinding
 
 
 def _check_contract(context: _CheckContext, findings: _CheckFindings) -> str:
-    config, keys = context.config, open_reporter_keys(context.open_key)
-    address, pool_view = (
-        get_oracle_address(config),
-        open_report_account(config, context.open_endpoints()).pool_view,
-    )
+    config = context.config
+    keys = open_reporter_keys(context.open_key)
+    address = get_oracle_address(config)
+    pool_view = open_report_account(config, context.open_endpoints()).pool_view
     if keys is not None and keys.transmitter is not None:
         payer_address = keys.transmitter.address
         if fetch_balance(pool_view, payer_address) == 0:

@@ -197,11 +197,9 @@ def _find_target_mismatches(
     mismatches = find_kick_target_mismatches(
         caller, kind, target, get_oracle_address(config), config.network.contracts
     )
-    return (
-        mismatches
-        if dev
-        else [*mismatches, *find_single_key_owner_mismatches(caller, kind, target)]
-    )
+    if dev:
+        return mismatches
+    return [*mismatches, *find_single_key_owner_mismatches(caller, kind, target)]
 
 
 @contract.command("calldata", epilog="Example: qos-oracle contract calldata pause 86400")

@@ -83,9 +83,9 @@ def _format_number(name: str, value: int) -> str:
     if name.endswith(_SPAN_SUFFIXES):
         if value == NEVER_EXPIRES:
             return "forever"
-        return (
-            f"{format_duration(value)} ({value} s)" if value >= _MIN_SPAN_SECONDS else f"{value} s"
-        )
+        if value >= _MIN_SPAN_SECONDS:
+            return f"{format_duration(value)} ({value} s)"
+        return f"{value} s"
     formatter = _FORMATTER_BY_NAME.get(name)
     return str(value) if formatter is None else formatter(value)
 

@@ -117,10 +117,8 @@ def probe_endpoints(
         with open_chain(settings, open_reader(settings), facts) as chain:
             requirements = _build_requirements(settings, chain, store)
             selected = _select_endpoints(list(chain.endpoints), position)
-            states, proven_wrong = (
-                chain.endpoints.describe_states(),
-                chain.get_proven_wrong_endpoints(),
-            )
+            states = chain.endpoints.describe_states()
+            proven_wrong = chain.get_proven_wrong_endpoints()
             exclusion_reasons = {name: states[name] for name in proven_wrong}
             results = [
                 _add_learned_limits(
@@ -301,7 +299,8 @@ def _compute_lag(result: ProbedEndpoint, results: list[ProbedEndpoint]) -> int |
 
 
 def _format_row(result: ProbedEndpoint, results: list[ProbedEndpoint]) -> list[str]:
-    facts, lag = result.facts, _compute_lag(result, results)
+    facts = result.facts
+    lag = _compute_lag(result, results)
     serves = [
         *(["logs by hash"] if facts.has_logs_by_hash else []),
         *(["receipts"] if facts.has_block_receipts else []),

@@ -120,7 +120,8 @@ def describe_shared_key(addresses: Mapping[Role, Address | None]) -> str | None:
 def _list_key_entries(config: Config) -> tuple[dict[Role, Address | None], list[KeyEntry]]:
     """Return the address and the result entry of each role with a configured key."""
     addresses: dict[Role, Address | None] = {}
-    entries, open_key = [], make_key_opener(config)
+    entries = []
+    open_key = make_key_opener(config)
     for role in ROLES:
         location = config.keys.find_key_location(role)
         if location is not None:

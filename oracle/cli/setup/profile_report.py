@@ -67,11 +67,9 @@ def describe_on_chain_support(config: Config, reader: EventReader) -> str:
     support_text = describe_on_chain_actions(reader.profile, has_feed=config.feed.url is not None)
     if config.feed.url is not None and not config.feed.may_publish:
         return f"{support_text}. Nothing now: feed.may_publish is off"
-    return (
-        f"{support_text}. Nothing now: oracle.address is missing"
-        if config.oracle.address is None
-        else support_text
-    )
+    if config.oracle.address is None:
+        return f"{support_text}. Nothing now: oracle.address is missing"
+    return support_text
 
 
 def describe_on_chain_actions(profile: Profile, *, has_feed: bool = False) -> str:
@@ -116,7 +114,8 @@ def find_profile_warnings(config: Config, reader: EventReader) -> Iterator[str]:
 
     If a contract is older than the start block, yield a warning about the missing history.
     """
-    profile, rules = reader.profile, build_configured_rules(config)
+    profile = reader.profile
+    rules = build_configured_rules(config)
     # A feed supplies the events that the profile lacks.
     if config.feed.url is None:
         missing_signals = [

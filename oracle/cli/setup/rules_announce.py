@@ -31,7 +31,8 @@ def announce_rules(
             not a timelock; or the folder cannot be written.
         TransientError: no endpoint responds.
     """
-    settings, rules = load_config(config_path), read_rules_file(file, {})
+    settings = load_config(config_path)
+    rules = read_rules_file(file, {})
     reader = open_reader(settings)
     current_text = serialize_configured_rules(settings, reader)
     new_text = format_rules_id(
@@ -39,7 +40,8 @@ def announce_rules(
     )
     if new_text == current_text:
         raise InputError(f"{file}: these are the configured rules; there is nothing to announce")
-    rules_hash, reason_hash = hash_rules_text(new_text), hash_reason(reason)
+    rules_hash = hash_rules_text(new_text)
+    reason_hash = hash_reason(reason)
     call = _build_call(settings, rules_hash, int(reason_hash, 16))
     text_by_name = {
         f"{rules_hash}.json": new_text,

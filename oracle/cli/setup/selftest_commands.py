@@ -163,12 +163,11 @@ def _check_endpoint(context: _CheckContext, position: int) -> str:
 
 def _check_contract(context: _CheckContext, store: Store | None) -> str:
     """Compare the contract with the configuration: code, rules, signers, limits."""
-    config, reader = context.config, open_reader(context.config)
+    config = context.config
+    reader = open_reader(context.config)
     expected = build_expected_contract(config, reader, open_reporter_keys(context.open_key))
-    chain, address = (
-        check_chain(config, context.open_endpoints(), store),
-        get_oracle_address(config),
-    )
+    chain = check_chain(config, context.open_endpoints(), store)
+    address = get_oracle_address(config)
     pool_view = open_report_account(config, chain).pool_view
     contract_configuration, mismatches = inspect_contract(pool_view, address, expected)
     if mismatches:
@@ -186,10 +185,8 @@ def _check_key(context: _CheckContext, role: Role) -> str:
         sign_void_statement(signer, Domain(chain_id, get_oracle_address(config)))
         return f"{signer.address} signed a void report for chain {chain_id}"
     if role == "transmitter":
-        contract_address, calldata = (
-            get_oracle_address(config),
-            encode_push_call(VOID_STATEMENT, 0, b""),
-        )
+        contract_address = get_oracle_address(config)
+        calldata = encode_push_call(VOID_STATEMENT, 0, b"")
     else:
         contract_address = Address(config.network.contracts["TaskNetwork"])
         calldata = encode_start_task_call(_VOID_TASK, signer.address)

@@ -30,7 +30,8 @@ Kind = Literal["sd", "llm", "sd_ft"]
 _FLOORED_POLICIES = frozenset({"crynux", "relay", "crynux-docs"})
 _KINDS: tuple[Kind, ...] = ("sd", "llm", "sd_ft")
 # The limits of a task in TaskNetwork.
-_MAX_SIZE, _MAX_TIMEOUT = 2**32 - 1, 86_400
+_MAX_SIZE = 2**32 - 1
+_MAX_TIMEOUT = 86_400
 
 
 class DispatchSection(Section):

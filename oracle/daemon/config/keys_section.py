@@ -134,7 +134,8 @@ class KeysSection(Section):
             return KeyFiles(keystore, password_file)
         if (key_id := self._get_role_setting(role, "kms_key_id")) is not None:
             return KmsKey(key_id, self.kms_region, self.kms_endpoint, self.timeout_seconds)
-        url, address = self._get_role_setting(role, "remote_url"), self.get_expected_address(role)
+        url = self._get_role_setting(role, "remote_url")
+        address = self.get_expected_address(role)
         if url is not None and address is not None:
             return RemoteKey(
                 url,

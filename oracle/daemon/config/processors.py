@@ -9,7 +9,8 @@ import os
 from math import ceil
 from pathlib import Path
 
-_CGROUP_ROOT, _OWN_CGROUP_FILE = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+_CGROUP_ROOT = Path("/sys/fs/cgroup")
+_OWN_CGROUP_FILE = Path("/proc/self/cgroup")
 # The quota of an unlimited group, in cgroup versions 2 and 1.
 _UNLIMITED = ("max", "-1")
 
@@ -49,7 +50,8 @@ def _read_quotas(cgroup_root: Path, own_cgroup_file: Path) -> list[float]:
         if not controllers:
             group_root, read_quota = cgroup_root, _read_v2_quota
         elif "cpu" in controllers.split(","):
-            group_root, read_quota = _find_v1_root(cgroup_root, controllers), _read_v1_quota
+            group_root = _find_v1_root(cgroup_root, controllers)
+            read_quota = _read_v1_quota
         else:
             continue
         quotas += [

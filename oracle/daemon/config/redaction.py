@@ -128,7 +128,8 @@ def _iter_credentials(parts: SplitResult) -> Iterator[str]:
     A user name is secret if the URL has no password, because tokens are often passed in this way,
     or if it is as long as a token. The user name of a database is not secret.
     """
-    user, password = parts.username or "", parts.password or ""
+    user = parts.username or ""
+    password = parts.password or ""
     is_database = parts.scheme.startswith("postgres")
     min_user_length = _MIN_TOKEN_LENGTH if password else _MIN_PASSWORD_LENGTH
     if user and not is_database and len(user) >= min_user_length:

@@ -177,7 +177,8 @@ class NetworkSection(Section):
     @classmethod
     def _add_labels_of_file(cls, settings: dict[str, Any]) -> dict[str, Any]:
         """Add the labels of the file to `labels`; raise ValueError if a line is not valid."""
-        path, labels = settings.get("labels_file"), settings.get("labels", {})
+        path = settings.get("labels_file")
+        labels = settings.get("labels", {})
         if not isinstance(path, str | Path) or not isinstance(labels, dict):
             return settings
         own_addresses = {str(address).lower() for address in labels}

@@ -89,7 +89,9 @@ def _restore_pool(node: Node, time: int, rules: Rules) -> None:
         pool = b""
         # In the legacy system a window replaces the pool; the node's online time stays valid.
         node.window_sum = node.window_count = 0
-    node.pool, node.pool_sum, node.prior = pool, sum(pool), prior
+    node.pool = pool
+    node.pool_sum = sum(pool)
+    node.prior = prior
     if not pool:
         node.restarts = count_restarts(time, rules)
     node.starts_anew = False

@@ -57,11 +57,9 @@ def _find_cancellation_breach(task: Task | None, event: TaskCancelled) -> Breach
         return Breach.AFTER_TERMINAL if task is not None and task.ending is not None else None
     if task is None or not task.runs:
         return Breach.NOT_STARTED
-    return (
-        None
-        if task_runs.find_open_runs(task, event.node)
-        else task_runs.build_no_open_run_breach(task, event.node)
-    )
+    if task_runs.find_open_runs(task, event.node):
+        return None
+    return task_runs.build_no_open_run_breach(task, event.node)
 
 
 def _abort_unstarted_task(ledger: WorkingSet, event: TaskCancelled, task: Task | None) -> None:

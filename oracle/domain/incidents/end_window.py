@@ -46,7 +46,8 @@ class EndTotals:
         if pair is None:
             pair = self.pair_by_node[node] = [0, 0]
         ends_before, timeouts_before = pair
-        ends_after, timeouts_after = ends_before + ends, timeouts_before + timeouts
+        ends_after = ends_before + ends
+        timeouts_after = timeouts_before + timeouts
         self.ends += ends
         if ends_after:
             pair[0], pair[1] = ends_after, timeouts_after

@@ -107,7 +107,8 @@ class IncidentDetector:
 
     def drain_changes(self) -> IncidentRows:
         """Return the changed rows since the last call, and start a new collection."""
-        changes, self.changes = self.changes, IncidentRows()
+        changes = self.changes
+        self.changes = IncidentRows()
         return changes
 
     def record_end(self, at: Position, time: int, key: EndKey, *, is_timeout: bool) -> None:

@@ -101,7 +101,8 @@ class ContractState:
 
     def drain_changes(self) -> ContractChanges:
         """Return the changes since the last call, and start a new collection."""
-        changes, self._changes = self._changes, ContractChanges()
+        changes = self._changes
+        self._changes = ContractChanges()
         return changes
 
     @property

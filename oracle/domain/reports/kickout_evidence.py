@@ -97,11 +97,13 @@ def compute_creator_spread(
     Tasks of unknown creators (None) count as tasks of one creator, so that a creator cannot hide
     by omitting its name.
     """
-    count_by_creator, sum_by_creator = Counter[Address | None](), Counter[Address | None]()
+    count_by_creator = Counter[Address | None]()
+    sum_by_creator = Counter[Address | None]()
     for creator, score in scores:
         count_by_creator[creator] += 1
         sum_by_creator[creator] += score
-    count, total = count_by_creator.total(), sum_by_creator.total()
+    count = count_by_creator.total()
+    total = sum_by_creator.total()
     decisive_counts = (
         own_count
         for creator, own_count in count_by_creator.items()

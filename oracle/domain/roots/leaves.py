@@ -46,8 +46,13 @@ _TIME_BYTES = 5
 LEAF_BYTES = _NODE_LEAF.size
 WORD_LEAF_BYTES = 2 * _WORD_BYTES
 # Positions in an encoded leaf.
-_SEAT_AT, _FLAGS_AT, _LANE_AT, _DUE_SINCE_AT = 89, 93, 94, slice(70, 75)
-_NODE, _NEXT_NODE, _LANE = slice(12, 32), slice(44, 64), slice(94, 96)
+_SEAT_AT = 89
+_FLAGS_AT = 93
+_LANE_AT = 94
+_DUE_SINCE_AT = slice(70, 75)
+_NODE = slice(12, 32)
+_NEXT_NODE = slice(44, 64)
+_LANE = slice(94, 96)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +213,8 @@ def split_leaves(leaves: bytes) -> Iterator[bytes]:
 
 def is_covering(encoded: bytes, address: bytes) -> bool:
     """Return whether an encoded leaf belongs to the address, or proves that it has no leaf."""
-    node, next_node = encoded[_NODE], encoded[_NEXT_NODE]
+    node = encoded[_NODE]
+    next_node = encoded[_NEXT_NODE]
     if node < next_node:
         return node <= address < next_node
     # The highest address is followed by the lowest.

@@ -63,7 +63,8 @@ class MerkleTree:
 
     def append_leaves(self, leaf_hashes: bytes) -> None:
         """Add leaves after the last one."""
-        first_index, count = self._leaf_count, len(leaf_hashes) // HASH_BYTES
+        first_index = self._leaf_count
+        count = len(leaf_hashes) // HASH_BYTES
         if count == 0:
             return
         self._has_changed = True
@@ -94,12 +95,15 @@ class MerkleTree:
         return changed_positions
 
     def _replace_leaves(self, indexes: Sequence[int], leaf_hashes: bytes) -> list[int]:
-        hashes, changed, width = self._hashes, self._changed, 1 << self._depth
+        hashes = self._hashes
+        changed = self._changed
+        width = 1 << self._depth
         if native is not None:
             return native.set_leaves(hashes, changed, array("I", indexes), leaf_hashes)
         changed_positions = []
         for position, index in enumerate(indexes):
-            first, source = HASH_BYTES * (width + index), HASH_BYTES * position
+            first = HASH_BYTES * (width + index)
+            source = HASH_BYTES * position
             leaf_hash = leaf_hashes[source : source + HASH_BYTES]
             if hashes[first : first + HASH_BYTES] != leaf_hash:
                 hashes[first : first + HASH_BYTES] = leaf_hash
@@ -122,7 +126,8 @@ class MerkleTree:
 
     def _extend(self, leaf_count: int) -> None:
         """Extend the tree to `leaf_count` leaves; the new ones are empty."""
-        old_count, self._leaf_count = self._leaf_count, max(self._leaf_count, leaf_count)
+        old_count = self._leaf_count
+        self._leaf_count = max(self._leaf_count, leaf_count)
         depth = (max(1, self._leaf_count) - 1).bit_length()
         if depth == self._depth:
             return
@@ -131,7 +136,8 @@ class MerkleTree:
         leaves = self._hashes[start : start + HASH_BYTES * old_count]
         # Releases the old tree before the new one, which is twice as large, is created.
         self._hashes = bytearray()
-        self._hashes, self._depth = bytearray(_PAIR_BYTES << depth), depth
+        self._hashes = bytearray(_PAIR_BYTES << depth)
+        self._depth = depth
         empty = _EMPTY
         for level in range(depth - 1, -1, -1):
             empty = self._keccak(empty + empty)

@@ -108,11 +108,14 @@ def build_node_leaf(
     """
     rules, time = context.rules, context.time
     reliability = compute_reliability(node, time, rules)
-    score_count, score_sum = len(node.pool), node.pool_sum
+    score_count = len(node.pool)
+    score_sum = node.pool_sum
     if rules.legacy is not None:
         tally = compute_tally(node, time, rules.legacy)
-        score_count, score_sum = min(tally.tasks, _MAX_SCORE_COUNT), tally.total
-    due_since, flags = node.kickout_due_time or 0, _build_flags(node, reliability, context)
+        score_count = min(tally.tasks, _MAX_SCORE_COUNT)
+        score_sum = tally.total
+    due_since = node.kickout_due_time or 0
+    flags = _build_flags(node, reliability, context)
     # A restart or the end of its window may have cleared the low pool without an event.
     is_due = node.kickout_due_time is not None and is_kickout_due(node, rules, time)
     review = context.review_kickout(node) if is_due else None

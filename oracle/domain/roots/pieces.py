@@ -58,7 +58,8 @@ class PieceEdit:
 
     def __init__(self, leaves: bytearray) -> None:
         self._leaves = leaves
-        self._indexes, self._positions = array("H"), array("I")
+        self._indexes = array("H")
+        self._positions = array("I")
 
     def add(self, index: int, position: int) -> None:
         """Add the leaf at a position of the buffer; the last leaf of an index counts."""
@@ -84,7 +85,8 @@ class PieceEdit:
         edited = bytearray(piece)
         edited.extend(bytes(LEAF_BYTES * (new_count - leaf_count)))
         for index, position in zip(self._indexes, self._positions, strict=True):
-            first, source = LEAF_BYTES * index, LEAF_BYTES * position
+            first = LEAF_BYTES * index
+            source = LEAF_BYTES * position
             edited[first : first + LEAF_BYTES] = self._leaves[source : source + LEAF_BYTES]
         return bytes(edited)
 
@@ -106,7 +108,8 @@ class PieceEdits:
         """
         if max_kept_seats is not None:
             leaves = self._drop_leaves(leaves, max_kept_seats)
-        seats, slots = extract_seats(leaves), self._slots
+        seats = extract_seats(leaves)
+        slots = self._slots
         slots.frombytes(bytes(slots.itemsize * max(0, max(seats, default=-1) + 1 - len(slots))))
         if any(map(slots.__getitem__, seats)):
             for seat, leaf in zip(seats, split_leaves(leaves), strict=True):
@@ -149,7 +152,8 @@ class PieceEdits:
 
     def discard(self) -> None:
         """Discard the collected leaves."""
-        self._seats, self._leaves = array("I"), bytearray()
+        self._seats = array("I")
+        self._leaves = bytearray()
         # Maps a seat to 1 + the position of its leaf, or to 0 if the leaf has not changed.
         self._slots = array("I")
         # The changed pieces for which some changed leaves are not kept.

@@ -55,7 +55,8 @@ class RoundTree:
         """
         self._keccak = keccak
         self._lanes = array("H")
-        self._nodes, self._words = MerkleTree(b"", keccak), MerkleTree(b"", keccak)
+        self._nodes = MerkleTree(b"", keccak)
+        self._words = MerkleTree(b"", keccak)
         self._leaf_count = self._open_count = self._total_weight = 0
         self.edits = PieceEdits()
         self.update(batches)
@@ -80,7 +81,8 @@ class RoundTree:
         """
         changed_words: set[int] = set()
         for leaves in batches:
-            seats, lanes = extract_seats(leaves), extract_lanes(leaves)
+            seats = extract_seats(leaves)
+            lanes = extract_lanes(leaves)
             hashes = hash_leaves(leaves, LEAF_BYTES, self._keccak)
             changed_positions = self._nodes.set_leaves(seats, hashes)
             self._set_lanes(seats, lanes, changed_words)

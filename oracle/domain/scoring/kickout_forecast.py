@@ -104,7 +104,8 @@ class _PoolCourse:
 
         All sums are multiplied by the number of recent scores, so that the mean is exact.
         """
-        size, sample_size = self.rules.pool_size, len(self.recent)
+        size = self.rules.pool_size
+        sample_size = len(self.recent)
         if not sample_size or len(self.pool) + count < size:
             return False
         kept_sum = sum(self.pool[-(size - count) :]) if count < size else 0

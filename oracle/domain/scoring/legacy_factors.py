@@ -65,11 +65,9 @@ def compute_population_maxima(
 
 def compute_vram_share(vram: int | None, population_maxima: PopulationMaxima) -> int:
     """Return R, the share of the largest video memory; 0 if the video memory is unknown."""
-    return (
-        min(vram or 0, population_maxima.max_vram) * UNIT // population_maxima.max_vram
-        if population_maxima.max_vram
-        else 0
-    )
+    if population_maxima.max_vram:
+        return min(vram or 0, population_maxima.max_vram) * UNIT // population_maxima.max_vram
+    return 0
 
 
 def compute_promptness(
@@ -84,11 +82,9 @@ def compute_promptness(
     min_timeout, max_timeout = legacy_rules.least_timeout_seconds, population_maxima.max_timeout
     if timeout <= min_timeout:
         return UNIT
-    return (
-        max(0, max_timeout - timeout) * UNIT // (max_timeout - min_timeout)
-        if max_timeout > min_timeout
-        else 0
-    )
+    if max_timeout > min_timeout:
+        return max(0, max_timeout - timeout) * UNIT // (max_timeout - min_timeout)
+    return 0
 
 
 def compute_speed(node_score: int | None, population_maxima: PopulationMaxima) -> int | None:

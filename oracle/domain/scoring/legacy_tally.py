@@ -76,7 +76,8 @@ def compute_tally(node: Node, time: int, legacy_rules: LegacyRules) -> WindowTal
 
     If the node's current window is later, its tally is returned.
     """
-    window, online_since = compute_window_number(time, legacy_rules), node.online_since
+    window = compute_window_number(time, legacy_rules)
+    online_since = node.online_since
     if window <= node.window:
         online_seconds = node.online_seconds + (
             0 if online_since is None else max(0, time - online_since)

@@ -68,15 +68,11 @@ def compute_node_scores(
         ValueError: the rules are legacy rules, and `population_maxima` is None. Use
             `legacy_factors.compute_population_maxima`.
     """
-    reliability, factors = (
-        compute_reliability(node, time, rules),
-        compute_legacy_factors(node, time, rules, population_maxima),
-    )
+    reliability = compute_reliability(node, time, rules)
+    factors = compute_legacy_factors(node, time, rules, population_maxima)
     if rules.legacy is None or factors is None:
-        mean, is_due = (
-            compute_long_term_score(node, rules, time),
-            is_kickout_due(node, rules, time),
-        )
+        mean = compute_long_term_score(node, rules, time)
+        is_due = is_kickout_due(node, rules, time)
         score = multiply_fixed_point(mean, reliability)
     else:
         tally, score = factors.tally, factors.combined

@@ -125,7 +125,8 @@ def iter_bound_checks(rules: "DataclassInstance") -> Iterator[tuple[str, bool, s
     An optional rule that is None is not checked.
     """
     for rule_field in fields(rules):
-        info, value = get_rule_info(rule_field), getattr(rules, rule_field.name)
+        info = get_rule_info(rule_field)
+        value = getattr(rules, rule_field.name)
         if info is not None and info.bounds is not None and value is not None:
             yield rule_field.name, info.bounds.accepts(value), info.bounds.error_message
 

@@ -82,7 +82,9 @@ def _find_sum_quantiles(weights: tuple[tuple[int, int], ...], draws: int) -> tup
     steps = [(score - lowest, weight) for score, weight in higher_weights]
     total = sum(weight for _, weight in weights) ** draws
     coefficients = [first_weight**draws]
-    cumulative, low, k = coefficients[0], None, 0
+    cumulative = coefficients[0]
+    low = None
+    k = 0
     while True:
         if low is None and cumulative * _TAIL_PARTS > total:
             low = k

@@ -239,7 +239,8 @@ def _find_suspect_target(
     Even a short range up to the newest block is due, because nothing may depend on such blocks
     before their audit.
     """
-    quarantine, cursor = uow.facts.quarantine, uow.cursor.get()
+    quarantine = uow.facts.quarantine
+    cursor = uow.cursor.get()
     reason_by_endpoint = quarantine.get_reason_by_endpoint()
     auditor.update_proven_wrong(reason_by_endpoint)
     if not reason_by_endpoint or cursor is None or auditor.next_suspect_block > cursor.number:
@@ -251,7 +252,8 @@ def _find_suspect_target(
 
 def _find_target(uow: UnitOfWork, folder: EventFolder, auditor: Auditor) -> AuditTarget | None:
     """Return the next final blocks to audit, an old window to audit again, or None."""
-    cursor, identity = uow.cursor.get(), uow.identity.get()
+    cursor = uow.cursor.get()
+    identity = uow.identity.get()
     if cursor is None or identity is None or cursor.final_number is None:
         return None
     final_number = min(cursor.final_number, cursor.number)

@@ -45,7 +45,8 @@ class Gaps:
 
 def find_index_gaps(uow: UnitOfWork, reader: EventReader) -> Gaps | None:
     """Find gaps in one snapshot, without chain requests; return None if nothing is indexed."""
-    cursor, identity = uow.cursor.get(), uow.identity.get()
+    cursor = uow.cursor.get()
+    identity = uow.identity.get()
     if cursor is None or identity is None or cursor.number < identity.start_block:
         return None
     blocks = BlockRange(identity.start_block, cursor.number)

@@ -154,7 +154,9 @@ def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> Audit
     chain, folder, rebuild_options = context.chain, context.folder, context.rebuild_options
     audit = _limit_to_provable_blocks(chain, audit)
     window_by_block = _fetch_proofs(chain, audit)
-    repair, rebuild_result, wrong_blocks = RowDiff(), None, list[int]()
+    repair = RowDiff()
+    rebuild_result = None
+    wrong_blocks = list[int]()
     with folder.resume_from(None), rebuild_options.transaction(context.store) as uow:
         cursor = require_cursor(uow)
         # Blocks that were proven before stay as stored, unless a newer proof contradicts them.
@@ -225,11 +227,9 @@ def _recheck_auditor(
     if window.last.number != number:
         # The endpoint has no block at this height, so its response proves nothing.
         return ""
-    return (
-        describe_wrong_blocks([number])
-        if is_served_data_wrong(proofs[number], window.logs, window.calls, selectors)
-        else ""
-    )
+    if is_served_data_wrong(proofs[number], window.logs, window.calls, selectors):
+        return describe_wrong_blocks([number])
+    return ""
 
 
 def _limit_to_provable_blocks(chain: ChainSource, audit: AuditResult) -> AuditResult:

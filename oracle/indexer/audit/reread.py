@@ -60,7 +60,8 @@ class Rereader:
         self, chain: ChainSource, uow: UnitOfWork, folder: EventFolder
     ) -> CoverageInterval | None:
         """Return the lowest blocks to reread, or None."""
-        level, cursor = chain.get_history_level(), uow.cursor.get()
+        level = chain.get_history_level()
+        cursor = uow.cursor.get()
         if level != self.level:
             self.level, self.next_block = level, 0
         if level < VerificationLevel.BLOOMED or cursor is None or cursor.final_number is None:

@@ -186,7 +186,8 @@ class _ReverifyRun:
 
     def recheck_unequal_windows(self, progress: _RunProgress) -> tuple[RowDiff, list[BlockWindow]]:
         """Read the windows that differed again; a window that is now equal no longer counts."""
-        total_difference, unequal_windows = RowDiff(), []
+        total_difference = RowDiff()
+        unequal_windows = []
         for first, last in progress.unequal:
             last_checked = first - 1
             while last_checked < last:
@@ -261,7 +262,8 @@ class _ReverifyRun:
         with self.context.rebuild_options.transaction(self.context.store) as uow:
             uow.bookmarks.delete(self._bookmark_key)
             if is_equal:
-                cursor, identity = uow.cursor.get(), uow.identity.get()
+                cursor = uow.cursor.get()
+                identity = uow.identity.get()
                 if cursor is not None and identity is not None:
                     indexed = BlockRange(identity.start_block, cursor.number)
                     uow.raw_checksums.recompute_checksums(self.blocks, indexed)
@@ -269,11 +271,9 @@ class _ReverifyRun:
                 settle_disputes(uow, self.blocks)
 
     def _transaction(self) -> AbstractContextManager[UnitOfWork]:
-        return (
-            self.context.store.read_transaction()
-            if self.context.rebuild_options.dry_run
-            else self.context.rebuild_options.transaction(self.context.store)
-        )
+        if self.context.rebuild_options.dry_run:
+            return self.context.store.read_transaction()
+        return self.context.rebuild_options.transaction(self.context.store)
 
     def _compare_window(self, uow: UnitOfWork, window: BlockWindow) -> RowDiff:
         check_same_chain(uow, require_indexed_blocks("verify", uow, self.blocks), window)

@@ -229,7 +229,8 @@ def require_indexed_blocks(action: str, uow: UnitOfWork, blocks: BlockRange) -> 
         InputError: some blocks are not indexed; the message has `action`, a verb, and the indexed
             range.
     """
-    cursor, identity = uow.cursor.get(), uow.identity.get()
+    cursor = uow.cursor.get()
+    identity = uow.identity.get()
     if cursor is None or identity is None:
         raise InputError("nothing is indexed yet; run `qos-oracle run` first")
     if blocks.first < identity.start_block or blocks.last > cursor.number:

@@ -71,7 +71,8 @@ def backfill_next_gap(
         return None
     context = RepairContext(chain, store, folder, rebuild_options)
     with store.read_transaction() as uow:
-        gap, reason = _find_first_gap(uow, folder.scope), find_rebuild_reason(uow, folder.reader)
+        gap = _find_first_gap(uow, folder.scope)
+        reason = find_rebuild_reason(uow, folder.reader)
     if gap is not None:
         return _fill_gap(context, scope_backfill, gap)
     if reason is not None:
@@ -95,7 +96,8 @@ class _Gap:
 
 
 def _find_first_gap(uow: UnitOfWork, scope: IngestScope) -> _Gap | None:
-    cursor, identity = uow.cursor.get(), uow.identity.get()
+    cursor = uow.cursor.get()
+    identity = uow.identity.get()
     if cursor is None or identity is None or cursor.number < identity.start_block:
         return None
     if uow.coverage.get_current_scope() is None:
@@ -104,7 +106,8 @@ def _find_first_gap(uow: UnitOfWork, scope: IngestScope) -> _Gap | None:
     gaps = uow.coverage.list_gaps(scope.id, identity.start_block, cursor.number)
     if not gaps:
         return None
-    first_block, last_block = gaps[0].first, gaps[0].last
+    first_block = gaps[0].first
+    last_block = gaps[0].last
     blocks_left = sum(map(len, gaps))
     for scope_read in uow.coverage.list_scopes():
         span = uow.coverage.get_lowest_span(scope_read.id, first_block, last_block)
@@ -138,11 +141,9 @@ def find_missing_scopes(
     scopes = (
         [IngestScope.create(new_addresses, required_scope.topics, calls)] if new_addresses else []
     )
-    return (
-        (*scopes, IngestScope.create(known_addresses, topics))
-        if known_addresses and topics
-        else tuple(scopes)
-    )
+    if known_addresses and topics:
+        return (*scopes, IngestScope.create(known_addresses, topics))
+    return tuple(scopes)
 
 
 def _fill_gap(
@@ -179,7 +180,8 @@ def _read_windows(
 
     No window is requested beyond the end of the windows before it.
     """
-    first_block, last_block = gap.blocks.first, min(gap.blocks.last, gap.blocks.first + CHUNK - 1)
+    first_block = gap.blocks.first
+    last_block = min(gap.blocks.last, gap.blocks.first + CHUNK - 1)
     for missing_scope in gap.missing_scopes:
         narrowed_chain = scope_backfill.get_narrowed_chain(chain, missing_scope)
         window = narrowed_chain.fetch_window(

@@ -159,7 +159,8 @@ class CounterQuery:
             cursor = uow.cursor.get()
             if cursor is None or heads.latest.number - cursor.number > MAX_HEAD_DISTANCE:
                 return
-            self.block, self.stored_counts = cursor.number, _count_stored_rows(uow)
+            self.block = cursor.number
+            self.stored_counts = _count_stored_rows(uow)
         block_hash = cursor.hash
         self.background_call.start(
             lambda: dict(chain.fetch_contract_counters(block_hash)), "counters"

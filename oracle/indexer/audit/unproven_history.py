@@ -27,7 +27,8 @@ def find_unproven_history_reason(
 
     Up to `max_unaudited` blocks may wait for the audit if a second witness can audit them.
     """
-    shortfall, cursor = source.find_level_shortfall(), uow.cursor.get()
+    shortfall = source.find_level_shortfall()
+    cursor = uow.cursor.get()
     if shortfall is None or cursor is None or cursor.final_number is None:
         return None
     final_number = min(cursor.final_number, cursor.number)

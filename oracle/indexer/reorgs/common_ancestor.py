@@ -20,7 +20,8 @@ def check_indexed_blocks(chain: ChainSource, store: Store, block: BlockRef) -> N
         TransientError: the chain does not respond.
     """
     with store.read_transaction() as uow:
-        identity, block_above = uow.identity.get(), _find_block_at_or_above(uow, block.number)
+        identity = uow.identity.get()
+        block_above = _find_block_at_or_above(uow, block.number)
     # Nothing below the start block can differ; block 0 was compared at the start.
     start_block = 0 if identity is None else identity.start_block
     lowest_number = max(0, start_block - 1)
@@ -67,7 +68,8 @@ def _fetch_block_hash(chain: ChainSource, number: int) -> Hash | None:
 
 def _find_block_at_or_above(uow: UnitOfWork, number: int) -> tuple[int, Hash] | None:
     """Return the lowest indexed block at or above `number` with a known hash, and the hash."""
-    cursor, headers = uow.cursor.get(), uow.blocks.get_lowest_from(number)
+    cursor = uow.cursor.get()
+    headers = uow.blocks.get_lowest_from(number)
     candidates = [] if headers is None else [(headers.number, headers.hash)]
     if cursor is not None:
         candidates.append((cursor.number, cursor.hash))

@@ -78,11 +78,9 @@ class ForkJudgement:
         """The outvoted endpoints, except an endpoint that only contradicts itself."""
         if self.verdict is ForkVerdict.ORPHANED:
             return self.supporting_endpoints
-        return (
-            tuple(self.hash_by_denier)
-            if set(self.supporting_endpoints) - self.hash_by_denier.keys()
-            else ()
-        )
+        if set(self.supporting_endpoints) - self.hash_by_denier.keys():
+            return tuple(self.hash_by_denier)
+        return ()
 
 
 @dataclass(slots=True)
@@ -214,7 +212,8 @@ def get_block_seconds(uow: UnitOfWork, newest_number: int) -> float:
     blocks = uow.blocks.list_canonical(newest_number - _BLOCKS_MEASURED, newest_number)
     if len(blocks) < 2:  # noqa: PLR2004  one block has no distance
         return _DEFAULT_BLOCK_SECONDS
-    first_block, last_block = blocks[0], blocks[-1]
+    first_block = blocks[0]
+    last_block = blocks[-1]
     return min(
         _MAX_BLOCK_SECONDS,
         max(

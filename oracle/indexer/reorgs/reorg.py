@@ -159,7 +159,8 @@ def rewind_to_block(
 
 def _require_cursor_above(uow: UnitOfWork, block_number: int) -> tuple[Cursor, int]:
     """Return the cursor, and the lowest block to which a rewind is possible."""
-    cursor, identity = uow.cursor.get(), uow.identity.get()
+    cursor = uow.cursor.get()
+    identity = uow.identity.get()
     if cursor is None or identity is None:
         raise InputError("nothing is indexed yet; there is nothing to rewind")
     lowest_number = max(0, identity.start_block - 1)
@@ -310,7 +311,8 @@ def _find_common_ancestor(
         for block in reversed(headers):
             if hash_by_number.get(block.number) == block.hash or block.number < start_block:
                 return block, True
-        lowest_block, expected_hashes = headers[0], {headers[0].parent_hash}
+        lowest_block = headers[0]
+        expected_hashes = {headers[0].parent_hash}
     if lowest_block is None or lowest_number > final_number:
         raise TransientError(f"the chain returned no block at or below {lowest_number}")
     return lowest_block, False
@@ -348,7 +350,8 @@ def check_for_reorg(
         TransientError: no endpoint responds, or one was found to contradict the others.
     """
     with fork_context.store.read_transaction() as uow:
-        cursor, active_halt = uow.cursor.get(), uow.halts.get_open_halt(FINALITY_VIOLATION)
+        cursor = uow.cursor.get()
+        active_halt = uow.halts.get_open_halt(FINALITY_VIOLATION)
     if active_halt is not None:
         return True, recheck_halt(fork_context, heads.latest.time)
     if cursor is None:
@@ -376,7 +379,8 @@ def _is_comparison_due(fork_watch: ForkWatch, now: float) -> bool:
 def _compare_blocks(
     fork_context: ForkContext, folder: EventFolder, heads: Heads
 ) -> tuple[bool, RewindResult | HaltChanged | None]:
-    fork_watch, result = fork_context.fork_watch, compare_final_block(fork_context)
+    fork_watch = fork_context.fork_watch
+    result = compare_final_block(fork_context)
     if result is not None or fork_watch.final.is_pending():
         return True, result
     if fork_watch.compared_at is None:

@@ -231,11 +231,9 @@ def explain_work(work: WorkShare) -> str:
 def summarize_money(money: NodeMoney, token: Token) -> str:
     """Return what the node earns, in one sentence."""
     if not money.tasks:
-        return (
-            "The fees of its scored tasks are not known."
-            if money.without_fee
-            else "No scored task counts now."
-        )
+        if money.without_fee:
+            return "The fees of its scored tasks are not known."
+        return "No scored task counts now."
     tasks_text = (
         f"{_format_amount(money.earned, token)} by {format_count(money.tasks, 'scored task')}"
     )

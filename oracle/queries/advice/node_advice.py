@@ -85,8 +85,10 @@ def _find_hold_reason(snapshot: ApiSnapshot, node: Node) -> str | None:
 
 def _build_standing(snapshot: ApiSnapshot, node: Node) -> StandingSource:
     """Return where a QoS of this node would stand in the ranking of the cursor's block."""
-    ranking, rules = snapshot.get_ranking(), snapshot.source.archive.rules
-    time, weighting = snapshot.cursor.time, find_weighting(rules, snapshot.source.dispatch)
+    ranking = snapshot.get_ranking()
+    rules = snapshot.source.archive.rules
+    time = snapshot.cursor.time
+    weighting = find_weighting(rules, snapshot.source.dispatch)
 
     own_qos = ranking.compute_qos(node)
 

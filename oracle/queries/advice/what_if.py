@@ -230,7 +230,8 @@ def _find_last_timeout(changes: Sequence[ReliabilityChange]) -> int | None:
 
 def _replay_without_timeout(record: AdviceRecord, timeout: ReliabilityChange) -> tuple[bytes, int]:
     """Return scores and fees if the task that timed out had been answered last in its group."""
-    scores, earned = [entry.score for entry in record.entries], _sum_fees(record)
+    scores = [entry.score for entry in record.entries]
+    earned = _sum_fees(record)
     index_by_seq = {entry.seq: index for index, entry in enumerate(record.entries)}
     for scored_task in record.scored_tasks:
         entry = scored_task.entry

@@ -88,7 +88,8 @@ def build_work_share(snapshot: ApiSnapshot, record: AdviceRecord) -> WorkShare |
     recent_draws = snapshot.get_recent_draws()
     if weighting is None or not recent_draws:
         return None
-    node, ranking = record.node, snapshot.get_ranking()
+    node = record.node
+    ranking = snapshot.get_ranking()
     stake_score = compute_stake_score(
         node.stake, ranking.get_draw_weights(weighting).largest_stake
     )
@@ -122,7 +123,8 @@ def list_candidacies(
 
     Chances are in units of 10^-18.
     """
-    node, recent_draws = record.node, snapshot.get_recent_draws()
+    node = record.node
+    recent_draws = snapshot.get_recent_draws()
     times = [row.draw.seed_time for row in recent_draws]
     points = list(compute_points_at(record.history, times, record.rules))
     past = _PastNode(snapshot, record, weighting)
@@ -158,7 +160,8 @@ class _PastNode:
     """The state of a node at past draws, from its stored membership, draws and tasks."""
 
     def __init__(self, snapshot: ApiSnapshot, record: AdviceRecord, weighting: Weighting) -> None:
-        self._node, self._nodes = record.node, snapshot.get_ranking().nodes
+        self._node = record.node
+        self._nodes = snapshot.get_ranking().nodes
         self._weighting = weighting
         self._draws = snapshot.get_recent_draws()
         self._membership_changes = [

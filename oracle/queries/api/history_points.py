@@ -145,7 +145,8 @@ def downsample_points(points: list[HistoryPoint], max_points: int) -> list[Histo
     is interpolated.
     """
     buckets = max(1, max_points // _POINTS_PER_BUCKET)
-    start_time, span_seconds = points[0].time, points[-1].time - points[0].time + 1
+    start_time = points[0].time
+    span_seconds = points[-1].time - points[0].time + 1
     indexes_by_bucket: dict[int, list[int]] = {}
     for index, point in enumerate(points):
         indexes_by_bucket.setdefault(
@@ -201,9 +202,9 @@ def _find_reliability_before(changes: list[ReliabilityChange], time: int) -> tup
     If no change is earlier, 1 and `time` are returned.
     """
     earlier_changes = [change for change in changes if change.time < time]
-    return (
-        (earlier_changes[-1].after, earlier_changes[-1].time) if earlier_changes else (UNIT, time)
-    )
+    if earlier_changes:
+        return (earlier_changes[-1].after, earlier_changes[-1].time)
+    return (UNIT, time)
 
 
 def _find_resets(record: NodeRecord) -> Iterator[MembershipChange]:
@@ -226,10 +227,8 @@ def _sample_recovery(
     point_at: Callable[[int], HistoryPoint], start_time: int, end_time: int
 ) -> Iterator[HistoryPoint]:
     """Yield points at equal steps of H inside a span in which H recovers without events."""
-    start_reliability, end_reliability = (
-        point_at(start_time).reliability,
-        point_at(end_time).reliability,
-    )
+    start_reliability = point_at(start_time).reliability
+    end_reliability = point_at(end_time).reliability
     if end_reliability - start_reliability < _MIN_RISE:
         return
     for step in range(1, _HEALING_POINTS):
@@ -310,7 +309,8 @@ def compute_trend(steps: Sequence[NodeTrendPoint], node: Node, rules: Rules) -> 
     total_scores = sum(step.score is not None for step in steps)
     for step in steps:
         if step.score is not None:
-            pool, score_count = append_score(pool, step.score, rules), score_count + 1
+            pool = append_score(pool, step.score, rules)
+            score_count = score_count + 1
             mean_score = compute_pool_mean(pool, None, rules)
         else:
             base, since = step.reliability, step.time

@@ -65,10 +65,8 @@ def compute_what_if_counts(
     """
     if node.membership is not Membership.MEMBER or rules.legacy is not None:
         return NO_LIFT
-    pool, reliability = (
-        get_pool_before_score(node, time, rules),
-        compute_reliability(node, time, rules),
-    )
+    pool = get_pool_before_score(node, time, rules)
+    reliability = compute_reliability(node, time, rules)
 
     def is_due(scores: Sequence[int]) -> bool:
         return len(scores) == rules.pool_size and is_below_kickout_line(sum(scores), rules)
@@ -113,13 +111,12 @@ def _count_first_ranks_to_advance(
 
     The result is None if more than `MAX_STEPS` first ranks are needed.
     """
-    time, order = ranking.cursor.time, ranking.get_sorted_keys("qos")
+    time = ranking.cursor.time
+    order = ranking.get_sorted_keys("qos")
     own_key = ranking.build_sort_key("qos", node)
     next_better = order[bisect_left(order, own_key) - 1]
-    pool, reliability = (
-        get_pool_before_score(node, time, rules),
-        compute_reliability(node, time, rules),
-    )
+    pool = get_pool_before_score(node, time, rules)
+    reliability = compute_reliability(node, time, rules)
     for step in range(1, MAX_STEPS + 1):
         pool = append_score(pool, max(rules.rank_scores), rules)
         reliability = boost_reliability(reliability, rules)

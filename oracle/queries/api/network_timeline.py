@@ -130,7 +130,8 @@ class RoundComparison:
         padded = array("H", first)
         padded.extend(array("H", bytes(2 * max(0, len(last) - len(first)))))
         self._last = last
-        was_ranked, is_ranked = _list_ranked(padded), _list_ranked(last)
+        was_ranked = _list_ranked(padded)
+        is_ranked = _list_ranked(last)
         # The change of each node that is ranked in both rounds; 0 for the others.
         self._changes = list(map(mul, map(sub, last, padded), map(and_, was_ranked, is_ranked)))
         self._left_from = array("H", map(mul, padded, map(gt, was_ranked, is_ranked)))
@@ -144,7 +145,9 @@ class RoundComparison:
 
     def select_seats(self) -> list[int]:
         """Return the best seats of the last round, and those that moved most in each direction."""
-        seats, last, changes = range(len(self._last)), self._last, self._changes
+        seats = range(len(self._last))
+        last = self._last
+        changes = self._changes
         best = nlargest(_BEST_NODES, seats, key=last.__getitem__)
         risers = nlargest(_MOVERS, seats, key=changes.__getitem__)
         fallers = nsmallest(_MOVERS, seats, key=changes.__getitem__)
@@ -177,7 +180,8 @@ def classify_movement(then: int, now: int) -> Movement:
 def count_better_nodes(lanes: Lanes) -> Sequence[int]:
     """Return, for each lane, how many nodes have a higher lane."""
     count_by_lane = Counter(lanes)
-    better, counts = 0, array("I", bytes(4 * (HIGHEST_SCORE + 1)))
+    better = 0
+    counts = array("I", bytes(4 * (HIGHEST_SCORE + 1)))
     for lane in range(HIGHEST_SCORE, LOWEST_SCORE - 1, -1):
         counts[lane] = better
         better += count_by_lane[lane]

@@ -65,7 +65,9 @@ class NetworkAnswer(Answer):
 
 def build_network_overview(snapshot: ApiSnapshot, span: str = "24h") -> NetworkAnswer:
     """Return the network overview; `span` is a key of `SECONDS_BY_SPAN`."""
-    ranking, uow, identity = snapshot.get_ranking(), snapshot.uow, snapshot.uow.identity.get()
+    ranking = snapshot.get_ranking()
+    uow = snapshot.uow
+    identity = snapshot.uow.identity.get()
     scores = sorted(
         qos for node in ranking.nodes.values() if (qos := ranking.compute_qos(node)) is not None
     )
@@ -119,8 +121,10 @@ def _compute_quartiles(scores: list[int]) -> list[str]:
 
 
 def _load_activity(snapshot: ApiSnapshot, span: str) -> list[ActivityBucket]:
-    bucket_count, span_seconds = _BUCKET_COUNT_BY_SPAN[span], SECONDS_BY_SPAN[span]
-    bucket_seconds, start = span_seconds // bucket_count, snapshot.cursor.time - span_seconds + 1
+    bucket_count = _BUCKET_COUNT_BY_SPAN[span]
+    span_seconds = SECONDS_BY_SPAN[span]
+    bucket_seconds = span_seconds // bucket_count
+    start = snapshot.cursor.time - span_seconds + 1
     last_block = snapshot.cursor.number
     scores = snapshot.uow.activity.count_scores_by_time(start, bucket_seconds, last_block)
     timeouts = snapshot.uow.activity.count_timeouts_by_time(start, bucket_seconds, last_block)

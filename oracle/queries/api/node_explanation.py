@@ -43,7 +43,8 @@ def build_node_explanation(
             stored.
     """
     with open_snapshot(source) as snapshot:
-        as_of, block = snapshot.as_of, _resolve_block(snapshot, block_number)
+        as_of = snapshot.as_of
+        block = _resolve_block(snapshot, block_number)
     return ExplanationAnswer(
         as_of=as_of,
         explanation=build_explanation_view(

@@ -206,10 +206,8 @@ def load_node_record(
     earlier_scores, scores = uow.scores.list_for_node_between(
         address, start_time, end_time, pool_size
     )
-    kickout_intervals, membership_changes = (
-        uow.kickouts.list_for_node(address),
-        uow.memberships.list_for_node(address, 1 << 31),
-    )
+    kickout_intervals = uow.kickouts.list_for_node(address)
+    membership_changes = uow.memberships.list_for_node(address, 1 << 31)
     return NodeRecord(earlier_scores, scores, changes, kickout_intervals, membership_changes)
 
 

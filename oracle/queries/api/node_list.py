@@ -135,7 +135,8 @@ def load_population(snapshot: ApiSnapshot) -> Population:
 
 def _build_entries(snapshot: ApiSnapshot, nodes: Sequence[Node]) -> Iterator[NodeEntry]:
     """Yield the row of each node, in the given order."""
-    ranking, population = snapshot.get_ranking(), load_population(snapshot)
+    ranking = snapshot.get_ranking()
+    population = load_population(snapshot)
     for node in nodes:
         node_scores = population.compute_node_scores(node)
         place = ranking.find_rank_by_qos(node.address, node_scores.qos)

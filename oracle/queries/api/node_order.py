@@ -189,7 +189,8 @@ class NodeRanking:
 
     def list_by_prefix(self, prefix: str) -> list[Address]:
         """Return the addresses that begin with these characters."""
-        order, get_address = self.get_sorted_keys("address"), attrgetter("address")
+        order = self.get_sorted_keys("address")
+        get_address = attrgetter("address")
         first = bisect_left(order, prefix, key=get_address)
         # "g" follows every hexadecimal digit.
         last = bisect_left(order, prefix + "g", first, key=get_address)
@@ -255,7 +256,8 @@ class NodeRanking:
         name = sort.removeprefix("-")
         if name == "address":
             return lambda node: SortKey(0, 0, node.address)
-        get_value, sign = self._build_value_functions()[name], 1 if sort.startswith("-") else -1
+        get_value = self._build_value_functions()[name]
+        sign = 1 if sort.startswith("-") else -1
 
         def build_key(node: Node) -> SortKey:
             number = get_value(node)
@@ -281,9 +283,11 @@ def _update_cards(
     changed_addresses: Iterable[Address],
 ) -> Mapping[str, frozenset[Address]]:
     """Return the nodes by the name of their card; the name of an unknown card is empty."""
-    removed, added = defaultdict[str, set[Address]](set), defaultdict[str, set[Address]](set)
+    removed = defaultdict[str, set[Address]](set)
+    added = defaultdict[str, set[Address]](set)
     for address in changed_addresses:
-        node_before, card = nodes_before.get(address), nodes[address].gpu_name or ""
+        node_before = nodes_before.get(address)
+        card = nodes[address].gpu_name or ""
         card_before = None if node_before is None else node_before.gpu_name or ""
         if card == card_before:
             continue

@@ -94,11 +94,13 @@ class NodeView(Answer):
 
 def build_node_view(snapshot: ApiSnapshot, node: Node) -> NodeView:
     """Return the data of a node's page."""
-    ranking, population = snapshot.get_ranking(), load_population(snapshot)
+    ranking = snapshot.get_ranking()
+    population = load_population(snapshot)
     view = ObjectionView(
         snapshot.source.archive.kickout_policy, snapshot.source.archive.objection_terms
     )
-    rules, node_scores = population.rules, population.compute_node_scores(node)
+    rules = population.rules
+    node_scores = population.compute_node_scores(node)
     row = build_node_entry(
         node, node_scores, population, ranking.find_rank_by_qos(node.address, node_scores.qos)
     )
@@ -131,7 +133,8 @@ def _build_kickout_progress(
     rules, since = population.rules, node.kickout_due_since
     kick = snapshot.uow.rounds.get_kicks([node.address]).get(node.address)
     terms, due_since = snapshot.source.archive.objection_terms, node.kickout_due_time
-    scores, mean_score = len(node.pool), None
+    scores = len(node.pool)
+    mean_score = None
     required_scores, threshold = rules.pool_size, rules.kickout_below
     if rules.legacy is not None and row.legacy is not None:
         scores, mean_score = row.legacy.tasks, row.legacy.node_score
@@ -161,11 +164,9 @@ def _find_lasting_obstacle(snapshot: ApiSnapshot, node: Node, kick: NodeKick | N
         return None
     policy = snapshot.source.archive.kickout_policy
     reason = load_kickout_review(snapshot.uow, node, policy).hold_reason
-    return (
-        None
-        if reason is None
-        else f"the kickout is held until the vetoer allows it, because {reason}"
-    )
+    if reason is None:
+        return None
+    return f"the kickout is held until the vetoer allows it, because {reason}"
 
 
 def _build_on_chain_score(on_chain: OnChainScores, row: NodeEntry) -> OnChainScore | None:

@@ -143,7 +143,8 @@ def _find_previous(changes: RulesChanges, change: RulesChange) -> RulesChange | 
 def _find_differences(before: str | None, after: str) -> list[RuleDifference] | None:
     if before is None:
         return None
-    old, new = flatten_rules_text(before), flatten_rules_text(after)
+    old = flatten_rules_text(before)
+    new = flatten_rules_text(after)
     return [
         RuleDifference(name=name, before=old.get(name), after=new.get(name))
         for name in [*old, *(name for name in new if name not in old)]

@@ -143,8 +143,10 @@ def compute_preview(
     )
     entries = []
     for address in sorted(now.nodes.keys() & then.nodes.keys()):
-        node_now, node_then = now.nodes[address], then.nodes[address]
-        qos_now, qos_then = ranking_now.compute_qos(node_now), ranking_then.compute_qos(node_then)
+        node_now = now.nodes[address]
+        node_then = then.nodes[address]
+        qos_now = ranking_now.compute_qos(node_now)
+        qos_then = ranking_then.compute_qos(node_then)
         entries.append(
             NodePreview(
                 node=address,

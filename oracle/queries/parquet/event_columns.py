@@ -103,7 +103,8 @@ def _decode_rows(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
 
 def _decode_events_of_type(batch: pa.RecordBatch, types: pa.Array, name: str) -> list[DomainEvent]:
     """Return the events of one type, in order."""
-    event_type, type_columns = TYPE_BY_NAME[name], _COLUMNS_BY_TYPE[name]
+    event_type = TYPE_BY_NAME[name]
+    type_columns = _COLUMNS_BY_TYPE[name]
     rows = batch.select([*_POSITION_COLUMNS[:-1], *type_columns]).filter(pc.equal(types, name))
     for required in type_columns[: len(get_required_fields(event_type))]:
         if rows.column(required).null_count:

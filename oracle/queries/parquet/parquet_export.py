@@ -47,7 +47,8 @@ def load_export_source(uow: UnitOfWork, reader: EventReader) -> ExportSource:
     Raises:
         InputError: nothing is indexed yet, or the stored logs have to be folded again first.
     """
-    identity, rules = uow.identity.get(), get_bound_rules(uow)
+    identity = uow.identity.get()
+    rules = get_bound_rules(uow)
     if identity is None or rules is None or uow.cursor.get() is None:
         raise InputError("nothing is indexed yet; there is nothing to export")
     why = find_rebuild_reason(uow, reader)
@@ -101,7 +102,8 @@ def plan_export(folder: ParquetFolder, store: Store, *, include_recent: bool) ->
     with store.read_transaction() as uow:
         _check_chain(uow, folder)
         newest_block, final_block = _load_heads(uow)
-    first_block, last_block = folder.manifest.next, newest_block if include_recent else final_block
+    first_block = folder.manifest.next
+    last_block = newest_block if include_recent else final_block
     blocks = BlockRange(first_block, last_block) if first_block <= last_block else None
     return ExportResult(blocks, {}, max(final_block, first_block - 1))
 
@@ -208,7 +210,8 @@ def _open_tables(
 
 
 def _build_batches(table: ExportTable, rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
-    schema, remaining_rows = SCHEMAS[table], iter(rows)
+    schema = SCHEMAS[table]
+    remaining_rows = iter(rows)
     while page := list(islice(remaining_rows, ROWS_PER_GROUP)):
         columns = zip(*page, strict=True)
         arrays = [

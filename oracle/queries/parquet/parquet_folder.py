@@ -195,7 +195,8 @@ def _parse_first_block(path: Path) -> int:
 
 def _check_source(path: Path, exported: ExportSource, current: ExportSource) -> None:
     for name in ExportSource.__struct_fields__:
-        old_value, new_value = getattr(exported, name), getattr(current, name)
+        old_value = getattr(exported, name)
+        new_value = getattr(current, name)
         if old_value != new_value:
             raise InputError(
                 f"{path}: the export was made with {name} {old_value}, but the database has "

@@ -24,7 +24,9 @@ class ExportTable(StrEnum):
     KICKOUTS = "kickouts"
 
 
-_INTEGER, _TEXT, _BOOLEAN = pa.int64(), pa.string(), pa.bool_()
+_INTEGER = pa.int64()
+_TEXT = pa.string()
+_BOOLEAN = pa.bool_()
 _TEXTS = pa.list_(pa.string())
 # Amounts reach 2^256, so they are decimal text, as in JSON lines.
 _WEI = pa.string()

@@ -98,7 +98,8 @@ def _find_rows_of_other_nodes(rows: Sequence[FeedRow]) -> Iterator[RowContradict
     """Yield the rows in which a node answered or ended a task that another node had started."""
     starters: dict[str, str] = {}
     for row in rows:
-        task, node = row.task.lower(), row.node.lower()
+        task = row.task.lower()
+        node = row.node.lower()
         if find_unreadable_reason(row) is not None:
             continue
         if row.kind == "TaskStarted":
@@ -143,7 +144,8 @@ def _check_against_chain(
         expected_stake, kind = 0, "kick_without_unstake"
         reason = f"kicked out, and still staked {max_lag_seconds} seconds later"
     else:
-        expected_stake, kind = int(parse_arguments(row)["staking_amount"]), "stake"
+        expected_stake = int(parse_arguments(row)["staking_amount"])
+        kind = "stake"
         reason = f"a stake of {expected_stake} wei, which the chain does not have at that time"
     if expected_stake not in stakes:
         results.found.append(RowContradiction(kind, row.id, node, reason))
@@ -167,7 +169,8 @@ def load_observations(
         InputError: the daemon has read no block, or no feed.
         FatalError: a stored log cannot be decoded.
     """
-    cursor, feed = uow.cursor.get(), uow.feed.get_cursor()
+    cursor = uow.cursor.get()
+    feed = uow.feed.get_cursor()
     if cursor is None or feed is None:
         missing_kind = "block" if cursor is None else "feed"
         raise InputError(f"--config: the daemon has not read any {missing_kind} yet")

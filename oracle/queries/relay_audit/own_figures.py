@@ -84,7 +84,8 @@ class DerivedNode:
     def compute_long_term_score_bounds(self) -> tuple[float, float]:
         """Return the bounds of Q_long / 10 over all scores consistent with the rows."""
         zeros = [(row, RELAY.absent_score) for row in self.possible_zero_rows]
-        min_score, max_score = min(RELAY.rank_scores), max(RELAY.rank_scores)
+        min_score = min(RELAY.rank_scores)
+        max_score = max(RELAY.rank_scores)
         variants = [
             self._compute_long_term_score_with([]),
             self._compute_long_term_score_with(zeros),
@@ -180,7 +181,8 @@ def _assign_times(rows: Sequence[FeedRow], time_by_row: Mapping[int, int]) -> It
 
 def _decode_rows(rows: Sequence[FeedRow]) -> tuple[list[DomainEvent], set[int]]:
     """Return the events of rows, and the ids of rows that fit two groups."""
-    scores, starts = collect_scores(rows), collect_start_ids(rows)
+    scores = collect_scores(rows)
+    starts = collect_start_ids(rows)
     # All rows at once: how a row is decoded depends on the rows around it, but not on the span.
     span = FeedSpan(rows, rows, scores, starts)
     events = RelayReader().decode_span(span) if rows else []

@@ -160,7 +160,8 @@ def _find_unseen_scores(
 
 def find_restart_spans(node: DerivedNode, claim: RelayClaim) -> list[tuple[int, int]]:
     """Return the row ranges `(after, until)` in which a restart yields the relay's score."""
-    scores, spans = [entry.score for entry in node.scores], []
+    scores = [entry.score for entry in node.scores]
+    spans = []
     for index in range(1, len(scores) + 1):
         reseeded = reseed_pool(bytes(scores[:index][-RELAY.pool_size :]), RELAY)
         if claim.matches_scores([*reseeded, *scores[index:]]):
@@ -204,7 +205,8 @@ def find_reliability_divergence(
 def _replay_reliability(changes: Sequence[ReliabilityChange], time: int) -> int:
     base, since = UNIT, 0
     for change in changes:
-        base, since = heal_reliability(base, since, change.time, RELAY), change.time
+        base = heal_reliability(base, since, change.time, RELAY)
+        since = change.time
         if change.task is not None:
             apply_change = (
                 penalize_reliability if change.cause in _PENALTIES else boost_reliability

@@ -51,7 +51,8 @@ def check_reliability(
     node: DerivedNode, factors: QualityFactors, health: float, poll: Poll
 ) -> Divergence | None:
     """Return where H or the exclusion diverges, or None; `health` is the derived H at the poll."""
-    relay_now, figure = poll.relay_now, poll.figures[node.address]
+    relay_now = poll.relay_now
+    figure = poll.figures[node.address]
     relay_health = factors.compute_reliability(figure.measured_at)
     slack = compute_reliability_tolerance(health) + factors.slack / factors.long_term
     if abs(health - relay_health) > slack:
@@ -379,10 +380,8 @@ def _find_shared_swap(
     claims: Sequence[tuple[DerivedNode, RelayClaim]], derived: DerivedFigures
 ) -> dict[Address, Divergence]:
     """Return the divergences in the first group whose nodes may have swapped scores, by node."""
-    scores_by_group, divergences_by_row = (
-        group_scores(derived.nodes),
-        dict[int, dict[Address, Divergence]](),
-    )
+    scores_by_group = group_scores(derived.nodes)
+    divergences_by_row = dict[int, dict[Address, Divergence]]()
     for node, claim in claims:
         for divergence in find_swapped_scores(node, claim, scores_by_group):
             divergences_by_row.setdefault(divergence.row, {})[node.address] = divergence

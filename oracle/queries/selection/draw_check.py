@@ -121,7 +121,8 @@ def verify_draw(
     """
     with store.read_transaction() as uow:
         check_draw_settings(uow, settings)
-        cursor, identity = uow.cursor.get(), uow.identity.get()
+        cursor = uow.cursor.get()
+        identity = uow.identity.get()
         stored_task = uow.tasks.get_many([task]).get(task)
         if cursor is None or identity is None:
             raise InputError("nothing is indexed yet; there is no draw to verify")
@@ -166,7 +167,8 @@ def verify_all_draws(
     """
     with store.read_transaction() as uow:
         check_draw_settings(uow, settings)
-        cursor, identity = uow.cursor.get(), uow.identity.get()
+        cursor = uow.cursor.get()
+        identity = uow.identity.get()
         if cursor is None or identity is None:
             raise InputError("nothing is indexed yet; there is no draw to verify")
         last_block = cursor.number

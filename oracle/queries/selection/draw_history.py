@@ -52,7 +52,8 @@ class RecentDraws(DrawHistory, SnapshotAnswer):
 def load_recent_draws(store: Store, limit: int) -> RecentDraws:
     """Return all active draws and up to `limit` voided draws, with the block of the answer."""
     with store.read_transaction() as uow:
-        cursor, history = uow.cursor.get(), load_draw_history(uow, limit)
+        cursor = uow.cursor.get()
+        history = load_draw_history(uow, limit)
     as_of = None if cursor is None else SnapshotTime(block=cursor.number, time=cursor.time)
     return RecentDraws(as_of=as_of, active=history.active, over=history.over)
 

@@ -122,11 +122,9 @@ def load_snapshot_in_transaction(
     if time < cursor.time or query.rules != archive.rules or query.follower is not None:
         blocks = BlockRange(0, cursor.number)
         snapshot = _fold_snapshot(iterate_stored_events(uow, archive.reader, blocks), query, time)
-        return (
-            snapshot
-            if time < cursor.time
-            else replace(snapshot, drawn_node_by_task=drawn_node_by_task)
-        )
+        if time < cursor.time:
+            return snapshot
+        return replace(snapshot, drawn_node_by_task=drawn_node_by_task)
     waiting = sorted(uow.tasks.list_waiting(), key=_build_age_key)
     group_tasks = uow.tasks.list_unscored_in_groups(_collect_groups(waiting, query))
     return NetworkSnapshot(

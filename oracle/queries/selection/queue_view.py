@@ -124,7 +124,8 @@ def build_queue_answer(
 def _build_entry(
     entry: QueueItem, snapshot: NetworkSnapshot, policy: SelectionPolicy, pricing: Pricing
 ) -> QueueEntry:
-    task, last_created = entry.task, entry.tasks[-1].created_at or BEFORE_EVERYTHING
+    task = entry.task
+    last_created = entry.tasks[-1].created_at or BEFORE_EVERYTHING
     fees = [entry_task.fee for entry_task in entry.tasks if entry_task.fee is not None]
     requirements = build_requirements(task).model_dump() | {"fee": sum(fees) if fees else None}
     drawn_nodes = (snapshot.drawn_node_by_task.get(entry_task.key) for entry_task in entry.tasks)
@@ -329,7 +330,8 @@ def _make_trio_fit_check(freed_node: Node, network: PolicyInput) -> _FitCheck:
             candidacy_by_query[query] = find_candidate_groups(
                 entry.task, replace(network, reserved=taken_nodes)
             )
-        candidacy, address = candidacy_by_query[query], freed_node.address
+        candidacy = candidacy_by_query[query]
+        address = freed_node.address
         for card, nodes in candidacy.groups.items():
             partners = [node.address for node in nodes if node.address != address]
             if len(partners) < len(nodes):

@@ -6,7 +6,9 @@ from oracle.queries.text.text_tables import format_utc
 
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 # Limits of the smaller units (docs/how-to/explain-a-score.md#number-formats).
-_MAX_AS_SECONDS, _MAX_AS_MINUTES, _MAX_AS_HOURS = 90, 90 * _MINUTE, 36 * _HOUR
+_MAX_AS_SECONDS = 90
+_MAX_AS_MINUTES = 90 * _MINUTE
+_MAX_AS_HOURS = 36 * _HOUR
 # From this number of days on, no hours are shown.
 _MIN_WHOLE_DAYS = 10
 _NUMBER_WORDS = (
@@ -26,9 +28,11 @@ def format_duration(seconds: int) -> str:
     if seconds < _MAX_AS_MINUTES:
         return f"{seconds // _MINUTE} min"
     if seconds < _MAX_AS_HOURS:
-        hours, minutes = seconds // _HOUR, seconds % _HOUR // _MINUTE
+        hours = seconds // _HOUR
+        minutes = seconds % _HOUR // _MINUTE
         return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    days, hours = seconds // _DAY, seconds % _DAY // _HOUR
+    days = seconds // _DAY
+    hours = seconds % _DAY // _HOUR
     days_text = f"{days} day{'' if days == 1 else 's'}"
     return f"{days_text} {hours} h" if hours and days < _MIN_WHOLE_DAYS else days_text
 
@@ -103,11 +107,9 @@ def join_parts(parts: list[str]) -> str:
     *leading_parts, last_part = parts
     if not leading_parts:
         return last_part
-    return (
-        f"{leading_parts[0]} and {last_part}"
-        if leading_parts[1:] == []
-        else f"{', '.join(leading_parts)}, and {last_part}"
-    )
+    if leading_parts[1:] == []:
+        return f"{leading_parts[0]} and {last_part}"
+    return f"{', '.join(leading_parts)}, and {last_part}"
 
 
 def capitalize_first(sentence: str) -> str:

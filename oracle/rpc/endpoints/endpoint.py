@@ -97,7 +97,8 @@ class EndpointStatus:
             return f"quarantined: {self.quarantine_reason}"
         if self.failures:
             # A rate-limited endpoint keeps its place but counts as failing.
-            failing_seconds, idle_seconds = now - self.failing_since, now - self.failed_at
+            failing_seconds = now - self.failing_since
+            idle_seconds = now - self.failed_at
             return (
                 f"failing for {failing_seconds:.0f} s: {self.last_failure}; last request "
                 f"{idle_seconds:.0f} s ago"
@@ -153,11 +154,9 @@ class EndpointStatus:
         """
         if self.needs_readmission:
             return
-        self.quarantine_reason, self.release_checkpoint, self.is_on_other_chain = (
-            reason,
-            release_checkpoint,
-            is_on_other_chain,
-        )
+        self.quarantine_reason = reason
+        self.release_checkpoint = release_checkpoint
+        self.is_on_other_chain = is_on_other_chain
         self.clear_proof()
         self.schedule_release_check(now)
 
@@ -200,7 +199,8 @@ class EndpointStatus:
         if not self.failures:
             self.failing_since = now
         self.failures += 1
-        self.last_failure, self.failed_at = f"{error.kind}: {error.detail}", now
+        self.last_failure = f"{error.kind}: {error.detail}"
+        self.failed_at = now
         self.proven_at = -math.inf
         if error.kind is ErrorKind.THROTTLED:
             # The rate limiter keeps the waiting time; afterwards the endpoint is used as before.

@@ -128,11 +128,9 @@ class CircuitBreaker:
         self._failures_in_a_row = 0
         if self._trial_at is not None:
             self._recent_outcomes.clear()
-            self._trial_at, self._wait_seconds, self._trial_until = (
-                None,
-                INITIAL_BREAKER_WAIT_SECONDS,
-                0.0,
-            )
+            self._trial_at = None
+            self._wait_seconds = INITIAL_BREAKER_WAIT_SECONDS
+            self._trial_until = 0.0
         self._recent_outcomes.append(True)
 
     def record_failure(self, now: float) -> None:
@@ -144,7 +142,8 @@ class CircuitBreaker:
             self._wait_seconds = min(MAX_BREAKER_WAIT_SECONDS, 2 * self._wait_seconds)
         elif self._failures_in_a_row < _MAX_FAILURES_IN_A_ROW and not self._is_error_rate_high():
             return
-        self._trial_at, self._trial_until = now + self._wait_seconds, 0.0
+        self._trial_at = now + self._wait_seconds
+        self._trial_until = 0.0
 
     def limit_wait(self, max_seconds: float) -> None:
         """Allow a trial request at most `max_seconds` after the last failure."""
@@ -153,11 +152,9 @@ class CircuitBreaker:
 
     def compute_failure_rate(self) -> float:
         """Return the share of failures among the last requests, 0 to 1."""
-        return (
-            self._recent_outcomes.count(False) / len(self._recent_outcomes)
-            if self._recent_outcomes
-            else 0.0
-        )
+        if self._recent_outcomes:
+            return self._recent_outcomes.count(False) / len(self._recent_outcomes)
+        return 0.0
 
     def _is_error_rate_high(self) -> bool:
         return (
@@ -268,7 +265,8 @@ class EndpointHealth:
                 unsupported.
         """
         self._check_method_allowed(method)
-        started_at, retry_count = self.clock(), 0
+        started_at = self.clock()
+        retry_count = 0
         while True:
             attempt_started_at = self.clock()
             self.rate_limiter.take_tokens(call_count)
@@ -326,10 +324,8 @@ class EndpointHealth:
         The result is the maximum over the methods that both endpoints have served.
         """
         # Copies, because other threads change the originals meanwhile.
-        own_latencies, other_latencies = (
-            self.latency_by_method.copy(),
-            other_health.latency_by_method.copy(),
-        )
+        own_latencies = self.latency_by_method.copy()
+        other_latencies = other_health.latency_by_method.copy()
         shared_methods = own_latencies.keys() & other_latencies.keys()
         return max(
             (own_latencies[method] - other_latencies[method] for method in shared_methods),

@@ -149,10 +149,8 @@ class RateLimiter:
             now = self.clock()
             if now - self._minute_started_at >= _PEAK_WINDOW_SECONDS:
                 is_following_minute = now - self._minute_started_at < 2 * _PEAK_WINDOW_SECONDS
-                self._peaks, self._minute_started_at = (
-                    (0, self._peaks[0] if is_following_minute else 0),
-                    now,
-                )
+                self._peaks = (0, self._peaks[0] if is_following_minute else 0)
+                self._minute_started_at = now
             second_started_at, second_calls = self._current_second
             self._current_second = (
                 (second_started_at, second_calls + call_count)
@@ -162,7 +160,8 @@ class RateLimiter:
             self._peaks = max(self._peaks[0], self._current_second[1]), self._peaks[1]
 
     def _refill(self, now: float) -> None:
-        elapsed_seconds, self._filled_at = max(0.0, now - self._filled_at), now
+        elapsed_seconds = max(0.0, now - self._filled_at)
+        self._filled_at = now
         if self.rate == math.inf:
             return
         self._tokens = min(max(1.0, self.rate), self._tokens + elapsed_seconds * self.rate)

@@ -278,7 +278,8 @@ class AttemptQueries(NonceQueries):
         """Return slots of one account with the attempts of each, in order of signing."""
         if not slots:
             return []
-        account, nonces = slots[0].account, [slot.nonce for slot in slots]
+        account = slots[0].account
+        nonces = [slot.nonce for slot in slots]
         account_parameters = {"chain": account.chain_id, "account": account.address}
         nonce_bounds = {"lowest": min(nonces), "highest": max(nonces)}
         # Open nonces are contiguous; final ones between them are skipped.

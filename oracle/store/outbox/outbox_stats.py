@@ -88,7 +88,8 @@ class OutboxStats:
             )
             if is_foreign or row.mined_at is None:
                 continue
-            is_final, has_block = row.finalised_at is not None, row.block_number is not None
+            is_final = row.finalised_at is not None
+            has_block = row.block_number is not None
             stats.add_mined_nonce(
                 row.kind,
                 seconds=row.mined_at - row.opened_at,

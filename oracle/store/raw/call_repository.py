@@ -36,10 +36,8 @@ class CallRepository:
         if not calls:
             return 0
         rows = _encode_call_rows(calls)
-        first, last = (
-            min(call_entry.block for call_entry in calls),
-            max(call_entry.block for call_entry in calls),
-        )
+        first = min(call_entry.block for call_entry in calls)
+        last = max(call_entry.block for call_entry in calls)
         if self._checksums.is_above_cursor(first):
             self._checksums.add_rows(
                 CALLS, sorted((row[0], compute_row_hash(row)) for row in rows)
@@ -73,10 +71,8 @@ class CallRepository:
     def replace(self, calls: Sequence[Call]) -> None:
         """Overwrite the stored calls that have the same keys and were proven wrong."""
         if calls:
-            first, last = (
-                min(call_entry.block for call_entry in calls),
-                max(call_entry.block for call_entry in calls),
-            )
+            first = min(call_entry.block for call_entry in calls)
+            last = max(call_entry.block for call_entry in calls)
             with self._checksums.track_changes(CALLS, first, last):
                 upsert_rows(self._connection, call, _encode_call_rows(calls))
 

@@ -157,11 +157,9 @@ class CoverageRepository:
             return [BlockRange(first, last)] if first <= last else []
         parameters = {"scope_id": scope_id, "first": lowest_span.first, "last": last}
         gaps = [BlockRange(*gap) for gap in self._connection.execute(_GAPS, parameters)]
-        return (
-            [BlockRange(first, lowest_span.first - 1), *gaps]
-            if lowest_span.first > first
-            else gaps
-        )
+        if lowest_span.first > first:
+            return [BlockRange(first, lowest_span.first - 1), *gaps]
+        return gaps
 
     def get_lowest_span(self, scope_id: bytes, first: int, last: int) -> CoverageInterval | None:
         """Return the lowest interval within `first` to `last`, clipped to that range, or None."""

@@ -95,7 +95,8 @@ class RawChecksums:
         The checksum of a span that was damaged before is kept: restoring the committed rows
         repairs the span, and any other change leaves it damaged.
         """
-        first_span, last_span = first // SPAN_BLOCKS, min(last, MAX_BLOCK) // SPAN_BLOCKS
+        first_span = first // SPAN_BLOCKS
+        last_span = min(last, MAX_BLOCK) // SPAN_BLOCKS
         blocks = first_span * SPAN_BLOCKS, (last_span + 1) * SPAN_BLOCKS - 1
         committed = self._load_stored_checksums(kind, first_span, last_span)
         before = _sum_by_span(self._hash_stored_rows(kind, *blocks))
@@ -121,7 +122,8 @@ class RawChecksums:
 
     def find_damaged_spans(self, first: int, last: int) -> list[DamagedSpan]:
         """Return the damaged spans from block `first` to `last`, after reading all their rows."""
-        first_span, last_span = first // SPAN_BLOCKS, last // SPAN_BLOCKS
+        first_span = first // SPAN_BLOCKS
+        last_span = last // SPAN_BLOCKS
         damaged_spans = []
         for kind in KINDS:
             committed = self._load_stored_checksums(kind, first_span, last_span)
@@ -156,7 +158,8 @@ class RawChecksums:
         self._connection.execute(delete(log_block).where(_build_empty_block_condition(*spans)))
         for kind in (LOGS, CALLS):
             for span in range(blocks.first // SPAN_BLOCKS, blocks.last // SPAN_BLOCKS + 1):
-                low_block, high_block = span * SPAN_BLOCKS, (span + 1) * SPAN_BLOCKS - 1
+                low_block = span * SPAN_BLOCKS
+                high_block = (span + 1) * SPAN_BLOCKS - 1
                 if (
                     max(low_block, indexed.first) < blocks.first
                     or min(high_block, indexed.last) > blocks.last
@@ -214,7 +217,8 @@ class RawChecksums:
             number: _encode_source(address.hex(), topic.hex())
             for number, address, topic in self._connection.execute(select(log_source)).all()
         }
-        last_key, end_key = (first << LOG_INDEX_BITS) - 1, ((last + 1) << LOG_INDEX_BITS) - 1
+        last_key = (first << LOG_INDEX_BITS) - 1
+        end_key = ((last + 1) << LOG_INDEX_BITS) - 1
         query = select(log_row).where(log_row.c.id <= end_key).order_by(log_row.c.id).limit(_PAGE)
         while True:
             page = self._connection.execute(query.where(log_row.c.id > last_key)).all()

@@ -132,7 +132,8 @@ def encode_incident_row(entry: Incident) -> Row:
 def decode_incident_row(row: Iterable[Any]) -> Incident:
     """Decode an incident from a row's values in the table's column order."""
     number, creator, *values = row
-    found_at, (found_time, since, until, nodes, timeouts) = values[:4], values[4:9]
+    found_at = values[:4]
+    (found_time, since, until, nodes, timeouts) = values[4:9]
     *over_at, over_time = values[9:]
     text = encode_optional_hex(creator)
     return Incident(

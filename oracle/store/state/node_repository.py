@@ -51,7 +51,8 @@ _HIGHEST_SEAT = (
 _SEAT_AT_OR_BELOW = _HIGHEST_SEAT.where(node.c.address <= bindparam("address"))
 
 
-_neighbor, _new_node = node.alias("neighbor"), node.alias("new_node")
+_neighbor = node.alias("neighbor")
+_new_node = node.alias("new_node")
 _ASCENDING = select(_neighbor.c.address).order_by(_neighbor.c.address).limit(1)
 _DESCENDING = select(_neighbor.c.address).order_by(_neighbor.c.address.desc()).limit(1)
 # The highest address is followed by the lowest.

@@ -156,16 +156,21 @@ def decode_strike_row(row: Any) -> RoundsStruck:  # noqa: ANN401  a row of any d
 
 
 def encode_setting_row(event: SettingEvent) -> Row:
-    name, value = "", list[object]()
+    name = ""
+    value = list[object]()
     match event:
         case LimitsSet():
-            name, value = "limits", [*astuple(event.limits)]
+            name = "limits"
+            value = [*astuple(event.limits)]
         case KickLimitsSet():
-            name, value = "kick_limits", [*astuple(event.limits)]
+            name = "kick_limits"
+            value = [*astuple(event.limits)]
         case SignersSet():
-            name, value = "signers", [event.signers, event.quorum]
+            name = "signers"
+            value = [event.signers, event.quorum]
         case ConfigSet():
-            name, value = "config", [event.count, event.digest]
+            name = "config"
+            value = [event.count, event.digest]
         case _:
             name = _NAME_BY_RULES_EVENT[type(event)]
             value = [getattr(event, field.name) for field in fields(event)[_POSITION_FIELDS:]]
@@ -173,7 +178,8 @@ def encode_setting_row(event: SettingEvent) -> Row:
 
 
 def decode_setting_row(row: Any) -> SettingEvent:  # noqa: ANN401  a row of any driver
-    position, value = decode_position(row), json.loads(row.value)
+    position = decode_position(row)
+    value = json.loads(row.value)
     match row.name:
         case "limits":
             return LimitsSet(position, row.time, RootsLimits(*value))

@@ -120,7 +120,8 @@ def choose_snapshots_to_delete(snapshots: Sequence[SnapshotInfo], max_bytes: int
     The snapshot whose removal leaves the smallest gap for its age is deleted first, so that recent
     snapshots are dense and old ones sparse.
     """
-    kept, surplus_blocks = list(snapshots), list[int]()
+    kept = list(snapshots)
+    surplus_blocks = list[int]()
     newest_logs = kept[-1].logs if kept else 0
     while (
         len(kept) > MIN_KEPT_SNAPSHOTS

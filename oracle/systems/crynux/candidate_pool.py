@@ -213,15 +213,13 @@ class CandidatePool:
         weight_by_node = {
             verdict.node: verdict.weight for verdict in verdicts if verdict.weight is not None
         }
-        return (
-            CandidateList(
+        if weight_by_node:
+            return CandidateList(
                 [*weight_by_node],
                 [*weight_by_node.values()],
                 bytearray(b"\1" * len(weight_by_node)),
             )
-            if weight_by_node
-            else None
-        )
+        return None
 
     def _get_view(self, requirement: Requirement, time: int) -> _RequirementView:
         view = self._views.pop(requirement, None)

@@ -167,7 +167,8 @@ def judge_members(
     compute_parts = _build_weigher(members, counted_models, weighting, policy_input)
     verdicts = []
     for node in members:
-        parts, reason = compute_parts(node), reason_by_node[node.address]
+        parts = compute_parts(node)
+        reason = reason_by_node[node.address]
         formatted_parts = {name: format_decimal(value) for name, value in parts.items()}
         weight = None if reason else parts["W"]
         verdicts.append(CandidateVerdict(node.address, weight, reason, formatted_parts))

@@ -128,7 +128,8 @@ class FreeNodes:
         The search stops at the first match.
         """
         for index in range(search.seen_count, len(self._came)):
-            node, search.seen_count = self._came[index], index + 1
+            node = self._came[index]
+            search.seen_count = index + 1
             address = node.address
             if self._free.get(address) is node and self._meets_requirement(
                 node, requirement, search.counted_models

@@ -89,9 +89,9 @@ def _find_card_misfit_reason(node: Node, requirement: Requirement) -> Ineligibil
         return IneligibilityReason.GPU_NAME
     if not requirement.vram or node.gpu_vram == requirement.vram:
         return None
-    return (
-        IneligibilityReason.VRAM_UNKNOWN if node.gpu_vram is None else IneligibilityReason.GPU_VRAM
-    )
+    if node.gpu_vram is None:
+        return IneligibilityReason.VRAM_UNKNOWN
+    return IneligibilityReason.GPU_VRAM
 
 
 def _find_memory_misfit_reason(node: Node, min_vram: int) -> IneligibilityReason | None:

@@ -93,7 +93,8 @@ def find_candidate_groups(task: Task, policy_input: PolicyInput) -> CandidateGro
     member_status = Membership.MEMBER
     members = [node for node in policy_input.nodes.values() if node.membership is member_status]
     members.sort(key=lambda node: node.address)
-    requirement, gpt = build_requirement(task), is_gpt_task(task)
+    requirement = build_requirement(task)
+    gpt = is_gpt_task(task)
     eligible: list[Node] = []
     reason_by_node: dict[Address, str] = {}
     for node in members:
@@ -136,9 +137,7 @@ def find_hardware_misfit_reason(
     """
     reason = find_misfit_reason(node, requirement)
     if reason is None and is_gpt_part and get_card_group(node) is None:
-        return (
-            IneligibilityReason.GPU_UNKNOWN
-            if node.gpu_name is None
-            else IneligibilityReason.VRAM_UNKNOWN
-        )
+        if node.gpu_name is None:
+            return IneligibilityReason.GPU_UNKNOWN
+        return IneligibilityReason.VRAM_UNKNOWN
     return reason

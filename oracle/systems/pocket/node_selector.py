@@ -53,16 +53,15 @@ class PortalRecord:
         insort(self.samples, duration)
         if len(self.samples) > params.max_samples:
             self.samples = self.samples[::2]
-        median, p90 = compute_quantile(self.samples, 0.5), compute_quantile(self.samples, 0.9)
+        median = compute_quantile(self.samples, 0.5)
+        p90 = compute_quantile(self.samples, 0.9)
         if fresh:
             median = duration
         weighted = median
         if self.successes + self.failures > params.p90_min_results:
             weighted += params.p90_weight * p90
-        self.median, self.weighted = (
-            round_to_five_decimals(median),
-            round_to_five_decimals(weighted),
-        )
+        self.median = round_to_five_decimals(median)
+        self.weighted = round_to_five_decimals(weighted)
         self.p90 = p90
 
     def record_failure(self, now: int, params: PortalParameters) -> None:
@@ -264,7 +263,8 @@ class ArticleMemory:
 
     def record_failure(self, node: Address, now: int) -> None:
         """Record a failure, which starts or extends the time in which the node gets no tickets."""
-        window, params = self._get_window(node), self._params
+        window = self._get_window(node)
+        params = self._params
         window.add_outcome(now, None, params.window_ms)
         extended_until = max(window.out_until, now) + params.out_ms_per_failure
         # An outcome that arrives late never shortens the time that a newer outcome has set.
@@ -301,7 +301,8 @@ def _build_stats(
         return NodeStats(node, 0, 1.0, 0.0, 0.0, failing=False)
     if not latencies:
         return NodeStats(node, attempts, 0.0, 0.0, 0.0, failing=False)
-    median, p90 = compute_quantile(latencies, 0.5), compute_quantile(latencies, 0.9)
+    median = compute_quantile(latencies, 0.5)
+    p90 = compute_quantile(latencies, 0.9)
     weighted = median
     if attempts > params.p90_min_results:
         weighted += params.p90_weight * p90

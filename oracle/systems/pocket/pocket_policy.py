@@ -209,9 +209,11 @@ def _build_outcome(task: OpenTask, part: Part, event: Terminal) -> RelayOutcome:
     if isinstance(event, network_events.TaskCancelled):
         # Marking this part as ended changes nothing here, because only answers are compared.
         is_fault = task.is_waiting_for(part)
-    kind, latency_ms = OutcomeKind.TIMEOUT if is_fault else OutcomeKind.CANCELLED, 0
+    kind = OutcomeKind.TIMEOUT if is_fault else OutcomeKind.CANCELLED
+    latency_ms = 0
     if has_succeeded:
-        kind, latency_ms = OutcomeKind.OK, max(0, stopped_ms - part.started_ms)
+        kind = OutcomeKind.OK
+        latency_ms = max(0, stopped_ms - part.started_ms)
     return RelayOutcome(part.node, part.scope, event.timestamp_ms, kind, latency_ms)
 
 

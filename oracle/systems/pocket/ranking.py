@@ -147,7 +147,8 @@ def rank_nodes(
     factor, previous_latency = params.max_tickets, 0.0
     for stats in sorted(all_stats, key=lambda s: s.weighted):
         rows.append(_rank_node(stats, factor, previous_latency, params))
-        factor, previous_latency = rows[-1].factor_after, stats.weighted
+        factor = rows[-1].factor_after
+        previous_latency = stats.weighted
     total = sum(row.tickets for row in rows)
     return Ranking(
         rows=with_draw_probabilities(rows),

@@ -154,9 +154,9 @@ def parse_required_fees(text: str) -> Fees:
 
 def _parse_amount(pattern: re.Pattern[str], text: str) -> int:
     match = pattern.search(text)
-    return (
-        0 if match is None else int(next(group for group in match.groups() if group is not None))
-    )
+    if match is None:
+        return 0
+    return int(next(group for group in match.groups() if group is not None))
 
 
 def fetch_fee_market(pool_view: PoolView, caps: SendLimits) -> FeeMarket:

@@ -141,7 +141,8 @@ def _find_first_block_with_use(
         before = _check_nonce_used(endpoint, query, low)
         if not before:
             break
-        used, step = low, 2 * step
+        used = low
+        step = 2 * step
     while used - low > 1:
         middle = (used + low) // 2
         is_used = _check_nonce_used(endpoint, query, middle)
@@ -177,7 +178,8 @@ def _fetch_use(
     with expect_response_format("whole blocks"):
         for block in blocks:
             for tx in [] if block is None else block["transactions"]:
-                sender, nonce = tx["from"].lower(), parse_quantity(tx["nonce"])
+                sender = tx["from"].lower()
+                nonce = parse_quantity(tx["nonce"])
                 if (sender, nonce) == (query.sender, query.nonce):
                     return _verify_use(tx, query, block)
     return None

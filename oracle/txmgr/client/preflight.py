@@ -113,11 +113,9 @@ def _combine_results(
 def _find_common_result(results: Sequence[PreflightResult]) -> PreflightResult:
     answered = [result for result in results if result.outcome is not PreflightOutcome.UNKNOWN]
     if not answered:
-        return (
-            results[0]
-            if results
-            else PreflightResult(PreflightOutcome.UNKNOWN, reason="no endpoint")
-        )
+        if results:
+            return results[0]
+        return PreflightResult(PreflightOutcome.UNKNOWN, reason="no endpoint")
     if len({result.outcome for result in answered}) > 1:
         reasons = "; ".join(result.reason for result in answered if result.reason)
         return PreflightResult(

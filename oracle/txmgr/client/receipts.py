@@ -19,7 +19,8 @@ from oracle.txmgr.client.l1_fees import decode_l1_fee
 from oracle.txmgr.client.refusal import Refusal, RefusalDecoder
 
 # No chain reaches these values, and no database column holds more.
-_MAX_COUNT, _MAX_WEI = 2**63 - 1, 10**28
+_MAX_COUNT = 2**63 - 1
+_MAX_WEI = 10**28
 # The error class of a call whose gas limit was too low.
 OUT_OF_GAS = "out_of_gas"
 # The error class of a reverted call if no simulation shows the contract's error.

@@ -263,7 +263,8 @@ def _choose_best_result(results: Iterable[SendResult]) -> SendResult:
         return outcome in _STOPPING, outcome in _OPEN, order.index(outcome)
 
     ranked = sorted(results, key=get_rank)
-    best, worst = ranked[0], ranked[-1]
+    best = ranked[0]
+    worst = ranked[-1]
     if best.outcome in _OPEN and worst.outcome in _STOPPING:
         return SendResult(best.outcome, f"{best.text}; another endpoint reports: {worst.text}")
     return best

@@ -75,7 +75,8 @@ def _any_task(nodes: NodeNetwork) -> dict[str, str]:
 
 
 def test_task_contract_is_distinguished_from_other_addresses(nodes: NodeNetwork):
-    lines, node = lines_to(nodes), lower(nodes.node.address)
+    lines = lines_to(nodes)
+    node = lower(nodes.node.address)
     assert find_task_contract_mismatch(lines, node, lower(nodes.task.address)) is None
     for address in (nodes.first, nodes.owner, nodes.adapter.address):
         mismatch = find_task_contract_mismatch(lines, node, lower(address))
@@ -120,7 +121,8 @@ def test_adapter_owner_that_is_a_plain_account_is_reported(nodes: NodeNetwork):
 
 def test_staking_admin_is_verified_by_revert_reason(network: Staking):
     contract_by_name = {"NodeStaking": network.staking.address, "operator": network.relay}
-    at, oracle = lower(network.adapter.address), lower(network.caller.address)
+    at = lower(network.adapter.address)
+    oracle = lower(network.caller.address)
     wiring = NODE_STAKING, at, oracle, contract_by_name
     assert find_kick_target_mismatches(lines_to(network), *wiring) == []
 

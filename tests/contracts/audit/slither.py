@@ -96,7 +96,8 @@ def _finding(detector: str, elements: list[Mapping[str, Any]]) -> Finding:
 
 
 def _place(element: Mapping[str, Any]) -> tuple[str, str]:
-    kind, name = element["type"], element["name"]
+    kind = element["type"]
+    name = element["name"]
     if kind == "contract":
         return name, ""
     parent = element.get("type_specific_fields", {}).get("parent")

@@ -53,7 +53,8 @@ def place(path: Path, line: int) -> tuple[str, str]:
     for text in path.read_text("utf-8").splitlines()[:line]:
         if opening := _OPENING.match(text):
             if opening["kind"] in ("contract", "library", "interface"):
-                contract, function = opening["name"], ""
+                contract = opening["name"]
+                function = ""
             else:
                 function = opening["name"] or opening["kind"]
     return contract or path.stem, function

@@ -32,7 +32,8 @@ def sign_by_quorum(chosen: Random, state: Quorum, digest: bytes) -> Signatures:
 
 def twist_signatures(chosen: Random, good: Signatures) -> Signatures:
     """Return the signatures with an error, or unchanged if no error is possible."""
-    signatures, at = list(good.given), chosen.randrange(len(good.given))
+    signatures = list(good.given)
+    at = chosen.randrange(len(good.given))
     mutation = chosen.randrange(8)
     if mutation == 0:
         signatures[at] = signatures[at - 1]

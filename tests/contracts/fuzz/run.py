@@ -74,7 +74,8 @@ def run_walks(seed: int, calls: int) -> Tally:
     Raises:
         AssertionError: something does not hold; seed, walk, and the shortest way to it are in it.
     """
-    tally, number = Tally(), 0
+    tally = Tally()
+    number = 0
     while tally.calls < calls:
         walk = RootsWalk(seed, number)
         try:

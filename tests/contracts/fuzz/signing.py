@@ -54,7 +54,8 @@ class Key:
         secret = int.from_bytes(keccak(text=f"fuzz signer {number}")) % ORDER
         nonce = int.from_bytes(keccak(text=f"fuzz nonce {number}")) % ORDER
         point = PrivateKey(nonce.to_bytes(32)).public_key.to_bytes()
-        x, y = int.from_bytes(point[:32]), int.from_bytes(point[32:])
+        x = int.from_bytes(point[:32])
+        y = int.from_bytes(point[32:])
         address = PrivateKey(secret.to_bytes(32)).public_key.to_canonical_address()
         return cls(secret, pow(nonce, -1, ORDER), x % ORDER, bool(y & 1), int.from_bytes(address))
 
@@ -62,7 +63,8 @@ class Key:
         s = self.nonce_inverse * (int.from_bytes(digest) + self.r * self.secret) % ORDER
         is_odd = self.is_odd
         if (s > ORDER // 2) != (form is Form.HIGH_S):
-            s, is_odd = ORDER - s, not is_odd
+            s = ORDER - s
+            is_odd = not is_odd
         v = is_odd + (0 if form is Form.LOW_V else 27)
         if form is Form.NOISE:
             return keccak(digest) + bytes(31) + bytes([1, 27])

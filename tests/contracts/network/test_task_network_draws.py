@@ -74,7 +74,8 @@ def test_only_dispatcher_may_start_drawn_task(network: Network):
 
 
 def test_drawn_task_start_has_the_same_requirements_as_plain_task_start(network: Network):
-    first, second = network.create(), network.create()
+    first = network.create()
+    second = network.create()
     start(network, first, block(network.chain))
     with pytest.raises(RevertedError, match="WrongStatus"):
         start(network, first, block(network.chain))
@@ -84,7 +85,8 @@ def test_drawn_task_start_has_the_same_requirements_as_plain_task_start(network:
 
 @pytest.mark.parametrize("wrong", [bytes(32), bytes(31) + b"\x01"])
 def test_draw_with_wrong_block_hash_is_rejected(network: Network, wrong: bytes):
-    task, seed = network.create(), block(network.chain)
+    task = network.create()
+    seed = block(network.chain)
     with pytest.raises(RevertedError, match="Reorged") as caught:
         start(network, task, Block(seed.number, wrong))
     assert caught.value.values == (seed.number, wrong, seed.hash)
@@ -99,7 +101,8 @@ def test_draw_from_a_future_block_is_rejected(network: Network, ahead: int):
 
 
 def test_draw_is_accepted_only_while_its_block_hash_is_available(network: Network):
-    task, chain = network.create(), network.chain
+    task = network.create()
+    chain = network.chain
     seed = block(chain)
     chain.mine(256)
     with chain.undone():
@@ -111,7 +114,8 @@ def test_draw_is_accepted_only_while_its_block_hash_is_available(network: Networ
 
 
 def test_start_of_a_task_drawn_from_a_reorged_block_is_rejected(brittle: Network):
-    chain, task = brittle.chain, brittle.create()
+    chain = brittle.chain
+    task = brittle.create()
     # A transaction that the reorg removes; an empty block would get the same hash again.
     brittle.create()
     seed = block(chain)

@@ -132,7 +132,8 @@ def test_each_forced_timeout_costs_the_attacker_a_toll(network: Network):
     with pytest.raises(RevertedError, match="BadTimeout"):
         network.create(timeout=1, fee=TOLL, **cheap)
 
-    victim, (ann, bob) = network.nodes[0], network.nodes[1:3]
+    victim = network.nodes[0]
+    (ann, bob) = network.nodes[1:3]
     zeros = 3
     for number in range(zeros):
         tasks = create_member_tasks(network, group=encode_word(100 + number), timeout=60)

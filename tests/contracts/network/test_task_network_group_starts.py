@@ -50,7 +50,8 @@ def last_block(network: Network) -> tuple[int, bytes]:
 
 
 def test_all_tasks_of_group_start_together(network: Network):
-    tasks, nodes = order_group(network), network.nodes[:3]
+    tasks = order_group(network)
+    nodes = network.nodes[:3]
     receipt = start(network, tasks, nodes, last_block(network))
 
     assert receipt.names == ["GroupStarted", *["TaskDrawn", "TaskStarted"] * 3]
@@ -107,7 +108,8 @@ def test_group_start_reverts_early_when_a_node_paused_quit_or_changed_version(
     network: Network, spoil: str
 ):
     """Without the check it cost the dispatcher 245,670 gas, for 28,614 of the node's own."""
-    tasks, node = order_group(network), network.nodes[2]
+    tasks = order_group(network)
+    node = network.nodes[2]
     args = (9, 0, 0) if spoil == "updateVersion" else ()
     network.by(node, getattr(network.does, spoil)(*args))
     with pytest.raises(RevertedError):
@@ -117,7 +119,8 @@ def test_group_start_reverts_early_when_a_node_paused_quit_or_changed_version(
 
 
 def test_group_start_with_the_same_node_twice_is_rejected(network: Network):
-    tasks, (first_node, second_node, *_) = order_group(network), network.nodes
+    tasks = order_group(network)
+    (first_node, second_node, *_) = network.nodes
     with pytest.raises(RevertedError, match="TookPart"):
         start(network, tasks, [first_node, second_node, first_node])
 
@@ -153,7 +156,8 @@ def test_start_of_a_group_with_missing_tasks_is_rejected(network: Network):
 
 
 def test_group_start_with_wrong_block_hash_is_rejected(network: Network):
-    tasks, (number, _) = order_group(network), last_block(network)
+    tasks = order_group(network)
+    (number, _) = last_block(network)
     with pytest.raises(RevertedError, match="Reorged"):
         start(network, tasks, network.nodes[:3], (number, b"\x01" * 32))
 

@@ -139,7 +139,8 @@ def test_fastest_member_is_chosen_by_time_since_its_own_start(network: Network):
 
 
 def test_tie_between_equally_fast_tasks_goes_to_the_task_created_first(network: Network):
-    chain, tasks = network.chain, create_member_tasks(network)
+    chain = network.chain
+    tasks = create_member_tasks(network)
     starts, answers, reveals = [], [], []
     for task, node in zip(tasks, network.nodes, strict=False):
         starts.append(chain.request(network.does.startTask(task, node), sender=network.dispatcher))

@@ -120,7 +120,8 @@ def test_node_timeout_shorter_than_task_timeout_applies_to_the_task(network: Net
         network.by(alice, network.does.setTimeout(60))
     for call in (network.does.pause(), network.does.setTimeout(60), network.does.resume()):
         network.by(alice, call)
-    quick, long = network.begun(alice, timeout=61), network.begun(network.nodes[1], timeout=61)
+    quick = network.begun(alice, timeout=61)
+    long = network.begun(network.nodes[1], timeout=61)
 
     assert network.read_task(quick)["timeout"] == 60
     assert network.read_task(long)["timeout"] == 61

@@ -194,7 +194,8 @@ def test_copied_commitment_cannot_be_revealed_by_the_copying_node(
     network: Network, tasks: list[bytes]
 ):
     """A node that always copies sees nothing before it has committed."""
-    honest, copier = network.nodes[0], network.nodes[2]
+    honest = network.nodes[0]
+    copier = network.nodes[2]
     commit_all(network, tasks[:2], 7, 7)
     copied = network.read_task(tasks[0])["answer"]
     network.by(copier, network.does.commitAnswer(tasks[2], copied))
@@ -223,7 +224,8 @@ def test_node_that_waits_to_commit_cannot_see_answers_of_other_nodes(
 
 
 def test_answer_hash_depends_on_group(network: Network):
-    first, second = encode_word(1), encode_word(2)
+    first = encode_word(1)
+    second = encode_word(2)
     answer_hashes = [
         network.does.answerOf(group, encode_word(7)).call() for group in (first, second)
     ]

@@ -55,7 +55,9 @@ class Walk:
 
     def __init__(self, network: Network, oracle: Contract, chance: Random) -> None:
         self.network, self.oracle, self.chance = network, oracle, chance
-        self.does, self.ledger, self.seen = network.does, Ledger(), Counter[str]()
+        self.does = network.does
+        self.ledger = Ledger()
+        self.seen = Counter[str]()
         self.created = self.groups = 0
         self.hidden: dict[bytes, bytes] = {}
 
@@ -112,7 +114,8 @@ class Walk:
     def answer(self) -> None:
         for task in self.ledger.at(Status.STARTED):
             result = self.chance.choice([None, 0, 1, 1, 1, 1, 1, 2])
-            node, group = self.ledger.runs[task], self.ledger.group_of[task]
+            node = self.ledger.runs[task]
+            group = self.ledger.group_of[task]
             if result is None:
                 continue
             if group == NOTHING:
@@ -164,7 +167,8 @@ class Walk:
     def order_second(self, contested: bytes, size: int) -> None:
         """Order a second group of free nodes, sometimes with nodes of the first group."""
         self.groups += 1
-        dispatcher, first = self.network.dispatcher, {*self.ledger.groups[contested]}
+        dispatcher = self.network.dispatcher
+        first = {*self.ledger.groups[contested]}
         busy = {self.ledger.runs[task] for task in self.ledger.at(Status.STARTED)}
         if self.chance.random() < 0.9:
             busy |= {self.ledger.runs[task] for task in first if task in self.ledger.runs}

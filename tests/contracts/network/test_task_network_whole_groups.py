@@ -94,7 +94,8 @@ def test_dropping_a_group_costs_the_creator_no_toll(network: Network):
 def test_cancelling_or_dropping_only_part_of_a_group_is_rejected(
     network: Network, act: str, wrong: str
 ):
-    tasks, alone = create_member_tasks(network), network.create()
+    tasks = create_member_tasks(network)
+    alone = network.create()
     keys = {
         "part": tasks[:2],
         "twice": [*tasks[:2], tasks[0]],

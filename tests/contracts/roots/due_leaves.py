@@ -14,7 +14,8 @@ from tests.support.round_leaves import compute_next_addresses
 SINCE = 1_700_000_000
 DUE: dict[str, Any] = {"lane": 302, "score_sum": 15, "kickout_due_since": SINCE}
 HELD = DUE | {"flags": LeafFlag.MEMBER | LeafFlag.HELD}
-DELAY, ROUNDS = LIMITS["vetoDelay"], LIMITS["kickRounds"]
+DELAY = LIMITS["vetoDelay"]
+ROUNDS = LIMITS["kickRounds"]
 # The events of an execution whose target is a plain network, of which the node is a member.
 KICKED = ["KickExecuted", "KickedOut"]
 

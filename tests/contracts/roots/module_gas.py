@@ -165,11 +165,13 @@ class Meter:
 
     def measure_words(self, leaves: UniformLeaves, others: UniformLeaves) -> HotSet:
         """Measure runs of words whose lanes all change."""
-        count, hot_set = len(leaves), deploy_words(self.roots)
+        count = len(leaves)
+        hot_set = deploy_words(self.roots)
         first = self.push_lagged(leaves)
 
         def bring(source: RootRound, size: int) -> int:
-            words, proof = source.words(0, size), source.words_proof(0, size)
+            words = source.words(0, size)
+            proof = source.words_proof(0, size)
             return self.send(hot_set.contract, "bring", source.round, 0, words, proof)
 
         name = f"words, {count} nodes"
@@ -201,7 +203,8 @@ class Meter:
     def measure_consumers(
         self, leaves: UniformLeaves, others: UniformLeaves, hot_set: HotSet
     ) -> None:
-        count, oracle = len(leaves), self.roots.contract.address
+        count = len(leaves)
+        oracle = self.roots.contract.address
         self._measure_draws(leaves)
         escrow = self.chain.deploy("roots/consumers/PayByScore", oracle)
         made, paid_seat = self.push(leaves), count // 2  # an account without money
@@ -246,7 +249,8 @@ class Meter:
         count = len(leaves)
         made = self.push_lagged(leaves)
         draw = self.chain.deploy("roots/consumers/SeatDraw", self.roots.contract.address)
-        number, wanted = 0, {1, 2, 3}
+        number = 0
+        wanted = {1, 2, 3}
         while wanted:
             number += 1
             self.gas_by_name["draw, request"] = self.send(draw, "request")

@@ -139,7 +139,8 @@ def _measure_pushes(chain: Chain, signers: Sequence[LocalAccount], quorum: int) 
 
 
 def _measure_kickouts(chain: Chain, signers: Sequence[LocalAccount], size: int) -> dict[str, int]:
-    good, bad = make_leaves(2)[0], make_leaves(2, {0: DUE})[0]
+    good = make_leaves(2)[0]
+    bad = make_leaves(2, {0: DUE})[0]
     measured = _deploy(chain, signers, 3, size)
     oracle = measured.oracle
     oracle.by_network("join", chain.web3.to_checksum_address(good.node))

@@ -173,10 +173,8 @@ class StateWalk:
         """Execute the kickout of an accused node, most often when it can be executed."""
         seat = self._draw_seat_in_state(1)
         if self._chance.random() < 0.8:
-            kick, rounds_to_wait = (
-                self.oracle.kick(seat),
-                self.oracle.named("limits")["kickRounds"],
-            )
+            kick = self.oracle.kick(seat)
+            rounds_to_wait = self.oracle.named("limits")["kickRounds"]
             while self.oracle.round < kick["round"] + rounds_to_wait:
                 self._push_round()
             self._chain.at(max(kick["readyAt"], self._chain.time + 1))
@@ -195,7 +193,8 @@ class StateWalk:
 
     def _accuse_and_veto(self) -> None:
         """Accuse a node, and cancel it in the same block."""
-        seat, functions = self._draw_seat(), self.oracle.contract.functions
+        seat = self._draw_seat()
+        functions = self.oracle.contract.functions
         accusation = functions.accuse(*self.oracle.last_round.proven(seat))
         veto = functions.veto(self.oracle.node(seat), self._chance.choice(REASONS))
         self._chain.together(
@@ -285,11 +284,13 @@ class StateWalk:
                 uow.rounds.save_changes(self.state.drain_changes())
             self.views[block] = ContractView.of(self.state)
             self.events.update(type(event).__name__ for event in events)
-        seen, expected = self._describe_fold(), self._describe_contract()
+        seen = self._describe_fold()
+        expected = self._describe_contract()
         assert seen == expected, self.call_counts
 
     def _read_new_events(self) -> dict[int, list[ContractEvent]]:
-        first, self._last_block = self._last_block + 1, self._chain.block
+        first = self._last_block + 1
+        self._last_block = self._chain.block
         span = {"fromBlock": hex(first), "toBlock": hex(self._last_block)}
         query = span | {"address": self.oracle.contract.address}
         events: dict[int, list[ContractEvent]] = {}
@@ -319,7 +320,8 @@ class StateWalk:
         return [*(node_address(seat) for seat in SEATS), self._expelled]
 
     def _describe_contract(self) -> dict[str, object]:
-        oracle, head = self.oracle, self.oracle.named("head")
+        oracle = self.oracle
+        head = self.oracle.named("head")
         listed = [signer.lower() for signer in oracle.read("signers")]
         return {
             "head": tuple(head[name] for name in ("round", "asOf", "pushedAt")),

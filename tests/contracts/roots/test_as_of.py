@@ -58,7 +58,8 @@ def test_history_contract_provides_hashes_up_to_the_widest_anchor_window(
     aged: RootsOracle, back: int
 ):
     """Anvil's history contract is empty; one hash is written here as a chain would."""
-    as_of, stored_hash = aged.chain.block + 1 - back, b"\x07" * 32
+    as_of = aged.chain.block + 1 - back
+    stored_hash = b"\x07" * 32
     first = replace(aged.report(ROOT), as_of=as_of, as_of_hash=stored_hash)
     with pytest.raises(RevertedError, match=rf"Reorged\({as_of}, "):
         aged.push(first)

@@ -81,7 +81,8 @@ def escrow(roots: RootsOracle) -> Consumer:
 
 def test_job_payment_follows_the_score_of_its_round(escrow: Consumer) -> None:
     source = escrow.push({3: {"lane": 5_002}})
-    node, payer = escrow.roots.node(3), escrow.roots.chain.accounts[7]
+    node = escrow.roots.node(3)
+    payer = escrow.roots.chain.accounts[7]
     created = escrow.send("create", node, value=FEE, sender=payer).only("JobCreated")
     assert (created["id"], created["round"], created["fee"]) == (1, source.round, FEE)
     escrow.wait_for_lag()  # rounds in which the node has a QoS of 0.7
@@ -484,7 +485,9 @@ def test_score_is_attested_when_the_band_changes(attester: Consumer, service: Co
     schema = register_schema(attester, service)
     assert attester.read("SCHEMA") == SCHEMA
     assert bytes(attester.read("SCHEMA_UID")) == schema
-    node, previous_band, uids = attester.roots.node(3), 0, set()
+    node = attester.roots.node(3)
+    previous_band = 0
+    uids = set()
     for lane, band in BAND_BY_LANE.items():
         source = push_lagged(attester, {3: {"lane": lane}})
         if band == previous_band:

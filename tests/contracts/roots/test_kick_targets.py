@@ -150,7 +150,8 @@ def test_case_f59_caller_cannot_starve_the_target_of_gas(hostile: RootsOracle):
 
 
 def test_target_that_calls_back_changes_nothing(hostile: RootsOracle):
-    node, does = hostile.node(SEAT), hostile.contract.functions
+    node = hostile.node(SEAT)
+    does = hostile.contract.functions
     for call in (
         hostile.execution(SEAT),
         does.retryKick(node),

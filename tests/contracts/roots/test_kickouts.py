@@ -310,7 +310,8 @@ def test_summary_that_is_not_the_round_s_is_rejected(roots: RootsOracle, changes
 
 
 def test_bucket_bounds_executions_and_refills(roots: RootsOracle):
-    most, frame = KICK_LIMITS["bucketMost"], KICK_LIMITS["bucketFrame"]
+    most = KICK_LIMITS["bucketMost"]
+    frame = KICK_LIMITS["bucketFrame"]
     make_ready(roots, 4, 5, 6)
     since = roots.read("bucket")[1]
     for seat in (4, 5):

@@ -246,7 +246,8 @@ def test_refusals_name_the_node_and_the_round(chain: Chain, probe: Contract) -> 
 def test_equal_leaves_of_another_round_chain_or_oracle_are_refused(
     call: Call, changes: dict[str, Any]
 ) -> None:
-    made, other = root_round(8), root_round(8, **changes)
+    made = root_round(8)
+    other = root_round(8, **changes)
     assert made.trees == other.trees
     assert made.root != other.root
     assert not call("verifyLeaf", other.root, *made.proven(0))

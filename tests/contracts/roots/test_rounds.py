@@ -119,7 +119,8 @@ def test_root_of_zero_is_rejected(roots: RootsOracle):
 
 def test_case_f60_only_one_of_two_signed_roots_is_accepted_for_a_round(roots: RootsOracle):
     wait_for_turn(roots)
-    first, second = roots.report(ANY_ROOT), roots.report(OTHER_ROOT)
+    first = roots.report(ANY_ROOT)
+    second = roots.report(OTHER_ROOT)
     signatures = second.signed_by(*SIGNERS[:2])
     roots.push(first)
     wait_for_turn(roots)

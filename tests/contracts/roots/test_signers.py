@@ -36,7 +36,8 @@ def next_report(oracle: RootsOracle) -> RootReport:
 
 def high_s(signature: bytes) -> bytes:
     """Return the other valid form of the signature, which ecrecover alone would accept."""
-    s, v = int.from_bytes(signature[32:64]), signature[64]
+    s = int.from_bytes(signature[32:64])
+    v = signature[64]
     return signature[:32] + (ORDER - s).to_bytes(32) + bytes([55 - v])
 
 
@@ -80,7 +81,8 @@ def test_length_of_the_signatures_must_be_that_of_the_quorum(roots: RootsOracle,
 
 def test_high_s_form_of_a_signature_is_rejected(roots: RootsOracle):
     report = next_report(roots)
-    first, second = report.signed_by(A), report.signed_by(B)
+    first = report.signed_by(A)
+    second = report.signed_by(B)
     for signatures in (first + high_s(second), first + high_s(first)):
         with pytest.raises(RevertedError, match=r"BadSignature\(1\)"):
             roots.push(report, signatures)

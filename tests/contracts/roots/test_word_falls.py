@@ -200,7 +200,9 @@ class WordsModel:
 
     def bring(self, source: RootRound, indexes: range, day: int, *, limited: bool) -> int:
         """Write words in order; return how many were written."""
-        allowed, open_count, written = self.allowed(day), self.open_count, 0
+        allowed = self.allowed(day)
+        open_count = self.open_count
+        written = 0
         for index in indexes:
             if self.stamps[index] >= source.round:
                 continue
@@ -220,13 +222,15 @@ class WordsModel:
 
     @staticmethod
     def is_fall(before: int, after: int) -> bool:
-        before, after = before or 5_001, after or 5_001
+        before = before or 5_001
+        after = after or 5_001
         return (before > 1 and after == 1) or before - after > BIG_FALL
 
 
 def test_random_rounds_days_and_words_follow_the_model(roots: RootsOracle) -> None:
     chooser = random.Random(4)  # noqa: S311 -- the same steps in each run
-    hot_set, model = deploy_words(roots), WordsModel(8)
+    hot_set = deploy_words(roots)
+    model = WordsModel(8)
     count = 120
     by_seat: dict[int, dict[str, Any]] = {}
     rounds: list[RootRound] = []

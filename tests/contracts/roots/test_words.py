@@ -139,7 +139,8 @@ def test_expelled_node_weighs_nothing_at_once(hot_set: HotSet) -> None:
 
 def test_word_that_is_too_old_is_stale(hot_set: HotSet) -> None:
     hot_set.bring(push(hot_set, {0: {"lane": 1}}), 0, 2)
-    node, other = hot_set.roots.node(0), hot_set.roots.node(1)
+    node = hot_set.roots.node(0)
+    other = hot_set.roots.node(1)
     for _ in range(MAX_ROUNDS):
         push(hot_set, {0: {"lane": 1}})
     assert [hot_set.weight(seat) for seat in (0, 1)] == [0, OPEN_LANE - 1]
@@ -241,7 +242,8 @@ def test_case_f53_run_of_another_form_is_rejected(hot_set: HotSet, first: int, c
 
 def test_case_f53_words_that_the_root_does_not_prove_are_rejected(hot_set: HotSet) -> None:
     last = push(hot_set, {})
-    words, proof = last.words(0, 2), last.words_proof(0, 2)
+    words = last.words(0, 2)
+    proof = last.words_proof(0, 2)
 
     def bring(first: int, words: list[int], proof: list[bytes]) -> str:
         return get_error_name(lambda: hot_set.send("bring", last.round, first, words, proof))
@@ -315,7 +317,8 @@ def test_case_f53_lane_above_the_best_score_is_rejected(
 
 
 def test_seats_are_bound_by_the_lagged_round_only(hot_set: HotSet) -> None:
-    older, last = push(hot_set, {}, count=24), push(hot_set, {}, count=24)
+    older = push(hot_set, {}, count=24)
+    last = push(hot_set, {}, count=24)
     node = Web3.to_checksum_address(last.leaves[22].node)
     for source in (older, last):
         assert get_error_name(lambda source=source: hot_set.bind(source, 22)) == "NotProven"

@@ -13,7 +13,8 @@ from tests.support.evm.chain import Chain, Receipt, encode_calldata
 
 DAY = 86_400
 DELAY = 2 * DAY
-NO_PREDECESSOR, SALT = bytes(32), b"\x05" * 32
+NO_PREDECESSOR = bytes(32)
+SALT = b"\x05" * 32
 CANCELLER = bytes(Web3.keccak(text="CANCELLER_ROLE"))
 
 

@@ -79,7 +79,8 @@ def _serve_endpoints(
     cell: Cell, chain: TrueChain
 ) -> Iterator[tuple[list[str], list[Callable[[], None]]]]:
     """Serve the cell's endpoints; yield their URLs, and functions that show the complete chain."""
-    liar, honest = _build_liar(cell, chain), Provider(chain.tree)
+    liar = _build_liar(cell, chain)
+    honest = Provider(chain.tree)
     silent = Provider(chain.tree)
     silent.faults.append(transport_faults.build_http_status_fault(503))
     providers = {

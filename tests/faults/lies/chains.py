@@ -38,7 +38,8 @@ class TrueChain:
 @cache
 def build_true_chain(profile: str, seed: int = 1, *, ends_quietly: bool = False) -> TrueChain:
     """Return the chain of a story; the same arguments give the same chain."""
-    network, tree = NETWORKS[profile], BlockTree(CHAIN_ID)
+    network = NETWORKS[profile]
+    tree = BlockTree(CHAIN_ID)
     events: list[Event] = []
     for actions in Story(seed).blocks(BUSY, (QUIET if ends_quietly else 0) + SETTLING):
         written = [network.write(action) for action in actions]

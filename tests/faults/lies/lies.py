@@ -9,7 +9,8 @@ from devnet.fakechain.mining import create_account
 from tests.faults.lies.networks import OTHER
 
 STRANGER = create_account(0xD0)
-_SECONDS, _WEI = 5, 10**9
+_SECONDS = 5
+_WEI = 10**9
 _LAST_OF_A_WORD = 2 + 63
 
 

@@ -23,9 +23,15 @@ from tests.support.chain.network_logs import (
 )
 
 # Contracts of the second network, and one that is not indexed.
-TASKS, NODES, OTHER = "0x" + "7a" * 20, "0x" + "70" * 20, "0x" + "0f" * 20
-CREATOR, RELAY = create_account(0xC0), create_account(0xE0)
-GPU, VRAM, VERSION, MODEL = "NVIDIA GeForce RTX 4090", 24, (2, 5, 0), "crynux-ai/sdxl-turbo"
+TASKS = "0x" + "7a" * 20
+NODES = "0x" + "70" * 20
+OTHER = "0x" + "0f" * 20
+CREATOR = create_account(0xC0)
+RELAY = create_account(0xE0)
+GPU = "NVIDIA GeForce RTX 4090"
+VRAM = 24
+VERSION = (2, 5, 0)
+MODEL = "crynux-ai/sdxl-turbo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +126,8 @@ def _encode_creation(action: Action) -> tuple[Event, tuple[tuple[str, ...], str]
 
 def _build_task_encoder(name: str, kind: str, **more: Any) -> Callable[[Action], Any]:
     def made(action: Action) -> tuple[Event, tuple[tuple[str, ...], str]]:
-        key, who = task_key(action.tasks[0]), _sender(action.node)
+        key = task_key(action.tasks[0])
+        who = _sender(action.node)
         return _make_event(kind, task=key, node=who), _encode_event(
             name, task=key, node=who, **more
         )
@@ -225,7 +232,8 @@ def _build_node_and_task_encoder(
     signature: str, kind: str, *more: Any
 ) -> Callable[[Action], EncodedTransaction]:
     def made(action: Action) -> EncodedTransaction:
-        key, who = task_key(action.tasks[0]), _sender(action.node)
+        key = task_key(action.tasks[0])
+        who = _sender(action.node)
         log = _encode_log(signature, _key_to_bytes(key), who, *more)
         event = _make_event(kind, task=key, node=who)
         return EncodedTransaction(Tx(RELAY, TASKS, logs=(_make_foreign_log(), log)), ((1, event),))
@@ -252,10 +260,8 @@ def _encode_validate_call(action: Action) -> EncodedTransaction:
         b"key",
     )
     events: list[tuple[int | None, Event]]
-    logs, events = (
-        [],
-        [(None, _make_event("group_validated", group=group_key(action.group), tasks=keys))],
-    )
+    logs = []
+    events = [(None, _make_event("group_validated", group=group_key(action.group), tasks=keys))]
     ends = ("TaskEndGroupSuccess(bytes32)", "TaskEndGroupRefund(bytes32)")
     kinds = ("task_succeeded", "task_refunded")
     # `action.node` of them submitted; the others have ended already.

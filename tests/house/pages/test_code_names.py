@@ -31,7 +31,8 @@ def split_prose(source: str, tree: ast.Module) -> tuple[list[tuple[int, str]], s
     prose = []
     for node in list_nodes(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            first, last = node.lineno, node.end_lineno or node.lineno
+            first = node.lineno
+            last = node.end_lineno or node.lineno
             prose.append((first, "\n".join(lines[first - 1 : last])))
             lines[first - 1 : last] = [""] * (last - first + 1)
     for number, line in enumerate(lines, 1):
@@ -51,7 +52,8 @@ def read_other_words() -> Iterator[str]:
 
 
 def test_every_code_name_in_docstrings_and_comments_exists():
-    words, prose = {*_FOREIGN, *read_other_words()}, []
+    words = {*_FOREIGN, *read_other_words()}
+    prose = []
     for path, tree in parse_sources().items():
         texts, code = split_prose(path.read_text("utf-8"), tree)
         prose += [(f"{path.relative_to(ROOT)}:{line}", text) for line, text in texts]

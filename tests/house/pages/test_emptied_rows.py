@@ -67,7 +67,8 @@ def row_of(*tests: str) -> Statement:
     return Statement("Q", 1, "it is so", "`oracle/a.py::f`, `oracle/a.py::g`", citations, "daemon")
 
 
-F, G = ("oracle/a.py", "f"), ("oracle/a.py", "g")
+F = ("oracle/a.py", "f")
+G = ("oracle/a.py", "g")
 
 
 @pytest.mark.parametrize(

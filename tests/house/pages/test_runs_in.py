@@ -125,7 +125,8 @@ def test_daemon_entry_is_function_of_run_command():
     assert all(bodies(path).get(name) for path, name in command_functions().values())
 
 
-F, G = ("oracle/a.py", "C.f"), ("oracle/a.py", "D.f")
+F = ("oracle/a.py", "C.f")
+G = ("oracle/a.py", "D.f")
 RECORDED: Runs = {"daemon": {"./demo": ["oracle/a.py::C.f"]}, "command queue": {"queue": []}}
 
 

@@ -142,7 +142,8 @@ def test_events_go_on_after_the_stream_ended(url: str, indexed: IndexedHistory, 
         history.after(30).starts("late", "B").after(9).times_out("late")
         indexed.index(history.events[done:], history.block, history.time)
 
-    ids, kinds = set(), []
+    ids = set()
+    kinds = []
     for event_id, event in Client(url, sleep=index_timeout).events(after="0-0-0-0"):
         assert event_id not in ids
         ids.add(event_id)

@@ -45,7 +45,8 @@ def test_program_on_path_is_printed_by_name(monkeypatch, tmp_path):
 
 
 def test_different_program_with_the_same_name_on_path_is_not_used(monkeypatch, tmp_path):
-    path, other_program = program(tmp_path / "checkout"), program(tmp_path / "other")
+    path = program(tmp_path / "checkout")
+    other_program = program(tmp_path / "other")
     monkeypatch.setattr(sys, "argv", [str(path)])
     monkeypatch.setenv("PATH", os.pathsep.join([str(other_program.parent), os.environ["PATH"]]))
 

@@ -80,7 +80,8 @@ def a_network(kind: str, folder: Path, keys: Mapping[str, DemoKey]) -> Iterator[
     """Deploy the contracts on a new chain of this kind, and let twelve nodes join."""
     folder.mkdir()
     with NODES[kind]() as url:
-        chain, clock = NodeChain(kind, url), ChainClock(START_TIME)
+        chain = NodeChain(kind, url)
+        clock = ChainClock(START_TIME)
         _, creator, *_ = chain.make_request("eth_accounts")
         roles = DaemonRoles(
             keys["signer"].address, keys["transmitter"].address, Address(creator.lower())

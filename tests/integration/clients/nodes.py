@@ -92,7 +92,8 @@ NODES: Mapping[str, Callable[[], AbstractContextManager[str]]] = {
 def install() -> None:
     """Install Hardhat and Ganache from npm by the lock file, unless they are there already."""
     lock = (FOLDER / "package-lock.json").read_bytes()
-    mark, lock_hash = FOLDER / "node_modules" / ".installed", sha256(lock).hexdigest()
+    mark = FOLDER / "node_modules" / ".installed"
+    lock_hash = sha256(lock).hexdigest()
     with (FOLDER / "package.json").open() as one_at_a_time:
         flock(one_at_a_time, LOCK_EX)
         if mark.is_file() and mark.read_text("utf-8") == lock_hash:
@@ -127,7 +128,8 @@ def _running(
 
 
 def _until_it_answers(process: "subprocess.Popen[bytes]", port: str) -> str:
-    url, until = f"http://127.0.0.1:{port}", time.monotonic() + _PATIENCE_SECONDS
+    url = f"http://127.0.0.1:{port}"
+    until = time.monotonic() + _PATIENCE_SECONDS
     call = {"jsonrpc": "2.0", "id": 0, "method": "eth_chainId", "params": []}
     while time.monotonic() < until:
         assert process.poll() is None, f"it ended with {process.returncode}"

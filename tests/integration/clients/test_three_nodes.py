@@ -90,7 +90,8 @@ def test_following_a_fork_produces_same_database_as_fresh_index(
             network.play(fork_wave[5:])
             network.run()
             network.play(third)
-            followed, afresh = ledger_of(network.run()), ledger_of(network.run("afresh"))
+            followed = ledger_of(network.run())
+            afresh = ledger_of(network.run("afresh"))
 
         assert_same({"followed": canonical(followed), "afresh": canonical(afresh)})
         orphans[kind] = list_orphaned_rows(followed, "log")

@@ -151,7 +151,8 @@ def test_endpoint_that_lies_proves_no_log():
 def test_receipts_prove_no_log_of_another_block_or_index():
     """The bundle and the endpoint agree, but the header and receipts have another hash."""
     block = mine_block(17)
-    other_block, other_index = build_case(block), build_case(block)
+    other_block = build_case(block)
+    other_index = build_case(block)
     for log in other_block["bundle"]["logs"]:
         log["block"] += 1
     other_block["bundle"]["events"][0]["block"] += 1

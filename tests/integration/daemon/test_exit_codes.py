@@ -148,7 +148,8 @@ def test_run_without_endpoint_response_reports_same_error_before_and_after_first
     door: Proxy, settings: Settings, tmp_path: Path, capsys: Capture, fault: str
 ):
     path = at(settings, tmp_path, door.url)
-    codes, messages = list[int](), list[str]()
+    codes = list[int]()
+    messages = list[str]()
     for _ in range(2):
         door.rule(*NO_ANSWERS[fault])
         codes.append(run_with_config(path, "run", "--once", "--publish"))

@@ -11,7 +11,8 @@ from tests.support.cli.local_network import run_local_network, write_config
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
-OTHER_ORACLE, COPY = "0x" + 40 * "9", "0x" + 40 * "c"
+OTHER_ORACLE = "0x" + 40 * "9"
+COPY = "0x" + 40 * "c"
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +71,8 @@ def test_hot_set_without_an_oracle_is_rejected(network, tmp_path, capsys):
 
 
 def test_daemon_brings_the_words_of_its_first_round(network, tmp_path):
-    path, stage = configure(network, tmp_path, network.stage.hot_set), network.stage
+    path = configure(network, tmp_path, network.stage.hot_set)
+    stage = network.stage
     for _ in range(3):
         assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
         network.mine(1)

@@ -78,7 +78,8 @@ class Spent(NamedTuple):
 
 
 def measure_indexing(running: Daemon) -> Spent:
-    begun, until = time.monotonic(), time.monotonic() + LONG_SECONDS
+    begun = time.monotonic()
+    until = time.monotonic() + LONG_SECONDS
     before = read_cpu_seconds(running)
     while running.get("/readyz").status_code != 200:
         assert running.process.poll() is None, running.log.read_text("utf-8")

@@ -23,7 +23,8 @@ TASKS = 4
 
 def order(network: LocalNetwork, name: str) -> dict[str, str]:
     """Order a task without a group, for any card."""
-    key, stage = sha256(name.encode()).digest(), network.stage
+    key = sha256(name.encode()).digest()
+    stage = network.stage
     task_arguments: tuple[object, ...] = (key, bytes(32), 0, 0, 0, "", 0, [], *VERSION, 1, 3600)
     return stage.build_call(
         stage.creator, "TaskNetwork", "createTask", task_arguments, value=ETHER

@@ -36,7 +36,8 @@ def server(sound, sqlite_url, indexed, tmp_path) -> Iterator[Daemon]:
         "api": {"port": 0, "cors": ["https://example.org"]},
         "log": {"format": "json"},
     }
-    config, log = write_config(settings, tmp_path / "config.toml"), tmp_path / "serve.log"
+    config = write_config(settings, tmp_path / "config.toml")
+    log = tmp_path / "serve.log"
     command = [sys.executable, "-m", "oracle", "serve", "--config", str(config)]
     with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
         try:

@@ -46,7 +46,8 @@ def server(sound: dict[str, Any], copied_url: str, tmp_path: Path) -> Iterator[D
         "api": {"port": 0},
         "log": {"format": "json"},
     }
-    config, log = write_config(settings, tmp_path / "config.toml"), tmp_path / "serve.log"
+    config = write_config(settings, tmp_path / "config.toml")
+    log = tmp_path / "serve.log"
     command = [sys.executable, "-m", "oracle", "serve", "--config", str(config)]
     with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
         try:
@@ -96,7 +97,8 @@ def test_daemon_writes_are_served_after_they_are_replicated(
 def test_reported_lag_of_paused_replica_grows(copied_url: str, postgresql_replica: Replica):
     postgresql_replica.pause()
     with Store.open(copied_url) as store:
-        first, later = age_of(store), age_of(store)
+        first = age_of(store)
+        later = age_of(store)
 
     assert 0 <= first < later
 

@@ -181,7 +181,8 @@ def test_paused_contract_and_unreachable_endpoints_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     with run_local_network(tmp_path) as network:
-        stage, admin = network.stage, network.stage.chain.make_request("eth_accounts")[0]
+        stage = network.stage
+        admin = network.stage.chain.make_request("eth_accounts")[0]
         config = network.settings(tmp_path)
         path = str(write_config(config, tmp_path / "config.toml"))
         assert run(["run", "--once", "--config", path]) == 0

@@ -23,7 +23,8 @@ PROGRAM = ("-m", "tests.support.cli.churning")
 
 def cut_offs(stop: StopSignal) -> tuple[threading.Event, list[int]]:
     """Record when the process was cut off, and with which exit code."""
-    was_cut, codes = threading.Event(), list[int]()
+    was_cut = threading.Event()
+    codes = list[int]()
 
     def note(code: int) -> None:
         codes.append(code)
@@ -40,7 +41,8 @@ def cut_offs(stop: StopSignal) -> tuple[threading.Event, list[int]]:
 
 def test_signal_raised_in_weakref_callback_is_received():
     for _ in range(100):
-        stop, referent = StopSignal(), churning.Referent()
+        stop = StopSignal()
+        referent = churning.Referent()
         with listen_for_signals(stop, (signal.SIGTERM,)):
             reference = weakref.ref(referent, lambda _: signal.raise_signal(signal.SIGTERM))
             del referent
@@ -63,7 +65,8 @@ def test_signal_delivered_to_another_thread_is_received():
 
 
 def test_unrelated_signal_is_left_to_its_handler():
-    stop, received_signals = StopSignal(), list[int]()
+    stop = StopSignal()
+    received_signals = list[int]()
     before = signal.signal(signal.SIGUSR1, lambda number, _: received_signals.append(number))
     try:
         with listen_for_signals(stop, (signal.SIGTERM,)):

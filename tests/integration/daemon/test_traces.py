@@ -26,7 +26,8 @@ def traced(tmp_path_factory) -> dict[str, list[ReadableSpan]]:
     """Return the spans of two runs by name: a report is sent in the first,
     and lands in the second.
     """
-    folder, exporter = tmp_path_factory.mktemp("traced"), InMemorySpanExporter()
+    folder = tmp_path_factory.mktemp("traced")
+    exporter = InMemorySpanExporter()
     with run_local_network(folder) as network:
         network.play(3)
         settings = network.settings(folder)
@@ -48,7 +49,8 @@ def of(span: ReadableSpan) -> dict[str, object]:
 
 def test_every_block_is_traced_from_fetch_to_commit(traced):
     (commit, *_) = traced["commit"]
-    first, last = of(commit)["qos.first"], of(commit)["qos.last"]
+    first = of(commit)["qos.first"]
+    last = of(commit)["qos.last"]
     for name in ("fetch", "verify"):
         windows = [(of(span)["qos.first"], of(span)["qos.last"]) for span in traced[name]]
         assert (first, last) in windows

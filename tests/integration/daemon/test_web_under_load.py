@@ -59,14 +59,13 @@ class Turns:
         self.most_windows = 0.0
         self._step = step
         self._last: float | None = None
-        self._since, self._windows = time.monotonic(), 0.0
+        self._since = time.monotonic()
+        self._windows = 0.0
 
     def check_progress(self, metrics: str) -> None:
-        now, turned, windows = (
-            time.monotonic(),
-            turns_of(self._step, metrics),
-            turns_of("index", metrics),
-        )
+        now = time.monotonic()
+        turned = turns_of(self._step, metrics)
+        windows = turns_of("index", metrics)
         if turned != self._last:
             self._last, self._since, self._windows = turned, now, windows
         elif now - self._since > LONGEST_WAIT_SECONDS:
@@ -100,7 +99,9 @@ def test_backfill_completes_under_http_load_without_failures(events, tmp_path):
         serve_chain(events) as url,
         run_daemon(write_config(settings(url, tmp_path), tmp_path / "config.toml")) as running,
     ):
-        hammer, turns, largest_wal = Hammer(running.url), Turns("confirm"), 0
+        hammer = Hammer(running.url)
+        turns = Turns("confirm")
+        largest_wal = 0
         wal = tmp_path / "oracle.sqlite-wal"
         try:
             while running.get("/readyz").status_code != 200:

@@ -92,7 +92,8 @@ def _share(figures: Rounds, compared: list[list[str]]) -> None:
     by_task = {key: score for (_, key), score in figures.scores.items()}
     for members in compared:
         paid = [key for key in members if key in figures.shares]
-        fee, total = sum(figures.shares[key] for key in paid), sum(by_task[key] for key in paid)
+        fee = sum(figures.shares[key] for key in paid)
+        total = sum(by_task[key] for key in paid)
         for key in paid[:-1]:
             figures.expected_shares[key] = fee * by_task[key] // total
         if paid:

@@ -77,7 +77,8 @@ def test_chaos_endpoint_can_serve_every_fault(true):
     ]
     with serve_endpoint(chaos) as served:
         for _name, fault in chaos._fault_by_mood:
-            chaos._mood, chaos._remaining_requests = (_name, fault), 10_000
+            chaos._mood = (_name, fault)
+            chaos._remaining_requests = 10_000
             for question in ([call] for call in calls):
                 body = ask_raw(served.url, question)
                 assert body.startswith(b"HTTP/1.1 ")

@@ -90,7 +90,8 @@ class Played:
 def deploy_network(profile: str, folder: Path) -> Iterator[Played]:
     """Deploy on a separate chain."""
     with run_anvil(port=0, accounts=ACCOUNTS, start_time=START_TIME) as url:
-        chain, clock = LocalChain(url), ChainClock(START_TIME)
+        chain = LocalChain(url)
+        clock = ChainClock(START_TIME)
         try:
             network = deploy_crynux_network(chain, clock, profile)
             path = folder / "demo.toml"

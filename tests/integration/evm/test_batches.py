@@ -49,10 +49,8 @@ def test_superseded_call_leaves_no_nonce_gap(harness: DispatchHarness):
     network = harness.testbed.network
     network.join(network.nodes[3])
     tasks = drawn(harness, 3)
-    plan, step = (
-        partial(plan_dispatch, harness.dispatching),
-        partial(run_step, harness.starts),
-    )
+    plan = partial(plan_dispatch, harness.dispatching)
+    step = partial(run_step, harness.starts)
     assert take(harness, plan, step, step) == [
         "dispatch planned",
         "ready",

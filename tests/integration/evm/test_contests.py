@@ -37,7 +37,9 @@ from tests.support.txmgr.stores import NewStore
 
 __all__ = ["chain", "fresh_chain", "fresh_stage", "testbed"]
 
-GROUP, RIGHT, GARBAGE = encode_word(77), 7, 8
+GROUP = encode_word(77)
+RIGHT = 7
+GARBAGE = 8
 
 
 @pytest.fixture
@@ -139,7 +141,8 @@ def second_tasks(harness: DispatchHarness) -> list[bytes]:
 
 def answer_second(harness: DispatchHarness, *results: int) -> None:
     """Let the second group's nodes answer, and the daemon compare them."""
-    network, tasks = harness.testbed.network, second_tasks(harness)
+    network = harness.testbed.network
+    tasks = second_tasks(harness)
     group = network.read_task(tasks[0])["group"]
     for task, result in zip(tasks, results, strict=True):
         node = Web3.to_checksum_address(harness.node_of(task))
@@ -378,7 +381,8 @@ def test_silent_node_of_second_group_times_out_and_the_other_results_are_compare
     crowd(harness)
     for _ in range(4):
         harness.block()
-    network, tasks = harness.testbed.network, second_tasks(harness)
+    network = harness.testbed.network
+    tasks = second_tasks(harness)
     group = network.read_task(tasks[0])["group"]
     for task in tasks[:2]:
         node = Web3.to_checksum_address(harness.node_of(task))
@@ -483,7 +487,8 @@ def test_second_group_is_completed_once_after_crash_at_any_point(
     testbed: OracleTestbed, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
 ):
     with fresh_chain.undone(), new_sqlite_store() as store:
-        harness, fuse = prepare_contest(testbed, store, tmp_path), Fuse()
+        harness = prepare_contest(testbed, store, tmp_path)
+        fuse = Fuse()
         before = nonce(testbed)
         with run_with_fuse(harness, fuse):
             play(harness)

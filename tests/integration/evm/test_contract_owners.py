@@ -34,10 +34,12 @@ pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
 __all__ = ["chain", "fresh_chain"]
 
-OWNER, STRANGER = Account.from_key("0x" + 64 * "1"), Account.from_key("0x" + 64 * "2")
+OWNER = Account.from_key("0x" + 64 * "1")
+STRANGER = Account.from_key("0x" + 64 * "2")
 RULES = replace(CRYNUX, pool_size=4, kick_creator_share=UNIT)
 ANSWERS_SHORT, REVERTS, BURNS = 1, 2, 3
-DUE_SINCE, DEADLINE = 1_000, 2**40 - 1
+DUE_SINCE = 1_000
+DEADLINE = 2**40 - 1
 SITE, NOW = "https://qos.example.org", 1_000_000
 TERMS = SubscriptionTerms(
     site=SITE, has_mail=False, max_per_node=50, max_total=50, requests_per_hour=100
@@ -169,7 +171,8 @@ def test_signature_of_a_stranger_is_refused_for_wallets_and_keys(owners: Owners)
 def test_false_signatures_cost_the_endpoint_a_few_calls(
     owners: Owners, monkeypatch: pytest.MonkeyPatch
 ):
-    wallet, account = owners.add_wallet(), owners.add_node(OWNER.address)
+    wallet = owners.add_wallet()
+    account = owners.add_node(OWNER.address)
     calls: list[Address] = []
     call_account = ContractAccounts._call_account
 

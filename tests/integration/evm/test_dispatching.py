@@ -60,7 +60,8 @@ def test_more_valuable_of_two_tasks_starts_on_the_only_available_node(harness: D
     network = harness.testbed.network
     for node in network.nodes[:3]:
         network.by(node, network.does.pause())
-    cheap, dear = network.create(fee=ETHER), network.create(fee=2 * ETHER)
+    cheap = network.create(fee=ETHER)
+    dear = network.create(fee=2 * ETHER)
     harness.turn()
     network.by(network.nodes[0], network.does.resume())
     harness.turn()
@@ -330,7 +331,8 @@ def test_blocks_folded_without_dispatch_or_with_other_settings_are_rejected(
     harness: DispatchHarness,
 ):
     harness.index()
-    folder, harness.folder = harness.folder, EventFolder(RULES, harness.folder.reader)
+    folder = harness.folder
+    harness.folder = EventFolder(RULES, harness.folder.reader)
     harness.mine()
     harness.index()
     harness.folder = folder

@@ -115,7 +115,8 @@ def test_task_start_sends_one_download_request_to_every_other_node_without_the_m
 
 
 def test_download_request_is_answered_when_the_node_adds_the_model(harness: DispatchHarness):
-    network, task = harness.testbed.network, start_task(harness)
+    network = harness.testbed.network
+    task = start_task(harness)
     harness.block()
     for node in idle(harness, task):
         network.by(node, network.does.addModel(MODEL))
@@ -125,7 +126,8 @@ def test_download_request_is_answered_when_the_node_adds_the_model(harness: Disp
 
 
 def test_next_task_start_sends_no_second_request_to_any_node(harness: DispatchHarness):
-    network, first = harness.testbed.network, start_task(harness)
+    network = harness.testbed.network
+    first = start_task(harness)
     harness.block()
     before = list_requested_nodes(harness)
     network.submit(first, {node.lower(): node for node in network.nodes}[harness.node_of(first)])

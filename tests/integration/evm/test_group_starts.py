@@ -166,7 +166,8 @@ def test_nodes_that_committed_results_get_the_next_group_before_validation(
     legacy: DispatchHarness,
 ):
     network = legacy.testbed.network
-    first, second = order_group(network, b"f"), order_group(network, b"s")
+    first = order_group(network, b"f")
+    second = order_group(network, b"s")
     for _ in range(3):
         legacy.block()
     assert statuses(network, second) == {Status.QUEUED}

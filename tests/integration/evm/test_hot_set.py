@@ -110,7 +110,8 @@ def test_only_changed_words_are_brought_again(sqlite_harness: Harness, words: An
     for _ in range(2 + LAG):
         run_round(harness)
     lanes = lanes_of_last_round(harness)
-    brought_before, (round_before,) = len(harness.intents(BRING_WORDS)), rounds_in(words)
+    brought_before = len(harness.intents(BRING_WORDS))
+    (round_before,) = rounds_in(words)
     assert lanes_in(words, 3) == lanes
     run_round(harness)
     assert lanes_of_last_round(harness) == lanes

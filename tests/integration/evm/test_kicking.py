@@ -133,7 +133,8 @@ def kick(harness: Harness) -> dict[str, object]:
 
     `live` is whether it is accused, and `evidence` the hash in the newest accusation.
     """
-    node, oracle = harness.testbed.network.nodes[2], harness.testbed.oracle
+    node = harness.testbed.network.nodes[2]
+    oracle = harness.testbed.oracle
     kickout = dict(zip(_FIELDS, oracle.functions.kickOf(node).call(), strict=True))
     logs = oracle.events.KickAccused().get_logs(from_block=0, argument_filters={"node": node})
     evidence = logs[-1]["args"]["evidence"] if logs else None

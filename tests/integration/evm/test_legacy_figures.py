@@ -95,7 +95,8 @@ def test_network_events_produce_the_legacy_values_r_p_and_b(
     assert means[0] < means[2]
     assert all(0 < (score.incentive_share or 0) < UNIT for score in ranked)
     with harness.store.read_transaction() as uow:
-        nodes, cursor = list(uow.nodes.iterate_all()), uow.cursor.get()
+        nodes = list(uow.nodes.iterate_all())
+        cursor = uow.cursor.get()
     assert cursor is not None
     weights = compute_submission_speeds(nodes, cursor.time, RULES, use_equal_weights=False)
     assert weights[third].weight == UNIT > weights[first].weight

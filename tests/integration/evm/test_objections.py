@@ -101,7 +101,8 @@ def hearing(
     contract = testbed.chain.deploy(CONTRACT, testbed.oracle.address)
     with new_sqlite_store() as store:
         objections = Address(contract.address.lower())
-        evidence, equipment = tmp_path / "evidence", {"objection_terms": TERMS}
+        evidence = tmp_path / "evidence"
+        equipment = {"objection_terms": TERMS}
         harness = Harness(testbed, store, evidence, objections=objections, equipment=equipment)
         fill_bad_pool(harness)
         run_until_due_is_stated(harness)

@@ -38,15 +38,16 @@ def plain(figure):
         return {field.name: plain(getattr(figure, field.name)) for field in fields(figure)}
     if isinstance(figure, Mapping):
         return {key: plain(value) for key, value in figure.items()}
-    return (
-        list(figure.iterate_cumulative_buckets()) if isinstance(figure, BucketCounts) else figure
-    )
+    if isinstance(figure, BucketCounts):
+        return list(figure.iterate_cumulative_buckets())
+    return figure
 
 
 def test_incremental_statistics_equal_recount_after_restart(
     sqlite_harness: Harness,
 ):
-    harness, watching = sqlite_harness, OutboxCounter()
+    harness = sqlite_harness
+    watching = OutboxCounter()
     for _ in range(3):
         harness.pushed()
         harness.until_final()

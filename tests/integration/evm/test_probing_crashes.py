@@ -37,7 +37,8 @@ def test_probe_is_completed_once_after_crash_at_any_point(
     testbed: OracleTestbed, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
 ):
     with fresh_chain.undone(), new_sqlite_store() as store:
-        harness, fuse = due(testbed, store, tmp_path), Fuse()
+        harness = due(testbed, store, tmp_path)
+        fuse = Fuse()
         with run_with_fuse(harness, fuse):
             play(harness)
         harness.close()

@@ -233,7 +233,8 @@ def test_report_after_a_strike_follows_a_zero_root(oracle: Oracle):
     oracle.push(leaves)
     struck = oracle.push(leaves)
     contract = oracle.chain.contract("roots/QoSRoots", oracle.address)
-    pauser, admin = oracle.chain.accounts[6], oracle.chain.accounts[5]
+    pauser = oracle.chain.accounts[6]
+    admin = oracle.chain.accounts[5]
     oracle.chain.send(contract.functions.pauseFor(60), sender=pauser)
     oracle.chain.send(contract.functions.strike(struck.number), sender=pauser)
     oracle.chain.send(contract.functions.resume(), sender=admin)

@@ -72,7 +72,8 @@ def test_decoded_task_lifecycle_matches_the_calls_made(
     both: tuple[Network, RootsOracle], reader: EventReader, source: ChainSource
 ):
     network, _ = both
-    node, creator = network.nodes[0], network.creator
+    node = network.nodes[0]
+    creator = network.creator
     first = network.chain.block + 1
     network.join(node, models=["sdxl"])
     task = network.submitted(node, kind=1)
@@ -80,12 +81,14 @@ def test_decoded_task_lifecycle_matches_the_calls_made(
 
     window = window_to_the_head(source, first)
 
-    key, runner = TaskKey("0x" + task.hex()), Address(node.lower())
+    key = TaskKey("0x" + task.hex())
+    runner = Address(node.lower())
     events = reader.decode_rows(window.logs, window.calls).events
     times = {header.number: header.time for header in window.headers}
     assert [event.time for event in events] == [times[event.at.block] for event in events]
     joined, created, started, *_, succeeded = events
-    at, time = Position(first, 0, 0), times[first]
+    at = Position(first, 0, 0)
+    time = times[first]
     assert joined == NodeJoined(at, time, runner, MIN_STAKE, GPU, VRAM, VERSION, ("sdxl",))
     assert isinstance(created, TaskCreated)
     assert (created.task, created.creator, created.fee) == (key, creator.lower(), FEE)

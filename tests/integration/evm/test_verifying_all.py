@@ -55,7 +55,8 @@ def test_verify_passes_for_tasks_started_on_their_drawn_nodes(harness: DispatchH
 
 def test_task_started_on_another_node_is_reported_as_differing(harness: DispatchHarness):
     network = harness.testbed.network
-    followed, defied_task = network.create(), network.create()
+    followed = network.create()
+    defied_task = network.create()
     harness.index()
     harness.mine()
     harness.index()

@@ -196,7 +196,8 @@ def test_partial_streams_derive_same_scores_as_full_stream(
     restarts: set[int],
     databases,
 ):
-    stream, relay = Stream(), Relay(page_cap=7)
+    stream = Stream()
+    relay = Relay(page_cap=7)
     for number in range(NODES):
         stream.emit(
             "NodeJoin", make_node_address(number), "", node_address=make_node_address(number)

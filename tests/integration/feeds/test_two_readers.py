@@ -61,7 +61,8 @@ def read_both(first_reader: FeedFollower, second_reader: FeedFollower, steps: in
 def test_readers_polling_at_different_times_have_equal_order_ranks_and_scores(
     store: Store, other_store: Store
 ):
-    relay, chain = Relay(), ScriptedChain()
+    relay = Relay()
+    chain = ScriptedChain()
     with (
         follow_relay(store, relay, chain) as first_reader,
         follow_relay(other_store, relay, chain) as second_reader,
@@ -74,7 +75,8 @@ def test_readers_polling_at_different_times_have_equal_order_ranks_and_scores(
 
 
 def test_health_of_two_readers_differs_only_by_polling_times(store: Store, other_store: Store):
-    relay, chain = Relay(), ScriptedChain()
+    relay = Relay()
+    chain = ScriptedChain()
     with (
         follow_relay(store, relay, chain) as first_reader,
         follow_relay(other_store, relay, chain) as second_reader,
@@ -97,7 +99,8 @@ def test_health_of_two_readers_differs_only_by_polling_times(store: Store, other
 
 
 def test_witness_import_produces_identical_state(store: Store, other_store: Store):
-    relay, chain = Relay(), ScriptedChain()
+    relay = Relay()
+    chain = ScriptedChain()
     with follow_relay(store, relay, chain) as first_reader:
         for step in range(6):
             play_step(relay, step)
@@ -105,7 +108,8 @@ def test_witness_import_produces_identical_state(store: Store, other_store: Stor
         first_reader.passes(60)
         with store.read_transaction() as uow:
             lines = list(export_witness_lines(uow))
-        digest, newest = first_reader.digest(), relay.now
+        digest = first_reader.digest()
+        newest = relay.now
     with follow_relay(other_store, relay, chain) as second_reader:
         assert import_witness_lines(other_store, lines) == len(lines)
         for _ in range(5):

@@ -100,7 +100,8 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 
 
 def test_recovered_node_is_available_after_next_probe_round(opened: Store):
-    node, other_node = RpcNode(chain_id=2), RpcNode()
+    node = RpcNode(chain_id=2)
+    other_node = RpcNode()
     urls = {"a": node.url, "b": other_node.url}
     with answering(node, other_node), checking(opened, urls) as (service, check):
         check.start_checks()

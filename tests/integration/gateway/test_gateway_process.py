@@ -27,7 +27,8 @@ def config(tmp_path: Path) -> Iterator[Path]:
     token.write_text(TOKEN)
     token.chmod(0o600)
     path = tmp_path / "gateway.toml"
-    well, other_node = RpcNode(), RpcNode(chain_id=2)
+    well = RpcNode()
+    other_node = RpcNode(chain_id=2)
     path.write_text(f"""
 [gateway]
 port = 0

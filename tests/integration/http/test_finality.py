@@ -58,7 +58,8 @@ def test_final_block_is_the_newest_block_that_is_deep_and_old_enough(served, gap
     """The block is computed twice: from nothing,
     and from the final block of some blocks before.
     """
-    tree, finality = BlockTree(31337), Finality(depth, seconds)
+    tree = BlockTree(31337)
+    finality = Finality(depth, seconds)
     middle = None
     for place, gap in enumerate(gaps):
         tree.mine(seconds=gap)
@@ -75,7 +76,8 @@ def test_final_block_is_the_newest_block_that_is_deep_and_old_enough(served, gap
 
 
 def test_updating_final_block_costs_at_most_four_requests(served: tuple[Provider, Endpoint]):
-    tree, finality = BlockTree(31337), Finality(4, 600)
+    tree = BlockTree(31337)
+    finality = Finality(4, 600)
     tree.mine_empty_blocks(500)
     served[0]._blocks = tree.blocks
     before = final(served, tree.last_mined, finality, None)

@@ -276,7 +276,8 @@ def test_partially_decodable_dead_letters_are_partially_applied(
 
 
 def test_counters_are_compared_at_newest_indexed_block(follower: Follower):
-    chain, heads = follower.chain, follower.chain.fetch_heads()
+    chain = follower.chain
+    heads = follower.chain.fetch_heads()
     assert compare_counters(chain, follower.store, heads) is None
     chain.counts = {"members": 10_000}
 

@@ -221,7 +221,8 @@ def test_slowly_responding_peer_is_waited_for_once_and_does_not_block_others():
         serve_answers(lambda _: (200, encode_statements([signed_report()]), {})) as url,
         serve_slow_header() as slow,
     ):
-        late, prompt_peer = Peer(slow, 0.3), Peer(url, SECONDS)
+        late = Peer(slow, 0.3)
+        prompt_peer = Peer(url, SECONDS)
         assert PeerClients([late], 0.0, 0.3).fetch_statements(7) == []
         peers = PeerClients([late, prompt_peer], 0.0, SECONDS)
         begun = time.monotonic()

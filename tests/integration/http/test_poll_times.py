@@ -21,7 +21,10 @@ WARM_UP = 8
 )
 def test_polls_follow_the_block_time(block_seconds, mean_delay, polls_per_block):
     """Blocks appear up to 0.08 s before or after their time."""
-    now, delays, polls, tree = 100.37, list[float](), 0, BlockTree(31337)
+    now = 100.37
+    delays = list[float]()
+    polls = 0
+    tree = BlockTree(31337)
     provider = Provider(tree)
     with serve_endpoint(provider) as served:
         pool = pool_of(served.url)
@@ -45,7 +48,8 @@ def test_polls_follow_the_block_time(block_seconds, mean_delay, polls_per_block)
 @pytest.mark.parametrize("block_seconds", [0, 1])
 def test_regular_polls_continue_if_next_block_is_not_predictable(block_seconds):
     """The block times are unknown or below one second, or the next block is overdue."""
-    now, tree = 0.0, BlockTree(31337)
+    now = 0.0
+    tree = BlockTree(31337)
     provider = Provider(tree)
     with serve_endpoint(provider) as served:
         pool = pool_of(served.url)

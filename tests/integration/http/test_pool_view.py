@@ -58,11 +58,9 @@ def test_broadcast_ignores_backoff_and_does_not_extend_it(first_endpoint: Endpoi
     now = [0.0]
     pool = pool_of(first_endpoint.url, clock=lambda: now[0])
     (endpoint,) = pool
-    first_endpoint.status, first_endpoint.headers, first_endpoint.response = (
-        429,
-        {"Retry-After": "40"},
-        b"slow down",
-    )
+    first_endpoint.status = 429
+    first_endpoint.headers = {"Retry-After": "40"}
+    first_endpoint.response = b"slow down"
     with pytest.raises(RpcError):
         pool.create_view().request("eth_blockNumber")
     now[0] = 30.0
@@ -104,11 +102,9 @@ def test_balance_is_not_cached_and_is_requested_from_next_endpoint_after_failure
 def test_endpoint_that_throttles_the_sender_is_not_used_by_the_indexer(
     pool: EndpointPool, first_endpoint: Endpoint, other: Endpoint
 ):
-    first_endpoint.status, first_endpoint.headers, first_endpoint.response = (
-        429,
-        {"Retry-After": "40"},
-        b"slow down",
-    )
+    first_endpoint.status = 429
+    first_endpoint.headers = {"Retry-After": "40"}
+    first_endpoint.response = b"slow down"
     other.response = "0x7a69"
     assert pool.create_view().request("eth_chainId") == "0x7a69"
 

@@ -12,7 +12,8 @@ from oracle.chain.verification.receipt_fetch import fetch_receipts
 from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.endpoints.endpoint import Endpoint
 
-SENDER, SPEAKER = "0x" + "01" * 20, "0x" + "aa" * 20
+SENDER = "0x" + "01" * 20
+SPEAKER = "0x" + "aa" * 20
 
 
 def speaking(logs: int) -> Tx:

@@ -125,7 +125,8 @@ def pair(
     for _ in range(20):
         chain.mine()
     other_chain = MemoryChain(blocks=list(chain.blocks))
-    first, second = serve(chain), serve(other_chain)
+    first = serve(chain)
+    second = serve(other_chain)
     endpoints = EndpointPool.from_urls([first.url, second.url], 31337, clock)
     source = ChainSource(endpoints, reader, 4, clock)
     yield first, second, source

@@ -220,7 +220,8 @@ def test_malformed_date_is_no_error_and_gives_no_offset(
 def test_refusal_by_one_endpoint_is_reported_when_another_returns_nothing(
     lines: PoolView, first_endpoint: Endpoint, other: Endpoint
 ):
-    first_endpoint.response, other.response = b"", error("no such block")
+    first_endpoint.response = b""
+    other.response = error("no such block")
     with pytest.raises(CallRefusedError, match="no such block"):
         lines.request("eth_call", {}, "latest")
 
@@ -228,11 +229,9 @@ def test_refusal_by_one_endpoint_is_reported_when_another_returns_nothing(
 def test_endpoint_is_not_requested_before_retry_after(first_endpoint: Endpoint):
     now = [0.0]
     line = caller_of(first_endpoint.url, clock=lambda: now[0])
-    first_endpoint.status, first_endpoint.headers, first_endpoint.response = (
-        429,
-        {"Retry-After": "40"},
-        b"slow down",
-    )
+    first_endpoint.status = 429
+    first_endpoint.headers = {"Retry-After": "40"}
+    first_endpoint.response = b"slow down"
     for _ in range(3):
         with pytest.raises(RpcError):
             line.request("eth_blockNumber")
@@ -347,6 +346,7 @@ def test_chain_id_is_requested_once_and_again_after_failure(
 
 @pytest.mark.parametrize("where", ["http://127.0.0.1:1", "http://[::1", "\xff://"])
 def test_redirect_is_not_followed(first_endpoint: Endpoint, line: EndpointCaller, where: str):
-    first_endpoint.status, first_endpoint.headers = 302, {"Location": where}
+    first_endpoint.status = 302
+    first_endpoint.headers = {"Location": where}
     with pytest.raises(RpcError):
         line.request("eth_chainId")

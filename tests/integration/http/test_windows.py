@@ -218,7 +218,8 @@ def test_prefetching_is_bounded(served: Served, open_source: OpenSource):
     served.faults.append(limit_block_count(1, -32602, "up to a 1 block range"))
     source = open_source(served)
     fetch_all_windows(source, 0, 3)
-    lock, highest = Lock(), 0
+    lock = Lock()
+    highest = 0
 
     def record_highest(request: Request) -> None:
         nonlocal highest

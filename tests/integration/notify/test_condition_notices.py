@@ -88,7 +88,8 @@ def test_every_condition_can_be_selected(condition: Condition):
 
 
 def test_heartbeat_with_health_is_sent_once_per_period():
-    clock, switch = Clock(), Switch()
+    clock = Clock()
+    switch = Switch()
     heartbeat = Heartbeat(switch, 60, clock)
     for _ in range(3):
         heartbeat.send_if_due(DOWN, 7)

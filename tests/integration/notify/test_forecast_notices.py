@@ -17,7 +17,8 @@ class Owner:
 
     def __init__(self, indexed: IndexedHistory) -> None:
         self.history = History().joins("A")
-        self._indexed, self._collector = indexed, NoticeCollector(CRYNUX)
+        self._indexed = indexed
+        self._collector = NoticeCollector(CRYNUX)
         self._folded = 0
         self.collect()
 

@@ -13,7 +13,8 @@ from tests.integration.notify.notified_daemon import SECRET, NotifiedDaemon
 
 @pytest.fixture
 def config(tmp_path: Path, sqlite_url: str, notified_daemon: NotifiedDaemon) -> Path:
-    secret, path = tmp_path / "secret", tmp_path / "oracle.toml"
+    secret = tmp_path / "secret"
+    path = tmp_path / "oracle.toml"
     secret.write_bytes(SECRET)
     path.write_text(
         f'[database]\nurl = "{sqlite_url}"\n'

@@ -429,7 +429,8 @@ def test_reorg_before_incident_retracts_its_notice(notified_daemon: NotifiedDaem
 
 
 def test_announced_and_cancelled_rules_send_notices(notified_daemon: NotifiedDaemon):
-    rules, operation = Hash("0x" + "5a" * 32), Hash("0x" + "0b" * 32)
+    rules = Hash("0x" + "5a" * 32)
+    operation = Hash("0x" + "0b" * 32)
     notified_daemon.chain.mine()
     notified_daemon.follower.catch_up()
     block = notified_daemon.chain.newest

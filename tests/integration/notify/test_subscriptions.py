@@ -29,7 +29,8 @@ from tests.support import histories
 from tests.support.api import IndexedHistory
 from tests.support.examples import examples
 
-OWNER, STRANGER = Account.from_key("0x" + 64 * "1"), Account.from_key("0x" + 64 * "2")
+OWNER = Account.from_key("0x" + 64 * "1")
+STRANGER = Account.from_key("0x" + 64 * "2")
 NODE = Address(OWNER.address.lower())
 SITE = "https://qos.example.org"
 TERMS = SubscriptionTerms(

@@ -60,7 +60,8 @@ def resolving(monkeypatch: pytest.MonkeyPatch, *answers: str) -> list[str]:
     """Let a name server return these addresses for NAME, one after the other;
     the last one remains.
     """
-    original_getaddrinfo, remaining_answers = socket.getaddrinfo, [*answers]
+    original_getaddrinfo = socket.getaddrinfo
+    remaining_answers = [*answers]
     resolved_addresses: list[str] = []
 
     def look_up(host: Any, port: Any, *more: Any, **named: Any) -> Any:

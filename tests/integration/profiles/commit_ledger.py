@@ -211,7 +211,8 @@ class Ledger:
         self.queue.append(job)
 
     def _start(self, job: Job) -> None:
-        chosen, self.available[:] = self.available[:3], self.available[3:]
+        chosen = self.available[:3]
+        self.available[:] = self.available[3:]
         for place, node in enumerate(chosen):
             self.members[node].status, self.members[node].job = "busy", job
             part = Part(node, place, self._at)

@@ -102,7 +102,8 @@ class Walk:
                 yield from self._refused_of_the_part(job, part)
 
     def _refused_of_the_node(self, node: str) -> None:
-        member, moves = self.network.ledger.members.get(node.lower()), self.network.node.functions
+        member = self.network.ledger.members.get(node.lower())
+        moves = self.network.node.functions
         is_in = member is not None and member.is_in
         self.network.fails(node, moves.join("again", 1) if is_in else moves.quit())
 

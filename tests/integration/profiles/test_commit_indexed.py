@@ -167,7 +167,8 @@ def test_reorged_blocks_leave_no_trace_in_state(network: CommitNetwork, daemon: 
     walk = Walk(network, 4)
     walk.blocks(40)
     daemon.catch_up()
-    before, ledger_before = network.chain.rpc("evm_snapshot"), deepcopy(network.ledger)
+    before = network.chain.rpc("evm_snapshot")
+    ledger_before = deepcopy(network.ledger)
     # Fewer blocks than are final.
     walk.blocks(3)
     daemon.catch_up()

@@ -14,8 +14,11 @@ from oracle.domain.events.network_events import AbortReason
 from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.domain.logs import Call, Log
 
-TASK, NODES = Address("0x" + "aa" * 20), Address("0x" + "bb" * 20)
-SENDER, BLOCK, TX = Address("0x" + "01" * 20), Hash("0x" + "00" * 32), Hash("0x" + "11" * 32)
+TASK = Address("0x" + "aa" * 20)
+NODES = Address("0x" + "bb" * 20)
+SENDER = Address("0x" + "01" * 20)
+BLOCK = Hash("0x" + "00" * 32)
+TX = Hash("0x" + "11" * 32)
 KEY = TaskKey(f"0x{7:064x}")
 WORD = f"0x{7:064x}"
 
@@ -111,7 +114,8 @@ def test_unknown_abort_reason_becomes_dead_letter(reader: EventReader):
 
 @pytest.mark.parametrize("indexed", [True, False])
 def test_accepted_result_is_decoded_as_validated_task(reader: EventReader, *, indexed: bool):
-    event, node = "TaskSuccess(uint256,bytes,address)", f"0x{1:064x}"
+    event = "TaskSuccess(uint256,bytes,address)"
+    node = f"0x{1:064x}"
     success_log = log(event, ["bytes"], [b"r"], WORD, node)
     if not indexed:
         success_log = log(event, ["uint256", "bytes"], [7, b"r"], node)

@@ -41,7 +41,8 @@ def honest(scores: Sequence[int | None]) -> Pools:
 
 def history_of(books: Callable[[Sequence[int | None]], Pools]) -> RelayHistory:
     """Let three separate nodes run an agreed group, and then each group that can be closed."""
-    stream, pools = Stream(), dict[str, list[int]]()
+    stream = Stream()
+    pools = dict[str, list[int]]()
     agreed = close_group("AAA")
     for number, outcomes in enumerate(ALL_GROUPS):
         nodes = range(3 * number, 3 * number + 3)

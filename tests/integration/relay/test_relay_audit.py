@@ -86,7 +86,8 @@ def test_ambiguous_zero_is_not_reported_as_difference():
     """Two nodes were silent near one group that lacks a member:
     whose 0 it is cannot be determined.
     """
-    audit, forgetful = audit_of(), audit_of(RelayLies(forgotten_zero=4))
+    audit = audit_of()
+    forgetful = audit_of(RelayLies(forgotten_zero=4))
 
     assert differing(audit) == differing(forgetful) == []
     (unproven,) = (

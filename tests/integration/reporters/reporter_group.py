@@ -131,7 +131,8 @@ class ReporterGroup:
 
     def pushes(self) -> list[Accepted]:
         """Return every call of `push` on the chain in order, whatever its result."""
-        chain, push = self.network.stage.chain, _FUNCTIONS["push"].selector
+        chain = self.network.stage.chain
+        push = _FUNCTIONS["push"].selector
         heights = range(self.network.head() + 1)
         blocks = chain.make_batch_request(
             [("eth_getBlockByNumber", hex(height), True) for height in heights]

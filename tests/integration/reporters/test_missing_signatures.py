@@ -71,7 +71,8 @@ def test_removed_signer_is_reported(group_of_three: ReporterGroup):
 
 def test_unknown_signer_is_reported_once_per_peer():
     peers = PeerClients([], 1.0)
-    first_signer, second_signer = Address("0x" + 40 * "1"), Address("0x" + 40 * "2")
+    first_signer = Address("0x" + 40 * "1")
+    second_signer = Address("0x" + 40 * "2")
     peer_signers = [
         ("a", first_signer),
         ("a", first_signer),

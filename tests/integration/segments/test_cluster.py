@@ -49,7 +49,8 @@ def kill_one_worker(cluster: LocalCluster) -> None:
 def test_dask_cluster_produces_same_database_as_inline_indexing(
     expected: list[str], open_prepared: OpenPrepared, cluster: LocalCluster
 ):
-    indexer, before = open_prepared(1), outcomes("taken")
+    indexer = open_prepared(1)
+    before = outcomes("taken")
     on(cluster, indexer)
 
     indexer.index()

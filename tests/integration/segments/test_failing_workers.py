@@ -54,7 +54,8 @@ def repeat_previous_answer(honest: bytes, before: bytes) -> bytes:
 def test_invalid_worker_response_loses_only_its_range(
     expected: list[str], open_prepared: OpenPrepared, lie: Change
 ):
-    indexer, before = open_prepared(1), outcomes("lost")
+    indexer = open_prepared(1)
+    before = outcomes("lost")
     lying = Lying(indexer.pool, lie, times=1)
     indexer.source.use_workers(lying, min_worker_blocks=1)
 
@@ -79,7 +80,8 @@ def test_hanging_worker_loses_only_its_range(expected: list[str], open_prepared:
 def test_abandoned_worker_is_stopped_and_replaced(open_prepared: OpenPrepared):
     indexer = open_prepared(1)
     indexer.index()
-    pool, (pid,) = indexer.pool, indexer.pool.get_pids()
+    pool = indexer.pool
+    (pid,) = indexer.pool.get_pids()
     name = indexer.source.list_endpoint_names()[0]
     order = SegmentRequest(pool.plan.id, 1, 0, 9, name, WriterState({}))
     os.kill(pid, signal.SIGSTOP)

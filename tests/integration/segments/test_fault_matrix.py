@@ -107,7 +107,8 @@ def nightly_but(names: Collection[str], chosen: Collection[str]) -> list[Any]:
 def test_faulty_history_has_same_digest_as_honest_history(
     open_world: OpenWorld, sqlite_url: str, name: str, workers: int, blocks: int
 ):
-    world, before = open_world(workers, blocks), outcomes("taken") + outcomes("refused")
+    world = open_world(workers, blocks)
+    before = outcomes("taken") + outcomes("refused")
 
     played = SCENARIOS[name](world)
 

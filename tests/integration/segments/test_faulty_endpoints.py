@@ -75,7 +75,8 @@ def test_state_is_identical_whatever_one_endpoint_does(
     honest.index()
     fake_chain.serve().head = fake_chain.head
     fake_chain.provider.faults.append(FAULTS[name]())
-    indexer, before = open_prepared(2), outcomes("taken") + outcomes("refused")
+    indexer = open_prepared(2)
+    before = outcomes("taken") + outcomes("refused")
 
     index_in_the_end(indexer)
 

@@ -81,7 +81,8 @@ def test_last_block_of_period_is_determined_among_skipped_heights(
 
 def test_lagging_feed_limits_head_to_blocks_up_to_its_settled_time(world: Skipping):
     indexer = world.indexer()
-    limit, read = FeedHeadLimit(indexer.store), []
+    limit = FeedHeadLimit(indexer.store)
+    read = []
     numbers = [block.number for block in get_branch(world.chain.head)]
     for polls, block in enumerate(get_branch(world.chain.head)):
         with indexer.store.transaction() as uow:

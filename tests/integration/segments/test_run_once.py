@@ -112,7 +112,8 @@ def test_verification_by_workers_returns_same_result_as_inline_verification(
         assert process.wait() == 0
     blocks = ("--from", "0", "--to", str(MIN_WORKER_BLOCKS + 200))
     command = ["resync", "verify", *blocks, "--json", "--config", str(config)]
-    answers, before = [], outcomes("taken")
+    answers = []
+    before = outcomes("taken")
     for more in ([], ["--workers", "2"]):
         capsys.readouterr()
         assert run([*command, *more]) == 0

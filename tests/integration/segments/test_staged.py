@@ -60,7 +60,8 @@ def step_until_staged(indexer: Indexer, folder: Path) -> Iterator[Path]:
 def test_staged_segments_are_used_by_next_writer(
     expected: list[str], open_prepared: OpenPrepared, tmp_path: Path
 ):
-    first, capability_store = open_prepared(2), CapabilityMemory()
+    first = open_prepared(2)
+    capability_store = CapabilityMemory()
     staged_in(first, tmp_path / "stage", capability_store)
     assert list(step_until_staged(first, tmp_path / "stage"))
     before = outcomes("recalled")
@@ -93,7 +94,9 @@ def empty(path: Path) -> None:
 def test_damaged_staged_file_is_discarded(
     expected: list[str], open_prepared: OpenPrepared, tmp_path: Path, damage: Damage
 ):
-    first, folder, capability_store = open_prepared(2), tmp_path / "stage", CapabilityMemory()
+    first = open_prepared(2)
+    folder = tmp_path / "stage"
+    capability_store = CapabilityMemory()
     staged_in(first, folder, capability_store)
     for path in step_until_staged(first, folder):
         damage(path)
@@ -108,7 +111,8 @@ def test_damaged_staged_file_is_discarded(
 
 
 def test_staged_files_of_another_plan_are_discarded(open_prepared: OpenPrepared, tmp_path: Path):
-    first, folder = open_prepared(2), tmp_path / "stage"
+    first = open_prepared(2)
+    folder = tmp_path / "stage"
     staged_in(first, folder)
     assert list(step_until_staged(first, folder))
 
@@ -118,7 +122,8 @@ def test_staged_files_of_another_plan_are_discarded(open_prepared: OpenPrepared,
 
 
 def test_staged_files_are_deleted_when_writer_closes(open_prepared: OpenPrepared, tmp_path: Path):
-    indexer, folder = open_prepared(2), tmp_path / "stage"
+    indexer = open_prepared(2)
+    folder = tmp_path / "stage"
     staged_in(indexer, folder)
     assert list(step_until_staged(indexer, folder))
 

@@ -40,7 +40,8 @@ def verify_history(
 def test_workers_verify_same_blocks_as_writer(
     open_prepared: OpenPrepared, level: VerificationLevel
 ):
-    alone, together = open_prepared(0), open_prepared(2)
+    alone = open_prepared(0)
+    together = open_prepared(2)
     for indexer in (alone, together):
         indexer.index()
     before = outcomes("taken")
@@ -61,7 +62,8 @@ def test_workers_verify_same_blocks_despite_faulty_endpoint(
     fake_chain: FakeChain, open_prepared: OpenPrepared, fault: Callable[[], InjectedFault]
 ):
     fake_chain.serve().head = fake_chain.head
-    alone, together = open_prepared(0), open_prepared(2)
+    alone = open_prepared(0)
+    together = open_prepared(2)
     for indexer in (alone, together):
         indexer.index()
     expected = verify_history(alone, VerificationLevel.PROVEN)

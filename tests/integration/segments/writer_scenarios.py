@@ -120,7 +120,8 @@ def started_later(world: World) -> Indexer:
 
 
 def clock_jumps(world: World) -> Indexer:
-    indexer, jumps = world.indexer(), iter((3600.0, -3600.0) * 400)
+    indexer = world.indexer()
+    jumps = iter((3600.0, -3600.0) * 400)
     return world.read(indexer, lambda: world.clock.advance(next(jumps)))
 
 

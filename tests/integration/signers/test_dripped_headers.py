@@ -92,7 +92,8 @@ def test_request_is_aborted_when_response_headers_never_end(service: str):
 
 def test_peer_with_endless_response_headers_returns_no_statements():
     with serve_endless_header() as url:
-        peer, fetched_statements = Peer(url, SECONDS), list[list[ReportMessage]]()
+        peer = Peer(url, SECONDS)
+        fetched_statements = list[list[ReportMessage]]()
         assert (
             get_request_error(lambda: fetched_statements.append(peer.fetch_statements(7))) is None
         )

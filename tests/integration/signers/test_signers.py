@@ -164,7 +164,8 @@ def test_transaction_with_flipped_bit_is_rejected(data: st.DataObject):
 
 def test_transaction_with_high_s_is_rejected():
     parts: Any = rlp.decode(LOCAL.sign_transaction(CALL).raw[1:])
-    parity, s = int.from_bytes(parts[9], "big"), int.from_bytes(parts[11], "big")
+    parity = int.from_bytes(parts[9], "big")
+    s = int.from_bytes(parts[11], "big")
     high_s_parts = [
         *parts[:9],
         b"" if parity else b"\x01",

@@ -86,7 +86,8 @@ def _word(text: str, place: int) -> str:
 
 
 def _of_log(log: Event) -> Event:
-    topic, data = log["topics"][0], log["data"][2:]
+    topic = log["topics"][0]
+    data = log["data"][2:]
     places = ("blockNumber", "transactionIndex", "logIndex")
     block, tx, index = (int(log[name], 16) for name in places)
     event: Event = {"block": block, "tx": tx, "log": index}
@@ -101,7 +102,8 @@ def _of_log(log: Event) -> Event:
 
 
 def _of_call(tx: Event) -> Event:
-    name, encoded_arguments = _CALLS[tx["input"][:10]], tx["input"][10:]
+    name = _CALLS[tx["input"][:10]]
+    encoded_arguments = tx["input"][10:]
     event: Event = {"type": name, "block": tx["block"], "tx": tx["index"], "log": -1}
     if name == "task_created":
         return {**event, "task": "0x" + _word(encoded_arguments, 1)}

@@ -188,7 +188,8 @@ def test_node_status_matches_truth_after_every_block(followed: Follower):
         decoded = followed.folder.reader.decode_rows(
             list(uow.logs.iterate_between(0, HEAD)), list(uow.calls.iterate_between(0, HEAD))
         )
-    fold, events = Fold(CRYNUX), iter(decoded.events)
+    fold = Fold(CRYNUX)
+    events = iter(decoded.events)
     following_one = next(events, None)
 
     for number in range(HEAD + 1):

@@ -68,7 +68,8 @@ def lying_values() -> InjectedFault:
 def fooled(tmp_path: Path) -> Iterator[Follower]:
     """Return a follower that has read everything from the lying first endpoint, unproven."""
     tree = joins()
-    liar, honest = Provider(tree, tree.last_mined), Provider(tree, tree.last_mined)
+    liar = Provider(tree, tree.last_mined)
+    honest = Provider(tree, tree.last_mined)
     liar.faults.append(lying_values())
     with follow_endpoints(
         f"sqlite:///{tmp_path / 'a.sqlite'}", [liar, honest], vss_reader()
@@ -94,7 +95,8 @@ def values(follower: Follower) -> list[int]:
 
 
 def audit_all_windows(follower: Follower) -> list[AuditResult]:
-    auditor, done = Auditor(window_blocks=WINDOW), []
+    auditor = Auditor(window_blocks=WINDOW)
+    done = []
     while (
         audit_result := audit_next_window(
             follower.source, follower.store, follower.folder, auditor, RebuildOptions()

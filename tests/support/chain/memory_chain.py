@@ -146,7 +146,8 @@ class MemoryChain:
             return NULL
         receipts = []
         for place, (_, _, text) in enumerate(block.logs):
-            tx_hash, index = _hash_parts(block.hash, place).encode(), hex(place).encode()
+            tx_hash = _hash_parts(block.hash, place).encode()
+            index = hex(place).encode()
             receipts.append(_RECEIPT % (tx_hash, index, hex(21_000 * (place + 1)).encode(), text))
         return b"[" + b",".join(receipts) + b"]"
 

@@ -98,7 +98,8 @@ def encode_task_created_log(number: int, **changed: Any) -> UnminedLog:
 
 
 # The position and block time that `as_log` gives to a log.
-AT, TIME = Position(7, 2, 3), 100
+AT = Position(7, 2, 3)
+TIME = 100
 
 
 def to_mined_log(event: UnminedLog) -> Log:

@@ -163,7 +163,8 @@ class DealtTraffic:
         )
 
     def _reveal(self, assignment: Assignment) -> Transaction:
-        account, reveal = self._account(assignment.node), (assignment.key, assignment.answer, SALT)
+        account = self._account(assignment.node)
+        reveal = (assignment.key, assignment.answer, SALT)
         return self._stage.build_call(account, "TaskNetwork", "revealAnswer", *reveal)
 
     def _say(self, function: str, *arguments: object, value: int = 0) -> Transaction:

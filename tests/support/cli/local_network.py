@@ -128,7 +128,8 @@ def run_local_network(folder: Path) -> Iterator[LocalNetwork]:
         clock = ChainClock(START_TIME)
         keys = create_keys(folder)
         _, creator, *_ = chain.make_request("eth_accounts")
-        signer, transmitter = keys["signer"].address, keys["transmitter"].address
+        signer = keys["signer"].address
+        transmitter = keys["transmitter"].address
         roles = DaemonRoles(signer, transmitter, dispatcher=Address(creator.lower()))
         stage = deploy_demo_network(chain, clock, roles)
         try:

@@ -98,7 +98,8 @@ def _time_out_until_excluded(network: LocalNetwork, name: str) -> None:
             "eth_call", {"to": stage.network, "data": calldata}, "latest"
         )
         key = decode_result("TaskNetwork", "keyOf", response)[0]
-        node, created = stage.nodes[name], _build_creation(network, order)
+        node = stage.nodes[name]
+        created = _build_creation(network, order)
         started = stage.build_call(stage.creator, "TaskNetwork", "startTask", key, node)
         chain.mine(network.clock.advance(), [created, started])
         network.mine(_TASK_SECONDS // BLOCK_SECONDS + 1)
@@ -138,7 +139,9 @@ def _build_creation(network: LocalNetwork, order: tuple[object, ...]) -> dict[st
 
 def _build_order(number: int) -> tuple[object, ...]:
     """Return the struct Order of TaskNetwork, for a task without a group."""
-    alone, image, any_gpu = (bytes(32), 0), 0, (0, "", 0)
+    alone = (bytes(32), 0)
+    image = 0
+    any_gpu = (0, "", 0)
     return (bytes([number + 1]) * 32, *alone, image, *any_gpu, [MODEL], *VERSION, 1, _TASK_SECONDS)
 
 

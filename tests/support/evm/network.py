@@ -147,7 +147,8 @@ class Network:
 
     def join(self, node: str, *, stake: int = MIN_STAKE, **node_fields: Any) -> Receipt:
         version = node_fields.get("version", VERSION)
-        gpu, vram = node_fields.get("gpu", GPU), node_fields.get("vram", VRAM)
+        gpu = node_fields.get("gpu", GPU)
+        vram = node_fields.get("vram", VRAM)
         call = self.does.join(gpu, vram, *version, node_fields.get("models", []))
         return self.chain.send(call, sender=node, value=stake)
 

@@ -117,7 +117,8 @@ class Relay:
             return _build_success_response(self.rows[-1]["id"] if self.rows else 0)
         if parts.path == "/v1/events":
             query = parse_qs(parts.query)
-            start, limit = int(query["start"][0]), int(query["limit"][0])
+            start = int(query["start"][0])
+            limit = int(query["limit"][0])
             rows = sorted(self.rows, key=lambda row: row["id"])
             return _build_success_response(
                 [row for row in rows if row["id"] > start][:limit][: self.page_cap]

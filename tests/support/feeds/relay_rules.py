@@ -94,7 +94,8 @@ def can_identify_timeout(outcomes: Sequence[str]) -> bool:
     return not ({"Q", "S"} & {*outcomes} and "T" in outcomes)
 
 
-CREATOR, RELAY_ACCOUNT = "0x" + "cc" * 20, "0x" + "ee" * 20
+CREATOR = "0x" + "cc" * 20
+RELAY_ACCOUNT = "0x" + "ee" * 20
 _SILENT_ENDS = {"T": (1, 1, RELAY_ACCOUNT), "Q": (7, 0, CREATOR), "S": (10, 1, RELAY_ACCOUNT)}
 
 

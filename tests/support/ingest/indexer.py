@@ -138,7 +138,8 @@ class Indexer:
     def gaps(self) -> list[BlockRange]:
         """Return the ranges up to the cursor that coverage does not record for the scope."""
         with self.store.read_transaction() as uow:
-            scope, at = uow.coverage.get_current_scope(), uow.cursor.get()
+            scope = uow.coverage.get_current_scope()
+            at = uow.cursor.get()
             if at is None:
                 return []
             if scope is None:

@@ -78,7 +78,8 @@ def logs(chance: Random) -> None:
     packed = read_logs_natively(response, BLOCKS, FILTER)
     assert (None if packed is None else tabulate(packed)) in (None, read_logs(response))
     if packed is not None:
-        table, checksums = LogTable.from_logs(packed), []
+        table = LogTable.from_logs(packed)
+        checksums = []
         for code in (native, None):
             raw_checksums.native = code  # type: ignore[attr-defined]
             checksums.append(raw_checksums.sum_log_hashes(table))
@@ -100,17 +101,18 @@ def candidates(chance: Random) -> None:
 def draws(chance: Random) -> None:
     weights = [chance.choice((0, 9 * UNIT, chance.getrandbits(64))) for _ in range(70)]
     offered = bytearray(map(bool, weights))
-    seed, draw_count = chance.randbytes(32), chance.randrange(80)
+    seed = chance.randbytes(32)
+    draw_count = chance.randrange(80)
     weighted_draw.native = native  # type: ignore[attr-defined]
     natively = [*draw_indexes(array("Q", weights), offered.copy(), seed, draw_count)]
     assert natively == [*draw_indexes(weights, offered, seed, draw_count)]
 
 
 def roots(chance: Random) -> None:
-    rules, nodes = (
-        some_rules(chance),
-        [chance.choice((a_node, an_extreme_node))(chance) for _ in range(chance.randrange(140))],
-    )
+    rules = some_rules(chance)
+    nodes = [
+        chance.choice((a_node, an_extreme_node))(chance) for _ in range(chance.randrange(140))
+    ]
     rows = [row_of(node, node.address) for node in nodes]
     rows = [spoil_row(chance, row) if chance.random() < 0.1 else row for row in rows]
     leaves, other_rows = native.encode_leaves(

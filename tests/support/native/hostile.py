@@ -129,7 +129,8 @@ def rows_of_classes_of_their_own() -> None:
 
 
 def tree_that_another_thread_resizes() -> None:
-    tree, changed = bytearray(64 << 12), bytearray(b"\1" * (1 << 12))
+    tree = bytearray(64 << 12)
+    changed = bytearray(b"\1" * (1 << 12))
     stops = Event()
 
     def resize() -> None:

@@ -136,7 +136,8 @@ def a_node(chance: Random) -> Node:
         chance.randrange(2),
     )
     node.membership = chance.choice((Membership.MEMBER, Membership.MEMBER, *Membership))
-    node.paused, node.excluded = chance.random() < 0.1, chance.random() < 0.3
+    node.paused = chance.random() < 0.1
+    node.excluded = chance.random() < 0.3
     node.base = chance.choice((0, 1, UNIT - 1, UNIT, chance.randrange(UNIT + 1)))
     size = chance.choice((0, 1, 50, 134, 135, 136, 200, chance.randrange(20)))
     node.pool = bytes(chance.choice((0, 2, 5, 10)) for _ in range(size))

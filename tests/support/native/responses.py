@@ -25,7 +25,8 @@ from oracle.rpc.rpc_errors import RpcError
 from tests.support.native.inputs import ADDRESSES, NOW, TOPICS, a_block, a_log, a_receipt
 
 FILTER = LogFilter(frozenset(map(Address, ADDRESSES)), frozenset(TOPICS))
-NUMBER, BLOCK_HASH = 77, Hash("0x" + 64 * "d")
+NUMBER = 77
+BLOCK_HASH = Hash("0x" + 64 * "d")
 BLOCKS = BlockRange(10, 99)
 (ENDPOINT,) = EndpointPool.from_urls(["http://127.0.0.1:1"], 1)
 
@@ -49,9 +50,12 @@ def number_receipts(receipts: list[ProvenReceipt]) -> None:
     for tx, receipt in enumerate(receipts):
         receipt.transaction_index = hex(tx)
         for log in receipt.logs:
-            log.block_number, log.block_hash = hex(NUMBER), BLOCK_HASH
-            log.transaction_index, log.transaction_hash = hex(tx), receipt.transaction_hash
-            log.log_index, index = hex(index), index + 1
+            log.block_number = hex(NUMBER)
+            log.block_hash = BLOCK_HASH
+            log.transaction_index = hex(tx)
+            log.transaction_hash = receipt.transaction_hash
+            log.log_index = hex(index)
+            index = index + 1
 
 
 def a_header(tx_hashes: list[str], receipts_root: str) -> FullHeader:
@@ -97,10 +101,12 @@ def read_receipts(response: bytes, header: FullHeader) -> tuple[ReadLogs, bytes]
 def a_log_response(chance: Random) -> list[LogResponse]:
     """Return logs as `eth_getLogs` returns them: sorted, each matching the filter."""
     logs: list[LogResponse] = []
-    block, index = BLOCKS.first - 1, 0
+    block = BLOCKS.first - 1
+    index = 0
     for _ in range(chance.randrange(12)):
         if not logs or chance.random() < 0.4:
-            block, index = block + chance.randrange(1, 5), -1
+            block = block + chance.randrange(1, 5)
+            index = -1
             block_hash = Hash("0x" + f"{block:064x}")
             timestamp = chance.choice((None, hex(NOW + block)))
         index += chance.randrange(1, 4)
@@ -109,8 +115,11 @@ def a_log_response(chance: Random) -> list[LogResponse]:
             chance.choice(ADDRESSES),
             (chance.choice(TOPICS), *log.topics[1:]),
         )
-        log.block_number, log.block_hash, log.log_index = hex(block), block_hash, hex(index)
-        log.transaction_index, log.block_timestamp = hex(index // 2), timestamp
+        log.block_number = hex(block)
+        log.block_hash = block_hash
+        log.log_index = hex(index)
+        log.transaction_index = hex(index // 2)
+        log.block_timestamp = timestamp
         logs.append(log)
     return logs
 

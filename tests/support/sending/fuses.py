@@ -138,7 +138,8 @@ def install_fuse(harness: Harness, fuse: Fuse) -> Iterator[None]:
         return answer
 
     with pytest.MonkeyPatch.context() as patched:
-        signer, payer = FusedSigner(keys.signer, fuse), FusedSigner(keys.transmitter, fuse)
+        signer = FusedSigner(keys.signer, fuse)
+        payer = FusedSigner(keys.transmitter, fuse)
         patched.setattr(BoundedHttp, "post", fused_post)
         patched.setattr(original_context.sender_account, "_keys", ReporterKeys(signer, payer))
         patched.setattr(original_context.sender_account, "_payer", payer)

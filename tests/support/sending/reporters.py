@@ -70,10 +70,8 @@ class Reporter:
 
     def signed(self) -> dict[int, Hash]:
         """Return the digest signed for each round so far."""
-        last, contract = (
-            self.harness.testbed.round + 1,
-            self.harness.context.sender_account.domain.contract,
-        )
+        last = self.harness.testbed.round + 1
+        contract = self.harness.context.sender_account.domain.contract
         with self.harness.store.read_transaction() as uow:
             statements_by_round = {
                 number: uow.statements.list_for_round(contract, number)

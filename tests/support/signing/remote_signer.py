@@ -183,5 +183,7 @@ def serve_host(host: RemoteHost, tls: ssl.SSLContext | None = None) -> Iterator[
 
 def flip_signature_s(raw: str) -> str:
     """Return the other valid form of the same signature, with a high s."""
-    r, s, v = raw[2:66], int(raw[66:130], 16), int(raw[130:], 16)
+    r = raw[2:66]
+    s = int(raw[66:130], 16)
+    v = int(raw[130:], 16)
     return f"0x{r}{ORDER - s:064x}{55 - v:02x}"

@@ -8,7 +8,8 @@ from oracle.domain.events.network_events import TaskKind
 from tests.support.evm.network import ETHER, TIMEOUT
 from tests.support.txmgr.dispatch_harness import DispatchHarness
 
-WINDOW, FEE = 3_600, ETHER // 100
+WINDOW = 3_600
+FEE = ETHER // 100
 
 
 def probing(*, group: bool = True, max_fee: int = 6 * FEE) -> ProbeSettings:

@@ -17,8 +17,10 @@ from oracle.chain.decode.abi import load_abi
 from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.txmgr.client.receipts import Receipt, ReceiptLog
 
-ORACLE, NETWORK = Address("0x" + 40 * "a"), Address("0x" + 40 * "b")
-NODE, TASK = Address("0x" + 40 * "c"), TaskKey("0x" + 64 * "d")
+ORACLE = Address("0x" + 40 * "a")
+NETWORK = Address("0x" + 40 * "b")
+NODE = Address("0x" + 40 * "c")
+TASK = TaskKey("0x" + 64 * "d")
 WORD = "0x" + 64 * "0"
 
 
@@ -117,7 +119,8 @@ def group_started(tasks: list[TaskKey], nodes: list[Address]) -> ReceiptLog:
 
 def test_group_start_requires_event_with_same_nodes_in_same_order():
     call = encode_start_group_call(TRIO, NODES, 5, Hash(WORD))
-    matching_event, reordered_event = group_started(TRIO, NODES), group_started(TRIO, NODES[::-1])
+    matching_event = group_started(TRIO, NODES)
+    reordered_event = group_started(TRIO, NODES[::-1])
     assert find_missing_event(receipt(matching_event), NETWORK, call) is None
     assert find_missing_event(receipt(reordered_event), NETWORK, call) == "GroupStarted"
 

@@ -46,7 +46,8 @@ from tests.support.chain.network_logs import (
 )
 from tests.support.evm.artifacts import load_artifact
 
-N, M = node_address(1), node_address(2)
+N = node_address(1)
+M = node_address(2)
 READER_BY_TOPIC = {event.digest: read for event, read in iterate_event_readers()}
 
 

@@ -53,7 +53,9 @@ from tests.support.chain.network_logs import (
     to_mined_log,
 )
 
-T, N, G = task_key(1), node_address(1), group_key(1)
+T = task_key(1)
+N = node_address(1)
+G = group_key(1)
 BOTH = {"task": T, "node": N}
 
 

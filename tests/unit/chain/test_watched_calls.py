@@ -8,7 +8,8 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.rpc.rpc_errors import RpcError
 
-CONTRACT, SELECTOR = Address("0x" + "c0" * 20), "0x12345678"
+CONTRACT = Address("0x" + "c0" * 20)
+SELECTOR = "0x12345678"
 BLOCK = BlockRef(7, Hash("0x" + "b1" * 32), Hash("0x" + "b0" * 32), 100)
 TRANSACTION = {
     "hash": "0x" + "a1" * 32,

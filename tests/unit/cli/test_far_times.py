@@ -16,7 +16,8 @@ def test_timestamp_beyond_calendar_is_shown_in_seconds(seconds):
 
 
 def test_select_accepts_history_with_times_in_milliseconds(capsys, tmp_path):
-    events, task = tmp_path / "events.jsonl", tmp_path / "task.json"
+    events = tmp_path / "events.jsonl"
+    task = tmp_path / "task.json"
     events.write_text(
         event_to_json(History().after(1_795_000_000_000 - GENESIS_TIME).joins("A").events[0])
     )

@@ -50,7 +50,9 @@ class SceneView:
     """A `NetworkView` of nodes and tasks at one moment."""
 
     def __init__(self, policy: Any, nodes: Iterable[Node], tasks: Sequence[Task]) -> None:
-        self.policy, self.nodes, self.tasks = policy, list(nodes), tasks
+        self.policy = policy
+        self.nodes = list(nodes)
+        self.tasks = tasks
 
     def get_waiting_tasks(self) -> Sequence[Task]:
         return [task for task in self.tasks if task.node is None]

@@ -231,7 +231,8 @@ def test_explain_at_block_beyond_index_returns_400(api):
 
 
 def test_concurrent_explain_at_block_returns_503_with_retry_after(api, indexed, monkeypatch):
-    is_made, may_end = threading.Event(), threading.Event()
+    is_made = threading.Event()
+    may_end = threading.Event()
 
     def explain_when_released(*arguments):
         is_made.set()

@@ -15,7 +15,8 @@ from oracle.cli.setup.contract_values import (
 from oracle.domain.ids import ZERO_ADDRESS
 from oracle.errors import InputError
 
-FIRST, SECOND = "0x" + "1" * 40, "0x" + "2" * 40
+FIRST = "0x" + "1" * 40
+SECOND = "0x" + "2" * 40
 NO_CONFIG = ["--config", "no-such-file.toml"]
 
 

@@ -10,7 +10,8 @@ from tests.support.examples import examples
 
 def looks_of(seconds: float) -> list[float]:
     """Return the times at which a silent connection is checked."""
-    schedule, times = RecheckSchedule[str](), list[float]()
+    schedule = RecheckSchedule[str]()
+    times = list[float]()
     schedule.add_connection("one", 0.0, 0)
     while (at := schedule.get_next_check_time()) is not None and at <= seconds:
         assert schedule.take_due_connections(at, 9) == ["one"]

@@ -87,7 +87,8 @@ def wait_for_reads(reads: threading.Semaphore) -> None:
 def test_leader_loses_lease_only_after_twenty_seconds_without_renewal(
     moody: FailingWrites, clock: Clock
 ):
-    epoch, lost = acquire_and_get_epoch(moody), threading.Event()
+    epoch = acquire_and_get_epoch(moody)
+    lost = threading.Event()
 
     def lead() -> None:
         with keep_lease(moody, epoch, lost.set):
@@ -107,7 +108,9 @@ def test_leader_loses_lease_only_after_twenty_seconds_without_renewal(
 
 
 def test_hanging_renewal_loses_lease(moody: FailingWrites, clock: Clock):
-    epoch, lost, answered = acquire_and_get_epoch(moody), threading.Event(), threading.Event()
+    epoch = acquire_and_get_epoch(moody)
+    lost = threading.Event()
+    answered = threading.Event()
 
     def hang() -> None:
         answered.wait(PATIENCE)
@@ -128,7 +131,8 @@ def test_hanging_renewal_loses_lease(moody: FailingWrites, clock: Clock):
 def test_successful_renewal_resets_deadline_and_lease_is_released_at_exit(
     moody: FailingWrites, clock: Clock
 ):
-    epoch, lost = acquire_and_get_epoch(moody), threading.Event()
+    epoch = acquire_and_get_epoch(moody)
+    lost = threading.Event()
     with keep_lease(moody, epoch, lost.set):
         moody.write = away
         wait_for_reads(moody.tried)

@@ -14,10 +14,8 @@ def test_two_listeners_use_at_most_half_of_the_file_descriptors(
 ):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (allowed, allowed))
     section = WebSection(max_connections=1024)
-    answer_slots, waiting_slots = (
-        get_max_concurrent_requests(section),
-        get_max_pending_connections(section),
-    )
+    answer_slots = get_max_concurrent_requests(section)
+    waiting_slots = get_max_pending_connections(section)
     held = answer_slots + waiting_slots
     assert held <= 1024
     assert answer_slots >= 4

@@ -34,7 +34,8 @@ def running(steps, stop):
 
 
 def test_transient_failure_is_logged_and_job_is_retried():
-    stop, turns = threading.Event(), list[None]()
+    stop = threading.Event()
+    turns = list[None]()
 
     def turn():
         turns.append(None)
@@ -56,7 +57,9 @@ def test_only_successful_run_updates_last_success_timestamp():
         name = "oracle_step_last_success_timestamp_seconds"
         return REGISTRY.get_sample_value(name, {"step": "ok"})
 
-    stop, timestamps, failures = threading.Event(), list[float | None](), [False, True]
+    stop = threading.Event()
+    timestamps = list[float | None]()
+    failures = [False, True]
 
     def turn():
         timestamps.append(last())
@@ -74,7 +77,8 @@ def test_only_successful_run_updates_last_success_timestamp():
 
 
 def test_repeated_failure_is_logged_with_backoff():
-    stop, turns = threading.Event(), list[None]()
+    stop = threading.Event()
+    turns = list[None]()
 
     def turn():
         turns.append(None)
@@ -100,7 +104,8 @@ def test_failure_that_is_not_transient_propagates_unchanged(failure):
 
 
 def test_job_with_remaining_work_runs_again_without_waiting():
-    stop, turns = threading.Event(), list[None]()
+    stop = threading.Event()
+    turns = list[None]()
 
     def turn():
         turns.append(None)
@@ -116,7 +121,8 @@ def test_job_with_remaining_work_runs_again_without_waiting():
 
 
 def test_busy_job_does_not_starve_other_jobs():
-    stop, order = threading.Event(), []
+    stop = threading.Event()
+    order = []
 
     def busy():
         order.append("index")
@@ -168,7 +174,8 @@ def test_stop_does_not_wait_for_hanging_endpoint():
 
 
 def test_run_once_repeats_every_job_until_idle():
-    left, order = {"index": 2, "publish": 1}, []
+    left = {"index": 2, "publish": 1}
+    order = []
 
     def turn_of(name):
         def turn():
@@ -188,7 +195,9 @@ def test_run_once_repeats_every_job_until_idle():
 
 
 def test_run_once_keeps_periods_of_earlier_jobs_during_long_work():
-    seconds, left, renewals = [0.0], [30], list[float]()
+    seconds = [0.0]
+    left = [30]
+    renewals = list[float]()
 
     def renew():
         renewals.append(seconds[0])
@@ -243,7 +252,8 @@ def test_job_is_silent_after_five_periods_but_at_least_60_seconds():
 
 
 def test_woken_job_runs_before_its_time():
-    waker, stop = Waker(), threading.Event()
+    waker = Waker()
+    stop = threading.Event()
     turned: list[None] = []
 
     def turn() -> None:
@@ -259,7 +269,8 @@ def test_woken_job_runs_before_its_time():
 
 
 def test_job_woken_repeatedly_while_running_runs_once_more():
-    waker, stop = Waker(), threading.Event()
+    waker = Waker()
+    stop = threading.Event()
     turned: list[None] = []
 
     def turn() -> None:
@@ -277,7 +288,8 @@ def test_job_woken_repeatedly_while_running_runs_once_more():
 
 
 def test_waking_before_or_after_run_has_no_effect():
-    waker, stop = Waker(), threading.Event()
+    waker = Waker()
+    stop = threading.Event()
     turned: list[None] = []
 
     def turn() -> None:

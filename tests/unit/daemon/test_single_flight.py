@@ -25,7 +25,9 @@ class Counted(Event):
 
 
 def test_concurrent_identical_requests_share_one_response():
-    flights, is_made, makes = SingleFlight[str](1, PATIENCE_SECONDS), Event(), []
+    flights = SingleFlight[str](1, PATIENCE_SECONDS)
+    is_made = Event()
+    makes = []
     waiters = Counted(19)
 
     def make() -> str:
@@ -45,7 +47,9 @@ def test_concurrent_identical_requests_share_one_response():
 
 
 def test_different_request_returns_none_while_no_slot_is_free():
-    flights, is_made, goes_on = SingleFlight[str](1, PATIENCE_SECONDS), Event(), Event()
+    flights = SingleFlight[str](1, PATIENCE_SECONDS)
+    is_made = Event()
+    goes_on = Event()
 
     def make() -> str:
         is_made.set()
@@ -62,7 +66,9 @@ def test_different_request_returns_none_while_no_slot_is_free():
 
 
 def test_waiter_retries_alone_after_failure():
-    flights, is_made, goes_on = SingleFlight[str](2, PATIENCE_SECONDS), Event(), Event()
+    flights = SingleFlight[str](2, PATIENCE_SECONDS)
+    is_made = Event()
+    goes_on = Event()
 
     def fail() -> str:
         is_made.set()
@@ -80,7 +86,9 @@ def test_waiter_retries_alone_after_failure():
 
 
 def test_waiter_computes_its_own_response_after_timeout():
-    flights, is_made, goes_on = SingleFlight[str](2, 0.01), Event(), Event()
+    flights = SingleFlight[str](2, 0.01)
+    is_made = Event()
+    goes_on = Event()
 
     def make() -> str:
         is_made.set()

@@ -7,8 +7,10 @@ import requests
 from devnet.fakechain.block_json import FakeLog, Tx
 from devnet.fakechain.tree import BlockTree
 
-SPEAKER, OTHER = "0x" + "5a" * 20, "0x" + "07" * 20
-FIRST, SECOND = "0x" + "11" * 32, "0x" + "22" * 32
+SPEAKER = "0x" + "5a" * 20
+OTHER = "0x" + "07" * 20
+FIRST = "0x" + "11" * 32
+SECOND = "0x" + "22" * 32
 SENDER = "0x" + "5e" * 20
 
 

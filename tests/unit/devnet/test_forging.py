@@ -18,7 +18,8 @@ from devnet.fakechain.tree import BlockTree
 from oracle.chain.proofs.header_hash import HeaderResponse, compute_block_hash
 from oracle.chain.proofs.receipts import ProvenReceipt, compute_receipts_root
 
-ADDRESS, TOPIC = "0x" + "4e" * 20, "0x" + "11" * 32
+ADDRESS = "0x" + "4e" * 20
+TOPIC = "0x" + "11" * 32
 BLOCKS = (3, 4)
 
 
@@ -95,7 +96,8 @@ def test_consistency_of_forged_block_depends_on_forgery_depth(
 def test_liar_serves_honest_blocks_below_and_honest_logs_above_forged_range(
     tree: BlockTree, depth: Depth
 ):
-    provider, honest = liar(tree, depth), Provider(tree)
+    provider = liar(tree, depth)
+    honest = Provider(tree)
 
     assert block(provider, 2) == block(honest, 2)
     assert [log["data"] for log in logs(provider, 6)] == [log["data"] for log in logs(honest, 6)]

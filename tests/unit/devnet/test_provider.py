@@ -26,7 +26,8 @@ def test_logs_include_both_ends_of_range():
 def test_logs_are_filtered_by_address_and_topics():
     tree = BlockTree()
     tree.mine_logs(make_log(1), make_log(2, OTHER), make_log(3, topic=SECOND))
-    provider, full_range = Provider(tree), {"fromBlock": "0x0", "toBlock": "latest"}
+    provider = Provider(tree)
+    full_range = {"fromBlock": "0x0", "toBlock": "latest"}
     assert len(logs(provider, **full_range, address=OTHER.upper().replace("0X", "0x"))) == 1
     assert (
         len(logs(provider, **full_range, address=[SPEAKER, OTHER], topics=[[FIRST, SECOND]])) == 3
@@ -54,7 +55,8 @@ def test_lagging_provider_hides_blocks_above_its_head():
 
 def test_setting_the_head_to_another_branch_causes_reorg():
     tree = grown()
-    provider, trunk = Provider(tree), tree.last_mined
+    provider = Provider(tree)
+    trunk = tree.last_mined
     fork = tree.mine_empty_blocks(3, parent_block=tree.genesis)
     provider.head = fork
     assert provider.handle_call("eth_getBlockByNumber", ["latest", False])["hash"] == fork.hash
@@ -64,7 +66,8 @@ def test_setting_the_head_to_another_branch_causes_reorg():
 
 def test_orphan_block_is_returned_by_hash_only_if_kept():
     tree = grown()
-    provider, trunk = Provider(tree), tree.last_mined
+    provider = Provider(tree)
+    trunk = tree.last_mined
     provider.head = tree.mine_empty_blocks(3, parent_block=tree.genesis)
     assert len(logs(provider, blockHash=trunk.hash)) == 2
     provider.keeps_orphans = False

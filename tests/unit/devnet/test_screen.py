@@ -75,7 +75,8 @@ def test_act_title_and_caption_fit_80_columns(act):
 
 
 def test_act_number_never_decreases():
-    playbill, act_numbers = ActTracker(), []
+    playbill = ActTracker()
+    act_numbers = []
     for now in (
         snapshot(),
         snapshot(reports=1),
@@ -93,7 +94,8 @@ def test_opened_and_closed_kickout_intervals_are_announced():
     now = snapshot(nodes=1)
     node = now.rows[0]
     due = replace(now, due_kickouts=(KickoutDue(node.address, Position(1, 1, 1), None),))
-    opened, closed = list(iter_feed_entries(now, due)), list(iter_feed_entries(due, now))
+    opened = list(iter_feed_entries(now, due))
+    closed = list(iter_feed_entries(due, now))
     assert [entry.text.split(":")[0] for entry in opened] == [
         f"{node.name} is due to be kicked out"
     ]
@@ -103,7 +105,8 @@ def test_opened_and_closed_kickout_intervals_are_announced():
 
 
 def test_begin_and_end_of_an_incident_are_announced_once():
-    calm, at = snapshot(nodes=1), Position(1, 1, 1)
+    calm = snapshot(nodes=1)
+    at = Position(1, 1, 1)
     incident = Incident(1, Address("0x" + "a" * 40), at, 60, 0, 119, 9, 9)
     begun = replace(calm, incidents=(incident,))
     over = replace(calm, incidents=(incident._replace(over_at=at, over_time=1_200),))

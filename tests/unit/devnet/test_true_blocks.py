@@ -65,10 +65,8 @@ def test_block_mined_on_an_older_block_starts_a_fork():
 
 def test_two_empty_blocks_with_same_parent_differ():
     tree = BlockTree()
-    first_block, second_block = (
-        tree.mine(parent_block=tree.genesis),
-        tree.mine(parent_block=tree.genesis),
-    )
+    first_block = tree.mine(parent_block=tree.genesis)
+    second_block = tree.mine(parent_block=tree.genesis)
     assert first_block.hash != second_block.hash
     prove(second_block)
 

@@ -19,7 +19,8 @@ from tests.support.scripted import ScriptedChain
 from tests.unit.dispatch.plain_dispatch import list_chain_events
 
 # The chain sets both values when it mines.
-AT, TIME = Position(0, 0, 0), 0
+AT = Position(0, 0, 0)
+TIME = 0
 NODES = [node_address(name) for name in "ABCDEF"]
 CARDS = [("T4", 16), ("T4", 16), ("A100", 40), (None, None)]
 MODELS = [(), ("base:a",), ("base:a", "base:b")]
@@ -90,8 +91,10 @@ class Market:
 
     def _joins(self, _: Fold) -> Iterable[DomainEvent]:
         card, memory = self.random.choice(CARDS)
-        stake, version = self.random.randrange(1, 9) * UNIT, self.random.choice(VERSIONS)
-        models, runner = self.random.choice(MODELS), self.random.choice(NODES)
+        stake = self.random.randrange(1, 9) * UNIT
+        version = self.random.choice(VERSIONS)
+        models = self.random.choice(MODELS)
+        runner = self.random.choice(NODES)
         yield network_events.NodeJoined(AT, TIME, runner, stake, card, memory, version, models)
 
     def _changes(self, fold: Fold) -> Iterable[DomainEvent]:
@@ -114,13 +117,15 @@ class Market:
         waiting = [task for task in fold.ledger.tasks.values() if is_waiting(task)]
         members = [node for node in self._members(fold) if not node.running]
         if waiting and members:
-            key, runner = self.random.choice(waiting).key, self.random.choice(members).address
+            key = self.random.choice(waiting).key
+            runner = self.random.choice(members).address
             yield network_events.TaskStarted(AT, TIME, key, runner)
 
     def _ends_waiting(self, fold: Fold) -> Iterable[DomainEvent]:
         waiting = [task for task in fold.ledger.tasks.values() if is_waiting(task)]
         if waiting:
-            key, reason = self.random.choice(waiting).key, self.random.choice(REASONS)
+            key = self.random.choice(waiting).key
+            reason = self.random.choice(REASONS)
             yield network_events.TaskAborted(AT, TIME, key, reason=reason)
 
     def _ends_running(self, fold: Fold) -> Iterable[DomainEvent]:

@@ -16,7 +16,8 @@ from oracle.systems.task_queue import is_waiting
 from tests.support.histories import History, node_address, task_key
 from tests.support.txmgr.dispatch_harness import settings
 
-ALIVE, OFF = ("A", "B", "C"), "D"
+ALIVE = ("A", "B", "C")
+OFF = "D"
 LIMIT = 300
 # Between two waves, the reliability of all nodes has healed.
 REST = 6 * 3600
@@ -89,7 +90,8 @@ class Play:
         )
         history.after(1)
         for draw in turn.new_draws:
-            name, runner = decode_task_name(draw.task), decode_task_name(draw.node)
+            name = decode_task_name(draw.task)
+            runner = decode_task_name(draw.node)
             self.draws.append(runner)
             self.runs[name] = runner
             history.starts(name, runner)

@@ -23,10 +23,8 @@ def test_report_severity_is_at_least_the_severity_of_every_finding(findings: lis
 def test_merge_appends_only_conditions_not_yet_reported(
     first: list[HealthFinding], more: list[HealthFinding]
 ):
-    before, joined = (
-        HealthReport.from_findings(first),
-        HealthReport.from_findings(first).merge(more),
-    )
+    before = HealthReport.from_findings(first)
+    joined = HealthReport.from_findings(first).merge(more)
     assert joined.findings[: len(before.findings)] == before.findings
     assert set(joined.conditions) == {finding.condition for finding in (*first, *more)}
 

@@ -35,7 +35,8 @@ def build_failure(node: str, t: int = T0) -> ReportedOutcome:
 
 def return_counting_seeds(hooks: SelectorHooks | None = None) -> SelectorHooks:
     """Return seeds with the values 1, 2, 3, …"""
-    numbers, seeded_hooks = count(1), hooks or SelectorHooks()
+    numbers = count(1)
+    seeded_hooks = hooks or SelectorHooks()
     seeded_hooks.random_bytes = lambda size: next(numbers).to_bytes(size, "big")
     return seeded_hooks
 

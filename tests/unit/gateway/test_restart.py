@@ -74,7 +74,8 @@ def test_restarts_do_not_change_tickets(
         first, second = (
             opened.enter_context(copy_store(sqlite_template, Path(folder) / name)) for name in "ab"
         )
-        always, often = service(first, clock), service(second, clock)
+        always = service(first, clock)
+        often = service(second, clock)
         for number, reported_outcome in enumerate(history):
             clock.now = reported_outcome.outcome.t_ms
             if number in restarts:

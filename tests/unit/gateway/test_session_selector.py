@@ -41,7 +41,8 @@ SEED = (1).to_bytes(32, "big")
 @given(histories(), st.integers(1, 7))
 @examples(100)
 def test_draws_match_reference_selector(history: list[ReportedOutcome], max_nodes: int):
-    plain, session_selector = NodeSelector(ARTICLE), selector(ranking_ms=0)
+    plain = NodeSelector(ARTICLE)
+    session_selector = selector(ranking_ms=0)
     for reported_outcome in history:
         plain.record_outcome(reported_outcome.outcome)
         session_selector.add_outcomes([reported_outcome], reported_outcome.outcome.t_ms)

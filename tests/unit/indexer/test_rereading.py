@@ -76,7 +76,8 @@ def test_block_whose_level_did_not_rise_is_not_reread_by_the_same_process(follow
     rereader = Rereader()
     follower.chain.history_level = VerificationLevel.BLOOMED
 
-    first, again = reread_all(follower, rereader), reread_all(follower, rereader)
+    first = reread_all(follower, rereader)
+    again = reread_all(follower, rereader)
 
     assert (len(first), again) == (3, [])
     with follower.store.read_transaction() as uow:

@@ -118,11 +118,9 @@ def test_rewind_from_snapshot_equals_fresh_fold_on_every_fork(
     with new_sqlite_store() as store, small_snapshots(logs, intervals):
         follower = caught_up(store, Traffic(seed).blocks(60), rules)
         for number in targets:
-            snapshot_blocks, full_dump, reports = (
-                make_snapshots(follower),
-                follower.dump(),
-                follower.reports(),
-            )
+            snapshot_blocks = make_snapshots(follower)
+            full_dump = follower.dump()
+            reports = follower.reports()
 
             rewound = rewind(follower, number)
 
@@ -189,7 +187,8 @@ def test_rewind_under_other_rules_uses_no_snapshot(store: Store, new_store: NewS
     with small_snapshots(7):
         make_snapshots(caught_up(store, BLOCKS))
         follower = Follower.__new__(Follower)
-        follower.chain, follower.store = mine_blocks(BLOCKS), store
+        follower.chain = mine_blocks(BLOCKS)
+        follower.store = store
         follower.folder = folder(other_rules)
 
         rewound = rewind(follower, DEEP)
@@ -272,7 +271,8 @@ def test_rewind_skips_snapshot_that_lacks_a_changed_task(
 
 def mined_burst() -> ScriptedChain:
     """Mine a burst of one application, with each moment in a separate block."""
-    chain, time = ScriptedChain(), GENESIS_TIME
+    chain = ScriptedChain()
+    time = GENESIS_TIME
     for event_time, events in groupby(burst_history().events, key=lambda event: event.time):
         chain.mine(*events, after=event_time - time)
         time = event_time
@@ -289,7 +289,8 @@ def test_rewind_from_snapshot_restores_every_phase_of_an_incident(
         with store.transaction() as uow:
             bind_rules(uow, RULES)
         follower.catch_up()
-        full_dump, snapshot_blocks = follower.dump(), make_snapshots(follower)
+        full_dump = follower.dump()
+        snapshot_blocks = make_snapshots(follower)
         with store.read_transaction() as uow:
             (incident,) = uow.incidents.list_newest(9)
         assert incident.over_at is not None

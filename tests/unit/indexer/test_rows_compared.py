@@ -27,10 +27,8 @@ from oracle.store.tables.log_tables import log_block, log_row, log_source
 from tests.support.txmgr.stores import NewStore
 from tests.unit.store.samples import call, log, make_hash
 
-A_LOG, A_CALL = (
-    log(5, 2, topics=(make_hash(7), make_hash(8)), data="0x1234"),
-    call(5, 1, value=10, input="0x1234"),
-)
+A_LOG = log(5, 2, topics=(make_hash(7), make_hash(8)), data="0x1234")
+A_CALL = call(5, 1, value=10, input="0x1234")
 
 
 @pytest.fixture

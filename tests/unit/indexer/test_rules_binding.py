@@ -42,10 +42,8 @@ def test_rules_mismatch_names_both_rule_sets(store: Store):
     with store.transaction() as uow:
         bind_or_check_rules(uow, CRYNUX)
         changed = replace(CRYNUX, tau_seconds=900)
-        configured_text, bound_text = (
-            format_rule_set(identify_rules(changed)),
-            format_rule_set(identify_rules(CRYNUX)),
-        )
+        configured_text = format_rule_set(identify_rules(changed))
+        bound_text = format_rule_set(identify_rules(CRYNUX))
         assert configured_text != bound_text
         message_pattern = re.escape(
             f"with the rules {bound_text}, but the configuration has {configured_text};"

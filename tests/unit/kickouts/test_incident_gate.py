@@ -144,7 +144,8 @@ def test_published_rule_sets_do_not_name_the_gate(rules):
 
 def test_held_leaf_from_the_database_equals_the_one_folded_in_memory(new_store):
     rules = replace(RULES, pool_size=5, kick_incident_share=UNIT // 5)
-    chain, time = ScriptedChain(), GENESIS_TIME
+    chain = ScriptedChain()
+    time = GENESIS_TIME
     history = end_burst(zeros(2, 3))
     for event_time, events in groupby(history.events, key=lambda event: event.time):
         chain.mine(*events, after=event_time - time)

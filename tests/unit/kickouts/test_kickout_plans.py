@@ -57,7 +57,8 @@ from tests.support.due_nodes import (
 from tests.support.rounds import make_address
 from tests.support.txmgr.stores import NewStore
 
-DUE, SENDER = make_address(1), make_address(0xAA)
+DUE = make_address(1)
+SENDER = make_address(0xAA)
 READY_AT, ACCUSED_IN, KICK_ROUNDS = 5000, 1, 3
 
 

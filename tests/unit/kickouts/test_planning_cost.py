@@ -70,7 +70,8 @@ def test_statement_count_does_not_grow_with_due_nodes(new_store):
 
 
 def test_open_intervals_are_read_once_per_tick(new_sqlite_store, monkeypatch):
-    reads, real = list[int](), KickoutRepository.list_open
+    reads = list[int]()
+    real = KickoutRepository.list_open
 
     def count_read(self: KickoutRepository) -> list[KickoutDue]:
         reads.append(1)

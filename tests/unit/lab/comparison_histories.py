@@ -209,7 +209,8 @@ def build_instant_errors() -> History:
         for name, seconds in zip(("good", "fine"), (12, 24), strict=True):
             at = history.now + seconds
             history.emit("task_submitted", at=at, task=tasks[name], node=node(name))
-        closing, ordered = history.now + TIMEOUT, [tasks[name] for name in members]
+        closing = history.now + TIMEOUT
+        ordered = [tasks[name] for name in members]
         history.emit("group_validated", at=closing, group=key(f"group {number}"), tasks=ordered)
         for name in ("good", "fine"):
             history.emit("task_succeeded", at=closing, task=tasks[name])

@@ -52,7 +52,8 @@ class RecordedLoop:
 
 def play(monkeypatch, speed_percent=None, plan=PLAN) -> RecordedLoop:
     """Run the simulation; the speed of one node may differ."""
-    recorded, drain_changes = RecordedLoop(), FoldedNetwork.drain_changes
+    recorded = RecordedLoop()
+    drain_changes = FoldedNetwork.drain_changes
 
     def record_changes(network):
         changes = drain_changes(network)

@@ -28,7 +28,8 @@ def test_best_score_has_rank_1():
     (side,) = compare_systems_on_events(
         two_of_unequal_luck().events, columns("crynux"), BacktestPlan()
     ).results
-    best, runner_up = side.final_ranks[node_address("B")], side.final_ranks[node_address("A")]
+    best = side.final_ranks[node_address("B")]
+    runner_up = side.final_ranks[node_address("A")]
     assert (best.score, best.rank) == (UNIT, 1)
     assert runner_up.score < UNIT
     assert runner_up.rank > 1

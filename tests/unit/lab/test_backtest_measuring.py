@@ -239,7 +239,8 @@ def test_events_after_last_block_are_not_read(bench):
 
 
 def test_history_without_events_in_the_block_range_is_rejected(tmp_path):
-    path, events = tmp_path / "events", History().after(1).joins("A").events
+    path = tmp_path / "events"
+    events = History().after(1).joins("A").events
     for first, last, message in ((0, None, "empty"), (3, None, "--from 3"), (0, 1, "--to 1")):
         with pytest.raises(InputError, match=message):
             write_history(events if first or last else [], path, first, last)

@@ -78,7 +78,8 @@ def test_block_range_has_the_same_exclusions_and_kickouts_as_full_history(events
     )
     at = data.draw(st.sampled_from([place for place in places if first <= place <= last]))
     until_then = [event for event in events if event.at.block <= at]
-    nodes, second = fold_history(until_then, LOW)[0].ledger.nodes, until_then[-1].time
+    nodes = fold_history(until_then, LOW)[0].ledger.nodes
+    second = until_then[-1].time
     excluded = {key for key, node in nodes.items() if is_excluded(node, second, LOW)}
     in_intervals = [
         interval

@@ -21,10 +21,8 @@ def test_first_system_has_distance_1_for_every_goal():
 
 def test_distance_for_a_goal_is_the_weighted_mean_of_its_measures():
     first, second = measure_systems([column(), column("crynux weight_floor=4")], PLAN)
-    failures, gini = (
-        Goal.parse("failures").compute_distance(second, first),
-        Goal.parse("gini").compute_distance(second, first),
-    )
+    failures = Goal.parse("failures").compute_distance(second, first)
+    gini = Goal.parse("gini").compute_distance(second, first)
     both = Goal.parse("failures=3,gini").compute_distance(second, first)
     assert (
         both

@@ -137,7 +137,8 @@ def test_place_beyond_total_weight_is_rejected(native: Native, x: int):
 
 
 def test_columns_of_different_lengths_are_rejected(native: Native):
-    numbers, flags = array("Q", [1]), bytearray(1)
+    numbers = array("Q", [1])
+    flags = bytearray(1)
     longer = array("Q", [1, 1])
     columns = (*(numbers, numbers, longer, numbers, numbers, numbers), flags, numbers, flags)
     with pytest.raises(ValueError, match="columns"):

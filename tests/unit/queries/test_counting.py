@@ -59,7 +59,8 @@ def test_slow_counts_run_less_often(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(stats, "_WAIT_SECONDS", PATIENCE_SECONDS)
     store = SlowStore()
     store.may_read.set()
-    count, began = counting(store, store.clock), store.clock()
+    count = counting(store, store.clock)
+    began = store.clock()
     for _ in range(12):
         count.collect_statistics(None)
         store.clock.advance(10)

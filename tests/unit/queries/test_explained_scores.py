@@ -37,7 +37,8 @@ def explain_after(history: History, rules: Rules = CRYNUX, later: int = 0) -> Ex
     """Explain the node A some seconds after a history, from the fold alone."""
     fold = Fold(rules)
     fold.fold_events(history.events)
-    changes, current_node = fold.drain_changes(), fold.ledger.nodes[node_address("A")]
+    changes = fold.drain_changes()
+    current_node = fold.ledger.nodes[node_address("A")]
     time = history.time + later
     scores = [entry for entry in changes.scores if entry.node == node_address("A")]
     population = build_population(
@@ -146,7 +147,8 @@ def test_exclusion_ends_at_announced_time():
 
 
 def test_departed_slashed_new_and_paused_nodes_have_their_own_headlines():
-    left, slashed = build_race(1).quits("A"), build_race(1).is_slashed("A")
+    left = build_race(1).quits("A")
+    slashed = build_race(1).is_slashed("A")
     assert format_headline(standing(left)) == f"It left the network on {format_time(left.time)}."
     slashed_at = f"Slashed on {format_time(slashed.time)}, and out of the network."
     assert format_headline(standing(slashed)) == slashed_at

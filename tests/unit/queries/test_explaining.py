@@ -85,7 +85,8 @@ def test_creators_are_counted_and_held_kickout_is_explained(explain):
         history.after(1).submits(names[1]).submits(names[2])
         history.closes(f"group {n}", *names)
     explanation = explain(history)
-    text, answer = text_of(explanation), explanation_json(explanation)
+    text = text_of(explanation)
+    answer = explanation_json(explanation)
     assert "Creators of these tasks: 2; max scores from one creator: 49" in text
     hold_reason = "49 of its 50 scores come from one creator's tasks (of 2 creators)"
     assert f"held for an operator: {hold_reason}" in text

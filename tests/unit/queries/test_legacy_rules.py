@@ -128,7 +128,8 @@ def store_history(uow, history: History, later: int = 0, rules: Rules = RULES):
 def test_due_kickout_is_no_longer_due_after_end_of_window(new_sqlite_store, later):
     with new_sqlite_store() as store, store.transaction() as uow:
         store_history(uow, low(), later)
-        open_, due = uow.kickouts.list_open(), find_due_intervals(uow, RULES)
+        open_ = uow.kickouts.list_open()
+        due = find_due_intervals(uow, RULES)
         kickout_cases = load_kickout_cases(uow, LeafCache(), KickoutPolicy(RULES), SETTINGS)
     assert [interval.node for interval in open_] == [node_address("A")]
     assert due == ([] if later else open_)
@@ -143,10 +144,8 @@ def test_due_kickouts_are_counted_for_current_window_only(new_sqlite_store, late
         with store.transaction() as uow:
             bind_rules(uow, RULES)
             store_history(uow, low(), later)
-        counted, status_report = (
-            compute_index_statistics(store, KickoutPolicy(RULES), None),
-            load_status_report(store, lambda _: None),
-        )
+        counted = compute_index_statistics(store, KickoutPolicy(RULES), None)
+        status_report = load_status_report(store, lambda _: None)
     due = 0 if later else 1
     assert counted is not None
     assert (counted.kickouts["due"], status_report.network.kickouts_due) == (due, due)

@@ -133,7 +133,8 @@ def test_every_state_begins_with_what_to_do_and_by_when(summary, view, beginning
 
 
 def test_executed_kickout_shows_the_end_of_the_expulsion():
-    summary, texts = calm_but(state="kicked_out"), set()
+    summary = calm_but(state="kicked_out")
+    texts = set()
     for state, expelled_until in (
         *(("expelled", until) for until in (NOW + 60, NEVER_EXPIRES, NOW - 60)),
         ("none", None),

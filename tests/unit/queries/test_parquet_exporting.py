@@ -89,7 +89,8 @@ def test_repeated_exports_contain_the_same_rows_as_one_export(new_store, tmp_pat
             follower.catch_up()
             export(store, tmp_path / "often")
         export(store, tmp_path / "once")
-    often, once = all_rows(tmp_path / "often"), all_rows(tmp_path / "once")
+    often = all_rows(tmp_path / "often")
+    once = all_rows(tmp_path / "once")
     newest = {row["node"]: row for row in often.pop(ExportTable.NODES)}
     assert newest == {row["node"]: row for row in once.pop(ExportTable.NODES)}
     assert often == once
@@ -152,7 +153,8 @@ def test_interrupted_export_is_repaired_by_next_run(follower, store, tmp_path, m
 
     monkeypatch.setattr(pq.ParquetWriter, "write_batch", write_batch)
     for written in range(1, 12, 3):
-        left, folder = written, tmp_path / str(written)
+        left = written
+        folder = tmp_path / str(written)
         with pytest.raises(KeyboardInterrupt):
             export(store, folder)
         assert not list(folder.rglob("*.part")), written

@@ -145,7 +145,8 @@ def test_snapshot_under_other_rules_refolds_events(archive):
 
 
 def test_policy_follower_receives_events_up_to_snapshot_time(archive):
-    witness, late = Witness(), Witness()
+    witness = Witness()
+    late = Witness()
     events = export_and_parse(archive)
     load_snapshot(archive, SnapshotQuery(RULES, follower=witness))
     load_snapshot(archive, SnapshotQuery(RULES, max_time=events[0].time, follower=late))

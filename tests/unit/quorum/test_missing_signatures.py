@@ -3,7 +3,8 @@
 from oracle.domain.ids import Hash
 from oracle.quorum.quorum_context import MissingSignatures
 
-ONE, OTHER = Hash("0x" + 64 * "1"), Hash("0x" + 64 * "2")
+ONE = Hash("0x" + 64 * "1")
+OTHER = Hash("0x" + 64 * "2")
 
 
 def test_missing_signatures_keep_the_time_first_recorded_for_the_statement():

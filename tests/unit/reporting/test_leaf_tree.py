@@ -36,7 +36,8 @@ class Gate:
 
     def __init__(self, store: Store, error: Exception | None = None) -> None:
         self.store, self.error = store, error
-        self.is_open, self.reads = Event(), 0
+        self.is_open = Event()
+        self.reads = 0
 
     def call_before_close(self, stop_reader: Callable[[], None]) -> None:
         self.store.call_before_close(stop_reader)
@@ -107,7 +108,8 @@ def evaluated_seats(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_cut_computes_only_leaves_that_the_background_left(store: Store, evaluated_seats):
     members = [build_member(seat) for seat in range(9)]
-    members[4].base, members[4].since = UNIT // 2, 1_000
+    members[4].base = UNIT // 2
+    members[4].since = 1_000
     tree = new_tree()
     save(store, members, 1)
     tree.start_update(store)
@@ -134,7 +136,8 @@ def test_node_that_recovers_between_two_cuts_has_its_last_leaf(store: Store):
     # So slow that the last second of the recovery changes the reliability noticeably.
     slow = replace(CRYNUX, tau_seconds=10**7)
     members = [build_member(seat) for seat in range(3)]
-    members[1].base, members[1].since = UNIT // 2, block(2).time - 2**21
+    members[1].base = UNIT // 2
+    members[1].since = block(2).time - 2**21
     tree = new_tree(slow)
     save(store, members, 1)
     first_root = compute_root(tree, store, 1)
@@ -148,7 +151,8 @@ def test_node_that_recovers_between_two_cuts_has_its_last_leaf(store: Store):
 def test_loop_waits_for_a_running_update_only_at_a_cut(store: Store):
     members = [build_member(seat) for seat in range(3)]
     save(store, members, 1)
-    tree, gate = new_tree(), Gate(store)
+    tree = new_tree()
+    gate = Gate(store)
     for _ in range(3):
         tree.start_update(gate)  # type: ignore[arg-type]
     assert gate.reads == 1
@@ -158,7 +162,8 @@ def test_loop_waits_for_a_running_update_only_at_a_cut(store: Store):
 
 def test_failed_update_leaves_all_nodes_to_the_cut(store: Store, evaluated_seats):
     save(store, [build_member(seat) for seat in range(3)], 1)
-    tree, gate = new_tree(), Gate(store, TransientError("no database"))
+    tree = new_tree()
+    gate = Gate(store, TransientError("no database"))
     gate.is_open.set()
     tree.start_update(gate)  # type: ignore[arg-type]
     root = compute_root(tree, store, 1)
@@ -167,7 +172,8 @@ def test_failed_update_leaves_all_nodes_to_the_cut(store: Store, evaluated_seats
 
 
 def test_bug_in_the_background_ends_the_loop(store: Store):
-    tree, gate = new_tree(), Gate(store, KeyError("a bug"))
+    tree = new_tree()
+    gate = Gate(store, KeyError("a bug"))
     gate.is_open.set()
     tree.start_update(gate)  # type: ignore[arg-type]
     with pytest.raises(KeyError, match="a bug"):
@@ -177,7 +183,8 @@ def test_bug_in_the_background_ends_the_loop(store: Store):
 def test_update_that_a_rewind_overtakes_is_discarded(store: Store, monkeypatch):
     members = [build_member(seat) for seat in range(3)]
     save(store, members, 2)
-    is_encoding, tree = Event(), new_tree()
+    is_encoding = Event()
+    tree = new_tree()
 
     def encode_late(rows, context, keccak):
         is_encoding.set()
@@ -200,7 +207,8 @@ def test_restart_computes_only_leaves_that_changed_since_the_last_cut(
     store: Store, evaluated_seats
 ):
     members = [build_member(seat) for seat in range(9)]
-    members[4].base, members[4].since = UNIT // 2, 1_000
+    members[4].base = UNIT // 2
+    members[4].since = 1_000
     save(store, members, 1)
     store_cut(store, 1)
     members[7].paused = True

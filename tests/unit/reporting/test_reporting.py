@@ -57,7 +57,8 @@ def draw_reports(
     """Cut a report at each stop; the contract accepts each of them in the next block."""
     cutter = ReportCutter(Unread(), rules, settings, DOMAIN, anchor_window=256)
     played = Played([], [])
-    folder, before = EventFolder(rules, Unread(), [cutter]), -1
+    folder = EventFolder(rules, Unread(), [cutter])
+    before = -1
     for stop in stops:
         new_events = [event for event in events if before < event.at.block <= stop.number]
         new_rounds = [event for event in played.rounds if event.at.block > before]
@@ -71,7 +72,8 @@ def draw_reports(
                     cutter.build_report(uow, contract_state, as_of)
                 ),
             )
-        report, before = played.reports[-1], stop.number
+        report = played.reports[-1]
+        before = stop.number
         if report.is_due:
             played.rounds.append(build_acceptance(report, stop.number + 1, stop.time))
     return played
@@ -136,7 +138,9 @@ def test_restart_that_ends_a_due_kickout_changes_the_root_without_events(new_sql
 
 def test_every_report_changes_while_a_node_recovers_without_events(new_sqlite_store):
     history = History().joins("A").starts("1", "A").after(60).times_out("1")
-    cutter, state, changed_nodes = reporter_at(), contract_state(), []
+    cutter = reporter_at()
+    state = contract_state()
+    changed_nodes = []
     with new_sqlite_store() as store:
         IndexedHistory(store).whole(history)
         with store.transaction() as uow:

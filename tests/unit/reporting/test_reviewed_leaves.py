@@ -65,7 +65,8 @@ def folder_of(
 
 def restart(follower: Follower) -> None:
     """Continue as another process would, with nothing but the database."""
-    follower.folder, follower.ingest = folder_of(follower.folder.rules), IngestState()
+    follower.folder = folder_of(follower.folder.rules)
+    follower.ingest = IngestState()
 
 
 def kept_reports(store: Store) -> list[Report]:
@@ -133,7 +134,8 @@ def two_low_scores(*creators: str | None) -> History:
     st.sampled_from([HELD, SPREAD, RESTARTED, LEGACY]),
 )
 def test_roots_of_followed_chain_equal_recomputed_roots(new_sqlite_store, seed, steps, rules):
-    traffic, chain = Traffic(seed, creators=4), ScriptedChain()
+    traffic = Traffic(seed, creators=4)
+    chain = ScriptedChain()
     with new_sqlite_store() as store:
         follower = Follower(chain, store, folder=folder_of(rules))
         for block_count, fork_depth, is_restarted in steps:
@@ -159,8 +161,10 @@ def test_reviews_from_database_snapshot_and_fold_are_equal(
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 40)
     monkeypatch.setattr(snapshots, "_KEPT_INTERVALS", 0)
-    chain, policy = ScriptedChain(), KickoutPolicy(rules)
-    reviews, used = Counter[str](), set[int | None]()
+    chain = ScriptedChain()
+    policy = KickoutPolicy(rules)
+    reviews = Counter[str]()
+    used = set[int | None]()
     for events in Traffic(7, creators=5).blocks(90):
         chain.mine(*events)
     with new_sqlite_store() as store:
@@ -228,7 +232,8 @@ def test_reorg_that_replaces_a_creator_renews_the_leaf(new_sqlite_store):
     chain = ScriptedChain(finality_depth=50, seconds_per_block=1)
     chain.mine(after=20)
     with new_sqlite_store() as store:
-        follower, leaves = Follower(chain, store, folder=folder_of(HELD)), list[NodeLeaf]()
+        follower = Follower(chain, store, folder=folder_of(HELD))
+        leaves = list[NodeLeaf]()
         follower.catch_up()
         for creator in ("mallory", "alice"):
             if leaves:

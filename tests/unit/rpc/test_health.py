@@ -33,7 +33,8 @@ def test_five_consecutive_failures_open_breaker_for_ten_seconds():
 
 @pytest.mark.parametrize(("every", "opens"), [(4, False), (3, True)])
 def test_breaker_opens_after_more_than_three_failures_in_ten_requests(every, opens):
-    breaker, states = CircuitBreaker(), set()
+    breaker = CircuitBreaker()
+    states = set()
     for turn in range(40):
         if turn % every:
             breaker.record_success()
@@ -54,7 +55,9 @@ def test_half_open_breaker_admits_only_one_request():
 
 
 def test_each_failed_trial_doubles_wait_up_to_five_minutes():
-    breaker, now, waits = open_breaker(), 0.0, []
+    breaker = open_breaker()
+    now = 0.0
+    waits = []
     for _ in range(8):
         began = now
         while not breaker.try_acquire_request_slot(now):
@@ -69,7 +72,8 @@ def test_each_failed_trial_doubles_wait_up_to_five_minutes():
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.booleans(), st.floats(0, 400)), max_size=60))
 def test_breaker_is_never_open_beyond_longest_wait(history):
-    breaker, now = CircuitBreaker(), 0.0
+    breaker = CircuitBreaker()
+    now = 0.0
     for works, passes in history:
         now += passes
         if breaker.try_acquire_request_slot(now):
@@ -95,7 +99,8 @@ def test_token_bucket_without_refusal_is_unlimited():
 
 def test_refusals_without_a_stated_wait_double_the_wait_up_to_30_seconds():
     clock = VirtualClock()
-    token_bucket, waits = bucket(clock), []
+    token_bucket = bucket(clock)
+    waits = []
     for _ in range(9):
         token_bucket.record_refusal(None)
         waits.append(token_bucket.get_wait_seconds())

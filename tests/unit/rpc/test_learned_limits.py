@@ -56,7 +56,8 @@ def test_late_response_shrinks_range_and_stops_doubling():
     )
 )
 def test_stated_limit_is_kept_and_range_is_never_empty(answers):
-    sizer, stated = RangeSizer(), MAX_BLOCKS
+    sizer = RangeSizer()
+    stated = MAX_BLOCKS
     for what, density, limit in answers:
         part = sizer.limit_range(HISTORY, max_blocks=MAX_BLOCKS)
         assert 1 <= len(part) <= stated

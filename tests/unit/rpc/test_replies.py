@@ -30,7 +30,8 @@ def test_missing_id_is_accepted_only_for_errors(*, is_error: bool):
 
 
 def test_batch_responses_are_matched_by_id():
-    first, second = JsonRpcResponse[str]("2", "b"), JsonRpcResponse[str](1, "a")
+    first = JsonRpcResponse[str]("2", "b")
+    second = JsonRpcResponse[str](1, "a")
 
     assert index_by_request_id([first, second], {1, 2, 3}) == {2: first, 1: second}
 

@@ -45,7 +45,8 @@ def copy_key_files(files: KeyFiles, to: Path) -> KeyFiles:
 
 
 def test_new_keystore_is_encrypted_and_private(tmp_path: Path):
-    keystore, password = tmp_path / "new" / "keystore.json", tmp_path / "new" / "password"
+    keystore = tmp_path / "new" / "keystore.json"
+    password = tmp_path / "new" / "password"
     address = create_keystore(keystore, password, iterations=QUICK)
 
     written = json.loads(keystore.read_text())

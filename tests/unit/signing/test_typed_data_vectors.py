@@ -5,7 +5,8 @@ from oracle.signing.typed_data import Domain, ReportStatement, compute_config_di
 from tests.support.vectors import named_vectors
 
 TYPED = named_vectors("typed", file="rounds")
-CONFIG, REPORT = TYPED["config"], TYPED["report"]
+CONFIG = TYPED["config"]
+REPORT = TYPED["report"]
 DOMAIN = Domain(CONFIG["chain_id"], Address(CONFIG["contract"]))
 
 

@@ -31,11 +31,13 @@ Event = DomainEvent | ContractEvent
 # Groups of two close by themselves, and two scores fill a pool, so events are frequent.
 QUICK = change_rules(pool_size=2, close="terminal", group_size=2, kickout_below=6 * UNIT)
 LAST_BLOCK = 12
-NODES, STORIES = range(1, 4), 7
+NODES = range(1, 4)
+STORIES = 7
 
 # A story is a sequence of events, each at a drawn block.
 Story = list[Event]
-_NOWHERE, _NEVER = Position(0, 0, 0), 0
+_NOWHERE = Position(0, 0, 0)
+_NEVER = 0
 _nodes = st.sampled_from([address(number) for number in NODES])
 
 
@@ -88,7 +90,8 @@ def _member(draw: st.DrawFn, _number: int) -> Story:
 
 def _group(draw: st.DrawFn, number: int) -> Story:
     """Draw a group of two: both tasks are created, started and ended, one of them in time."""
-    tasks, group = [task_key(number), task_key(number + 1)], group_key(number)
+    tasks = [task_key(number), task_key(number + 1)]
+    group = group_key(number)
     runners = [draw(_nodes), draw(_nodes)]
     story: Story = [network_events.NodeJoined(_NOWHERE, _NEVER, node) for node in runners]
     story += [
@@ -146,11 +149,13 @@ def _number_rounds(events: list[ContractEvent], state: ContractState) -> list[Co
 def fold_into(uow: UnitOfWork, events: Sequence[Event], last: int, *, final: int) -> None:
     """Fold from the cursor up to block `last`, with a journal of the blocks above `final`."""
     cursor = uow.cursor.get()
-    fold, contract_state = Fold(QUICK), uow.rounds.load()
+    fold = Fold(QUICK)
+    contract_state = uow.rounds.load()
     fold.last = uow.last_event.get()
     _load_everything(uow, fold, events)
     for number, in_block in groupby(events, key=lambda event: event.at.block):
-        mixed, journal = list(in_block), number > final
+        mixed = list(in_block)
+        journal = number > final
         network_events = [event for event in mixed if not isinstance(event, ContractEvent)]
         fold.fold_block(number, network_events, journal=journal)
         contract_events = [event for event in mixed if isinstance(event, ContractEvent)]

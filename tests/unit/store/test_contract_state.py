@@ -76,10 +76,8 @@ def test_rollback_to_block_equals_never_advancing_past_it(
         forget_everything(uow)
         fold_into(uow, events, final=min(final, ancestor))
         uow.undo.rollback_to(ancestor)
-        after, view = (
-            [*uow.projections.iterate_dump_lines()],
-            ContractView.of(uow.rounds.load()),
-        )
+        after = [*uow.projections.iterate_dump_lines()]
+        view = ContractView.of(uow.rounds.load())
 
         forget_everything(uow)
         state = fold_into(uow, up_to(events, ancestor))

@@ -61,7 +61,8 @@ def test_draw_is_active_until_voided(store: Store):
     with store.transaction() as uow:
         draw(uow, task=1, seed=5, node=7)
         draw(uow, task=2, seed=4, node=8)
-        first, second_draw = stored_draw(1, 5, 7), stored_draw(2, 4, 8)
+        first = stored_draw(1, 5, 7)
+        second_draw = stored_draw(2, 4, 8)
         assert uow.draws.list_active() == [second_draw, first]
 
         uow.draws.void(task_key(1), 9)

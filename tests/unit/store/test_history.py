@@ -105,14 +105,10 @@ def turn(block: int, transition: MembershipTransition, node: int = 1) -> Members
 
 
 def test_pending_requests_are_not_in_effect(store: Store):
-    joined, quit_request = (
-        turn(1, MembershipTransition.JOINED),
-        turn(4, MembershipTransition.QUIT_ASKED),
-    )
-    paused, second_node_quit = (
-        turn(3, MembershipTransition.PAUSED),
-        turn(5, MembershipTransition.QUIT, node=2),
-    )
+    joined = turn(1, MembershipTransition.JOINED)
+    quit_request = turn(4, MembershipTransition.QUIT_ASKED)
+    paused = turn(3, MembershipTransition.PAUSED)
+    second_node_quit = turn(5, MembershipTransition.QUIT, node=2)
     with store.transaction() as uow:
         turns = [
             joined,
@@ -151,7 +147,8 @@ def test_results_are_returned_by_group(store: Store):
 
 
 def test_last_written_version_of_kickout_interval_is_stored(store: Store):
-    opened, closed = Position(5, 0, 1), Position(7, 0, 2)
+    opened = Position(5, 0, 1)
+    closed = Position(7, 0, 2)
     still = KickoutDue(address(2), Position(3, 0, 0), None)
     with store.transaction() as uow:
         uow.kickouts.save_intervals([KickoutDue(address(1), opened, None), still])

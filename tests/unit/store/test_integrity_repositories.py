@@ -36,10 +36,8 @@ def test_dead_letter_is_open_while_its_block_is_canonical(store: Store):
 
 
 def test_halt_is_opened_only_once_and_its_history_is_kept(store: Store):
-    evidence, cleared = (
-        HaltEvidence(8, make_hash(1), make_hash(2)),
-        HaltClearRecord(99, "somebody", "it was us"),
-    )
+    evidence = HaltEvidence(8, make_hash(1), make_hash(2))
+    cleared = HaltClearRecord(99, "somebody", "it was us")
     with store.transaction() as uow:
         assert uow.halts.open_halt(
             VIOLATION, "two say so", evidence, since_block=10, since_time=50

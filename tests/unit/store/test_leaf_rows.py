@@ -55,7 +55,8 @@ def root_of(tree: RoundTree) -> str:
 
 def check_roots(store: Store, events: list[DomainEvent], rules: Rules) -> None:
     """Cut after each block; compare with a tree of all nodes in memory."""
-    folded, tree = Fold(rules), RoundTree((), keccak)
+    folded = Fold(rules)
+    tree = RoundTree((), keccak)
     last_block = last_time = 0
     with store.transaction() as uow:
         for block, block_events in groupby(events, key=lambda event: event.at.block):

@@ -72,7 +72,8 @@ def test_reads_and_writes_interleave_in_same_transaction(
 
 
 def test_orphaned_logs_are_kept_beside_replacements(store: Store):
-    old, new = [log(5), log(6)], [log(6, branch=1), log(7, branch=1)]
+    old = [log(5), log(6)]
+    new = [log(6, branch=1), log(7, branch=1)]
     with store.transaction() as uow:
         uow.logs.append(old)
         assert uow.logs.orphan_above(5) == 1
@@ -141,7 +142,8 @@ def test_existing_row_is_not_overwritten_by_append(store: Store):
 
 
 def test_orphaned_call_is_replaced_when_appended_again(store: Store):
-    lie, true = call(1, value=1), call(1, value=2)
+    lie = call(1, value=1)
+    true = call(1, value=2)
     with store.transaction() as uow:
         uow.calls.append([lie])
         uow.calls.orphan([lie])

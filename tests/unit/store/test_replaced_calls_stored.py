@@ -74,7 +74,8 @@ def test_newer_call_of_nonce_wins_and_older_is_superseded(store: Store):
         assert load_intent(outbox, heir.id).state is IntentState.LIVE
         assert load_intent(outbox, slot.intent_id).state is IntentState.LIVE
         outbox.slots.record_receipt(slot_of(outbox, slot.nonce), attempt, RECEIPT, NOW)
-        old, new = load_intent(outbox, slot.intent_id), load_intent(outbox, heir.id)
+        old = load_intent(outbox, slot.intent_id)
+        new = load_intent(outbox, heir.id)
         assert (old.state, old.superseded_by) == (IntentState.SUPERSEDED, new.id)
         assert (new.state, new.replaces, new.nonce) == (IntentState.MINED, old.id, slot.nonce)
         assert slot_of(outbox, slot.nonce).mined_at == NOW.at
@@ -95,7 +96,8 @@ def test_another_call_with_the_same_nonce_can_be_mined_after_reorg(store: Store)
         # Reverted again: the final winner has no rival.
         outbox.slots.revert_to_live(slot_of(outbox, slot.nonce), NOW)
         outbox.slots.record_receipt(slot_of(outbox, slot.nonce), second, RECEIPT, NOW)
-        won, lost = load_intent(outbox, heir.id), load_intent(outbox, slot.intent_id)
+        won = load_intent(outbox, heir.id)
+        lost = load_intent(outbox, slot.intent_id)
     assert (won.state, won.superseded_by) == (IntentState.MINED, None)
     assert (lost.state, lost.superseded_by) == (IntentState.SUPERSEDED, heir.id)
 

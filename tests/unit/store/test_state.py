@@ -143,7 +143,8 @@ def test_changed_since_returns_nodes_changed_above_block(store: Store):
 
 
 def test_leaf_of_a_node_may_change_until_its_penalty_is_spent(store: Store):
-    healing, recovered_node = node(1, base=UNIT - 1, since=1000), node(2, base=UNIT, since=1000)
+    healing = node(1, base=UNIT - 1, since=1000)
+    recovered_node = node(2, base=UNIT, since=1000)
     with store.transaction() as uow:
         uow.nodes.save([healing, recovered_node])
         changed_addresses = [

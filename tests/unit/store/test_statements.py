@@ -11,7 +11,8 @@ from oracle.store.database import Store
 from oracle.store.outbox.records import SignedStatement, Stamp
 
 CONTRACT = Address("0x" + 40 * "c")
-SIGNER, PEER = Address("0x" + 40 * "1"), Address("0x" + 40 * "2")
+SIGNER = Address("0x" + 40 * "1")
+PEER = Address("0x" + 40 * "2")
 NOW = Stamp(1000, 1)
 FIRST = SignedStatement(
     chain_id=1,

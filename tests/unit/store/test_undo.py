@@ -209,10 +209,8 @@ def test_journal_reach_is_limited_to_cursor(store: Store):
 
 
 def test_kickout_interval_closed_above_ancestor_is_open_again(store: Store):
-    before, after = (
-        KickoutDue(address(1), Position(3, 0, 0), Position(8, 0, 0)),
-        KickoutDue(address(2), Position(4, 0, 0), Position(5, 0, 0)),
-    )
+    before = KickoutDue(address(1), Position(3, 0, 0), Position(8, 0, 0))
+    after = KickoutDue(address(2), Position(4, 0, 0), Position(5, 0, 0))
     with store.transaction() as uow:
         uow.cursor.move_to(block(9), None, 0)
         uow.kickouts.save_intervals(

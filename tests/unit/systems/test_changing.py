@@ -63,10 +63,8 @@ def test_changed_rule_set_round_trips(name, changes):
 
 @given(st.sampled_from([CRYNUX, RELAY]), sound)
 def test_only_named_rules_change(base, changes):
-    before, after = (
-        json.loads(base.to_json()),
-        json.loads(build_rules(base.name, changes).to_json()),
-    )
+    before = json.loads(base.to_json())
+    after = json.loads(build_rules(base.name, changes).to_json())
     assert {name for name in after if after[name] != before.get(name)} <= changes.keys()
 
 

@@ -72,7 +72,9 @@ class Free:
 
 def task(number: int, *, fee: int = 1, group: GroupKey | None = None, at: int = 0) -> Task:
     new_task = create_task(key(number))
-    new_task.created_at, new_task.fee, new_task.group = Position(at, number, 0), fee, group
+    new_task.created_at = Position(at, number, 0)
+    new_task.fee = fee
+    new_task.group = group
     return new_task
 
 
@@ -95,7 +97,8 @@ class World:
 
 
 def test_task_with_a_candidate_is_armed_and_drawn_at_the_next_block():
-    world, waiting = World(), line(task(1))
+    world = World()
+    waiting = line(task(1))
     assert world.go(1, waiting, Free({})).plan == EMPTY_PLAN
     assert world.go(2, waiting, Free({NODES[0]: 5})).plan.armed_tasks == {key(1)}
     (drawn,) = world.go(3, waiting, Free({NODES[0]: 5, NODES[1]: 0})).new_draws
@@ -108,15 +111,19 @@ def test_task_with_a_candidate_is_armed_and_drawn_at_the_next_block():
 
 
 def test_task_without_candidate_at_seed_block_waits_again():
-    world, waiting = World(), line(task(1))
+    world = World()
+    waiting = line(task(1))
     world.go(1, waiting, Free({NODES[0]: 1}))
     turn = world.go(2, waiting, Free({}))
     assert (turn.new_draws, turn.plan) == ((), EMPTY_PLAN)
 
 
 def test_node_is_drawn_for_the_most_valuable_task_and_the_oldest_among_equals():
-    cheap, dear, old = task(1, fee=1), task(2, fee=3), task(3, fee=3, at=-1)
-    world, pool = World(), Free({NODES[0]: 1})
+    cheap = task(1, fee=1)
+    dear = task(2, fee=3)
+    old = task(3, fee=3, at=-1)
+    world = World()
+    pool = Free({NODES[0]: 1})
     world.go(1, line(cheap, dear, old), pool)
     turn = world.go(2, line(cheap, dear, old), pool)
     assert turn.plan.active_draws == {key(3): NODES[0]}
@@ -124,7 +131,8 @@ def test_node_is_drawn_for_the_most_valuable_task_and_the_oldest_among_equals():
 
 
 def test_draw_ends_when_its_node_is_unavailable_and_task_is_armed_again():
-    world, waiting = World(), line(task(1))
+    world = World()
+    waiting = line(task(1))
     world.go(1, waiting, Free({NODES[0]: 1}))
     world.go(2, waiting, Free({NODES[0]: 1}))
     fallen = world.go(3, waiting, Free({NODES[1]: 1}))
@@ -143,17 +151,21 @@ def test_node_is_barred_from_second_task_of_its_group():
 
 
 def test_barred_node_is_not_a_candidate_beside_other_nodes():
-    waiting_task, fellow = task(1, group=GROUP), task(9, group=GROUP)
+    waiting_task = task(1, group=GROUP)
+    fellow = task(9, group=GROUP)
     fellow.node = NODES[0]
-    world, pool = World(), Free({NODES[0]: 1, NODES[1]: 1})
+    world = World()
+    pool = Free({NODES[0]: 1, NODES[1]: 1})
     world.go(1, line(waiting_task, fellows=[fellow]), pool)
     (drawn,) = world.go(2, line(waiting_task, fellows=[fellow]), pool).new_draws
     assert drawn.candidates == ((NODES[1], 1),)
 
 
 def test_draw_ends_when_its_node_gets_another_task_of_the_group():
-    waiting_task, fellow = task(1, group=GROUP), task(9, group=GROUP)
-    world, pool = World(), Free({NODES[0]: 1})
+    waiting_task = task(1, group=GROUP)
+    fellow = task(9, group=GROUP)
+    world = World()
+    pool = Free({NODES[0]: 1})
     world.go(1, line(waiting_task, fellows=[fellow]), pool)
     world.go(2, line(waiting_task, fellows=[fellow]), pool)
     fellow.node = NODES[0]
@@ -174,8 +186,10 @@ def test_rest_of_cancelled_group_is_not_queued():
 
 
 def test_draw_ends_when_another_task_of_group_is_cancelled():
-    waiting_task, fellow = task(1, group=GROUP), task(9, group=GROUP)
-    world, pool = World(), Free({NODES[0]: 1})
+    waiting_task = task(1, group=GROUP)
+    fellow = task(9, group=GROUP)
+    world = World()
+    pool = Free({NODES[0]: 1})
     world.go(1, line(waiting_task, fellows=[fellow]), pool)
     world.go(2, line(waiting_task, fellows=[fellow]), pool)
     fellow.ending, fellow.abort_reason = Ending.ABORTED, AbortReason.CANCELLED
@@ -188,11 +202,9 @@ def test_rest_of_group_waits_while_majority_is_possible(size: int, ended: int, w
     for group_task in tasks:
         group_task.group_size = size
     for group_task, runner in zip(tasks[:ended], NODES, strict=False):
-        group_task.node, group_task.started_at, group_task.ending = (
-            runner,
-            Position(1, 0, 0, 0),
-            Ending.TIMED_OUT,
-        )
+        group_task.node = runner
+        group_task.started_at = Position(1, 0, 0, 0)
+        group_task.ending = Ending.TIMED_OUT
     in_line = line(tasks[-1], fellows=tasks)
     assert len(in_line) == waits
 
@@ -203,7 +215,8 @@ def test_group_is_dropped_entirely_or_not_at_all():
         sorted((group_task.key for group_task in tasks), key=lambda name: int(name, 16))
     )
     assert find_queue_drop(tasks[0], tasks) == QueueDrop(group_keys, GROUP)
-    tasks[1].node, tasks[1].started_at = NODES[0], Position(1, 0, 0, 0)
+    tasks[1].node = NODES[0]
+    tasks[1].started_at = Position(1, 0, 0, 0)
     assert find_queue_drop(tasks[0], tasks) is None
     tasks[1].ending, tasks[1].abort_reason = Ending.ABORTED, AbortReason.GROUP_TIMEOUT
     assert find_queue_drop(tasks[0], tasks) == QueueDrop((tasks[0].key,), None)
@@ -213,7 +226,8 @@ def test_incomplete_group_reserves_no_node():
     tasks = [task(number, group=GROUP) for number in (1, 2, 3)]
     for group_task in tasks:
         group_task.group_size = 3
-    world, pool = World(), Free(dict.fromkeys(NODES, 1))
+    world = World()
+    pool = Free(dict.fromkeys(NODES, 1))
     for there in (1, 2):
         assert line(*tasks[:there], fellows=tasks[:there]) == []
     full_line = line(*tasks, fellows=tasks)
@@ -223,7 +237,9 @@ def test_incomplete_group_reserves_no_node():
 
 
 def test_new_task_enters_queue_in_next_block():
-    old, new, drawn = task(1, at=4), task(2, at=5, fee=2), task(3, at=3)
+    old = task(1, at=4)
+    new = task(2, at=5, fee=2)
+    drawn = task(3, at=3)
     plan = AssignmentPlan({key(3): NODES[0]}, frozenset())
     waiting = line(old, new, drawn)
     assert [queue_item.task.key for queue_item in get_queued_items(waiting, plan, 5)] == [key(1)]
@@ -315,7 +331,8 @@ def test_restart_or_reorg_back_to_the_same_block_does_not_change_draws(history, 
     for number, (waiting, pool) in enumerate(stages):
         through.go(number, waiting, pool)
 
-    restarted_world, plans = World(), list[AssignmentPlan]()
+    restarted_world = World()
+    plans = list[AssignmentPlan]()
     for number, (waiting, pool) in enumerate(stages):
         restarted_world.go(number, waiting, pool)
         # A database keeps only the active draws; the others follow from them.

@@ -74,9 +74,9 @@ def build_queue(*orders: tuple[str, int, dict[str, Any]]) -> TaskQueue:
 def taken_by(queue: TaskQueue, name: str) -> str | None:
     fold, _ = fold_history(build_members(name))
     queue_entry = queue.next_for(fold.ledger.nodes[node_address(name)])
-    return (
-        None if queue_entry is None else bytes.fromhex(queue_entry.key[2:]).lstrip(b"\0").decode()
-    )
+    if queue_entry is None:
+        return None
+    return bytes.fromhex(queue_entry.key[2:]).lstrip(b"\0").decode()
 
 
 # Candidates

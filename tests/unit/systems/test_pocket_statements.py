@@ -23,7 +23,8 @@ from tests.support.histories import History, fold_history, task_key
 
 MINUTE = 60_000
 CHAIN = "0021"
-FAST, SLOW = Address("fast"), Address("slow")
+FAST = Address("fast")
+SLOW = Address("slow")
 
 
 class Session:

@@ -72,7 +72,8 @@ class Dispatch:
 
     def goes_on(self) -> dict[str, str]:
         fold, _ = fold_history(self.history)
-        view, number = LedgerView(fold.ledger), self.history.block
+        view = LedgerView(fold.ledger)
+        number = self.history.block
         hashed = Hash(f"0x{self._hashes * 1000 + number:064x}")
         turn = self.drawer.draw_at_block(view, BlockRef(number, hashed, hashed, self.history.time))
         line = load_queue_view(view, self.drawer.settings).items
@@ -212,12 +213,14 @@ def test_draw_frequencies_follow_stake_and_score():
     history = History().joins("slow", "fast", "rich", "new", stake=100).updates("rich", stake=400)
     history.scores("slow", 2).scores("fast", 10).creates("t")
     fold, _ = fold_history(history)
-    drawn_task, pool = fold.ledger.tasks[task_key("t")], CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
+    drawn_task = fold.ledger.tasks[task_key("t")]
+    pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     for member_node in fold.ledger.nodes.values():
         pool.update_node(member_node)
     policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
     candidate_verdicts = CRYNUX_POLICY.create_follower().judge_candidates(drawn_task, policy_input)
-    total, draws = sum(verdict.weight or 0 for verdict in candidate_verdicts), 4000
+    total = sum(verdict.weight or 0 for verdict in candidate_verdicts)
+    draws = 4000
     wins = Counter(
         drawn.node
         for n in range(draws)

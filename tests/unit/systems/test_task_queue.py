@@ -88,11 +88,13 @@ def kept(tasks: WaitingTasks) -> list[QueueItem]:
 def test_incrementally_updated_waiting_line_equals_a_rebuilt_one(
     line_up: QueueBuilder, blocks: Iterable[dict[str, dict[str, object]]]
 ):
-    rows, tasks = Rows(), WaitingTasks(line_up)
+    rows = Rows()
+    tasks = WaitingTasks(line_up)
     for block in blocks:
         changed = [rows.change(name, values) for name, values in block.items()]
         tasks.update(changed, rows.of_groups)
-        line, some = rows.line(line_up), {task_key("1"), task_key("2")}
+        line = rows.line(line_up)
+        some = {task_key("1"), task_key("2")}
         assert kept(tasks) == line
         with_some = [
             queue_item
@@ -106,7 +108,8 @@ def test_incrementally_updated_waiting_line_equals_a_rebuilt_one(
 def test_task_classes_have_equal_requirements_and_are_never_empty(
     blocks: Iterable[dict[str, dict[str, object]]],
 ):
-    rows, tasks = Rows(), WaitingTasks(LINE_UPS[0])
+    rows = Rows()
+    tasks = WaitingTasks(LINE_UPS[0])
     for block in blocks:
         tasks.update(
             [rows.change(*name_and_values) for name_and_values in block.items()], rows.of_groups

@@ -33,7 +33,8 @@ def block(number: int, time: int) -> BlockRef:
 
 
 def test_lag_gauges_show_distance_of_fold_from_head():
-    watch, final = DaemonHealth(JobLiveness(lambda: 0.0)), block(1, 1)
+    watch = DaemonHealth(JobLiveness(lambda: 0.0))
+    final = block(1, 1)
     watch.record_folded_block(block(90, 1_000))
     watch.record_heads(Heads(latest=block(99, 1_301), final=final, safe=None))
     assert (get_sample("lag_seconds"), get_sample("lag_blocks")) == (301, 9)

@@ -40,7 +40,8 @@ def test_bumped_fees_are_accepted_by_pools_and_stay_within_the_cap(
 def test_bump_with_little_room_below_cap_uses_minimal_fee(
     max_fee: int, tip: int, base: int, ask: int, room: int
 ):
-    last, cap = Fees(max_fee, min(tip, max_fee)), base + ask + room
+    last = Fees(max_fee, min(tip, max_fee))
+    cap = base + ask + room
     new = bump_fees(last, FeeMarket(base, ask), cap)
     if new is not None and room < base:
         assert new.max_fee == min(max(raise_fee(max_fee), base + ask), cap)

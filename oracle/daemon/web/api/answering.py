@@ -159,10 +159,8 @@ class ApiAnswers:
         self.source = source
         self._cache = AnswerCache(source, _CACHE_BYTES)
         self.get_fresh = self._cache.get_fresh_response
-        self._flights, self._slow_flights = (
-            AnswerFlights(_MAX_CONCURRENT_ANSWERS),
-            AnswerFlights(_MAX_CONCURRENT_SLOW_ANSWERS),
-        )
+        self._flights = AnswerFlights(_MAX_CONCURRENT_ANSWERS)
+        self._slow_flights = AnswerFlights(_MAX_CONCURRENT_SLOW_ANSWERS)
         self._faults = 0
 
     def answer_from_snapshot(self, request: Request, make: Callable[[ApiSnapshot], T]) -> Response:

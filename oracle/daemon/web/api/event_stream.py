@@ -169,7 +169,8 @@ class EventStreams:
         epoch, self._is_history = await asyncio.to_thread(self._read_epoch)
         if epoch != self.epoch:
             self.epoch, self._batches = epoch, {}
-            changed, self._changed = self._changed, asyncio.Event()
+            changed = self._changed
+            self._changed = asyncio.Event()
             changed.set()
 
     async def _watch_index(self) -> None:
@@ -284,7 +285,8 @@ async def _generate_frames(
                 continue
             silent_seconds = loop.time() - sent_at
             if silent_seconds >= _COMMENT_SECONDS:
-                sent_at, silent_seconds = loop.time(), 0.0
+                sent_at = loop.time()
+                silent_seconds = 0.0
                 yield _COMMENT
             if batch is not None:
                 seconds = min(_COMMENT_SECONDS - silent_seconds, max(0.0, ends_at - loop.time()))

@@ -39,7 +39,8 @@ HashPath = Annotated[
     AfterValidator(parse_hash),
 ]
 
-_UINT32, _UINT40 = 2**32 - 1, 2**40 - 1
+_UINT32 = 2**32 - 1
+_UINT40 = 2**40 - 1
 # Integers that every JSON reader represents exactly.
 _MAX_EXACT_INTEGER = 2**53
 

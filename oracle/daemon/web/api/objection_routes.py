@@ -24,7 +24,8 @@ from oracle.signing.typed_data import ObjectionStatement
 
 _MAX_BODY_BYTES = 4096
 # The limit of one client, which may correct two mistakes at once, and then post once a minute.
-_POSTS_PER_SECOND, _POST_BURST = 1 / 60, 3
+_POSTS_PER_SECOND = 1 / 60
+_POST_BURST = 3
 # The limit of all clients together; checking this many posts takes a twentieth of a processor.
 _ALL_POSTS_PER_SECOND, _ALL_POST_BURST = 10.0, 30
 # The maximum number of posts that are checked at the same time, so that threads stay free for

@@ -104,7 +104,8 @@ def build_track_chart(tracks: Sequence[Sequence[float | None]], width: int) -> T
 
     A line has a gap where its node has no QoS.
     """
-    right, steps = width - _RIGHT_MARGIN, len(tracks[0]) - 1
+    right = width - _RIGHT_MARGIN
+    steps = len(tracks[0]) - 1
     xs = tuple(
         round(_LEFT_MARGIN + index * (right - _LEFT_MARGIN) / steps, 1)
         for index in range(steps + 1)
@@ -151,7 +152,8 @@ def build_trend_chart(
     """
     if not samples:
         return None
-    first, last = samples[0].time, max(samples[-1].time, samples[0].time + 1)
+    first = samples[0].time
+    last = max(samples[-1].time, samples[0].time + 1)
     right = width - _RIGHT_MARGIN
 
     def get_x(time: int) -> float:
@@ -201,7 +203,8 @@ def build_trend_chart(
 def _find_drawn_reliability(samples: Sequence[Sample], time: int) -> float:
     """Return the reliability of the drawn line at a time; samples may have been left out."""
     index = bisect_right(samples, time, key=lambda sample: sample.time)
-    before, after = samples[max(0, index - 1)], samples[min(index, len(samples) - 1)]
+    before = samples[max(0, index - 1)]
+    after = samples[min(index, len(samples) - 1)]
     if after.time <= before.time:
         return before.reliability
     share = (time - before.time) / (after.time - before.time)
@@ -256,10 +259,8 @@ def build_sparkline_path(qos_values: Sequence[int]) -> str | None:
     """
     if len(qos_values) < 2:  # noqa: PLR2004 - a line has two ends
         return None
-    width, height = (
-        _SPARKLINE_WIDTH - 2 * _SPARKLINE_MARGIN,
-        _SPARKLINE_HEIGHT - 2 * _SPARKLINE_MARGIN,
-    )
+    width = _SPARKLINE_WIDTH - 2 * _SPARKLINE_MARGIN
+    height = _SPARKLINE_HEIGHT - 2 * _SPARKLINE_MARGIN
     step = width / (MAX_TREND_POINTS - 1)
     first_x = _SPARKLINE_WIDTH - _SPARKLINE_MARGIN - step * (len(qos_values) - 1)
     bottom = _SPARKLINE_HEIGHT - _SPARKLINE_MARGIN

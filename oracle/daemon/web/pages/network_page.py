@@ -49,7 +49,9 @@ _SPAN, _SHORT_SPAN = "24h", "1h"
 _BEST_NODES = 12
 _FULL_WIDTH = 1_120
 _BOX_WIDTH = 500
-_HISTOGRAM, _SCORES, _TIMEOUTS = (_BOX_WIDTH, 130), (_BOX_WIDTH, 60), (_BOX_WIDTH, 40)
+_HISTOGRAM = (_BOX_WIDTH, 130)
+_SCORES = (_BOX_WIDTH, 60)
+_TIMEOUTS = (_BOX_WIDTH, 40)
 
 # Recent events: the period, the maximum number per read, and the maximum number of rows.
 _FEED_SECONDS, _MAX_EVENTS, _ROWS = 3_600, 5_000, 9

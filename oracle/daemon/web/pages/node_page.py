@@ -97,7 +97,8 @@ _RANGES = {
 _DEFAULT_RANGE = "all"
 _SCORE_BOX = (1_120, 118)
 # A chart of at least this length has dates below it, a shorter one also has clock times.
-_DAYS_ONLY_SECONDS, _DAY_SECONDS = 6 * 86_400, 86_400
+_DAYS_ONLY_SECONDS = 6 * 86_400
+_DAY_SECONDS = 86_400
 # The number of points of a chart, which is the number of its columns.
 _MAX_POINTS = 600
 _TONES = ("first", "second")
@@ -138,7 +139,8 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     node_answer = build_node_view(snapshot, node)
     record = load_advice_record(snapshot, node)
     node_summary = build_node_summary(snapshot, record, node_answer)
-    last, range_seconds = _find_chart_end_time(snapshot, node), _RANGES[range_name]
+    last = _find_chart_end_time(snapshot, node)
+    range_seconds = _RANGES[range_name]
     first = None if range_seconds is None else max(0, last - range_seconds)
     history, points = build_history_with_points(
         snapshot, node.address, HistoryQuery(first=first, last=last, points=_MAX_POINTS)
@@ -233,7 +235,8 @@ def build_score_values(
 
     Reliability, mean and thresholds are decimals.
     """
-    rules, (qos, chain_words) = node_summary.rules, describe_on_chain_score(node_view)
+    rules = node_summary.rules
+    (qos, chain_words) = describe_on_chain_score(node_view)
     slot_count = max(node_view.pool_size, len(scores))
     score_bars = lay_out_bars(
         [entry.score for entry in scores], slot_count, _SCORE_BOX, rules.q_max
@@ -370,10 +373,8 @@ def describe_on_chain_score(node_view: NodeView) -> tuple[str, str]:
 
 def describe_exclusion(node_view: NodeView) -> str:
     """Return how far a member is from exclusion, or how long it is excluded."""
-    reliability, threshold = (
-        format_two_digits(node_view.row.reliability),
-        format_two_digits(node_view.excluded_below),
-    )
+    reliability = format_two_digits(node_view.row.reliability)
+    threshold = format_two_digits(node_view.excluded_below)
     if node_view.row.back_at is not None:
         time_left = format_duration(node_view.row.back_at - node_view.as_of.time)
         until = format_time(node_view.row.back_at)

@@ -266,11 +266,9 @@ def shorten_hash(context: Context, address_or_hash: str) -> str:
     if label is not None:
         return label
     first_digits, last_digits = _SHOWN_HASH_DIGITS
-    return (
-        address_or_hash
-        if len(address_or_hash) < _MIN_HASH_LENGTH
-        else f"{address_or_hash[:first_digits]}…{address_or_hash[-last_digits:]}"
-    )
+    if len(address_or_hash) < _MIN_HASH_LENGTH:
+        return address_or_hash
+    return f"{address_or_hash[:first_digits]}…{address_or_hash[-last_digits:]}"
 
 
 @pass_context

@@ -68,7 +68,8 @@ def build_profile_script() -> str:
     """
     profiles = {}
     for name in list_shipped_profiles():
-        profile, types = load_profile(name), defaultdict[str, set[str]](set)
+        profile = load_profile(name)
+        types = defaultdict[str, set[str]](set)
         for contract in profile.contracts.values():
             for event in contract.events:
                 types[event.signature.digest] |= {

@@ -100,7 +100,8 @@ def recompute_task_draw(source: ApiSource, task: TaskKey, seed_block: int | None
     if settings is None:
         raise NotFoundError("this server draws no nodes, so it cannot recompute draws")
     with open_snapshot(source) as snapshot:
-        as_of, recorded = snapshot.as_of, _find_stored_draw(snapshot, settings, task, seed_block)
+        as_of = snapshot.as_of
+        recorded = _find_stored_draw(snapshot, settings, task, seed_block)
         plan_before = _load_plan_before(snapshot, recorded.seed_block)
         events = _load_events(snapshot, recorded.seed_block)
         stored_task = snapshot.uow.tasks.get_many([task]).get(task)
@@ -175,10 +176,12 @@ def _recompute_block_draws(
     events: Sequence[DomainEvent],
 ) -> Sequence[TaskDraw]:
     """Repeat all draws with the seed block of `stored_draw`, from the state after `events`."""
-    view, drawer = WorkingSetView(settings), BlockDrawer(settings, explains=True)
+    view = WorkingSetView(settings)
+    drawer = BlockDrawer(settings, explains=True)
     for block_number, block_events in groupby(events, key=lambda event: event.at.block):
         view.fold_block(block_number, list(block_events))
-    drawer.plan, drawer.block_number = plan_before, stored_draw.seed_block - 1
+    drawer.plan = plan_before
+    drawer.block_number = stored_draw.seed_block - 1
     block = BlockRef(
         stored_draw.seed_block, stored_draw.seed_hash, ZERO_HASH, stored_draw.seed_time
     )

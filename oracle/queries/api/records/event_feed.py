@@ -113,7 +113,8 @@ def load_events_after(
 ) -> list[NumberedEvent]:
     """Return up to `limit` events after a position; at the newest position there are none."""
     numbered_events: list[NumberedEvent] = []
-    reorg_count, halt_count = snapshot.uow.reorgs.count(), snapshot.uow.halts.count_changes()
+    reorg_count = snapshot.uow.reorgs.count()
+    halt_count = snapshot.uow.halts.count_changes()
     if reorg_count < cursor.reorgs or halt_count < cursor.halts:
         # Another database issued this cursor, so the events since then cannot be determined.
         cursor = find_newest_cursor(snapshot)
@@ -181,7 +182,8 @@ def _list_halt_events(snapshot: ApiSnapshot, delivered: int, max_halts: int) -> 
         text = f"halted ({halt.name}): nothing is signed or sent"
         halt_events.append(FeedEvent(kind="halted", time=time, block=block, node=None, text=text))
         if halt.cleared is not None:
-            time, text = halt.cleared.time, f"the halt ({halt.name}) was cleared"
+            time = halt.cleared.time
+            text = f"the halt ({halt.name}) was cleared"
             halt_events.append(
                 FeedEvent(kind="halt_cleared", time=time, block=None, node=None, text=text)
             )
@@ -205,7 +207,8 @@ def _read_limited_page(
     snapshot: ApiSnapshot, time: int, factor: int
 ) -> tuple[list[FeedEvent], int]:
     rules = snapshot.source.archive.rules
-    max_changes, max_rounds = factor * _MAX_CHANGES, factor * _MAX_ROUNDS
+    max_changes = factor * _MAX_CHANGES
+    max_rounds = factor * _MAX_ROUNDS
     # The longest possible exclusion: an H that recovers now may have been lowered that long ago.
     earliest_time = time - (find_exclusion_end_time(0, 0, rules) or 0)
     activity = snapshot.uow.activity

@@ -89,7 +89,8 @@ def load_due_delays(
         for node in nodes.values()
         if not is_accused_of(kicks.get(node.address), node.kickout_due_time or 0)
     ]
-    view, time = get_objection_view(snapshot), snapshot.cursor.time
+    view = get_objection_view(snapshot)
+    time = snapshot.cursor.time
     return load_delay_entries(snapshot.uow, waiting, view, time)
 
 

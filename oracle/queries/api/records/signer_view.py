@@ -56,7 +56,8 @@ class SignersAnswer(Answer):
 def list_signers(snapshot: ApiSnapshot) -> SignersAnswer:
     """Return the current signers of the contract, and which rounds they signed."""
     uow = snapshot.uow
-    settings, identity = uow.rounds.get_contract_settings(), uow.identity.get()
+    settings = uow.rounds.get_contract_settings()
+    identity = uow.identity.get()
     contract = None if identity is None else identity.oracle
     rounds = [
         (

@@ -40,9 +40,9 @@ def draw_contents(chosen: Random, place: Place, later: State, as_of: int) -> Con
         leaf = Leaf(node, node, 1, MEMBER, len(leaves), 0, 0, UNIT, 0, 0, b"")
         leaves.append(_redraw_scores(chosen, later, leaf))
     contents = _seal(place, later, as_of, _link(leaves))
-    return (
-        replace(_forge(chosen, contents), is_forged=True) if chosen.random() < 0.12 else contents
-    )
+    if chosen.random() < 0.12:
+        return replace(_forge(chosen, contents), is_forged=True)
+    return contents
 
 
 def _link(leaves: Sequence[Leaf]) -> list[Leaf]:
@@ -113,7 +113,8 @@ def _forge_leaf(chosen: Random, contents: Contents) -> Contents:
     """Change the lane or sums, or make a leaf that contradicts another one."""
     leaves = list(contents.leaves)
     at = chosen.randrange(len(leaves))
-    leaf, other = leaves[at], chosen.choice(leaves)
+    leaf = leaves[at]
+    other = chosen.choice(leaves)
     variants = (
         leaf._replace(lane=chosen.choice((0, 1, 2, BEST_LANE, BEST_LANE + 1, 0xFFFF))),
         leaf._replace(score_sum=leaf.score_sum + 1),

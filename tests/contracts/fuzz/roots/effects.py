@@ -70,7 +70,8 @@ def _strike(_: Place, state: State, arguments: Any, __: int) -> list[EmittedEven
 
 def _accuse(_: Place, state: State, arguments: Any, __: int) -> list[EmittedEvent]:
     leaf = read_leaf(arguments[0])
-    kick, events = state.kick(leaf.node), list[EmittedEvent]()
+    kick = state.kick(leaf.node)
+    events = list[EmittedEvent]()
     if kick.state == ACCUSED:
         events.append(EmittedEvent("KickCancelled", (leaf.node, 0, ascii_word("recovered"))))
     ready_at = state.time + state.limits.veto_delay

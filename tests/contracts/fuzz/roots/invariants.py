@@ -228,7 +228,8 @@ def check_accused_interval_is_due(moment: Moment, history: History) -> None:
     if moment.step.name != "accuse" or not moment.is_done:
         return
     leaf = _stated_leaf(moment, history)
-    limits, kick = RootLimits(*moment.before.limits), moment.after.kick(leaf.node)
+    limits = RootLimits(*moment.before.limits)
+    kick = moment.after.kick(leaf.node)
     assert kick.state == ACCUSED
     assert 0 < leaf.due_since <= moment.now
     assert kick.due_since == leaf.due_since
@@ -242,8 +243,10 @@ def check_executed_interval_was_accused_and_waited_out(moment: Moment, history: 
     if moment.step.name != "executeKick" or not moment.is_done:
         return
     leaf = _stated_leaf(moment, history)
-    limits, head = RootLimits(*moment.before.limits), moment.before.head
-    accusation, summary = history.executed, history.contents[head.round].summary
+    limits = RootLimits(*moment.before.limits)
+    head = moment.before.head
+    accusation = history.executed
+    summary = history.contents[head.round].summary
     assert accusation is not None, "executed without an accusation"
     assert accusation.due_since == leaf.due_since, "another interval"
     assert moment.before.kick(leaf.node).spared_until < leaf.due_since, "a spared interval"
@@ -312,7 +315,8 @@ def check_pause_stops_rounds_and_kickouts(moment: Moment, _: History) -> None:
 
 def check_limits_are_within_floors_and_ends(moment: Moment, _: History) -> None:
     place, end = moment.place, moment.place.tightest
-    before, after = RootLimits(*moment.before.limits), RootLimits(*moment.after.limits)
+    before = RootLimits(*moment.before.limits)
+    after = RootLimits(*moment.after.limits)
     assert after.can_work(place.lag, place.farthest)
     assert after.is_within(place.floors), "a limit looser than its floor"
     assert can_set_kick_limits(KickLimits(*moment.after.kick_limits), place.kick_floors)
@@ -320,10 +324,12 @@ def check_limits_are_within_floors_and_ends(moment: Moment, _: History) -> None:
         return
     assert moment.step.name == "tightenLimits"
     for name in MINIMA:
-        old, new = getattr(before, name), getattr(after, name)
+        old = getattr(before, name)
+        new = getattr(after, name)
         assert new == old or old < new <= getattr(end, name), f"{name} beyond its end"
     for name in MAXIMA:
-        old, new = getattr(before, name), getattr(after, name)
+        old = getattr(before, name)
+        new = getattr(after, name)
         assert new == old or old > new >= getattr(end, name), f"{name} beyond its end"
     assert before.anchor_window == after.anchor_window
 

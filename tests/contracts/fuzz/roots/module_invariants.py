@@ -64,7 +64,8 @@ def check_falls_are_within_the_share(moment: Moment, history: History) -> None:
     """Words of the last round lower, per day, at most a share of the lanes
     that were open a day before.
     """
-    day, place = moment.now // DAY, moment.place
+    day = moment.now // DAY
+    place = moment.place
     start_of_day_before = (day - 1) * DAY
     earlier = [count for at, count in history.open_at if at < start_of_day_before]
     lagged = earlier[-1] if earlier else 0
@@ -125,7 +126,8 @@ def _contradicts(contents: Contents, reason: str) -> bool:
     if reason == "pool":
         return any(not _is_pool_right(leaf) for leaf in leaves)
     distinct = set(leaves)
-    nodes, seats = {leaf.node for leaf in distinct}, {leaf.seat for leaf in distinct}
+    nodes = {leaf.node for leaf in distinct}
+    seats = {leaf.seat for leaf in distinct}
     has_twin = len(nodes) < len(distinct) or len(seats) < len(distinct)
     return has_twin or any(leaf.is_in_gap(node) for leaf in distinct for node in nodes)
 

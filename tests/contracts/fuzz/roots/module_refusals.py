@@ -119,7 +119,8 @@ def _two_leaves(place: Place, state: State, step: Step, _: int) -> Reasons:
     second: Any
     round_, first, proof, second, other_proof = step.arguments
     yield from _of_round(place, state, round_, (first, proof), (second, other_proof))
-    leaf, other = read_leaf(first), read_leaf(second)
+    leaf = read_leaf(first)
+    other = read_leaf(second)
     contradicts = leaf.node == other.node or leaf.seat == other.seat or leaf.is_in_gap(other.node)
     yield "NothingWrong", first == second or not contradicts
     yield "NothingWrong", round_ in state.reasons

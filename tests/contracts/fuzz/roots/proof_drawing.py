@@ -86,7 +86,8 @@ class ProofDrawer:
 
     def _claim(self, contents: Contents, at: int) -> tuple[Any, Any]:
         """Return a leaf and its proof; one in twelve is invalid."""
-        leaf, proof = contents.leaves[at].abi, contents.prove_leaf(at)
+        leaf = contents.leaves[at].abi
+        proof = contents.prove_leaf(at)
         if self.chosen.random() < 0.08:
             return self._twist(contents, leaf, proof)
         return leaf, proof
@@ -115,7 +116,8 @@ class ProofDrawer:
     # --- the hot set ---
 
     def bring(self, later: State) -> Step:
-        some, rounds = self.chosen, [later.round, later.round - self.place.lag]
+        some = self.chosen
+        rounds = [later.round, later.round - self.place.lag]
         round_ = some.choice(rounds)
         if some.random() < 0.05:
             round_ = some.choice((0, later.round - 1, later.round + 1, later.round))
@@ -132,7 +134,8 @@ class ProofDrawer:
             if max(lanes_of(word)) > BEST_LANE
         ]
         if too_high and some.random() < 0.5:
-            run, at = 1, some.choice(too_high)
+            run = 1
+            at = some.choice(too_high)
         padded = [*contents.words, *((place, 0) for place in range(len(contents.words), width))]
         words = [word for _, word in padded[at : at + run]]
         first = padded[at][0] if run == 1 else at
@@ -167,7 +170,8 @@ class ProofDrawer:
         count = some.choice((0, 1, 1, 2, 5))
         places = [some.randrange(len(contents.leaves)) for _ in range(count)]
         claims = [self._claim(contents, at) for at in places]
-        leaves, proofs = [leaf for leaf, _ in claims], [proof for _, proof in claims]
+        leaves = [leaf for leaf, _ in claims]
+        proofs = [proof for _, proof in claims]
         if some.random() < 0.05:
             proofs = proofs[:-1]
         return Step("bind", arguments=(leaves, proofs))

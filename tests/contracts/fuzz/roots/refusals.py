@@ -104,7 +104,8 @@ def _accuse(place: Place, state: State, step: Step, _: int) -> Reasons:
     abi: Any
     proof: Any
     abi, proof = step.arguments
-    leaf, kick = read_leaf(abi), state.kick(abi[0])
+    leaf = read_leaf(abi)
+    kick = state.kick(abi[0])
     yield from _kickouts_run(state)
     yield "AlreadyExpelled", state.is_expelled(leaf.node)
     yield from _proven(place, state, abi, proof)
@@ -118,7 +119,8 @@ def _execute(place: Place, state: State, step: Step, _: int) -> Reasons:
     proof: Any
     summary: Any
     abi, proof, summary = step.arguments
-    leaf, kick = read_leaf(abi), state.kick(abi[0])
+    leaf = read_leaf(abi)
+    kick = state.kick(abi[0])
     yield from _kickouts_run(state)
     yield "NoKick", kick.state != ACCUSED
     is_early = state.time < kick.ready_at or state.round < kick.round + state.limits.kick_rounds
@@ -201,7 +203,8 @@ def _set_signers(_: Place, __: State, step: Step, ___: int) -> Reasons:
 
 def _drop_signer(_: Place, state: State, step: Step, __: int) -> Reasons:
     yield "BadSigners", step.arguments[0] not in state.signers
-    left, quorum = len(state.signers) - 1, state.quorum
+    left = len(state.signers) - 1
+    quorum = state.quorum
     yield "BadSigners", not left / 2 < quorum <= left
 
 

@@ -44,7 +44,8 @@ def draw_end(chosen: Random, lag: int, farthest: int) -> RootLimits:
 def draw_tighter(chosen: Random, before: RootLimits, end: RootLimits) -> RootLimits:
     """Draw limits with one field changed, mostly tighter, to its end or by one."""
     name = chosen.choice(before._fields)
-    old, edge = getattr(before, name), getattr(end, name)
+    old = getattr(before, name)
+    edge = getattr(end, name)
     if name == "anchor_window":
         value = chosen.choice((old, old - 1, old + 1))
     else:

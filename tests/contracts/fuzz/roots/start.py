@@ -47,7 +47,8 @@ def deploy_contracts(chosen: Random) -> Start:
     machine = Machine(*ARTIFACTS)
     number, time = 20_000, 1_700_000_000
     machine.turn(number, time)
-    is_arbitrum, has_history = chosen.random() < 0.15, chosen.random() < 0.85
+    is_arbitrum = chosen.random() < 0.15
+    has_history = chosen.random() < 0.85
     if has_history:
         machine.put(HISTORY, HISTORY_CODE)
     if is_arbitrum:

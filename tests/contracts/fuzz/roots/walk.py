@@ -128,7 +128,8 @@ class RootsWalk:
             assert list(answer.events) == expected_events, (
                 f"emitted {answer.events} instead of {expected_events}"
             )
-        before, after = self._last, self._read(_nodes_of(step))
+        before = self._last
+        after = self._read(_nodes_of(step))
         self._compare(after)
         # A call may be about a node or a round that was not read before.
         before = before._replace(
@@ -143,9 +144,11 @@ class RootsWalk:
 
     def _send(self, step: Step) -> Answer:
         names, place = self._machine.names, self.place
-        calldata, to = names.encoded(step.name, *step.arguments), self._address_of(step)
+        calldata = names.encoded(step.name, *step.arguments)
+        to = self._address_of(step)
         if step.is_forwarded:
-            calldata, to = names.encoded("forward", to, calldata), place.network
+            calldata = names.encoded("forward", to, calldata)
+            to = place.network
         if step.caller == place.timelock:
             answer = self._execute_by_timelock(to, calldata, step.gas)
         else:
@@ -168,7 +171,8 @@ class RootsWalk:
 
     def _execute_by_timelock(self, to: int, calldata: bytes, gas: int) -> Answer:
         """Let the timelock, whose delay is 0 here, schedule and execute a call."""
-        machine, timelock = self._machine, as_address(self.place.timelock)
+        machine = self._machine
+        timelock = as_address(self.place.timelock)
         self._salt += 1
         operation = (to, 0, calldata, 0, 2**128 + self._salt)
         scheduling = machine.names.encoded("schedule", *operation, 0)

@@ -46,7 +46,8 @@ def test_case_22_ten_new_blocks_are_read_in_order(
 ):
     indexer = open_indexer(fake_chain.urls[0])
     indexer.index()
-    before, cursor = len(fake_chain.provider.received_requests), indexer.cursor[0]
+    before = len(fake_chain.provider.received_requests)
+    cursor = indexer.cursor[0]
     fake_chain.live(10)
 
     (window,) = [step for step in indexer.index() if isinstance(step, CommittedWindow)]

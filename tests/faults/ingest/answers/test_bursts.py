@@ -158,7 +158,8 @@ def test_hundred_thousand_joins_in_one_block_are_read(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     """The limit has its real value, 64 MiB."""
-    busy, indexer = add_busy_blocks(fake_chain), open_indexer(fake_chain.urls[0], reports=False)
+    busy = add_busy_blocks(fake_chain)
+    indexer = open_indexer(fake_chain.urls[0], reports=False)
     indexer.index()
     before = splits("one block's receipts")
     version = {"major": 2, "minor": 5, "patch": 0}

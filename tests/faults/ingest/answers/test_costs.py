@@ -86,7 +86,9 @@ def requests_for(source: ChainSource, provider: Counting, block: Block) -> list[
     return [set(methods) for methods in provider.requests]
 
 
-HEADERS, LOGS, RECEIPTS = {"eth_getBlockByNumber"}, {"eth_getLogs"}, {"eth_getBlockReceipts"}
+HEADERS = {"eth_getBlockByNumber"}
+LOGS = {"eth_getLogs"}
+RECEIPTS = {"eth_getBlockReceipts"}
 
 
 @pytest.mark.parametrize("txs", [[], [Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))]])
@@ -169,10 +171,8 @@ def test_reported_costs_equal_actual_requests(
 def test_lower_verification_level_costs_fewer_requests():
     reader = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
 
-    min_costs, max_costs = (
-        estimate_rpc_costs(reader, MINIMAL_POLICY, None),
-        estimate_rpc_costs(reader, VerificationPolicy(), None),
-    )
+    min_costs = estimate_rpc_costs(reader, MINIMAL_POLICY, None)
+    max_costs = estimate_rpc_costs(reader, VerificationPolicy(), None)
     every = estimate_rpc_costs(reader, VerificationPolicy(every_header=True), None)
 
     assert (min_costs.empty_block, min_costs.proof, min_costs.history) == (2, 0, 6)

@@ -70,7 +70,8 @@ def signature(text: str) -> AbiSignature:
 def encode_log(text: str, *values: Any) -> FakeLog:
     """Return the log of an event with this signature; an indexed string is replaced by a hash."""
     event = signature(text)
-    topics, plain = [event.digest], []
+    topics = [event.digest]
+    plain = []
     for parameter, value in zip(event.inputs, values, strict=True):
         if parameter.indexed:
             kind = "bytes32" if parameter.abi_type == "string" else parameter.abi_type
@@ -174,7 +175,8 @@ def test_case_65_extreme_values_are_stored_exactly(received: Heard, delta: int, 
 @pytest.mark.parametrize("name", [b"\xff\xfe", b"a\0b", "\ufffd0x".encode(), b"\xc3\x28"])
 def test_case_65_invalid_utf8_text_is_marked_and_keeps_its_bytes(received: Heard, name: bytes):
     text = build_created_log(gpu="")
-    head, tail = text.data[: -64 * 1], f"{len(name):064x}" + name.hex().ljust(64, "0")
+    head = text.data[: -64 * 1]
+    tail = f"{len(name):064x}" + name.hex().ljust(64, "0")
 
     follower = received([[FakeLog(text.address, text.topics, head + tail)]])
 

@@ -69,7 +69,8 @@ def has_requested_logs(chain: FakeChain, blocks: BlockRange) -> bool:
 def test_window_from_receipts_alone_equals_window_from_logs(
     dense: FakeChain, open_indexer: OpenIndexer, monkeypatch: pytest.MonkeyPatch
 ):
-    source, blocks = let_source_learn(open_indexer(dense.urls[0]).source), get_last_blocks(dense)
+    source = let_source_learn(open_indexer(dense.urls[0]).source)
+    blocks = get_last_blocks(dense)
 
     alone = source.fetch_window(blocks, with_headers=False)
     is_asked_alone = has_requested_logs(dense, blocks)
@@ -85,7 +86,8 @@ def test_window_from_receipts_alone_equals_window_from_logs(
 def test_endpoint_omitting_logs_causes_no_missing_logs_when_receipts_are_read(
     dense: FakeChain, open_indexer: OpenIndexer
 ):
-    indexer, blocks = open_indexer(dense.urls[0], reports=False), get_last_blocks(dense)
+    indexer = open_indexer(dense.urls[0], reports=False)
+    blocks = get_last_blocks(dense)
     let_source_learn(indexer.source)
     lie = add_fault(dense, log_faults.build_omitted_logs_fault(is_log(dense.head)))
 
@@ -124,11 +126,9 @@ def test_logs_are_requested_when_range_has_only_a_few_blocks(
 def test_logs_are_requested_when_range_contains_block_accepted_by_operator(
     dense: FakeChain, open_indexer: OpenIndexer
 ):
-    source, blocks, calibration = (
-        open_indexer(dense.urls[0]).source,
-        get_last_blocks(dense),
-        Calibration(),
-    )
+    source = open_indexer(dense.urls[0]).source
+    blocks = get_last_blocks(dense)
+    calibration = Calibration()
     source.set_verification(VerificationPolicy(), calibration)
     let_source_learn(source)
     block_hash, _ = list_last_logs(dense)[0]
@@ -143,7 +143,8 @@ def test_logs_are_requested_when_range_contains_block_accepted_by_operator(
 def test_logs_are_requested_when_receipts_are_disabled(
     dense: FakeChain, open_indexer: OpenIndexer
 ):
-    source, blocks = open_indexer(dense.urls[0]).source, get_last_blocks(dense)
+    source = open_indexer(dense.urls[0]).source
+    blocks = get_last_blocks(dense)
     source.set_verification(VerificationPolicy(receipts=False))
     let_source_learn(source).fetch_window(blocks, with_headers=False)
     assert has_requested_logs(dense, blocks)
@@ -183,7 +184,8 @@ SPOILED = {
 def test_window_with_false_receipts_is_rejected_without_requesting_logs(
     dense: FakeChain, open_indexer: OpenIndexer, lie: Callable[[], InjectedFault]
 ):
-    source, blocks = let_source_learn(open_indexer(dense.urls[0]).source), get_last_blocks(dense)
+    source = let_source_learn(open_indexer(dense.urls[0]).source)
+    blocks = get_last_blocks(dense)
     fault = add_fault(dense, lie())
 
     with pytest.raises(TransientError):

@@ -101,7 +101,8 @@ def test_late_probe_response_is_applied(fake_chain: FakeChain, open_indexer: Ope
     assert prober.run_due_probe() is None
     gate.set()
 
-    first, second = poll_until_value(prober.run_due_probe), poll_until_value(prober.run_due_probe)
+    first = poll_until_value(prober.run_due_probe)
+    second = poll_until_value(prober.run_due_probe)
     assert [step["batch"] for step in (first, second)] == [100, 100]
     assert all(endpoint.capabilities is not None for endpoint in indexer.source.endpoints)
     assert prober.run_due_probe() is None

@@ -56,7 +56,8 @@ def woken(
     line: PushServer, indexer: Indexer, clock: VirtualClock, until_the_end: ExitStack
 ) -> Event:
     """Return an event that is set at each notice of the websocket, which is already subscribed."""
-    woken, tracker = Event(), indexer.source.tracker
+    woken = Event()
+    tracker = indexer.source.tracker
 
     def read_polled_head() -> PolledHead:
         return PolledHead(tracker.newest_number, tracker.block_seconds)

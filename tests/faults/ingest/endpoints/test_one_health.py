@@ -189,7 +189,8 @@ def test_deleted_database_stops_daemon_with_exit_code_2(
 def test_replaced_database_stops_daemon_with_exit_code_2(
     fake_chain: FakeChain, config: Path, tmp_path: Path
 ):
-    path, copy = tmp_path / "oracle.sqlite", tmp_path / "copy.sqlite"
+    path = tmp_path / "oracle.sqlite"
+    copy = tmp_path / "copy.sqlite"
     with run_daemon(config) as running:
         running.wait_until_ready()
         with closing(sqlite3.connect(path)) as old, closing(sqlite3.connect(copy)) as new:

@@ -101,7 +101,8 @@ def test_case_18_endpoint_with_lower_finalized_block_reverts_nothing(
 def test_case_19_endpoint_with_finalized_above_latest_is_skipped_and_counted(
     fake_chain: FakeChain, pair: Indexer
 ):
-    liar, label = fake_chain.provider, list_labels(pair)[0]
+    liar = fake_chain.provider
+    label = list_labels(pair)[0]
     before = read_metric(
         "oracle_endpoint_inconsistent_total", endpoint=label, check="finalized above latest"
     )
@@ -303,7 +304,8 @@ def test_case_57_slow_confirming_provider_delays_finality_but_not_indexing(
     """The only other provider is slow, so the final block lags some minutes behind."""
     slow = delay_all_requests(clock)
     fake_chain.providers[1].faults.append(slow)
-    began, confirmed = clock(), set[int | None]()
+    began = clock()
+    confirmed = set[int | None]()
     at = None
     while clock() - began < 3_600:
         fake_chain.live(1)

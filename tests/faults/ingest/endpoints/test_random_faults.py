@@ -35,7 +35,9 @@ _HISTORY, _AT_THE_HEAD = 300, 60
 
 def seconds_of(shares: Mapping[str, float], open_indexer: OpenIndexer) -> float:
     """Return the virtual seconds for a history and further single blocks, including all waits."""
-    clock, tree, traffic = VirtualClock(), BlockTree(CHAIN_ID), Traffic(1)
+    clock = VirtualClock()
+    tree = BlockTree(CHAIN_ID)
+    traffic = Traffic(1)
     for _ in range(_HISTORY):
         tree.mine(build_transactions(traffic.block()))
     weather = WeatherEndpoint(tree, lambda: clock.advance(_LATENCY))

@@ -47,7 +47,8 @@ def caught(busy: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 def test_endpoint_proven_wrong_is_reported_and_excluded_until_readmitted(
     busy: FakeChain, caught: Path, capsys: pytest.CaptureFixture[str]
 ):
-    liar, at = busy.urls[0], ("--config", str(caught))
+    liar = busy.urls[0]
+    at = ("--config", str(caught))
 
     # There is no contract, either.
     code, output = run_command(capsys, "status", *at)

@@ -128,7 +128,8 @@ def store_proven_wrong_endpoints(chain: FakeChain, folder: Path, urls: Iterable[
 def test_chain_stall_is_reported_until_next_block(
     fake_chain: FakeChain, open_indexer: OpenIndexer, endpoints: int
 ):
-    clock, nowhere = VirtualClock(), CapabilityCache(None, lambda: 0.0)
+    clock = VirtualClock()
+    nowhere = CapabilityCache(None, lambda: 0.0)
     indexer = open_indexer(*fake_chain.urls[:endpoints], clock=clock)
     follow_until_idle(indexer, clock)
     watch = DaemonHealth(JobLiveness(clock))

@@ -36,7 +36,8 @@ def name_of(indexer: Indexer, nth: int) -> str:
 
 def audit_due_windows(indexer: Indexer, window: int = WINDOW) -> list[AuditResult]:
     """Audit windows until none is due, and return the results."""
-    auditor, done = Auditor(window_blocks=window), []
+    auditor = Auditor(window_blocks=window)
+    done = []
     while (
         audit := audit_next_window(
             indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions()

@@ -46,7 +46,8 @@ def index_without_proof(indexer: Indexer) -> None:
 
 
 def audit_all(indexer: Indexer) -> list[AuditResult]:
-    auditor, audits = Auditor(window_blocks=WINDOW), []
+    auditor = Auditor(window_blocks=WINDOW)
+    audits = []
     context = indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions()
     while (audited := audit_next_window(*context)) is not None:
         audits.append(audited)

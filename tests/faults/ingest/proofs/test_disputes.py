@@ -43,7 +43,8 @@ def test_disputed_block_is_reported_at_every_run(
 ):
     settings = config(fake_chain, tmp_path)
 
-    first, second = run_once(settings, capsys), run_once(settings, capsys)
+    first = run_once(settings, capsys)
+    second = run_once(settings, capsys)
 
     assert first == second
     code, output = first

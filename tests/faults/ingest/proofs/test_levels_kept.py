@@ -60,10 +60,8 @@ def lie(chain: FakeChain, what: str, depth: Depth, blocks: tuple[int, int], *pla
     """Let these endpoints return the same lie for these blocks."""
     for place in places:
         liar = create_forged_provider(chain.tree, LIES[what], depth, blocks)
-        liar.tag_targets, liar.code_by_address = (
-            chain.provider.tag_targets,
-            chain.provider.code_by_address,
-        )
+        liar.tag_targets = chain.provider.tag_targets
+        liar.code_by_address = chain.provider.code_by_address
         add_fault(chain, block_faults.build_forwarding_fault(liar), place)
 
 

@@ -8,7 +8,8 @@ from tests.support.ingest.fake_chain import FakeChain
 def test_endpoint_without_counter_support_still_serves_logs(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    first, second = fake_chain.providers[0], fake_chain.serve()
+    first = fake_chain.providers[0]
+    second = fake_chain.serve()
     fake_chain.show(fake_chain.head)
     second.call_handler = lambda _request, _block: "0x" + 6 * f"{3:064x}"
     indexer = open_indexer(*fake_chain.urls)

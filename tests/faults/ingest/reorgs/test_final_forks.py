@@ -167,7 +167,8 @@ def test_case_05_nothing_is_finalized_while_two_providers_disagree(
     forker.grow(_BLOCKS)
 
     exit_codes = [site.once(0, 1)[0] for _ in range(2)]
-    status, waited = site.tell("status"), site.final()
+    status = site.tell("status")
+    waited = site.final()
     third = site.once(0, 1, 2)
 
     assert third == (0, "")
@@ -187,7 +188,8 @@ def build_invented_head_fault(lead: int) -> InjectedFault:
             return None
         if request.params[0] != "latest":
             return result
-        number, time = int(result["number"], 16) + lead, int(result["timestamp"], 16) + 12 * lead
+        number = int(result["number"], 16) + lead
+        time = int(result["timestamp"], 16) + 12 * lead
         invented = {"number": hex(number), "timestamp": hex(time), "hash": f"0x{number:064x}"}
         return {**result, **invented}
 
@@ -239,7 +241,8 @@ def test_case_51_fork_followed_while_others_are_silent_is_abandoned_when_they_re
     silent = silence(fake_chain, 1, 2)
     indexer = open_indexer(*fake_chain.urls, clock=clock)
     follow_until_idle(indexer, clock)
-    followed, final = indexer.cursor[1], final_of(indexer)[0]
+    followed = indexer.cursor[1]
+    final = final_of(indexer)[0]
 
     for fault, place in zip(silent, (1, 2), strict=True):
         fake_chain.providers[place].faults.remove(fault)
@@ -281,7 +284,8 @@ def test_single_provider_continues_and_is_reported_by_status(
         fake_chain, "urls", [f"{fake_chain.urls[0]}/one", f"{fake_chain.urls[0]}/two"]
     )
 
-    outcome, status = site.once(0, 1), site.tell("status")[1]
+    outcome = site.once(0, 1)
+    status = site.tell("status")[1]
 
     assert (outcome, site.final()) == ((0, ""), fake_chain.head.number - FINALITY)
     assert "one provider (2 endpoints)" in status

@@ -56,7 +56,8 @@ def test_case_04_final_block_denied_by_two_endpoints_sets_halt(
     indexer: Indexer, fake_chain: FakeChain
 ):
     indexer.index()
-    before, stored_head = rows(indexer), fake_chain.head
+    before = rows(indexer)
+    stored_head = fake_chain.head
     other_head = other_past(fake_chain)
     fake_chain.show(other_head)
 
@@ -114,7 +115,8 @@ def test_case_04_halt_requires_three_denials_of_the_final_block_by_the_only_endp
     clock = VirtualClock()
     indexer = open_indexer(fake_chain.urls[0], clock=clock)
     indexer.index()
-    stored_head, other_head = fake_chain.head, other_past(fake_chain)
+    stored_head = fake_chain.head
+    other_head = other_past(fake_chain)
     fake_chain.show(other_head)
     for _ in range(2):
         assert indexer.index() == []
@@ -163,7 +165,8 @@ def test_case_05_final_block_denied_by_one_endpoint_discredits_that_endpoint(
     indexer: Indexer, fake_chain: FakeChain
 ):
     indexer.index()
-    before, stored_head = rows(indexer), fake_chain.head
+    before = rows(indexer)
+    stored_head = fake_chain.head
     liar = fake_chain.providers[0]
     liar.head = other_past(fake_chain)
     fake_chain.following = fake_chain.providers[1:]

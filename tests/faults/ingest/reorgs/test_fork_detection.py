@@ -26,7 +26,8 @@ def test_case_13_reorg_and_return_to_the_first_fork_restore_all_rows(
     indexer: Indexer, fake_chain: FakeChain
 ):
     indexer.index()
-    first, first_dump = fake_chain.head, dump(indexer.url, orphans=False)
+    first = fake_chain.head
+    first_dump = dump(indexer.url, orphans=False)
     second = fake_chain.live(4, on=fake_chain.back(4))
     for _ in range(3):
         indexer.index()
@@ -127,7 +128,8 @@ def test_case_51_fork_claimed_by_single_proxy_is_rejected(
     clock = VirtualClock()
     indexer = open_indexer(*fake_chain.urls, clock=clock)
     indexer.index()
-    reorgs, rejected = count(metrics.REORGS), count(indexer_metrics.REJECTED.labels("outvoted"))
+    reorgs = count(metrics.REORGS)
+    rejected = count(indexer_metrics.REJECTED.labels("outvoted"))
     fake_chain.provider.head = fake_chain.tree.mine_empty_blocks(
         2, parent_block=fake_chain.back(1)
     )

@@ -31,7 +31,8 @@ pytestmark = pytest.mark.evm
 def test_case_62_restored_backup_recognises_sent_kickout_and_does_not_repeat_it(
     sqlite_harness: Harness, testbed: OracleTestbed, tmp_path: Path
 ):
-    harness, backup = sqlite_harness, tmp_path / "backup.sqlite"
+    harness = sqlite_harness
+    backup = tmp_path / "backup.sqlite"
     accuse_node_two(harness)
     with (
         closing(sqlite3.connect(tmp_path / "oracle.sqlite")) as database,

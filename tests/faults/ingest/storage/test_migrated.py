@@ -55,7 +55,8 @@ def test_case_73_migration_killed_at_any_statement_leaves_tables_unchanged(
     old.index()
     folded = old.digest()
     old.close()
-    before, migrations = everything(database_url), later.write_later_migrations(tmp_path)
+    before = everything(database_url)
+    migrations = later.write_later_migrations(tmp_path)
     deaths: list[str] = []
 
     while (life := bearing.migrate(database_url, len(deaths), migrations)).died_at is not None:

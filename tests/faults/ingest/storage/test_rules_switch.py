@@ -32,7 +32,8 @@ from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY, Indexer
 
 NEXT = replace(CRYNUX, tau_seconds=900, penalty=UNIT // 4, pool_size=5)
-OLD_HASH, NEXT_HASH = Hash(make_hash(7)), Hash(make_hash(8))
+OLD_HASH = Hash(make_hash(7))
+NEXT_HASH = Hash(make_hash(8))
 
 
 @dataclass
@@ -52,7 +53,8 @@ class Following:
             cursor = uow.cursor.get()
         assert cursor is not None
         assert cursor.final_number is not None
-        reader, start = self.indexer.folder.reader, ShadowFold.start(rules)
+        reader = self.indexer.folder.reader
+        start = ShadowFold.start(rules)
         return advance_shadow(self.indexer.store, reader, start, cursor.final_number)
 
     def switch(
@@ -161,7 +163,8 @@ def test_reorg_of_the_change_switches_back_to_the_rules_before(
     following: Following, open_indexer: OpenIndexer
 ):
     chain, base = following.chain, following.chain.head
-    preview, unchanged = following.fold_preview(), open_indexer(*chain.urls)
+    preview = following.fold_preview()
+    unchanged = open_indexer(*chain.urls)
     following.set_rules(NEXT_HASH)
     chain.live(2)
     following.indexer.index()
@@ -209,7 +212,8 @@ def test_state_that_differs_from_the_preview_keeps_the_rules(
 
 
 def test_rules_that_are_not_in_force_are_refused(following: Following):
-    preview, before = following.fold_preview(), following.read_facts()
+    preview = following.fold_preview()
+    before = following.read_facts()
     with pytest.raises(RulesSwitchRefusedError, match="changed again"):
         following.switch(preview)
     assert following.read_facts() == before
@@ -226,7 +230,8 @@ def test_preview_above_the_cursor_is_refused(following: Following):
 def test_interrupted_switch_changes_nothing_and_is_completed_by_a_restart(following: Following):
     preview = following.fold_preview()
     following.set_rules(NEXT_HASH)
-    before, rows = following.read_facts(), read_rows(following.indexer)
+    before = following.read_facts()
+    rows = read_rows(following.indexer)
 
     def die(_block: int, _last: int) -> None:
         raise KeyboardInterrupt
@@ -247,7 +252,9 @@ def list_due_blocks(uow: UnitOfWork) -> Iterator[int]:
 
 
 def test_report_that_was_cut_under_other_rules_is_not_due(following: Following):
-    preview, chain, indexer = following.fold_preview(), following.chain, following.indexer
+    preview = following.fold_preview()
+    chain = following.chain
+    indexer = following.indexer
     following.set_rules(NEXT_HASH)
     with indexer.store.read_transaction() as uow:
         assert any(list_due_blocks(uow))

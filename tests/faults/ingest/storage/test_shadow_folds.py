@@ -47,7 +47,8 @@ def final_block(indexed: Indexer) -> int:
 
 
 def fold_all(indexed: Indexer, rules: Rules) -> ShadowFold:
-    reader, last_block = indexed.folder.reader, final_block(indexed)
+    reader = indexed.folder.reader
+    last_block = final_block(indexed)
     return advance_shadow(indexed.store, reader, ShadowFold.start(rules), last_block)
 
 

@@ -215,7 +215,8 @@ def test_fold_too_far_from_snapshot_is_rejected(
     indexed: Indexer, fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
-    source, last = source_of(indexed), fake_chain.head.number
+    source = source_of(indexed)
+    last = fake_chain.head.number
     with (
         indexed.store.read_transaction() as uow,
         pytest.raises(NoNearbySnapshotError, match="more than 30 logs"),

@@ -36,7 +36,8 @@ from tests.support.ingest.indexer import FINALITY, Indexer
 
 def adapt_database(indexer: Indexer) -> list[ScopeBackfillResult]:
     """Return the results of every step that adapts the database to configuration and program."""
-    scope_backfill, done = ScopeBackfill(), []
+    scope_backfill = ScopeBackfill()
+    done = []
     while (
         step := backfill_next_gap(
             indexer.source, indexer.store, indexer.folder, scope_backfill, RebuildOptions()
@@ -185,7 +186,8 @@ def a_task() -> str:
 def test_case_67_calls_of_a_known_contract_are_read_for_indexed_blocks(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    watched, caller = "0x12345678", create_account(1)
+    watched = "0x12345678"
+    caller = create_account(1)
     call = Tx(caller, NETWORK, watched + "07")
     called = fake_chain.show(fake_chain.tree.mine([call, Tx(caller, NETWORK, "0x87654321")]))
     fake_chain.mine_empty(FINALITY)

@@ -39,7 +39,8 @@ def test_kickout_execution_held_by_operator_is_not_planned_again(sqlite_harness:
     accuse_node_two(harness)
     pass_veto_delay(harness)
     harness.repeat(plan_kickout_call)
-    execution, context = only(harness, EXECUTE_KICK), harness.context
+    execution = only(harness, EXECUTE_KICK)
+    context = harness.context
     with context.write_transaction() as uow:
         uow.outbox.intents.hold(execution, PauseKind.OPERATOR, "not tonight", context.stamp)
     harness.tick()

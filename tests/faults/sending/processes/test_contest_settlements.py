@@ -121,7 +121,8 @@ def answer(network: Network, work: Work, lies: set[int]) -> None:
 
 def create_contest(network: Network, running: Daemon, number: int) -> Work:
     """Let the daemon start a group whose first node lies, and have the group compared."""
-    creator, name = network.creator, encode_word(number)
+    creator = network.creator
+    name = encode_word(number)
     order: dict[str, Any] = {"creator": creator, "group": name, "group_size": 3}
     tasks = [network.create(**order) for _ in range(3)]
     work = Work(network.key(creator, name), tasks, number)

@@ -53,7 +53,8 @@ def die(stage: Stage, number: int, where: str, kind: str) -> None:
 
     Assert that everything happened once.
     """
-    phase, testbed = PHASES[kind], stage.testbed
+    phase = PHASES[kind]
+    testbed = stage.testbed
     with stage.harness(str(number)) as harness:
         nonce = testbed.nonce
         with pytest.raises(Crash), install_fuse(harness, Fuse(number)):

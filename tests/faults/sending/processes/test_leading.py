@@ -145,7 +145,8 @@ def test_case_f40_daemon_without_standby_exits_and_reports_leader(
 def test_case_f41_leader_stalled_in_send_duplicates_nothing_and_exits(
     network: LocalNetwork, empty_database_url: str, tmp_path: Path
 ):
-    url, gate = empty_database_url, faults.Gate()
+    url = empty_database_url
+    gate = faults.Gate()
     with proxy(network.url) as door, ExitStack() as running:
         door.rule(SEND, faults.hold_request(gate))
         first_config = config(network, tmp_path / "one", url, endpoints=[door.url])
@@ -181,7 +182,8 @@ def test_case_f41_leader_stalled_in_send_duplicates_nothing_and_exits(
 def test_case_f47_sigterm_stops_daemon_in_time_and_releases_lease(
     network: LocalNetwork, tmp_path: Path, state: str
 ):
-    url, gate = f"sqlite:///{tmp_path / 'oracle.sqlite'}", faults.Gate()
+    url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
+    gate = faults.Gate()
     with proxy(network.url) as door, ExitStack() as running:
         path = config(network, tmp_path / "one", url, endpoints=[door.url])
         if state == "waiting":

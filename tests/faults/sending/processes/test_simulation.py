@@ -57,7 +57,8 @@ def test_case_f74_noisy_simulation_contains_every_kind_of_fault(empty: Path):
 
 def test_same_seed_produces_identical_simulation(empty: Path):
     setting = replace(SETTINGS["two"], rounds=6)
-    first, second = play(setting, 11, empty), play(setting, 11, empty)
+    first = play(setting, 11, empty)
+    second = play(setting, 11, empty)
     assert (first.blocks, first.passed) == (second.blocks, second.passed)
 
 

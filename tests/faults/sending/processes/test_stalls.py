@@ -85,7 +85,8 @@ def test_case_f41_leader_stalled_at_any_point_exits_and_successor_sends_once(
 def test_nonce_alone_limits_push_to_one_effect_when_lease_fencing_is_disabled(
     sqlite_stage: Stand, monkeypatch: pytest.MonkeyPatch
 ):
-    stage, phase = sqlite_stage, PHASES[PUSH]
+    stage = sqlite_stage
+    phase = PHASES[PUSH]
     with stage.set_for(phase):
         passed, _ = points(stage, phase)
         monkeypatch.setattr(LeaseRepository, "lock_held_lease", lambda *_: None)
@@ -95,7 +96,8 @@ def test_nonce_alone_limits_push_to_one_effect_when_lease_fencing_is_disabled(
             if name not in {WRITE, SEND, "after signing a transaction"}:
                 continue
             with stage.harness(str(number)) as harness:
-                where, nonce = f"{name} {number}", harness.testbed.nonce
+                where = f"{name} {number}"
+                nonce = harness.testbed.nonce
                 with closing(Succession(harness, stage.second, phase.play)) as succession:
                     stall = succession.stalled(number)
                     late += len(stall.late)
@@ -162,7 +164,9 @@ def first_of_each(passed: Sequence[str]) -> list[int]:
 
 def stand_still(harness: Harness, second: Store, kind: str, stop: Stop) -> None:
     """Stall at one point; assert that everything happens once, and nothing after the takeover."""
-    phase, testbed, where = PHASES[kind], harness.testbed, f"{stop.name} {stop.number}"
+    phase = PHASES[kind]
+    testbed = harness.testbed
+    where = f"{stop.name} {stop.number}"
     nonce = testbed.nonce
     with closing(Succession(harness, second, phase.play)) as succession:
         stall = succession.stalled(stop.number)
@@ -185,7 +189,8 @@ def stand_still(harness: Harness, second: Store, kind: str, stop: Stop) -> None:
 
 def check_ends(harness: Harness, succession: Succession, stall: Stall, stop: Stop) -> None:
     """Assert that the leader stalled at the point, was replaced, and exited for this reason."""
-    where, heir = f"{stop.name} {stop.number}", succession.heir
+    where = f"{stop.name} {stop.number}"
+    heir = succession.heir
     waits = stop.is_inside and stop.is_waiting
     assert stall.stood == [stop.name, *([AFTER] if waits else [])], where
     assert heir is not None, where

@@ -139,7 +139,8 @@ def count_requests_of_round(reporter_group: ReporterGroup, seat: Seat, store: St
 def run_round_until_leader_stops(reporter_group: ReporterGroup, leader: Member) -> None:
     """Run a round from due to final, until the leader is stopped."""
     reporter_group.due()
-    before, end = reporter_group.round, time.monotonic() + PATIENCE_SECONDS
+    before = reporter_group.round
+    end = time.monotonic() + PATIENCE_SECONDS
     while not leader.is_paused:
         assert leader.is_up, leader.tail()
         assert time.monotonic() < end, leader.tail()

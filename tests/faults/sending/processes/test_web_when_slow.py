@@ -18,7 +18,8 @@ from oracle.daemon.web.statements_app import create_statements_app
 from oracle.quorum.wire_format import Board, ReportMessage, decode_statements
 from oracle.store.database import Store
 
-ADDRESS, HASH = "0x" + 40 * "1", "0x" + 64 * "2"
+ADDRESS = "0x" + 40 * "1"
+HASH = "0x" + 64 * "2"
 TOLD = ReportMessage(
     chain_id=1,
     contract=ADDRESS,

@@ -53,7 +53,8 @@ def test_stored_statements_are_limited_for_signer_that_keeps_changing_its_statem
 def test_flooding_signer_is_accepted_immediately_if_it_agrees_and_later_otherwise(
     three: ReporterGroup,
 ):
-    liar, first = three.others[1], three.first.harness
+    liar = three.others[1]
+    first = three.first.harness
     three.period()
     liar.harness.index()
     first.index()

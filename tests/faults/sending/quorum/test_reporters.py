@@ -24,7 +24,8 @@ HASH = "0x" + 64 * "5"
 
 
 def disagreements(reporter: Reporter) -> float:
-    name, labels = "oracle_quorum_disagreements_total", {"signer": str(reporter.signer)}
+    name = "oracle_quorum_disagreements_total"
+    labels = {"signer": str(reporter.signer)}
     return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
@@ -142,7 +143,8 @@ def contradicting_statement(reporter: Reporter) -> ReportStatement:
 def test_use_of_own_key_by_another_process_is_reported_and_nothing_else_is_signed(
     three: ReporterGroup,
 ):
-    first, other_reporter = three.first, three.others[0]
+    first = three.first
+    other_reporter = three.others[0]
     other_reporter.is_down = three.others[1].is_down = True
     before = equivocations(first)
     three.period()
@@ -184,12 +186,14 @@ def test_reporter_without_stored_period_reports_no_disagreement(three: ReporterG
 
 
 def equivocations(reporter: Reporter) -> float:
-    name, labels = "oracle_quorum_equivocations_total", {"signer": str(reporter.signer)}
+    name = "oracle_quorum_equivocations_total"
+    labels = {"signer": str(reporter.signer)}
     return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
 def test_equivocation_of_signer_is_reported(three: ReporterGroup):
-    first, twice = three.first.harness, three.others[1]
+    first = three.first.harness
+    twice = three.others[1]
     three.others[0].is_down = True
     before = equivocations(twice)
     three.period()
@@ -216,7 +220,8 @@ def test_equivocation_of_signer_is_reported(three: ReporterGroup):
 
 
 def test_forged_and_unknown_statements_are_ignored(three: ReporterGroup):
-    first, liar = three.first.harness, three.others[1]
+    first = three.first.harness
+    liar = three.others[1]
     three.others[0].is_down = True
     three.period()
     liar.tick()

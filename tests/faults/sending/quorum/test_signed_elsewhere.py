@@ -120,10 +120,8 @@ def test_reports_signed_elsewhere_are_not_logged_while_rebuilt_key_is_under_emba
 ):
     harness = sqlite_harness
     assert log_foreign_signatures(harness) == []
-    domain, signer = (
-        harness.context.sender_account.domain,
-        harness.context.sender_account.signer.address,
-    )
+    domain = harness.context.sender_account.domain
+    signer = harness.context.sender_account.signer.address
     until = harness.testbed.chain.time + SETTINGS.ttl_seconds
     with harness.context.write_transaction() as uow:
         uow.statements.set_embargo(

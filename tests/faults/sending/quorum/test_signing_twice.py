@@ -43,7 +43,8 @@ class Slow:
 
 def respond_late(harness: Harness, meanwhile: Callable[[ReportStatement], None]) -> Board:
     """Let the harness's key respond late; return the board that others read."""
-    keys, board = harness.testbed.keys, Board()
+    keys = harness.testbed.keys
+    board = Board()
     assert keys.signer is not None
     slow = ReporterKeys(Slow(keys.signer, meanwhile), keys.transmitter)
     harness.restart(testbed=replace(harness.testbed, keys=slow), equipment={"board": board})
@@ -109,10 +110,8 @@ def test_live_statement_stored_during_signing_remains_the_only_statement(harness
 
 def test_embargo_set_during_signing_discards_signature(harness: Harness):
     def meanwhile(statement: ReportStatement) -> None:
-        domain, signer = (
-            harness.context.sender_account.domain,
-            harness.context.sender_account.signer.address,
-        )
+        domain = harness.context.sender_account.domain
+        signer = harness.context.sender_account.signer.address
         with harness.context.write_transaction() as uow:
             uow.statements.set_embargo(
                 domain.chain_id,

@@ -78,7 +78,8 @@ def test_registered_call_kind_is_sent_confirmed_and_closed_in_any_batch_size(
     sqlite_harness: Harness, size: int
 ):
     harness = sqlite_harness
-    kind, names = at_once(harness, size), plan_pings(harness)
+    kind = at_once(harness, size)
+    names = plan_pings(harness)
     harness.index()
     steps = harness.repeat(next_step)
     # Each batch is made ready, gets its nonces, is signed and sent.
@@ -101,7 +102,8 @@ def test_registered_call_kind_is_sent_confirmed_and_closed_in_any_batch_size(
 @pytest.mark.parametrize("size", [1, 3, 100])
 def test_call_dropped_by_its_kind_leaves_no_nonce_gap(sqlite_harness: Harness, size: int):
     harness = sqlite_harness
-    kind, names = at_once(harness, size), plan_pings(harness)
+    kind = at_once(harness, size)
+    names = plan_pings(harness)
     harness.index()
     while harness.states("ping").count("assigned") == 0:
         assert next_step(harness.context, harness.source.fetch_heads()) is not None

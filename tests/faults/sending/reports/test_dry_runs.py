@@ -74,7 +74,8 @@ def site(
     harness.index()
     with harness.store.transaction() as uow:
         uow.lease.release(harness.epoch)
-    endpoint, keys = open_proxy(), harness.testbed.key_folder
+    endpoint = open_proxy()
+    keys = harness.testbed.key_folder
     host = {
         role: RemoteHost(
             "0x" + unlock_keystore(keys / f"{role}.json", keys / f"{role}.password").hex()
@@ -217,7 +218,8 @@ def test_dry_run_of_report_push_returns_same_refusal_as_real_push(
     assert real.err == dry_run_text.err
     assert complaint in real.err
     if not complaint:
-        dry_run_answer, real_answer = json.loads(dry_run_text.out), json.loads(real.out)
+        dry_run_answer = json.loads(dry_run_text.out)
+        real_answer = json.loads(real.out)
         (would,), (done_step, *_) = dry_run_answer.pop("steps"), real_answer.pop("steps")
         assert dry_run_answer.pop("dry_run") is not real_answer.pop("dry_run")
         assert dry_run_answer == real_answer

@@ -152,7 +152,8 @@ def test_dry_run_reports_fees_of_real_command_and_changes_no_row(
         harness.intents()[0].id,
         *(["--yes"] if command == "cancel" else []),
     ]
-    before, sent = operator.rows(), proxies[0].count(SEND)
+    before = operator.rows()
+    sent = proxies[0].count(SEND)
 
     dry_run_text = operator.does(*arguments, "--dry-run")
 
@@ -175,7 +176,8 @@ def test_dry_run_reports_running_daemon_that_blocks_real_command(
 ):
     a_push_waits(operator.harness, proxies)
     arguments = ("outbox", "bump", get_only_intent(operator.harness).id)
-    dry_run_text, real = operator.does(*arguments, "--dry-run"), operator.does(*arguments)
+    dry_run_text = operator.does(*arguments, "--dry-run")
+    real = operator.does(*arguments)
     assert (dry_run_text.code, real.code) == (0, 1)
     assert "test works on this database" in dry_run_text.complaint
     assert "another process works on this database: test" in real.complaint

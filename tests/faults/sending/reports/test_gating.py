@@ -66,7 +66,8 @@ def test_case_f50_nothing_is_reported_while_fold_has_a_gap(sqlite_harness: Harne
     harness.period()
     harness.index()
     with harness.store.transaction() as uow:
-        scope, cursor = uow.coverage.get_current_scope(), uow.cursor.get()
+        scope = uow.coverage.get_current_scope()
+        cursor = uow.cursor.get()
         assert scope is not None
         assert cursor is not None
         (span, *_) = uow.coverage.list_spans(scope.id)

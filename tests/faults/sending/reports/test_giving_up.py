@@ -24,7 +24,8 @@ def supersede_planned_push(harness: Harness) -> None:
 
 def reorg_rival_push(harness: Harness) -> None:
     """Let another transmitter send the planned round, and a fork remove its block."""
-    chain, (push,) = harness.testbed.chain, list_planned_pushes(harness)
+    chain = harness.testbed.chain
+    (push,) = list_planned_pushes(harness)
     rival = send_rival_push(harness, push.request.calldata)
     harness.mine()
     harness.index()
@@ -108,7 +109,8 @@ def test_statement_in_flight_is_not_counted_as_abandoned(sqlite_harness: Harness
 def test_statement_is_abandoned_after_repeated_reorgs_of_its_round(
     sqlite_harness: Harness,
 ):
-    harness, statistics = sqlite_harness, OutboxCounter()
+    harness = sqlite_harness
+    statistics = OutboxCounter()
     harness.period()
     harness.index()
     for _ in range(MAX_TRIES):
@@ -122,7 +124,8 @@ def test_statement_is_abandoned_after_repeated_reorgs_of_its_round(
 
 
 def test_statement_delivered_by_another_transmitter_is_not_abandoned(sqlite_harness: Harness):
-    harness, statistics = sqlite_harness, OutboxCounter()
+    harness = sqlite_harness
+    statistics = OutboxCounter()
     harness.period()
     harness.index()
     for _ in range(MAX_TRIES):

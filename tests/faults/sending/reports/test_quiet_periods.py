@@ -19,7 +19,8 @@ def work(harness: Harness, *, tasks: int, below: int = 0) -> None:
     with harness.store.transaction() as uow:
         cursor = uow.cursor.get()
         assert cursor is not None
-        block, time = cursor.number - below, cursor.time
+        block = cursor.number - below
+        time = cursor.time
         uow.reliability.append(
             [
                 ReliabilityChange(
@@ -66,7 +67,8 @@ def busy_periods(harness: Harness, *, tasks: int = TASKS) -> int:
 
 def read_at(harness: Harness, level: VerificationLevel) -> None:
     with harness.store.transaction() as uow:
-        scope, cursor = uow.coverage.get_current_scope(), uow.cursor.get()
+        scope = uow.coverage.get_current_scope()
+        cursor = uow.cursor.get()
         assert scope is not None
         assert cursor is not None
         uow.coverage.store_span(scope.id, CoverageInterval(0, cursor.number, level, "a"))

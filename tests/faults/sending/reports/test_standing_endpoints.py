@@ -131,7 +131,8 @@ def test_reorged_push_is_resent_although_stalled_endpoint_shows_its_block(
 
 def stands_here(endpoint: Proxy, chain: Chain, sent: str) -> None:
     """Let an endpoint show the current blocks and this transaction's current state forever."""
-    receipt, head = chain.rpc(RECEIPT, sent), chain.block
+    receipt = chain.rpc(RECEIPT, sent)
+    head = chain.block
     blocks = {
         hex(number): chain.rpc("eth_getBlockByNumber", hex(number), False)
         for number in range(head + 1)

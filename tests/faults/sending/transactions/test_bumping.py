@@ -161,7 +161,8 @@ def test_case_f12_fee_bumps_stop_at_cap_and_push_lands_after_base_fee_falls(
     assert max(fee for fee, _ in list_attempt_fees(harness)) <= cap
     assert _gauge("oracle_txmgr_fee_capped") == 1
 
-    many, before = len(list_attempts(harness)), proxies[0].count(SEND)
+    many = len(list_attempts(harness))
+    before = proxies[0].count(SEND)
     # The longest wait between two broadcasts.
     mine_expensive_blocks(harness, 10 * GWEI, 8)
     harness.tick()

@@ -25,7 +25,8 @@ CAP = 8 * GWEI
 def test_case_f16_foreign_nonce_pauses_sender_once_final(
     proxied_harness: Harness, proxies: Proxies
 ):
-    harness, before = proxied_harness, FOREIGN._value.get()
+    harness = proxied_harness
+    before = FOREIGN._value.get()
     harness.period()
     harness.tick()
     harness.testbed.chain.rpc("anvil_dropAllTransactions")

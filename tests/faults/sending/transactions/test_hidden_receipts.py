@@ -28,11 +28,9 @@ from tests.support.sending.proxy import Proxy
 from tests.support.sending.stolen_keys import get_payee, send_foreign_transaction
 
 Proxies = tuple[Proxy, Proxy]
-RECEIPT, BLOCK, COUNT = (
-    "eth_getTransactionReceipt",
-    "eth_getBlockByNumber",
-    "eth_getTransactionCount",
-)
+RECEIPT = "eth_getTransactionReceipt"
+BLOCK = "eth_getBlockByNumber"
+COUNT = "eth_getTransactionCount"
 
 
 def without_receipt() -> float:

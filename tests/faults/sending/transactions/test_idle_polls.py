@@ -75,7 +75,8 @@ def test_requests_per_tick_stay_bounded_while_endpoint_is_down(
 ):
     harness, up, down = one_down
     mine_starts(harness, AT_ONCE)
-    few, counts_before = len(list_mined_nonces(harness)), count_requests_of_poll(harness, up)
+    few = len(list_mined_nonces(harness))
+    counts_before = count_requests_of_poll(harness, up)
     assert few >= AT_ONCE
 
     mine_starts(harness, AT_ONCE)

@@ -147,7 +147,8 @@ def test_rollup_operator_fee_is_reserved_and_booked(
     on_op_stack(harness, OF_OPERATOR)
     of_a_rollup(proxies, l1Fee=hex(L1_FEE))
     send_unmined_push(harness, OP_STACK)
-    limit, max_fee = get_only_intent(harness).gas_limit or 0, list_attempt_fees(harness)[0][0]
+    limit = get_only_intent(harness).gas_limit or 0
+    max_fee = list_attempt_fees(harness)[0][0]
     assert get_only_intent(harness).max_cost_wei == limit * (max_fee + OF_OPERATOR) + L1_FEE
 
     mine_expensive_blocks(harness, GWEI)

@@ -207,7 +207,8 @@ def test_case_f26_malformed_send_response_is_ambiguous_and_not_resent_in_loop(
 
 
 def test_case_f26_retry_after_of_endpoint_is_respected(proxied_harness: Harness, proxies: Proxies):
-    harness, clock = proxied_harness, Clock()
+    harness = proxied_harness
+    clock = Clock()
     set_backoff_clock(harness, clock)
     send_unmined_push(harness)
     first, second_proxy = proxies
@@ -264,6 +265,7 @@ def test_case_f27_transaction_reported_failed_by_relay_keeps_its_nonce(
     assert {"0x" + attempt.signed.raw.hex() for attempt in list_attempts(harness)} == {sent}
 
     lands(harness)
-    slot, (only,) = list_slots(harness)[0], list_attempts(harness)
+    slot = list_slots(harness)[0]
+    (only,) = list_attempts(harness)
     assert (slot.state, slot.succeeded, slot.won_attempt) == (NonceState.FINAL, True, only.id)
     assert [one.nonce for one in harness.intents(NOOP)] == [slot.nonce]

@@ -266,7 +266,8 @@ def test_budget_counts_open_nonces_at_any_age_and_mined_nonces_from_their_landin
 
 def test_fast_clock_does_not_use_up_budget_forever(sqlite_harness: Harness):
     harness = sqlite_harness
-    year, right = 365 * DAY_SECONDS, harness.context.clock
+    year = 365 * DAY_SECONDS
+    right = harness.context.clock
     harness.context = replace(harness.context, clock=lambda: right() + year)
     send_unmined_push(harness)
     mine_expensive_blocks(harness, GWEI, 2)

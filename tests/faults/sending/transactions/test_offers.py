@@ -26,7 +26,8 @@ from tests.support.txmgr.operator_actions import bump_fee_now, cancel_intent
 def test_bump_above_cap_is_rejected_and_bump_at_market_price_is_sent(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
-    harness, cap = proxied_harness, 6 * GWEI
+    harness = proxied_harness
+    cap = 6 * GWEI
     reject_known_transactions(*proxies)
     harness.restart(caps=replace(CAPS, fee_per_gas=cap))
     send_unmined_push(harness, SendSettings(bump_seconds=600))
@@ -50,7 +51,8 @@ def test_bump_above_cap_is_rejected_and_bump_at_market_price_is_sent(
 def test_fee_is_raised_stepwise_while_market_is_above_cap(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
-    harness, cap = proxied_harness, 6 * GWEI
+    harness = proxied_harness
+    cap = 6 * GWEI
     reject_known_transactions(*proxies)
     harness.restart(caps=replace(CAPS, fee_per_gas=cap))
     send_unmined_push(harness)

@@ -162,7 +162,9 @@ def test_false_receipt_from_both_endpoints_of_the_only_provider_is_final(
 def test_nothing_is_final_while_endpoints_of_the_only_provider_disagree(
     sqlite_harness: Harness, open_proxy: OpenProxy, fault: Fault
 ):
-    harness, first, odd = sqlite_harness, open_proxy(), open_proxy()
+    harness = sqlite_harness
+    first = open_proxy()
+    odd = open_proxy()
     hosts = {"127.0.0.1": "shared", "localhost": "shared"}
     urls = [first.url, odd.url.replace("127.0.0.1", "localhost")]
     harness.restart(urls=urls, providers=hosts)
@@ -183,7 +185,8 @@ def test_nothing_is_final_while_endpoints_of_the_only_provider_disagree(
 def test_honest_endpoint_is_not_outvoted_by_hosts_configured_as_one_provider(
     sqlite_harness: Harness, open_proxy: OpenProxy, liar: Proxy
 ):
-    harness, honest_proxy = sqlite_harness, open_proxy()
+    harness = sqlite_harness
+    honest_proxy = open_proxy()
     # A host of its own that leads to the same machine.
     honest_url = honest_proxy.url.replace("127.0.0.1", "127.1")
     urls = [liar.url, liar.url.replace("127.0.0.1", "localhost"), honest_url]

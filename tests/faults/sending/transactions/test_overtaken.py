@@ -29,7 +29,8 @@ def list_paused_senders(jobs: SendingJobs) -> list[str]:
 def test_case_f16_key_used_elsewhere_while_outbox_is_empty_pauses_only_its_sender(
     harness: Harness,
 ):
-    jobs, before = daemon(harness), FOREIGN._value.get()
+    jobs = daemon(harness)
+    before = FOREIGN._value.get()
     use_nonce_elsewhere(harness)
     with capture_logs() as logs:
         jobs.reconcile_nonces()
@@ -156,7 +157,8 @@ def test_released_sender_continues_with_unused_nonce_after_rebuild(
 def test_foreign_use_of_open_nonce_and_next_nonce_is_reported_and_neither_is_reused(
     sqlite_harness: Harness,
 ):
-    harness, before = sqlite_harness, FOREIGN._value.get()
+    harness = sqlite_harness
+    before = FOREIGN._value.get()
     jobs = daemon(harness)
     harness.period()
     run_daemon_turns(harness, jobs)

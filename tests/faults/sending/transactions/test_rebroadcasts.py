@@ -102,7 +102,8 @@ def test_changed_send_response_is_logged_and_resets_resend_interval(
 def test_transaction_removed_by_reorg_is_resent_immediately(harness: Harness):
     send_unmined_push(harness, ONE_ATTEMPT)
     assert drop_for_blocks(harness, 14) == [2, 6, 14]
-    chain, sends = harness.testbed.chain, list_attempts(harness)[0].sends
+    chain = harness.testbed.chain
+    sends = list_attempts(harness)[0].sends
     snapshot = chain.rpc("evm_snapshot")
     mine_expensive_blocks(harness, GWEI)
     assert confirm_transactions(harness.context, harness.source.fetch_heads()) is not None

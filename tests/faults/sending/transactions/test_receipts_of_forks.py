@@ -182,7 +182,8 @@ def test_case_f37_nothing_is_final_while_two_endpoints_disagree_on_a_receipt(
 def test_case_f38_push_stays_mined_when_its_receipt_is_missing_at_a_single_endpoint(
     proxied_harness: Harness, proxies: Proxies, place: int
 ):
-    harness, lacking = proxied_harness, proxies[place]
+    harness = proxied_harness
+    lacking = proxies[place]
     lacking.rule(RECEIPT, return_null())
     harness.period()
     harness.tick()
@@ -206,7 +207,8 @@ def build_overloaded_response(question: Question, _: Answer) -> Answer:
 
 
 def test_successful_push_without_new_round_is_held(harness: Harness):
-    before, chain = WITHOUT_EFFECT._value.get(), harness.testbed.chain
+    before = WITHOUT_EFFECT._value.get()
+    chain = harness.testbed.chain
     harness.period()
     harness.tick()
     code = chain.rpc("eth_getCode", harness.testbed.address, "latest")

@@ -167,7 +167,8 @@ def block(chain: Chain) -> None:
 
 def list_reverted_calls(pair: tuple[Harness, Harness], began: int) -> list[tuple[int, str]]:
     """Return the block and selector of each reverted call since block `began`."""
-    chain, failed_calls = pair[0].testbed.chain, []
+    chain = pair[0].testbed.chain
+    failed_calls = []
     senders = {harness.context.account.address for harness in pair}
     for number in range(began + 1, chain.block + 1):
         for transaction in chain.rpc("eth_getBlockByNumber", hex(number), True)["transactions"]:

@@ -90,7 +90,8 @@ class Unwatched:
 @pytest.fixture
 def unwatched(tmp_path: Path) -> Iterator[Unwatched]:
     with run_anvil(port=0, accounts=ACCOUNTS, start_time=START_TIME) as url:
-        chain, clock = LocalChain(url), ChainClock(START_TIME)
+        chain = LocalChain(url)
+        clock = ChainClock(START_TIME)
         try:
             network = deploy_crynux_network(chain, clock, VSS)
             payer = create_keys(tmp_path)["transmitter"].address
@@ -250,7 +251,8 @@ def test_fake_timelock_and_pending_admin_are_reported(
 ):
     assert run([*behind_a_timelock(unwatched), "--yes"]) == 0
     landed = json.loads(capsys.readouterr().out)
-    timelock, oracle = landed["timelock"]["address"], landed["address"]
+    timelock = landed["timelock"]["address"]
+    oracle = landed["address"]
     check = ["contract", "check", "--json", "--config", unwatched.config(oracle)]
 
     def list_findings() -> set[str]:
@@ -280,7 +282,8 @@ def test_additional_timelock_proposers_are_reported(
 ):
     assert run([*behind_a_timelock(unwatched), "--yes"]) == 0
     landed = json.loads(capsys.readouterr().out)
-    timelock, stranger = landed["timelock"]["address"], "0x" + "5" * 40
+    timelock = landed["timelock"]["address"]
+    stranger = "0x" + "5" * 40
     check = ["contract", "check", "--json", "--config", unwatched.config(landed["address"])]
 
     def list_findings(*options: str) -> dict[str, str]:

@@ -272,7 +272,8 @@ def test_older_round_counts_only_if_the_reader_chose_it(network, evidence, folde
     """A server must not present an old round with a better score as the newest."""
     older = evidence.bundle["signed_round"]["round"] - 1
     options = ("--round", str(older))
-    path, node = folder / "older.json", evidence.bundle["node"]
+    path = folder / "older.json"
+    node = evidence.bundle["node"]
     bundle = load_bundle(folder / "config.toml", node, path, *options)
     unchosen = replace(evidence, bundle=bundle)
     chosen = replace(unchosen, anchor={**evidence.anchor, "chosen_round": older})

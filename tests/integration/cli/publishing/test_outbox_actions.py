@@ -202,7 +202,8 @@ def test_call_is_selected_by_transaction_hash(act: Act, capsys, pasted: str):
 
 
 def test_ambiguous_transaction_hash_prefix_is_rejected(act: Act, url: str, capsys):
-    lost, twin = Hash("0x4" + 63 * "0"), Hash("0x1" + 63 * "0")
+    lost = Hash("0x4" + 63 * "0")
+    twin = Hash("0x1" + 63 * "0")
     with Store.open(url) as store, store.transaction() as uow:
         block = CallReceipt(60, Hash("0x" + 64 * "b"), succeeded=True, gas_used=9, gas_price_wei=1)
         uow.outbox.slots.record_rebuilt_nonce(ME, 7, lost, block, NOW)

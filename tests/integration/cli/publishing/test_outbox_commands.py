@@ -133,7 +133,8 @@ def test_no_secret_is_printed_or_stored(busy: LocalNetwork, published, capsys):
     stored = b"".join(path.read_bytes() for path in published.parent.glob("oracle.sqlite*"))
     for role in ("signer", "transmitter"):
         files = busy.keys / f"{role}.json", busy.keys / f"{role}.password"
-        key, password = unlock_keystore(*files), files[1].read_text().strip()
+        key = unlock_keystore(*files)
+        password = files[1].read_text().strip()
         assert key.hex() not in printed
         assert password not in printed
         assert key not in stored

@@ -258,7 +258,8 @@ def test_vetoer_cancels_an_operation_through_the_oracle(deployment: Deployment):
 def test_dry_run_prints_all_contracts_and_sends_nothing(
     deployment: Deployment, capsys: pytest.CaptureFixture[str]
 ):
-    payer, block = KeySigner(b"\x08" * 32), deployment.chain.block
+    payer = KeySigner(b"\x08" * 32)
+    block = deployment.chain.block
     publisher = SenderAccount(
         pool_of(deployment.chain.url), domain=Domain(CHAIN_ID, ZERO_ADDRESS), caps=CAPS
     )

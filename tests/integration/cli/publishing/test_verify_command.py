@@ -45,7 +45,8 @@ def create_tasks(network: LocalNetwork, names: Iterable[str]) -> dict[str, str]:
     """Create tasks without a group in one block, and mine further blocks;
     return their keys by name.
     """
-    stage, ids = network.stage, {name: sha256(name.encode()).digest() for name in names}
+    stage = network.stage
+    ids = {name: sha256(name.encode()).digest() for name in names}
     # TaskNetwork's struct Order: any card, no model, for an hour.
     orders: list[tuple[object, ...]] = [
         (task_id, bytes(32), 0, 0, 0, "", 0, [], *VERSION, 1, 3600) for task_id in ids.values()
@@ -129,7 +130,8 @@ def test_draw_is_reproducible_by_hand_from_output(played, capsys):
     check = run_verify(capsys, played.config, played.keys[DRAWN], 0)
     draw = check["draws"][-1]
 
-    told_hash, key = in_bytes(draw["seed_hash"]), in_bytes(check["task"])
+    told_hash = in_bytes(draw["seed_hash"])
+    key = in_bytes(check["task"])
     seed = sha256(told_hash + key).digest()
     assert draw["seed"] == "0x" + seed.hex()
     weights = [(candidate["node"], int(candidate["weight"])) for candidate in draw["candidates"]]

@@ -132,7 +132,8 @@ def test_grid_with_too_many_systems_for_the_table_prints_only_totals(capsys, fil
 
 def test_number_of_jobs_does_not_change_output(capsys, file, tmp_path, monkeypatch):
     monkeypatch.setattr(worker_pool, "MIN_PARALLEL_EVENTS", 0)
-    page, outputs = tmp_path / "page.html", []
+    page = tmp_path / "page.html"
+    outputs = []
     for jobs in ("1", "2"):
         rules = ("--rules", "crynux", "--rules", "relay", "--set", "penalty=0.05")
         assert backtest("--events", file, *rules, "--jobs", jobs, "--html", page, "--json") == 0
@@ -194,7 +195,10 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.open, self.words, self.tags, self.loads = [], [], set(), []
+        self.open = []
+        self.words = []
+        self.tags = set()
+        self.loads = []
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):

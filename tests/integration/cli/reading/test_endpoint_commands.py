@@ -21,7 +21,8 @@ def endpoints() -> Iterator[Endpoints]:
     """Yield two endpoints of one chain of forty blocks."""
     tree = BlockTree(31337)
     tree.mine_empty_blocks(40)
-    first, second = Provider(tree), Provider(tree)
+    first = Provider(tree)
+    second = Provider(tree)
     with ExitStack() as until_the_end:
         yield (
             first,

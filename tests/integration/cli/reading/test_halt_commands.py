@@ -22,7 +22,8 @@ from oracle.store.halts import HaltEvidence
 from tests.support.cli.local_network import write_config
 from tests.support.cli.refusal import run_refused_command
 
-OURS, THEIRS = Hash("0x" + "0a" * 32), Hash("0x" + "0b" * 32)
+OURS = Hash("0x" + "0a" * 32)
+THEIRS = Hash("0x" + "0b" * 32)
 HEAD = BlockRef(30, Hash("0x" + "1e" * 32), Hash("0x" + "1d" * 32), 1_000)
 
 

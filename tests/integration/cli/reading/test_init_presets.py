@@ -17,7 +17,8 @@ def test_preset_differs_from_shipped_file_only_in_database_and_endpoints(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = tmp_path / "config.toml"
-    database, endpoint = f"sqlite:///{tmp_path / 'crynux.sqlite'}", "https://rpc.example/key"
+    database = f"sqlite:///{tmp_path / 'crynux.sqlite'}"
+    endpoint = "https://rpc.example/key"
     options = ["--config", str(path), "--database", database, "--endpoint", endpoint]
     assert run(["init", "--network", "crynux", *options]) == 0
     assert "not been\ntested against the live network" in capsys.readouterr().out

@@ -187,10 +187,8 @@ def test_recorded_fixture_replays_to_same_state(
     assert run(export) == 2  # It is there already.
 
     provider = read_recording(path).create_provider()
-    provider.tag_targets, provider.code_by_address = (
-        chain.provider.tag_targets,
-        chain.provider.code_by_address,
-    )
+    provider.tag_targets = chain.provider.tag_targets
+    provider.code_by_address = chain.provider.code_by_address
     with serve_endpoint(provider) as served:
         again = settings(chain, tmp_path)
         again["chain"]["endpoints"] = [served.url]
@@ -210,7 +208,8 @@ def test_recorded_fixture_replays_to_same_state(
 def test_interrupted_recording_resumes(
     config: str, chain: FakeChain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    full_path, partial_path = tmp_path / "whole.jsonl", tmp_path / "parts.jsonl"
+    full_path = tmp_path / "whole.jsonl"
+    partial_path = tmp_path / "parts.jsonl"
     assert run(["export", "--fixture", str(full_path), "--config", config]) == 0
     with open_checked_chain(read_config(Path(config))) as source:
         blocks = BlockRange(0, chain.head.number)

@@ -20,7 +20,8 @@ def test_status_reports_that_nothing_is_sent_after_an_old_database_copy_is_refus
         where = ["--config", str(path)]
         network.play(1)
         assert run(["run", "--once", "--publish", *where]) == 0
-        database, old = tmp_path / "oracle.sqlite", tmp_path / "old.sqlite"
+        database = tmp_path / "oracle.sqlite"
+        old = tmp_path / "old.sqlite"
         shutil.copy(database, old)
         for _ in range(2):
             network.play(1)

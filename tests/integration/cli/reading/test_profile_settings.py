@@ -13,7 +13,8 @@ from oracle.daemon.config.loader import read_config
 from tests.support.cli.local_network import write_config
 from tests.support.cli.refusal import run_refused_command
 
-TASKS, NODES = "0x" + "4e" * 20, "0x" + "4f" * 20
+TASKS = "0x" + "4e" * 20
+NODES = "0x" + "4f" * 20
 VSS = {"profile": "crynux-vss", "contracts": {"VSSTask": TASKS, "Node": NODES}}
 OWN = """
 [contracts.Work]

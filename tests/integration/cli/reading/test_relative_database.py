@@ -11,7 +11,8 @@ from oracle.daemon.config.loader import resolve_relative_to_config
 
 @pytest.mark.slow
 def test_command_started_in_two_folders_opens_same_database(tmp_path: Path):
-    folder, elsewhere = tmp_path / "settings", tmp_path / "elsewhere"
+    folder = tmp_path / "settings"
+    elsewhere = tmp_path / "elsewhere"
     folder.mkdir()
     elsewhere.mkdir()
     config = folder / "oracle.toml"

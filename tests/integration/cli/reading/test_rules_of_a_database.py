@@ -28,7 +28,8 @@ def run_json(capsys, *arguments):
 @pytest.fixture
 def copied(indexed: Path, settings, tmp_path: Path):
     """Return settings for a copy of the indexed database, which a test may fold again."""
-    source, copy = indexed.parent / "oracle.sqlite", tmp_path / "oracle.sqlite"
+    source = indexed.parent / "oracle.sqlite"
+    copy = tmp_path / "oracle.sqlite"
     with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(copy)) as new:
         old.backup(new)
     return settings

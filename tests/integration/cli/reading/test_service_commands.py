@@ -37,7 +37,8 @@ def client_programs_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
 def counting_store(database_url: str) -> Iterator[Store]:
     """Yield a store in which another thread advances two counters, both in each transaction."""
     with Store.open(database_url) as store:
-        is_stopped, has_begun = threading.Event(), threading.Event()
+        is_stopped = threading.Event()
+        has_begun = threading.Event()
 
         def count() -> None:
             number = 0

@@ -125,7 +125,8 @@ def test_upgrade_keeps_every_row_and_its_backup_restores_the_old_version(
     request: pytest.FixtureRequest,
     tmp_path: Path,
 ):
-    rows, backup = read_released_rows(released_url), str(tmp_path / "backup")
+    rows = read_released_rows(released_url)
+    backup = str(tmp_path / "backup")
     upgrade = ["service", "upgrade", backup, "--config", config, "--json"]
     with run_next_release(tmp_path):
         assert run([*upgrade, "--dry-run"]) == 0
@@ -160,7 +161,8 @@ def test_migration_that_changes_a_row_is_rolled_back(
     next_release: Path,
     tmp_path: Path,
 ):
-    rows, backup = read_released_rows(released_url), tmp_path / "backup"
+    rows = read_released_rows(released_url)
+    backup = tmp_path / "backup"
     harm = 'op.execute("UPDATE pub_account SET next_nonce = next_nonce + 1")'
     source = next_release.read_text("utf-8")
     harmful = source.replace(

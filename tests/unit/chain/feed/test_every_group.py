@@ -44,7 +44,8 @@ def test_every_group_of_three_scores_as_the_relay_does():
         closed = close_group(outcomes)
         figures = compute_node_stats_from_rows(rows_of(outcomes, closed), {})
 
-        expected, actual_pools = expected_pools(closed), pools_of(figures)
+        expected = expected_pools(closed)
+        actual_pools = pools_of(figures)
         if can_identify_timeout(outcomes):
             assert actual_pools == expected, outcomes
             continue

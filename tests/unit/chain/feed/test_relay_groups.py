@@ -200,7 +200,8 @@ def test_split_stream_yields_same_groups_as_full_stream(
     for part in (rows[:cut], rows[cut:]):
         if not part:
             continue
-        first, last = part[0].id, part[-1].id
+        first = part[0].id
+        last = part[-1].id
         around = [
             other_row
             for other_row in rows

@@ -40,7 +40,9 @@ def decode_hex(kind: str, value: Any) -> Any:
 def build_log(text: str, *values: Any, block: int = BLOCK) -> Log:
     """Return a log of an event with this signature."""
     _, event = parse_signature(text)
-    topics, kinds, plain = [event.digest], [], []
+    topics = [event.digest]
+    kinds = []
+    plain = []
     for parameter, value in zip(event.inputs, values, strict=True):
         if parameter.indexed:
             topics.append(

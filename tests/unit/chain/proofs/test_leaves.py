@@ -46,10 +46,8 @@ def leaf_by_library(receipt):
         [octets(log["address"]), [octets(topic) for topic in log["topics"]], octets(log["data"])]
         for log in receipt["logs"]
     ]
-    outcome, gas = (
-        to_bytes_from_hex(receipt["status"]),
-        to_bytes_from_hex(receipt["cumulativeGasUsed"]),
-    )
+    outcome = to_bytes_from_hex(receipt["status"])
+    gas = to_bytes_from_hex(receipt["cumulativeGasUsed"])
     body = rlp.encode([outcome, gas, octets(receipt["logsBloom"]), encoded_logs])
     kind = int(receipt["type"], 16)
     return bytes([kind]) + body if kind else body

@@ -14,7 +14,8 @@ from oracle.domain.ids import Address, Hash
 from tests.support import contract_histories
 from tests.support.random_histories import any_histories
 
-AT, NODE = Position(7, 1, 2), Address("0x" + "ab" * 20)
+AT = Position(7, 1, 2)
+NODE = Address("0x" + "ab" * 20)
 JOINED = NodeJoined(AT, 12, NODE, stake=400 * 10**18)
 
 

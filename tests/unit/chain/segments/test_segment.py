@@ -24,7 +24,8 @@ from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Call, DeadLetter, Log
 
 ORDER = SegmentRequest(b"plan", 3, 10, 19, "http://a", WriterState({}))
-HASH, NODE = Hash("0x" + "11" * 32), Address("0x" + "22" * 20)
+HASH = Hash("0x" + "11" * 32)
+NODE = Address("0x" + "22" * 20)
 LOGS = [Log(block, HASH, 5, 0, HASH, block, NODE, (HASH,), "0x01") for block in (10, 12, 19)]
 CALL = Call(12, HASH, 5, 1, HASH, NODE, NODE, 2**200, "0x1234", succeeded=True)
 DEAD = DeadLetter(19, HASH, 5, 0, 19, NODE, "TaskCreated", "too short")

@@ -22,7 +22,8 @@ def test_event_stream_continues_after_last_event_of_page(new_sqlite_store):
     history = a_network()
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store).whole(history)
-        text, count = indexed.client().get("/").text, len(history.events)
+        text = indexed.client().get("/").text
+        count = len(history.events)
         (last_event,) = map(EventCursor.parse, re.findall('data-last-event="([^"]*)"', text))
         history.after(5).joins("E")
         indexed.index(history.events[count:], history.block, history.time)

@@ -167,7 +167,8 @@ def test_event_type_name_is_snake_case():
 
 
 def test_numbers_above_2_to_the_53_are_written_as_decimal_strings():
-    exact, above = 2**53, 2**53 + 1
+    exact = 2**53
+    above = 2**53 + 1
     events = [parse_event(line(JOIN, time=exact)), parse_event(line(JOIN, time=str(above)))]
     assert [event.time for event in events] == [exact, above]
     assert '"time":9007199254740992,' in event_to_json(events[0])

@@ -49,7 +49,8 @@ def test_timeout_blame_matches_vectors(vector):
         "".join(names[run_key] for run_key in vector[key]) for key in ("commits", "disclosures")
     )
     blamed = [*vector["timed_out"], *vector.get("result_upload_timeout", ())]
-    history, freed = three(committed, disclosed), set[str]()
+    history = three(committed, disclosed)
+    freed = set[str]()
     if "TaskSuccess.resultNode" in vector:
         freed = {"r0", "r1", "r2"} - {*vector["TaskNodeCancelled"]}
         history.validates("1")

@@ -20,7 +20,8 @@ def test_old_download_request_is_dropped_after_24_hours():
 def test_download_request_changes_no_score_or_membership():
     plain = History().joins("A")
     with_request = History().joins("A").is_asked_to_download("A", "m")
-    before, after = fold_node(plain, "A"), fold_node(with_request, "A")
+    before = fold_node(plain, "A")
+    after = fold_node(with_request, "A")
     assert (before.pool, before.base, before.membership) == (
         after.pool,
         after.base,

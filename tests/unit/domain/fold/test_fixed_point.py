@@ -55,10 +55,8 @@ def test_decay_is_still_positive_one_second_before_it_ends():
 @given(st.integers(0, 2**21), st.integers(0, 2**21), st.integers(0, UNIT))
 def test_recovery_increases_with_time_and_never_exceeds_the_maximum(a, b, base):
     early, late = sorted((a, b))
-    first, then = (
-        shrink_gap_to_one(base, compute_decay(early, 1800)),
-        shrink_gap_to_one(base, compute_decay(late, 1800)),
-    )
+    first = shrink_gap_to_one(base, compute_decay(early, 1800))
+    then = shrink_gap_to_one(base, compute_decay(late, 1800))
     # The steps round down by up to 21 units of 2^-128 in total: far less than 10^-18.
     assert base <= first <= then + 1
     assert then <= UNIT

@@ -148,7 +148,8 @@ def test_fold_of_a_block_needs_only_the_rows_collected_for_its_events(events, ru
     stored = Fold(rules)
     for number, block in groupby(events, key=lambda event: event.at.block):
         block_events = list(block)
-        fold, have = Fold(rules), stored.ledger
+        fold = Fold(rules)
+        have = stored.ledger
         fold.last = stored.last
         tasks = {
             key: have.tasks[key] for key in collect_task_keys(block_events) if key in have.tasks
@@ -274,7 +275,9 @@ def standing(turns: list[MembershipTransition]) -> tuple[Membership, bool, Pendi
             case MembershipTransition.JOINED:
                 membership, paused, pending = Membership.MEMBER, False, None
             case _:
-                membership, paused, pending = Membership(turn.value), False, None
+                membership = Membership(turn.value)
+                paused = False
+                pending = None
     return membership, paused, pending
 
 

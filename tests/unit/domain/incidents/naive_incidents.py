@@ -14,7 +14,8 @@ def find_incidents_naively(
     ends: list[tuple[Position, int, Address, Address, bool]],
 ) -> dict[int, Incident]:
     """Return all incidents, by number; an end is position, time, creator, node, is_timeout."""
-    found, rows = dict[int, Incident](), list[Row]()
+    found = dict[int, Incident]()
+    rows = list[Row]()
     is_open = dict[Address | None, int]()
     for at, time, creator, node, is_timeout in ends:
         minute = max([time // 60, *(row[0] for row in rows)])

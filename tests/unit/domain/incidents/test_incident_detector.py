@@ -126,7 +126,8 @@ def random_ends(seed: int) -> list[End]:
     for phase in range(1, random.randint(2, 6)):
         is_outage = random.random() < 0.3
         rate_by_creator = [0.9 if is_outage else random.choice((0.01, 0.9)) for _ in range(4)]
-        node_count, gaps = random.randint(3, 16), random.choice(((0, 9), (0, 40), (-30, 90)))
+        node_count = random.randint(3, 16)
+        gaps = random.choice(((0, 9), (0, 40), (-30, 90)))
         time += random.choice((0, 0, 300, 5000, 90_000))
         for step in range(random.randint(1, 60)):
             time += random.randint(*gaps)
@@ -152,7 +153,8 @@ seeds = st.integers(0, 2**32)
 @examples(60)
 @given(seeds)
 def test_incremental_detection_equals_the_rule_tested_against_all_ends(seed):
-    detector, ends = IncidentDetector(), random_ends(seed)
+    detector = IncidentDetector()
+    ends = random_ends(seed)
     record(detector, ends)
     assert detector.drain_changes().incidents == find_incidents_naively(ends)
 
@@ -169,7 +171,8 @@ def test_random_ends_contain_both_kinds_of_incidents():
 @examples(60)
 @given(seeds, st.data())
 def test_detector_from_stored_rows_continues_alike(seed, data):
-    ends, whole = random_ends(seed), IncidentDetector()
+    ends = random_ends(seed)
+    whole = IncidentDetector()
     record(whole, ends)
     cut = data.draw(st.integers(0, len(ends)))
     first = IncidentDetector()
@@ -184,10 +187,12 @@ def test_detector_from_stored_rows_continues_alike(seed, data):
 @examples(60)
 @given(seeds, st.data())
 def test_pre_images_restore_minutes_and_incidents(seed, data):
-    ends, detector = random_ends(seed), IncidentDetector()
+    ends = random_ends(seed)
+    detector = IncidentDetector()
     cut = data.draw(st.integers(0, len(ends)))
     record(detector, ends[:cut])
-    before, count = copy_rows(detector), detector.incident_count
+    before = copy_rows(detector)
+    count = detector.incident_count
     detector.images = images = IncidentRows()
     record(detector, ends[cut:])
     minutes = {row.minute: row for row in detector.minutes}
@@ -266,7 +271,8 @@ def test_burst_begins_marks_and_ends_in_a_folded_history():
 def test_incident_marks_only_what_was_known_at_a_position():
     place = Position(10, 0, 0)
     incident = Incident(1, node_address("c"), place, 1000, 100, 1019, 5, 5)
-    earlier, later = Position(9, 0, 0), Position(20, 0, 0)
+    earlier = Position(9, 0, 0)
+    later = Position(20, 0, 0)
     assert not incident.marks(1000, node_address("c"), earlier)
     assert incident.marks(1500, node_address("c"), later)
     over = incident._replace(over_at=Position(15, 0, 0), over_time=2000)

@@ -72,7 +72,8 @@ def format_calm_row(name: str, runs: list[Run]) -> str:
 
 
 def list_rows() -> Iterator[str]:
-    bursts, outages = run(burst), run(outage)
+    bursts = run(burst)
+    outages = run(outage)
     yield format_run_row("one application fails for 40 minutes, 2 runs", bursts)
     yield format_run_row("an outage of 5 minutes, 7 of 10 tasks fail, 2 runs", outages)
     yield from map(format_site_row, (10, 15, 20, 30))

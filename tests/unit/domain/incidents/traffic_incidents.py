@@ -20,7 +20,8 @@ def detect_incidents(
     seed: int, failure: Failure, traffic: Traffic
 ) -> tuple[list[Incident], list[TaskEnd]]:
     """Return the incidents of a simulated traffic, and its timeouts."""
-    detector, timeouts = IncidentDetector(), list[TaskEnd]()
+    detector = IncidentDetector()
+    timeouts = list[TaskEnd]()
     for number, (seconds, end) in enumerate(create_ends(seed, traffic, failure)):
         if seconds < end.seconds:
             continue

@@ -151,7 +151,8 @@ def test_bit_beyond_the_last_signer_is_rejected():
 
 
 def test_root_of_replaced_signers_is_not_of_the_current_configuration():
-    state, answers = ContractState(KEPT), []
+    state = ContractState(KEPT)
+    answers = []
     for events in (
         [ConfigSet(AT, TIME, 1, CONFIG), build_accepted_round(1)],
         [ConfigSet(AT, TIME, 2, NEXT_CONFIG)],
@@ -173,7 +174,8 @@ def test_accusation_survives_a_change_of_the_signers():
 
 
 def test_expulsion_lasts_as_long_as_the_limits_of_its_execution_state():
-    node, limits = make_address(1), ContractKickLimits(1, 50, 1, 1, 1)
+    node = make_address(1)
+    limits = ContractKickLimits(1, 50, 1, 1, 1)
     state = fold_events(
         KickLimitsSet(AT, TIME, limits),
         KickAccused(AT, TIME, node, 1, 100, ZERO_HASH, 200),

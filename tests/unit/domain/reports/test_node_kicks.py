@@ -16,7 +16,9 @@ from oracle.domain.reports.expulsions import NEVER_EXPIRES, NO_TARGET
 from oracle.domain.reports.node_kicks import KickState, NodeKick
 from tests.support.rounds import make_address
 
-NODE, NETWORK, VETOER = make_address(0xA), make_address(0xB), make_address(0xC)
+NODE = make_address(0xA)
+NETWORK = make_address(0xB)
+VETOER = make_address(0xC)
 EVIDENCE, LATER_EVIDENCE, BUSY, POOR = (Hash(f"0x{digit * 64}") for digit in "1234")
 SINCE, READY_AT, EXECUTED_AT = 1_000, 2_000, 3_000
 

@@ -151,7 +151,8 @@ def test_fingerprint_depends_on_block_round_and_root():
 
 
 def test_fingerprint_is_the_same_if_lanes_of_the_last_round_are_unknown():
-    known, unknown = last_round([5002]), last_round([])
+    known = last_round([5002])
+    unknown = last_round([])
     assert cut([5002], known) == cut([5002], unknown)
     assert cut([5002], known).fingerprint == cut([5002], unknown).fingerprint
 

@@ -70,7 +70,8 @@ def test_default_policy_sends_any_change_immediately_with_max_fee_at_the_cap(cha
 
 
 def test_change_of_few_nodes_waits_unless_it_is_large_enough():
-    policy, bounds = SubmissionPolicy(min_nodes=3, min_change=500), {"heartbeat": 3600, "cap": 100}
+    policy = SubmissionPolicy(min_nodes=3, min_change=500)
+    bounds = {"heartbeat": 3600, "cap": 100}
 
     def is_sent(node_count: int, steps: int) -> bool:
         change = ReportChange(node_count, steps, max_steps=1)
@@ -80,6 +81,7 @@ def test_change_of_few_nodes_waits_unless_it_is_large_enough():
 
 
 def test_max_fee_grows_linearly_with_age():
-    policy, bounds = SubmissionPolicy(cheap_fee_wei=20), {"heartbeat": 100, "cap": 120}
+    policy = SubmissionPolicy(cheap_fee_wei=20)
+    bounds = {"heartbeat": 100, "cap": 120}
     max_fees = [compute_max_fee(age, policy, **bounds) for age in (0, 50, 100, 999)]
     assert max_fees == [20, 70, 120, 120]

@@ -123,7 +123,8 @@ def test_only_the_unchanged_leaf_proves_its_root(
     summary = tree.summarize(1, ORACLE, 7, 100)
     root = tree.compute_root(summary)
     leaf = data.draw(st.sampled_from(leaves))
-    encoded, proof = leaf.encode(), tree.prove_node(leaf.seat, summary)
+    encoded = leaf.encode()
+    proof = tree.prove_node(leaf.seat, summary)
     assert compute_root(hash_leaf(encoded, keccak), proof, keccak) == root
 
     bit = data.draw(st.integers(0, 8 * len(encoded) - 1))
@@ -196,5 +197,6 @@ def test_value_out_of_range_is_rejected(change: dict[str, Any], message: str) ->
 
 
 def test_pair_is_hashed_in_ascending_order() -> None:
-    low, high = b"\1" * 32, b"\2" * 32
+    low = b"\1" * 32
+    high = b"\2" * 32
     assert hash_pair(low, high, keccak) == hash_pair(high, low, keccak) == keccak(low + high)

@@ -36,7 +36,8 @@ def mean_ranks(values):
 
 def pearson_squared(xs, ys):
     """Return the sign and the square of Pearson's correlation of two lists of fractions."""
-    mean_one, mean_other = Fraction(sum(xs), len(xs)), Fraction(sum(ys), len(ys))
+    mean_one = Fraction(sum(xs), len(xs))
+    mean_other = Fraction(sum(ys), len(ys))
     both = sum((a - mean_one) * (b - mean_other) for a, b in zip(xs, ys, strict=True))
     square_one = sum((a - mean_one) ** 2 for a in xs)
     square_other = sum((b - mean_other) ** 2 for b in ys)
@@ -63,7 +64,8 @@ def test_gini_of_single_owner_among_four_is_three_quarters():
 
 @given(pairs)
 def test_rank_correlation_equals_pearson_of_mean_ranks(values):
-    xs, ys = [a for a, _ in values], [b for _, b in values]
+    xs = [a for a, _ in values]
+    ys = [b for _, b in values]
     if len(set(xs)) == 1 or len(set(ys)) == 1:
         assert compute_rank_correlation(xs, ys) is None
         return

@@ -33,7 +33,8 @@ from tests.unit.systems.legacy.networks import RULES as LEGACY
 @given(history=disturbed_histories())
 def test_figures_match_individual_functions(rules, history):
     fold, _ = fold_history(history, rules)
-    nodes, time = fold.ledger.nodes, max((event.time for event in history), default=0) + 60
+    nodes = fold.ledger.nodes
+    time = max((event.time for event in history), default=0) + 60
     peers = compute_population_maxima(nodes.values(), time, rules)
     for node in nodes.values():
         node_scores = compute_node_scores(node, time, rules, peers)

@@ -36,7 +36,8 @@ class RelayNode:
 
     def rejoin(self) -> None:
         if self.persisted and self.persisted < FLOOR:
-            self.persisted, self.memory = Fraction(FLOOR), None
+            self.persisted = Fraction(FLOOR)
+            self.memory = None
 
     @property
     def long_term(self) -> Fraction:
@@ -58,7 +59,9 @@ STEPS = st.one_of(
 def test_mean_matches_relay_through_restarts_and_rejoins(
     steps: list[tuple[int, int] | str],
 ):
-    history, relay, restarts = History().joins("A"), RelayNode(), []
+    history = History().joins("A")
+    relay = RelayNode()
+    restarts = []
     for step in steps:
         history.after(10)
         if step == "restart":

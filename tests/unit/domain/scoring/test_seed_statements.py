@@ -71,7 +71,8 @@ def test_low_reliability_excludes_a_node_before_its_long_term_score_falls():
 
 def test_long_term_score_separates_fast_from_slow_node():
     history = History().joins("fast", "slow").scores("fast", 10).scores("slow", 2)
-    fast, slow = fold_node(history, "fast"), fold_node(history, "slow")
+    fast = fold_node(history, "fast")
+    slow = fold_node(history, "slow")
     assert compute_reliability(fast, history.time, CRYNUX) == compute_reliability(
         slow, history.time, CRYNUX
     )
@@ -252,7 +253,8 @@ def test_first_join_starts_with_full_reliability():
 @given(st.integers(0, 49))
 def test_node_with_incomplete_pool_is_not_due_for_kickout(count):
     joined_node = fold_node(History().joins("A"), "A")
-    joined_node.pool, joined_node.pool_sum = bytes(count), 0
+    joined_node.pool = bytes(count)
+    joined_node.pool_sum = 0
     assert not is_kickout_due(joined_node, CRYNUX)
     joined_node.pool = bytes(50)
     assert is_kickout_due(joined_node, CRYNUX)
@@ -265,7 +267,8 @@ def test_kicked_out_node_has_no_qos():
 
 
 def test_kickout_and_slash_lead_to_different_membership_states():
-    kicked, slashed = full_of(0).is_kicked_out("A"), full_of(0).is_slashed("A")
+    kicked = full_of(0).is_kicked_out("A")
+    slashed = full_of(0).is_slashed("A")
     assert [fold_node(history, "A").membership for history in (kicked, slashed)] == [
         Membership.KICKED_OUT,
         Membership.SLASHED,

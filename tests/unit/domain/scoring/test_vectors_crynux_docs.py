@@ -60,7 +60,8 @@ def test_rejoin_restores_reliability_and_keeps_pool(vector):
 
 @vectors_of("least_weight", file="crynux-docs")
 def test_weight_has_no_floor(vector):
-    stake, qos = units(vector["s"]), units(vector["qos"])
+    stake = units(vector["s"])
+    qos = units(vector["qos"])
     assert compute_weight(UNIT, stake, qos, DOCS_WEIGHTING) == units(vector["weight"])
 
 
@@ -73,7 +74,8 @@ def test_kickout_is_not_held_when_all_scores_are_from_one_creator(vector):
 def test_crynux_differs_from_crynux_docs_only_as_documented():
     section = PAGE.read_text("utf-8").partition("## Crynux and crynux-docs")[2]
     rows = {row[0]: row[1:] for row in _ROW.findall(section.partition("\n## ")[0])}
-    rules, seed = get_published_rules("crynux-docs"), get_published_rules("crynux")
+    rules = get_published_rules("crynux-docs")
+    seed = get_published_rules("crynux")
     departures = {name: (seed[name], rules[name]) for name in rules if seed[name] != rules[name]}
     floors = tuple(
         f"{weighting.weight_floor / UNIT:g}" for weighting in (CRYNUX_WEIGHTING, DOCS_WEIGHTING)

@@ -38,7 +38,9 @@ def close_to(number: str, value: int) -> bool:
 def member(pool: bytes = b"", reliability: int = UNIT) -> Node:
     new_node = create_node(node_address("A"), 0, 0, 0)
     new_node.membership = Membership.MEMBER
-    new_node.pool, new_node.pool_sum, new_node.base = pool, sum(pool), reliability
+    new_node.pool = pool
+    new_node.pool_sum = sum(pool)
+    new_node.base = reliability
     return new_node
 
 

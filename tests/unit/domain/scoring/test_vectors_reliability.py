@@ -112,7 +112,8 @@ def flag_and_exit(vector: Vector, rules: Rules) -> None:
 
 
 def never_healed_backwards(vector: Vector, rules: Rules) -> None:
-    base, minutes = units(vector["input"]["h_base"]), vector["input"]["elapsed_minutes"]
+    base = units(vector["input"]["h_base"])
+    minutes = vector["input"]["elapsed_minutes"]
     assert close_to(
         vector["expected"]["h_effective"], heal_reliability(base, 0, 60 * minutes, rules)
     )
@@ -165,7 +166,8 @@ def test_exclusion_transitions_match_relay_metrics(vector):
         patient.history.after(minutes * 60)
     before = patient.node.excluded
     patient.apply(event)
-    after, expected = patient.node.excluded, vector["expected"]
+    after = patient.node.excluded
+    expected = vector["expected"]
 
     assert int(after and not before) == expected.get("health_excluded", 0)
     assert after is expected.get("excluded", False)

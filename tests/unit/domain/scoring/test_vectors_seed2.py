@@ -42,7 +42,8 @@ def test_rejoined_node_matches_vectors(vector):
     for n in range(vector["timeouts"]):
         history.starts(f"late {n}", "A").times_out(f"late {n}")
     _LEAVES[vector["leaves"]](history, "A").after(vector["away_seconds"]).joins("A")
-    rejoined_node, expected = fold_node(history, "A"), vector["expected"]
+    rejoined_node = fold_node(history, "A")
+    expected = vector["expected"]
 
     assert rejoined_node.pool == bytes(expected["pool"])
     # Vectors are rounded to nearest, the product rounds down at every step.
@@ -90,5 +91,6 @@ def test_kickout_is_held_when_incidents_made_more_zeros_than_the_share(vector):
 
 @vectors_of("weight_floor", file="seed-2")
 def test_weight_of_eligible_node_is_at_least_the_floor(vector):
-    stake, qos = units(vector["s"]), units(vector["qos"])
+    stake = units(vector["s"])
+    qos = units(vector["qos"])
     assert compute_weight(UNIT, stake, qos, CRYNUX_WEIGHTING) == units(vector["weight"])

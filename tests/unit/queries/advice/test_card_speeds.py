@@ -16,7 +16,8 @@ from tests.support.histories import History, fold_history, node_address
 from tests.unit.queries.advice.records import FEE, race, record_of
 
 NOWHERE = StandingSource(lambda _qos: None, lambda _qos: None)
-SLOW, FAST = {"gpu_name": "RTX 3060", "gpu_vram": 12}, {"gpu_name": "RTX 4090", "gpu_vram": 24}
+SLOW = {"gpu_name": "RTX 3060", "gpu_vram": 12}
+FAST = {"gpu_name": "RTX 4090", "gpu_vram": 24}
 
 
 def shared_groups(number: int, fast_seconds: int | None = 10) -> History:

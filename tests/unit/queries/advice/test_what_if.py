@@ -99,10 +99,8 @@ def test_reliability_without_a_timeout_equals_a_history_without_it(events, rules
 @examples(20)
 def test_mean_reliability_lies_between_its_samples(events, seconds_after):
     record = record_of(play_events(events).after(seconds_after))
-    first, steps = (
-        max(record.known_since, record.time - MEAN_SECONDS),
-        list_reliability_steps(record),
-    )
+    first = max(record.known_since, record.time - MEAN_SECONDS)
+    steps = list_reliability_steps(record)
     samples = []
     for time in range(first, record.time, max(1, (record.time - first) // 5_000)):
         since, base = [step for step in steps if step[0] <= time][-1]

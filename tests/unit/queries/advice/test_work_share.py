@@ -49,7 +49,8 @@ class SteadyMarket(Market):
     def _joins(self, _: Fold) -> Iterable[DomainEvent]:
         number = self.random.randrange(len(NODES))
         card, memory = CARDS[number % len(CARDS)]
-        version, models = VERSIONS[number % len(VERSIONS)], MODELS[number % len(MODELS)]
+        version = VERSIONS[number % len(VERSIONS)]
+        models = MODELS[number % len(MODELS)]
         yield network_events.NodeJoined(
             AT, TIME, NODES[number], 4 * UNIT, card, memory, version, models
         )

@@ -44,7 +44,8 @@ def test_counts_of_movements_equal_movement_of_each_node(first, last):
 def test_each_round_is_read_once_although_the_cache_of_leaves_has_fewer(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    rounds, read_rounds = [build_accepted_round(number) for number in range(1, 25)], list[int]()
+    rounds = [build_accepted_round(number) for number in range(1, 25)]
+    read_rounds = list[int]()
 
     def load_round_lanes(_uow: Any, _cache: Any, accepted_round: Any) -> "array[int]":
         read_rounds.append(accepted_round.round)

@@ -94,7 +94,8 @@ def played_career(career) -> History:
 def test_history_after_rejoin_matches_node_figures(career):
     history = played_career(career)
     fold, changes = fold_history(history)
-    current_node, at = fold.ledger.nodes[node_address("A")], history.time
+    current_node = fold.ledger.nodes[node_address("A")]
+    at = history.time
     *_, last = compute_history(record_of(changes), (1_000, at), CRYNUX)
     assert last[2:] == (
         compute_long_term_score(current_node, CRYNUX, at),
@@ -150,10 +151,8 @@ def query_history(indexed, **query):
 def test_newest_history_point_matches_current_qos(indexed):
     history = query_history(indexed)
     with indexed.store.read_transaction() as uow:
-        stored_node, cursor = (
-            uow.nodes.get_many([node_address("A")])[node_address("A")],
-            uow.cursor.get(),
-        )
+        stored_node = uow.nodes.get_many([node_address("A")])[node_address("A")]
+        cursor = uow.cursor.get()
     qos = compute_node_qos(stored_node, cursor.time, CRYNUX)
     assert qos is not None
     assert history.rows[-1][:2] == (cursor.time, format_decimal(qos))

@@ -175,9 +175,12 @@ def orders_of(ranking: NodeRanking) -> tuple[object, ...]:
 def test_incremental_ranking_equals_fresh_ranking(new_sqlite_store, events, rules, steps):
     blocks = [list(block) for _, block in groupby(events, key=lambda event: event.at.block)]
     with new_sqlite_store() as store:
-        indexed, block, time = IndexedHistory(store, rules), 0, 1_000
+        indexed = IndexedHistory(store, rules)
+        block = 0
+        time = 1_000
         for many, pause, sorts in [*steps, (len(blocks), 60, SORTS[:1]), (0, 600, SORTS)]:
-            piece, blocks = list(chain.from_iterable(blocks[:many])), blocks[many:]
+            piece = list(chain.from_iterable(blocks[:many]))
+            blocks = blocks[many:]
             time = max(time, piece[-1].time if piece else 0) + pause
             block = max([event.at.block for event in piece], default=block)
             indexed.index(piece, block, time)

@@ -93,7 +93,8 @@ def test_posted_objection_is_accepted_and_listed_as_waiting(client: TestClient):
 def test_refused_objection_has_a_status_and_a_code(
     client: TestClient, changes: dict[str, Any], status: int, refusal: str | None
 ):
-    content, headers = json.dumps(build_body(**changes)), {"content-type": "application/json"}
+    content = json.dumps(build_body(**changes))
+    headers = {"content-type": "application/json"}
     answer = client.post("/v1/objections", content=content, headers=headers)
     assert (answer.status_code, answer.json().get("refusal")) == (status, refusal)
 

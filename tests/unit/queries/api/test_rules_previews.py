@@ -38,7 +38,8 @@ from tests.support.scripted_reader import Unread
 HARSH = replace(CRYNUX, penalty=UNIT // 100)
 PROFILE = Unread.identity
 TEXT = format_rules_id(HARSH, PROFILE, ReportSettings())
-RULES_HASH, OPERATION = hash_rules_text(TEXT), Hash("0x" + "12" * 32)
+RULES_HASH = hash_rules_text(TEXT)
+OPERATION = Hash("0x" + "12" * 32)
 READY_AT = 5_000_000_000
 SCHEDULED = RulesScheduled(Position(2, 0, 0), 20, OPERATION, RULES_HASH, READY_AT)
 CANCELLED = OperationCancelled(Position(3, 0, 0), 30, OPERATION)

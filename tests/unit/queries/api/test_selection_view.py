@@ -12,7 +12,8 @@ from tests.support.histories import History, node_address, task_key
 def test_selection_answer_ignores_block_folded_while_it_is_built(store):
     history = History().joins("A").after(5)
     indexed = IndexedHistory(store).whole(history)
-    first_block, count = history.block, len(history.events)
+    first_block = history.block
+    count = len(history.events)
     history.after(5).joins("B")
 
     def fold_next_block() -> int:

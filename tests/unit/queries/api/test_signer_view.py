@@ -21,7 +21,8 @@ from tests.support.rounds import CONFIG, build_accepted_round, make_address
 SIGNERS = tuple(make_address(number) for number in (7, 8, 9))
 QUORUM = 2
 _BLOCK_HASH = Hash("0x" + 64 * "b")
-_OTHER_BLOCK, _OTHER_ROOT = Hash("0x" + 64 * "d"), Hash("0x" + 64 * "e")
+_OTHER_BLOCK = Hash("0x" + 64 * "d")
+_OTHER_ROOT = Hash("0x" + 64 * "e")
 _DIGESTS = count(1)
 
 

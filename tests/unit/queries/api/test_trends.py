@@ -31,7 +31,8 @@ def a_history(seed: int, turns: int) -> History:
 
 def list_folded_qos(history: History, name: str) -> list[int]:
     """Return the QoS at the end of every block that changed the node, oldest first."""
-    fold, qos_values = Fold(CRYNUX), list[int]()
+    fold = Fold(CRYNUX)
+    qos_values = list[int]()
     for _, block_events in groupby(history.events, key=lambda entry: entry.at.block):
         events = list(block_events)
         fold.fold_events(events)

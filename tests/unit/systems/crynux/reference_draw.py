@@ -106,20 +106,23 @@ def boost_of(node: Json, models: list[str]) -> int:
         return ONE
     local = sum(model in node["on_disk"] for model in models)
     in_use = sum(model in node["in_use"] for model in models)
-    seven, three = Fraction(7, 10), Fraction(3, 10)
+    seven = Fraction(7, 10)
+    three = Fraction(3, 10)
     return ONE + units(seven * local / len(models)) + units(three * in_use / len(models))
 
 
 def compute_weight(node: Json, models: list[str], max_stake: int) -> Json:
     stake = math.isqrt(int(node["stake"]) * 10**36 // max_stake)
-    qos, boost = qos_of(node), boost_of(node, models)
+    qos = qos_of(node)
+    boost = boost_of(node, models)
     weight = boost * stake * qos // (stake + qos) // ONE if stake + qos else 0
     named = {"S": stake, "QoS": qos, "M": boost, "W": weight}
     return {"node": node["address"]} | {name: decimal(value) for name, value in named.items()}
 
 
 def candidates_of(case: Json) -> list[Json]:
-    nodes, models = case["nodes"], case["models"]
+    nodes = case["nodes"]
+    models = case["models"]
     max_stake = max(int(node["stake"]) for node in nodes)
     eligible = [node for node in nodes if not node["busy"]]
     local = [node for node in eligible if set(models) <= set(node["on_disk"])]
@@ -146,7 +149,8 @@ def drawn(candidates: list[Json], seed: bytes, draws: int) -> list[Json]:
 
 
 def work_out_case(case: Json) -> Json:
-    block_hash, task = word(f"block of {case['id']}"), word(f"task of {case['id']}")
+    block_hash = word(f"block of {case['id']}")
+    task = word(f"task of {case['id']}")
     seed = hashlib.sha256(bytes.fromhex(block_hash[2:] + task[2:])).digest()
     candidates = candidates_of(case)
     return {

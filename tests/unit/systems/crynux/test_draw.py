@@ -92,7 +92,8 @@ def test_invalid_candidates_are_rejected(candidates):
 @pytest.mark.slow
 def test_frequencies_of_many_draws_follow_weights():
     weights = {node_address(str(weight)): weight for weight in (1, 2, 3, 5, 8, 13)}
-    firsts, seconds = dict.fromkeys(weights, 0), dict.fromkeys(weights, 0)
+    firsts = dict.fromkeys(weights, 0)
+    seconds = dict.fromkeys(weights, 0)
     candidates = list(weights.items())
     for n in range(DRAWS):
         first, second = draw_nodes(candidates, sha256(n.to_bytes(4, "big")).digest(), 2)

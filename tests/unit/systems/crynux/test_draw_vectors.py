@@ -21,7 +21,8 @@ def node_of(vector: Vector) -> Node:
     node.stake = int(vector["stake"])
     node.pool = bytes(vector["scores"])
     node.base = units(vector["reliability"])
-    node.models, node.in_use = tuple(vector["on_disk"]), tuple(vector["in_use"])
+    node.models = tuple(vector["on_disk"])
+    node.in_use = tuple(vector["in_use"])
     node.running = int(vector["busy"])
     return node
 
@@ -32,7 +33,8 @@ def test_vector_file_matches_reference():
 
 @vectors_of("draws", file="draw")
 def test_seeds_and_draws_match_worked_examples_in_vectors(vector):
-    expected, nodes = vector["expected"], [node_of(node_fields) for node_fields in vector["nodes"]]
+    expected = vector["expected"]
+    nodes = [node_of(node_fields) for node_fields in vector["nodes"]]
     task = create_task(TaskKey(vector["task"]))
     task.models = tuple(vector["models"])
     seed = compute_draw_seed(Hash(vector["block_hash"]), task.key)

@@ -48,7 +48,9 @@ def test_free_nodes_equal_the_result_of_checking_every_node(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(free_nodes, "_MAX_STALE_ROWS", stale)
-    free, rows, time = FreeNodes(CRYNUX, weighting), dict[Address, Node](), NOW
+    free = FreeNodes(CRYNUX, weighting)
+    rows = dict[Address, Node]()
+    time = NOW
     for changed, seconds, places in turns:
         time += seconds
         free.advance_to(time)
@@ -89,7 +91,8 @@ def test_only_newly_freed_nodes_are_rechecked_for_a_task_that_fitted_none(monkey
         return find_misfit_reason(node, requirement)
 
     monkeypatch.setattr(free_nodes, "find_misfit_reason", check_node)
-    free, requirement = FreeNodes(CRYNUX, CRYNUX_WEIGHTING), build_requirement(a_task(min_vram=40))
+    free = FreeNodes(CRYNUX, CRYNUX_WEIGHTING)
+    requirement = build_requirement(a_task(min_vram=40))
     for number in range(40):
         free.update_node(a_node(f"{number}", gpu_vram=8))
     assert not free.has_matching_node(requirement, frozenset())

@@ -125,7 +125,8 @@ TestNetwork.settings = settings(examples(60), stateful_step_count=25)
 
 
 def test_changed_node_takes_effect_only_after_update_node():
-    pool, member = CandidatePool(CRYNUX, CRYNUX_WEIGHTING), a_node("A")
+    pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
+    member = a_node("A")
     pool.update_node(member)
     assert pool.list_candidates(a_task(), NOW)
     member.running = 1
@@ -136,7 +137,8 @@ def test_changed_node_takes_effect_only_after_update_node():
 
 def test_largest_stake_is_tracked_when_nodes_are_updated_or_removed():
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
-    rich, poor = a_node("A", stake=400 * UNIT, running=1), a_node("B", stake=100 * UNIT)
+    rich = a_node("A", stake=400 * UNIT, running=1)
+    poor = a_node("B", stake=100 * UNIT)
     weights = []
     for change in (
         lambda: pool.update_node(poor),
@@ -167,7 +169,8 @@ def test_weight_floor_applies_during_recovery():
 
 
 def test_task_has_no_candidate_if_no_node_holds_its_models_and_fallback_is_off():
-    pool, task = CandidatePool(RELAY, RELAY_WEIGHTING), a_task(models=("base:a",))
+    pool = CandidatePool(RELAY, RELAY_WEIGHTING)
+    task = a_task(models=("base:a",))
     pool.update_node(a_node("A"))
     assert not pool.list_candidates(task, NOW)
     pool.update_node(a_node("B", models=("base:a",)))

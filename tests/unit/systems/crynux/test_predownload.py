@@ -88,7 +88,8 @@ def test_busy_node_is_selected_for_predownload():
 
 
 def test_reserved_node_is_not_selected_for_predownload():
-    runs, target = a_node("A", running=1), a_node("B")
+    runs = a_node("A", running=1)
+    target = a_node("B")
     scene = replace(a_policy_input([runs, target]), reserved=frozenset({node_address("A")}))
     task = a_task(models=(MODEL,))
     assert plan_predownloads(task, scene, CRYNUX_WEIGHTING) == [

@@ -56,7 +56,8 @@ def test_freed_node_takes_the_most_valuable_task_it_is_eligible_for(tasks, polic
     """Checking the heads of groups gives the same task as checking all tasks."""
     freed = replace(node, membership=a_node("A").membership, paused=False, running=0)
     freed = replace(freed, base=a_node("A").base, excluded=False)
-    follower, policy_input = policy.create_follower(), a_policy_input([freed])
+    follower = policy.create_follower()
+    policy_input = a_policy_input([freed])
     able = [
         task
         for task in tasks

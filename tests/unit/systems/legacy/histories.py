@@ -18,7 +18,9 @@ class Network:
     def __init__(self, draw: Any) -> None:
         self.draw = draw
         self.lines: list[Event] = []
-        self.block, self.time, self.made = 1, draw(st.integers(0, 2**31)), 0
+        self.block = 1
+        self.time = draw(st.integers(0, 2**31))
+        self.made = 0
         self.members: set[str] = set()
         self.tasks: dict[str, list[Event]] = {}
 

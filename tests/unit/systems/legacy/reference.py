@@ -75,7 +75,8 @@ class Reference:
         node["latest"] = max(node["latest"], self.window(event["time"]))
 
     def part(self, event: Event) -> None:
-        task, name = self.tasks[event["task"]], event["type"]
+        task = self.tasks[event["task"]]
+        name = event["type"]
         position = (event["block"], event["tx"], event["log"])
         for part in task["parts"]:
             if event.get("node") in (None, part["node"]):

@@ -64,14 +64,17 @@ def test_legacy_replay_matches_reference(events, legacy, later):
 @examples(30)
 @given(histories(), numbers(), st.data())
 def test_folding_legacy_events_in_pieces_equals_folding_them_at_once(events, legacy, data):
-    rules, parsed = replace(RULES, legacy=legacy), parse_events(lines_of(events))
+    rules = replace(RULES, legacy=legacy)
+    parsed = parse_events(lines_of(events))
     cut = data.draw(st.integers(0, len(parsed)))
-    single_fold, pieces = Fold(rules), Fold(rules)
+    single_fold = Fold(rules)
+    pieces = Fold(rules)
     single_fold.fold_events(parsed)
     pieces.fold_events(parsed[:cut])
     first = pieces.drain_changes()
     pieces.fold_events(parsed[cut:])
-    second, at_once = pieces.drain_changes(), single_fold.drain_changes()
+    second = pieces.drain_changes()
+    at_once = single_fold.drain_changes()
     assert pieces.ledger.nodes == single_fold.ledger.nodes
     assert first.scores + second.scores == at_once.scores
     assert first.kickouts + second.kickouts == at_once.kickouts

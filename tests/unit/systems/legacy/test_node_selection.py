@@ -128,7 +128,8 @@ def test_task_without_enough_candidates_is_not_assigned():
 @given(st.binary(min_size=32, max_size=32), st.booleans())
 def test_three_distinct_candidates_are_chosen_and_for_gpt_all_of_the_same_card(seed, gpt):
     nodes = cards(FIGURE)
-    task, policy_input = waiting_task(gpt=gpt, min_vram=16), policy_input_of(nodes)
+    task = waiting_task(gpt=gpt, min_vram=16)
+    policy_input = policy_input_of(nodes)
     chosen = chosen_for(task, policy_input, seed)
     addresses = {node_draw.node for node_draw in chosen.nodes}
     assert len(addresses) == 3
@@ -143,7 +144,8 @@ def chances_to_run(sizes, monkeypatch):
     """Enumerate every draw once: which nodes run the task, and how often."""
     groups = {(f"card {n}", 24): size for n, size in enumerate(sizes)}
     nodes = cards(groups)
-    policy_input, task = policy_input_of(nodes), waiting_task(gpt=True)
+    policy_input = policy_input_of(nodes)
+    task = waiting_task(gpt=True)
     candidate_groups = find_candidate_groups(task, policy_input)
     chances: dict[str, Fraction] = defaultdict(Fraction)
     for lot in range(sum(sizes)):
@@ -211,7 +213,8 @@ def test_nodes_are_drawn_equally_when_all_have_zero_speed():
 
 def test_speed_uses_score_pool_instead_of_window_under_other_rules():
     nodes = cards({("RTX 4090", 24): 3})
-    nodes[0].pool, nodes[1].pool = bytes([10, 10]), bytes([5])
+    nodes[0].pool = bytes([10, 10])
+    nodes[1].pool = bytes([5])
     speed_by_node = compute_submission_speeds(nodes, 0, CRYNUX, use_equal_weights=False)
     assert [speed_by_node[candidate.address].share for candidate in nodes] == [
         UNIT,

@@ -80,7 +80,8 @@ def test_speed_is_zero_without_peers_and_none_without_tasks():
 
 
 def test_missing_speed_counts_as_zero_in_the_sum():
-    fresh, old = member("A", gpu_vram=8, timeout=60), add_scores(member("B"), 20, 1)
+    fresh = member("A", gpu_vram=8, timeout=60)
+    old = add_scores(member("B"), 20, 1)
     peers = compute_population_maxima([fresh, old], 0, RULES)
     assert peers is not None
     assert compute_factors(fresh, 0, LEGACY, peers).speed is None

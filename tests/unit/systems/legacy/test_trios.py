@@ -65,7 +65,8 @@ def block(number: int) -> BlockRef:
 
 def drawn_by(nodes: Iterable[Node], tasks: Sequence[Task]) -> dict[str, Address]:
     """Return the draws by block, for nodes and tasks that were there in the previous block."""
-    drawer, view = BlockDrawer(LEGACY), FixedView(nodes, tasks)
+    drawer = BlockDrawer(LEGACY)
+    view = FixedView(nodes, tasks)
     drawer.restore_plan(view, block(1), {})
     return {
         node_draw.task: node_draw.node
@@ -77,7 +78,9 @@ def drawn_by(nodes: Iterable[Node], tasks: Sequence[Task]) -> dict[str, Address]
 
 
 def test_value_of_group_is_sum_over_its_tasks_and_age_is_that_of_the_last_task():
-    cheap, dear, late = trio("c", fee=1, at=1), trio("d", fee=2, at=2), trio("l", fee=2, at=1)
+    cheap = trio("c", fee=1, at=1)
+    dear = trio("d", fee=2, at=2)
+    late = trio("l", fee=2, at=1)
     late[2].created_at = Position(3, 0, 0)
     tasks = [*cheap, *late, *dear]
     line = build_trio_queue(tasks, tasks, PRICING.compute_value)
@@ -106,7 +109,8 @@ def test_remainder_of_group_never_starts():
 
 
 def test_task_without_group_or_in_a_group_of_four_never_starts():
-    alone, four = waiting_task("a"), [*trio("f"), waiting_task("f4", group=group("f"))]
+    alone = waiting_task("a")
+    four = [*trio("f"), waiting_task("f4", group=group("f"))]
     tasks = [alone, *four]
     assert build_trio_queue(tasks, tasks, PRICING.compute_value) == []
     assert {task.key for task in find_unstartable_tasks(tasks, tasks)} == {
@@ -132,7 +136,8 @@ def test_three_tasks_of_larger_group_are_unstartable():
 
 
 def test_three_distinct_nodes_are_drawn_with_same_group_seed():
-    drawer, tasks = BlockDrawer(LEGACY, explains=True), trio("g")
+    drawer = BlockDrawer(LEGACY, explains=True)
+    tasks = trio("g")
     view = FixedView(cards({("RTX 4090", 24): 5}), tasks)
     drawer.restore_plan(view, block(1), {})
     drawn = drawer.draw_at_block(view, block(2)).new_draws
@@ -145,7 +150,8 @@ def test_three_distinct_nodes_are_drawn_with_same_group_seed():
 
 
 def test_gpt_group_is_drawn_from_nodes_of_the_same_card():
-    drawer, tasks = BlockDrawer(LEGACY, explains=True), trio("g", gpt=True, min_vram=16)
+    drawer = BlockDrawer(LEGACY, explains=True)
+    tasks = trio("g", gpt=True, min_vram=16)
     nodes = cards({("RTX 4090", 24): 3, ("RTX 4080", 16): 3, ("RTX 3080", 8): 3})
     view = FixedView(nodes, tasks)
     drawer.restore_plan(view, block(1), {})
@@ -168,8 +174,10 @@ def test_node_with_zero_speed_is_not_drawn_if_there_are_enough_others():
 
 
 def test_unavailable_node_ends_the_draw_of_its_entire_group():
-    nodes, tasks = cards({("RTX 4090", 24): 4}), trio("g")
-    drawer, view = BlockDrawer(LEGACY), FixedView(nodes, tasks)
+    nodes = cards({("RTX 4090", 24): 4})
+    tasks = trio("g")
+    drawer = BlockDrawer(LEGACY)
+    view = FixedView(nodes, tasks)
     drawer.restore_plan(view, block(1), {})
     first = [node_draw.node for node_draw in drawer.draw_at_block(view, block(2)).new_draws]
     view.rows[first[1]].paused = True
@@ -263,7 +271,8 @@ def test_restart_does_not_change_draws(models, group_orders, runs):
     nodes, groups = build_stage(models, group_orders)
     tasks = [task for tasks in groups for task in tasks]
     view = FixedView(nodes, tasks)
-    through, again = BlockDrawer(LEGACY), BlockDrawer(LEGACY)
+    through = BlockDrawer(LEGACY)
+    again = BlockDrawer(LEGACY)
     through.restore_plan(view, block(1), {})
     again.restore_plan(view, block(1), {})
     for number in range(2, 4 + runs):

@@ -136,7 +136,8 @@ PROFILE = the_vector("profiles/legacy_doc")
 
 
 def test_legacy_rules_match_document_profile():
-    profile, numbers = PROFILE, json.loads(RULES.to_json())
+    profile = PROFILE
+    numbers = json.loads(RULES.to_json())
     assert numbers["rank_scores"] == profile["round_scores"]
     assert numbers["absent_score"] == profile["timeout_score"]
     assert numbers["q_max"] == profile["max_task_score"]

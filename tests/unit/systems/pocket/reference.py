@@ -18,7 +18,8 @@ def round_to_five_digits(x: float) -> float:
 
 def at_quantile(ascending: list[float], q: float) -> float:
     place = (len(ascending) - 1) * q
-    low, fraction = floor(place), place - floor(place)
+    low = floor(place)
+    fraction = place - floor(place)
     if low + 1 < len(ascending):
         return ascending[low] + fraction * (ascending[low + 1] - ascending[low])
     return ascending[low]
@@ -62,7 +63,8 @@ class Gateway:
         self.put(f"{node} log", log, now + 300)
 
     def _measure(self, log: dict[str, Any], timings: list[float]) -> None:
-        median, p90 = at_quantile(timings, 0.5), at_quantile(timings, 0.9)
+        median = at_quantile(timings, 0.5)
+        p90 = at_quantile(timings, 0.9)
         log["median"] = log["weighted"] = round_to_five_digits(median)
         if log["good"] + log["bad"] > 20:
             log["weighted"] = round_to_five_digits(median + 0.3 * p90)

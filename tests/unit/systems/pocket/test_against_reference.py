@@ -90,7 +90,8 @@ class Both:
 @examples(150)
 @given(steps=_steps)
 def test_evaluations_match_reference_gateway(steps, params):
-    both, now = Both(params), 0.0
+    both = Both(params)
+    now = 0.0
     for gap, (what, name, value, times) in steps:
         now += gap
         both.step(now, what, name, value, times)

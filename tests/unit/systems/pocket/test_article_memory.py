@@ -35,7 +35,8 @@ def count_outcomes(latencies: list[tuple[int, float | None]], now: int) -> NodeS
         stats = NodeStats(A, len(recent_latencies), rate, 0.0, 0.0, is_out)
     else:
         place = (len(good) - 1) * 0.9
-        low, high = good[int(place)], good[min(int(place) + 1, len(good) - 1)]
+        low = good[int(place)]
+        high = good[min(int(place) + 1, len(good) - 1)]
         p90 = low + (place - int(place)) * (high - low)
         weighted = median(good) + (0.3 * p90 if len(recent_latencies) > 20 else 0)
         stats = NodeStats(
@@ -55,7 +56,9 @@ def near(stats: NodeStats) -> tuple[object, ...]:
 @examples(200)
 @given(outcomes=_outcomes, later=_gaps, asks=st.booleans())
 def test_stats_match_outcomes_of_last_five_minutes(outcomes, later, asks):
-    memory, latencies, now = ArticleMemory(ARTICLE), list[tuple[int, float | None]](), 0
+    memory = ArticleMemory(ARTICLE)
+    latencies = list[tuple[int, float | None]]()
+    now = 0
     for gap, latency in outcomes:
         now += gap
         latencies.append((now, latency))
@@ -73,7 +76,9 @@ def test_stats_match_outcomes_of_last_five_minutes(outcomes, later, asks):
 @examples(60)
 @given(outcomes=_outcomes, query_times=st.lists(st.integers(0, 10**7), max_size=5))
 def test_computing_stats_does_not_change_later_stats(outcomes, query_times):
-    quiet, asking, now = ArticleMemory(ARTICLE), ArticleMemory(ARTICLE), 0
+    quiet = ArticleMemory(ARTICLE)
+    asking = ArticleMemory(ARTICLE)
+    now = 0
     for gap, latency in outcomes:
         now += gap
         for memory in (quiet, asking):
@@ -88,7 +93,8 @@ def test_computing_stats_does_not_change_later_stats(outcomes, query_times):
 @examples(60)
 @given(times=st.lists(st.integers(0, WINDOW - 1), min_size=1, max_size=30))
 def test_successes_recorded_late_count_as_if_recorded_in_order(times):
-    late, in_time = ArticleMemory(ARTICLE), ArticleMemory(ARTICLE)
+    late = ArticleMemory(ARTICLE)
+    in_time = ArticleMemory(ARTICLE)
     for at in times:
         late.record_success(A, at / WINDOW, at)
     for at in sorted(times):

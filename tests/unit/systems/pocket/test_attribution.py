@@ -38,7 +38,9 @@ def parts(ledger: WorkingSet, key: TaskKey) -> dict[Address, tuple[int, Any, End
 
 def by_the_fold(events: list[DomainEvent]) -> list[OutcomeRow]:
     """Return the fold's result of a history, as outcomes."""
-    fold, notes, times = Fold(CRYNUX), list[OutcomeRow](), dict[Position, int]()
+    fold = Fold(CRYNUX)
+    notes = list[OutcomeRow]()
+    times = dict[Position, int]()
     for event in events:
         times[event.at] = event.time
         key = getattr(event, "task", None)
@@ -63,7 +65,8 @@ def expected_outcome(node: Address, ending: Ending | None, seconds: int) -> Outc
 
 
 def by_us(events: list[DomainEvent]) -> list[OutcomeRow]:
-    tasks, notes = TaskTracker(), list[OutcomeRow]()
+    tasks = TaskTracker()
+    notes = list[OutcomeRow]()
     for event in events:
         if isinstance(event, network_events.TaskCreated):
             tasks.record_creation(event)

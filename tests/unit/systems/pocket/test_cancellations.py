@@ -35,7 +35,8 @@ def three(commits: str, discloses: str, errors: str = "", accepted: str = "") ->
 
 
 def outcomes(history: History) -> list[RelayOutcome]:
-    attribution, task_outcomes = TaskTracker(), []
+    attribution = TaskTracker()
+    task_outcomes = []
     deeds: dict[str, Callable[[Any], object]] = {
         "TaskStarted": attribution.record_start,
         "ResultCommitted": attribution.record_answer,

@@ -155,7 +155,8 @@ def test_each_failure_excludes_node_for_six_seconds():
 
 def test_node_with_unknown_stake_is_not_a_candidate_under_article():
     history = build_members("known").joins("unknown").joins("none", stake=0)
-    article, head = judge_members(history), judge_members(history, PORTAL_API_HEAD)
+    article = judge_members(history)
+    head = judge_members(history, PORTAL_API_HEAD)
     assert {name: verdict.reason for name, verdict in article.items()} == {
         "known": None, "unknown": "stake_unknown", "none": "not_staked",
     }  # fmt: skip
@@ -167,7 +168,8 @@ def test_millisecond_times_are_used_for_durations():
     history.emits(TaskStarted, task=task_key("t"), node=node_address("A"))
     history.after(1).emits(TaskSubmitted, task=task_key("t"), node=node_address("A"))
     history.succeeds("t")
-    start, end = history.events[-3].time * 1000 + 950, history.events[-2].time * 1000 + 80
+    start = history.events[-3].time * 1000 + 950
+    end = history.events[-2].time * 1000 + 80
     history.events[-3] = replace(history.events[-3], time_ms=start)
     history.events[-2] = replace(history.events[-2], time_ms=end)
     assert judge_members(history)["A"].parts["median"] == "0.13000"
@@ -265,7 +267,9 @@ def list_memories(follower: PocketFollower, now: int) -> dict[str, object]:
 @examples(60)
 @given(events=any_histories(), cut=st.integers(0, 80))
 def test_replay_equals_incremental_evaluation(events: list[DomainEvent], cut, policy):
-    asking, replaying, fold = policy.create_follower(), policy.create_follower(), Fold(CRYNUX)
+    asking = policy.create_follower()
+    replaying = policy.create_follower()
+    fold = Fold(CRYNUX)
     for event in events:
         asking.apply_event(event)
         fold.fold_events([event])
@@ -283,7 +287,8 @@ def test_replay_equals_incremental_evaluation(events: list[DomainEvent], cut, po
 @given(events=any_histories())
 @examples(40)
 def test_every_member_has_verdict_in_address_order(events: list[DomainEvent], policy):
-    follower, fold = policy.create_follower(), Fold(CRYNUX)
+    follower = policy.create_follower()
+    fold = Fold(CRYNUX)
     fold.fold_events(events)
     for event in events:
         follower.apply_event(event)

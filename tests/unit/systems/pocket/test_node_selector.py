@@ -16,7 +16,8 @@ from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD, Parameter
 from oracle.systems.pocket.ranking import RankedNode
 from oracle.systems.pocket.relay_outcomes import BLAME_BY_KIND, Blame, OutcomeKind, RelayOutcome
 
-A, B = Address("a"), Address("b")
+A = Address("a")
+B = Address("b")
 EACH = pytest.mark.parametrize("params", [ARTICLE, PORTAL_API_HEAD], ids=["article", "head"])
 
 

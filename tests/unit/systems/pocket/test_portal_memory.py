@@ -118,7 +118,9 @@ _runs = st.sampled_from((1, 2, 49, 50, 51))
     )
 )
 def test_checking_only_suspect_nodes_gives_the_same_result_as_checking_all(steps, params):
-    quick, plain, now = PortalMemory(params), PortalMemory(params), 0
+    quick = PortalMemory(params)
+    plain = PortalMemory(params)
+    now = 0
     for gap, node, well, times, absent in steps:
         now += gap
         for memory in (quick, plain):

@@ -84,7 +84,8 @@ def test_probabilities_sum_to_1_and_follow_tickets(standings, params):
 def test_candidate_order_affects_only_ties(standings, order, params):
     shuffled = list(standings)
     order.shuffle(shuffled)
-    ranked, again = rank_nodes(standings, params), rank_nodes(shuffled, params)
+    ranked = rank_nodes(standings, params)
+    again = rank_nodes(shuffled, params)
     latencies = [row.stats.weighted for row in ranked.rows]
     assert latencies == [row.stats.weighted for row in again.rows]
     if len(set(latencies)) == len(latencies):

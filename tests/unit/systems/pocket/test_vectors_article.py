@@ -33,7 +33,8 @@ def record_outcome(node: str, t_ms: int, latency_ms: float | None) -> RelayOutco
 def test_article_examples_match_manually_computed_tickets(vector: Vector):
     outcomes = sorted(vector["outcomes"], key=lambda outcome: outcome["t_ms"])
     for expected in vector["expected"]:
-        selector, now = NodeSelector(ARTICLE), expected["now_ms"]
+        selector = NodeSelector(ARTICLE)
+        now = expected["now_ms"]
         for outcome in outcomes:
             if outcome["t_ms"] <= now:
                 selector.record_outcome(record_outcome(**outcome))
@@ -63,7 +64,8 @@ def test_article_table_yields_expected_tickets():
 
 def drawn() -> Counter[Address]:
     """Return as many draws as the session of the article had relays, from one seed."""
-    ranking, seed = the_table(), bytes(32)
+    ranking = the_table()
+    seed = bytes(32)
     relays = sum(row["relays"] for row in ROWS)
     return Counter(
         pick_node(ranking, compute_unit_draw(seed, "session", n)) for n in range(relays)
@@ -71,7 +73,8 @@ def drawn() -> Counter[Address]:
 
 
 def test_win_counts_in_session_are_proportional_to_tickets():
-    wins, relays = drawn(), sum(row["relays"] for row in ROWS)
+    wins = drawn()
+    relays = sum(row["relays"] for row in ROWS)
     assert wins.total() == relays == 9085
     expected = {row["id"]: relays * row["tickets"] / TOTAL for row in ROWS}
     chi_square = sum((wins[Address(n)] - e) ** 2 / e for n, e in expected.items())
@@ -80,7 +83,8 @@ def test_win_counts_in_session_are_proportional_to_tickets():
 
 def test_share_of_each_tier_in_session_matches_article():
     # The order of nodes with equal tickets is random, so it is not compared.
-    wins, rows = drawn(), iter(ROWS)
+    wins = drawn()
+    rows = iter(ROWS)
     for size, share in zip(TIERS, SHARES, strict=True):
         tier = sum(wins[Address(next(rows)["id"])] for _ in range(size))
         assert tier / wins.total() == pytest.approx(share, abs=0.04)
@@ -93,7 +97,8 @@ def test_share_of_each_tier_in_session_matches_article():
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])
 def test_exclusion_time_is_proportional_to_failures(row: Vector):
-    selector, node = NodeSelector(ARTICLE), Address(row["id"])
+    selector = NodeSelector(ARTICLE)
+    node = Address(row["id"])
     apart = HOUR // row["failures"]
     seconds_out = 0
     for now in range(0, HOUR, 1000):

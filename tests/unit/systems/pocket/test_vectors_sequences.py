@@ -26,7 +26,8 @@ def ms(seconds: float) -> int:
 
 
 def apply_event(memory: PortalMemory, event: Vector) -> None:
-    node, time = Address(event["node"]), ms(event["t"])
+    node = Address(event["node"])
+    time = ms(event["t"])
     match event["event"]:
         case "succeeded":
             memory.record_success(node, event["duration_s"], time)
@@ -158,11 +159,13 @@ def test_first_failure_leaves_latencies_at_zero():
 
 @PROFILES
 def test_success_is_added_to_existing_samples(profile: str):
-    case, params = UNIT["success on a cached log"], PARAMS[profile]
+    case = UNIT["success on a cached log"]
+    params = PARAMS[profile]
     record = build_record(**_arguments(case["input"]["log"]))
     record.samples = list(case["input"]["timing_log"])
     record.samples_until = 300_000
-    before, expected = record.compute_stats(A, 1, params), case["expected"]
+    before = record.compute_stats(A, 1, params)
+    expected = case["expected"]
     assert {
         "attempts": before.attempts,
         "success_rate": before.success_rate,
