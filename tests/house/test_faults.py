@@ -18,11 +18,11 @@ from tests.mutants.patches import ROOT, list_mutants
 from tests.support.suites import proofs, representatives
 
 
-def test_ingest_has_seventy_six_cases():
+def test_ingest_cases_are_numbered_from_1_to_76():
     assert [case.number for case in list_cases(INGEST)] == [f"{n:02}" for n in range(1, 77)]
 
 
-def test_publishing_has_seventy_four_cases():
+def test_publishing_cases_are_numbered_from_1_to_74():
     assert [case.number for case in list_cases(SENDING)] == [f"f{n:02}" for n in range(1, 75)]
 
 

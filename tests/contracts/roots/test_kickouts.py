@@ -104,7 +104,7 @@ def test_accusation_needs_a_due_leaf_with_a_low_lane(
         assert roots.accuse(4).names == ["KickAccused"]
 
 
-def test_leaf_that_is_due_since_the_future_is_rejected(roots: RootsOracle):
+def test_leaf_with_due_since_in_future_is_rejected(roots: RootsOracle):
     """Otherwise a stolen quorum could protect a node forever."""
     moment = roots.chain.time + 1_000
     roots.push_leaves(due_leaves(4, kickout_due_since=moment))

@@ -126,7 +126,7 @@ def check_roots_without_objections(hearing: Hearing) -> None:
             assert root == accepted.root
 
 
-def test_accusation_waits_for_the_owner_and_the_declining_answer(hearing: Hearing):
+def test_accusation_waits_for_objection_window_and_for_rejection(hearing: Hearing):
     harness = hearing.harness
     hearing.tick()
     assert harness.intents(ACCUSE) == []

@@ -265,7 +265,7 @@ def _joins(row: dict[str, object]) -> bool:
     return row["action"] == "join" and bool(row["ok"]) and int(str(row["block"])) >= MIDDLE
 
 
-def test_task_without_upload_ends_as_aborted_when_missing_upload_is_not_blamed(tmp_path: Path):
+def test_task_without_upload_is_aborted_if_blame_missing_upload_is_off(tmp_path: Path):
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
     reader = vss_reader(blame_missing_upload=False)
     uploads = [

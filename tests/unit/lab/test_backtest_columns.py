@@ -126,7 +126,7 @@ def test_grid_can_vary_policy_settings():
     assert [column.parameters["weight_floor"] for column in built_columns] == ["0", "0.01"]
 
 
-def test_grid_over_a_setting_changed_in_its_system_is_rejected():
+def test_grid_over_setting_that_system_overrides_is_rejected():
     tried = Grid([SystemBase.find_by_name("crynux").with_changes(["boost=1"])], {"boost": ["0.1"]})
     with pytest.raises(ValueError, match="grid: boost: crynux boost=1 already has its own value"):
         build_columns([], [], tried)

@@ -83,7 +83,7 @@ def test_relay_exclusion_lasts_until_the_exit_threshold_is_reached(bench):
     assert heal_reliability(base, began, interval.until, RELAY) >= 8 * UNIT // 10
 
 
-def test_exclusion_interval_is_counted_from_the_first_block(bench):
+def test_earlier_exclusion_is_clipped_to_first_measured_block(bench):
     history = twice_late().after(3).joins("B").after(4).joins("C")
     (interval,) = bench.measure(history, blocks=(4, None)).intervals
     assert (interval.since, interval.seconds, interval.began_before) == (1020, 4, True)

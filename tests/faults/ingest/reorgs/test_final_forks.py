@@ -291,7 +291,7 @@ def test_single_provider_continues_and_is_reported_by_status(
     assert "one provider (2 endpoints)" in status
 
 
-def test_case_05_head_that_one_endpoint_invents_makes_no_block_final(
+def test_case_05_fake_head_of_one_endpoint_does_not_finalize_blocks(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """The depth of a block below a head is a claim, until another provider's head confirms it."""

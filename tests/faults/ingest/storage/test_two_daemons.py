@@ -53,7 +53,7 @@ def test_case_60_overtaken_writer_commits_nothing(
     assert other_indexer.digest() == alone.digest()
 
 
-def test_case_72_stop_during_backfill_is_in_time_and_ends_at_a_window_boundary(
+def test_case_72_stop_during_backfill_meets_timeout_and_ends_at_window_boundary(
     fake_chain: FakeChain, tmp_path: Path, open_indexer: OpenIndexer
 ):
     path = config(fake_chain, tmp_path)

@@ -229,7 +229,7 @@ def test_backup_and_restore_by_command_keep_the_indexed_history(
     assert "nothing to do" in capsys.readouterr().out
 
 
-def test_restore_under_a_running_process_is_rejected(
+def test_restore_while_process_holds_lease_is_rejected(
     capsys: pytest.CaptureFixture[str], sound: dict[str, Any], tmp_path: Path
 ):
     config = write_config(sound, tmp_path / "config.toml")

@@ -42,7 +42,7 @@ judged = st.lists(st.tuples(st.booleans(), st.booleans()), max_size=4 * REQUIRED
 
 
 @given(outcomes=judged)
-def test_wrong_sample_decides_nothing_about_a_feature_while_a_provider_has_not_answered(
+def test_failed_sample_is_inconclusive_until_every_provider_responds(
     outcomes: list[tuple[bool, bool]],
 ):
     calibration = Calibration()

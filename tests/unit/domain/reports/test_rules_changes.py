@@ -96,7 +96,7 @@ def test_changes_in_force_are_in_order_of_their_effect():
     assert [change.rules_hash for change in list_changes_in_force(changes)] == [OLD, OTHER, NEW]
 
 
-def test_operation_that_changes_no_rules_concerns_no_change():
+def test_operation_without_rules_change_leaves_changes_unmodified():
     changes = fold(DEPLOYED, SCHEDULED)
 
     for event in (
