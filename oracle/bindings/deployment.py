@@ -279,7 +279,7 @@ def send_deployment(
 
     Raises:
         InputError: the account cannot pay for the deployment.
-        FatalError: the transaction was mined and failed.
+        FatalError: the transaction was mined but reverted.
         TransientError: the transaction is not mined yet; the message has its hash.
     """
     check_funds(plan)
@@ -298,5 +298,5 @@ def send_deployment(
             )
     receipt = receipt_by_hash[signed.hash]
     if not receipt.succeeded or receipt.contract is None:
-        raise FatalError(f"deployment {signed.hash}: the transaction was mined and failed")
+        raise FatalError(f"deployment {signed.hash}: the transaction was mined but reverted")
     return receipt.contract, receipt

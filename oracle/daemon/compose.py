@@ -154,7 +154,9 @@ def check_chain(config: Config, chain: ChainSource, store: Store | None = None) 
         chain.check_endpoints()
     except WrongContractError as error:
         if store is not None and _is_indexed_from_configured_contracts(config, store):
-            raise TransientError(f"{error}; an earlier check found the contract") from error
+            raise TransientError(
+                f"{error}; an earlier check succeeded, so the endpoint may be out of sync"
+            ) from error
         raise
     return chain
 

@@ -44,9 +44,7 @@ class ProbeSettings:
 
     def __post_init__(self) -> None:
         if self.window_seconds < 1 or self.order.fee < 1:
-            raise ValueError(
-                "[probing]: window_seconds and the fee of a system task must be at least 1"
-            )
+            raise ValueError("[probing]: window_seconds and fee_wei must be at least 1")
 
     def get_window_number(self, time: int) -> int:
         """Return the number of the window that contains a block time in seconds."""

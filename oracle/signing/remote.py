@@ -187,13 +187,15 @@ def _extract_result(response: object, request_id: int, signer_name: str, method:
         raise TransientError(f"{signer_name} returned no JSON-RPC response to {method}")
     error = response.get("error")
     if not matches_request_id(response.get("id"), request_id, is_error=error is not None):
-        raise TransientError(f"{signer_name} returned a response to another request than {method}")
+        raise TransientError(
+            f"{signer_name} returned a response to {method} whose id does not match the request"
+        )
     if error is not None:
         message = error.get("message", "") if isinstance(error, dict) else error
         text = redact_secrets(str(message))[:_MAX_ERROR_LENGTH]
         raise SignerRefusedError(f"{signer_name} refused {method}: {text}")
     if "result" not in response:
-        raise TransientError(f"{signer_name} returned no result of {method}")
+        raise TransientError(f"{signer_name} returned no result for {method}")
     return response["result"]
 
 

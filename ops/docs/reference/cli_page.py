@@ -23,7 +23,7 @@ def iter_commands() -> Iterator[tuple[str, TyperCommand]]:
     """Yield every command with its full name, in the order of the `--help` text."""
     root_group = typer.main.get_command(build_app())
     if not isinstance(root_group, TyperGroup):
-        raise TypeError("the command line has no commands")
+        raise TypeError("build_app() returned no command group")
     yield from _iter_group_commands(root_group, "qos-oracle")
 
 

@@ -128,7 +128,7 @@ def _build_twice(folder: Path, epoch: int) -> list[Path]:
     for archive, built in ((sdist, wheel), (native_sdist, native_wheel)):
         rebuilt = build_wheel_from_sdist(archive, folder / "from sdist", epoch)
         if sha256(rebuilt) != sha256(built):
-            raise SystemExit(f"the wheel built from {archive.name} is not {built.name}")
+            raise SystemExit(f"the wheel built from {archive.name} differs from {built.name}")
     if not _artifacts_match(checkouts[0]):
         raise SystemExit("abi/ does not match the contracts; compile them and commit the result")
     return builds[0]
