@@ -27,7 +27,7 @@ from oracle.domain.scoring.node_scores import (  # noqa: E402
     boost_reliability,
     compute_pool_mean,
     heal_reliability,
-    is_below_kickout_line,
+    is_below_kickout_threshold,
     penalize_reliability,
 )
 from oracle.domain.scoring.rule_fields import parse_fraction  # noqa: E402
@@ -127,7 +127,9 @@ class Network:
     def apply_score(self, node: Node, score: int, time: int) -> None:
         node.pool = append_score(node.pool, score, CRYNUX)
         node.settled_weight = self.compute_settled_weight(node)
-        if len(node.pool) == CRYNUX.pool_size and is_below_kickout_line(sum(node.pool), CRYNUX):
+        if len(node.pool) == CRYNUX.pool_size and is_below_kickout_threshold(
+            sum(node.pool), CRYNUX
+        ):
             node.kicked_out_at = time / DAY
             self.nodes.remove(node)
 

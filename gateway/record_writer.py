@@ -103,8 +103,8 @@ class RecordWriter:
         self._wake.set()
         return future
 
-    def enqueue_outcomes(self, outcomes: Sequence[ReportedOutcome], now: int) -> None:
-        """Queue outcomes that were accepted at `now`."""
+    def enqueue_outcomes(self, outcomes: Sequence[ReportedOutcome], now_ms: int) -> None:
+        """Queue outcomes that were accepted at `now_ms`."""
         self._enqueue_rows(
             [
                 (
@@ -118,20 +118,20 @@ class RecordWriter:
                 )
                 for outcome, session, outcome_id in outcomes
             ],
-            now,
+            now_ms,
         )
 
-    def enqueue_passed_checks(self, chain: str, nodes: Sequence[str], now: int) -> None:
+    def enqueue_passed_checks(self, chain: str, nodes: Sequence[str], now_ms: int) -> None:
         """Queue passed checks of these nodes."""
         self._enqueue_rows(
-            [(now, chain, node, "", None, CHECK_PASSED, None) for node in nodes], now
+            [(now_ms, chain, node, "", None, CHECK_PASSED, None) for node in nodes], now_ms
         )
 
-    def _enqueue_rows(self, rows: list[_OutcomeRow], now: int) -> None:
+    def _enqueue_rows(self, rows: list[_OutcomeRow], now_ms: int) -> None:
         with self._lock:
-            self._latest_ms = now
+            self._latest_ms = now_ms
             for number, row in enumerate(rows, self._next_number):
-                self._outcomes.append(StoredOutcome(number, now, *row))
+                self._outcomes.append(StoredOutcome(number, now_ms, *row))
             self._next_number += len(rows)
             if len(self._outcomes) > _MAX_WAITING_ROWS:
                 while len(self._outcomes) > _MAX_WAITING_ROWS:

@@ -135,10 +135,10 @@ class StandInRelay:
             return _build_response(500, {"message": "invalid connection"})
         parts = urlsplit(target)
         query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-        answer = self._route_request(parts.path, query)
+        response = self._route_request(parts.path, query)
         if self.faults.is_on(RelayFault.CUT):
-            return answer._replace(body=answer.body[: len(answer.body) // 2])
-        return answer
+            return response._replace(body=response.body[: len(response.body) // 2])
+        return response
 
     def _route_request(self, path: str, query: _Query) -> RelayResponse:
         handler = _PATHS.get(path)

@@ -275,7 +275,7 @@ def _iter_unapplied_settings(
                 yield f"{name} has no rule {setting.key}: it is compared without that change"
 
 
-def _select_changes(base: SystemBase, settings: Iterable[Setting]) -> dict[str, str]:
+def _select_applicable_settings(base: SystemBase, settings: Iterable[Setting]) -> dict[str, str]:
     """Return the settings that apply to a system, without keys that its own changes set.
 
     A setting for this system takes precedence over a setting for all systems.
@@ -290,7 +290,7 @@ def _select_changes(base: SystemBase, settings: Iterable[Setting]) -> dict[str, 
 
 
 def _build_column(base: SystemBase, settings: Sequence[Setting]) -> SystemColumn:
-    changes = _select_changes(base, settings)
+    changes = _select_applicable_settings(base, settings)
     return base.build_column(base.full_name + (_CHANGED_MARK if changes else ""), changes)
 
 
@@ -309,7 +309,9 @@ def _build_grid_columns(grid: Grid, settings: Sequence[Setting]) -> list[SystemC
             name = " ".join(
                 (base.full_name, *(f"{key}={value}" for key, value in grid_values.items()))
             )
-            columns.append(base.build_column(name, _select_changes(base, settings) | grid_values))
+            columns.append(
+                base.build_column(name, _select_applicable_settings(base, settings) | grid_values)
+            )
             if len(columns) > MAX_COLUMNS:
                 raise ValueError(
                     f"grid: there are more than {MAX_COLUMNS} combinations; use fewer values"

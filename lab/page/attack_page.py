@@ -29,7 +29,7 @@ def render_attack_page(findings: Sequence[Finding], plan: AttackPlan) -> str:
             name: tables.build_finding_table(system_findings, plan.limit)
             for name, system_findings in findings_by_system.items()
         },
-        network=tables.build_network_table(plan),
+        network=tables.build_network_parameter_table(plan),
     )
 
 
@@ -45,6 +45,6 @@ def _draw_figure(
         strategy, system = finding.strategy.name, finding.column.name
         if system in systems:
             row_and_lane = strategies.index(strategy), systems.index(system)
-            tip = f"{strategy}, {system}: {format_percent(get_value(finding))}"
-            rows.add_bar(row_and_lane, (0, get_value(finding)), f"s{row_and_lane[1]}", tip)
+            tooltip = f"{strategy}, {system}: {format_percent(get_value(finding))}"
+            rows.add_bar(row_and_lane, (0, get_value(finding)), f"s{row_and_lane[1]}", tooltip)
     return Figure(rows.plot, systems)

@@ -46,8 +46,8 @@ def plot_final_scores(results: Sequence[SystemResult], nodes: Sequence[Address])
             final_rank = result.final_ranks.get(node)
             if final_rank is not None:
                 score = f"{format_fraction(final_rank.score, 18)}, rank {final_rank.rank}"
-                tip = f"{node}, {result.column.name}: {score}"
-                rows.add_bar((row, number), (0, final_rank.score), f"s{number}", tip)
+                tooltip = f"{node}, {result.column.name}: {score}"
+                rows.add_bar((row, number), (0, final_rank.score), f"s{number}", tooltip)
     return rows.plot
 
 
@@ -100,12 +100,12 @@ def _split_runs(points: Sequence[tuple[int, int | None]]) -> list[list[tuple[int
 
 
 def _add_score_run(
-    plot: Plot, points: Sequence[tuple[float, float]], series: str, tip: str
+    plot: Plot, points: Sequence[tuple[float, float]], series: str, tooltip: str
 ) -> None:
     if len(points) == 1:
-        plot.dots.append(Dot(*points[0], series, tip))
+        plot.dots.append(Dot(*points[0], series, tooltip))
     else:
-        plot.curves.append(Curve(format_points(points), series, tip))
+        plot.curves.append(Curve(format_points(points), series, tooltip))
 
 
 def plot_exclusions(
@@ -142,11 +142,11 @@ def plot_exclusions(
                 times = (interval.since, end if interval.until is None else interval.until)
                 rows.add_bar(row_and_lane, times, series, f"{name}: excluded from {span}")
             for due_interval in result.list_due_intervals(node):
-                tip = (
+                tooltip = (
                     f"{name}: kickout due from block {due_interval.block}, "
                     f"{format_time_to_second(due_interval.time)}"
                 )
-                rows.add_diamond(row_and_lane, due_interval.time, series, tip)
+                rows.add_diamond(row_and_lane, due_interval.time, series, tooltip)
     return rows.plot
 
 
@@ -159,19 +159,19 @@ def plot_task_shares(results: Sequence[SystemResult], nodes: Sequence[Address]) 
     rows.add_marks({mark: f"{100 * mark / UNIT:.1f} %" for mark in rows.axis.list_marks(4)})
     for row, node in enumerate(nodes):
         actual = first_result.compute_actual_share(node) or 0
-        tip = (
+        tooltip = (
             f"{node}: {first_result.get_started_task_count(node)} tasks, an actual share of "
             f"{format_fraction(actual, 6)}"
         )
-        rows.add_bar((row, 0), (0, actual), HISTORY_CLASS, tip)
+        rows.add_bar((row, 0), (0, actual), HISTORY_CLASS, tooltip)
         for number, result in enumerate(results):
             expected = result.compute_expected_share(node)
             if expected is not None:
                 # The dots are slightly apart vertically, so that equal values are all visible.
                 y = rows.get_lane_top(row, 0) + 4.5 + (number - (len(results) - 1) / 2) * 2.5
                 share = format_fraction(expected, 6)
-                tip = f"{node}, {result.column.name}: an expected share of {share}"
-                rows.plot.dots.append(Dot(rows.axis.get_pixel(expected), y, f"s{number}", tip))
+                tooltip = f"{node}, {result.column.name}: an expected share of {share}"
+                rows.plot.dots.append(Dot(rows.axis.get_pixel(expected), y, f"s{number}", tooltip))
     return rows.plot
 
 

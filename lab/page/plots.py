@@ -30,23 +30,23 @@ class PlotLine(NamedTuple):
 
 
 class PlotBar(NamedTuple):
-    """A rectangle; `series` is the CSS class that sets its colour, `tip` its tooltip."""
+    """A rectangle; `series` is its CSS class, which sets the colour. `tooltip` is its <title>."""
 
     x: float
     y: float
     width: float
     height: float
     series: str
-    tip: str
+    tooltip: str
 
 
 class Dot(NamedTuple):
-    """A circle around a point; `series` and `tip` are as in `PlotBar`."""
+    """A circle around a point; `series` and `tooltip` are as in `PlotBar`."""
 
     x: float
     y: float
     series: str
-    tip: str
+    tooltip: str
 
 
 class Curve(NamedTuple):
@@ -54,7 +54,7 @@ class Curve(NamedTuple):
 
     points: str
     series: str
-    tip: str
+    tooltip: str
 
 
 @dataclass(slots=True)
@@ -151,23 +151,25 @@ class RowPlot:
         )
 
     def add_bar(
-        self, row_and_lane: tuple[int, int], values: tuple[int, int], series: str, tip: str
+        self, row_and_lane: tuple[int, int], values: tuple[int, int], series: str, tooltip: str
     ) -> None:
         """Draw a bar in a lane from one value to another; short bars get a minimum width."""
         left, right = sorted(map(self.axis.get_pixel, values))
         width = max(1.5, round(right - left, 1))
         self.plot.bars.append(
-            PlotBar(left, self.get_lane_top(*row_and_lane), width, _LANE_HEIGHT - 1, series, tip)
+            PlotBar(
+                left, self.get_lane_top(*row_and_lane), width, _LANE_HEIGHT - 1, series, tooltip
+            )
         )
 
     def add_diamond(
-        self, row_and_lane: tuple[int, int], value: int, series: str, tip: str
+        self, row_and_lane: tuple[int, int], value: int, series: str, tooltip: str
     ) -> None:
         x = self.axis.get_pixel(value)
         y = self.get_lane_top(*row_and_lane) + (_LANE_HEIGHT - 1) / 2
         half_size = 5.5
         corners = ((x - half_size, y), (x, y - half_size), (x + half_size, y), (x, y + half_size))
-        self.plot.diamonds.append(Curve(format_points(corners), series, tip))
+        self.plot.diamonds.append(Curve(format_points(corners), series, tooltip))
 
 
 def format_points(points: Iterable[tuple[float, float]]) -> str:

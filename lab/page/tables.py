@@ -276,7 +276,7 @@ def _format_coins(gwei: int) -> str:
     return format_fraction(gwei * (UNIT // GWEI_PER_COIN), 2)
 
 
-def build_network_table(plan: AttackPlan) -> Table:
+def build_network_parameter_table(plan: AttackPlan) -> Table:
     """Return a table of the simulated network's economic parameters."""
     economics = plan.loop.economics
     rows = [

@@ -136,7 +136,7 @@ def _show_candidates(candidates: Sequence[CandidateEntry]) -> None:
         for rank, entry in enumerate(candidates)
         if rank < _MAX_NODES or entry.drawn is not None
     ]
-    names, cells = _build_part_columns(shown_entries)
+    column_names, cells = _build_part_columns(shown_entries)
     rows = [
         (
             entry.node,
@@ -146,7 +146,7 @@ def _show_candidates(candidates: Sequence[CandidateEntry]) -> None:
         )
         for entry, part_cells in zip(shown_entries, cells, strict=True)
     ]
-    print_table(("node", "drawn", "p", *names), rows, left_columns=_TEXT_COLUMNS)
+    print_table(("node", "drawn", "p", *column_names), rows, left_columns=_TEXT_COLUMNS)
     print_omitted_count(len(candidates), _MAX_NODES)
 
 

@@ -63,14 +63,14 @@ class IndexJob:
             self._update_health()
             self.maintenance.store_endpoint_findings()
         if not is_halted and (result is not None or not self._is_switch_checked):
-            self._switch_rules()
+            self._switch_rules_if_due()
         if result is not None:
             return describe_index_tick(result)
         if reread_error is not None:
             raise reread_error
         return self._wait_for_fork_confirmation()
 
-    def _switch_rules(self) -> None:
+    def _switch_rules_if_due(self) -> None:
         """At the head, switch to the rules in force if they are not those of the database.
 
         Raises:

@@ -10,7 +10,7 @@ from oracle.daemon.config.oracle_section import build_report_settings
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.scoring.rules import Rules
-from oracle.indexer.rules_binding import check_bound_rules, find_switched_rules
+from oracle.indexer.rules_binding import check_bound_rules, find_replacement_rules
 from oracle.store.database import Store
 
 
@@ -51,7 +51,7 @@ def open_records(config: Config, *, create: bool = False) -> Iterator[Records]:
     configured_rules = config.rules.build_set()
     with Store.open(config.database.url, create=create) as store:
         with store.read_transaction() as uow:
-            switched_rules = find_switched_rules(uow, configured_rules)
+            switched_rules = find_replacement_rules(uow, configured_rules)
         section = config.rules.with_switched_rules(switched_rules)
         opened_config = config.model_copy(update={"rules": section})
         yield Records(opened_config, switched_rules or configured_rules, store)

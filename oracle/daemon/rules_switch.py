@@ -22,7 +22,7 @@ from oracle.domain.reports.rules_changes import (
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import OracleError
 from oracle.indexer.rebuild import IncompleteLogsError, RebuildOptions
-from oracle.indexer.rules_binding import find_switched_rules
+from oracle.indexer.rules_binding import find_replacement_rules
 from oracle.indexer.rules_switch import RulesSwitch, RulesSwitchRefusedError, switch_rules
 from oracle.indexer.shadow_fold import ShadowFold, ShadowStage
 from oracle.queries.api.rules_preview import PREVIEW_FOLDER
@@ -169,5 +169,5 @@ def has_other_rules(index: Index) -> bool:
     """Return whether another process has switched the database since the index was opened."""
     with index.store.read_transaction() as uow:
         configured_rules = index.config.rules.build_set()
-        rules = find_switched_rules(uow, configured_rules) or configured_rules
+        rules = find_replacement_rules(uow, configured_rules) or configured_rules
     return rules != build_configured_rules(index.config)

@@ -44,9 +44,9 @@ class BlockHook:
         return ()
 
     def on_window(
-        self, uow: UnitOfWork, headers: Sequence[BlockRef], last: BlockRef, newest_block: int
+        self, uow: UnitOfWork, headers: Sequence[BlockRef], last_block: BlockRef, newest_block: int
     ) -> None:
-        """Handle a window up to `last` before it is folded; `headers` is empty in history."""
+        """Handle a window up to `last_block` before its fold; `headers` is empty in history."""
 
     def on_folded(self, changes: Changes) -> None:
         """Handle changes that were folded and stored; the fold changes their row objects later."""
@@ -61,8 +61,8 @@ class BlockHook:
         del uow, contract_state, block, final_number
         return None
 
-    def on_committed(self, store: Store, last: BlockRef, newest_block: int) -> None:
-        """Handle the commit of a window up to `last`, outside the transaction.
+    def on_committed(self, store: Store, last_block: BlockRef, newest_block: int) -> None:
+        """Handle the commit of a window up to `last_block`, outside the transaction.
 
         `newest_block` is the height of the newest known header. What the hook starts in another
         thread must not outlast its next `reset`.

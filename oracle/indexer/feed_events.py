@@ -95,9 +95,9 @@ class FeedHook(BlockHook):
 
     @override
     def on_window(
-        self, uow: UnitOfWork, headers: Sequence[BlockRef], last: BlockRef, newest_block: int
+        self, uow: UnitOfWork, headers: Sequence[BlockRef], last_block: BlockRef, newest_block: int
     ) -> None:
-        rows = iter(uow.feed.list_rows_without_block(last.time))
+        rows = iter(uow.feed.list_rows_without_block(last_block.time))
         cursor = uow.cursor.get()
         row = next(rows, None)
         for header in headers:

@@ -132,7 +132,7 @@ def clear_switch(uow: UnitOfWork) -> None:
     uow.bookmarks.delete(_SWITCH_KEY)
 
 
-def find_switched_rules(uow: UnitOfWork, configured_rules: Rules) -> Rules | None:
+def find_replacement_rules(uow: UnitOfWork, configured_rules: Rules) -> Rules | None:
     """Return the rules of the database if they replaced these configured rules, or None."""
     bound_rules = get_bound_rules(uow)
     digests = uow.bookmarks.get(_SWITCH_KEY)

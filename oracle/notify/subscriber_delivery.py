@@ -19,7 +19,7 @@ from oracle.notify.subscriptions import (
     activate,
     build_link,
     compute_link_token,
-    find_target_fault,
+    find_target_rejection_reason,
 )
 from oracle.notify.target import Message, NoticeFilter
 from oracle.notify.target_delivery import (
@@ -116,9 +116,9 @@ def _open_target(
     entry: Subscription,
     clock: Callable[[], float],
 ) -> Webhook | AppriseTarget:
-    fault = find_target_fault(settings.terms, entry.channel, entry.target)
-    if fault is not None:
-        raise InputError(fault)
+    reason = find_target_rejection_reason(settings.terms, entry.channel, entry.target)
+    if reason is not None:
+        raise InputError(reason)
     if entry.channel == MAIL and settings.mail_url is not None:
         return AppriseTarget(name, notice_filter, settings.mail_url, entry.target)
     endpoint = WebhookEndpoint(

@@ -68,7 +68,9 @@ class SubscriptionTerms:
         return [WEBHOOK, MAIL] if self.has_mail else [WEBHOOK]
 
 
-def find_target_fault(terms: SubscriptionTerms, channel: str, target: str) -> str | None:
+def find_target_rejection_reason(
+    terms: SubscriptionTerms, channel: str, target: str
+) -> str | None:
     """Return why the terms do not permit a target, or None if they do."""
     if channel not in terms.channels:
         return f"channel: expected one of {', '.join(terms.channels)}"
@@ -184,9 +186,9 @@ class SubscriptionIntake:
                 f"deadline: expected a unix time within the next {MAX_TTL_SECONDS} seconds"
             )
         if request.action == "subscribe":
-            fault = find_target_fault(self.terms, request.channel, request.target)
-            if fault is not None:
-                raise SubscriptionError(fault)
+            reason = find_target_rejection_reason(self.terms, request.channel, request.target)
+            if reason is not None:
+                raise SubscriptionError(reason)
             if not _split_kinds(request.kinds) <= OWNER_KINDS:
                 kinds = ", ".join(sorted(OWNER_KINDS))
                 raise SubscriptionError(f"kinds: expected a comma-separated list of: {kinds}")

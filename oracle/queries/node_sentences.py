@@ -178,7 +178,7 @@ def format_improvement(summary: NodeSummary) -> str | None:
     if summary.node_scores.is_kickout_due and lift.over_line:
         parts.append(f"{format_first_places(lift.over_line)} would lift it above the threshold")
     if summary.kickout is not None and summary.kickout.is_near:
-        parts.append(format_saving_places(summary.kickout))
+        parts.append(format_ranks_that_avoid_kickout(summary.kickout))
     if lift.first_places and lift.place_then is not None:
         steps_text = format_first_places(lift.first_places)
         target = f"the {format_ordinal(lift.place_then)} of {summary.members}"
@@ -196,7 +196,7 @@ def format_first_places(first_places: int) -> str:
     return format_count(first_places, "first place") + _format_repetition(first_places)
 
 
-def format_saving_places(outlook: KickoutOutlook) -> str:
+def format_ranks_that_avoid_kickout(outlook: KickoutOutlook) -> str:
     places = [
         format_count(count, noun)
         for count, noun in (

@@ -12,7 +12,7 @@ from oracle.queries.node_sentences import (
     NodeSummary,
     format_first_places,
     format_improvement,
-    format_saving_places,
+    format_ranks_that_avoid_kickout,
 )
 from oracle.queries.objection_models import ObjectionEntry, describe_objection_state
 from oracle.queries.text.human_numbers import (
@@ -67,7 +67,7 @@ def describe_owner_action(
     if outlook is not None and outlook.is_near:
         delay = "" if not outlook.seconds else f" (about {format_duration(outlook.seconds)})"
         tasks_text = format_count(outlook.scores, "scored task")
-        return f"In the next {tasks_text}{delay}: {format_saving_places(outlook)}."
+        return f"In the next {tasks_text}{delay}: {format_ranks_that_avoid_kickout(outlook)}."
     return _describe_calm_state(summary, view)
 
 

@@ -176,8 +176,10 @@ def log_conflicts(
         for other_statement in earlier_statements
     ):
         quorum_metrics.EQUIVOCATION.labels(statement.signer).inc()
-        earlier_values = {"ours": earlier_statements[0].root}
-        _record_conflict(context, uow, "signer_equivocated", statement, message, earlier_values)
+        earlier_log_fields = {"ours": earlier_statements[0].root}
+        _record_conflict(
+            context, uow, "signer_equivocated", statement, message, earlier_log_fields
+        )
     if conflicts_with_own_report(
         context, uow, statement, contract_status
     ) or differs_from_own_report(uow, statement, contract_status):
@@ -188,7 +190,7 @@ def log_conflicts(
             "report_root_mismatch",
             statement,
             message,
-            _load_own_values(uow, statement),
+            _load_own_log_fields(uow, statement),
         )
 
 
@@ -209,7 +211,7 @@ def _compute_period(context: QuorumContext, uow: UnitOfWork, statement: SignedSt
     return time // context.settings.period_seconds
 
 
-def _load_own_values(uow: UnitOfWork, statement: SignedStatement) -> dict[str, str | int]:
+def _load_own_log_fields(uow: UnitOfWork, statement: SignedStatement) -> dict[str, str | int]:
     """Return root and period of the report of the same block, or an empty dict without one."""
     own_reports = uow.reports.list_between(statement.as_of_block, statement.as_of_block)
     if not own_reports:
@@ -220,16 +222,16 @@ def _load_own_values(uow: UnitOfWork, statement: SignedStatement) -> dict[str, s
 def _record_conflict(
     context: QuorumContext,
     uow: UnitOfWork,
-    event: str,
+    event_name: str,
     record: SignedStatement,
     message: ReportMessage,
-    own_values: Mapping[str, str | int] = MappingProxyType({}),
+    own_log_fields: Mapping[str, str | int] = MappingProxyType({}),
 ) -> None:
-    own_root = own_values.get("ours", "any own root")
+    own_root = own_log_fields.get("ours", "any own root")
     detail = f"{record.signer} signed root {record.root} for round {record.round}, not {own_root}"
-    uow.outbox.journal.write(event, context.account_context.stamp, detail)
+    uow.outbox.journal.write(event_name, context.account_context.stamp, detail)
     structlog.get_logger().error(
-        event,
+        event_name,
         signer=record.signer,
         round=record.round,
         theirs=record.root,
@@ -238,7 +240,7 @@ def _record_conflict(
         as_of_hash=record.as_of_hash,
         deadline=record.deadline,
         period=message.period,
-        **{"ours": "", **own_values},
+        **{"ours": "", **own_log_fields},
     )
 
 

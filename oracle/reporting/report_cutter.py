@@ -80,7 +80,7 @@ class ReportCutter(BlockHook):
 
     @override
     def on_window(
-        self, uow: UnitOfWork, headers: Sequence[BlockRef], last: BlockRef, newest_block: int
+        self, uow: UnitOfWork, headers: Sequence[BlockRef], last_block: BlockRef, newest_block: int
     ) -> None:
         """Record the first period since which no report is missing.
 
@@ -90,7 +90,7 @@ class ReportCutter(BlockHook):
         too_old = [old for old in headers if newest_block - old.number > self.header_depth]
         if headers and not too_old:
             return
-        first_kept = headers[min(len(too_old), len(headers) - 1)] if headers else last
+        first_kept = headers[min(len(too_old), len(headers) - 1)] if headers else last_block
         uow.reports.set_first_complete_period(
             compute_period(first_kept.time, self.settings.period_seconds)
         )
@@ -120,9 +120,9 @@ class ReportCutter(BlockHook):
         return HookNote("reports", report.period)
 
     @override
-    def on_committed(self, store: Store, last: BlockRef, newest_block: int) -> None:
+    def on_committed(self, store: Store, last_block: BlockRef, newest_block: int) -> None:
         """Bring the leaves up to date in the background, unless the next cut is far away."""
-        if newest_block - last.number <= self.header_depth:
+        if newest_block - last_block.number <= self.header_depth:
             self._leaf_tree.start_update(store)
 
     @override

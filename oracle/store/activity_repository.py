@@ -154,7 +154,7 @@ class ActivityRepository:
         scores = _select_last_scores(addresses, depth)
         points = (
             _select_score_points(scores)
-            .union_all(_select_change_points(addresses, scores))
+            .union_all(_select_reliability_changes(addresses, scores))
             .subquery()
         )
         # A score and a change of the same block stay in the order of their events.
@@ -219,7 +219,9 @@ def _select_score_points(scores: Subquery) -> Select[*tuple[Any, ...]]:
     return select(*columns, literal(0).label("h_after"), literal(0).label("kind"))
 
 
-def _select_change_points(addresses: list[bytes], scores: Subquery) -> Select[*tuple[Any, ...]]:
+def _select_reliability_changes(
+    addresses: list[bytes], scores: Subquery
+) -> Select[*tuple[Any, ...]]:
     """Select the reliability changes of each node since the last one before its first score."""
     change = reliability_change
     first_score = (

@@ -70,10 +70,10 @@ class Budget:
                     if reserved_for_others
                     else ""
                 )
-                text = (
+                reason_text = (
                     f"{spent} wei of max_cost_per_{name}_wei are spent or reserved{reserve_note}"
                 )
-                return f"{name}_cap", text
+                return f"{name}_cap", reason_text
         if self.balance < self.reserved + cost:
             return _build_insufficient_funds_reason(
                 self.context, self.balance, self.reserved + cost

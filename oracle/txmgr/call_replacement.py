@@ -52,14 +52,14 @@ def replace_stuck_call(context: AccountContext, heads: Heads) -> StepResult | No
         )
     if ready_intent is None or unconfirmed is None:
         return None
-    is_given_up = context.registry.get_kind(ready_intent).can_take_over(
+    can_take_over_nonce = context.registry.get_kind(ready_intent).can_take_over(
         unconfirmed.intent, ready_intent
     )
     with context.store.read_transaction() as uow:
         late_decision = decide_on_deadline(context, uow, ready_intent, heads)
     if late_decision is not None:
         return apply_decision(context, ready_intent, late_decision)
-    if not is_given_up or is_nonce_mined(context, unconfirmed):
+    if not can_take_over_nonce or is_nonce_mined(context, unconfirmed):
         return None
     return _replace_call(context, unconfirmed, ready_intent, heads)
 

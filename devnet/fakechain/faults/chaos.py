@@ -88,7 +88,7 @@ def _build_log_faults() -> dict[str, InjectedFault]:
         "returns two logs at one position": logs.build_conflicting_log_fault(),
         "returns logs in reverse order": logs.build_reversed_logs_fault(),
         "writes hex in upper case": logs.build_uppercase_hex_fault(),
-        "appends half a byte": logs.build_half_byte_fault(),
+        "appends half a byte": logs.build_odd_hex_length_fault(),
         "omits a receipt": blocks.build_omitted_receipt_fault(0),
     }
 

@@ -226,8 +226,8 @@ def build_uppercase_hex_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     return build_every_log_changed_fault("hex in capitals", change_log, **limits)
 
 
-def build_half_byte_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that appends half a byte to the data of the logs."""
+def build_odd_hex_length_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
+    """Return a fault that appends a hex digit to the data of the logs."""
     return build_every_log_changed_fault(
         "half a byte", lambda log: log.update(data=log["data"] + "0"), **limits
     )

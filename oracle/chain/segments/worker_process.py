@@ -42,7 +42,7 @@ def start_worker_process(
     environment = {
         name: value
         for name, value in os.environ.items()
-        if _is_passed_to_workers(name) or name in also_passed
+        if _is_inherited_by_workers(name) or name in also_passed
     }
     package_root = str(Path(oracle.__file__).resolve().parents[1])
     inherited_path = environment.get("PYTHONPATH")
@@ -57,10 +57,10 @@ def start_worker_process(
     )
 
 
-def _is_passed_to_workers(name: str) -> bool:
+def _is_inherited_by_workers(variable_name: str) -> bool:
     """Return whether every worker gets this environment variable."""
     return (
-        name in _PASSED_VARIABLES
-        or name.upper() in _PROXY_VARIABLES
-        or name.startswith(_PASSED_PREFIXES)
+        variable_name in _PASSED_VARIABLES
+        or variable_name.upper() in _PROXY_VARIABLES
+        or variable_name.startswith(_PASSED_PREFIXES)
     )

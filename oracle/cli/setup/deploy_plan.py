@@ -155,7 +155,7 @@ class DeployPlan:
         """
         addresses = self._predict_addresses()
         setup = self._complete_setup(addresses)
-        answer = self._build_result(setup, addresses)
+        answer = self._simulate_deployments(setup, addresses)
         # Before anything is sent, because the steps need addresses that may be missing.
         steps = self._list_next_steps(addresses)
         if dry_run or not as_json:
@@ -215,7 +215,7 @@ class DeployPlan:
             kick_limits=replace(setup.kick_limits, kick_gas=kick_gas),
         )
 
-    def _build_result(
+    def _simulate_deployments(
         self, setup: OracleSetup, addresses: _PredictedAddresses
     ) -> DeploymentAnswer:
         deployment_by_name = {

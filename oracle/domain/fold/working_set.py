@@ -17,7 +17,7 @@ from oracle.domain.scoring.legacy_tally import get_stored_tally
 from oracle.domain.scoring.node_scores import (
     count_restarts,
     get_pool_for_kickout,
-    is_below_kickout_line,
+    is_below_kickout_threshold,
 )
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import (
@@ -337,7 +337,7 @@ def update_kickout_interval(ledger: WorkingSet, node: Node, position: Position, 
     is_due = (
         is_accountable
         and len(pool) == rules.pool_size
-        and is_below_kickout_line(node.pool_sum, rules)
+        and is_below_kickout_threshold(node.pool_sum, rules)
     )
     if rules.legacy is not None:
         is_too_low = get_stored_tally(node).justifies_kickout(rules.legacy)

@@ -15,7 +15,7 @@ from oracle.domain.blocks import Position
 from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.scoring.node_scores import is_below_kickout_line
+from oracle.domain.scoring.node_scores import is_below_kickout_threshold
 from oracle.domain.scoring.rules import Rules
 
 # Version of the scoring formula (docs/reference/scoring-rules.md); raise it with any change of
@@ -73,7 +73,7 @@ def find_derived_zeros_reason(entries: Sequence[ScoreEntry], rules: Rules) -> st
     """
     derived_count = sum(entry.is_derived for entry in entries)
     total = sum(entry.score for entry in entries) + derived_count * rules.q_max
-    if not derived_count or is_below_kickout_line(total, rules):
+    if not derived_count or is_below_kickout_threshold(total, rules):
         return None
     return f"{derived_count} of its {len(entries)} scores are zeros derived for timed-out members"
 
@@ -108,7 +108,7 @@ def compute_creator_spread(
         own_count
         for creator, own_count in count_by_creator.items()
         if own_count < count
-        and _is_clearly_above_line(total - sum_by_creator[creator], count - own_count, rules)
+        and _is_clearly_above_threshold(total - sum_by_creator[creator], count - own_count, rules)
     )
     max_count = max(count_by_creator.values(), default=0)
     return CreatorSpread(count, len(count_by_creator), max_count, max(decisive_counts, default=0))
@@ -172,9 +172,7 @@ def build_kickout_evidence(
     total = sum(entry.score for entry in entries)
     size = len(entries) if rules.legacy is not None else rules.pool_size
     if len(entries) != size or any(entry.node != interval.node for entry in entries):
-        raise ValueError(
-            f"{interval.node}: the evidence must be a full pool of the node's own scores"
-        )
+        raise ValueError(f"{interval.node}: expected exactly {size} scores, all of this node")
     if not justifies_kickout(entries, rules):
         raise ValueError(f"{interval.node}: scores with a sum of {total} do not justify a kickout")
     spread = compute_creator_spread(
@@ -187,7 +185,7 @@ def build_kickout_evidence(
         "due_since": _position_to_dict(interval.opened_at),
         "entries": [_entry_to_dict(entry, creators) for entry in entries],
         "formula_version": FORMULA_VERSION,
-        "kickout_below": format_decimal(_get_kickout_line(rules)),
+        "kickout_below": format_decimal(_get_kickout_threshold(rules)),
         "most_of_one_creator": spread.max_per_creator,
         "node": interval.node,
         "rules": rules.name,
@@ -204,15 +202,17 @@ def justifies_kickout(entries: Sequence[ScoreEntry], rules: Rules) -> bool:
     """Return whether there are enough scores for a kickout, and they are low enough."""
     min_count = rules.pool_size if rules.legacy is None else rules.legacy.kickout_tasks
     total = sum(entry.score for entry in entries)
-    return len(entries) >= min_count and total * UNIT < _get_kickout_line(rules) * len(entries)
+    return len(entries) >= min_count and total * UNIT < _get_kickout_threshold(rules) * len(
+        entries
+    )
 
 
-def _is_clearly_above_line(total: int, count: int, rules: Rules) -> bool:
+def _is_clearly_above_threshold(total: int, count: int, rules: Rules) -> bool:
     numerator, denominator = _CLEARLY_ABOVE
-    return total * UNIT * denominator >= _get_kickout_line(rules) * count * numerator
+    return total * UNIT * denominator >= _get_kickout_threshold(rules) * count * numerator
 
 
-def _get_kickout_line(rules: Rules) -> int:
+def _get_kickout_threshold(rules: Rules) -> int:
     return (rules if rules.legacy is None else rules.legacy).kickout_below
 
 

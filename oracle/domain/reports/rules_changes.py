@@ -81,10 +81,10 @@ def _replace_pending(
     changes: RulesChanges, operation: Hash, update: Callable[[RulesChange], RulesChange]
 ) -> RulesChanges:
     """Return the changes after `update` of those that the operation announced."""
-    if not any(_is_announced_by(change, operation) for change in changes):
+    if not any(_is_scheduled_by(change, operation) for change in changes):
         return changes
     return tuple(
-        update(change) if _is_announced_by(change, operation) else change for change in changes
+        update(change) if _is_scheduled_by(change, operation) else change for change in changes
     )
 
 
@@ -94,17 +94,17 @@ def _join_execution(changes: RulesChanges, event: RulesExecuted) -> RulesChanges
     if newest is None or newest.set_by is None or newest.set_by.rules_hash != event.rules_hash:
         return changes
     for index, change in enumerate(changes):
-        if _is_announced_by(change, event.operation) and change.rules_hash == event.rules_hash:
+        if _is_scheduled_by(change, event.operation) and change.rules_hash == event.rules_hash:
             joined = replace(change, set_by=newest.set_by)
             return (*changes[:index], joined, *changes[index + 1 : -1])
     return changes
 
 
-def _is_announced_by(change: RulesChange, operation: Hash) -> bool:
+def _is_scheduled_by(change: RulesChange, operation_id: Hash) -> bool:
     return (
         change.is_pending
         and change.scheduled is not None
-        and change.scheduled.operation == operation
+        and change.scheduled.operation == operation_id
     )
 
 

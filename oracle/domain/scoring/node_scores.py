@@ -202,7 +202,7 @@ def is_excluded_with_reliability(node: Node, reliability: int, rules: Rules) -> 
 
 
 def is_kickout_due(node: Node, rules: Rules, time: int | None = None) -> bool:
-    """Return whether a member's pool is full and its mean is below the kickout line.
+    """Return whether a member's pool is full and its mean is below the kickout threshold.
 
     The kickout of a node that quit while it was due stays due. `time` matters only to rules with
     restarts or windows; without it, the stored pool counts.
@@ -218,11 +218,11 @@ def is_kickout_due(node: Node, rules: Rules, time: int | None = None) -> bool:
         tally = get_stored_tally(node) if time is None else compute_tally(node, time, rules.legacy)
         return tally.justifies_kickout(rules.legacy)
     pool = node.pool if time is None else get_pool_for_kickout(node, time, rules)
-    return len(pool) == rules.pool_size and is_below_kickout_line(sum(pool), rules)
+    return len(pool) == rules.pool_size and is_below_kickout_threshold(sum(pool), rules)
 
 
-def is_below_kickout_line(total: int, rules: Rules) -> bool:
-    """Return whether the sum of a full pool is strictly below the kickout line."""
+def is_below_kickout_threshold(total: int, rules: Rules) -> bool:
+    """Return whether the sum of a full pool is strictly below the kickout threshold."""
     return total * UNIT < rules.kickout_below * rules.pool_size
 
 
@@ -247,23 +247,26 @@ def compute_max_exclusion_seconds(rules: Rules) -> int:
     The longest exclusion follows a timeout of a node whose H is just above the threshold, because
     a node below the threshold gets no task.
     """
-    base = penalize_reliability(min(rules.exclude_enter, UNIT), rules)
-    if base >= rules.exclude_enter:
+    base_reliability = penalize_reliability(min(rules.exclude_enter, UNIT), rules)
+    if base_reliability >= rules.exclude_enter:
         return 0
-    return _compute_seconds_to_exit(base, rules)
+    return _compute_seconds_to_exit(base_reliability, rules)
 
 
-def compute_exclusion_end_time(base: int, since: int, rules: Rules) -> int:
-    """Return the block time at which healing alone ends an exclusion; H was `base` at `since`."""
-    return since + _compute_seconds_to_exit(base, rules)
+def compute_exclusion_end_time(base_reliability: int, since: int, rules: Rules) -> int:
+    """Return when healing alone ends an exclusion; H was `base_reliability` at `since`.
+
+    The result and `since` are block times in seconds.
+    """
+    return since + _compute_seconds_to_exit(base_reliability, rules)
 
 
-def _compute_seconds_to_exit(base: int, rules: Rules) -> int:
-    """Return how many seconds H takes to heal from `base` to the exit threshold."""
+def _compute_seconds_to_exit(base_reliability: int, rules: Rules) -> int:
+    """Return how many seconds H takes to heal from `base_reliability` to the exit threshold."""
     low, high = 0, _FOREVER
     while low < high:
         middle = (low + high) // 2
-        if heal_reliability(base, 0, middle, rules) < rules.exclude_exit:
+        if heal_reliability(base_reliability, 0, middle, rules) < rules.exclude_exit:
             low = middle + 1
         else:
             high = middle

@@ -66,23 +66,23 @@ class Rereader:
             self.level, self.next_block = level, 0
         if level < VerificationLevel.BLOOMED or cursor is None or cursor.final_number is None:
             return None
-        final = min(cursor.final_number, cursor.number)
-        if self.next_block > final:
+        final_number = min(cursor.final_number, cursor.number)
+        if self.next_block > final_number:
             return None
         span = uow.coverage.find_lowest_span_below_level(
-            folder.scope.id, level, BlockRange(self.next_block, final)
+            folder.scope.id, level, BlockRange(self.next_block, final_number)
         )
         # Everything below has the highest possible level and need not be searched again.
-        self.next_block = max(self.next_block, final + 1 if span is None else span.first)
+        self.next_block = max(self.next_block, final_number + 1 if span is None else span.first)
         return span
 
     def count_due_blocks(self, uow: UnitOfWork, folder: EventFolder) -> int:
         cursor = uow.cursor.get()
-        final = None if cursor is None else cursor.final_number
-        if self.level is None or self.level < VerificationLevel.BLOOMED or final is None:
+        final_number = None if cursor is None else cursor.final_number
+        if self.level is None or self.level < VerificationLevel.BLOOMED or final_number is None:
             return 0
         return uow.coverage.count_blocks_below_level(
-            folder.scope.id, self.level, self.next_block, final
+            folder.scope.id, self.level, self.next_block, final_number
         )
 
 

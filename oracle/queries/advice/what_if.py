@@ -116,7 +116,7 @@ def build_what_if(
     def build_row(
         change: Change, result: tuple[bytes, int], mean_reliability: int, card: CardSpeed | None
     ) -> WhatIfRow:
-        scores, earned = result
+        scores, earned_fees = result
         qos = multiply_fixed_point(compute_pool_mean(scores, None, record.rules), mean_reliability)
         return WhatIfRow(
             change=change,
@@ -125,7 +125,7 @@ def build_what_if(
             qos=qos,
             rank=standing.find_rank(qos),
             chance=standing.compute_chance(qos),
-            fees_per_day=None if seconds is None else earned * _DAY_SECONDS // seconds,
+            fees_per_day=None if seconds is None else earned_fees * _DAY_SECONDS // seconds,
         )
 
     rows = [build_row("as_it_is", (pool, _sum_fees(record)), reliability, None)]
@@ -159,8 +159,8 @@ def _replay_groups(
     """
     group_count = 0
     scores_by_ratio = [bytearray(entry.score for entry in record.entries) for _ in ratios]
-    earned = _sum_fees(record)
-    earned_by_ratio = [earned for _ in ratios]
+    earned_fees = _sum_fees(record)
+    earned_fees_by_ratio = [earned_fees for _ in ratios]
     index_by_seq = {entry.seq: index for index, entry in enumerate(record.entries)}
     for scored_task in record.scored_tasks:
         ranked_tasks = restore_ranked_tasks(scored_task.group, record.task_by_key, record.rules)
@@ -175,8 +175,8 @@ def _replay_groups(
         for index, ratio in enumerate(ratios):
             new_score, new_fee = rank_again(elapsed * ratio // UNIT)
             scores_by_ratio[index][index_by_seq[scored_task.entry.seq]] = new_score
-            earned_by_ratio[index] += new_fee - fee_before
-    results = zip(map(bytes, scores_by_ratio), earned_by_ratio, strict=True)
+            earned_fees_by_ratio[index] += new_fee - fee_before
+    results = zip(map(bytes, scores_by_ratio), earned_fees_by_ratio, strict=True)
     return (group_count, list(results)) if group_count else None
 
 

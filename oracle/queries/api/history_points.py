@@ -68,17 +68,17 @@ def compute_history(
 ) -> Iterator[HistoryPoint]:
     """Yield the points of a span in order of time, one before and one after each event."""
     span_start, span_end = span
-    course = _ScoreCourse(record, span_start, rules)
-    yield course.compute_point(span_start)
+    replay = _ScoreReplay(record, span_start, rules)
+    yield replay.compute_point(span_start)
     time = span_start
     for event in _list_events(record, span_start, span_end):
-        yield from _sample_recovery(course.compute_point, time, event.time)
+        yield from _sample_recovery(replay.compute_point, time, event.time)
         time = event.time
-        yield course.compute_point(time)
-        course.apply_event(event)
-        yield course.compute_point(time)
-    yield from _sample_recovery(course.compute_point, time, span_end)
-    yield course.compute_point(span_end)
+        yield replay.compute_point(time)
+        replay.apply_event(event)
+        yield replay.compute_point(time)
+    yield from _sample_recovery(replay.compute_point, time, span_end)
+    yield replay.compute_point(span_end)
 
 
 def compute_points_at(
@@ -87,17 +87,17 @@ def compute_points_at(
     """Yield the point at each of the ascending block times, after all events up to this time."""
     if not times:
         return
-    course = _ScoreCourse(record, times[0], rules)
+    replay = _ScoreReplay(record, times[0], rules)
     events = deque(_list_events(record, times[0], times[-1]))
     for time, equal_times in groupby(times):
         while events and events[0].time <= time:
-            course.apply_event(events.popleft())
-        point = course.compute_point(time)
+            replay.apply_event(events.popleft())
+        point = replay.compute_point(time)
         for _ in equal_times:
             yield point
 
 
-class _ScoreCourse:
+class _ScoreReplay:
     """The pool and the reliability of a node, which the events of its record change one by one."""
 
     def __init__(self, record: NodeRecord, start_time: int, rules: Rules) -> None:
@@ -170,9 +170,11 @@ def find_inexactness_reason(rules: Rules) -> str | None:
     return None
 
 
-def find_exclusion_end_time(base: int, since: int, rules: Rules) -> int | None:
-    """Return when recovery alone ends an exclusion, or None if `base` does not exclude a node."""
-    return None if base >= rules.exclude_enter else compute_exclusion_end_time(base, since, rules)
+def find_exclusion_end_time(base_reliability: int, since: int, rules: Rules) -> int | None:
+    """Return when recovery alone ends an exclusion, or None if H excludes no node."""
+    if base_reliability >= rules.exclude_enter:
+        return None
+    return compute_exclusion_end_time(base_reliability, since, rules)
 
 
 def _list_events(

@@ -13,7 +13,7 @@ from oracle.domain.scoring.node_scores import (
     compute_pool_mean,
     compute_reliability,
     get_pool_before_score,
-    is_below_kickout_line,
+    is_below_kickout_threshold,
     is_excluded,
     penalize_reliability,
 )
@@ -69,7 +69,7 @@ def compute_what_if_counts(
     reliability = compute_reliability(node, time, rules)
 
     def is_due(scores: Sequence[int]) -> bool:
-        return len(scores) == rules.pool_size and is_below_kickout_line(sum(scores), rules)
+        return len(scores) == rules.pool_size and is_below_kickout_threshold(sum(scores), rules)
 
     place = None if ranking is None else ranking.find_rank(node.address)
     is_behind = ranking is not None and place is not None and place > 1

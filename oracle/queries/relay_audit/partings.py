@@ -15,7 +15,7 @@ from oracle.domain.scoring.node_scores import (
     boost_reliability,
     compute_pool_mean,
     heal_reliability,
-    is_below_kickout_line,
+    is_below_kickout_threshold,
     penalize_reliability,
     reseed_pool,
 )
@@ -60,7 +60,7 @@ def _find_unjustified_kickouts(node: DerivedNode) -> Iterator[Divergence]:
         # kickout.
         scores = [entry.score for entry in node.scores if entry.at.log <= row + MAX_ID_GAP]
         pool = scores[-RELAY.pool_size :]
-        if len(pool) < RELAY.pool_size or not is_below_kickout_line(sum(pool), RELAY):
+        if len(pool) < RELAY.pool_size or not is_below_kickout_threshold(sum(pool), RELAY):
             mean_text = f"{sum(pool) / len(pool):.2f}" if pool else "none"
             reason = f"kicked out with {len(pool)} scores and a mean of {mean_text}"
             yield Divergence("kick_without_cause", row, reason)

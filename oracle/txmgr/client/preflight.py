@@ -105,7 +105,7 @@ def _combine_results(
     for gas in sorted(result.gas for result in results if result.outcome is PreflightOutcome.OK):
         if gas * _MAX_ESTIMATE_RATIO >= common.gas:
             break
-        if _is_gas_enough(pool_view, call, gas):
+        if _verify_gas_estimate(pool_view, call, gas):
             return replace(common, gas=gas)
     return common
 
@@ -124,7 +124,7 @@ def _find_common_result(results: Sequence[PreflightResult]) -> PreflightResult:
     return max(answered, key=lambda result: result.gas)
 
 
-def _is_gas_enough(pool_view: PoolView, call: SimulatedCall, gas: int) -> bool:
+def _verify_gas_estimate(pool_view: PoolView, call: SimulatedCall, gas: int) -> bool:
     """Return whether the call works with this gas estimate on every endpoint that answers."""
     gas_with_margin = max(add_gas_margin(gas), compute_floor_gas(call.calldata))
     success_count = 0

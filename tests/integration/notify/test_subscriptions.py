@@ -21,7 +21,7 @@ from oracle.notify.subscriber_delivery import SubscriberDeliveries, SubscriberSe
 from oracle.notify.subscriptions import (
     SubscriptionIntake,
     SubscriptionTerms,
-    find_target_fault,
+    find_target_rejection_reason,
 )
 from tests.integration.notify.mailbox import receiving_mail
 from tests.integration.notify.notified_daemon import NotifiedDaemon
@@ -306,9 +306,9 @@ def test_mail_address_gets_notices_after_confirmation_by_its_link(owner: Owner, 
 @examples(200)
 def test_only_http_urls_and_plain_mail_addresses_are_targets(text: str):
     strict = replace(TERMS, allow_http=False)
-    if find_target_fault(strict, "webhook", text) is None:
+    if find_target_rejection_reason(strict, "webhook", text) is None:
         assert text.startswith("https://")
-    if find_target_fault(strict, "mail", text) is None:
+    if find_target_rejection_reason(strict, "mail", text) is None:
         assert text.count("@") == 1
         assert not set(text) & set(" ,;<>\r\n?&/%")
 

@@ -308,7 +308,7 @@ ANSWERS: dict[str, dict[str, Scenario]] = {
         logs.build_pending_logs_fault,
         logs.build_zero_tx_hashes_fault,
         logs.build_uppercase_hex_fault,
-        logs.build_half_byte_fault,
+        logs.build_odd_hex_length_fault,
     ),
     "47": _misshaped(
         lambda: logs.build_shifted_log_blocks_fault(1_000),

@@ -37,7 +37,7 @@ LOUD: dict[str, Callable[[], InjectedFault]] = {
     "logs of other blocks": lambda: log_faults.build_shifted_log_blocks_fault(100),
     "removed logs": log_faults.build_removed_logs_fault,
     "pending logs": log_faults.build_pending_logs_fault,
-    "half a byte": log_faults.build_half_byte_fault,
+    "half a byte": log_faults.build_odd_hex_length_fault,
     "capitals": log_faults.build_uppercase_hex_fault,
     "headers that do not link": block_faults.build_wrong_parent_fault,
     "another chain": lambda: block_faults.build_wrong_chain_id_fault(1),

@@ -35,9 +35,9 @@ def add_subscription_pages(app: FastAPI, intake: SubscriptionIntake) -> None:
         """Confirm or end a subscription."""
         change = {"confirm": intake.confirm, "end": intake.end}.get(action)
         try:
-            entry = intake.find_by_link(subscription_id, token)
-            if entry is not None and change is not None:
-                change(entry)
+            subscription = intake.find_by_link(subscription_id, token)
+            if subscription is not None and change is not None:
+                change(subscription)
         except OracleError:
             return _render("Service unavailable", HTTPStatus.SERVICE_UNAVAILABLE)
         return _render_subscription(intake, subscription_id, token)
@@ -45,19 +45,19 @@ def add_subscription_pages(app: FastAPI, intake: SubscriptionIntake) -> None:
 
 def _render_subscription(intake: SubscriptionIntake, subscription_id: str, token: str) -> Response:
     try:
-        entry = intake.find_by_link(subscription_id, token)
+        subscription = intake.find_by_link(subscription_id, token)
     except OracleError:
         return _render("Service unavailable", HTTPStatus.SERVICE_UNAVAILABLE)
-    if entry is None:
+    if subscription is None:
         return _render("This link is not valid", HTTPStatus.NOT_FOUND)
     return _render(
-        _HEADLINE_BY_STATE[entry.state],
+        _HEADLINE_BY_STATE[subscription.state],
         HTTPStatus.OK,
-        path=f"/subscriptions/{entry.id}/{compute_link_token(entry)}",
-        node=entry.node,
-        channel=entry.channel,
-        state=entry.state,
-        reason=entry.reason,
+        path=f"/subscriptions/{subscription.id}/{compute_link_token(subscription)}",
+        node=subscription.node,
+        channel=subscription.channel,
+        state=subscription.state,
+        reason=subscription.reason,
     )
 
 

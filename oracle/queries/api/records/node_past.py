@@ -65,7 +65,7 @@ class _MembershipEvent(NamedTuple):
 
 def build_node_past(snapshot: ApiSnapshot, address: Address) -> NodePast:
     """Return the stored membership, rounds and draws of an existing node."""
-    events = sorted(_list_membership_events(snapshot, address), reverse=True)[:_MAX_EVENTS]
+    events = sorted(_iter_membership_events(snapshot, address), reverse=True)[:_MAX_EVENTS]
     log_place_by_position = snapshot.load_places(event.position for event in events)
     return NodePast(
         as_of=snapshot.as_of,
@@ -104,7 +104,7 @@ def _find_event_time(snapshot: ApiSnapshot, address: Address, position: Position
     return times[0] if times else snapshot.find_block_time(position)
 
 
-def _list_membership_events(snapshot: ApiSnapshot, address: Address) -> Iterator[_MembershipEvent]:
+def _iter_membership_events(snapshot: ApiSnapshot, address: Address) -> Iterator[_MembershipEvent]:
     kicks = snapshot.uow.rounds.get_kicks([address]).values()
     expulsion_positions = {kick.expulsion.at for kick in kicks if kick.expulsion is not None}
     expulsion_transactions = {(position.block, position.tx) for position in expulsion_positions}

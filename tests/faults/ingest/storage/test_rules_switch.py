@@ -15,7 +15,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.indexer.rules_binding import (
-    find_switched_rules,
+    find_replacement_rules,
     get_block_of_replacement,
     get_bound_rules,
 )
@@ -74,7 +74,7 @@ class Following:
         with self.indexer.store.read_transaction() as uow:
             bound_rules = get_bound_rules(uow)
             assert bound_rules is not None
-            return self.indexer.digest(), find_switched_rules(uow, CRYNUX), bound_rules.sha256
+            return self.indexer.digest(), find_replacement_rules(uow, CRYNUX), bound_rules.sha256
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_evidence import compute_creator_spread, find_incident_reason
 from oracle.domain.scoring.node_scores import (
     compute_reliability,
-    is_below_kickout_line,
+    is_below_kickout_threshold,
     is_kickout_due,
 )
 from oracle.domain.scoring.rule_fields import parse_fraction
@@ -56,7 +56,7 @@ def test_rejoined_node_matches_vectors(vector):
 @vectors_of("kickout_line", file="seed-2")
 def test_kickout_line_matches_vectors(vector):
     rules = change_rules(kickout_below=units(vector["kickout_below"]))
-    assert is_below_kickout_line(vector["sum"], rules) is vector["due"]
+    assert is_below_kickout_threshold(vector["sum"], rules) is vector["due"]
 
 
 @vectors_of("least_timeout", file="seed-2")

@@ -141,9 +141,9 @@ function findUnsupportedRule(ruleValues) {
 }
 
 function runChecks(bundle, events) {
-  const malformed = findMalformedValue(bundle);
-  if (malformed !== null) {
-    throw new Error(`${malformed} is missing or malformed`);
+  const malformedField = findMalformedValue(bundle);
+  if (malformedField !== null) {
+    throw new Error(`${malformedField} is missing or malformed`);
   }
   const ruleValues = JSON.parse(bundle.rules_id).rules;
   const checks = [

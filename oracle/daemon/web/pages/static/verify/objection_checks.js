@@ -102,9 +102,9 @@ function checkAnswerSignature(bundle, objection) {
 
 function checkObjections(bundle) {
   return bundle.objections.flatMap((objection) => {
-    const malformed = findMalformedObjection(bundle, objection);
-    if (malformed !== null) {
-      return [makeCheck("Objections", false, `${malformed} is missing, is malformed, or belongs to another kickout.`)];
+    const malformedField = findMalformedObjection(bundle, objection);
+    if (malformedField !== null) {
+      return [makeCheck("Objections", false, `${malformedField} is missing, is malformed, or belongs to another kickout.`)];
     }
     const checks = [checkObjectionSignature(bundle, objection)];
     return objection.answer === null ? checks : [...checks, checkAnswerSignature(bundle, objection)];
