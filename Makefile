@@ -21,7 +21,7 @@ constraints vendored clients screens: tools
 install:  ## Create .venv and node_modules, and install the commit hooks
 	pre-commit install
 
-demo:  ## Run the whole product on a local chain (ARGS="--keep" leaves it running)
+demo:  ## Run the complete oracle on a local chain (ARGS="--keep" leaves it running)
 	./demo $(ARGS)
 
 check:  ## Run everything that must pass before a commit; CI runs the same

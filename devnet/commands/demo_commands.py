@@ -1,4 +1,4 @@
-"""The commands `demo` and `devnet`, which run the whole product on a local chain."""
+"""The commands `demo` and `devnet`, which run the complete oracle on a local chain."""
 
 import json
 import signal
@@ -71,7 +71,7 @@ def _run_demo(
     ] = CRYNUX_SYSTEM.name,
     json_: JsonOption = False,
 ) -> None:
-    """Run the whole product on a real local EVM chain, in about three minutes.
+    """Run the complete oracle on a local EVM chain (about three minutes).
 
     Exits with 0 only if all checks of the demo pass. A contract must verify the proof of every
     node's score, and every score must equal the result of an independent replay of the chain's
@@ -219,9 +219,9 @@ def _run_devnet(
 
     With --chaos, the configuration names two faulty endpoints that forward requests to the chain
     and sometimes return wrong responses: missing or moved logs, stale, null or unlinked blocks,
-    errors of many vendors, broken bodies, throttling. Each fault is printed when it begins. In
-    spite of these faults, the daemon must reach the same state as a daemon that reads the chain
-    directly.
+    error formats of many vendors, truncated responses, rate limits. Each fault is printed when it
+    begins. Despite these faults, the daemon must reach the same state as a daemon that reads the
+    chain directly.
     """
     stop = StopSignal()
     devnet_folder = folder.resolve()

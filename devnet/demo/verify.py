@@ -84,10 +84,10 @@ def verify_scores(
     api_url: str,
     system: DemoSystem = CRYNUX_SYSTEM,
 ) -> ScoreVerification:
-    """Prove every node that ever joined, and compare its leaf with a replay of the network's logs.
+    """Verify the proof of every node that ever joined, and compare its leaf with a replay.
 
-    `contracts` are the network and the oracle. The root of the last round covers all nodes, so its
-    as-of block is valid for all of them.
+    `contracts` are the network, whose logs are replayed, and the oracle. The last round's root
+    covers all nodes, so its as-of block is valid for all of them.
 
     Raises:
         FatalError: no round was accepted yet, or the replay failed.

@@ -22,7 +22,7 @@ _CLOSE_TIMEOUT_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ServedEndpoint:
-    """An endpoint with its URL."""
+    """A fake endpoint that is being served, and its URL."""
 
     url: str
     provider: FakeEndpoint

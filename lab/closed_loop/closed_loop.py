@@ -1,4 +1,4 @@
-"""Runs simulated networks in which the policy's own draws select the node of each task.
+"""Runs simulated networks in which the policy under test draws the node of each task.
 
 A loop ends when the planned number of tasks has been ordered. It uses the product's own code for
 the fold, the scores, the kickout condition and the draw. See docs/explanation/attacks.md. Several

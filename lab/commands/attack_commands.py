@@ -75,10 +75,10 @@ def attack(  # noqa: PLR0913 - a command line's options are its parameters
 ) -> None:
     """Simulate known attacks under rule sets, each beside an honest baseline.
 
-    In the simulated network, the policy's own draws select the node of each task, and the real
-    fold computes the scores. The command needs no configuration and no chain, and changes nothing.
-    The same options and seed give the same bytes. Exit code 1 if a strategy gains or harms more
-    than the limit, and the finding is not in the list of known findings.
+    In the simulated network, the policy under test assigns the tasks, and the code of the daemon
+    computes the scores. The command needs no configuration and no chain, and changes nothing. The
+    same options and seed produce byte-identical output. Exit code 1 if a strategy gains or harms
+    more than the limit, and the finding is not in the list of known findings.
     """
     columns = _build_simulatable_columns(rules or [], changes or [])
     plan = AttackPlan(

@@ -28,12 +28,14 @@ from oracle.queries.text.text_tables import format_block_time
 
 feed = typer.Typer(no_args_is_help=True)
 
-_FileArgument = Annotated[
+_OutputArgument = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE",
-        help="File (JSON lines) with the time at which each feed row was first seen.",
+        metavar="FILE", help="Output file (JSON lines), with the first-seen time of each feed row."
     ),
+]
+_InputArgument = Annotated[
+    Path, typer.Argument(metavar="FILE", help="Input file, as written by `feed export-witness`.")
 ]
 
 
@@ -117,7 +119,7 @@ def accept_faults(
 
 @feed.command("export-witness", epilog="Example: qos-oracle feed export-witness times.jsonl")
 def export_witness(
-    file: _FileArgument, config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
+    file: _OutputArgument, config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
 ) -> None:
     """Write the time at which each feed row was first seen.
 
@@ -134,7 +136,7 @@ def export_witness(
 
 @feed.command("import-witness", epilog="Example: qos-oracle feed import-witness times.jsonl")
 def import_witness_times(
-    file: _FileArgument,
+    file: _InputArgument,
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     dry_run: DryRunOption = False,

@@ -283,7 +283,7 @@ def allow(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the call with which the vetoer allows a held kickout.
+    """Print the call by which the vetoer allows a held kickout.
 
     The vetoer examines the evidence first (`kickout evidence`). The call allows only the interval
     that the last round states.
@@ -311,7 +311,7 @@ def veto(
     ] = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Print the call with which the vetoer ends an accusation for good."""
+    """Print the call by which the vetoer permanently ends an accusation."""
     reason = why.encode()
     if len(reason) > _MAX_REASON_BYTES:
         raise InputError(f"--why: {len(reason)} bytes; the maximum is {_MAX_REASON_BYTES}")

@@ -176,7 +176,7 @@ _FixedOption = Annotated[
     typer.Option(
         "--fixed",
         metavar="KIND=SECONDS",
-        help=f"Duration of a task of any size, by kind ({', '.join(TaskKind)}); repeatable. "
+        help=f"Fixed part of a task's duration, by kind ({', '.join(TaskKind)}); repeatable. "
         "Default: dispatch.fixed_seconds.",
     ),
 ]

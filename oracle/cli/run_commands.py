@@ -76,9 +76,9 @@ def run(
 
     Indexes the chain, scores nodes, publishes reports and dispatches tasks. Transactions are sent
     only if --publish, --dispatch or their settings enable them; all other results are computed and
-    stored. An empty database gets its schema. One process works on a database at a time; others
-    may wait in standby. Exit code 1: a supervisor may restart the daemon; exit code 2: an operator
-    has to act.
+    stored. Creates the schema if the database is empty. Only one daemon can write to a database at
+    a time; other daemons can wait with --standby. Exit code 1: a supervisor may restart the
+    daemon; exit code 2: an operator has to act.
     """
     if dispatch and publish is False:
         raise InputError("--dispatch and --dry-run: mutually exclusive; give one")

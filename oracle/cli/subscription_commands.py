@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
 def list_subscriptions(
     config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
 ) -> None:
-    """List the subscriptions of node owners, oldest first, without their addresses.
+    """List the subscriptions of node owners, oldest first, without delivery addresses.
 
     Subscriptions that ended within 30 days are listed with the reason.
     """

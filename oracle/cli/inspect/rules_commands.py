@@ -104,10 +104,10 @@ def show(
 ) -> None:
     """Show every number of a rule set.
 
-    Each number is listed with its meaning and its source document (000 to 004). Values are
-    formatted as `--set` and `rules.change` accept them. With --json the output is the file that
-    `replay --rules FILE` and `backtest --rules FILE` read; null marks a number that must be set
-    first.
+    Each number is listed with its meaning and its source document (000 to 004, listed in
+    docs/reference/sources.md). Values are formatted as `--set` and `rules.change` accept them.
+    With --json the output is the file that `replay --rules FILE` and `backtest --rules FILE` read;
+    null marks a number that must be set first.
     """
     changed_values = parse_key_values("--set", changes)
     try:
@@ -153,7 +153,10 @@ def show(
 )
 def announce(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="JSON file of rules, as `rules show` prints it.")
+        Path,
+        typer.Argument(
+            metavar="FILE", help="JSON file of rules, as printed by `rules show NAME --json`."
+        ),
     ],
     reason: Annotated[
         str, typer.Option("--reason", metavar="TEXT", help="Reason shown to node owners.")

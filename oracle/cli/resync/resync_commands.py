@@ -152,7 +152,7 @@ def backfill(
 
     If any log was missing, the state is rebuilt. Stored rows that the chain does not return now,
     or returns with different content, are counted and kept. Exit code 1 if there is such different
-    content, or a stored report comes out differently.
+    content, or if recomputing a stored report gives a different result.
 
     Example: qos-oracle resync backfill --from 19000000 --to 19010000 --dry-run
     """
@@ -318,8 +318,8 @@ def retry(
     """Decode dead letters again, and rebuild the state if any can be decoded.
 
     No endpoint is contacted. The rebuilt state is the same as if the logs had been decoded from
-    the start. Exit code 1 if a log still cannot be decoded, or a stored report comes out
-    differently.
+    the start. Exit code 1 if a log still cannot be decoded, or if recomputing a stored report
+    gives a different result.
     """
     command = "resync dead-letters retry"
     with open_resync_session(config, command, dry_run=dry_run, offline=True) as (

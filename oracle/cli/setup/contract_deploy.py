@@ -139,7 +139,7 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
         bool,
         typer.Option(
             "--objections",
-            help="Also deploy the contract by which nodes object to their kickouts.",
+            help="Also deploy the contract that accepts objections to kickouts.",
         ),
     ] = False,
     dev: Annotated[
