@@ -53,7 +53,7 @@ BY_NODES = {
     "round cut": ("0.01", "0.03", "0.12", "0.98"),
     "round cut after half of the nodes changed": ("0.01", "0.04", "0.51", "7.3"),
     "the same, after the thread": ("0.008", "0.02", "0.12", "1.5"),
-    "statistics for the metrics, on a thread": ("0.05", "0.34", "3.8", "19"),
+    "statistics for metrics, on a background thread": ("0.05", "0.34", "3.8", "19"),
     "first page of nodes, at the next block": ("0.009", "0.01", "0.06", "0.14"),
     "the same where one node in a hundred changed": ("0.006", "0.01", "0.13", "0.63"),
 }

@@ -67,8 +67,8 @@ class PolicySection(Section):
     # Time for which a ranking is reused, in milliseconds; 0 computes a new ranking for each
     # selection.
     ranking_ms: int = Field(default=100, ge=0, le=10_000)
-    # What happens if no candidate passes the checks: with `all`, the service draws from all
-    # candidates and marks the response as degraded, with `refuse`, it draws no node.
+    # What happens if no candidate passes the checks: `all` draws from all candidates and marks the
+    # response as degraded; `refuse` draws no node.
     fallback: Literal["all", "refuse"] = "all"
 
     @property

@@ -1,4 +1,4 @@
-"""The sections `[chain]`, `[history]` and `[verify]`.
+"""Configuration models for the sections `[chain]`, `[history]` and `[verify]`.
 
 They configure the chain with its endpoints, start block and finality; the workers that prepare
 history; and the levels to which blocks are verified.

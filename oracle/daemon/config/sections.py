@@ -114,8 +114,8 @@ def _read_labels(path: Path) -> dict[str, str]:
 
 class DatabaseSection(Section):
     # `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`. A relative FILE is resolved
-    # against the folder of the configuration file; in an environment variable, against the current
-    # folder.
+    # against the folder of the configuration file, or, if an environment variable has the URL,
+    # against the working directory.
     url: SecretText = Field(min_length=1)
 
 
