@@ -1,4 +1,4 @@
-"""Measure a Parquet export: microseconds and bytes per event, written from SQLite and read back.
+"""Measure Parquet export from SQLite, and reading it back: microseconds and bytes per event.
 
 Run: .venv/bin/python benchmarks/parquet.py [--events 200000]
 The database is a backfill of ordinary traffic; writing is the complete `export --parquet`. Bytes

@@ -61,7 +61,7 @@ _PROCESSORS = {1: "0", 2: "0,1"}
 # A server that did not index everything after this time is ended, and its run does not count.
 _MAX_SECONDS = 900
 _POLL_SECONDS = 0.05
-# Ponder reads blocks as history only below the last 30.
+# Ponder treats only blocks below the newest 30 as historical.
 _EMPTY_BLOCKS = 40
 _SUBSQUID_CONFIRMATIONS = 10
 _PEERS = ("eth-defi", "ponder", "subsquid")

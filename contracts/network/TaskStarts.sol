@@ -99,7 +99,7 @@ abstract contract TaskStarts is Tasks {
         _give(key, account);
     }
 
-    /// @dev Returns the member; reverts if it has a task, a pending quit, or is paused.
+    /// @dev Returns the member; reverts if it has a task or a pending quit, or is paused.
     function _requireIdleMember(address account) internal view returns (Node storage node) {
         node = _member(account);
         if (node.task != 0) revert NodeBusy(account, node.task);

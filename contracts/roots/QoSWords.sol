@@ -259,7 +259,8 @@ contract QoSWords is IQoSOracle {
 
     // --- internals ---
 
-    /// @dev Returns whether the limit on falls applies to words of this round.
+    /// @dev Returns whether the daily limit on falls applies to words of this round: true for the last round, false
+    /// for the round LAG rounds before it. Reverts for any other round.
     function _isLimited(uint32 round) private view returns (bool) {
         (uint32 lastRound,,) = ORACLE.last();
         if (uint256(round) + LAG == lastRound) return false;

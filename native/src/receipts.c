@@ -12,7 +12,7 @@
 /* The longest valid quantity, in bytes. */
 #define MAX_QUANTITY_SIZE 32
 
-/* A receipt; its logs are those of the block from index `first_log` on. */
+/* A receipt; its first log has the index `first_log` in the block. */
 typedef struct {
     Text hash, index, gas, type, status, bloom;
     size_t first_log;

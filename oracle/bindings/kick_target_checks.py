@@ -208,7 +208,7 @@ _PROBES: Mapping[str, Callable[[RpcCaller, KickTarget, Address], list[ContractMi
     COMMIT_TASK.name: _find_node_mismatches,
     NODE_STAKING.name: _find_staking_mismatches,
 }
-# The adapter's view for each address of its constructor.
+# The adapter's getter for each address that its constructor takes.
 _VIEWS = {
     "Node": "NODE",
     "QOS": "QOS",

@@ -1,4 +1,4 @@
-"""The contract Objections, by which nodes object to their kickouts: its calls and its settings."""
+"""The contract Objections, which accepts objections to kickouts: its calls and its settings."""
 
 from dataclasses import astuple
 from typing import NamedTuple

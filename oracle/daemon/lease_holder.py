@@ -52,8 +52,8 @@ def check_holder_process(holder: str | None) -> HolderState:
     pid = int(suffix[1])
     start_ticks = int(suffix[2])
     try:
-        # Signal 0 checks for the process and sends nothing; the check is in this process's own
-        # namespace, whatever is mounted at /proc.
+        # Signal 0 only tests whether the process exists. The test uses this process's own PID
+        # namespace, even if /proc is mounted from another namespace.
         os.kill(pid, 0)
     except ProcessLookupError:
         return HolderState.GONE

@@ -140,7 +140,9 @@ def acquire_lease_or_wait(
 def _wait_for_lease(
     process: DaemonProcess, index: Index, previous_state: LeaseState | None
 ) -> int | None:
-    """Wait until the lease is free or expired or its holder is gone; return the acquired epoch.
+    """Wait until the lease can be acquired, acquire the lease, and return its epoch.
+
+    A lease can be acquired if it is free or expired, or if its holder no longer runs.
 
     The wait is a job of the daemon, so its failures are in the log, in the metrics and at
     `/readyz`. The result is None if `stop` was set first. For a standby, `previous_state` is None.

@@ -74,7 +74,7 @@ class Native(Protocol):
         span_blocks: int,
         /,
     ) -> list[tuple[int, int, bytes]] | None:
-        """Return the span, number of rows and sum of hashes of each run of rows in one span.
+        """Return (span, row count, hash sum) for each run of consecutive rows of the same span.
 
         `blocks` and `sources` are the encoded values that the rows share. Return None if the
         Python code is needed.

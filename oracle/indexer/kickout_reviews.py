@@ -161,9 +161,10 @@ def _has_stored_dead_letter(
 def load_counted_entries(
     uow: UnitOfWork, node: Node, opened_at: Position, rules: Rules
 ) -> list[ScoreEntry]:
-    """Return the stored scores that counted when an interval of a node opened, oldest first.
+    """Return the stored scores that counted when the kickout interval opened, oldest first.
 
-    Under legacy rules, the interval must be the one of the node's window.
+    `opened_at` is the position at which the kickout of `node` became due. Under legacy rules, the
+    window of `node` must still be the window of this interval.
     """
     limit = get_counted_limit(node, rules)
     entries = uow.scores.list_for_node_at(node.address, opened_at, limit)

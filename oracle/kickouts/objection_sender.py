@@ -88,9 +88,9 @@ def build_statement(posted: PostedObjection) -> ObjectionStatement:
 def find_withdrawal_reason(
     context: KickoutContext, uow: UnitOfWork, posted: PostedObjection
 ) -> str | None:
-    """Return why a posted objection is no longer submitted, or None.
+    """Return the reason to withdraw a posted objection, or None.
 
-    The contract would refuse it, or it would be without any effect.
+    The contract would reject such an objection, or the objection would have no effect.
     """
     if not is_due_at_head(uow, posted.node, posted.due_since, context.policy.rules):
         return "the kickout is no longer due"

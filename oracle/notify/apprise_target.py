@@ -37,7 +37,8 @@ class AppriseTarget:
                 register_secret(url_part)
         self._apprise = _import_apprise(name).Apprise()
         if recipient is not None:
-            # Not registered for redaction: an owner could choose a word of the log as an address.
+            # Not registered for redaction: a node owner could subscribe with a common word as
+            # address, and this word would be redacted in every log line.
             parts = urlsplit(url)
             fields = [field for field in parse_qsl(parts.query) if field[0] != "to"]
             query = urlencode([*fields, ("to", recipient)])

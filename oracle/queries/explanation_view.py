@@ -108,7 +108,7 @@ def _build_score_view(explanation: Explanation, entry: ScoreEntry) -> ScoreView:
                 rank=member.rank,
                 elapsed=member.elapsed,
                 error_reported=_has_error_reported(explanation, member.task),
-                # On a chain every task of a closing event is a member.
+                # Only a feed's closing event can list tasks that may not be members of the group.
                 possible=member.is_possible_member and is_feed_position(entry.at),
             )
             for member in explanation.members_by_position.get(entry.at, ())

@@ -65,7 +65,7 @@ class OnChainProofDetail(NodeProofDetail):
 def prove_node(
     archive: EventArchive, cache: LeafCache, address: Address, round_number: int | None
 ) -> NodeProofDetail:
-    """Prove the leaf of an address in a round, or in the newest accepted round if it is None.
+    """Prove the leaf of an address in round `round_number`; None is the newest accepted round.
 
     Raises:
         InputError: the round was not accepted in the indexed blocks, has no nodes, or cannot be

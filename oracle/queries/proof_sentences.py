@@ -1,4 +1,4 @@
-"""The values of leaf and summary in words: on the pages, and in the output of `proof`.
+"""Formats the fields of a leaf and a round summary as text, for the pages and for `proof`.
 
 The script daemon/web/pages/static/proof.js describes its results in the same way.
 """

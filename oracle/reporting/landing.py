@@ -15,7 +15,7 @@ from oracle.store.report_repository import (
 )
 from oracle.txmgr.context import StepResult
 
-# The action of a step that only marked reports as missed.
+# The `action` of a StepResult that only marked reports as missed.
 REPORT_MISSED = "report missed"
 
 

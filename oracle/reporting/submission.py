@@ -18,9 +18,9 @@ from oracle.store.outbox.records import Intent
 def decide_report_submission(
     context: ReportingContext, report: Report, contract_status: RootsStatus
 ) -> SubmissionDecision:
-    """Return whether to send a report now, and the maximum wei per gas to pay.
+    """Return whether to send a report now, and the maximum fee per gas, in wei.
 
-    If the report is not sent now, it is evaluated again at the next block. The maximum never
+    If the report is not sent now, it is evaluated again at the next block. The maximum fee never
     exceeds the cap. A report that the sanity gate holds is not sent, whoever signed it. In that
     case this function stores the hold. See docs/explanation/reports.md#when-to-publish.
     """

@@ -51,7 +51,7 @@ class EndpointPool:
         self.clock = clock
         self._endpoints = EndpointList(endpoints, clock)
         self._checkpoints: dict[int, Checkpoint] = {}
-        # The endpoint that did the last work.
+        # The endpoint used last.
         self._last_used: Endpoint | None = None
         self._endpoints.update_usable_metric()
 

@@ -38,7 +38,7 @@ _MAX_ERROR_LENGTH = 200
 
 
 class RemoteSigner:
-    """Signer of one account on another host. `repr` shows only its address and host."""
+    """Client of a remote signer for one account; `repr` shows only the address and the host."""
 
     __slots__ = ("_address", "_http", "_name", "_numbers", "_place")
 

@@ -74,7 +74,7 @@ class RelayOutcomeRepository:
             yield StoredOutcome(*row)
 
     def get_next_number(self) -> int:
-        """Return the next free number."""
+        """Return the number for the next outcome to store."""
         newest = self._connection.execute(select(func.max(relay_outcome.c.number))).scalar()
         return 0 if newest is None else newest + 1
 

@@ -154,11 +154,11 @@ class NoticeRepository:
         ).rowcount
 
     def list_retracted_by(self, seq: int, limit: int) -> list[Notice]:
-        """Return the notices that this notice retracted, in order."""
+        """Return up to `limit` notices that the notice `seq` retracted, oldest first."""
         return self._select_notices(notice.c.undone_by == seq, limit=limit)
 
     def list_nodes_in_state(self, begin_kind: str, *end_kinds: str) -> set[Address]:
-        """Return the nodes whose newest notice of these kinds is of `begin_kind`."""
+        """Return the nodes whose newest notice of `begin_kind` or `end_kinds` has `begin_kind`."""
         is_of_these_kinds = notice.c.kind.in_([begin_kind, *end_kinds])
         newest_by_node = select(notice.c.node, func.max(notice.c.seq).label("seq"))
         newest = (

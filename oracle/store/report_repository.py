@@ -286,7 +286,7 @@ def _decode_report_row(row: Any) -> StoredReport:  # noqa: ANN401  a row of any 
     )
 
 
-# Prefix of the reason of a hold because no quorum is possible for the report.
+# Prefix of hold reasons of reports that cannot reach a quorum.
 DISPUTED_PREFIX = "disagreement: "
 
 

@@ -26,8 +26,8 @@ from oracle.txmgr.finalizer import RECOVERY_OPTIONS, describe_transaction
 _REBUILD_ADVICE = "stop the daemon and run `qos-oracle outbox rebuild --from-chain`"
 # How many missing nonces an error names; the others are counted.
 _MAX_NAMED = 5
-# The texts in the reason of a pause for a nonce conflict: the first marks such a pause, and the
-# second precedes the reason of the pause that it replaced.
+# Markers in pause reasons: the text that identifies a nonce conflict, and the separator before the
+# reason of the pause that the conflict replaced.
 _CONFLICT_MARKER = "this database gave out only those below"
 _EARLIER_MARKER = "; it rested before, "
 

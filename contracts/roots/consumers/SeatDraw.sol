@@ -91,7 +91,7 @@ contract SeatDraw {
         return !ORACLE.isExpelled(node);
     }
 
-    /// @dev Reverts if the leaf is not on the seat that this hash names.
+    /// @dev Returns whether a try with this hash takes the leaf's node; reverts unless its seat is hash % nodeCount.
     function _isTaken(NodeLeaf calldata leaf, bytes32 hash, uint256 nodeCount) private view returns (bool) {
         uint256 h = uint256(hash);
         uint256 seat = QoSProof.seatOf(leaf);

@@ -47,8 +47,8 @@ library RoundLimits {
             && limits.kickRounds >= other.kickRounds && limits.minOpen >= other.minOpen;
     }
 
-    /// @notice Returns whether the pauser may replace `before` by `limits`: no limit is looser, none that changes is
-    /// tighter than in `tightest`, and anchorWindow does not change.
+    /// @notice Returns whether the pauser may replace `before` by `limits`: no limit is looser, no changed limit
+    /// is tighter than in `tightest`, and anchorWindow does not change.
     function isTightening(Limits memory limits, Limits memory before, Limits memory tightest)
         internal
         pure

@@ -20,7 +20,7 @@ def build_description() -> dict[str, Any]:
     OpenAPI has no way to describe the events of a stream. Titles and examples are left out,
     because generators repeat them as comments.
     """
-    # No data are needed. A mock has every optional part, so that no optional path is left out.
+    # The schema needs no data. A mock source enables every optional route.
     description = create_read_api(MagicMock(ApiSource), streams=ApiSection()).openapi()
     event_schema = FeedEvent.model_json_schema(ref_template=SCHEMA_REFERENCE + "{model}")
     description["components"]["schemas"]["FeedEvent"] = event_schema

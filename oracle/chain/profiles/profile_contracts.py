@@ -240,7 +240,7 @@ def _parse_event_type(key: str, table: Table, faults: FaultCollector) -> type[Do
 def _parse_conditions(
     key: str, table: Table, settings: ProfileSettings, faults: FaultCollector
 ) -> tuple[list[bool], Mapping[str, tuple[Literal, ...]]]:
-    """Return the result of each option condition, and the literals of each argument condition."""
+    """Return whether each condition on an option holds, and the allowed values by argument."""
     option_results = list[bool]()
     literals_by_argument = dict[str, tuple[Literal, ...]]()
     for path, raw_literals in faults.get_tables(key, table).items():

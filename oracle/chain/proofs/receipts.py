@@ -1,4 +1,4 @@
-"""Encodes receipts of the types 0 to 4 (EIP-2718) for the receipts root, and blooms of logs.
+"""Encodes receipts of the types 0 to 4 (EIP-2718) for the receipts root; computes log blooms.
 
 Receipts are encoded in hex, the format of endpoints, and converted to bytes once each
 (docs/explanation/verification.md#receipts-root). A bloom has 2048 bits, three for each address and
@@ -95,7 +95,7 @@ class ProvenReceipt(msgspec.Struct, gc=False, rename="camel"):
 
     @property
     def succeeded(self) -> bool:
-        """Whether the transaction succeeded; False if only the pre-Byzantium receipt is known."""
+        """Whether the transaction succeeded; False for a pre-Byzantium receipt, without status."""
         return self.status is not None and int(self.status, 16) == 1
 
     def encode_leaf(self) -> bytes:

@@ -47,7 +47,7 @@ class SegmentCoordinator:
     endpoint_name: str | None = None
     _last_number: int = 0
     _plan_id: bytes = field(init=False)
-    # The estimated calls of a request, and the calls reserved for each pending request.
+    # Estimated number of calls per request, and calls reserved for each pending request.
     _call_estimate: int = _INITIAL_CALL_ESTIMATE
     _reserved_calls: dict[int, int] = field(default_factory=dict)
     # Per endpoint: requests with a lower number were sent before its last rate limit.

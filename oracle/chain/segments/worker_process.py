@@ -14,7 +14,7 @@ import oracle
 
 _PASSED_VARIABLES = frozenset(
     {"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV"}
-    # Variables for connections: certificates, and credentials by host.
+    # TLS certificates, and the .netrc file with credentials by host.
     | {"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NETRC"}
 )
 _PASSED_PREFIXES = ("LC_", "PYTHON")

@@ -114,14 +114,14 @@ class NodeKick:
         return due_since <= self.spared_until
 
     def accuse(self, event: KickAccused) -> "NodeKick":
-        """Return the kickout after an accusation, which replaces an earlier one."""
+        """Return a copy with the accusation of `event`, which replaces an earlier accusation."""
         accusation = Accusation(
             event.at, event.round, event.due_since, event.ready_at, event.evidence
         )
         return replace(self, state=KickState.ACCUSED, accusation=accusation)
 
     def cancel(self, event: KickCancelled) -> "NodeKick":
-        """Return the kickout after the end of its accusation.
+        """Return a copy whose accusation has ended.
 
         After a veto, `event.by` is the vetoer, and the interval is spared. `event.by` is zero if
         the last root no longer states the interval, which may be accused again later.
@@ -131,7 +131,7 @@ class NodeKick:
         return replace(self, state=KickState.VETOED, spared_until=self._get_spared_until())
 
     def execute(self, event: KickExecuted, *, head_round: int, cooldown: int) -> "NodeKick":
-        """Return the kickout after a call of the target, which expels the node the first time.
+        """Return a copy after a call of the target; the first call expels the node.
 
         `head_round` is the last accepted round before the call. A new expulsion lasts `cooldown`
         seconds.
@@ -150,21 +150,21 @@ class NodeKick:
         )
 
     def refuse(self, event: KickRefused, head_round: int) -> "NodeKick":
-        """Return the kickout after the target refused to end the node's membership."""
+        """Return a copy in which the target refused to end the node's membership."""
         expulsion = record_refusal(self.expulsion, event, head_round)
         return replace(self, state=KickState.REFUSED, expulsion=expulsion)
 
     def expel(self, position: Position) -> "NodeKick":
-        """Return the kickout of a node that the previous oracle contract had expelled."""
+        """Return a copy in which the previous oracle contract had expelled the node."""
         expulsion = build_unrecorded_expulsion(position, 0)
         return replace(self, state=KickState.EXPELLED, expulsion=expulsion)
 
     def readmit(self, time: int) -> "NodeKick":
-        """Return the kickout after the admin revoked the expulsion at `time`."""
+        """Return a copy in which the admin revoked the expulsion at `time`."""
         return replace(self, state=KickState.READMITTED, spared_until=time)
 
     def allow(self, due_since: int) -> "NodeKick":
-        """Return the kickout after the vetoer allowed one interval; 0 withdraws the permission."""
+        """Return a copy in which the vetoer allowed the interval `due_since`; 0 withdraws this."""
         return replace(self, allowed=due_since)
 
     def _get_spared_until(self) -> int:

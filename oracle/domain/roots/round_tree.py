@@ -162,7 +162,7 @@ class RoundTree:
     def summarize(
         self, chain_id: int, oracle: Address, round_number: int, as_of: int
     ) -> RoundSummary:
-        """Return the summary of the round with this number, whose leaves are the current ones."""
+        """Return the summary of round `round_number` over the current leaves."""
         return RoundSummary(
             chain_id=chain_id,
             oracle=oracle,
@@ -174,14 +174,14 @@ class RoundTree:
         )
 
     def compute_root(self, summary: RoundSummary) -> bytes:
-        """Return the root of the round with this summary."""
+        """Return the root of the round with the summary `summary`."""
         trees = hash_pair(self._nodes.root, self._words.root, self._keccak)
         return hash_pair(hash_leaf(summary.encode(), self._keccak), trees, self._keccak)
 
     def compute_round_root(
         self, chain_id: int, oracle: Address, round_number: int, as_of: int
     ) -> Hash:
-        """Return the root of the round with this number, whose leaves are the current ones."""
+        """Return the root of round `round_number` over the current leaves."""
         summary = self.summarize(chain_id, oracle, round_number, as_of)
         return Hash("0x" + self.compute_root(summary).hex())
 

@@ -87,7 +87,7 @@ def get_pool_for_kickout(node: Node, time: int, rules: Rules) -> bytes:
 
 
 def get_pool_before_score(node: Node, time: int, rules: Rules) -> bytes:
-    """Return the pool to which a score at `time` is appended; a lost pool is reseeded."""
+    """Return the pool that a score at `time` extends; a pool lost in a restart is reseeded."""
     return reseed_pool(node.pool, rules) if is_pool_lost(node, time, rules) else node.pool
 
 
@@ -99,7 +99,7 @@ def reseed_pool(pool: bytes, rules: Rules) -> bytes:
 
 
 def build_prior_pool(prior: int, rules: Rules) -> bytes:
-    """Return a pool of copies of the prior, to which the node's next score is appended (relay)."""
+    """Return a pool of copies of the prior, which the node's next score extends (relay)."""
     return bytes((prior * rules.q_max // UNIT,)) * rules.reseed_copies
 
 

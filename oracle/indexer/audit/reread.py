@@ -32,8 +32,9 @@ from oracle.telemetry.indexer_metrics import BELOW_LEVEL
 
 @dataclass(frozen=True, slots=True)
 class RereadResult:
-    """Blocks that were reread; `row_count` rows differed, and `blocks_left` blocks remain.
+    """Result of rereading `blocks`.
 
+    `row_count` rows differed, and `blocks_left` blocks remain to be reread.
     `repaired` is None if no row had to be repaired.
     """
 

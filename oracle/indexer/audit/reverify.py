@@ -282,7 +282,7 @@ class _ReverifyRun:
     def _raise_level(self, uow: UnitOfWork, window: BlockWindow) -> None:
         scope, level = self.context.folder.scope, window.level
         if len(window.range) < MIN_SPAN_BLOCKS and len(window.headers) == len(window.range):
-            # A few blocks are recorded one by one, so that intervals stay few and long.
+            # Short ranges are stored block by block, so that the coverage stays in few intervals.
             block_hashes = [(block.number, block.hash) for block in window.headers]
             uow.verified_blocks.save(block_hashes, level, window.endpoint)
             return

@@ -169,7 +169,8 @@ class _PastNode:
             for change in record.history.membership_changes
             if change.transition in _REASON_AFTER
         ]
-        # The blocks in which the node was reserved for a task, and the times in which it ran one.
+        # Block ranges in which the node was reserved for a task, and time ranges in which it ran a
+        # task.
         self._reserved_spans: list[tuple[int, int]] = []
         self._busy_spans: list[tuple[int, int]] = []
         self._start_by_group: dict[GroupKey | None, int] = {}

@@ -167,7 +167,7 @@ def _get_lane(lanes: Lanes, seat: int) -> int:
 
 
 def classify_movement(then: int, now: int) -> Movement:
-    """Return how a node moved from its lane in the first round to that in the last one."""
+    """Return how a node's lane changed from the first round (`then`) to the last round (`now`)."""
     if now < LOWEST_SCORE:
         return "left" if then >= LOWEST_SCORE else "stayed"
     if then < LOWEST_SCORE:

@@ -286,7 +286,7 @@ def _check_entry(
 
 
 def _make_crynux_fit_check(node: Node, network: PolicyInput, weighting: Weighting) -> _FitCheck:
-    """Return a check of entries against an index of free nodes that has only the freed node."""
+    """Return a function that checks whether a queue entry fits the freed node (Crynux)."""
     free_nodes = FreeNodes(network.rules, weighting)
     free_nodes.advance_to(network.time)
     free_nodes.update_node(node)
@@ -306,7 +306,7 @@ def _make_crynux_fit_check(node: Node, network: PolicyInput, weighting: Weightin
 def _make_pocket_fit_check(
     follower: PocketFollower, node: Node, network: PolicyInput
 ) -> _FitCheck:
-    """Return a check of entries against a Pocket candidate pool that has only the freed node."""
+    """Return a function that checks whether a queue entry fits the freed node (Pocket)."""
 
     def check(entry: QueueItem, taken_nodes: frozenset[Address]) -> _Fit:
         pool = PocketPool(follower, network, [node], explains=False)

@@ -28,7 +28,8 @@ class L1Fee(StrEnum):
 # The predeployed contracts of these chains.
 GAS_PRICE_ORACLE = "0x420000000000000000000000000000000000000f"
 ARB_GAS_INFO = "0x000000000000000000000000000000000000006c"
-# Stands for the signature and all fields of a transaction except its calldata; no byte is zero.
+# Placeholder for the signature and all fields of a transaction except its calldata. The bytes are
+# not zero, because nonzero bytes cost the most.
 _ENVELOPE = b"\xff" * 180
 # No chain has more ether than this.
 _MAX_WEI = 10**28

@@ -251,7 +251,7 @@ def build_rule_routes(api_answers: ApiAnswers) -> APIRouter:
 def build_evidence_routes(
     api_answers: ApiAnswers, read_evidence: Callable[[Address, int], str | None]
 ) -> APIRouter:
-    """Return the router of evidence.
+    """Return the router for the evidence endpoint.
 
     `read_evidence` returns the evidence file for a node and the start of an interval.
     """

@@ -1,4 +1,4 @@
-"""The common parts of every page: frame, status line, number formats, policies, static files.
+"""The common parts of every page: frame, status line, number formats, HTTP headers, files.
 
 Templates escape everything; none of them may disable that (tests/unit/daemon/pages).
 """
