@@ -56,7 +56,7 @@ class IngestScope:
     def create(
         cls, addresses: Collection[str], topics: Collection[str], selectors: Collection[str] = ()
     ) -> Self:
-        """Return the scope with these values, given in any order and case."""
+        """Return the scope of the filter values; their order and case do not matter."""
         return cls(
             tuple(sorted({Address(address.lower()) for address in addresses})),
             tuple(sorted({topic.lower() for topic in topics})),

@@ -107,7 +107,7 @@ class Native(Protocol):
     def set_leaves(
         self, tree: bytearray, changed: bytearray, indexes: "array[int]", hashes: bytes, /
     ) -> list[int]:
-        """Write the hashes at these indexes, and set the flags of the leaves that differ.
+        """Write `hashes` at `indexes`, and set the flags of the leaves that differ.
 
         Return the positions, in `indexes`, of these leaves. `indexes` is an array of type I;
         `tree` and `changed` are those of `hash_changed_parents`.
@@ -116,7 +116,7 @@ class Native(Protocol):
     def set_lanes(
         self, lanes: "array[int]", seats: "array[int]", new_lanes: "array[int]", /
     ) -> tuple[int, int, int, list[int]]:
-        """Write the lanes at these seats.
+        """Write `new_lanes` at `seats`.
 
         Return by how much the number of leaves, the number of nodes that may be selected and the
         sum of weights grow, and the indexes of the words that change, with repetitions. Lanes are
@@ -124,7 +124,7 @@ class Native(Protocol):
         """
 
     def encode_lane_words(self, indexes: "array[int]", lanes: "array[int]", /) -> bytes:
-        """Return the encoded leaves of the words with these indexes, an array of type I.
+        """Return the encoded leaves of the words at `indexes`, an array of type I.
 
         `lanes` has the lanes of all seats, an array of type H.
         """

@@ -207,7 +207,7 @@ def _load_objections(
 def _load_events(
     archive: EventArchive, uow: UnitOfWork, entries: Sequence[ScoreEntry], last_block: int
 ) -> tuple[list[DomainEvent], list[BundleLog]]:
-    """Return all events about the groups of these scores in order, and the logs of the events.
+    """Return all events about the groups of `entries` in order, and the logs of the events.
 
     Events after `last_block` are left out: they change no score of the round.
     """

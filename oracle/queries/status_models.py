@@ -90,7 +90,7 @@ class OutboxCount(ApiModel):
 
 
 class ReorgEntry(ApiModel):
-    """The last reorg: the blocks that were replaced, and those that replaced them."""
+    """The last reorg: the replaced blocks, and the blocks that replaced them."""
 
     ancestor: int = Field(description="The last block that both forks have.")
     old_tip: int

@@ -83,7 +83,7 @@ def find_intents_without_receipt(uow: UnitOfWork, account: Account) -> list[Inte
 
 
 def _load_own_hashes(uow: UnitOfWork, slot: NonceSlot, attempts: Sequence[Attempt]) -> set[Hash]:
-    """Return every stored transaction hash of this nonce, signed or rebuilt."""
+    """Return every stored transaction hash of the nonce, signed or rebuilt."""
     rebuilt_hashes = [
         intent.error_text.split()[0]
         for intent in uow.outbox.intents.list_for_nonce(slot.account, slot.nonce)

@@ -96,7 +96,7 @@ def _send_and_record_attempts(
 
 
 def build_trace_attributes(attempts: Sequence[Attempt]) -> dict[str, object]:
-    """Return the trace attributes of these attempts; the signed bytes are left out."""
+    """Return the trace attributes of attempts, without the signed bytes."""
     return {
         "intents": " ".join(str(attempt.intent_id) for attempt in attempts),
         "nonces": " ".join(str(attempt.nonce) for attempt in attempts),

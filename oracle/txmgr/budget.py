@@ -58,7 +58,7 @@ class Budget:
         return min(limit - spent for _, limit, spent in self.windows)
 
     def find_spending_obstacle(self, intent: Intent, cost: int) -> Reason | None:
-        """Return why a call may not cost this much now, or None if it may."""
+        """Return why a call may not cost `cost` wei now, or None if it may."""
         max_cost = self.context.sender_account.caps.cost_per_transaction
         if cost > max_cost:
             return "cost_cap", f"up to {cost} wei, above max_cost_per_transaction_wei {max_cost}"
@@ -86,7 +86,7 @@ class Budget:
         self.windows = [(name, limit, spent + cost) for name, limit, spent in self.windows]
 
     def _compute_reserve_for_others(self, intent: Intent) -> int:
-        """Return the amount reserved for other kinds, which a flood of this kind cannot use."""
+        """Return the amount reserved for other kinds, so that one kind cannot use up the limit."""
         caps = self.context.sender_account.caps
         smallest_limit = min(caps.cost_per_day, caps.cost_per_hour or caps.cost_per_day)
         return smallest_limit * self.context.registry.get_kind(intent).reserve_share // 100

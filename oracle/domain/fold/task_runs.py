@@ -98,6 +98,6 @@ def build_no_open_run_breach(task: Task, node: Address | None) -> Breach:
 
 
 def end_runs(task: Task, runs: Sequence[Run], outcome: Ending) -> None:
-    """Mark these runs of the task as ended."""
+    """Mark `runs` of the task as ended."""
     for run in runs:
         _replace_run(task, run._replace(ending=outcome))

@@ -164,7 +164,7 @@ class IncidentDetector:
     def _record_minute(
         self, minute: int, row: EndMinute | None, *, is_removed: bool = False
     ) -> None:
-        """Record that a minute is about to change; `row` is its row before, None if it is new."""
+        """Record a minute before it changes; `row` is None if the minute is new."""
         images = self.images
         if images is not None and minute not in images.minutes:
             images.minutes[minute] = None if row is None else _copy_minute(row)

@@ -65,7 +65,7 @@ def review_kickout(
     has_dead_letter: bool,
     incident_score_count: int,
 ) -> KickoutReview:
-    """Return the review of a kickout that these scores made due.
+    """Return the review of a kickout that the scores in `entries` made due.
 
     Args:
         entries: the scores that counted when the kickout became due, oldest first.
@@ -84,7 +84,7 @@ def find_hold_reason(
     policy: KickoutPolicy,
     incident_score_count: int,
 ) -> str | None:
-    """Return why only an operator may allow a kickout on these scores, or None."""
+    """Return the reason why only an operator may allow a kickout on `entries`, or None."""
     rules = policy.rules
     if policy.holds_kickouts:
         return "the profile of the network holds every kickout"

@@ -36,7 +36,7 @@ class ObjectionReason(IntEnum):
 
     @classmethod
     def from_number(cls, number: int) -> "ObjectionReason":
-        """Return the reason with this number."""
+        """Return the reason with the number `number`, or OTHER if the number is unknown."""
         return cls(number) if number in set(cls) else cls.OTHER
 
     @classmethod

@@ -59,7 +59,7 @@ RulesChanges = tuple[RulesChange, ...]
 
 
 def apply_rules_event(changes: RulesChanges, event: RulesEvent) -> RulesChanges:
-    """Return the changes after an event; the same object if the event concerns none of them."""
+    """Return the changes after an event, or `changes` itself if the event concerns no change."""
     match event:
         case RulesSet():
             return (*changes, RulesChange(event.rules_hash, set_by=event))
@@ -80,7 +80,7 @@ def apply_rules_event(changes: RulesChanges, event: RulesEvent) -> RulesChanges:
 def _replace_pending(
     changes: RulesChanges, operation: Hash, update: Callable[[RulesChange], RulesChange]
 ) -> RulesChanges:
-    """Return the changes after `update` of those that the operation announced."""
+    """Return `changes`, with `update` applied to the changes that the operation announced."""
     if not any(_is_scheduled_by(change, operation) for change in changes):
         return changes
     return tuple(

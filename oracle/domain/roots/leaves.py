@@ -227,7 +227,7 @@ def encode_word_leaf(index: int, lane_word: int) -> bytes:
 
 
 def encode_lane_words(indexes: Iterable[int], lanes: "array[int]") -> bytes:
-    """Return the leaves of the words with these indexes, one after the other.
+    """Return the concatenated leaves of the words at `indexes`.
 
     `lanes` has the lanes of all seats. The first seat of a word is its lowest 16 bits.
     """

@@ -27,7 +27,7 @@ class MerkleTree:
     """
 
     def __init__(self, leaf_hashes: bytes, keccak: Keccak) -> None:
-        """Create the tree of these leaves, in order of their indexes."""
+        """Create the tree of the leaves `leaf_hashes`, in order of their indexes."""
         self._keccak = keccak
         self._leaf_count = self._depth = 0
         self._hashes = bytearray(_PAIR_BYTES)
@@ -50,7 +50,7 @@ class MerkleTree:
         return self._get_hash(1)
 
     def get_subtree_root(self, depth: int, index: int) -> bytes:
-        """Return the hash of the leaves from `index` * 2^depth on, 2^depth of them.
+        """Return the root of the subtree of 2^depth leaves that begins at leaf `index` * 2^depth.
 
         If the tree has fewer levels than `depth`, its only subtree is the tree itself.
 
@@ -74,7 +74,7 @@ class MerkleTree:
         self._changed[first_index : first_index + count] = b"\1" * count
 
     def set_leaves(self, indexes: Sequence[int], leaf_hashes: bytes) -> list[int]:
-        """Replace or add the leaves at these indexes; the last hash of an index counts.
+        """Replace or add the leaves at `indexes`; for a repeated index, the last hash counts.
 
         An index after the last leaf extends the tree. Leaves that it skips are zero until they are
         set. Returns the positions, in `indexes`, of the leaves that differ from those before.

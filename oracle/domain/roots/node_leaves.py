@@ -36,7 +36,7 @@ LeafRow = tuple[
 
 
 def encode_leaves(rows: list[LeafRow], context: ScoringContext, keccak: Keccak) -> bytes:
-    """Return the encoded leaves of these nodes as of `context.time`, in any order.
+    """Return the encoded leaves of the nodes in `rows` as of `context.time`, in any order.
 
     The nodes of rows that the native code does not encode are loaded. These are the nodes with an
     open kickout interval, and all nodes under legacy rules.

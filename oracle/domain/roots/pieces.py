@@ -71,7 +71,7 @@ class PieceEdit:
         return len(set(self._indexes)) == leaf_count
 
     def apply(self, piece: bytes) -> bytes:
-        """Return the piece with these leaves.
+        """Return `piece` with the leaves of this edit.
 
         Raises:
             ValueError: a leaf between the end of the piece and an added leaf is missing.
@@ -121,7 +121,7 @@ class PieceEdits:
         self._leaves += leaves
 
     def drop(self, seats: Iterable[int]) -> None:
-        """Record that these seats changed, but keep only the numbers of their pieces."""
+        """Record that `seats` changed, but keep only the numbers of the pieces that have them."""
         # Looking up the end of each piece is faster than a division for each seat.
         sorted_seats = sorted(seats)
         first = 0
@@ -249,7 +249,7 @@ class PiecedRound:
         as_of: int,
         keccak: Keccak,
     ) -> None:
-        """Compute the root of the round as of block `as_of` that has these pieces, in order."""
+        """Compute the root of the round as of block `as_of` from `digests`, in order of pieces."""
         self.digests = tuple(digests)
         self._keccak = keccak
         self._nodes = _build_top([digest.nodes_hash for digest in digests], PIECE_DEPTH, keccak)
@@ -317,7 +317,7 @@ def digest_piece(
 
 
 def build_digest(lanes: Sequence[int], nodes_hash: bytes, words_hash: bytes) -> PieceDigest:
-    """Return the digest of the piece whose leaves have these lanes."""
+    """Return the digest of the piece whose leaves have `lanes`."""
     open_count, total_weight = count_lanes(lanes)
     return PieceDigest(len(lanes), nodes_hash, words_hash, open_count, total_weight)
 
@@ -358,7 +358,7 @@ def _build_subtree(
 
 
 def _build_top(hashes: list[bytes], depth: int, keccak: Keccak) -> MerkleTree:
-    """Return the tree above the subtrees with these roots, each with 2^depth leaves."""
+    """Return the tree above subtrees of 2^depth leaves each; `hashes` are the subtree roots."""
     if len(hashes) > 1:
         place_count = 1 << (len(hashes) - 1).bit_length()
         hashes += [compute_empty_root(depth, keccak)] * (place_count - len(hashes))

@@ -97,7 +97,7 @@ class RoundTree:
         self._set_words(sorted(changed_words))
 
     def _set_words(self, indexes: Sequence[int]) -> None:
-        """Hash the words of lanes with these indexes."""
+        """Hash the words of lanes at `indexes`."""
         leaves = encode_lane_words(indexes, self._lanes)
         self._words.set_leaves(indexes, hash_leaves(leaves, WORD_LEAF_BYTES, self._keccak))
 
@@ -122,7 +122,7 @@ class RoundTree:
     def _set_lanes(
         self, seats: "array[int]", new_lanes: "array[int]", changed_words: set[int]
     ) -> None:
-        """Set the lanes of these seats, and add the words that they change to `changed_words`."""
+        """Set the lanes at `seats`, and add the words that change to `changed_words`."""
         lanes = self._lanes
         lanes.extend((NEVER_REPORTED,) * (max(seats, default=-1) + 1 - len(lanes)))
         if native is not None:
@@ -203,7 +203,7 @@ class RoundTree:
 
 
 def _select_leaves(leaves: bytes, positions: Sequence[int]) -> bytes:
-    """Return the leaves at these positions, in their order."""
+    """Return the leaves at `positions`, in the order of `positions`."""
     if LEAF_BYTES * len(positions) == len(leaves):
         return leaves
     # A list is joined faster than a generator.

@@ -91,7 +91,7 @@ class _PoolCourse:
         return next((count for count in counts if self.is_due_after(count)), None)
 
     def count_saving_scores(self, due_in: int, points: int | None) -> int | None:
-        """Return how many of the next `due_in` scores must have these points to avoid it."""
+        """Return how many of the next `due_in` scores must be `points` to avoid the kickout."""
         if points is None:
             return None
         counts = range(1, due_in + 1)

@@ -50,7 +50,7 @@ class DrawWeights(NamedTuple):
 
 
 def find_weighting(rules: Rules, dispatch: DispatchSettings | None) -> Weighting | None:
-    """Return the weighting of the draws or, without draws, that of the system with these rules.
+    """Return the weighting of the draws, or, without draws, of the system of `rules`.
 
     The result is None if the policy has no such weights.
     """

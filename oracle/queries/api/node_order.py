@@ -188,7 +188,7 @@ class NodeRanking:
         return sorted(build_key(self.nodes[address]) for address in addresses)
 
     def list_by_prefix(self, prefix: str) -> list[Address]:
-        """Return the addresses that begin with these characters."""
+        """Return the addresses that begin with `prefix`."""
         order = self.get_sorted_keys("address")
         get_address = attrgetter("address")
         first = bisect_left(order, prefix, key=get_address)
