@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Engine, inspect
@@ -62,11 +63,17 @@ def get_schema_state(url: str) -> SchemaState:
     """Inspect the schema without changing the database; a missing file is EMPTY.
 
     Raises:
-        InputError: the database cannot be read.
+        InputError: the database cannot be read, or its folder does not exist.
         TransientError: the server does not respond, for example because it is not started yet.
     """
     parsed_url = parse_database_url(url)
     if is_missing_sqlite_file(parsed_url):
+        folder = Path(parsed_url.database or "").parent
+        if not folder.is_dir():
+            raise InputError(
+                f"{format_database_name(parsed_url)}: the folder {folder} does not exist; create "
+                "it, or change database.url"
+            )
         return _classify_schema([], None)
     with _open_transaction(create_read_engine(parsed_url), parsed_url) as connection:
         return _read_schema_state(connection)

@@ -115,6 +115,13 @@ def test_schema_check_does_not_create_missing_file(empty_sqlite_url: str):
     assert not Path(empty_sqlite_url.removeprefix("sqlite:///")).exists()
 
 
+def test_missing_folder_of_database_is_rejected(tmp_path: Path):
+    folder = tmp_path / "absent"
+    with pytest.raises(InputError, match=f"the folder {folder} does not exist; create it"):
+        get_schema_state(f"sqlite:///{folder}/oracle.sqlite")
+    assert not folder.exists()
+
+
 def test_store_opened_with_create_makes_its_tables(empty_database_url: str):
     with Store.open(empty_database_url, create=True) as store, store.read_transaction() as uow:
         assert uow.cursor.get() is None
