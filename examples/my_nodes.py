@@ -25,8 +25,7 @@ def render_page(client: Client, nodes: str) -> str:
     for node in page["nodes"]:
         advice = client.node_advice(node["node"])
         outlook = advice["kickout"]
-        state = advice["kickout_state"]
-        kickout = f"due in {outlook['scores']} scored tasks" if outlook else state
+        kickout = f"due in {outlook['scores']} tasks" if outlook else advice["kickout_state"]
         cells = [node["node"], node["state"], node["card"] or "", node["qos"] or ""]
         cells += [str(node["place"] or ""), str(node["scores_in_pool"]), kickout]
         # Nodes choose the name of their GPU: it is escaped like everything else.
