@@ -1318,7 +1318,7 @@ class ReliabilityView(TypedDict):
 
 
 class ReorgEntry(TypedDict):
-    """The last reorg: the blocks that were replaced, and those that replaced them."""
+    """The last reorg: the replaced blocks, and the blocks that replaced them."""
 
     ancestor: int
     """The last block that both forks have."""

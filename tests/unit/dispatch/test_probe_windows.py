@@ -22,7 +22,7 @@ from tests.support.rounds import contract_state
 
 SECONDS = 100
 ORDER = ProbeOrder(TaskKind.SD, ("sdxl",), size=1, timeout=30, fee=7)
-TOLD = ProbeSettings(SECONDS, 1_000, group=True, order=ORDER)
+SETTINGS = ProbeSettings(SECONDS, 1_000, group=True, order=ORDER)
 STAMP = Stamp(0, 1)
 NODES = tuple(Address(f"0x{number:040x}") for number in (1, 2, 3))
 
@@ -32,25 +32,25 @@ def block(number: int, time: int) -> BlockRef:
 
 
 def test_first_block_of_window_opens_it():
-    hook = ProbeWindowHook(TOLD)
+    hook = ProbeWindowHook(SETTINGS)
     chain = [block(1, 90), block(2, 99), block(3, 100), block(4, 150), block(5, 330)]
     assert hook.select_stop_blocks(chain, 5) == [block(3, 100), block(5, 330)]
     assert ProbeWindowHook(None).select_stop_blocks(chain, 5) == []
 
 
 def test_window_stays_open_until_next_window_or_reorg(sqlite_url: str):
-    hook = ProbeWindowHook(TOLD)
+    hook = ProbeWindowHook(SETTINGS)
     with Store.open(sqlite_url) as store, store.transaction() as uow:
         hook.on_block(uow, contract_state(), block(3, 100), -1)
-        window = get_open_window(uow, TOLD, 199)
+        window = get_open_window(uow, SETTINGS, 199)
         assert window is not None
         assert (window.number, window.start, window.seed) == (1, 100, block(3, 100).hash)
-        assert get_open_window(uow, TOLD, 200) is None
-        assert get_open_window(uow, replace(TOLD, window_seconds=150), 160) is None
+        assert get_open_window(uow, SETTINGS, 200) is None
+        assert get_open_window(uow, replace(SETTINGS, window_seconds=150), 160) is None
         hook.on_rewind(uow, 3, STAMP)
-        assert get_open_window(uow, TOLD, 199) == window
+        assert get_open_window(uow, SETTINGS, 199) == window
         hook.on_rewind(uow, 2, STAMP)
-        assert get_open_window(uow, TOLD, 199) is None
+        assert get_open_window(uow, SETTINGS, 199) is None
 
 
 def test_probe_call_decodes_to_its_nodes_fees_and_tasks():
@@ -72,5 +72,5 @@ def test_probe_keys_differ_by_window_and_node():
 
 
 def test_system_task_without_fee_is_rejected():
-    with pytest.raises(ValueError, match="fee of a system task"):
-        replace(TOLD, order=replace(ORDER, fee=0))
+    with pytest.raises(ValueError, match="fee_wei must be at least 1"):
+        replace(SETTINGS, order=replace(ORDER, fee=0))
