@@ -54,7 +54,8 @@ class ChainSection(Section):
     checkpoint_hash: BlockHash | None = None
     # The block in which the first contract was deployed.
     start_block: int = Field(default=0, ge=0)
-    # Blocks below the head that are final, unless the chain reports finality earlier.
+    # Blocks below the head at which a block is final. If the chain's `finalized` block is lower,
+    # that block is the final one.
     finality_depth: int = Field(default=64, ge=1)
     # For chains with fast blocks: a final block must also be older than the head by this many
     # seconds of block time.

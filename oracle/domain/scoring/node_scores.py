@@ -149,7 +149,7 @@ def compute_legacy_factors(
     if rules.legacy is None:
         return None
     if population_maxima is None:
-        raise ValueError("legacy rules compare a node with its peers, so `peers` is required")
+        raise ValueError("legacy rules compare nodes, so `population_maxima` is required")
     return compute_factors(node, time, rules.legacy, population_maxima)
 
 

@@ -48,7 +48,7 @@ def test_rules_other_than_legacy_have_no_peers():
 
 
 def test_legacy_score_without_peers_is_rejected():
-    with pytest.raises(ValueError, match="compare a node with its peers, so `peers` is required"):
+    with pytest.raises(ValueError, match="`population_maxima` is required"):
         compute_node_qos(member("A"), 0, RULES)
     assert compute_node_qos(member("A", membership=Membership.QUIT), 0, RULES) is None
 
