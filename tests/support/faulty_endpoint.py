@@ -62,7 +62,7 @@ def run_faulty_endpoint(behind: str) -> Iterator[FaultyEndpoint]:
     """Run a proxy on a free port in front of the endpoint `behind`."""
     endpoint = FaultyEndpoint(behind)
 
-    class Door(BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         # Headers and body are two writes; without this, the second waits for an acknowledgement.
         disable_nagle_algorithm = True
@@ -82,7 +82,7 @@ def run_faulty_endpoint(behind: str) -> Iterator[FaultyEndpoint]:
         def log_message(self, *args: object) -> None:
             """Drop the access log."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         thread.start()

@@ -37,8 +37,8 @@ class LossyProxy:
         self.hits = self.commits = 0
         # Set when another writer waits for the lock of the delayed one.
         self._next_writer = Event()
-        self._door = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._door.getsockname()[1]
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
         Thread(target=self._accept, daemon=True).start()
 
     def lose(self, *losses: CommitLoss, spared: int = 0) -> None:
@@ -48,12 +48,12 @@ class LossyProxy:
             self._spared = spared
 
     def close(self) -> None:
-        self._door.close()
+        self._listener.close()
 
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
-                client, _ = self._door.accept()
+                client, _ = self._listener.accept()
                 server = socket.socket(socket.AF_UNIX)
                 server.connect(str(self._server))
                 _Connection(self, client, server).start()

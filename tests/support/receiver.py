@@ -53,7 +53,7 @@ def receiving() -> Iterator[Receiver]:
     receiver = Receiver()
     receiver.gate.set()
 
-    class Door(BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             receiver.got.append(Received(dict(self.headers), body))
@@ -72,7 +72,7 @@ def receiving() -> Iterator[Receiver]:
         def log_message(self, *_: Any) -> None:
             """Drop the access log."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Door)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     receiver.url = f"http://127.0.0.1:{server.server_port}/hook"
     thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()

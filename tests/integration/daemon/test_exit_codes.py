@@ -111,7 +111,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
 
 
 @pytest.fixture
-def door(network: LocalNetwork) -> Iterator[Proxy]:
+def endpoint_proxy(network: LocalNetwork) -> Iterator[Proxy]:
     with proxy(network.url) as opened:
         yield opened
 
@@ -145,16 +145,16 @@ def test_every_command_is_classified_as_using_an_endpoint_or_not():
 
 @pytest.mark.parametrize("fault", in_ci(NO_ANSWERS, "null", "away"))
 def test_run_without_endpoint_response_reports_same_error_before_and_after_first_run(
-    door: Proxy, settings: Settings, tmp_path: Path, capsys: Capture, fault: str
+    endpoint_proxy: Proxy, settings: Settings, tmp_path: Path, capsys: Capture, fault: str
 ):
-    path = at(settings, tmp_path, door.url)
+    path = at(settings, tmp_path, endpoint_proxy.url)
     codes = list[int]()
     messages = list[str]()
     for _ in range(2):
-        door.rule(*NO_ANSWERS[fault])
+        endpoint_proxy.rule(*NO_ANSWERS[fault])
         codes.append(run_with_config(path, "run", "--once", "--publish"))
         messages.append(capsys.readouterr().err.splitlines()[-1])
-        door.heal()
+        endpoint_proxy.heal()
         assert run_with_config(path, "run", "--once") == 0
     assert codes == [1, 1], messages
     if NO_ANSWERS[fault][0] == EVERY:
@@ -163,9 +163,9 @@ def test_run_without_endpoint_response_reports_same_error_before_and_after_first
 
 @pytest.mark.parametrize("name", in_ci(sorted(ASKING), "contract check", "kickout accuse"))
 def test_faulty_endpoint_does_not_cause_exit_code_2(
-    door: Proxy, settings: Settings, tmp_path: Path, capsys: Capture, name: str
+    endpoint_proxy: Proxy, settings: Settings, tmp_path: Path, capsys: Capture, name: str
 ):
-    path = at(settings, tmp_path, door.url)
+    path = at(settings, tmp_path, endpoint_proxy.url)
     assert run_with_config(path, "run", "--once") == 0
     with sqlite3.connect(tmp_path / "oracle.sqlite") as database:
         (node,) = database.execute("SELECT hex(address) FROM node LIMIT 1").fetchone()
@@ -173,42 +173,45 @@ def test_faulty_endpoint_does_not_cause_exit_code_2(
     arguments = [part.format(node=f"0x{node.lower()}") for part in ASKING[name]]
     without = run_with_config(path, *name.split(), *arguments)
     for fault in ("throttled", "refused", "no JSON", "null", "error"):
-        door.rule(*NO_ANSWERS[fault])
+        endpoint_proxy.rule(*NO_ANSWERS[fault])
         capsys.readouterr()
-        door.forget()
+        endpoint_proxy.forget()
         code = run_with_config(path, *name.split(), *arguments)
         stderr = capsys.readouterr().err
-        door.heal()
+        endpoint_proxy.heal()
         # The exit code of `status` is the health: without an endpoint there is no progress.
         allowed = {0, 1, 2} if name == "status" else {0, 1}
         # An endpoint that was not queried is not the reason.
-        assert code in allowed or (code == without and not door.received_requests), (fault, stderr)
+        assert code in allowed or (code == without and not endpoint_proxy.received_requests), (
+            fault,
+            stderr,
+        )
 
 
 @pytest.mark.parametrize("fault", ["null for a call", "null for code", "nothing for a call"])
 def test_empty_response_of_one_endpoint_at_start_is_not_trusted(
-    door: Proxy, network: LocalNetwork, settings: Settings, tmp_path: Path, fault: str
+    endpoint_proxy: Proxy, network: LocalNetwork, settings: Settings, tmp_path: Path, fault: str
 ):
-    door.rule(*NO_ANSWERS[fault])
-    path = at(settings, tmp_path, door.url, network.url)
+    endpoint_proxy.rule(*NO_ANSWERS[fault])
+    path = at(settings, tmp_path, endpoint_proxy.url, network.url)
     assert run_with_config(path, "run", "--once") == 0
     assert run_with_config(path, "contract", "check", "--dev") == 0
 
 
 def test_contract_is_missing_only_if_all_endpoints_report_no_code(
-    door: Proxy, network: LocalNetwork, settings: Settings, tmp_path: Path
+    endpoint_proxy: Proxy, network: LocalNetwork, settings: Settings, tmp_path: Path
 ):
     settings["network"]["contracts"]["TaskNetwork"] = NOBODY
     assert run_with_config(at(settings, tmp_path, network.url), "run", "--once") == 2
-    path = at(settings, tmp_path, door.url, network.url)
+    path = at(settings, tmp_path, endpoint_proxy.url, network.url)
     assert run_with_config(path, "run", "--once") == 2
-    door.rule(EVERY, faults.return_status(503))
+    endpoint_proxy.rule(EVERY, faults.return_status(503))
     assert run_with_config(path, "run", "--once") == 1
 
 
 def test_previously_indexed_contract_without_code_causes_exit_code_1(
-    door: Proxy, honest: Path, settings: Settings, tmp_path: Path
+    endpoint_proxy: Proxy, honest: Path, settings: Settings, tmp_path: Path
 ):
     assert run_with_config(honest, "run", "--once") == 0
-    door.rule(CODE, faults.respond_with("0x"))
-    assert run_with_config(at(settings, tmp_path, door.url), "run", "--once") == 1
+    endpoint_proxy.rule(CODE, faults.respond_with("0x"))
+    assert run_with_config(at(settings, tmp_path, endpoint_proxy.url), "run", "--once") == 1

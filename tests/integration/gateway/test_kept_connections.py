@@ -40,11 +40,11 @@ async def echo(_scope: Scope, receive: Receive, send: Send) -> None:
 def serve_echo(
     *, body_bytes: int = LENGTH, max_answers: int = 64, **limits: float
 ) -> Iterator[str]:
-    class DoorSection(ListenerSection):
+    class LimitedListenerSection(ListenerSection):
         section_name = "gateway"
 
-    DoorSection.body_bytes, DoorSection.max_answers = body_bytes, max_answers
-    section = DoorSection.model_validate({"requests_per_second": 1000.0, **limits})
+    LimitedListenerSection.body_bytes, LimitedListenerSection.max_answers = body_bytes, max_answers
+    section = LimitedListenerSection.model_validate({"requests_per_second": 1000.0, **limits})
     with serve_app(echo, section, 0) as url:
         yield url
 

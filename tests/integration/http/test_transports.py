@@ -57,7 +57,7 @@ class Endpoint:
 def standing() -> Iterator[Endpoint]:
     endpoint = Endpoint()
 
-    class Door(BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
@@ -77,7 +77,7 @@ def standing() -> Iterator[Endpoint]:
         def log_message(self, *args: object) -> None:
             """Drop the access log."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()

@@ -5,7 +5,7 @@ import socket
 
 def held_port() -> socket.socket:
     """Reserve a port of this machine: it is bound, so that no other program gets it."""
-    door = socket.socket()
-    door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    door.bind(("127.0.0.1", 0))
-    return door
+    port_socket = socket.socket()
+    port_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    port_socket.bind(("127.0.0.1", 0))
+    return port_socket

@@ -49,13 +49,15 @@ class Member:
         self.folder.mkdir()
         self.keys = self.keys or create_keys(self.folder)
         # Reserved, so that no other program gets them while the daemon is down.
-        self._doors = [held_port() for _ in range(2)]
-        self.port, self._shows_at = (door.getsockname()[1] for door in self._doors)
+        self._port_sockets = [held_port() for _ in range(2)]
+        self.port, self._statements_port = (
+            port_socket.getsockname()[1] for port_socket in self._port_sockets
+        )
 
     @property
     def url(self) -> str:
         """Return the URL at which it shows its signatures, the same after every restart."""
-        return f"http://127.0.0.1:{self._shows_at}"
+        return f"http://127.0.0.1:{self._statements_port}"
 
     @property
     def signer(self) -> Address:
@@ -96,12 +98,12 @@ class Member:
             for role in ("signer", "transmitter")
             for part in ("keystore", "password_file")
         }
-        doors = {
+        listeners = {
             # Checked as often as the machine permits.
             section: {"port": port, "requests_per_second": 10_000}
-            for section, port in (("web", self.port), ("statements", self._shows_at))
+            for section, port in (("web", self.port), ("statements", self._statements_port))
         }
-        return {**self.settings, "keys": keys, **doors}
+        return {**self.settings, "keys": keys, **listeners}
 
     def pause(self) -> None:
         """Suspend the process (SIGSTOP)."""
@@ -166,8 +168,8 @@ class Member:
 
     def close(self) -> None:
         self.kill()
-        for door in self._doors:
-            door.close()
+        for port_socket in self._port_sockets:
+            port_socket.close()
 
     # --- its log ---
 
@@ -195,7 +197,7 @@ class Member:
         return tuple(entry["blocks"] for entry in self.lines("step_completed", did="indexed"))
 
     def get(self, path: str) -> requests.Response:
-        port = self._shows_at if path.startswith(_SHOWN) else self.port
+        port = self._statements_port if path.startswith(_SHOWN) else self.port
         return requests.get(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_SECONDS)
 
     def readiness(self) -> dict[str, Any]:

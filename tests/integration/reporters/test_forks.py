@@ -44,10 +44,10 @@ def fork_of(network: LocalNetwork) -> Iterator[LocalNetwork]:
             chain.close()
 
 
-def show(network: LocalNetwork, doors: list[Proxy]) -> None:
+def serve_chain(network: LocalNetwork, proxies: list[Proxy]) -> None:
     """Serve this chain behind the proxies from now on."""
-    for door in doors:
-        door.behind = network.url
+    for endpoint_proxy in proxies:
+        endpoint_proxy.behind = network.url
 
 
 def is_of_a_tag(request: Question) -> bool:
@@ -60,29 +60,30 @@ def test_reporter_on_fork_is_isolated_and_rejoins_with_same_digests(
 ):
     # Two endpoints that agree, so a fork is accepted at once.
     with proxy(network.url) as first_proxy, proxy(network.url) as second_proxy:
-        doors = [first_proxy, second_proxy]
-        for door in doors:
-            door.rule("eth_getBlockByNumber", return_null(), when=is_of_a_tag)
+        proxies = [first_proxy, second_proxy]
+        for endpoint_proxy in proxies:
+            endpoint_proxy.rule("eth_getBlockByNumber", return_null(), when=is_of_a_tag)
 
-        def behind_the_door(name: str, settings: Settings) -> None:
+        def use_proxies(name: str, settings: Settings) -> None:
             if name == "c":
                 settings["chain"].update(
-                    endpoints=[door.url for door in doors], finality_depth=FINALITY_DEPTH
+                    endpoints=[endpoint_proxy.url for endpoint_proxy in proxies],
+                    finality_depth=FINALITY_DEPTH,
                 )
 
         databases = ["", empty_postgresql_url, ""]
-        with reporter_group(network, tmp_path, databases, behind_the_door) as three:
+        with reporter_group(network, tmp_path, databases, use_proxies) as three:
             three.start()
             three.round_of(*three.members)
             three.caught_up()
-            apart(three, doors)
+            check_isolated_reporter(three, proxies)
 
 
-def apart(three: ReporterGroup, doors: list[Proxy]) -> None:
+def check_isolated_reporter(three: ReporterGroup, proxies: list[Proxy]) -> None:
     a, b, c = three.members
     number = three.round + 1
     with fork_of(three.network) as fork:
-        show(fork, doors)
+        serve_chain(fork, proxies)
         ReporterGroup(fork, [c]).due()
         c.until_signed(number)
         # It is alone for longer than a period.
@@ -96,7 +97,7 @@ def apart(three: ReporterGroup, doors: list[Proxy]) -> None:
         alone = c.digests(number)
         assert not alone & a.digests(number)
         assert three.round_of(a, b) == number + 1
-        show(three.network, doors)
+        serve_chain(three.network, proxies)
     three.caught_up()
     last = three.round_of(a, b, c)
     three.caught_up()

@@ -14,7 +14,7 @@ from oracle.rpc.transport import BoundedHttp
 NAMES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
-class Door(HTTPServer):
+class RecordingServer(HTTPServer):
     """Answers every request, and records the requested path and password."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Door(HTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: Door
+    server: RecordingServer
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -44,16 +44,16 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def door(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Door]:
+def recording_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[RecordingServer]:
     for name in NAMES:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    with Door() as door:
-        thread = threading.Thread(target=door.serve_forever, args=(0.01,))
+    with RecordingServer() as recording_server:
+        thread = threading.Thread(target=recording_server.serve_forever, args=(0.01,))
         thread.start()
-        yield door
-        door.shutdown()
+        yield recording_server
+        recording_server.shutdown()
         thread.join()
 
 
@@ -65,28 +65,30 @@ def send_request(url: str) -> int:
         http.close()
 
 
-def test_proxy_set_in_environment_is_used(door: Door, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("http_proxy", door.url)
+def test_proxy_set_in_environment_is_used(
+    recording_server: RecordingServer, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("http_proxy", recording_server.url)
     assert send_request("http://endpoint.example/rpc") == 200
-    assert door.paths == ["http://endpoint.example/rpc"]
+    assert recording_server.paths == ["http://endpoint.example/rpc"]
 
 
 def test_address_listed_in_no_proxy_is_contacted_directly(
-    door: Door, monkeypatch: pytest.MonkeyPatch
+    recording_server: RecordingServer, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("http_proxy", "http://proxy.example:1")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    assert send_request(f"{door.url}/rpc") == 200
-    assert door.paths == ["/rpc"]
+    assert send_request(f"{recording_server.url}/rpc") == 200
+    assert recording_server.paths == ["/rpc"]
 
 
-def test_password_from_netrc_is_sent(door: Door, tmp_path: Path):
+def test_password_from_netrc_is_sent(recording_server: RecordingServer, tmp_path: Path):
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password secret\n", "utf-8")
     (tmp_path / "netrc").chmod(0o600)
-    assert send_request(door.url) == 200
-    assert door.passwords == ["Basic " + b64encode(b"me:secret").decode()]
+    assert send_request(recording_server.url) == 200
+    assert recording_server.passwords == ["Basic " + b64encode(b"me:secret").decode()]
 
 
-def test_no_password_is_sent_without_netrc(door: Door):
-    assert send_request(door.url) == 200
-    assert door.passwords == [None]
+def test_no_password_is_sent_without_netrc(recording_server: RecordingServer):
+    assert send_request(recording_server.url) == 200
+    assert recording_server.passwords == [None]

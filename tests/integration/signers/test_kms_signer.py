@@ -107,7 +107,7 @@ ODD = {
 def something_else(body: bytes) -> Iterator[KmsKey]:
     """Run a server that returns 200 for everything, and is not a KMS."""
 
-    class Door(BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
             self.send_response(200)
@@ -119,7 +119,7 @@ def something_else(body: bytes) -> Iterator[KmsKey]:
         def log_message(self, *_: object) -> None:
             """Drop the access log."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:

@@ -103,9 +103,9 @@ def test_slow_signer_times_out_without_second_request(host: RemoteHost):
     assert len(host.received_requests) == 1
 
 
-def drip(door: socket.socket, is_over: Event) -> None:
+def drip(listener: socket.socket, is_over: Event) -> None:
     """Send a byte now and then, each of them in time."""
-    caller, _ = door.accept()
+    caller, _ = listener.accept()
     with caller, suppress(OSError):
         caller.recv(65_536)
         caller.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 4000\r\n\r\n")
@@ -115,10 +115,10 @@ def drip(door: socket.socket, is_over: Event) -> None:
 
 def test_dripping_response_times_out(host: RemoteHost):
     is_over = Event()
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        thread = Thread(target=drip, args=(door, is_over))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = Thread(target=drip, args=(listener, is_over))
         thread.start()
-        url = f"http://127.0.0.1:{door.getsockname()[1]}"
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         place = RemoteKey(url, host.address, timeout_seconds=0.2)
         begin = time.monotonic()
         try:

@@ -44,7 +44,7 @@ def run_switchable_proxy(behind: str) -> Iterator[SwitchableProxy]:
     """Run a proxy on a free port in front of the endpoint `behind`."""
     endpoint = SwitchableProxy(behind)
 
-    class Door(BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         # Headers and body are two writes; without this, the second waits for an acknowledgement.
         disable_nagle_algorithm = True
@@ -79,7 +79,7 @@ def run_switchable_proxy(behind: str) -> Iterator[SwitchableProxy]:
         def log_message(self, format: str, *args: Any) -> None:
             """Drop the access log."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
         endpoint.url = f"http://127.0.0.1:{server.server_address[1]}"
         Thread(target=server.serve_forever, daemon=True).start()

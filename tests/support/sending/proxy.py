@@ -105,7 +105,7 @@ class Proxy:
             request["params"][0] for request in self.received_requests if request["method"] == SEND
         ]
 
-    # --- for the door ---
+    # --- for the server ---
 
     def reply(self, body: bytes) -> Reply:
         """Answer one HTTP request."""
@@ -165,7 +165,7 @@ def proxy(behind: str) -> Iterator[Proxy]:
     """Run a proxy on a free port in front of an endpoint."""
     new_proxy = Proxy(behind)
 
-    class Door(BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         # Headers and body are two writes; without this, the second waits for an acknowledgement.
         disable_nagle_algorithm = True
@@ -195,7 +195,7 @@ def proxy(behind: str) -> Iterator[Proxy]:
         def log_message(self, *args: object) -> None:
             """Drop the access log."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         thread.start()

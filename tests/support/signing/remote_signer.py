@@ -132,7 +132,7 @@ class RemoteHost:
 def serve_host(host: RemoteHost, tls: ssl.SSLContext | None = None) -> Iterator[RemoteHost]:
     """Serve the host on a free port; with `tls`, clients need a certificate."""
 
-    class Door(BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         # Headers and body are two writes; without this, the second waits for an acknowledgement.
         disable_nagle_algorithm = True
@@ -165,7 +165,7 @@ def serve_host(host: RemoteHost, tls: ssl.SSLContext | None = None) -> Iterator[
         def handle_error(self, *args: object) -> None:
             """Ignore clients that disconnect because they no longer wait."""
 
-    with Server(("127.0.0.1", 0), Door) as server:
+    with Server(("127.0.0.1", 0), Handler) as server:
         if tls is not None:
             server.socket = tls.wrap_socket(server.socket, server_side=True)
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)

@@ -19,7 +19,7 @@ class OutOfReach:
 
 
 @pytest.fixture
-def door() -> TestClient:
+def client() -> TestClient:
     return TestClient(
         create_health_app(
             DaemonHealth(JobLiveness(lambda: 0.0)), lambda: cast("Store", OutOfReach())
@@ -28,10 +28,10 @@ def door() -> TestClient:
 
 
 @pytest.mark.parametrize("path", ["/livez", "/metrics"])
-def test_livez_and_metrics_need_no_database(door: TestClient, path: str):
-    assert door.get(path).status_code == 200
+def test_livez_and_metrics_need_no_database(client: TestClient, path: str):
+    assert client.get(path).status_code == 200
 
 
-def test_readyz_reads_database(door: TestClient):
+def test_readyz_reads_database(client: TestClient):
     with pytest.raises(AssertionError, match="asked for its read_transaction"):
-        door.get("/readyz")
+        client.get("/readyz")

@@ -29,7 +29,7 @@ def service(sqlite_url: str) -> Iterator[SelectionService]:
 
 
 @pytest.fixture
-def door(service: SelectionService) -> TestClient:
+def client(service: SelectionService) -> TestClient:
     client = TestClient(GatewayApp(GatewayCalls(service, lambda: T0), TOKEN))
     client.headers["Authorization"] = f"Bearer {TOKEN}"
     return client
@@ -39,19 +39,19 @@ def outcomes(*rows: dict[str, object]) -> dict[str, object]:
     return {"outcomes": list(rows)}
 
 
-def test_reported_outcomes_determine_selection(door: TestClient):
+def test_reported_outcomes_determine_selection(client: TestClient):
     slow = {**ROW, "node": "b", "latency_ms": 600}
-    assert door.post("/v1/outcomes", json=outcomes(ROW, slow)).json()["taken"] == 2
-    selection = door.post("/v1/select", json=ASKED).json()
+    assert client.post("/v1/outcomes", json=outcomes(ROW, slow)).json()["taken"] == 2
+    selection = client.post("/v1/select", json=ASKED).json()
     assert selection["tickets"] == {"a": 10, "b": 1}
     assert selection["nodes"][0] in {"a", "b"}
     assert not selection["degraded"]
 
 
-def test_explain_returns_rows_and_prove_returns_commitment(door: TestClient):
-    selection = door.post("/v1/select", json={**ASKED, "explain": True, "prove": True}).json()
+def test_explain_returns_rows_and_prove_returns_commitment(client: TestClient):
+    selection = client.post("/v1/select", json={**ASKED, "explain": True, "prove": True}).json()
     assert [row["reason"] for row in selection["rows"]] == ["untested", "untested"]
-    epochs = door.get("/v1/epochs").json()["epochs"]
+    epochs = client.get("/v1/epochs").json()["epochs"]
     assert selection["proof"]["commitment"] == epochs[0]["commitment"]
     assert "seed" not in epochs[0]
 
@@ -61,19 +61,19 @@ def test_explain_returns_rows_and_prove_returns_commitment(door: TestClient):
     [None, "", TOKEN, f"Basic {TOKEN}", "Bearer ", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}",
      "Bearer \u00e9\u00e9\u00e9"],
 )  # fmt: skip
-def test_request_without_valid_token_returns_401(door: TestClient, header: str | None):
-    del door.headers["Authorization"]
+def test_request_without_valid_token_returns_401(client: TestClient, header: str | None):
+    del client.headers["Authorization"]
     headers = {} if header is None else {"Authorization": header.encode("latin-1")}
     for path in ("/v1/select", "/v1/outcomes", "/metrics", "/v1/nodes/a", "/x"):
-        answer = door.post(path, headers=headers, json=ASKED)  # type: ignore[arg-type]
+        answer = client.post(path, headers=headers, json=ASKED)  # type: ignore[arg-type]
         assert answer.status_code == 401, path
         assert TOKEN not in answer.text, path
 
 
-def test_epochs_and_health_need_no_token(door: TestClient):
-    del door.headers["Authorization"]
-    assert door.get("/v1/epochs").status_code == 200
-    assert door.get("/healthz").json()["ready"]
+def test_epochs_and_health_need_no_token(client: TestClient):
+    del client.headers["Authorization"]
+    assert client.get("/v1/epochs").status_code == 200
+    assert client.get("/healthz").json()["ready"]
 
 
 @pytest.mark.parametrize(
@@ -86,59 +86,61 @@ def test_epochs_and_health_need_no_token(door: TestClient):
         ("GET", "/v1/select/", 404),
     ],
 )
-def test_wrong_path_or_method_returns_error(door: TestClient, method: str, path: str, status: int):
-    answer = door.request(method, path)
+def test_wrong_path_or_method_returns_error(
+    client: TestClient, method: str, path: str, status: int
+):
+    answer = client.request(method, path)
     assert answer.status_code == status
     assert answer.json()["error"]
 
 
-def test_batch_with_invalid_row_is_rejected_entirely(door: TestClient):
-    answer = door.post("/v1/outcomes", json=outcomes(ROW, BAD_ROW))
+def test_batch_with_invalid_row_is_rejected_entirely(client: TestClient):
+    answer = client.post("/v1/outcomes", json=outcomes(ROW, BAD_ROW))
     assert answer.status_code == 400
     assert answer.json() == {
         "error": "latency_ms is required for a success",
         "row": 1,
         "field": "latency_ms",
     }
-    assert door.get("/v1/nodes/a").json() == {}
+    assert client.get("/v1/nodes/a").json() == {}
 
 
 def test_select_returns_503_when_no_node_passes_checks(
-    door: TestClient, service: SelectionService
+    client: TestClient, service: SelectionService
 ):
     service.apply_check_answers(CHAIN, {node: ProbeAnswer(2, 5) for node in ("a", "b")})
-    assert door.post("/v1/select", json=ASKED).status_code == 503
-    check = door.get("/v1/checks").json()[CHAIN]["a"]
+    assert client.post("/v1/select", json=ASKED).status_code == 503
+    check = client.get("/v1/checks").json()[CHAIN]["a"]
     assert (check["passed"], check["reason"]) == (False, "wrong_chain")
 
 
 def test_outcome_of_kind_misconfigured_triggers_immediate_check(
-    door: TestClient, service: SelectionService
+    client: TestClient, service: SelectionService
 ):
     check_requests: list[None] = []
     service.request_checks = lambda: check_requests.append(None)
     row = {**BAD_ROW, "ok": False, "kind": "misconfigured"}
-    door.post("/v1/outcomes", json=outcomes(row))
-    door.post("/v1/checks/run")
+    client.post("/v1/outcomes", json=outcomes(row))
+    client.post("/v1/checks/run")
     assert len(check_requests) == 2
 
 
-def test_rankings_have_distinct_seeds(door: TestClient):
-    rankings = [door.post("/v1/rankings", json=ASKED).json() for _ in range(2)]
+def test_rankings_have_distinct_seeds(client: TestClient):
+    rankings = [client.post("/v1/rankings", json=ASKED).json() for _ in range(2)]
     assert rankings[0]["seed"] != rankings[1]["seed"]
     assert rankings[0]["chances"] == [["a", 10], ["b", 10]]
 
 
-def test_database_failure_makes_healthz_return_503(door: TestClient, service: SelectionService):
+def test_database_failure_makes_healthz_return_503(client: TestClient, service: SelectionService):
     service.writer.failure = "the disk is full"
-    answer = door.get("/healthz")
+    answer = client.get("/healthz")
     assert (answer.status_code, answer.json()["reason"]) == (503, "the disk is full")
 
 
-def test_metrics_change_with_reported_outcomes(door: TestClient):
-    before = door.get("/metrics").text
-    door.post("/v1/outcomes", content=json.dumps(outcomes(ROW)))
-    after = door.get("/metrics").text
+def test_metrics_change_with_reported_outcomes(client: TestClient):
+    before = client.get("/metrics").text
+    client.post("/v1/outcomes", content=json.dumps(outcomes(ROW)))
+    after = client.get("/metrics").text
     assert before != after
     # The alerts of a daemon have no metrics here.
     assert {line.split("_")[1] for line in after.splitlines() if line.startswith("oracle_")} <= {

@@ -30,13 +30,13 @@ _PATIENCE_SECONDS = 120.0
 @pytest.fixture
 def hanging() -> Iterator[socket.socket]:
     """Run a server that accepts connections and never responds."""
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        door.settimeout(_PATIENCE_SECONDS)
-        yield door
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(_PATIENCE_SECONDS)
+        yield listener
 
 
-def get_url(door: socket.socket) -> str:
-    return f"http://127.0.0.1:{door.getsockname()[1]}"
+def get_url(listener: socket.socket) -> str:
+    return f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
 def poll_until_value(poll: Callable[[], T | None]) -> T:

@@ -29,18 +29,18 @@ class Dripping:
         self.request_count = 0
         self.is_over = Event()
         self._lock = Lock()
-        self._door = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._door.getsockname()[1]}"
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
         self.is_over.set()
-        self._door.close()
+        self._listener.close()
 
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
-                client, _ = self._door.accept()
+                client, _ = self._listener.accept()
                 Thread(target=self._drip, args=(client,), daemon=True).start()
 
     def _drip(self, client: socket.socket) -> None:

@@ -147,9 +147,9 @@ def test_case_f41_leader_stalled_in_send_duplicates_nothing_and_exits(
 ):
     url = empty_database_url
     gate = faults.Gate()
-    with proxy(network.url) as door, ExitStack() as running:
-        door.rule(SEND, faults.hold_request(gate))
-        first_config = config(network, tmp_path / "one", url, endpoints=[door.url])
+    with proxy(network.url) as endpoint_proxy, ExitStack() as running:
+        endpoint_proxy.rule(SEND, faults.hold_request(gate))
+        first_config = config(network, tmp_path / "one", url, endpoints=[endpoint_proxy.url])
         second_config = config(network, tmp_path / "two", url)
         leader = running.enter_context(start_daemon(first_config, "--publish", "--standby"))
         wait_until(gate.reached.is_set)
@@ -168,7 +168,7 @@ def test_case_f41_leader_stalled_in_send_duplicates_nothing_and_exits(
         assert any(message in leader.log.read_text("utf-8") for message in LOST)
         sender = get_sender(url)
         network.mine(2)
-        assert len(set(door.sent)) == 1
+        assert len(set(endpoint_proxy.sent)) == 1
         assert count_mined_transactions(network, sender.address) == 1
         epochs = [entry.epoch for entry in list_journal(url) if entry.event != "planned"]
         assert epochs == sorted(epochs, key=lambda epoch: epoch != old)
@@ -184,12 +184,12 @@ def test_case_f47_sigterm_stops_daemon_in_time_and_releases_lease(
 ):
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
     gate = faults.Gate()
-    with proxy(network.url) as door, ExitStack() as running:
-        path = config(network, tmp_path / "one", url, endpoints=[door.url])
+    with proxy(network.url) as endpoint_proxy, ExitStack() as running:
+        path = config(network, tmp_path / "one", url, endpoints=[endpoint_proxy.url])
         if state == "waiting":
-            door.rule("*", faults.return_status(503))
+            endpoint_proxy.rule("*", faults.return_status(503))
         if state == "sending":
-            door.rule(SEND, faults.hold_request(gate))
+            endpoint_proxy.rule(SEND, faults.hold_request(gate))
         if state == "standing by":
             leading = config(network, tmp_path / "leader", url)
             running.enter_context(start_daemon(leading)).wait_for("daemon_started")

@@ -46,7 +46,7 @@ class Seat:
     """One of the two processes, and the proxy through which it reaches the chain."""
 
     member: Member
-    door: Proxy
+    endpoint_proxy: Proxy
 
     def stopped_after(self, questions: int, seconds: float) -> None:
         """Stop the process once, `seconds` after a number of further requests."""
@@ -55,7 +55,7 @@ class Seat:
             Timer(seconds, self.member.pause).start()
             return request
 
-        self.door.rule(EVERY, Fault(ask=soon), times=1, skip=questions)
+        self.endpoint_proxy.rule(EVERY, Fault(ask=soon), times=1, skip=questions)
 
 
 @contextmanager
@@ -66,13 +66,13 @@ def pair(
     with ExitStack() as until_the_end:
         seats = []
         for name in ("one", "two"):
-            door = until_the_end.enter_context(proxy(network.url))
+            endpoint_proxy = until_the_end.enter_context(proxy(network.url))
             settings = network.settings(folder / name)
             settings["database"]["url"] = url
-            settings["chain"].update(endpoints=[door.url], poll_seconds=0.2)
+            settings["chain"].update(endpoints=[endpoint_proxy.url], poll_seconds=0.2)
             member = Member(name, folder / name, settings, keys=keys_of(network))
             until_the_end.callback(member.close)
-            seats.append(Seat(member, door))
+            seats.append(Seat(member, endpoint_proxy))
         reporter_group = ReporterGroup(network, [seat.member for seat in seats])
         for member in reporter_group.members:
             member.start("--standby")
@@ -129,11 +129,11 @@ def test_case_f41_standby_replaces_leaders_stopped_at_random_and_each_round_land
 
 def count_requests_of_round(reporter_group: ReporterGroup, seat: Seat, store: Store) -> int:
     """Return the leader's number of requests from the end of a period to its round's finality."""
-    seat.door.forget()
+    seat.endpoint_proxy.forget()
     reporter_group.due()
     reporter_group.landed(1)
     mine_until_idle(reporter_group, store)
-    return len(seat.door.received_requests)
+    return len(seat.endpoint_proxy.received_requests)
 
 
 def run_round_until_leader_stops(reporter_group: ReporterGroup, leader: Member) -> None:

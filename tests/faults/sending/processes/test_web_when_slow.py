@@ -20,7 +20,7 @@ from oracle.store.database import Store
 
 ADDRESS = "0x" + 40 * "1"
 HASH = "0x" + 64 * "2"
-TOLD = ReportMessage(
+REPORT = ReportMessage(
     chain_id=1,
     contract=ADDRESS,
     config=HASH,
@@ -44,12 +44,12 @@ PATIENCE = 60
 
 
 @dataclass(frozen=True)
-class Door:
+class CrowdedServers:
     url: str
     statements_url: str
     responses: list[Future[requests.Response]]
 
-    def turns_away(self) -> bool:
+    def rejects_crowd(self) -> bool:
         """Return whether most of the crowd is rejected while the database stalls."""
         until = time.monotonic() + PATIENCE
         while sum(future.done() for future in self.responses) < CROWD - 8:
@@ -62,10 +62,10 @@ class Door:
 
 
 @pytest.fixture
-def locked_door(postgresql_url: str) -> Iterator[Door]:
+def crowded_servers(postgresql_url: str) -> Iterator[CrowdedServers]:
     """Yield a server whose database blocks reads of the cursor, with a crowd of clients."""
     board = Board()
-    board.publish(TOLD)
+    board.publish(REPORT)
     native = postgresql_url.replace("postgresql+psycopg://", "postgresql://")
     watched = WebSection(response_timeout_seconds=300.0)
     with (
@@ -80,26 +80,28 @@ def locked_door(postgresql_url: str) -> Iterator[Door]:
         holder.execute('LOCK TABLE "cursor" IN ACCESS EXCLUSIVE MODE')
         futures = [crowd.submit(requests.get, f"{url}/readyz", timeout=300) for _ in range(CROWD)]
         try:
-            yield Door(url, statements_url, futures)
+            yield CrowdedServers(url, statements_url, futures)
         finally:
             holder.rollback()
 
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("path", ["/livez", "/metrics"])
-def test_case_f73_requests_are_answered_while_database_is_blocked(locked_door: Door, path: str):
-    assert locked_door.turns_away()
-    assert requests.get(locked_door.url + path, timeout=PATIENCE).status_code == 200
+def test_case_f73_requests_are_answered_while_database_is_blocked(
+    crowded_servers: CrowdedServers, path: str
+):
+    assert crowded_servers.rejects_crowd()
+    assert requests.get(crowded_servers.url + path, timeout=PATIENCE).status_code == 200
     # These requests did not wait for the lock; the crowd still does.
-    assert not all(future.done() for future in locked_door.responses)
+    assert not all(future.done() for future in crowded_servers.responses)
 
 
-def test_board_returns_stored_report_and_404_for_missing_report(locked_door: Door):
-    assert locked_door.turns_away()
-    body = requests.get(f"{locked_door.statements_url}/v1/report/7", timeout=PATIENCE).content
+def test_board_returns_stored_report_and_404_for_missing_report(crowded_servers: CrowdedServers):
+    assert crowded_servers.rejects_crowd()
+    body = requests.get(f"{crowded_servers.statements_url}/v1/report/7", timeout=PATIENCE).content
 
-    assert decode_statements(body) == [TOLD]
+    assert decode_statements(body) == [REPORT]
     assert (
-        requests.get(f"{locked_door.statements_url}/v1/report/8", timeout=PATIENCE).status_code
+        requests.get(f"{crowded_servers.statements_url}/v1/report/8", timeout=PATIENCE).status_code
         == 404
     )

@@ -84,8 +84,11 @@ def site(
     }
     with serve_host(host["signer"]), serve_host(host["transmitter"]):
         key_settings: dict[str, Any] = {}
-        for role, door in host.items():
-            key_settings |= {f"{role}_remote_url": door.url, f"{role}_address": door.address}
+        for role, remote_signer in host.items():
+            key_settings |= {
+                f"{role}_remote_url": remote_signer.url,
+                f"{role}_address": remote_signer.address,
+            }
         settings: Settings = {
             "database": {"url": sqlite_url},
             "chain": {"id": CHAIN_ID, "endpoints": [endpoint.url], "finality_depth": FINALITY},

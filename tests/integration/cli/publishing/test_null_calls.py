@@ -40,15 +40,15 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
 
 
 @pytest.fixture
-def door(network: LocalNetwork) -> Iterator[Proxy]:
+def endpoint_proxy(network: LocalNetwork) -> Iterator[Proxy]:
     with proxy(network.url) as opened:
         yield opened
 
 
 @pytest.fixture
-def config(network: LocalNetwork, door: Proxy, tmp_path: Path) -> Path:
+def config(network: LocalNetwork, endpoint_proxy: Proxy, tmp_path: Path) -> Path:
     settings = network.settings(tmp_path)
-    settings["chain"]["endpoints"] = [door.url]
+    settings["chain"]["endpoints"] = [endpoint_proxy.url]
     return write_config(settings, tmp_path / "config.toml")
 
 
@@ -78,10 +78,10 @@ def lands(network: LocalNetwork, running: Daemon, number: int) -> None:
 
 
 def check_continues_without_calls(
-    network: LocalNetwork, door: Proxy, running: Daemon, waves: int = 1
+    network: LocalNetwork, endpoint_proxy: Proxy, running: Daemon, waves: int = 1
 ) -> None:
     """Answer every call with null while a report is due: the daemon reports it and continues."""
-    door.rule(CALL, faults.return_null())
+    endpoint_proxy.rule(CALL, faults.return_null())
     network.play(waves)
     running.wait_for("step_failed", step="publish", in_a_row=4)
     running.wait_for_text("/readyz", "publish: ")
@@ -109,13 +109,13 @@ def turns(running: Daemon) -> dict[str, float]:
 
 @pytest.mark.nightly
 def test_running_daemon_survives_null_eth_call_responses_after_first_round(
-    network: LocalNetwork, door: Proxy, config: Path
+    network: LocalNetwork, endpoint_proxy: Proxy, config: Path
 ):
     network.play(2)
     with run_daemon(config, "--publish", program=OFTEN) as running:
         lands(network, running, 1)
-        check_continues_without_calls(network, door, running)
-        door.heal()
+        check_continues_without_calls(network, endpoint_proxy, running)
+        endpoint_proxy.heal()
         lands(network, running, 2)
         running.wait_until_ready()
         assert running.stop()[0] == 0
@@ -123,29 +123,29 @@ def test_running_daemon_survives_null_eth_call_responses_after_first_round(
 
 @pytest.mark.nightly
 def test_running_daemon_survives_null_eth_call_responses_before_first_round(
-    network: LocalNetwork, door: Proxy, config: Path
+    network: LocalNetwork, endpoint_proxy: Proxy, config: Path
 ):
     with run_daemon(config, "--publish", program=OFTEN) as running:
         running.wait_for_block(network.head())
         # No node has a score before the end of the first wave, so no report is sent.
-        check_continues_without_calls(network, door, running, waves=2)
+        check_continues_without_calls(network, endpoint_proxy, running, waves=2)
         assert round_of(network) == 0
-        door.heal()
+        endpoint_proxy.heal()
         lands(network, running, 1)
         running.wait_until_ready()
         assert running.stop()[0] == 0
 
 
 def test_daemon_that_starts_during_null_eth_call_responses_waits_for_endpoint(
-    network: LocalNetwork, door: Proxy, config: Path
+    network: LocalNetwork, endpoint_proxy: Proxy, config: Path
 ):
     network.play(2)
-    door.rule(CALL, faults.return_null())
+    endpoint_proxy.rule(CALL, faults.return_null())
     with start_daemon(config, "--publish") as running:
         running.url = running.wait_for("waiting_for_endpoint")["web"]
         running.wait_for("step_failed", in_a_row=4)
         assert running.get("/readyz").status_code == 503
-        door.heal()
+        endpoint_proxy.heal()
         running.url = running.wait_for("daemon_started")["web"]
         lands(network, running, 1)
         running.wait_until_ready()

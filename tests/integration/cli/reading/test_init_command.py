@@ -79,9 +79,9 @@ def test_missing_options_are_prompted_for(
     assert not (tmp_path / "config.toml").exists()
 
 
-def without_states_below(door: Proxy, block: int) -> None:
+def without_states_below(endpoint_proxy: Proxy, block: int) -> None:
     """Let an endpoint lack the state below a block, like a pruned node."""
-    door.rule(
+    endpoint_proxy.rule(
         "eth_getCode",
         faults.return_error("missing trie node"),
         when=lambda request: (
@@ -93,10 +93,10 @@ def without_states_below(door: Proxy, block: int) -> None:
 def test_endpoint_without_historical_state_leaves_start_block_to_operator(
     network: LocalNetwork, tmp_path: Path, capsys: Capture
 ):
-    with proxy(network.url) as door:
-        without_states_below(door, network.head() - 5)
+    with proxy(network.url) as endpoint_proxy:
+        without_states_below(endpoint_proxy, network.head() - 5)
         pruned = [
-            door.url if argument == network.url else argument
+            endpoint_proxy.url if argument == network.url else argument
             for argument in init_arguments(network, tmp_path)
         ]
         assert run([*pruned, "--dry-run"]) == 0
@@ -110,11 +110,11 @@ def test_endpoint_without_historical_state_leaves_start_block_to_operator(
 def test_single_endpoint_with_historical_state_is_sufficient(
     network: LocalNetwork, tmp_path: Path, capsys: Capture
 ):
-    with proxy(network.url) as door:
-        without_states_below(door, network.head() - 5)
+    with proxy(network.url) as endpoint_proxy:
+        without_states_below(endpoint_proxy, network.head() - 5)
         flags = init_arguments(network, tmp_path)
         place = flags.index("--endpoint")
-        flags[place:place] = ["--endpoint", door.url]
+        flags[place:place] = ["--endpoint", endpoint_proxy.url]
         assert run([*flags, "--dry-run"]) == 0
     written = capsys.readouterr().out
     assert f"start_block = {first_block_with_code(network)}\n" in written
