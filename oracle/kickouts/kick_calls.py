@@ -30,7 +30,7 @@ from oracle.kickouts.kickout_context import (
     RETRY_KICK,
     KickoutContext,
 )
-from oracle.kickouts.objection_delay import find_objection_delay
+from oracle.kickouts.objection_delay import find_objection_delay, is_objection_accepted
 from oracle.quorum.statements import is_report_in_flight
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
@@ -88,6 +88,14 @@ def find_kickout_obstacle(
         return find_accusation_obstacle(
             last_round, proof, kick, context.settings, time
         ) or _find_delay_reason(context, uow, node, due_since, time)
+    return _find_execution_obstacle(uow, node, kick, due_since)
+
+
+def _find_execution_obstacle(
+    uow: UnitOfWork, node: Address, kick: NodeKick | None, due_since: int
+) -> str | None:
+    if is_objection_accepted(uow, node, due_since):
+        return "this reporter accepted the objection of the node"
     return None if is_accused_of(kick, due_since) else _NOT_DUE
 
 

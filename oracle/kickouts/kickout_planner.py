@@ -37,6 +37,7 @@ from oracle.kickouts.kickout_context import (
     RETRY_KICK,
     KickoutContext,
 )
+from oracle.kickouts.objection_delay import is_objection_accepted
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import CallRequest, Intent
 from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult
@@ -192,8 +193,9 @@ def plan_execution(
         or _has_open_or_held_call(context, case.node, EXECUTE_KICK)
     ):
         return None
-    if _is_objection_accepted(context, case):
-        return None
+    with context.account_context.store.read_transaction() as uow:
+        if is_objection_accepted(uow, case.node, case.due_since):
+            return None
     calldata = encode_execute_kick_call(case.proof.leaf, case.proof.hashes, last_round.summary)
     not_before = _find_earliest_time(context, calldata)
     if not_before is None:
@@ -245,14 +247,6 @@ def plan_retry(
 def _is_due_at_head(context: KickoutContext, case: KickoutCase) -> bool:
     with context.account_context.store.read_transaction() as uow:
         return is_due_at_head(uow, case.node, case.due_since, context.policy.rules)
-
-
-def _is_objection_accepted(context: KickoutContext, case: KickoutCase) -> bool:
-    with context.account_context.store.read_transaction() as uow:
-        return any(
-            answer.due_since == case.due_since and answer.is_accepted
-            for answer in uow.objections.list_answers([case.node])
-        )
 
 
 def _find_earliest_time(context: KickoutContext, calldata: str) -> int | None:

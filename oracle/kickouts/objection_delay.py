@@ -82,6 +82,14 @@ def find_objection_delay(
     return load_objection_delays(uow, policy, terms, [kickout], time).get(kickout[0].node)
 
 
+def is_objection_accepted(uow: UnitOfWork, node: Address, due_since: int) -> bool:
+    """Return whether the operator accepted an objection to the kickout due since `due_since`."""
+    return any(
+        answer.due_since == due_since and answer.is_accepted
+        for answer in uow.objections.list_answers([node])
+    )
+
+
 def load_objection_delays(
     uow: UnitOfWork,
     policy: KickoutPolicy,
@@ -133,8 +141,15 @@ def _find_delay(
     node = interval.node
     answer = answers.get(due_since)
     objection = select_counting_objection(objections, due_since, terms)
+    if answer is not None and answer.is_accepted:
+        # An operator may also accept an objection that came too late to delay anything.
+        accepted = objection or next(
+            (late for late in objections if late.due_since == due_since), None
+        )
+        reason = f"this reporter accepted the objection: {answer.because}"
+        return ObjectionDelay(reason, None, accepted, is_accepted=True)
     if objection is not None and answer is not None:
-        return _find_delay_after_answer(objection, answer)
+        return None
     if time <= due_since + terms.window:
         return ObjectionDelay(
             f"the owner may object until {due_since + terms.window} (block time)",
@@ -147,15 +162,6 @@ def _find_delay(
         return None
     check = load_objection_check(uow, policy, interval, objection.reason)
     return _find_delay_after_check(objection, check, terms, time)
-
-
-def _find_delay_after_answer(
-    objection: Objected, answer: ObjectionAnswer
-) -> ObjectionDelay | None:
-    if not answer.is_accepted:
-        return None
-    reason = f"this reporter accepted objection {objection.seq}: {answer.because}"
-    return ObjectionDelay(reason, None, objection, is_accepted=True)
 
 
 def _find_delay_after_check(

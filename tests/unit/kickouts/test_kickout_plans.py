@@ -206,9 +206,19 @@ def test_execution_is_planned_only_after_veto_delay_and_kick_rounds(
 
 
 def test_execution_is_not_planned_after_this_reporter_accepted_the_objection(context):
+    accept_objection(context)
+    assert plan_accused_execution(context, ACCUSED_IN + KICK_ROUNDS, READY_AT) is None
+
+
+def test_unsent_execution_is_dropped_after_this_reporter_accepted_the_objection(context):
+    plan_accused_execution(context, ACCUSED_IN + KICK_ROUNDS, READY_AT)
+    accept_objection(context)
+    assert list_obstacles(context) == ["this reporter accepted the objection of the node"]
+
+
+def accept_objection(context: KickoutContext) -> None:
     with context.account_context.store.transaction() as uow:
         uow.objections.save_answer(ObjectionAnswer(DUE, DUE_SINCE, True, "an outage", 0))
-    assert plan_accused_execution(context, ACCUSED_IN + KICK_ROUNDS, READY_AT) is None
 
 
 @pytest.mark.parametrize("stated_nodes", [(), (make_address(2),)])

@@ -153,14 +153,15 @@ def test_declined_objection_ends_the_window(store: Store):
     assert load_case(store).obstacle is None
 
 
-def test_accepted_objection_ends_the_matter_at_this_reporter(store: Store):
-    object_to(store)
+@pytest.mark.parametrize("time", [WINDOW_END, WINDOW_END + 1], ids=["in time", "late"])
+def test_accepted_objection_ends_the_matter_at_this_reporter(store: Store, time: int):
+    object_to(store, time=time)
     answer(store, is_accepted=True)
     move_head(store, 10**9)
     case = load_case(store)
-    assert case.obstacle == "this reporter accepted objection 0: the log shows it"
+    assert case.obstacle == "this reporter accepted the objection: the log shows it"
     assert case.delay is not None
-    assert case.delay.until is None
+    assert (case.delay.until, case.delay.objection is None) == (None, False)
 
 
 def test_answer_to_another_kickout_is_no_answer(store: Store):
