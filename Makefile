@@ -1,6 +1,6 @@
 # `make` lists the targets, which install what they need. ./demo and ./check do not need make.
 .DEFAULT_GOAL := help
-.PHONY: help tools install demo check test lint format types layers contracts slow mutants mutation faults sending fidelity fidelity-mutants fidelity-runs conformance lies sim machine soak reporters fuzz bench slither halmos dashboard picture docs reference events house vocabulary nightly cover wheel release oci images constraints initial vendored clients screens clean
+.PHONY: help tools install demo check test lint format types layers contracts slow mutants mutation faults sending fidelity fidelity-mutants fidelity-runs conformance lies sim machine soak reporters fuzz bench slither halmos dashboard picture docs reference events house vocabulary nightly cover wheel release oci oci-try images constraints initial vendored clients screens clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -15,7 +15,7 @@ tools:
 install test lint format types layers contracts slow mutants mutation faults sending: tools
 fidelity fidelity-mutants fidelity-runs conformance lies sim machine soak fuzz slither halmos bench: tools
 dashboard reporters: tools
-picture docs reference events house vocabulary nightly cover initial wheel release oci images: tools
+picture docs reference events house vocabulary nightly cover initial wheel release oci oci-try images: tools
 constraints vendored clients screens: tools
 
 install:  ## Create .venv and node_modules, and install the commit hooks
@@ -145,6 +145,9 @@ release:  ## Build packages, docs and images twice, compare, write dist/ (ARGS="
 
 oci:  ## Build container images from Debian's packages into dist/ (root; ARGS="deb URL bookworm main")
 	PYTHONPATH=.:ops/release python -m release.oci $(ARGS)
+
+oci-try:  ## Start the container images in dist/ in a chroot (root; ARGS=FOLDER: those of a release)
+	PYTHONPATH=.:ops/release python -m release.try_images $(ARGS)
 
 images:  ## Pin the base images to the current digests of the registries
 	PYTHONPATH=ops/release python -m release.images

@@ -7,16 +7,21 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
 import pytest
 
+from devnet.toolchain import find_anvil
+from release import layers
 from release.images import iter_images, list_unpinned_images, pin_images
+from release.layers import HOME
 from release.oci import IMAGES, main as build_images_of_commit, write_image
 from release.pins import FOLDER, read_pins
 from release.sbom import build_sbom
 from release.statements import build_hash_lines, build_provenance, sign
+from release.try_images import extract_all_layers
 
 DIGEST = "sha256:" + 64 * "4"
 
@@ -132,6 +137,62 @@ def test_images_fail_with_the_reason_on_a_machine_without_mmdebstrap(monkeypatch
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SystemExit, match=r"^no container images: mmdebstrap is not installed"):
         build_images_of_commit([])
+
+
+def test_layers_of_the_largest_image_are_extracted_in_order(tmp_path):
+    paths = write_layers(tmp_path, 3)
+    for image in IMAGES:
+        write_image(image, paths, tmp_path, 1_760_000_000)
+
+    extracted = extract_all_layers(tmp_path, tmp_path / "extracted")
+
+    assert [gzip.decompress(path.read_bytes()) for path in extracted] == [
+        path.read_bytes() for path in paths
+    ]
+
+
+def test_images_with_different_layers_are_rejected(tmp_path):
+    *others, last = IMAGES
+    for image in others:
+        write_image(image, write_layers(tmp_path, 2), tmp_path, 1_760_000_000)
+    write_image(last, write_layers(tmp_path / "other", 3), tmp_path, 1_760_000_000)
+
+    with pytest.raises(SystemExit, match="are not those of the other images"):
+        extract_all_layers(tmp_path, tmp_path / "extracted")
+
+
+def test_missing_image_is_rejected(tmp_path):
+    write_image(IMAGES[0], write_layers(tmp_path, 2), tmp_path, 1_760_000_000)
+
+    with pytest.raises(SystemExit, match=f"0 archives of the image {IMAGES[1].name}"):
+        extract_all_layers(tmp_path, tmp_path / "extracted")
+
+
+def write_layers(folder: Path, count: int) -> list[Path]:
+    """Write layers with one file each, whose name contains the folder's name."""
+    folder.mkdir(exist_ok=True)
+    paths = [folder / f"layer{number}.tar" for number in range(count)]
+    for path in paths:
+        with tarfile.open(path, "w") as archive:
+            archive.addfile(tarfile.TarInfo(f"{folder.name} {path.name}"))
+    return paths
+
+
+@pytest.mark.slow
+def test_commands_that_are_run_in_the_images_succeed_outside_of_them(monkeypatch, tmp_path):
+    """`make oci` runs the same commands in the images, which takes too long for CI."""
+
+    def build_command(_root: Path, volume: Path, program: str, *arguments: str) -> list[str]:
+        programs = {"anvil": [str(find_anvil())], "qos-oracle": [sys.executable, "-m", "oracle"]}
+        return [
+            *programs[program],
+            *(argument.replace(f"/{HOME}", str(volume)) for argument in arguments),
+        ]
+
+    monkeypatch.setattr(layers, "_build_start_command", build_command)
+    monkeypatch.setattr(layers, "ENVIRONMENT", {**layers.ENVIRONMENT, "HOME": str(tmp_path)})
+    monkeypatch.setattr(os, "chown", lambda *_: None)
+    layers.check_start([], tmp_path / "container")
 
 
 def test_provenance_names_commit_and_hash_of_every_file(wheel):

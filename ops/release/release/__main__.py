@@ -1,8 +1,8 @@
 """Makes a release in dist/: `make release` (docs/how-to/release.md).
 
 The exit code is 1 if the checkout has uncommitted changes, two builds differ, the artifacts in
-abi/ do not match the contracts, CHANGELOG.md lacks the version, or (without --tags) an image is
-referenced without a digest.
+abi/ do not match the contracts, CHANGELOG.md lacks the version, (without --tags) an image is
+referenced without a digest, or (without --no-images) this machine cannot build container images.
 """
 
 import argparse
@@ -57,6 +57,9 @@ def main(arguments: Sequence[str]) -> None:
         default=[],
         help="package source of the images; repeatable",
     )
+    parser.add_argument(
+        "--no-images", action="store_true", help="make a release without container images"
+    )
     options = parser.parse_args(arguments)
     notes = _check_preconditions(options)
     epoch = get_commit_time()
@@ -74,8 +77,7 @@ def main(arguments: Sequence[str]) -> None:
         _write("verify.html", build_verify_page()),
         _write("RELEASE_NOTES.md", notes),
     ]
-    obstacle = find_obstacle()
-    images = build_images(DIST, epoch, options.debian) if obstacle is None else []
+    images = [] if options.no_images else build_images(DIST, epoch, options.debian)
     files += images
     debian_packages = list_debian_packages(images[0]) if images else []
     files.append(_write("THIRD_PARTY.md", render_third_party(sbom, debian_packages)))
@@ -87,8 +89,6 @@ def main(arguments: Sequence[str]) -> None:
         _print_line(line)
     if options.key is not None:
         sign(hashes, options.key)
-    if obstacle is not None:
-        _print_line(f"no container images: {obstacle}")
 
 
 def _check_preconditions(options: argparse.Namespace) -> str:
@@ -106,6 +106,9 @@ def _check_preconditions(options: argparse.Namespace) -> str:
         raise SystemExit("the checkout has uncommitted changes; commit or remove them")
     if options.key is not None and not options.key.is_file():
         raise SystemExit(f"--key: {options.key}: no such file")
+    obstacle = None if options.no_images else find_obstacle()
+    if obstacle is not None:
+        raise SystemExit(f"no container images: {obstacle}; or pass --no-images")
     version = load_project()["project"]["version"]
     notes = split_releases((ROOT / "CHANGELOG.md").read_text("utf-8")).get(version)
     if notes is None:
