@@ -1,6 +1,6 @@
 # `make` lists the targets, which install what they need. ./demo and ./check do not need make.
 .DEFAULT_GOAL := help
-.PHONY: help tools install demo check test lint format types layers contracts slow mutants mutation faults sending fidelity fidelity-mutants fidelity-runs conformance lies sim machine soak reporters fuzz bench slither halmos dashboard picture docs reference events house vocabulary nightly cover wheel release oci oci-try images constraints initial vendored clients screens clean
+.PHONY: help tools install demo check test lint format types layers contracts slow mutants mutation faults sending fidelity fidelity-mutants fidelity-runs conformance lies sim machine soak reporters long-run fuzz bench slither halmos dashboard picture docs reference events house vocabulary nightly cover wheel release oci oci-try images constraints initial vendored clients screens clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -14,7 +14,7 @@ tools:
 
 install test lint format types layers contracts slow mutants mutation faults sending: tools
 fidelity fidelity-mutants fidelity-runs conformance lies sim machine soak fuzz slither halmos bench: tools
-dashboard reporters: tools
+dashboard reporters long-run: tools
 picture docs reference events house vocabulary nightly cover initial wheel release oci oci-try images: tools
 constraints vendored clients screens: tools
 
@@ -91,6 +91,9 @@ soak:  ## Index a million events from endpoints with random faults (ARGS="--even
 
 reporters:  ## Compare the roots of three reporters over a million events (ARGS="--events 100000")
 	python -m tests.soak.reporters $(ARGS)
+
+long-run:  ## Run three reporters on PostgreSQL, chain 10 times faster (ARGS="--hours 2 --speed 10")
+	python -m tests.soak.long_run $(ARGS)
 
 fuzz:  ## Make 100,000 random calls to the oracle contracts (CALLS=3000 SEED=2)
 	python tests/contracts/fuzz/run.py --calls $(or $(CALLS),100000) --seed $(or $(SEED),1)

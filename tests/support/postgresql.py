@@ -68,6 +68,11 @@ class Server:
     def url(self, database: str) -> str:
         return f"postgresql://tests@/{database}?host={self.folder}"
 
+    def get_size(self, database: str) -> int:
+        """Return the size of a database in bytes."""
+        (row,) = self._admin.execute("SELECT pg_database_size(%s)", (database,)).fetchall()
+        return int(row[0])
+
     def create(self, database: str, template: str) -> None:
         self._say("CREATE DATABASE {} TEMPLATE {}", database, template)
 

@@ -40,6 +40,7 @@ class Member:
     folder: Path
     settings: Settings
     program: Sequence[str] = PROGRAM
+    python: str = sys.executable
     keys: Mapping[str, DemoKey] = field(default_factory=dict)
     is_paused: bool = False
     _process: "subprocess.Popen[bytes] | None" = None
@@ -87,7 +88,7 @@ class Member:
         assert not self.is_up
         self._runs += 1
         config = write_config(self._written(), self.folder / "config.toml")
-        command = [sys.executable, "-X", "faulthandler", *self.program, "run", "--publish"]
+        command = [self.python, "-X", "faulthandler", *self.program, "run", "--publish"]
         command += [*options, "--config", str(config)]
         with self.log.open("wb") as out:
             self._process = subprocess.Popen(command, stdout=out, stderr=out)

@@ -21,7 +21,7 @@ from devnet.demo.stage import (
 from oracle.bindings.codec import encode_call
 from oracle.bindings.timelock import TimelockedCall
 from oracle.domain.ids import Address
-from tests.support.cli.dealt_traffic import DealtTraffic
+from tests.support.cli.dealt_traffic import DealtTraffic, Transaction
 
 Settings = dict[str, dict[str, Any]]
 
@@ -49,9 +49,14 @@ class LocalNetwork:
 
     def play(self, waves: int) -> None:
         for _ in range(waves):
-            for transactions in self._traffic.wave(self.waves):
+            for transactions in self.list_wave():
                 self.stage.chain.mine(self.clock.advance(), transactions)
-            self.waves += 1
+
+    def list_wave(self) -> list[list[Transaction]]:
+        """Return the transactions of each of the eight blocks of the next wave."""
+        blocks = list(self._traffic.wave(self.waves))
+        self.waves += 1
+        return blocks
 
     def mine(self, blocks: int) -> None:
         for _ in range(blocks):
