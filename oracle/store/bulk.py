@@ -8,7 +8,7 @@ docs/explanation/storage.md#bulk-writes.
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from enum import Enum
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sqlalchemy import (
@@ -22,12 +22,13 @@ from sqlalchemy import (
     func,
     select,
 )
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import DBAPIError
 
 if TYPE_CHECKING:
     from psycopg import Connection as Driver
     from psycopg.sql import Composed
+    from sqlalchemy.dialects import postgresql
 
 Row = tuple[Any, ...]
 
@@ -39,12 +40,7 @@ KEYS_PER_QUERY = 500
 # Keys are passed as binary: in text format, the driver's default for arrays, each key is escaped.
 _ANY = "ANY(%b)"
 
-_Insert = TypeVar("_Insert", sqlite.Insert, postgresql.Insert)
-# Dialects that compile SQL for `exec_driver_sql` with positional parameters.
-_DIALECTS = {
-    "sqlite": cast("Callable[..., Dialect]", sqlite.dialect)(paramstyle="qmark"),
-    "postgresql": cast("Callable[..., Dialect]", postgresql.dialect)(paramstyle="format"),
-}
+_Insert = TypeVar("_Insert", sqlite.Insert, "postgresql.Insert")
 
 
 class _ConflictPolicy(Enum):
@@ -116,7 +112,7 @@ def fetch_rows(connection: Connection, target: Table, keys: Iterable[bytes]) -> 
 @lru_cache(maxsize=4 * KEYS_PER_QUERY)
 def _build_select_sql(dialect: str, target: Table, condition: str) -> str:
     (key,) = target.primary_key.columns
-    return f"{select(target).compile(dialect=_DIALECTS[dialect])} WHERE {key.name} {condition}"
+    return f"{select(target).compile(dialect=_load_dialect(dialect))} WHERE {key.name} {condition}"
 
 
 def stream_rows(
@@ -140,6 +136,17 @@ def stream_rows(
             yield list(rows)
 
 
+@cache
+def _load_dialect(name: str) -> Dialect:
+    """Return the dialect that compiles SQL for `exec_driver_sql` with positional parameters."""
+    if name == "sqlite":
+        return cast("Callable[..., Dialect]", sqlite.dialect)(paramstyle="qmark")
+    # Not needed on SQLite; see `PartialIndex`.
+    from sqlalchemy.dialects import postgresql  # noqa: PLC0415
+
+    return cast("Callable[..., Dialect]", postgresql.dialect)(paramstyle="format")
+
+
 def _should_use_copy(connection: Connection, rows: list[Row]) -> bool:
     return connection.dialect.name == "postgresql" and len(rows) >= _COPY_FROM
 
@@ -154,7 +161,9 @@ def _delete_rows(connection: Connection, target: Table, rows: list[Row]) -> None
 @lru_cache(maxsize=64)
 def _build_delete_sql(target: Table) -> str:
     (key,) = target.primary_key.columns
-    return f"{delete(target).compile(dialect=_DIALECTS['postgresql'])} WHERE {key.name} = {_ANY}"
+    return (
+        f"{delete(target).compile(dialect=_load_dialect('postgresql'))} WHERE {key.name} = {_ANY}"
+    )
 
 
 def _insert_with_policy(
@@ -204,7 +213,7 @@ def _stream_copy(
 @lru_cache(maxsize=64)
 def _get_column_types(target: Table) -> list[str]:
     """Return PostgreSQL's type names of the columns."""
-    dialect = _DIALECTS["postgresql"]
+    dialect = _load_dialect("postgresql")
     return [column.type.compile(dialect).lower() for column in target.columns]
 
 
@@ -213,9 +222,11 @@ def _build_insert_sql(dialect: str, target: Table, policy: _ConflictPolicy) -> s
     if dialect == "sqlite":
         return str(
             _apply_conflict_policy(sqlite.insert(target), target, policy).compile(
-                dialect=_DIALECTS[dialect]
+                dialect=_load_dialect(dialect)
             )
         )
+    from sqlalchemy.dialects import postgresql  # noqa: PLC0415  as in `_load_dialect`
+
     names = target.columns.keys()
     arrays = [
         cast_to(bindparam(f"all_{column.name}"), postgresql.ARRAY(column.type))
@@ -223,7 +234,9 @@ def _build_insert_sql(dialect: str, target: Table, policy: _ConflictPolicy) -> s
     ]
     unnested = func.unnest(*arrays).table_valued(*names, name="given").render_derived()
     insert = postgresql.insert(target).from_select(names, select(*unnested.columns))
-    return str(_apply_conflict_policy(insert, target, policy).compile(dialect=_DIALECTS[dialect]))
+    return str(
+        _apply_conflict_policy(insert, target, policy).compile(dialect=_load_dialect(dialect))
+    )
 
 
 def _apply_conflict_policy(insert: _Insert, target: Table, policy: _ConflictPolicy) -> _Insert:

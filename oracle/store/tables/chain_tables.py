@@ -9,15 +9,13 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
-    Index,
     LargeBinary,
     SmallInteger,
     Table,
     Text,
-    text,
 )
 
-from oracle.store.tables.metadata import metadata
+from oracle.store.tables.metadata import PartialIndex, metadata
 
 # One row: the chain and the contracts of this database, compared at every start.
 identity = Table(
@@ -58,12 +56,11 @@ block = Table(
     sqlite_with_rowid=False,
 )
 # Each height has at most one canonical block; a second one means that a rewind was missed.
-Index(
+PartialIndex(
     "one_canonical_block",
     block.c.number,
     unique=True,
-    sqlite_where=text("canonical"),
-    postgresql_where=text("canonical"),
+    where="canonical",
 )
 
 # Raw calls of watched functions, for profiles that read calls.

@@ -7,16 +7,14 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
-    Index,
     Integer,
     LargeBinary,
     SmallInteger,
     Table,
     Text,
-    text,
 )
 
-from oracle.store.tables.metadata import metadata
+from oracle.store.tables.metadata import PartialIndex, metadata
 
 _ROW_ID = BigInteger().with_variant(Integer(), "sqlite")
 
@@ -114,12 +112,11 @@ halt = Table(
     Column("cleared_by", Text),
     Column("cleared_reason", Text),
 )
-Index(
+PartialIndex(
     "one_active_halt",
     halt.c.name,
     unique=True,
-    sqlite_where=text("cleared_time IS NULL"),
-    postgresql_where=text("cleared_time IS NULL"),
+    where="cleared_time IS NULL",
 )
 
 # Every reorg for which the index was rewound.

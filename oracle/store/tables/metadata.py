@@ -1,9 +1,11 @@
-"""The MetaData of all tables, the naming convention of constraints, and the outbox's column types.
+"""The MetaData of all tables, the names of constraints, partial indexes, and column types.
 
 The column types convert between hex text or wei in Python and bytes in the database.
 """
 
-from sqlalchemy import Dialect, LargeBinary, MetaData
+from typing import Any
+
+from sqlalchemy import Column, Dialect, Index, LargeBinary, MetaData, text
 from sqlalchemy.types import TypeDecorator
 from typing_extensions import override
 
@@ -17,6 +19,27 @@ metadata = MetaData(
         "pk": "pk_%(table_name)s",
     }
 )
+
+
+class PartialIndex(Index):
+    """An index of the rows that satisfy `where`, a condition in SQL that both databases accept.
+
+    SQLAlchemy imports a dialect as soon as an index gets an option of it. The options are
+    therefore set when the index is created in a database, so that a command on SQLite does not
+    import the PostgreSQL dialect, which would be a tenth of its start.
+    """
+
+    def __init__(self, name: str, *columns: Column[Any], where: str, unique: bool = False) -> None:
+        super().__init__(name, *columns, unique=unique)
+        self.where = where
+
+    @property
+    @override
+    def dialect_options(self) -> Any:
+        options = super().dialect_options
+        for dialect in ("sqlite", "postgresql"):
+            options[dialect]["where"] = text(self.where)
+        return options
 
 
 _WEI_BYTES = 32

@@ -19,10 +19,9 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
-    text,
 )
 
-from oracle.store.tables.metadata import Hex, Wei, metadata
+from oracle.store.tables.metadata import Hex, PartialIndex, Wei, metadata
 
 # SQLite assigns row ids only if the key is declared INTEGER.
 RowId = BigInteger().with_variant(Integer(), "sqlite")
@@ -115,24 +114,22 @@ pub_intent = Table(
 # reorg makes live again may coexist with its successor. The index is per account, so that calls of
 # a lost key do not block a new key.
 _GOT_READY = "exclusive_key IS NOT NULL AND state IN ('ready', 'assigned')"
-Index(
+PartialIndex(
     "one_got_ready",
     pub_intent.c.chain_id,
     pub_intent.c.sender,
     pub_intent.c.contract,
     pub_intent.c.exclusive_key,
     unique=True,
-    sqlite_where=text(_GOT_READY),
-    postgresql_where=text(_GOT_READY),
+    where=_GOT_READY,
 )
 # Intents of a nonce: rivals, and the cost reserved for it.
 Index("intent_nonce", pub_intent.c.chain_id, pub_intent.c.sender, pub_intent.c.nonce)
 _WORK = "state IN ('planned', 'ready', 'assigned', 'live', 'mined')"
-Index(
+PartialIndex(
     "intent_work",
     pub_intent.c.state,
-    sqlite_where=text(_WORK),
-    postgresql_where=text(_WORK),
+    where=_WORK,
 )
 
 # A nonce, and the intent that it currently serves.
@@ -162,24 +159,22 @@ pub_nonce = Table(
     CheckConstraint("state IN ('open', 'live', 'mined', 'final', 'foreign')", name="state"),
 )
 _NONCE_WORK = "state IN ('open', 'live', 'mined')"
-Index(
+PartialIndex(
     "nonce_work",
     pub_nonce.c.chain_id,
     pub_nonce.c.sender,
     pub_nonce.c.nonce,
-    sqlite_where=text(_NONCE_WORK),
-    postgresql_where=text(_NONCE_WORK),
+    where=_NONCE_WORK,
 )
 # Finds the slots of the last hour and day, whose cost counts against the budgets.
 Index("nonce_opened", pub_nonce.c.chain_id, pub_nonce.c.sender, pub_nonce.c.opened_at)
 _BUMPED = "last_bump_at IS NOT NULL"
-Index(
+PartialIndex(
     "nonce_bumped",
     pub_nonce.c.chain_id,
     pub_nonce.c.sender,
     pub_nonce.c.last_bump_at,
-    sqlite_where=text(_BUMPED),
-    postgresql_where=text(_BUMPED),
+    where=_BUMPED,
 )
 
 # Signed transactions. They are stored before they are sent, and are never changed or signed again.

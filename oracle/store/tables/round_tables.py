@@ -5,14 +5,12 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
-    Index,
     LargeBinary,
     Table,
     Text,
-    text,
 )
 
-from oracle.store.tables.metadata import metadata
+from oracle.store.tables.metadata import PartialIndex, metadata
 
 # The kickout of each node that any account accused, allowed or expelled on chain.
 kick = Table(
@@ -110,11 +108,10 @@ report = Table(
     Column("digest", LargeBinary),
     CheckConstraint("state IN ('due', 'skipped', 'missed', 'landed')", name="state"),
 )
-Index(
+PartialIndex(
     "due_report",
     report.c.period,
-    sqlite_where=text("state = 'due'"),
-    postgresql_where=text("state = 'due'"),
+    where="state = 'due'",
 )
 
 # Leaves of the Merkle trees of cut reports, in pieces of 8,192 leaves. A report as of block B

@@ -1,8 +1,8 @@
 """Tables of the dispatcher's decisions: drawn nodes, planned downloads, rule sets."""
 
-from sqlalchemy import BigInteger, Column, Index, LargeBinary, SmallInteger, Table, Text, text
+from sqlalchemy import BigInteger, Column, Index, LargeBinary, SmallInteger, Table, Text
 
-from oracle.store.tables.metadata import metadata
+from oracle.store.tables.metadata import PartialIndex, metadata
 
 # The node drawn for each task. Like reports, draws are not a projection: a rebuild keeps them.
 draw = Table(
@@ -28,12 +28,11 @@ draw = Table(
     sqlite_with_rowid=False,
 )
 # At most one active draw per task; active draws are found without reading history.
-Index(
+PartialIndex(
     "active_draw",
     draw.c.task,
     unique=True,
-    sqlite_where=text("voided_block IS NULL"),
-    postgresql_where=text("voided_block IS NULL"),
+    where="voided_block IS NULL",
 )
 
 # The node that will get a request to download a model after a task started. Like draws, these rows

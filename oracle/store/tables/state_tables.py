@@ -17,7 +17,7 @@ from sqlalchemy import (
     text,
 )
 
-from oracle.store.tables.metadata import metadata
+from oracle.store.tables.metadata import PartialIndex, metadata
 
 # Default for new columns of existing rows in a migration; written rows have their own values.
 _ZERO = text("0")
@@ -122,19 +122,17 @@ task = Table(
     Column("changed_at", BigInteger, nullable=False),
 )
 _WAITING = "created_at IS NOT NULL AND node IS NULL AND runs IS NULL AND ending IS NULL"
-Index(
+PartialIndex(
     "waiting_task",
     task.c.created_at,
-    sqlite_where=text(_WAITING),
-    postgresql_where=text(_WAITING),
+    where=_WAITING,
 )
 # Partial index of unscored tasks: an index of all tasks would be written at random places.
 _UNSCORED = "task_group IS NOT NULL AND scored_in IS NULL"
-Index(
+PartialIndex(
     "unscored_task",
     task.c.task_group,
-    sqlite_where=text(_UNSCORED),
-    postgresql_where=text(_UNSCORED),
+    where=_UNSCORED,
 )
 
 # Groups that are not closed yet; only rules with `close = terminal` use it.
@@ -245,11 +243,10 @@ kickout = Table(
     Column("closed_sub", BigInteger),
     sqlite_with_rowid=False,
 )
-Index(
+PartialIndex(
     "open_kickout",
     kickout.c.block,
-    sqlite_where=text("closed_block IS NULL"),
-    postgresql_where=text("closed_block IS NULL"),
+    where="closed_block IS NULL",
 )
 
 # Task ends of each minute of block time in the last day, to find incidents.

@@ -14,10 +14,9 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
-    text,
 )
 
-from oracle.store.tables.metadata import Hex, metadata
+from oracle.store.tables.metadata import Hex, PartialIndex, metadata
 from oracle.store.tables.outbox_tables import RowId
 
 
@@ -54,15 +53,14 @@ pub_signature = Table(
         name="expiry_reason",
     ),
 )
-Index(
+PartialIndex(
     "one_live_signature",
     pub_signature.c.chain_id,
     pub_signature.c.contract,
     pub_signature.c.signer,
     pub_signature.c.round,
     unique=True,
-    sqlite_where=text("expiry_reason IS NULL"),
-    postgresql_where=text("expiry_reason IS NULL"),
+    where="expiry_reason IS NULL",
 )
 
 # Statements of other reporters, verified before they are stored.
