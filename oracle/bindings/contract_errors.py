@@ -121,6 +121,8 @@ UNRELATED_ERRORS = frozenset(
 
 # Errors whose first argument is the time, in unix seconds, from which the call may succeed.
 _ERRORS_WITH_TIME = frozenset({"Paused", "TooSoon", "KickNotReady", "BucketEmpty"})
+# A false response may contain any number, and a larger one does not fit the database.
+_MAX_TIME = 2**40
 
 
 def decode_refusal(output: str | None) -> Refusal:
@@ -138,7 +140,7 @@ def decode_refusal(output: str | None) -> Refusal:
         name,
         tuple(arguments),
         ACTIONS.get(name, RefusalAction.HOLD),
-        not_before=(int(str(arguments[0])) or None) if has_time else None,
+        not_before=(min(int(str(arguments[0])), _MAX_TIME) or None) if has_time else None,
         is_pause=name in _PAUSE_ERRORS,
         is_taken=name in _ALREADY_DONE_ERRORS,
     )

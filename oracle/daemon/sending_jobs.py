@@ -12,6 +12,7 @@ from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import TickFacts
 from oracle.daemon.senders import Senders
 from oracle.dispatch.dispatch_planner import plan_next_calls
+from oracle.domain.health import Condition
 from oracle.hot_set.hot_set_planner import plan_hot_set_calls
 from oracle.indexer.loop import IngestState
 from oracle.kickouts.kickout_planner import plan_kickout_call
@@ -126,13 +127,22 @@ class SendingJobs:
 
 
 def update_pause_reasons(senders: Senders, health: DaemonHealth) -> None:
-    """Update the reasons why senders are paused without a request of the operator."""
+    """Update why senders are paused without a request of the operator, or cannot simulate."""
     reasons = [
         find_reason(account_context)
         for account_context in senders.account_contexts
         for find_reason in (find_blocking_pause_reason, find_missing_receipt_reason)
     ]
     health.pause_reasons = [reason for reason in reasons if reason is not None]
+    blocked_reasons = [
+        context.blocked_simulations.find_reason(context.clock())
+        for context in senders.account_contexts
+    ]
+    blocked_reason = next((reason for reason in blocked_reasons if reason is not None), None)
+    if blocked_reason is None:
+        health.clear_condition(Condition.SIMULATION_BLOCKED)
+    else:
+        health.raise_condition(Condition.SIMULATION_BLOCKED, blocked_reason)
 
 
 def describe_step(step: StepResult | None) -> TickFacts:

@@ -96,6 +96,11 @@ class Condition(Enum):
     HELD = (_ATTENTION, "A report is held", "`qos-oracle report show`")
     PAUSED = (_ATTENTION, "The contract is paused", "`qos-oracle contract show`")
     PAUSED_SENDER = (_ATTENTION, "A sender account is paused", "`qos-oracle outbox list`")
+    SIMULATION_BLOCKED = (
+        _ATTENTION,
+        "No call is sent, because endpoints do not agree that it would succeed",
+        "remove the wrong endpoint, restore the others, or add a third",
+    )
     SENDER_FUNDS = (_ATTENTION, "A sender account has too little ether", "send ether to it")
     ANNOUNCED_RULES_MISSING = (
         _ATTENTION,

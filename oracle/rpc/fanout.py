@@ -209,10 +209,11 @@ class PoolView:
     def request_first(self, requests: Sequence[RpcRequest]) -> list[Json]:
         """Return the results of several requests, all from the first endpoint that returns them.
 
-        A revert ends the search at once, because every endpoint would report it.
+        A revert counts only if no other endpoint returns the results, because a single endpoint
+        may report it falsely.
 
         Raises:
-            RevertError: a call reverts.
+            RevertError: a call reverts on an endpoint, and no endpoint returns the results.
             CallRefusedError: every endpoint that responded refused.
             TransientError: no endpoint responded.
         """
@@ -220,12 +221,11 @@ class PoolView:
         for caller in self.callers:
             try:
                 return caller.request_all(requests)
-            except RevertError:
-                raise
             except TransientError as error:
                 failures.append(error)
+        reverts = [error for error in failures if isinstance(error, RevertError)]
         refusals = [error for error in failures if isinstance(error, CallRefusedError)]
-        raise [*refusals, *failures][0]
+        raise [*reverts, *refusals, *failures][0]
 
     def read_first(self, read: Callable[[EndpointCaller], Read]) -> Read:
         """Return what `read` returns for the first endpoint that responds, preferred first.

@@ -110,6 +110,8 @@ LOG_EVENTS: Mapping[str, str] = {
     "readiness and keep-alives are not reported. With `WatchdogSec`, systemd restarts the daemon.",
     "signer_equivocated": "A signer signed two statements for one round that could both be "
     "accepted.",
+    "simulation_outvoted": "An endpoint reported another outcome of simulated calls than most "
+    "endpoints, three times in a row. The majority counts, and the endpoint is deprioritised.",
     "stakes_read_failed": "A gateway could not read a daemon's database and keeps its last list "
     "of staked nodes; `reason` has the cause. Logged at the 1st, 2nd, 4th, 8th … failure.",
     "stale_lease_taken_over": "The process that held the lease ended, or did not renew it for 30 "

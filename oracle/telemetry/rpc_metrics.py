@@ -79,7 +79,7 @@ INCONSISTENT = Counter(
     registry=REGISTRY,
 )
 # Values of `check`: the content of a block that a header field or another endpoint contradicts,
-# the signer of a call, or the order of the heads.
+# the signer of a call, the outcome of a simulation, or the order of the heads.
 CHECKS = (
     "bloom",
     "receipts_root",
@@ -88,6 +88,7 @@ CHECKS = (
     "sender",
     "logs",
     "fork",
+    "simulation",
     "finalized above latest",
 )
 FINAL_BACKWARDS = Counter(

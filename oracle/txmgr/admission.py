@@ -25,7 +25,6 @@ from oracle.txmgr.client.preflight import (
     PreflightResult,
     count_preflight,
     is_duplicate_pending,
-    preflight_all,
 )
 from oracle.txmgr.client.receipts import SimulatedCall
 from oracle.txmgr.context import AccountContext, StepResult, format_counts
@@ -151,13 +150,7 @@ def preflight_calls(
     simulated_calls = [
         _build_simulated_call(context, intent, heads) for intent in accepted_intents
     ]
-    results = (
-        preflight_all(
-            context.get_synced_pool_view(), simulated_calls, context.registry.decode_refusal
-        )
-        if simulated_calls
-        else []
-    )
+    results = context.preflight_all(simulated_calls)
     result_by_intent = {
         intent.id: result for intent, result in zip(accepted_intents, results, strict=True)
     }

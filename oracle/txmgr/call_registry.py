@@ -17,6 +17,9 @@ from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.client.receipts import Receipt
 from oracle.txmgr.client.refusal import Refusal, RefusalAction, RefusalDecoder
 
+# A refused call is simulated again after an hour at the latest, because the time of the refusal is
+# an endpoint's.
+_MAX_WAIT_SECONDS = 3600
 _STATE_BY_ACTION: Mapping[RefusalAction, IntentState] = {
     RefusalAction.RENEW: IntentState.EXPIRED,
     RefusalAction.DROP: IntentState.SUPERSEDED,
@@ -144,6 +147,7 @@ class CallKind(Protocol):
         if refusal.action is not RefusalAction.WAIT:
             return Decision.end(_STATE_BY_ACTION[refusal.action], result.reason)
         not_before = refusal.not_before or now + self.retry_seconds
+        not_before = min(not_before, now + _MAX_WAIT_SECONDS)
         if refusal.is_pause:
             # A pause of days may end within a minute, and the calls it delays have deadlines.
             not_before = min(not_before, now + self.pause_seconds)

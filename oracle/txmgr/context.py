@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from typing_extensions import override
 
+from oracle.chain.decode.abi import SELECTOR_DIGITS
 from oracle.chain.heads import Heads
 from oracle.domain.ids import Address
 from oracle.rpc.fanout import PoolView
@@ -22,7 +23,7 @@ from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.call_registry import CallRegistry
 from oracle.txmgr.client.fee_quote import FeeMarket, compute_fees, fetch_fee_market
 from oracle.txmgr.client.l1_fees import L1Fee
-from oracle.txmgr.client.preflight import PreflightResult, preflight
+from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult, preflight_all
 from oracle.txmgr.client.receipts import SimulatedCall, fetch_balance
 
 _MAX_ENTRIES = 10_000
@@ -94,6 +95,43 @@ class RebroadcastBackoff:
     def reset_wait(self, attempt_id: int) -> None:
         """Reset an attempt to the shortest wait, because its result has changed."""
         self._wait_blocks_by_attempt.pop(attempt_id, None)
+
+
+# For how long simulations may stay without a result before the operator is notified, in seconds.
+MAX_BLOCKED_SECONDS = 120
+# A span of simulations without a result ends if no simulation follows for this many seconds.
+_BLOCKED_SPAN_SECONDS = 900
+
+
+@dataclass(slots=True)
+class BlockedSimulations:
+    """Since when the simulations of calls have had no result, by contract and selector.
+
+    The calls are not counted singly, because the next report replaces a call that waits. Each
+    value is the first and the last time in seconds, and the reason of the last time.
+    """
+
+    _span_by_function: dict[tuple[str, str], tuple[float, float, str]] = field(
+        default_factory=dict
+    )
+
+    def record_result(self, call: SimulatedCall, result: PreflightResult, now: float) -> None:
+        """Record the result of a simulation; any result ends the span of its function."""
+        function = call.to, call.calldata[:SELECTOR_DIGITS]
+        if result.outcome is not PreflightOutcome.UNKNOWN:
+            self._span_by_function.pop(function, None)
+            return
+        since, last, _ = self._span_by_function.get(function, (now, now, ""))
+        since = now if now - last > _BLOCKED_SPAN_SECONDS else since
+        self._span_by_function[function] = since, now, result.reason
+
+    def find_reason(self, now: float) -> str | None:
+        """Return why calls have not been sent for two minutes, or None."""
+        for since, last, reason in self._span_by_function.values():
+            is_recent = now - last <= _BLOCKED_SPAN_SECONDS
+            if is_recent and last - since >= MAX_BLOCKED_SECONDS:
+                return f"simulations have had no clear result for {now - since:.0f} s: {reason}"
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +225,8 @@ class AccountContext:
     search_backoff: SearchBackoff = field(default_factory=SearchBackoff)
     # How long each attempt waits before it is sent again.
     rebroadcast_backoff: RebroadcastBackoff = field(default_factory=RebroadcastBackoff)
+    # Since when simulations have had no result.
+    blocked_simulations: BlockedSimulations = field(default_factory=BlockedSimulations)
 
     @property
     def account(self) -> Account:
@@ -236,7 +276,16 @@ class AccountContext:
         """
         target = contract or self.sender_account.domain.contract
         call = SimulatedCall(self.account.address, target, calldata)
-        return preflight(self.get_synced_pool_view(), call, self.registry.decode_refusal)
+        return self.preflight_all([call])[0]
+
+    def preflight_all(self, calls: Sequence[SimulatedCall]) -> list[PreflightResult]:
+        """Simulate several calls on the synced endpoints, with one batch for each endpoint."""
+        if not calls:
+            return []
+        results = preflight_all(self.get_synced_pool_view(), calls, self.registry.decode_refusal)
+        for call, result in zip(calls, results, strict=True):
+            self.blocked_simulations.record_result(call, result, self.clock())
+        return results
 
     def fetch_fee_market(self) -> FeeMarket:
         """Fetch the fee market from the synced endpoints, because a stalled one has stale fees.

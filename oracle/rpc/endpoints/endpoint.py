@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import structlog
 from typing_extensions import override
 
 from oracle.domain.blocks import BlockRef
@@ -28,6 +29,7 @@ from oracle.rpc.endpoints.providers import get_provider
 from oracle.rpc.headers import fetch_full_headers, parse_headers
 from oracle.rpc.responses import FullHeaderResponse
 from oracle.rpc.rpc_errors import BLAMELESS, ErrorKind, RpcError
+from oracle.telemetry import rpc_metrics as metrics
 
 # After a failure other endpoints are preferred for this many seconds, doubling up to the maximum.
 _INITIAL_BACKOFF_SECONDS = 1.0
@@ -253,6 +255,8 @@ class EndpointStatus:
 # One tick checks the progress of an endpoint many times; an endpoint that has stopped, or a
 # different node behind its address, is noticed in the next tick.
 _TICK_SECONDS = 1.0
+# An endpoint that is a block behind may be outvoted once; this many times in a row is no lag.
+_MAX_OUTVOTED_SIMULATIONS = 3
 # How long each fact is valid, in seconds; longer than the hour between two probes.
 _FACT_SECONDS = 2 * HOUR
 
@@ -287,6 +291,8 @@ class Endpoint:
         self.gives_block_receipts = False
         # The chain id that the endpoint reported, until it becomes unreachable.
         self.chain_id: int | None = None
+        # How many simulations in a row had another outcome at most witnesses.
+        self._outvoted_simulations = 0
         # The last block that the endpoint was found to have, and the time of that check.
         self._last_reached: tuple[int, float] | None = None
         # The full header of its newest block, from the last check of heads.
@@ -372,6 +378,19 @@ class Endpoint:
 
     def record_reached_block(self, block_number: int) -> None:
         self._last_reached = (block_number, self._clock())
+
+    def record_simulation_vote(self, *, is_outvoted: bool) -> None:
+        """Record whether most witnesses contradict the outcome of a simulation.
+
+        An endpoint that is outvoted repeatedly is deprioritised.
+        """
+        self._outvoted_simulations = self._outvoted_simulations + 1 if is_outvoted else 0
+        if self._outvoted_simulations < _MAX_OUTVOTED_SIMULATIONS:
+            return
+        metrics.INCONSISTENT.labels(self.name, "simulation").inc()
+        self.status.mark_degraded(self._clock())
+        if self._outvoted_simulations == _MAX_OUTVOTED_SIMULATIONS:
+            structlog.get_logger().warning("simulation_outvoted", endpoint=self.name)
 
     def reset_chain_state(self) -> None:
         """Reset the chain id and progress, because another node may be behind the address now."""

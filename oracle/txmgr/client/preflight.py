@@ -1,11 +1,17 @@
-"""Simulates a call without sending it: its outcome and gas on the newest block."""
+"""Simulates a call without sending it: its outcome and gas on the newest block.
 
-from collections.abc import Sequence
+No single endpoint stops or releases a call if more witnesses contradict it
+(docs/explanation/transactions.md#simulations).
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from oracle.errors import TransientError
 from oracle.rpc.client import Json
+from oracle.rpc.endpoints.providers import WitnessQuorum
 from oracle.rpc.fanout import EndpointCaller, PoolView
 from oracle.rpc.rpc_errors import CallRefusedError, RevertError
 from oracle.telemetry.outbox_metrics import SIMULATIONS
@@ -43,15 +49,17 @@ def preflight(
 ) -> PreflightResult:
     """Simulate the call on every endpoint.
 
-    The call works if every endpoint that answers reports success, and is refused if all of them
-    report a revert. The highest gas estimate is used, unless it far exceeds another estimate that
-    suffices on every endpoint. An absurd estimate then cannot block a call.
+    The call works if more witnesses report success than a revert, and is refused if more of them,
+    and enough of them, report the same revert. Without such a majority the outcome is UNKNOWN. The
+    highest gas estimate is used, unless it far exceeds another estimate that suffices on every
+    endpoint. An absurd estimate then cannot block a call.
     """
-    return _combine_results(
-        pool_view,
-        call,
-        [_simulate_call(endpoint, call, decode_refusal) for endpoint in pool_view.callers],
-    )
+    result_by_endpoint = {
+        endpoint: _simulate_call(endpoint, call, decode_refusal) for endpoint in pool_view.callers
+    }
+    common = _combine_results(pool_view, call, result_by_endpoint)
+    _record_votes([(common, result_by_endpoint)])
+    return common
 
 
 def preflight_all(
@@ -64,16 +72,21 @@ def preflight_all(
     if len(calls) == 1:
         return [preflight(pool_view, calls[0], decode_refusal)]
     results_by_endpoint = (
-        [_simulate_calls(endpoint, calls, decode_refusal) for endpoint in pool_view.callers]
+        {
+            endpoint: _simulate_calls(endpoint, calls, decode_refusal)
+            for endpoint in pool_view.callers
+        }
         if calls
-        else []
+        else {}
     )
-    return [
-        _combine_results(
-            pool_view, call, [endpoint_results[index] for endpoint_results in results_by_endpoint]
-        )
-        for index, call in enumerate(calls)
-    ]
+    votes = []
+    for index, call in enumerate(calls):
+        result_by_endpoint = {
+            endpoint: results[index] for endpoint, results in results_by_endpoint.items()
+        }
+        votes.append((_combine_results(pool_view, call, result_by_endpoint), result_by_endpoint))
+    _record_votes(votes)
+    return [common for common, _ in votes]
 
 
 def is_duplicate_pending(
@@ -96,13 +109,25 @@ def is_duplicate_pending(
 
 
 def _combine_results(
-    pool_view: PoolView, call: SimulatedCall, results: Sequence[PreflightResult]
+    pool_view: PoolView,
+    call: SimulatedCall,
+    result_by_endpoint: Mapping[EndpointCaller, PreflightResult],
 ) -> PreflightResult:
     """Combine the results of the endpoints, and check the estimates if they are far apart."""
-    common = _find_common_result(results)
+    results = list(result_by_endpoint.values())
+    answered = {
+        endpoint: result
+        for endpoint, result in result_by_endpoint.items()
+        if result.outcome is not PreflightOutcome.UNKNOWN
+    }
+    if not answered:
+        unanswered = PreflightResult(PreflightOutcome.UNKNOWN, reason="no endpoint")
+        return results[0] if results else unanswered
+    common = _find_majority_result(pool_view.quorum, answered)
     if common.outcome is not PreflightOutcome.OK:
         return common
-    for gas in sorted(result.gas for result in results if result.outcome is PreflightOutcome.OK):
+    successes = [result for result in results if result.outcome is PreflightOutcome.OK]
+    for gas in sorted(result.gas for result in successes):
         if gas * _MAX_ESTIMATE_RATIO >= common.gas:
             break
         if _verify_gas_estimate(pool_view, call, gas):
@@ -110,18 +135,78 @@ def _combine_results(
     return common
 
 
-def _find_common_result(results: Sequence[PreflightResult]) -> PreflightResult:
-    answered = [result for result in results if result.outcome is not PreflightOutcome.UNKNOWN]
-    if not answered:
-        if results:
-            return results[0]
-        return PreflightResult(PreflightOutcome.UNKNOWN, reason="no endpoint")
-    if len({result.outcome for result in answered}) > 1:
-        reasons = "; ".join(result.reason for result in answered if result.reason)
-        return PreflightResult(
-            PreflightOutcome.UNKNOWN, reason=f"the endpoints disagree: {reasons}"
+def _find_majority_result(
+    quorum: WitnessQuorum, answered: Mapping[EndpointCaller, PreflightResult]
+) -> PreflightResult:
+    """Return the result that more witnesses report; UNKNOWN if they are equally many."""
+    successes = [result for result in answered.values() if result.outcome is PreflightOutcome.OK]
+    refusal_by_endpoint = {
+        endpoint.name: result
+        for endpoint, result in answered.items()
+        if result.outcome is PreflightOutcome.REFUSED
+    }
+    success_count = quorum.count_witnesses(
+        endpoint.name
+        for endpoint, result in answered.items()
+        if result.outcome is PreflightOutcome.OK
+    )
+    refusal_count = quorum.count_witnesses(refusal_by_endpoint)
+    if success_count > refusal_count:
+        return max(successes, key=lambda result: result.gas)
+    if success_count == refusal_count:
+        reports = "; ".join(
+            f"{endpoint.name}: {result.reason or 'the call works'}"
+            for endpoint, result in answered.items()
         )
-    return max(answered, key=lambda result: result.gas)
+        return PreflightResult(
+            PreflightOutcome.UNKNOWN, reason=f"the endpoints disagree: {reports}"
+        )
+    return _find_majority_refusal(quorum, refusal_by_endpoint)
+
+
+def _find_majority_refusal(
+    quorum: WitnessQuorum, refusal_by_endpoint: Mapping[str, PreflightResult]
+) -> PreflightResult:
+    """Return the revert that enough witnesses report, else UNKNOWN.
+
+    A revert may end a call for good, so a lone endpoint must not choose its reason. An endpoint
+    that omits the reason supports every reason. Of equal reverts, the shortest wait counts.
+    """
+    reports = "; ".join(f"{name}: {result.reason}" for name, result in refusal_by_endpoint.items())
+    if not quorum.is_reached_by(refusal_by_endpoint):
+        reason = f"no second {quorum.witness_kind} confirms the revert: {reports}"
+        return PreflightResult(PreflightOutcome.UNKNOWN, reason=reason)
+    results_by_reason: dict[str, dict[str, PreflightResult]] = defaultdict(dict)
+    for name, result in refusal_by_endpoint.items():
+        results_by_reason[result.refusal.name if result.refusal else ""][name] = result
+    unexplained = results_by_reason.pop("", {})
+    if not results_by_reason:
+        return next(iter(unexplained.values()))
+    groups = sorted(results_by_reason.values(), key=quorum.count_witnesses)
+    is_tied = len(groups) > 1 and quorum.count_witnesses(groups[-2]) == quorum.count_witnesses(
+        groups[-1]
+    )
+    if is_tied:
+        reason = f"the endpoints disagree on the revert: {reports}"
+        return PreflightResult(PreflightOutcome.UNKNOWN, reason=reason)
+    return min(
+        groups[-1].values(),
+        key=lambda result: (result.refusal.not_before if result.refusal else None) or 0,
+    )
+
+
+def _record_votes(
+    votes: Sequence[tuple[PreflightResult, Mapping[EndpointCaller, PreflightResult]]],
+) -> None:
+    """Record for each endpoint, once for all calls, whether most witnesses contradict it."""
+    outvoted: dict[EndpointCaller, bool] = {}
+    for common, result_by_endpoint in votes:
+        for endpoint, result in result_by_endpoint.items():
+            if PreflightOutcome.UNKNOWN not in {common.outcome, result.outcome}:
+                is_outvoted = result.outcome is not common.outcome
+                outvoted[endpoint] = outvoted.get(endpoint, False) or is_outvoted
+    for endpoint, is_outvoted in outvoted.items():
+        endpoint.endpoint.record_simulation_vote(is_outvoted=is_outvoted)
 
 
 def _verify_gas_estimate(pool_view: PoolView, call: SimulatedCall, gas: int) -> bool:

@@ -13,6 +13,7 @@ from oracle.daemon.statistics_jobs import MAX_CLOCK_OFFSET_SECONDS
 from oracle.domain.health import Condition
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS
 from oracle.queries.health import is_report_late
+from oracle.txmgr.context import MAX_BLOCKED_SECONDS
 from tests.house.product import list_nodes, parse_package, parse_sources
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -25,6 +26,7 @@ LIMITS = {
     Condition.BEHIND: f"after {READY_WITHIN_BLOCKS} blocks",
     Condition.WAITING_WITNESS: f"after {UNCONFIRMED_SECONDS:.0f} s",
     Condition.WRONG_CLOCK: f"after {MAX_CLOCK_OFFSET_SECONDS} s",
+    Condition.SIMULATION_BLOCKED: f"after {MAX_BLOCKED_SECONDS} s",
     Condition.REPORT_LATE: "after 1.5 heartbeats",
     Condition.STEP_FAILING: f"after {READY_WITHIN_FAILURES} failures in a row",
 }
