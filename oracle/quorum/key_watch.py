@@ -152,12 +152,17 @@ class SignerEmbargo:
 def build_signing_embargo(context: QuorumContext) -> SignerEmbargo:
     """Return the contract's head and the end of an embargo that starts now.
 
+    The embargo starts at the later of the newest block and this machine's time, because an
+    endpoint may return an old block.
+
     Raises:
         TransientError: no endpoint answers.
     """
     contract_status = context.fetch_contract_status()
-    until = contract_status.block.time + context.settings.ttl_seconds
-    has_signer = context.account_context.sender_account.has_signer
+    account_context = context.account_context
+    started_at = max(contract_status.block.time, int(account_context.clock()))
+    until = started_at + context.settings.ttl_seconds
+    has_signer = account_context.sender_account.has_signer
     head = contract_status.head
     return SignerEmbargo(head.round, contract_status.last_root, until if has_signer else None)
 

@@ -11,7 +11,7 @@ from oracle.bindings.qos_roots import RootsStatus
 from oracle.errors import TransientError
 from oracle.indexer.feed_faults import find_fault_blocking_publication
 from oracle.quorum.quorum_context import QuorumContext
-from oracle.quorum.statements import find_expiry_reason, publish_statement
+from oracle.quorum.statements import find_expiry_reason, find_final_block, publish_statement
 from oracle.signing.signer import SignerRefusedError, WrongSignatureError
 from oracle.signing.typed_data import ReportStatement
 from oracle.store.database import UnitOfWork
@@ -91,8 +91,8 @@ def _can_sign(
         # Nothing is signed while a fault of the feed prevents publishing.
         return False
     embargo_end = uow.statements.get_embargo_end(record.chain_id, record.contract, record.signer)
-    cursor = uow.cursor.get()
-    if embargo_end is not None and (cursor is None or cursor.time < embargo_end):
+    final_block = find_final_block(uow)
+    if embargo_end is not None and (final_block is None or final_block.time < embargo_end):
         return False
     # Statements that the key signed in another process, received from a peer, conflict as well.
     signed_elsewhere = [

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from oracle.bindings.qos_roots import RootsStatus, decode_push_call
 from oracle.chain.heads import Heads
+from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.domain.reports.report import Report
 from oracle.quorum.quorum_context import QuorumContext
@@ -81,27 +82,41 @@ def list_round_statements(
     ]
 
 
+def find_final_block(uow: UnitOfWork) -> BlockRef | None:
+    """Return the highest stored final block, or None.
+
+    Its time is proven: a second provider has confirmed the block, so no single endpoint can make
+    it later than it is. The newest indexed block may be one endpoint's invention.
+    """
+    cursor = uow.cursor.get()
+    if cursor is None or cursor.final_number is None:
+        return None
+    return uow.blocks.get_highest_up_to(cursor.final_number)
+
+
 def find_expiry_reason(
     uow: UnitOfWork, record: SignedStatement, contract_status: RootsStatus
 ) -> str | None:
     """Return why a statement can no longer land, as a `pub_signature` reason, or None if it may.
 
-    The time and height of the last indexed block are used; those of the chain are never lower. The
+    The time and height of the final block are used; those of the chain are never lower. The
     anchor window is that of the indexed events, because `contract_status` is the word of one
     endpoint. If no indexed event has set it, only the deadline ends a statement.
     """
-    cursor = uow.cursor.get()
-    if cursor is None:
-        return None
+    final_block = find_final_block(uow)
     own_block = uow.blocks.get_canonical(record.as_of_block)
     settings = uow.rounds.get_contract_settings()
     config = settings.config
     is_next_round = contract_status.head.round == record.round - 1
     reasons = {
-        "expired": cursor.time > record.deadline
-        or (
-            settings.limits is not None
-            and cursor.number + 1 - record.as_of_block > settings.limits.limits.anchor_window
+        "expired": final_block is not None
+        and (
+            final_block.time > record.deadline
+            or (
+                settings.limits is not None
+                and final_block.number + 1 - record.as_of_block
+                > settings.limits.limits.anchor_window
+            )
         ),
         # The contract counts configurations, so an old one never becomes valid again.
         "config_replaced": config is not None and record.config != config.digest,

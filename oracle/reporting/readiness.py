@@ -5,6 +5,7 @@ See docs/explanation/reports.md#when-to-publish; tests/faults/sending/cases.toml
 
 from oracle.bindings.qos_roots import RootsStatus
 from oracle.chain.heads import Heads
+from oracle.quorum.statements import find_final_block
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import UnitOfWork
 
@@ -59,10 +60,10 @@ def _find_embargo_reason(context: ReportingContext, uow: UnitOfWork) -> str | No
     domain = context.account_context.sender_account.domain
     signer = context.account_context.sender_account.signer.address
     until = uow.statements.get_embargo_end(domain.chain_id, domain.contract, signer)
-    cursor = uow.cursor.get()
-    if until is None or (cursor is not None and cursor.time >= until):
+    final_block = find_final_block(uow)
+    if until is None or (final_block is not None and final_block.time >= until):
         return None
     return (
-        f"the signer signs nothing until chain time {until}, because statements from its lost "
-        "database may still land"
+        f"the signer signs nothing until chain time {until} is final, because statements from "
+        "its lost database may still land"
     )

@@ -12,7 +12,7 @@ from oracle.quorum.statements import build_report_record, build_report_statement
 from oracle.reporting.report_planner import plan_push
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.context import TransmitterRank
-from tests.support.harness import SETTINGS, Harness, OracleTestbed, next_step
+from tests.support.harness import FINALITY, SETTINGS, Harness, OracleTestbed, next_step
 from tests.support.sending.faults import Fault
 from tests.support.sending.in_flight import start_response
 from tests.support.sending.proxy import Proxy
@@ -138,6 +138,9 @@ def test_second_statement_is_refused_whatever_anchor_window_an_endpoint_reports(
 ):
     harness = sqlite_harness
     plan_round(harness)
+    # The as-of block is final.
+    harness.mine(FINALITY)
+    harness.index()
     (first,) = list_signed_statements(harness, 1)
     with harness.store.read_transaction() as uow:
         report = uow.reports.list_due()[0].report

@@ -1,0 +1,84 @@
+"""One endpoint shows invented blocks after the newest block, with later times or heights."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from oracle.reporting.readiness import find_unsent_report_reason
+from oracle.reporting.report_planner import plan_push
+from tests.support.harness import FINALITY, LIMITS, SETTINGS, Harness
+from tests.support.sending.faults import freeze_at_block
+from tests.support.sending.proxy import EVERY, Proxy
+from tests.support.sending.rounds import list_signed_statements, plan_round
+
+
+@contextmanager
+def invented_blocks(
+    harness: Harness, honest: Proxy, *, seconds: int, blocks: int
+) -> Iterator[None]:
+    """Let the other endpoint show blocks that the chain does not have afterwards.
+
+    The first invented block is `seconds` after the newest one.
+    """
+    chain = harness.testbed.chain
+    honest.rule(EVERY, freeze_at_block(chain.block))
+    with chain.undone():
+        chain.later(seconds)
+        chain.mine(blocks)
+        yield
+    honest.heal()
+
+
+@pytest.mark.parametrize("position", [0, 1])
+@pytest.mark.parametrize(
+    ("seconds", "blocks"),
+    [(SETTINGS.ttl_seconds + 60, 3), (2**31, FINALITY + 3), (60, LIMITS.anchor_window + 3)],
+    ids=["past its deadline", "far future", "out of the anchor window"],
+)
+def test_invented_blocks_of_one_endpoint_lead_to_no_second_statement(
+    proxied_harness: Harness,
+    proxies: tuple[Proxy, Proxy],
+    position: int,
+    seconds: int,
+    blocks: int,
+):
+    harness, honest = proxied_harness, proxies[1 - position]
+    plan_round(harness)
+    (first,) = list_signed_statements(harness, 1)
+    for _ in range(2):
+        with invented_blocks(harness, honest, seconds=seconds, blocks=blocks):
+            harness.index()
+            harness.repeat(plan_push)
+            harness.restart()
+            harness.repeat(plan_push)
+        harness.restart()
+
+    assert list_signed_statements(harness, 1) == [first]
+    # The statement is still valid on the chain, and lands.
+    harness.mine()
+    harness.tick()
+    harness.mine()
+    harness.tick()
+    assert (harness.testbed.round, list_signed_statements(harness, 1)) == (1, [first])
+
+
+def test_invented_blocks_of_one_endpoint_end_no_embargo(
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
+):
+    harness = proxied_harness
+    harness.contexts.start_signing_embargo()
+    harness.period()
+    with invented_blocks(harness, proxies[1], seconds=2 * SETTINGS.ttl_seconds, blocks=3):
+        harness.index()
+        harness.repeat(plan_push)
+    assert list_signed_statements(harness, 1) == []
+
+    harness.testbed.chain.later(SETTINGS.ttl_seconds)
+    harness.testbed.chain.mine()
+    harness.tick()
+    reason = find_unsent_report_reason(harness.reporting)
+    assert reason is not None
+    assert "is final" in reason
+    harness.mine(FINALITY)
+    harness.pushed()
