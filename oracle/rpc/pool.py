@@ -30,6 +30,10 @@ VIEW_TIMEOUT_SECONDS = 10.0
 _SLOW_THRESHOLD_SECONDS = 2.0
 # Without an alternative, a circuit breaker is tried again this long after its last failure.
 _MIN_BREAKER_WAIT_SECONDS = 3.0
+# While no endpoint can be used, a pause that one requests counts for at most this long. A provider
+# that returns Retry-After of an hour, by mistake or to all its clients, would otherwise stop the
+# daemon for that hour; one request a minute burdens no provider.
+_MAX_PAUSE_WITHOUT_ALTERNATIVE_SECONDS = 60.0
 # A recovery check must be answered within this many seconds.
 _RECOVERY_TIMEOUT_SECONDS = 3.0
 
@@ -177,6 +181,8 @@ class EndpointPool:
             )
         if all(failure.kind is ErrorKind.BACKOFF for failure in failures):
             self._endpoints.limit_breaker_wait(_MIN_BREAKER_WAIT_SECONDS)
+        if len(candidates) == len(self._endpoints):
+            self._endpoints.limit_rate_limit_wait(_MAX_PAUSE_WITHOUT_ALTERNATIVE_SECONDS)
         failure = combine_failures(failures)
         failure.retry_after = self._endpoints.compute_seconds_until_usable(failures)
         raise failure

@@ -328,6 +328,9 @@ class Endpoint:
         wait_seconds = self.health.rate_limiter.get_wait_seconds()
         if wait_seconds > 0:
             message = f"rate-limited for another {wait_seconds:.1f} s"
+            requested_seconds = self.health.rate_limiter.requested_seconds
+            if requested_seconds is not None:
+                message = f"{message}; it requested a pause of {requested_seconds:.0f} s"
             return RpcError(self.name, ErrorKind.THROTTLED, message, retry_after=wait_seconds)
         return None
 

@@ -129,3 +129,8 @@ class EndpointList:
         """Allow a trial of each circuit breaker at most `max_seconds` after its last failure."""
         for endpoint in self._endpoints:
             endpoint.health.limit_breaker_wait(max_seconds)
+
+    def limit_rate_limit_wait(self, max_seconds: float) -> None:
+        """Allow requests to each endpoint at most `max_seconds` after it requested a pause."""
+        for endpoint in self._endpoints:
+            endpoint.health.limit_rate_limit_wait(max_seconds)

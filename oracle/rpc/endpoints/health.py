@@ -337,6 +337,11 @@ class EndpointHealth:
         for breaker in list(self.breaker_by_method.values()):
             breaker.limit_wait(max_seconds)
 
+    def limit_rate_limit_wait(self, max_seconds: float) -> None:
+        """Allow requests at most `max_seconds` after the endpoint last requested a pause."""
+        self.rate_limiter.limit_wait(max_seconds)
+        self.backoff.limit_wait(max_seconds)
+
     def reset_latency(self) -> None:
         """Reset the latencies, so that the next responses measure them again."""
         self.latency_by_method.clear()

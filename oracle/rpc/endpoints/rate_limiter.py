@@ -29,6 +29,7 @@ class Backoff:
         self._clock = clock
         self._jitter = jitter or SystemRandom().random
         self._until: float | None = None
+        self._started_at = 0.0
         self._refusals = 0
 
     def get_remaining_seconds(self) -> float:
@@ -46,7 +47,13 @@ class Backoff:
         if retry_after is not None:
             wait_seconds = min(max(retry_after, wait_seconds), _MAX_RETRY_AFTER_SECONDS)
         self._refusals += 1
-        self._until = self._clock() + wait_seconds
+        self._started_at = self._clock()
+        self._until = self._started_at + wait_seconds
+
+    def limit_wait(self, max_seconds: float) -> None:
+        """Shorten the backoff to at most `max_seconds` after its start."""
+        if self._until is not None:
+            self._until = min(self._until, self._started_at + max_seconds)
 
     def reset(self) -> None:
         """End the backoff, because the endpoint responded."""
@@ -81,6 +88,9 @@ class RateLimiter:
     _tokens: float = 1.0
     _filled_at: float = 0.0
     _blocked_until: float = -math.inf
+    # When the endpoint refused last, and the pause that it requested then, if any.
+    _refused_at: float = -math.inf
+    requested_seconds: float | None = None
     _refusals: int = 0
     _window_calls: int = 0
     _window_started_at: float = 0.0
@@ -125,6 +135,7 @@ class RateLimiter:
         with self._lock:
             now = self.clock()
             self._refill(now)
+            self._refused_at, self.requested_seconds = now, retry_after
             window_rate = self._window_calls / max(1.0, now - self._window_started_at)
             reduced_rate = _DECREASE_FACTOR * min(
                 self.rate, max(window_rate, self._measured_rate, 1.0)
@@ -142,10 +153,15 @@ class RateLimiter:
             self._blocked_until = max(self._blocked_until, now + retry_after)
             self._tokens = min(self._tokens, 1.0)
 
+    def limit_wait(self, max_seconds: float) -> None:
+        """Allow requests at most `max_seconds` after the last refusal."""
+        with self._lock:
+            self._blocked_until = min(self._blocked_until, self._refused_at + max_seconds)
+
     def record_success(self, call_count: int = 1) -> None:
         """Record that the endpoint answered `call_count` calls."""
         with self._lock:
-            self._refusals = 0
+            self._refusals, self.requested_seconds = 0, None
             now = self.clock()
             if now - self._minute_started_at >= _PEAK_WINDOW_SECONDS:
                 is_following_minute = now - self._minute_started_at < 2 * _PEAK_WINDOW_SECONDS

@@ -121,6 +121,36 @@ def test_throttling_endpoint_is_not_requested_before_retry_after(clock: Clock, s
     assert endpoints.run_with_endpoint(name_of) == served.url
 
 
+def test_pauses_of_an_hour_at_all_endpoints_end_after_a_minute(
+    clock: Clock, both: tuple[Served, Served]
+):
+    endpoints = on(clock, *both)
+    breaks(both[0], Http(status=429, headers={"Retry-After": "3600"}))
+    assert endpoints.run_with_endpoint(name_of) == both[1].url
+    before = len(both[0].received_requests)
+
+    # While the other endpoint works, the pause is kept.
+    clock.now += 600
+    assert endpoints.run_with_endpoint(name_of) == both[1].url
+    assert len(both[0].received_requests) == before
+
+    breaks(both[1], Http(status=429, headers={"Retry-After": "3600"}))
+    both[0].faults.clear()
+    with pytest.raises(TransientError, match="requested a pause of 3600 s"):
+        endpoints.run_with_endpoint(name_of)
+    # The pause of the first endpoint began ten minutes ago.
+    assert endpoints.run_with_endpoint(name_of) == both[0].url
+
+    breaks(both[0], Http(status=429, headers={"Retry-After": "3600"}))
+    for elapsed_seconds in (0, 59):
+        clock.now += elapsed_seconds
+        with pytest.raises(TransientError, match=r"rate-limited|429"):
+            endpoints.run_with_endpoint(name_of)
+    both[1].faults.clear()
+    clock.now += 2
+    assert endpoints.run_with_endpoint(name_of) == both[1].url
+
+
 def test_wrong_chain_is_reported_before_any_block_request(clock: Clock, serve: Serve):
     served = serve(MemoryChain(chain_id=5))
 
