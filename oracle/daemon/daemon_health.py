@@ -214,9 +214,15 @@ class DaemonHealth:
         if self._answered_at is not None:
             age = self.liveness.clock() - self._answered_at
             if age > READY_WITHIN_SECONDS:
+                reasons = "".join(
+                    f"; {view.endpoint}: {view.state}"
+                    for view in self.endpoints
+                    if view.state != "ok"
+                )
                 findings.append(
                     HealthFinding(
-                        Condition.NO_ENDPOINT, f"no endpoint has shown the head for {age:.0f} s"
+                        Condition.NO_ENDPOINT,
+                        f"no endpoint has shown the head for {age:.0f} s{reasons}",
                     )
                 )
         return findings
@@ -243,10 +249,27 @@ class DaemonHealth:
         if lag_blocks > READY_WITHIN_BLOCKS:
             return [
                 HealthFinding(
-                    Condition.BEHIND, f"the index is {lag_blocks} blocks behind the head"
+                    Condition.BEHIND,
+                    f"the index is {lag_blocks} blocks behind the head{self._describe_leader()}",
                 )
             ]
         return []
+
+    def _describe_leader(self) -> str:
+        """Return the endpoint that alone shows a far higher block, or an empty text.
+
+        If the block is invented, nothing is published until the endpoint is removed.
+        """
+        views = sorted(
+            (view for view in self.endpoints if view.head is not None),
+            key=lambda view: view.head or 0,
+        )
+        if len(views) < 2:  # noqa: PLR2004  no other endpoint to compare with
+            return ""
+        second, leader = views[-2].head or 0, views[-1].head or 0
+        if leader - second <= READY_WITHIN_BLOCKS:
+            return ""
+        return f"; only {views[-1].endpoint} shows a block above {second}"
 
 
 def record_window_metrics(window: CommittedWindow) -> None:

@@ -17,6 +17,7 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.health import Severity
 from oracle.domain.ids import Hash
 from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION
+from oracle.queries.endpoint_view import EndpointView
 from oracle.store.database import Store
 from oracle.store.halts import HaltEvidence
 from tests.support.cli.local_network import write_config
@@ -156,6 +157,15 @@ def test_readyz_reports_why_indexing_is_blocked(sqlite_url: str):
         clock.now += READY_WITHIN_SECONDS + 1
         # A repeated check of the same block is not newer.
         watch.record_heads(heads)
+        pause = "throttled: it requested a pause of 3600 s"
+        watch.endpoints = [
+            EndpointView(endpoint="http://a", head=HEAD.number, lag_blocks=0, state=pause),
+            EndpointView(endpoint="http://b", head=1000, lag_blocks=0, state="ok"),
+        ]
         assert reasons(store, watch)[0].startswith(
-            "NO-ENDPOINT: no endpoint has shown the head for 61 s"
+            f"NO-ENDPOINT: no endpoint has shown the head for 61 s; http://a: {pause}"
+        )
+        watch.record_heads(replace(heads, latest=HEAD._replace(number=1000)))
+        assert reasons(store, watch)[0].endswith(
+            f"; only http://b shows a block above {HEAD.number}"
         )
