@@ -85,7 +85,8 @@ def contexts_of(harness: Any, domain: Domain, rules: Rules, rules_hash: Hash) ->
         registry=CallRegistry(decode_refusal),
         epoch=harness.epoch,
         clock=lambda: testbed.chain.time,
-        confirmations=2,
+        confirmations=harness.confirmations,
+        finality_depth=harness.finality,
         rank=TransmitterRank(
             has_others=peers is not None or head_start > 0,
             head_start_seconds=head_start,

@@ -493,6 +493,7 @@ def _build_account_context(
         epoch=epoch,
         clock=clock,
         confirmations=limits.confirmations,
+        finality_depth=index.config.chain.finality_depth,
         send_settings=SendSettings(
             bump_blocks=limits.bump_blocks,
             bump_seconds=limits.bump_seconds,

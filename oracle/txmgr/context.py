@@ -204,8 +204,9 @@ class AccountContext:
     `registry` holds the kinds of calls that are sent. `epoch` is the epoch of the lease, which
     fences every write. `clock` returns unix seconds, for the journal and the daily budget;
     deadlines are in chain time. `confirmations` is the number of blocks on top of a receipt's
-    block, in addition to finality. `batch_size` is how many calls one step handles, and `role` the
-    account's label in metrics. `actor` is the OS user of a command, or None for the daemon.
+    block, in addition to finality; a final block has at least `finality_depth` blocks on top.
+    `batch_size` is how many calls one step handles, and `role` the account's label in metrics.
+    `actor` is the OS user of a command, or None for the daemon.
     """
 
     store: Store
@@ -214,6 +215,7 @@ class AccountContext:
     epoch: int
     clock: Callable[[], float]
     confirmations: int
+    finality_depth: int
     batch_size: int = 1
     role: str = "transmitter"
     send_settings: SendSettings = field(default_factory=SendSettings)
@@ -324,8 +326,9 @@ class AccountContext:
 
     def is_final(self, block_number: int, heads: Heads) -> bool:
         """Return whether a block is final and has enough confirmations."""
-        is_confirmed = heads.latest.number - block_number >= self.confirmations
-        return is_confirmed and block_number <= heads.final.number
+        # The newest block is one endpoint's, so confirmations are counted below the final block.
+        below_final = max(0, self.confirmations - self.finality_depth)
+        return block_number <= heads.final.number - below_final
 
 
 class WriteAttemptedError(Exception):

@@ -96,6 +96,7 @@ class Replica:
             epoch=epoch,
             clock=world.clock,
             confirmations=2,
+            finality_depth=world.setting.finality,
             batch_size=world.setting.batch_size,
             send_settings=SendSettings(bump_blocks=world.setting.bump_blocks, bump_seconds=24),
         )

@@ -171,6 +171,7 @@ class Harness(WithContexts):
     providers: Mapping[str, str] | None = None
     # The depth of the final block below the newest one.
     finality: int = FINALITY
+    confirmations: int = 2
     caps: SendLimits = CAPS
     settings: ReportSettings = SETTINGS
     steps: list[StepResult] = field(default_factory=list)

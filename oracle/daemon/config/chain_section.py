@@ -55,8 +55,9 @@ class ChainSection(Section):
     # The block in which the first contract was deployed.
     start_block: int = Field(default=0, ge=0)
     # Blocks below the head at which a block is final. If the chain's `finalized` block is lower,
-    # that block is the final one.
-    finality_depth: int = Field(default=64, ge=1)
+    # that block is the final one. A depth above 1,000,000 is rejected, because hardly any block
+    # would ever be final.
+    finality_depth: int = Field(default=64, ge=1, le=1_000_000)
     # For chains with fast blocks: a final block must also be older than the head by this many
     # seconds of block time.
     finality_seconds: int = Field(default=0, ge=0)

@@ -147,8 +147,8 @@ class LimitsSection(Section):
     # nonce is used.
     max_in_flight: int = Field(default=64, ge=1, le=1000)
     # Number of blocks above a receipt, in addition to finality, before the receipt counts as
-    # final.
-    confirmations: int = Field(default=12, ge=1)
+    # final. If it exceeds `chain.finality_depth`, the excess is counted below the final block.
+    confirmations: int = Field(default=12, ge=1, le=1_000_000)
 
 
 class NetworkSection(Section):

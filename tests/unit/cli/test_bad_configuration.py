@@ -37,7 +37,7 @@ def test_error_for_unknown_key_names_it(capsys, sound, tmp_path):
 
 
 def test_all_configuration_faults_are_reported_together(capsys, sound, tmp_path, monkeypatch):
-    sound["chain"] |= {"id": 0, "endpoints": ["ftp://here"], "foo": 1}
+    sound["chain"] |= {"id": 0, "endpoints": ["ftp://here"], "foo": 1, "finality_depth": 10**7}
     sound["network"]["contracts"] = {"TaskNetwork": "0x12"}
     sound["bar"] = {"x": 1}
     monkeypatch.setenv("QOS_ORACLE_CHIAN__ID", "1")
@@ -50,6 +50,7 @@ def test_all_configuration_faults_are_reported_together(capsys, sound, tmp_path,
         "chain.id",
         "chain.endpoints.0",
         "chain.foo",
+        "chain.finality_depth",
         "network.contracts.TaskNetwork",
         "bar",
         "QOS_ORACLE_CHIAN__ID",

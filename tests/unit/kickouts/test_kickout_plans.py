@@ -88,6 +88,7 @@ def context(new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[KickoutConte
             epoch=epoch,
             clock=lambda: 0.0,
             confirmations=2,
+            finality_depth=2,
         )
         quorum = QuorumContext(account_context, SETTINGS)
         yield KickoutContext(quorum, POLICY, tmp_path / "evidence")

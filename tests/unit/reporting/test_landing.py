@@ -53,6 +53,7 @@ def context(store: Store) -> ReportingContext:
         epoch=epoch,
         clock=lambda: 0.0,
         confirmations=CONFIRMATIONS,
+        finality_depth=CONFIRMATIONS,
     )
     quorum = QuorumContext(account_context, ReportSettings())
     return ReportingContext(quorum, make_hash(7), KickoutPolicy(CRYNUX))

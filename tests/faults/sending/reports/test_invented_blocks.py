@@ -7,7 +7,7 @@ import pytest
 
 from oracle.reporting.readiness import find_unsent_report_reason
 from oracle.reporting.report_planner import plan_push
-from tests.support.harness import FINALITY, LIMITS, SETTINGS, Harness
+from tests.support.harness import FINALITY, LIMITS, SETTINGS, Harness, sending_jobs_of
 from tests.support.sending.faults import freeze_at_block
 from tests.support.sending.proxy import EVERY, Proxy
 from tests.support.sending.rounds import list_signed_statements, plan_round
@@ -82,3 +82,26 @@ def test_invented_blocks_of_one_endpoint_end_no_embargo(
     assert "is final" in reason
     harness.mine(FINALITY)
     harness.pushed()
+
+
+def test_invented_blocks_of_one_endpoint_confirm_no_receipt(
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
+):
+    harness = proxied_harness
+    harness.restart(confirmations=FINALITY + 4)
+    harness.pushed()
+    # The receipt's block is final, but lacks confirmations.
+    harness.mine(FINALITY)
+    harness.index()
+    with invented_blocks(harness, proxies[1], seconds=1, blocks=8):
+        harness.index()
+        # The daemon's heads, whose final block a second provider has confirmed.
+        sending_jobs_of(harness).confirm_transactions()
+        heads = harness.ingest.heads
+    assert heads is not None
+    assert (heads.latest.number - heads.final.number, harness.states()) == (12, ["mined"])
+
+    harness.restart()
+    harness.mine(4)
+    harness.tick()
+    assert harness.states() == ["final"]
