@@ -54,6 +54,7 @@ def plan_and_send_call(reporter: Reporter, command: str, plan: CallPlanner) -> l
     chain = reporter.index.chain
     with hold_command_lease(reporter.index.store, command) as epoch:
         contexts = open_reporter_contexts(reporter, epoch, unix_seconds)
+        contexts.start_embargo_after_restore()
         reconcile_nonces(contexts.account_context)
         planned_step = plan(contexts, chain.fetch_heads())
         if planned_step is None:

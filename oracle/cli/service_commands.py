@@ -100,6 +100,7 @@ def restore(
         typer.echo("the schema is older than the program: run `qos-oracle migrate` first")
     if result.block is not None:
         typer.echo(f"last folded block: {result.block}; the daemon continues there")
+    typer.echo("a reporter first signs nothing for `oracle.report_ttl_seconds` of chain time")
 
 
 def _check_database_is_unused(url: str) -> bool:

@@ -29,10 +29,15 @@ from oracle.kickouts.kick_calls import (
 )
 from oracle.kickouts.kickout_context import KickoutContext
 from oracle.kickouts.objection_sender import BringObjectionCall
-from oracle.quorum.key_watch import build_signing_embargo, store_signing_embargo
+from oracle.quorum.key_watch import (
+    build_embargo_writer,
+    build_signing_embargo,
+    store_signing_embargo,
+)
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.reporting.push_call import PushCall
 from oracle.reporting.reporting_context import ReportingContext
+from oracle.store.bookmarks import RESTORED
 from oracle.txmgr.call_registry import CallRegistry
 from oracle.txmgr.context import AccountContext, build_dry_run_context
 
@@ -85,6 +90,24 @@ class ReporterContexts:
         store_signing_embargo(
             self.quorum, build_signing_embargo(self.quorum), self.account_context.actor
         )
+
+    def start_embargo_after_restore(self) -> None:
+        """Start a signing embargo if the database was restored from a backup.
+
+        Statements that were signed after the backup may still land, but the database lacks them.
+
+        Raises:
+            TransientError: no endpoint answers.
+        """
+        store = self.account_context.store
+        with store.read_transaction() as uow:
+            is_restored = uow.bookmarks.get(RESTORED) is not None
+        if not is_restored:
+            return
+        write_embargo = build_embargo_writer(self.quorum, build_signing_embargo(self.quorum))
+        with self.account_context.write_transaction() as uow:
+            write_embargo(uow, self.account_context.stamp)
+            uow.bookmarks.delete(RESTORED)
 
     def build_dry_run_contexts(self, folder: Path) -> "ReporterContexts":
         """Return the contexts of a dry run, which writes evidence to `folder`."""

@@ -110,6 +110,8 @@ class SendingJobs:
         process that is starting, or that runs once, ends with an error.
         """
         reporter, account_contexts = self.senders.reporter, self.senders.account_contexts
+        if reporter is not None and not self.is_reconciled:
+            reporter.start_embargo_after_restore()
         for account_context in account_contexts:
             if self.is_one_shot:
                 reconcile_nonces(account_context)

@@ -17,6 +17,7 @@ from sqlalchemy.engine import URL
 
 from oracle.durable_files import replace_file
 from oracle.errors import FatalError, InputError
+from oracle.store.bookmarks import RESTORED
 from oracle.store.database import Store
 from oracle.store.db_errors import format_database_name
 from oracle.store.engine import parse_database_url
@@ -64,7 +65,8 @@ def restore_database(url: str, backup: Path, replaced_path: Path, *, dry_run: bo
     """Replace SQLite's database by a backup, or fill an empty PostgreSQL database with it.
 
     An existing SQLite database is kept as `replaced_path`. No other process may use the database.
-    A dry run checks everything and changes nothing.
+    The restored database is marked, so that its signer first waits until no statement that was
+    signed since the backup can land. A dry run checks everything and changes nothing.
 
     Raises:
         InputError: the file is no backup for this database, or is of a newer version; the
@@ -83,6 +85,7 @@ def restore_database(url: str, backup: Path, replaced_path: Path, *, dry_run: bo
             database = Path(parsed_url.database or "")
             with _open_checked_copy(backup, database.parent) as copy:
                 if not dry_run:
+                    _mark_as_restored(parsed_url.set(database=str(copy)))
                     _set_database_aside(database, replaced_path)
                     with replace_file(database) as temporary_path:
                         copy.rename(temporary_path)
@@ -96,6 +99,13 @@ def restore_database(url: str, backup: Path, replaced_path: Path, *, dry_run: bo
         )
     options = ["--list"] if dry_run else ["--single-transaction", "--exit-on-error"]
     _run_client_program("pg_restore", [*options, str(backup)], parsed_url)
+    if not dry_run:
+        _mark_as_restored(parsed_url)
+
+
+def _mark_as_restored(url: URL) -> None:
+    with closing(Store(url)) as store, store.transaction() as uow:
+        uow.bookmarks.set(RESTORED, 1)
 
 
 @contextmanager

@@ -9,6 +9,8 @@ from oracle.store.tables.chain_tables import bookmark
 UNDO_FLOOR = "undo_floor"
 # The version of qos-oracle whose daemon started last on this database.
 PROGRAM_VERSION = "program_version"
+# Set in a database that was restored from a backup, until a reporter has started on it.
+RESTORED = "restored_from_backup"
 # Number of rollbacks and rebuilds of projections; when it changes, readers reload cached rows.
 _REWRITES = "projection_remakes"
 

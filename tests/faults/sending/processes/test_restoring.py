@@ -7,10 +7,12 @@ import pytest
 from oracle.errors import InputError, TransientError
 from oracle.reporting.readiness import find_unsent_report_reason
 from oracle.reporting.reporting_context import PUSH
-from oracle.store.outbox.records import IntentState, NonceState
+from oracle.store.backup import back_up_database, restore_database
+from oracle.store.database import Store
+from oracle.store.outbox.records import IntentState, NonceState, SignedStatement
 from oracle.txmgr.nonce_sync import reconcile_nonces
 from oracle.txmgr.rebuild_from_chain import plan_outbox_rebuild
-from tests.support.harness import SETTINGS, Harness
+from tests.support.harness import SETTINGS, Harness, sending_jobs_of
 from tests.support.sending import faults
 from tests.support.sending.old_databases import (
     copy_database,
@@ -121,6 +123,46 @@ def test_case_f19_old_database_copy_is_refused_until_rebuilt_from_chain(
             harness.mine()
         assert (harness.testbed.nonce, harness.testbed.round) == (4, 3)
         assert find_unsent_report_reason(harness.reporting) is None
+
+
+def test_restored_database_signs_nothing_while_statements_since_the_backup_may_land(
+    sqlite_harness: Harness, tmp_path: Path
+):
+    """The nonces do not show the loss, because the transaction since the backup is not mined."""
+    harness = sqlite_harness
+    url, restored_url = str(harness.store._url), f"sqlite:///{tmp_path / 'restored.sqlite'}"
+    backup = tmp_path / "backup.sqlite"
+    harness.pushed()
+    back_up_database(url, backup)
+    harness.period()
+    harness.tick()
+    (lost,) = list_signatures(harness)
+    harness.testbed.chain.rpc("anvil_dropAllTransactions")
+
+    restore_database(restored_url, backup, tmp_path / "unused", dry_run=False)
+    with Store.open(restored_url) as restored:
+        harness.restart(store=restored)
+        sending_jobs_of(harness).reconcile_nonces()
+        harness.period()
+        harness.tick()
+        assert list_signatures(harness) == []
+        assert "signs nothing until" in (find_unsent_report_reason(harness.reporting) or "")
+        harness.testbed.chain.later(SETTINGS.ttl_seconds)
+        while harness.testbed.round == 1:
+            assert len(harness.reports()) < 20, harness.steps
+            harness.period()
+            harness.tick()
+            harness.mine()
+        assert min(later.deadline for later in list_signatures(harness)) > lost.deadline
+        # The embargo begins only once after a restore.
+        sending_jobs_of(harness).reconcile_nonces()
+        assert find_unsent_report_reason(harness.reporting) is None
+
+
+def list_signatures(harness: Harness) -> list[SignedStatement]:
+    """Return the statements of the second round that the database contains."""
+    with harness.store.read_transaction() as uow:
+        return uow.statements.list_for_round(harness.testbed.address, 2)
 
 
 def test_case_f19_no_nonce_is_reused_after_lost_database_is_rebuilt(

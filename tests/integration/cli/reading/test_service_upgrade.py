@@ -17,7 +17,7 @@ from oracle.daemon.lease_keeper import hold_lease
 from oracle.errors import FatalError
 from oracle.resources import find_shipped_path
 from oracle.store.backup import back_up_database
-from oracle.store.bookmarks import PROGRAM_VERSION
+from oracle.store.bookmarks import PROGRAM_VERSION, RESTORED
 from oracle.store.database import Store
 from oracle.store.engine import parse_database_url
 from oracle.store.lease_repository import LeaseState
@@ -151,6 +151,9 @@ def test_upgrade_keeps_every_row_and_its_backup_restores_the_old_version(
             sound["database"]["url"] = released_url
             config = str(write_config(sound, tmp_path / "restored.toml"))
         assert run(["service", "restore", backup, "--config", config, "--yes"]) == 0
+        with Store(parse_database_url(released_url)) as store, store.transaction() as uow:
+            assert uow.bookmarks.get(RESTORED) is not None
+            uow.bookmarks.delete(RESTORED)
         assert read_released_rows(released_url) == rows
 
 
