@@ -10,7 +10,7 @@ import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +20,7 @@ import typer
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.lease_holder import build_holder_name
 from oracle.domain.health import Condition, HealthFinding, HealthReport
-from oracle.errors import OracleError
+from oracle.errors import OracleError, TransientError
 from oracle.queries.text.human_numbers import format_duration
 from oracle.store.database import Store
 from oracle.store.health_repository import ReportedHealth
@@ -104,7 +104,9 @@ class HealthReporter:
                     uow.health.record_end(self.holder, text)
             except OracleError as error:
                 structlog.get_logger().warning("health_write_failed", reason=str(error))
-                self.store.checkpoint_wal()
+                # The error that ended the daemon must stay the one that is reported.
+                with suppress(TransientError):
+                    self.store.checkpoint_wal()
             else:
                 return
 

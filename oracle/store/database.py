@@ -220,6 +220,8 @@ class Store:
         self._has_unknown_commit = False
         self._epoch: int | None = None
         self._file = get_file_identity(url)
+        # The write-ahead log of SQLite, which exists while a connection is open.
+        self._log_file: tuple[int, int] | None = None
         self._stop_readers: set[Callable[[], None]] = set()
         self._committed = Condition()
 
@@ -305,12 +307,13 @@ class Store:
         self._has_unknown_commit = False
 
     def _check_file_identity(self) -> None:
-        """Check, before a commit, that the open file is still the one at the database's path.
+        """Check, before a commit, that the open files are still those at the database's path.
 
-        A commit into a deleted file would be lost.
+        A commit into a deleted file would be lost. A commit into a deleted write-ahead log would
+        be lost if the process is killed before it closes the database.
 
         Raises:
-            InputError: the database file is missing, or another file has replaced it.
+            InputError: the database file or its log is missing, or another file has replaced it.
         """
         if get_file_identity(self._url) != self._file:
             raise InputError(
@@ -318,6 +321,22 @@ class Store:
                 "open; it must stay the same file until the process ends; restore the file, or a "
                 "copy made after the last transaction was sent, and start again"
             )
+        self._log_file = self._log_file or get_file_identity(self._url, "-wal")
+        self._check_log_identity()
+
+    def _check_log_identity(self) -> None:
+        """Check that the write-ahead log is still the one that this process opened.
+
+        Raises:
+            InputError: the log is missing, or another file has replaced it.
+        """
+        if self._log_file is None or self._log_file == get_file_identity(self._url, "-wal"):
+            return
+        raise InputError(
+            f"database {self._url.database}-wal: the write-ahead log was deleted or replaced "
+            "while it was open; it contains the newest rows; they are written to the database "
+            "when this process ends, if no other process has opened it; start again"
+        )
 
     @property
     def data_directory(self) -> Path | None:
@@ -437,4 +456,6 @@ class Store:
             translated_error = translate_db_error(error, self._url)
             if translated_error is None:
                 raise
+            # A new connection fails with an unspecific error if the log was deleted.
+            self._check_log_identity()
             raise translated_error from error

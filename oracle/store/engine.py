@@ -63,12 +63,15 @@ def parse_database_url(url: str) -> URL:
     raise InputError(f"the database url names no supported database; {expected_form}")
 
 
-def get_file_identity(url: URL) -> tuple[int, int] | None:
-    """Return device and inode of SQLite's file; return None for PostgreSQL or a missing file."""
+def get_file_identity(url: URL, suffix: str = "") -> tuple[int, int] | None:
+    """Return device and inode of SQLite's file; return None for PostgreSQL or a missing file.
+
+    With the suffix `-wal`, the file is the write-ahead log.
+    """
     if url.get_backend_name() != "sqlite":
         return None
     try:
-        file_stat = Path(url.database or "").stat()
+        file_stat = Path(f"{url.database}{suffix}").stat()
     except FileNotFoundError:
         return None
     return file_stat.st_dev, file_stat.st_ino

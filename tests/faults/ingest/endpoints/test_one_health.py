@@ -186,6 +186,26 @@ def test_deleted_database_stops_daemon_with_exit_code_2(
         assert "deleted or replaced while it was open" in running.log.read_text("utf-8")
 
 
+def test_deleted_write_ahead_log_stops_daemon_and_loses_no_row(
+    fake_chain: FakeChain, config: Path, tmp_path: Path
+):
+    """A killed daemon would lose all rows of the log, such as sent transactions."""
+    with run_daemon(config) as running:
+        running.wait_until_ready()
+        folded = running.get("/v1/operations").json()["folded"]["number"]
+        (tmp_path / "oracle.sqlite-wal").unlink()
+        fake_chain.live(1)
+        assert running.process.wait(PATIENCE_SECONDS) == 2
+        assert "the write-ahead log was deleted" in running.log.read_text("utf-8")
+    with (
+        Store.open(f"sqlite:///{tmp_path / 'oracle.sqlite'}") as store,
+        store.read_transaction() as uow,
+    ):
+        cursor = uow.cursor.get()
+    assert cursor is not None
+    assert cursor.number >= folded
+
+
 def test_replaced_database_stops_daemon_with_exit_code_2(
     fake_chain: FakeChain, config: Path, tmp_path: Path
 ):
