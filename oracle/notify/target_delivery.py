@@ -11,7 +11,7 @@ from oracle.notify.notice_kinds import NoticeKind
 from oracle.notify.target import Target, build_message
 from oracle.rpc.background import BackgroundCall
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.notice_repository import DeliveryProgress, Notice
+from oracle.store.notice_repository import MAX_RETRY_SECONDS, DeliveryProgress, Notice
 from oracle.telemetry import service_metrics
 from oracle.telemetry.logging_setup import is_power_of_two
 
@@ -19,12 +19,12 @@ from oracle.telemetry.logging_setup import is_power_of_two
 _MAX_NOTICES_SCANNED = 200
 # Max notices that a reorg message lists as retracted.
 _MAX_RETRACTED_LISTED = 1_000
-_MIN_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 5, 3600
+_MIN_BACKOFF_SECONDS = 5
 
 
 def compute_backoff_seconds(failure_count: int) -> int:
     """Return the wait after consecutive failures: 5 s, 10 s … up to one hour."""
-    return int(min(_MAX_BACKOFF_SECONDS, _MIN_BACKOFF_SECONDS * 2 ** min(failure_count - 1, 20)))
+    return int(min(MAX_RETRY_SECONDS, _MIN_BACKOFF_SECONDS * 2 ** min(failure_count - 1, 20)))
 
 
 @dataclass(slots=True)
@@ -115,7 +115,7 @@ class TargetDelivery:
         """
         with self.store.read_transaction() as uow:
             progress = uow.notices.get_progress(self.target.name)
-            if progress is None or self.clock() < progress.next_at:
+            if progress is None or not progress.is_due(self.clock()):
                 return None
             notices = uow.notices.list_after(progress.seq, _MAX_NOTICES_SCANNED)
             selected = next(

@@ -30,6 +30,9 @@ from oracle.store.tables.state_tables import (
     score,
 )
 
+# The maximum wait after a failed delivery.
+MAX_RETRY_SECONDS = 3600
+
 
 class NoticeSources:
     def __init__(self, connection: Connection) -> None:
@@ -99,7 +102,7 @@ class DeliveryProgress:
     """Delivery progress of a target; `seq` is the last notice that was delivered or skipped.
 
     The delivery of the next notice has failed `tries` times. It is tried again at `next_at`, in
-    unix seconds.
+    unix seconds of the wall clock.
     """
 
     target: str
@@ -107,6 +110,13 @@ class DeliveryProgress:
     tries: int = 0
     next_at: int = 0
     last_error: str | None = None
+
+    def is_due(self, now: float) -> bool:
+        """Return whether the next notice may be delivered; `now` is in unix seconds.
+
+        A wait longer than the maximum was stored by a clock that ran ahead, and is ignored.
+        """
+        return not now < self.next_at <= now + MAX_RETRY_SECONDS
 
 
 class NoticeRepository:

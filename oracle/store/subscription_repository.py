@@ -6,11 +6,22 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, exists, func, literal, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    delete,
+    exists,
+    func,
+    literal,
+    not_,
+    select,
+    update,
+)
 
 from oracle.domain.ids import Address
 from oracle.store.bulk import insert_rows, upsert_rows
 from oracle.store.encoding import decode_hex, encode_hex
+from oracle.store.notice_repository import MAX_RETRY_SECONDS
 from oracle.store.tables.notice_tables import (
     notice,
     notify_place,
@@ -131,7 +142,8 @@ class SubscriptionRepository:
             select(subscription)
             .join(notify_place, progress.target == literal(_PROGRESS_PREFIX) + subscription.c.id)
             .where(
-                progress.next_at <= time,
+                # As in `DeliveryProgress.is_due`.
+                not_(progress.next_at.between(time + 1, time + MAX_RETRY_SECONDS)),
                 is_new | (is_active & has_notice),
                 subscription.c.id.not_in(excluded_ids),
             )

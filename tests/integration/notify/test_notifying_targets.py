@@ -121,6 +121,19 @@ def test_restart_keeps_delivery_position_and_backoff(notified_daemon: NotifiedDa
     assert notified_daemon.receiver.ids == ["1", "2", "2", "3"]
 
 
+def test_backoff_stored_by_a_clock_that_ran_ahead_delays_no_notice(
+    notified_daemon: NotifiedDaemon,
+):
+    notified_daemon.receiver.statuses.append(500)
+    notified_daemon.now += 86_400
+    notified_daemon.times_out("A")
+    notified_daemon.run_until_idle()
+    notified_daemon.now -= 86_400
+    notified_daemon.restart()
+    notified_daemon.run_until_idle()
+    assert notified_daemon.receiver.ids == ["1", "1"]
+
+
 def test_notice_is_sent_again_after_crash_before_acknowledgement(notified_daemon: NotifiedDaemon):
     notified_daemon.receiver.gate.clear()
     notified_daemon.times_out("A")
