@@ -24,7 +24,7 @@ from oracle.reporting.reporting_context import ReportingContext
 from oracle.txmgr.attribution import find_missing_receipt_reason
 from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import StepResult
-from oracle.txmgr.manager import run_step
+from oracle.txmgr.manager import run_step, take_over_unsent_calls
 from oracle.txmgr.nonce_sync import (
     reconcile_nonces,
     sync_nonces_at_start,
@@ -123,6 +123,8 @@ class SendingJobs:
                     reporter.start_signing_embargo if reporter and is_reporter else None
                 )
                 sync_nonces_at_start(account_context, back_off_signer)
+            if not self.is_reconciled:
+                take_over_unsent_calls(account_context)
         self.is_reconciled = reporter is not None or bool(account_contexts)
         update_pause_reasons(self.senders, self.health)
         return None

@@ -141,6 +141,8 @@ LOG_EVENTS: Mapping[str, str] = {
     "daemon's key that is not in this database. Check who else has the key.",
     "unknown_signature_on_chain": "An accepted round has a signature of the daemon's key that is "
     "not in this database. The daemon pauses signing; check who else has the key.",
+    "unsent_calls_taken_over": "An account's key was replaced. The new account sends the calls "
+    "that the earlier one had planned but not sent.",
     "verification_downgraded": "Blooms, roots or hashes of headers, which were proven with 20 "
     "blocks, no longer match, so from this block on the verification level is lower.",
     "waiting_for_endpoint": "No usable endpoint responds, so the daemon waits; `reason` has the "

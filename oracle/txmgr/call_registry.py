@@ -228,6 +228,11 @@ class CallRegistry:
             raise FatalError(f"call kind {kind.name} is already registered")
         self._kinds[kind.name] = kind
 
+    @property
+    def planned_kinds(self) -> frozenset[str]:
+        """The names of the kinds that features plan; no-ops belong to a nonce."""
+        return frozenset(self._kinds.keys() - {NOOP, REBUILT})
+
     def get_kind(self, call: Intent) -> CallKind:
         """Return the kind of a call.
 

@@ -7,6 +7,8 @@ next process continues with the same nonces and the same bytes.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+import structlog
+
 from oracle.chain.heads import Heads
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent, IntentState
@@ -21,6 +23,22 @@ from oracle.txmgr.fee_bump import bump_lowest_nonce
 from oracle.txmgr.signing_queue import can_sign, resume_account_after_refusal, sign_assigned_calls
 
 _MAX_RETRY_CANDIDATES = 50
+
+
+def take_over_unsent_calls(context: AccountContext) -> None:
+    """Take over the calls that an account planned but never sent before its key was replaced.
+
+    Nothing else would send them, and some are planned only once: an objection that was posted to
+    this reporter, or the settlement of a contest.
+    """
+    with context.write_transaction() as uow:
+        count = uow.outbox.intents.take_over_unsent(
+            context.account, context.registry.planned_kinds, context.stamp
+        )
+    if count:
+        structlog.get_logger().info(
+            "unsent_calls_taken_over", sender=context.account.address, calls=count
+        )
 
 
 def plan_retry(context: AccountContext, heads: Heads) -> StepResult | None:

@@ -209,6 +209,23 @@ class IntentRepository:
         cancellable = intent if is_over else _require_no_nonce(intent)
         self.change_state(cancellable, IntentState.CANCELLED, stamp, values)
 
+    def take_over_unsent(self, account: Account, kinds: Collection[str], stamp: Stamp) -> int:
+        """Give `account` the calls of these kinds that another account planned and never sent.
+
+        Calls with a nonce keep their account. Return the number of calls taken over.
+        """
+        unsent_intents = self._load_intents(
+            _ALL_INTENTS.where(
+                pub_intent.c.chain_id == account.chain_id,
+                pub_intent.c.sender != account.address,
+                pub_intent.c.kind.in_(kinds),
+                pub_intent.c.state.in_((IntentState.PLANNED.value, IntentState.READY.value)),
+            )
+        )
+        for intent in unsent_intents:
+            self.change_state(intent, IntentState.PLANNED, stamp, {"sender": account.address})
+        return len(unsent_intents)
+
     def list_for_nonce(self, account: Account, nonce: int) -> list[Intent]:
         """Return every intent that a nonce was ever assigned to, oldest first."""
         return self._load_intents(

@@ -3,9 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
+from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import PauseKind
 from oracle.txmgr.accounts_and_limits import ReporterKeys
-from tests.support.harness import FINALITY, Harness
+from tests.support.harness import FINALITY, Harness, sending_jobs_of
 from tests.support.sending.in_flight import send_unmined_push
 from tests.support.sending.reporters import create_second_transmitter
 
@@ -58,3 +59,22 @@ def test_account_change_during_a_push_leaves_only_that_push_unfinished(
     assert harness.testbed.round == 2
     states = [(intent.request.round, intent.state.value) for intent in harness.intents()]
     assert states == [(1, "live"), (2, "mined")]
+
+
+def test_call_that_was_planned_but_not_sent_is_sent_by_the_replacement_account(
+    sqlite_harness: Harness, tmp_path: Path
+):
+    """Some calls are planned only once, for example a posted objection."""
+    harness = sqlite_harness
+    harness.period()
+    harness.index()
+    harness.repeat(plan_push)
+    assert harness.states() == ["planned"]
+    replace_transmitter(harness, tmp_path)
+    sending_jobs_of(harness).reconcile_nonces()
+    harness.tick()
+    harness.mine()
+    harness.tick()
+    (push,) = harness.intents()
+    assert (push.state.value, harness.testbed.round) == ("mined", 1)
+    assert push.request.account.address == harness.testbed.transmitter
