@@ -183,7 +183,7 @@ def test_deleted_database_stops_daemon_with_exit_code_2(
             (tmp_path / name).unlink(missing_ok=True)
         fake_chain.live(1)
         assert running.process.wait(PATIENCE_SECONDS) == 2
-        assert "deleted or replaced while it was open" in running.log.read_text("utf-8")
+        assert "the file was deleted or replaced while it was" in running.log.read_text("utf-8")
 
 
 def test_deleted_write_ahead_log_stops_daemon_and_loses_no_row(
