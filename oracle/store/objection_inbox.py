@@ -59,15 +59,21 @@ class ObjectionInbox:
         }
         self._connection.execute(insert(objection_inbox).values(row))
 
-    def count_since(self, received_at: int) -> int:
-        """Count the objections that were posted at this time (unix seconds) or later."""
-        query = select(func.count()).where(objection_inbox.c.received_at >= received_at)
+    def count_within(self, now: int, seconds: int) -> int:
+        """Count the objections that were posted at most `seconds` before `now` (unix seconds).
+
+        Objections further in the future were stored by a clock that ran ahead, and are left out.
+        """
+        query = select(func.count()).where(
+            objection_inbox.c.received_at.between(now - seconds, now + seconds)
+        )
         return int(self._connection.execute(query).scalar_one())
 
-    def sum_gas_since(self, received_at: int) -> int:
-        """Return the gas reserved for the objections posted at this time or later."""
-        query = select(func.coalesce(func.sum(objection_inbox.c.reserved_gas), 0))
-        query = query.where(objection_inbox.c.received_at >= received_at)
+    def sum_gas_within(self, now: int, seconds: int) -> int:
+        """Return the gas reserved for the objections that `count_within` counts."""
+        query = select(func.coalesce(func.sum(objection_inbox.c.reserved_gas), 0)).where(
+            objection_inbox.c.received_at.between(now - seconds, now + seconds)
+        )
         return int(self._connection.execute(query).scalar_one())
 
     def list_for_node(self, node: Address, limit: int = 50) -> list[PostedObjection]:
