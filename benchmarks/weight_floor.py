@@ -24,12 +24,11 @@ from oracle.domain.fixed_point import UNIT, multiply_fixed_point  # noqa: E402
 from oracle.domain.scoring.group_ranking import get_rank_score  # noqa: E402
 from oracle.domain.scoring.node_scores import (  # noqa: E402
     append_score,
-    boost_reliability,
     compute_pool_mean,
     heal_reliability,
     is_below_kickout_threshold,
-    penalize_reliability,
 )
+from oracle.domain.scoring.reliability import ReliabilityCause, change_reliability  # noqa: E402
 from oracle.domain.scoring.rule_fields import parse_fraction  # noqa: E402
 from oracle.systems.crynux.crynux_policy import Weighting, compute_stake_score, compute_weight  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
@@ -100,9 +99,8 @@ class Network:
         is_silent = not node.is_answering or self.random.random() < SILENT_SHARE
         if is_silent or node.base != UNIT:
             h = heal_reliability(node.base, node.since, time, CRYNUX)
-            node.base = (
-                penalize_reliability(h, CRYNUX) if is_silent else boost_reliability(h, CRYNUX)
-            )
+            cause = ReliabilityCause.TIMED_OUT if is_silent else ReliabilityCause.SUCCEEDED
+            node.base = change_reliability(cause, h, CRYNUX)
             node.since = time
         return None if is_silent else node.speed * self.random.uniform(0.7, 1.3)
 

@@ -7,13 +7,14 @@ from typing import Protocol
 from oracle.bindings.probe_calls import decode_probe_nodes
 from oracle.dispatch.contest_settlement import SETTLE_CONTEST
 from oracle.dispatch.second_groups import SECOND_GROUP
-from oracle.domain.fold.working_set import KickoutDue, ReliabilityCause, ReliabilityChange
+from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange
 from oracle.domain.ids import Address
 from oracle.domain.incidents.incident import Incident
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED, QOS_STEP
 from oracle.domain.reports.node_kicks import NodeKick
 from oracle.domain.scoring.kickout_forecast import is_kickout_near
 from oracle.domain.scoring.node_figures import NodeScores
+from oracle.domain.scoring.reliability import ReliabilityCause
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
 from oracle.indexer.round_leaves import LeafCache

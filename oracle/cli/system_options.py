@@ -15,7 +15,7 @@ from oracle.daemon.config.loader import Config
 from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import open_folded_records
 from oracle.domain.events.jsonl import parse_events
-from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.reliability import remove_falls
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
 from oracle.queries.explain import EventArchive
@@ -211,8 +211,7 @@ def _choose_system_without_exclusions(
 
     A timeout then costs nothing and H stays 1, as in the legacy system.
     """
-    rules_without_penalty = replace(source.rules, penalty=UNIT, first_penalty=None)
-    return SystemChoice(policy, rules_without_penalty, needs_history=False)
+    return SystemChoice(policy, remove_falls(source.rules), needs_history=False)
 
 
 def _find_policy(name: str, source: InputSource) -> SelectionPolicy:

@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 
 from oracle.domain.blocks import BlockRange, Position
 from oracle.domain.fold.working_set import (
-    FALL_CAUSES,
     MembershipChange,
     MembershipTransition,
-    ReliabilityCause,
     ReliabilityChange,
 )
 from oracle.domain.ids import Address
@@ -23,6 +21,7 @@ from oracle.domain.scoring.kickout_forecast import (
     is_kickout_near,
 )
 from oracle.domain.scoring.node_scores import is_excluded
+from oracle.domain.scoring.reliability import FALL_CAUSES, ReliabilityCause
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership
 from oracle.notify.notice_kinds import NoticeKind

@@ -6,9 +6,10 @@ from typing import Literal, NamedTuple
 from pydantic import Field
 
 from oracle.domain.blocks import BEFORE_EVERYTHING, Position
-from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange
+from oracle.domain.fold.working_set import ReliabilityChange
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.incidents.incident import Incident, find_marking_incident
+from oracle.domain.scoring.reliability import ReliabilityCause
 from oracle.queries.answers import AddressText, ApiModel
 from oracle.store.database import UnitOfWork
 

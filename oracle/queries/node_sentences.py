@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from oracle.domain.fixed_point import UNIT, multiply_fixed_point
+from oracle.domain.fold.working_set import ReliabilityChange
 from oracle.domain.scoring.legacy_factors import Factors
 from oracle.domain.scoring.node_figures import NodeScores
 from oracle.domain.scoring.rules import Rules
@@ -25,9 +26,10 @@ from oracle.queries.text.human_numbers import (
     format_two_decimals,
     join_parts,
 )
+from oracle.queries.text.reliability_falls import count_falls, name_falls
 
-# Timeouts up to this age still count as a cause.
-_MAX_TIMEOUT_AGE_SECONDS = 7_200
+# Falls of reliability up to this age still count as a cause.
+_MAX_FALL_AGE_SECONDS = 7_200
 _EXCLUSION_CAUSE_SECONDS = 1_800
 # A cause that costs less gets no sentence.
 _MIN_MENTIONED_COST = UNIT // 100
@@ -45,15 +47,15 @@ class NodeCauses:
     """The causes of a node's score, as of block time `time` in seconds.
 
     `ranks` are the ranks of the scores that count, oldest first; None means no right answer. Under
-    legacy rules, ranks belong to rounds and are not a cause. `timeouts` are block times, oldest
-    first.
+    legacy rules, ranks belong to rounds and are not a cause. `falls` are the changes that
+    lowered its reliability, oldest first.
     """
 
     time: int
     rules: Rules
     node_scores: NodeScores
     ranks: tuple[int | None, ...]
-    timeouts: tuple[int, ...]
+    falls: tuple[ReliabilityChange, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +132,9 @@ def _format_mean_points(summary: NodeSummary) -> str:
 def _format_member(summary: NodeSummary) -> str:
     if summary.node_scores.factors is not None:
         return _format_factor_costs(summary, summary.node_scores.factors)
-    if _is_caused_by_timeouts(summary):
+    if _is_caused_by_falls(summary):
         return (
-            f"{capitalize_first(_format_recent_timeouts(summary, _MAX_TIMEOUT_AGE_SECONDS))}: "
+            f"{capitalize_first(format_falls(summary))}: "
             f"reliability is {_format_reliability(summary)}."
         )
     return _format_ranks_headline(summary)
@@ -158,8 +160,8 @@ def format_details(summary: NodeSummary) -> str:
     cost = UNIT - summary.node_scores.reliability
     if summary.place is not None and is_ranked and cost >= _MIN_MENTIONED_COST:
         parts.append(
-            f"Reliability, which timeouts lower, is {_format_reliability(summary)} and recovers "
-            "by itself."
+            f"Reliability, which {name_falls()} lower, is {_format_reliability(summary)} and "
+            "recovers by itself."
         )
     if summary.place is not None:
         parts.append(_format_rank_among_members(summary.place, summary.members))
@@ -221,11 +223,8 @@ def format_short_reason(causes: NodeCauses) -> str:
         return f"back in {format_duration(causes.node_scores.back_at - causes.time)}"
     if causes.node_scores.factors is not None:
         return _format_factors(causes.node_scores.factors)
-    if _is_caused_by_timeouts(causes):
-        return (
-            f"{_format_recent_timeouts(causes, _MAX_TIMEOUT_AGE_SECONDS)}, H "
-            f"{format_two_decimals(causes.node_scores.reliability)}"
-        )
+    if _is_caused_by_falls(causes):
+        return f"{format_falls(causes)}, H {format_two_decimals(causes.node_scores.reliability)}"
     rank, count = _find_commonest_rank(causes)
     if not count:
         return "no score yet"
@@ -269,7 +268,7 @@ def _format_window(summary: NodeSummary) -> str:
 
 
 def _format_exclusion(summary: NodeSummary) -> str:
-    cause = _format_recent_timeouts(summary, _EXCLUSION_CAUSE_SECONDS)
+    cause = format_falls(summary, _EXCLUSION_CAUSE_SECONDS)
     if summary.node_scores.back_at is None:
         return f"Excluded: {cause}."
     remaining = format_duration(summary.node_scores.back_at - summary.time)
@@ -284,11 +283,9 @@ def _format_delay(seconds: int) -> str:
     return "now" if seconds <= 0 else f"in {format_duration(seconds)}"
 
 
-def _is_caused_by_timeouts(causes: NodeCauses) -> bool:
+def _is_caused_by_falls(causes: NodeCauses) -> bool:
     lost_reliability = UNIT - causes.node_scores.reliability
-    is_recent = any(
-        causes.time - timeout_time <= _MAX_TIMEOUT_AGE_SECONDS for timeout_time in causes.timeouts
-    )
+    is_recent = any(causes.time - fall.time <= _MAX_FALL_AGE_SECONDS for fall in causes.falls)
     return (
         lost_reliability > 0
         and lost_reliability >= UNIT - causes.node_scores.long_term
@@ -296,22 +293,15 @@ def _is_caused_by_timeouts(causes: NodeCauses) -> bool:
     )
 
 
-def format_timeouts(summary: NodeSummary) -> str:
-    """Return the number of recent timeouts, and the time since the first of them."""
-    return _format_recent_timeouts(summary, _MAX_TIMEOUT_AGE_SECONDS)
-
-
-def _format_recent_timeouts(causes: NodeCauses, max_age_seconds: int) -> str:
-    recent = [
-        timeout_time
-        for timeout_time in causes.timeouts
-        if causes.time - timeout_time <= max_age_seconds
-    ]
+def format_falls(causes: NodeCauses, max_age_seconds: int = _MAX_FALL_AGE_SECONDS) -> str:
+    """Return the number of recent falls of reliability, and the time since the first of them."""
+    recent = [fall for fall in causes.falls if causes.time - fall.time <= max_age_seconds]
     if not recent:
-        return "reliability has not recovered from its timeouts yet"
+        nouns = name_falls(fall.cause for fall in causes.falls)
+        return f"reliability has not recovered from its {nouns} yet"
     return (
-        f"{format_count(len(recent), 'timeout')} in the last "
-        f"{format_duration(causes.time - recent[0])}"
+        f"{count_falls(fall.cause for fall in recent)} in the last "
+        f"{format_duration(causes.time - recent[0].time)}"
     )
 
 

@@ -8,16 +8,17 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from oracle.domain.fixed_point import UNIT, multiply_fixed_point
-from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange, ScoreEntry
+from oracle.domain.fold.working_set import ReliabilityChange, ScoreEntry
 from oracle.domain.reports.node_kicks import EXPELLED_STATES, KickState
 from oracle.domain.scoring.node_figures import compute_node_scores
 from oracle.domain.scoring.node_scores import count_scores
+from oracle.domain.scoring.reliability import FALL_CAUSES
 from oracle.domain.state import Node
 from oracle.queries.advice.kickout_outlook import build_kickout_outlook, compute_median_gap
 from oracle.queries.api.lifting import compute_what_if_counts
 from oracle.queries.api.node_order import NodeRanking
 from oracle.queries.explain import Explanation
-from oracle.queries.node_sentences import NodeCauses, NodeSummary, format_timeouts
+from oracle.queries.node_sentences import NodeCauses, NodeSummary, format_falls
 from oracle.queries.text.human_numbers import (
     format_number_in_words,
     format_rank,
@@ -46,7 +47,7 @@ def build_node_summary(
         rules=causes.rules,
         node_scores=causes.node_scores,
         ranks=causes.ranks,
-        timeouts=causes.timeouts,
+        falls=causes.falls,
         points=_compute_mean_points(scores),
         score_gap=compute_median_gap(scores),
         group_size=_find_group_size(record),
@@ -76,7 +77,7 @@ def build_node_summary_from_explanation(
         rules=rules,
         node_scores=explanation.node_scores,
         ranks=tuple(entry.rank for entry in scores),
-        timeouts=_filter_timeouts(explanation.changes),
+        falls=_filter_falls(explanation.changes),
         points=_compute_mean_points(scores),
         score_gap=compute_median_gap(scores),
         group_size=sizes.pop() if len(sizes) == 1 else None,
@@ -110,12 +111,12 @@ def _build_score_causes(
         rules=rules,
         node_scores=compute_node_scores(node, time, rules, snapshot.get_ranking().peers),
         ranks=tuple(entry.rank for entry in scores),
-        timeouts=_filter_timeouts(changes),
+        falls=_filter_falls(changes),
     )
 
 
-def _filter_timeouts(changes: Iterable[ReliabilityChange]) -> tuple[int, ...]:
-    return tuple(change.time for change in changes if change.cause is ReliabilityCause.TIMED_OUT)
+def _filter_falls(changes: Iterable[ReliabilityChange]) -> tuple[ReliabilityChange, ...]:
+    return tuple(change for change in changes if change.cause in FALL_CAUSES)
 
 
 def _compute_mean_points(scores: Sequence[ScoreEntry]) -> int:
@@ -234,6 +235,6 @@ def _compute_factor_costs(explanation: Explanation) -> list[ScoreCost]:
 
 def _format_reliability(summary: NodeSummary) -> str:
     return (
-        f"{format_timeouts(summary)}: reliability "
+        f"{format_falls(summary)}: reliability "
         f"{format_two_decimals(summary.node_scores.reliability)}"
     )

@@ -10,9 +10,10 @@ from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.fold.working_set import CAUSES, ReliabilityCause, ReliabilityMark
+from oracle.domain.scoring.reliability import FALL_CAUSES, ReliabilityCause
 from oracle.queries.api.history_points import HistoryPoint
 from oracle.queries.api.node_history import HistoryMark, NodeHistory
+from oracle.queries.text.reliability_falls import name_falls
 
 _DAY_SECONDS, _HOUR_SECONDS = 86_400, 3_600
 # A longer history is divided into days, a shorter one into hours.
@@ -25,7 +26,7 @@ class ScorePeriod(NamedTuple):
     """A span, such as a day or an hour in UTC, with the parts of the change of a node's QoS.
 
     `lowest_qos` is the minimum in the period. `parts` are names with the QoS that each brought, or
-    cost if negative; their sum is `change`. `timeouts` are the changes that lowered reliability.
+    cost if negative; their sum is `change`. `falls` are the changes that lowered reliability.
     Scores are in units of 10^-18, `start` in unix seconds.
     """
 
@@ -35,7 +36,7 @@ class ScorePeriod(NamedTuple):
     lowest_qos: int
     qos_after: int
     parts: list[tuple[str, int]]
-    timeouts: list[HistoryMark]
+    falls: list[HistoryMark]
 
     @property
     def change(self) -> int:
@@ -95,6 +96,11 @@ def _build_period(
     start: int, seconds: int, points: Sequence[HistoryPoint], marks: Sequence[HistoryMark]
 ) -> ScorePeriod:
     """Return a period; the first of `points` is the last one before the period."""
+    falls = [
+        mark
+        for mark in marks
+        if ReliabilityCause(mark.cause) in FALL_CAUSES and mark.before != mark.after
+    ]
     period = ScorePeriod(
         start=start,
         seconds=seconds,
@@ -102,32 +108,31 @@ def _build_period(
         lowest_qos=min(point.qos for point in points),
         qos_after=points[-1].qos,
         parts=[],
-        timeouts=[
-            mark
-            for mark in marks
-            if CAUSES[ReliabilityCause(mark.cause)].mark is ReliabilityMark.FALL
-            and mark.before != mark.after
-        ],
+        falls=falls,
     )
-    return period._replace(parts=_split_change(points, period.change))
+    fall_nouns = name_falls(ReliabilityCause(mark.cause) for mark in falls)
+    return period._replace(parts=_split_change(points, period.change, fall_nouns))
 
 
-def _split_change(points: Sequence[HistoryPoint], change: int) -> list[tuple[str, int]]:
-    """Return what timeouts, recovery and ranks brought or cost, in whole hundredths.
+def _split_change(
+    points: Sequence[HistoryPoint], change: int, fall_nouns: str
+) -> list[tuple[str, int]]:
+    """Return what falls of reliability, recovery and ranks brought or cost, in whole hundredths.
 
-    Between two points, ranks change the long-term score, timeouts lower reliability, and time and
-    successes raise it. The rounding difference is added to the largest part.
+    Between two points, ranks change the long-term score, the events that `fall_nouns` names lower
+    reliability, and time and successes raise it. The rounding difference is added to the largest
+    part.
     """
-    timeouts = recovery = ranks = 0
+    falls = recovery = ranks = 0
     for before, after in pairwise(points):
         by_ranks = (after.long_term - before.long_term) * after.reliability // UNIT
         by_reliability = after.qos - before.qos - by_ranks
         ranks += by_ranks
         if after.reliability < before.reliability:
-            timeouts += by_reliability
+            falls += by_reliability
         else:
             recovery += by_reliability
-    parts = {"timeouts": timeouts, "recovery": recovery, "ranks of its tasks": ranks}
+    parts = {fall_nouns: falls, "recovery": recovery, "ranks of its tasks": ranks}
     rounded = {
         name: (part + _MIN_CHANGE // 2) // _MIN_CHANGE * _MIN_CHANGE
         for name, part in parts.items()

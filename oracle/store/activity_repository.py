@@ -25,13 +25,9 @@ from sqlalchemy import (
 )
 
 from oracle.domain.blocks import Position
-from oracle.domain.fold.working_set import (
-    KickoutDue,
-    MembershipChange,
-    ReliabilityCause,
-    ReliabilityChange,
-)
+from oracle.domain.fold.working_set import KickoutDue, MembershipChange, ReliabilityChange
 from oracle.domain.ids import Address
+from oracle.domain.scoring.reliability import ReliabilityCause
 from oracle.store.encoding import decode_hex, encode_hex
 from oracle.store.history_repository import (
     decode_kickout_row,

@@ -28,11 +28,11 @@ from oracle.domain.fold.working_set import (
     KickoutDue,
     MembershipChange,
     MembershipTransition,
-    ReliabilityCause,
     ReliabilityChange,
     ScoreEntry,
 )
 from oracle.domain.ids import Address, GroupKey, TaskKey
+from oracle.domain.scoring.reliability import ReliabilityCause
 from oracle.store.bulk import insert_rows, upsert_rows
 from oracle.store.encoding import (
     decode_hex,

@@ -8,13 +8,9 @@ import msgspec
 from sqlalchemy import ColumnElement, Connection, delete, func, select, update
 
 from oracle.domain.blocks import BlockRange, Position
-from oracle.domain.fold.working_set import (
-    KickoutDue,
-    MembershipChange,
-    ReliabilityCause,
-    ReliabilityChange,
-)
+from oracle.domain.fold.working_set import KickoutDue, MembershipChange, ReliabilityChange
 from oracle.domain.ids import Address
+from oracle.domain.scoring.reliability import ReliabilityCause
 from oracle.store.bulk import insert_rows, upsert_rows
 from oracle.store.encoding import decode_optional_hex, encode_hex
 from oracle.store.history_repository import (

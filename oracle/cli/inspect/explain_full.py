@@ -12,11 +12,12 @@ from oracle.domain.blocks import Position
 from oracle.domain.feed_rows import get_feed_row_key, is_feed_position
 from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.domain.fold.legacy_round_scores import compute_round_scores
-from oracle.domain.fold.working_set import CAUSES, ReliabilityCause, ReliabilityChange, ScoreEntry
+from oracle.domain.fold.working_set import ReliabilityChange, ScoreEntry
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE
 from oracle.domain.scoring.legacy_factors import Factors
 from oracle.domain.scoring.legacy_rules import LegacyRules
 from oracle.domain.scoring.legacy_tally import WindowTally, compute_window_start
+from oracle.domain.scoring.reliability import CAUSES, ReliabilityCause
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Ending, GroupMember, Membership
 from oracle.queries.explain import Explanation
@@ -185,20 +186,18 @@ def _format_recovery(base: int, seconds: int, rules: Rules) -> str:
 def _format_change_rule(explanation: Explanation, change: ReliabilityChange) -> str:
     """Return, in brackets, the rule by which an event changed H."""
     rules = explanation.rules
-    cause_info = CAUSES[change.cause]
     if change.cause is ReliabilityCause.TIMEOUT_VOID:
         task = None if change.task is None else explanation.task_by_key.get(change.task)
         limit_text = "" if task is None else f" of {task.timeout} s"
         return f" (the task's limit{limit_text} is below {rules.least_timeout_seconds} s)"
-    if change.cause is ReliabilityCause.TIMED_OUT:
-        first_penalty = rules.first_penalty
-        if first_penalty is not None and change.before >= rules.first_penalty_from:
-            min_reliability = _format_decimal(rules.first_penalty_from)
-            return (
-                f" (x {_format_decimal(first_penalty)}, because H was at least {min_reliability})"
-            )
-    if cause_info.factor_rule is not None:
-        return f" (x {_format_decimal(getattr(rules, cause_info.factor_rule))})"
+    cause_info = CAUSES[change.cause]
+    factor_rule = cause_info.find_factor_rule(change.before, rules)
+    if factor_rule is not None:
+        factor = _format_decimal(getattr(rules, factor_rule))
+        if cause_info.first_factor_rules is None or factor_rule == cause_info.factor_rule:
+            return f" (x {factor})"
+        min_reliability = _format_decimal(getattr(rules, cause_info.first_factor_rules[1]))
+        return f" (x {factor}, because H was at least {min_reliability})"
     if cause_info.increase_rule is not None:
         return f" (+ {_format_decimal(getattr(rules, cause_info.increase_rule))}, at most to 1)"
     return ""

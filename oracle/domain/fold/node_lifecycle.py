@@ -27,7 +27,6 @@ from oracle.domain.fold.preconditions import (
 from oracle.domain.fold.working_set import (
     MembershipChange,
     MembershipTransition,
-    ReliabilityCause,
     ReliabilityChange,
     WorkingSet,
 )
@@ -39,6 +38,7 @@ from oracle.domain.scoring.node_scores import (
     heal_reliability,
     is_kickout_due,
 )
+from oracle.domain.scoring.reliability import ReliabilityCause
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import (
     DOWNLOAD_HISTORY_SECONDS,

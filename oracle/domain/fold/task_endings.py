@@ -10,22 +10,12 @@ from oracle.domain.events.network_events import (
     TaskSucceeded,
     TaskTimedOut,
 )
-from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold import group_validation, legacy_round_scores, node_lifecycle, task_runs
 from oracle.domain.fold.preconditions import Breach, find_ending_breach, has_status_mismatch
-from oracle.domain.fold.working_set import (
-    FALL_CAUSES,
-    ReliabilityCause,
-    ReliabilityChange,
-    WorkingSet,
-)
+from oracle.domain.fold.working_set import ReliabilityChange, WorkingSet, update_reliability
 from oracle.domain.ids import Address
-from oracle.domain.scoring.node_scores import (
-    boost_reliability,
-    heal_reliability,
-    is_excluded_after,
-    penalize_reliability,
-)
+from oracle.domain.scoring.node_scores import heal_reliability
+from oracle.domain.scoring.reliability import ReliabilityCause
 from oracle.domain.state import Ending, Node, Task
 
 Terminal = TaskSucceeded | TaskRefunded | TaskInvalidated | TaskAborted | TaskTimedOut
@@ -122,7 +112,7 @@ def _release_runner(
     if cause is ReliabilityCause.TIMED_OUT and not ledger.rules.is_credible_timeout(task.timeout):
         _record_excused_timeout(ledger, event, node)
     elif cause is not None:
-        _update_reliability(ledger, event, node, cause)
+        update_reliability(ledger, event, node, cause)
     if node.pending is not None and not node.running:
         node_lifecycle.apply_pending_leave(ledger, address, event.at, event.time)
 
@@ -139,23 +129,3 @@ def _record_excused_timeout(ledger: WorkingSet, event: Terminal, node: Node) -> 
         node.address, event.at, event.time, cause, event.task, reliability, reliability
     )
     ledger.changes.reliability.append(change)
-
-
-def _update_reliability(
-    ledger: WorkingSet, event: Terminal, node: Node, cause: ReliabilityCause
-) -> None:
-    """Raise or lower the node's H, and record the change."""
-    rules = ledger.rules
-    is_penalty = cause in FALL_CAUSES
-    before = heal_reliability(node.base, node.since, event.time, rules)
-    after = penalize_reliability(before, rules) if is_penalty else boost_reliability(before, rules)
-    if before != UNIT or after != UNIT:
-        change = ReliabilityChange(
-            node.address, event.at, event.time, cause, event.task, before, after
-        )
-        ledger.changes.reliability.append(change)
-    if rules.has_exclusion_hysteresis:
-        node.excluded = is_excluded_after(
-            before, after, rules, was_excluded=node.excluded, is_penalty=is_penalty
-        )
-    node.base, node.since = after, event.time

@@ -1,14 +1,14 @@
 """The rows that a fold works on, and the changes that must be stored."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from types import MappingProxyType
 from typing import NamedTuple
 
 from oracle.domain.blocks import Position
+from oracle.domain.events.event_fields import TimedEvent
 from oracle.domain.events.network_events import DomainEvent, get_event_name
 from oracle.domain.feed_rows import is_feed_position
+from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.preconditions import Breach
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.incidents.incident_detector import IncidentDetector, IncidentRows
@@ -17,8 +17,11 @@ from oracle.domain.scoring.legacy_tally import get_stored_tally
 from oracle.domain.scoring.node_scores import (
     count_restarts,
     get_pool_for_kickout,
+    heal_reliability,
     is_below_kickout_threshold,
+    is_excluded_after,
 )
+from oracle.domain.scoring.reliability import FALL_CAUSES, ReliabilityCause, change_reliability
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import (
     GroupResult,
@@ -77,58 +80,6 @@ class ClosingGroup(NamedTuple):
     def tasks(self) -> frozenset[TaskKey]:
         """Return the task keys of the members."""
         return frozenset(member.task for member in self.members)
-
-
-class ReliabilityCause(StrEnum):
-    JOINED = "joined"
-    TIMED_OUT = "timed_out"
-    # A timeout without effect, because the task's limit was not credible.
-    TIMEOUT_VOID = "timeout_void"
-    SUCCEEDED = "succeeded"
-    REFUNDED = "refunded"
-
-
-class ReliabilityMark(StrEnum):
-    """How the chart on a node's page marks a change of H."""
-
-    FALL = "fall"
-    RISE = "rise"
-
-
-class CauseInfo(NamedTuple):
-    """The texts for a cause in `explain`, and its mark in the chart on a node's page."""
-
-    description: str
-    # None if the chart does not show the change.
-    mark: ReliabilityMark | None = None
-    # The text of the mark in the chart's legend.
-    legend: str = ""
-    # The rule that multiplies H, or the rule that is added to H.
-    factor_rule: str | None = None
-    increase_rule: str | None = None
-
-
-CAUSES: Mapping[ReliabilityCause, CauseInfo] = MappingProxyType({
-    ReliabilityCause.JOINED: CauseInfo("joined"),
-    ReliabilityCause.TIMED_OUT: CauseInfo(
-        "timed out", ReliabilityMark.FALL, "timeout", factor_rule="penalty"
-    ),
-    ReliabilityCause.TIMEOUT_VOID: CauseInfo("timeout void"),
-    ReliabilityCause.SUCCEEDED: CauseInfo(
-        "boosted, its task succeeded",
-        ReliabilityMark.RISE,
-        "success that healed",
-        increase_rule="boost",
-    ),
-    ReliabilityCause.REFUNDED: CauseInfo(
-        "boosted, its result was right and the fee refunded",
-        ReliabilityMark.RISE,
-        "success that healed",
-        increase_rule="boost",
-    ),
-})  # fmt: skip
-# The causes that lower H, so that a node may become excluded.
-FALL_CAUSES = tuple(cause for cause, info in CAUSES.items() if info.factor_rule is not None)
 
 
 class ReliabilityChange(NamedTuple):
@@ -319,6 +270,28 @@ class WorkingSet:
         """Record that an event broke a rule."""
         anomaly = Anomaly(event.at, event.time, breach.value, get_event_name(event))
         self.changes.anomalies.append(anomaly)
+
+
+def update_reliability(
+    ledger: WorkingSet, event: TimedEvent, node: Node, cause: ReliabilityCause
+) -> None:
+    """Raise or lower the node's H by the rule of the cause, and record the change."""
+    rules = ledger.rules
+    before = heal_reliability(node.base, node.since, event.time, rules)
+    after = change_reliability(cause, before, rules)
+    if before != UNIT or after != UNIT:
+        task = getattr(event, "task", None)
+        change = ReliabilityChange(node.address, event.at, event.time, cause, task, before, after)
+        ledger.changes.reliability.append(change)
+    if rules.has_exclusion_hysteresis:
+        node.excluded = is_excluded_after(
+            before,
+            after,
+            rules,
+            was_excluded=node.excluded,
+            is_penalty=cause in FALL_CAUSES,
+        )
+    node.base, node.since = after, event.time
 
 
 def update_kickout_interval(ledger: WorkingSet, node: Node, position: Position, time: int) -> None:

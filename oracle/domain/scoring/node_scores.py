@@ -10,6 +10,7 @@ from bisect import bisect_right
 from oracle.domain.fixed_point import UNIT, compute_decay, multiply_fixed_point, shrink_gap_to_one
 from oracle.domain.scoring.legacy_factors import Factors, PopulationMaxima, compute_factors
 from oracle.domain.scoring.legacy_tally import WindowTally, compute_tally, get_stored_tally
+from oracle.domain.scoring.reliability import FALL_CAUSES, change_reliability
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 
@@ -22,18 +23,6 @@ def heal_reliability(base: int, since: int, time: int, rules: Rules) -> int:
     if base == UNIT or time <= since:
         return base
     return shrink_gap_to_one(base, compute_decay(time - since, rules.tau_seconds))
-
-
-def penalize_reliability(reliability: int, rules: Rules) -> int:
-    """Return H after a timeout."""
-    if rules.first_penalty is not None and reliability >= rules.first_penalty_from:
-        return multiply_fixed_point(rules.first_penalty, reliability)
-    return multiply_fixed_point(rules.penalty, reliability)
-
-
-def boost_reliability(reliability: int, rules: Rules) -> int:
-    """Return H after a success; the result is at most 1."""
-    return min(UNIT, reliability + rules.boost)
 
 
 def is_excluded_after(
@@ -242,12 +231,13 @@ _FOREVER = 1 << 21
 
 
 def compute_max_exclusion_seconds(rules: Rules) -> int:
-    """Return the longest exclusion in seconds that one timeout can cause, or 0 if it causes none.
+    """Return the longest exclusion in seconds that one event can cause, or 0 if none causes one.
 
     The longest exclusion follows a timeout of a node whose H is just above the threshold, because
     a node below the threshold gets no task.
     """
-    base_reliability = penalize_reliability(min(rules.exclude_enter, UNIT), rules)
+    threshold = min(rules.exclude_enter, UNIT)
+    base_reliability = min(change_reliability(cause, threshold, rules) for cause in FALL_CAUSES)
     if base_reliability >= rules.exclude_enter:
         return 0
     return _compute_seconds_to_exit(base_reliability, rules)

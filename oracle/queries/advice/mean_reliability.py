@@ -6,12 +6,8 @@ The mean hardly changes within minutes, unlike H itself, so forecasts use it.
 from itertools import pairwise
 
 from oracle.domain.fixed_point import ONE, UNIT, compute_decay
-from oracle.domain.fold.working_set import FALL_CAUSES, ReliabilityCause
-from oracle.domain.scoring.node_scores import (
-    boost_reliability,
-    heal_reliability,
-    penalize_reliability,
-)
+from oracle.domain.scoring.node_scores import heal_reliability
+from oracle.domain.scoring.reliability import ReliabilityCause, change_reliability
 from oracle.queries.advice.advice_record import AdviceRecord
 
 MEAN_SECONDS = 86_400
@@ -57,7 +53,5 @@ def list_reliability_steps(
             steps.append((change.time, change.after))
             continue
         reliability = heal_reliability(steps[-1][1], steps[-1][0], change.time, rules)
-        is_fall = change.cause in FALL_CAUSES
-        change_reliability = penalize_reliability if is_fall else boost_reliability
-        steps.append((change.time, change_reliability(reliability, rules)))
+        steps.append((change.time, change_reliability(change.cause, reliability, rules)))
     return steps

@@ -8,10 +8,11 @@ from typing import Literal
 from pydantic import Field
 
 from oracle.domain.fixed_point import UNIT, multiply_fixed_point
-from oracle.domain.fold.working_set import FALL_CAUSES, ReliabilityChange
+from oracle.domain.fold.working_set import ReliabilityChange
 from oracle.domain.ids import TaskKey
 from oracle.domain.scoring.group_ranking import get_rank_score, split_group_fee
 from oracle.domain.scoring.node_scores import compute_pool_mean, compute_reliability
+from oracle.domain.scoring.reliability import ReliabilityCause
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import GroupMember, Task
 from oracle.queries.advice.advice_record import AdviceRecord, ScoredTask
@@ -221,9 +222,13 @@ def _compute_fee_share(scored_task: ScoredTask, members: Sequence[GroupMember]) 
 
 
 def _find_last_timeout(changes: Sequence[ReliabilityChange]) -> int | None:
-    """Return the index of the last change that lowered H, or None."""
+    """Return the index of the last timeout that lowered H, or None."""
     return next(
-        (index for index in reversed(range(len(changes))) if changes[index].cause in FALL_CAUSES),
+        (
+            index
+            for index in reversed(range(len(changes)))
+            if changes[index].cause is ReliabilityCause.TIMED_OUT
+        ),
         None,
     )
 

@@ -9,14 +9,13 @@ from pydantic import Field
 from oracle.domain.fixed_point import UNIT, multiply_fixed_point
 from oracle.domain.scoring.node_scores import (
     append_score,
-    boost_reliability,
     compute_pool_mean,
     compute_reliability,
     get_pool_before_score,
     is_below_kickout_threshold,
     is_excluded,
-    penalize_reliability,
 )
+from oracle.domain.scoring.reliability import ReliabilityCause, change_reliability
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 from oracle.queries.answers import ApiModel
@@ -81,15 +80,15 @@ def compute_what_if_counts(
         place_then=None if overtaking is None else overtaking[1],
         successes=_count_steps(
             reliability,
-            lambda reliability_value: boost_reliability(reliability_value, rules),
-            lambda reliability_value: reliability_value == UNIT,
+            lambda value: change_reliability(ReliabilityCause.SUCCEEDED, value, rules),
+            lambda value: value == UNIT,
         ),
         timeouts=0
         if is_excluded(node, time, rules)
         else _count_steps(
             reliability,
-            lambda reliability_value: penalize_reliability(reliability_value, rules),
-            lambda reliability_value: reliability_value < rules.exclude_enter,
+            lambda value: change_reliability(ReliabilityCause.TIMED_OUT, value, rules),
+            lambda value: value < rules.exclude_enter,
         ),
         zeros=_count_steps(
             pool,
@@ -119,7 +118,7 @@ def _count_first_ranks_to_advance(
     reliability = compute_reliability(node, time, rules)
     for step in range(1, MAX_STEPS + 1):
         pool = append_score(pool, max(rules.rank_scores), rules)
-        reliability = boost_reliability(reliability, rules)
+        reliability = change_reliability(ReliabilityCause.SUCCEEDED, reliability, rules)
         qos = multiply_fixed_point(compute_pool_mean(pool, None, rules), reliability)
         new_key = SortKey(0, -qos, node.address)
         if new_key < next_better:

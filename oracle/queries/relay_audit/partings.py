@@ -10,15 +10,14 @@ from dataclasses import dataclass, replace
 
 from oracle.chain.feed.relay_groups import MAX_ID_GAP
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange, ScoreEntry
+from oracle.domain.fold.working_set import ReliabilityChange, ScoreEntry
 from oracle.domain.scoring.node_scores import (
-    boost_reliability,
     compute_pool_mean,
     heal_reliability,
     is_below_kickout_threshold,
-    penalize_reliability,
     reseed_pool,
 )
+from oracle.domain.scoring.reliability import ReliabilityCause, change_reliability
 from oracle.queries.relay_audit.own_figures import DerivedNode
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 
@@ -208,8 +207,8 @@ def _replay_reliability(changes: Sequence[ReliabilityChange], time: int) -> int:
         base = heal_reliability(base, since, change.time, RELAY)
         since = change.time
         if change.task is not None:
-            apply_change = (
-                penalize_reliability if change.cause in _PENALTIES else boost_reliability
-            )
-            base = apply_change(base, RELAY)
+            # The relay penalizes every timeout.
+            is_void = change.cause is ReliabilityCause.TIMEOUT_VOID
+            cause = ReliabilityCause.TIMED_OUT if is_void else change.cause
+            base = change_reliability(cause, base, RELAY)
     return heal_reliability(base, since, time, RELAY)

@@ -12,11 +12,12 @@ from devnet.demo.news import FeedEntry, iter_feed_entries
 from devnet.demo.screen import Screen
 from devnet.demo.snapshot import DemoSnapshot, SnapshotRow
 from oracle.domain.blocks import Position
-from oracle.domain.fold.working_set import KickoutDue, ReliabilityCause, ReliabilityChange
+from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange
 from oracle.domain.ids import Address
 from oracle.domain.incidents.incident import Incident
 from oracle.domain.reports.node_kicks import KickState, NodeKick
 from oracle.domain.scoring.node_figures import compute_node_scores
+from oracle.domain.scoring.reliability import ReliabilityCause
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, fold_node
 

@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from oracle.domain.blocks import Position
 from oracle.domain.fixed_point import UNIT
+from oracle.domain.fold.working_set import ReliabilityChange
+from oracle.domain.ids import Address
 from oracle.domain.scoring.node_figures import NODE_STATES, compute_node_scores
+from oracle.domain.scoring.reliability import ReliabilityCause
 from oracle.queries.advice.kickout_outlook import KickoutOutlook
 from oracle.queries.api.lifting import NO_LIFT, NodeLift
 from oracle.queries.node_sentences import (
@@ -22,6 +26,17 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, fold_node
 
 NOW = 10_000
+NODE = Address("A")
+
+
+def build_timeouts(*times: int) -> tuple[ReliabilityChange, ...]:
+    """Return a timeout at each time."""
+    return tuple(
+        ReliabilityChange(NODE, Position(1, 0, 0), time, ReliabilityCause.TIMED_OUT, None, UNIT, 0)
+        for time in times
+    )
+
+
 FIGURES = replace(
     compute_node_scores(fold_node(History().joins("A"), "A"), NOW, CRYNUX),
     long_term=UNIT,
@@ -34,7 +49,7 @@ CALM = NodeSummary(
     ranks=(1, 1, 1),
     points=10 * UNIT,
     group_size=3,
-    timeouts=(),
+    falls=(),
     place=1,
     members=12,
     lift=NO_LIFT,
@@ -42,7 +57,7 @@ CALM = NodeSummary(
 EXCLUDED = {
     "state": "excluded",
     "back_at": NOW + 41,
-    "timeouts": (NOW - 300, NOW - 60),
+    "falls": build_timeouts(NOW - 300, NOW - 60),
     "reliability": UNIT // 20,
 }
 
@@ -66,7 +81,7 @@ def calm_but(**changes: Any) -> NodeSummary:
         ({"ranks": ()}, "No task was scored yet, so it counts as an average node."),
         ({"state": "paused"}, "Paused by its owner."),
         (EXCLUDED, "Excluded for 41 s more: two timeouts in the last 5 min."),
-        ({"timeouts": (NOW - 60,), "reliability": 3 * UNIT // 10},
+        ({"falls": build_timeouts(NOW - 60), "reliability": 3 * UNIT // 10},
          "One timeout in the last 60 s: reliability is down to 0.30."),
         ({"kick_at": NOW + 7_200, "is_kickout_due": True},
          "To be kicked out in 2 h, unless its scores rise."),
@@ -110,7 +125,9 @@ standings = st.builds(
     ranks=st.lists(st.none() | st.integers(1, 9), max_size=50).map(tuple),
     points=st.integers(0, 10 * UNIT),
     group_size=st.none() | st.integers(1, 9),
-    timeouts=st.lists(st.integers(0, NOW), max_size=5).map(lambda times: tuple(sorted(times))),
+    falls=st.lists(st.integers(0, NOW), max_size=5).map(
+        lambda times: build_timeouts(*sorted(times))
+    ),
     place=st.none() | st.integers(1, 40),
     members=st.integers(1, 40),
     lift=st.builds(

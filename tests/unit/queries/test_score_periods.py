@@ -52,7 +52,7 @@ def test_totals_are_the_last_day_and_the_whole_change(history):
     assert whole.change == sum(period.change for period in list_periods(history))
     for total in (last_day, whole):
         assert sum(part for _, part in total.parts) == total.change
-    assert len(whole.timeouts) == sum(len(period.timeouts) for period in list_periods(history))
+    assert len(whole.falls) == sum(len(period.falls) for period in list_periods(history))
 
 
 def test_changes_of_all_days_sum_to_change_of_score(history):
@@ -72,8 +72,8 @@ def test_parts_of_each_day_sum_to_its_change(history):
 
 def test_day_with_timeouts_lists_each_of_them_and_what_they_cost(history):
     bad_day = next(period for period in list_periods(history) if period.start == _DAY)
-    assert len(bad_day.timeouts) == 2
-    assert all(mark.task is not None and mark.time // _DAY == 1 for mark in bad_day.timeouts)
+    assert len(bad_day.falls) == 2
+    assert all(mark.task is not None and mark.time // _DAY == 1 for mark in bad_day.falls)
     assert dict(bad_day.parts)["timeouts"] < 0 < dict(bad_day.parts)["recovery"]
     assert bad_day.lowest_qos <= min(bad_day.qos_before, bad_day.qos_after)
 

@@ -8,10 +8,10 @@ from oracle.domain.fold.working_set import (
     KickoutDue,
     MembershipChange,
     MembershipTransition,
-    ReliabilityCause,
     ReliabilityChange,
     ScoreEntry,
 )
+from oracle.domain.scoring.reliability import ReliabilityCause
 from oracle.domain.state import GroupMember, GroupResult
 from oracle.store.database import Store
 from tests.unit.store.samples import address, group_key, task_key

@@ -19,9 +19,9 @@ from oracle.daemon.web.pages.drawings import (
 from oracle.daemon.web.pages.nodes_page import build_sparklines
 from oracle.daemon.web.pages.page_frame import PageRequest, build_frame_values, render_template
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.fold.working_set import FALL_CAUSES
 from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import decode_qos
+from oracle.domain.scoring.reliability import FALL_CAUSES
 from oracle.queries.api.network_timeline import Movement, NetworkTimeline
 from oracle.queries.api.network_view import SECONDS_BY_SPAN, NetworkAnswer, build_network_overview
 from oracle.queries.api.node_list import NodeListQuery, list_nodes
@@ -41,6 +41,7 @@ from oracle.queries.text.human_numbers import (
     format_count,
     format_number_in_words,
 )
+from oracle.queries.text.reliability_falls import name_falls
 
 # The default range, and the range that is used if only the last part of the default range has
 # data.
@@ -209,7 +210,7 @@ def format_network_summary(overview: NetworkAnswer, scores: int, timeouts: int, 
         f"{capitalize_first(format_number_in_words(count))} "
         f"{'is' if count == 1 else 'are'} {word}."
         for state, word in (
-            ("excluded", "excluded after timeouts"),
+            ("excluded", f"excluded after {name_falls()}"),
             ("paused", "paused"),
             ("kicked_out", "kicked out"),
         )

@@ -9,8 +9,8 @@ from fastapi.responses import Response
 
 from oracle.daemon.web.pages.node_page import SENTENCE_BY_CHANGE, describe_mark
 from oracle.daemon.web.pages.page_frame import PageRequest, get_environment, parse_node_prefix
-from oracle.domain.fold.working_set import CAUSES, ReliabilityCause, ReliabilityMark
 from oracle.domain.ids import Address
+from oracle.domain.scoring.reliability import FALL_CAUSES, ReliabilityCause
 from oracle.indexer.round_leaves import load_domain
 from oracle.queries.answers import LogPlace
 from oracle.queries.api.node_history import MAX_POINTS, HistoryQuery, build_node_history
@@ -57,7 +57,7 @@ def list_feed_entries(snapshot: ApiSnapshot, address: Address) -> list[AtomEntry
     falls = [
         AtomEntry(_build_id(mark.place, mark.cause), mark.time, describe_mark(mark))
         for mark in build_node_history(snapshot, address, query).marks
-        if CAUSES[ReliabilityCause(mark.cause)].mark is ReliabilityMark.FALL
+        if ReliabilityCause(mark.cause) in FALL_CAUSES
     ]
     turns = [
         AtomEntry(_build_id(event.place, event.what), event.time, SENTENCE_BY_CHANGE[event.what])

@@ -25,11 +25,12 @@ from oracle.daemon.web.pages.page_frame import (
 )
 from oracle.daemon.web.pages.proof_card import build_requested_proof_card
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.fold.working_set import CAUSES, ReliabilityCause, ReliabilityMark, ScoreEntry
+from oracle.domain.fold.working_set import ScoreEntry
 from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import DO_NOT_SELECT
 from oracle.domain.reports.rules_changes import list_pending_changes
 from oracle.domain.scoring.node_figures import RECOVERING_BELOW
+from oracle.domain.scoring.reliability import CAUSES, ReliabilityCause, ReliabilityMark
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 from oracle.queries.advice.advice_record import load_advice_record
@@ -326,7 +327,7 @@ def _select_plotted_changes(
 
 
 def _build_legend(mark: ReliabilityMark) -> str:
-    return ", ".join(dict.fromkeys(info.legend for info in CAUSES.values() if info.mark is mark))
+    return ", ".join(dict.fromkeys(info.noun for info in CAUSES.values() if info.mark is mark))
 
 
 def _build_mark_texts(history: NodeHistory, snapshot: ApiSnapshot, rules: Rules) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from oracle.domain.fixed_point import format_decimal
 from oracle.domain.health import Condition, HealthReport, Severity
 from oracle.domain.ids import TaskKey
 from oracle.domain.reports.lanes import decode_qos
+from oracle.domain.scoring.reliability import ReliabilityCause
 from oracle.queries.answers import AsOf
 from oracle.queries.api.records.event_feed import EVENT_KINDS
 from oracle.queries.api.source import ApiSnapshot, RequestError
@@ -39,6 +40,7 @@ from oracle.queries.text.human_numbers import (
     format_percent,
     format_time,
 )
+from oracle.queries.text.reliability_falls import count_falls, name_falls
 from oracle.queries.text.templates import create_template_environment
 from oracle.queries.text.text_tables import format_utc, sanitize_text
 
@@ -185,6 +187,7 @@ def get_environment() -> Environment:
         asset=get_asset_url,
         signs=STATE_SIGNS,
         event_kinds=",".join(EVENT_KINDS),
+        fall_nouns=name_falls(),
     )
     jinja_environment.filters.update(
         utc=format_time_element,
@@ -196,6 +199,7 @@ def get_environment() -> Environment:
         words=format_number_in_words,
         opened=capitalize_first,
         counted=format_count,
+        counted_falls=lambda marks: count_falls(ReliabilityCause(mark.cause) for mark in marks),
         ordinal=format_ordinal,
         two=format_two_digits,
         four=lambda fraction: format_fraction(fraction, 4),

@@ -16,14 +16,12 @@ from oracle.domain.blocks import BEFORE_EVERYTHING, BlockRange, Position, format
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.fixed_point import format_decimal
 from oracle.domain.fold.working_set import (
-    CAUSES,
-    FALL_CAUSES,
     MembershipChange,
     MembershipTransition,
-    ReliabilityCause,
     ReliabilityChange,
 )
 from oracle.domain.ids import Address
+from oracle.domain.scoring.reliability import CAUSES, FALL_CAUSES, ReliabilityCause
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.answers import AddressText, ApiModel
 from oracle.queries.api.history_points import find_exclusion_end_time

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 from oracle.domain.blocks import Position
 from oracle.domain.coverage import CoverageInterval, VerificationLevel
-from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange
+from oracle.domain.fold.working_set import ReliabilityChange
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.reports.sanity_limits import SanityLimits
+from oracle.domain.scoring.reliability import ReliabilityCause
 from tests.support.harness import Harness
 
 # Three members are enough to judge, and a report of any change may go.

@@ -3,7 +3,7 @@
 import pytest
 
 from oracle.daemon.web.pages.node_page import build_charts
-from oracle.domain.fold.working_set import CAUSES, ReliabilityCause, ReliabilityMark
+from oracle.domain.scoring.reliability import CAUSES, ReliabilityCause, ReliabilityMark
 from oracle.queries.api.node_history import HistoryMark, NodeHistory
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 
@@ -37,5 +37,7 @@ def test_unchanged_reliability_draws_no_mark():
 
 def test_every_reliability_cause_is_declared_and_names_only_existing_rules():
     assert set(CAUSES) == set(ReliabilityCause)
-    named = [rule for info in CAUSES.values() for rule in (info.factor_rule, info.increase_rule)]
-    assert [rule for rule in named if rule is not None and not hasattr(CRYNUX, rule)] == []
+    for info in CAUSES.values():
+        named = [info.factor_rule, *(info.first_factor_rules or ()), info.increase_rule]
+        assert [rule for rule in named if rule is not None and not hasattr(CRYNUX, rule)] == []
+        assert info.mark is None or info.noun

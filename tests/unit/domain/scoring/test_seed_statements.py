@@ -12,7 +12,6 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.reports.lanes import DO_NOT_SELECT, compute_node_lane
 from oracle.domain.scoring.node_scores import (
     append_score,
-    boost_reliability,
     compute_long_term_score,
     compute_node_qos,
     compute_pool_mean,
@@ -20,8 +19,8 @@ from oracle.domain.scoring.node_scores import (
     heal_reliability,
     is_excluded,
     is_kickout_due,
-    penalize_reliability,
 )
+from oracle.domain.scoring.reliability import ReliabilityCause, change_reliability
 from oracle.domain.state import Membership, Node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import GENESIS_TIME, History, fold_history, fold_node, node_address
@@ -114,6 +113,14 @@ def test_group_that_times_out_completely_leaves_the_means_unchanged():
     ]
 
 
+def penalize(reliability: int) -> int:
+    return change_reliability(ReliabilityCause.TIMED_OUT, reliability, CRYNUX)
+
+
+def boost(reliability: int) -> int:
+    return change_reliability(ReliabilityCause.SUCCEEDED, reliability, CRYNUX)
+
+
 @given(st.lists(st.sampled_from((0, 2, 5, 10)), min_size=50, max_size=50), st.integers(0, 10))
 def test_single_score_moves_the_mean_of_a_full_pool_by_at_most_2_percent(scores, new):
     before = bytes(scores)
@@ -153,13 +160,17 @@ def test_consecutive_timeouts_leave_documented_reliability(timeouts, h):
 
 @given(reliabilities)
 def test_two_timeouts_leave_less_than_10_percent_of_reliability(h):
-    twice = penalize_reliability(penalize_reliability(h, CRYNUX), CRYNUX)
+    twice = change_reliability(
+        ReliabilityCause.TIMED_OUT,
+        penalize(h),
+        CRYNUX,
+    )
     assert twice * 10 < h or h == 0
 
 
 @given(reliabilities)
 def test_timeout_leaves_30_percent_of_reliability(h):
-    assert penalize_reliability(h, CRYNUX) == h * 3 // 10
+    assert penalize(h) == h * 3 // 10
 
 
 def test_single_timeout_does_not_exclude_healthy_node():
@@ -215,22 +226,18 @@ def test_excluded_node_recovers_by_waiting():
 
 @given(reliabilities)
 def test_success_adds_15_percent_reliability_up_to_the_maximum(h):
-    assert boost_reliability(h, CRYNUX) == min(UNIT, h + 15 * UNIT // 100)
+    assert boost(h) == min(UNIT, h + 15 * UNIT // 100)
 
 
 def test_success_recovers_as_much_as_435_seconds_of_waiting():
     low = 3 * TENTH
-    waited = next(
-        s
-        for s in range(3600)
-        if heal_reliability(low, 0, s, CRYNUX) >= boost_reliability(low, CRYNUX)
-    )
+    waited = next(s for s in range(3600) if heal_reliability(low, 0, s, CRYNUX) >= boost(low))
     assert waited == 435
 
 
 @pytest.mark.parametrize(("h", "gain"), [(TENTH, "1.5"), (3 * TENTH, "0.5")])
 def test_success_gain_is_large_at_low_reliability(h, gain):
-    assert Fraction(boost_reliability(h, CRYNUX) - h, h) == Fraction(gain)
+    assert Fraction(boost(h) - h, h) == Fraction(gain)
 
 
 def test_consecutive_successes_restore_full_reliability():

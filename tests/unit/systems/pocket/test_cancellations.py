@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from oracle.domain.events.network_events import TaskCancelled
-from oracle.domain.fold.working_set import ReliabilityCause
+from oracle.domain.scoring.reliability import ReliabilityCause
 from oracle.systems.pocket.pocket_policy import TaskTracker
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
 from tests.support.histories import History, fold_history, node_address, task_key

@@ -1,0 +1,109 @@
+"""The causes that change a node's reliability H, each declared once: its arithmetic and its texts.
+
+The fold, the forecasts, `explain`, the sentences and charts of the pages, the event stream and the
+notices are derived from `CAUSES`. See docs/reference/scoring-rules.md#reliability.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import StrEnum
+from types import MappingProxyType
+from typing import NamedTuple
+
+from oracle.domain.fixed_point import UNIT, multiply_fixed_point
+from oracle.domain.scoring.rules import Rules
+
+
+class ReliabilityCause(StrEnum):
+    JOINED = "joined"
+    TIMED_OUT = "timed_out"
+    # A timeout without effect, because the task's limit was not credible.
+    TIMEOUT_VOID = "timeout_void"
+    SUCCEEDED = "succeeded"
+    REFUNDED = "refunded"
+
+
+class ReliabilityMark(StrEnum):
+    """How the chart on a node's page marks a change of H."""
+
+    FALL = "fall"
+    RISE = "rise"
+
+
+class CauseInfo(NamedTuple):
+    """The texts for a cause, and the names of the rules by which it changes H."""
+
+    description: str
+    # A singular noun, for counts and for the legend of the chart.
+    noun: str = ""
+    # The rule that multiplies H.
+    factor_rule: str | None = None
+    # The rule that replaces `factor_rule`, if it is set, and the rule with the minimum H for it.
+    first_factor_rules: tuple[str, str] | None = None
+    # The rule that is added to H.
+    increase_rule: str | None = None
+
+    @property
+    def mark(self) -> ReliabilityMark | None:
+        """The mark of the cause, or None if the chart does not show it."""
+        if self.factor_rule is not None:
+            return ReliabilityMark.FALL
+        return None if self.increase_rule is None else ReliabilityMark.RISE
+
+    def find_factor_rule(self, reliability: int, rules: Rules) -> str | None:
+        """Return the name of the rule that multiplies H = `reliability`, or None if none does."""
+        if self.first_factor_rules is not None:
+            first_rule, min_rule = self.first_factor_rules
+            if getattr(rules, first_rule) is not None and reliability >= getattr(rules, min_rule):
+                return first_rule
+        return self.factor_rule
+
+
+CAUSES: Mapping[ReliabilityCause, CauseInfo] = MappingProxyType({
+    ReliabilityCause.JOINED: CauseInfo("joined"),
+    ReliabilityCause.TIMED_OUT: CauseInfo(
+        "timed out",
+        "timeout",
+        factor_rule="penalty",
+        first_factor_rules=("first_penalty", "first_penalty_from"),
+    ),
+    ReliabilityCause.TIMEOUT_VOID: CauseInfo("timeout void"),
+    ReliabilityCause.SUCCEEDED: CauseInfo(
+        "boosted, its task succeeded", "success that healed", increase_rule="boost"
+    ),
+    ReliabilityCause.REFUNDED: CauseInfo(
+        "boosted, its result was right and the fee refunded",
+        "success that healed",
+        increase_rule="boost",
+    ),
+})  # fmt: skip
+# The causes that lower H, so that a node may become excluded.
+FALL_CAUSES = tuple(
+    cause for cause, info in CAUSES.items() if info.mark is ReliabilityMark.FALL
+)  # fmt: skip
+
+
+def change_reliability(cause: ReliabilityCause, reliability: int, rules: Rules) -> int:
+    """Return H after an event, from 0 to 1; H = `reliability` is healed up to the event's time.
+
+    A join has no arithmetic of its own, and leaves H as it is here.
+    """
+    info = CAUSES[cause]
+    if info.increase_rule is not None:
+        increase: int = getattr(rules, info.increase_rule)
+        return min(UNIT, reliability + increase)
+    factor_rule = info.find_factor_rule(reliability, rules)
+    if factor_rule is None:
+        return reliability
+    return multiply_fixed_point(getattr(rules, factor_rule), reliability)
+
+
+def remove_falls(rules: Rules) -> Rules:
+    """Return the rules with every factor set to 1, so that no event lowers H."""
+    neutral_values: dict[str, int | None] = {}
+    for info in CAUSES.values():
+        if info.factor_rule is not None:
+            neutral_values[info.factor_rule] = UNIT
+        if info.first_factor_rules is not None:
+            neutral_values[info.first_factor_rules[0]] = None
+    return replace(rules, **neutral_values)  # type: ignore[arg-type]  # names of rules
