@@ -96,7 +96,7 @@ def contexts_of(harness: Any, domain: Domain, rules: Rules, rules_hash: Hash) ->
     quorum = QuorumContext(account_context, harness.settings, equipment.get("board"), peers)
     rebuild = RebuildOptions(lease_epoch=harness.epoch)
     verifier = EvidenceVerifier(harness.source, harness.store, harness.folder, rebuild)
-    policy = KickoutPolicy(rules)
+    policy = KickoutPolicy(rules, objection_terms=equipment.get("objection_terms"))
     leaf_cache = LeafCache()
     words = equipment.get("hot_set")
     return ReporterContexts(
@@ -106,7 +106,6 @@ def contexts_of(harness: Any, domain: Domain, rules: Rules, rules_hash: Hash) ->
             policy,
             harness.folder_for_evidence,
             leaf_cache,
-            equipment.get("objection_terms"),
             getattr(harness, "objections", None),
         ),
         words and HotSetContext(quorum, words, harness.caps.fee_per_gas, leaf_cache),

@@ -47,7 +47,6 @@ from oracle.indexer.round_leaves import LeafCache
 from oracle.kickouts.evidence_files import export_evidence
 from oracle.kickouts.kickout_cases import (
     KickoutCase,
-    apply_objection_delays,
     load_kickout_cases,
     load_kickout_evidence,
 )
@@ -345,10 +344,8 @@ def _print_vetoer_call(index: Index, node: Address, calldata: str, *, as_json: b
 def _load_cases(
     index: Index, uow: UnitOfWork, nodes: Collection[Address] | None = None
 ) -> list[KickoutCase]:
-    """Return the cases of all nodes, or of `nodes`, with the delays that objections cause."""
-    policy = index.kickout_policy
-    cases = load_kickout_cases(uow, LeafCache(), policy, index.report_settings, nodes)
-    return apply_objection_delays(uow, cases, policy, index.config.objections.terms)
+    """Return the cases of all nodes, or of `nodes`."""
+    return load_kickout_cases(uow, LeafCache(), index.kickout_policy, index.report_settings, nodes)
 
 
 def _find_case(index: Index, node: str) -> KickoutCase:

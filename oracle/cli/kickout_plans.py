@@ -13,7 +13,6 @@ from oracle.kickouts.kickout_cases import (
     NO_PROVABLE_ROUND,
     KickoutCase,
     StoredRound,
-    apply_objection_delays,
     is_accused_of,
     load_kickout_cases,
     load_last_round,
@@ -123,11 +122,8 @@ def _load_case(
                 "a report is held, and kickouts wait for its review; see `qos-oracle "
                 "report release`"
             )
-        cases = apply_objection_delays(
-            uow,
-            load_kickout_cases(uow, context.leaf_cache, context.policy, context.settings, [node]),
-            context.policy,
-            context.objection_terms,
+        cases = load_kickout_cases(
+            uow, context.leaf_cache, context.policy, context.settings, [node]
         )
         last_round = load_last_round(uow, context.leaf_cache)
     if not cases:

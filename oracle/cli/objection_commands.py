@@ -33,7 +33,6 @@ from oracle.errors import InputError
 from oracle.queries.objection_models import (
     ObjectionAnswered,
     ObjectionEntry,
-    ObjectionView,
     SignedObjectionAnswer,
     build_objection_entries,
     describe_objection_state,
@@ -75,7 +74,9 @@ def list_objections(
 ) -> None:
     """List objections to kickouts, newest first, with check and answer."""
     with _open_indexed(config) as (index, uow):
-        entries = build_objection_entries(uow, uow.objections.list_newest(limit), _get_view(index))
+        entries = build_objection_entries(
+            uow, uow.objections.list_newest(limit), index.kickout_policy
+        )
     _print_entries(entries, as_json=as_json)
 
 
@@ -86,7 +87,7 @@ def show(
     """Show all objections of a node, newest first."""
     with _open_indexed(config) as (index, uow):
         objections = uow.objections.list_for_node(find_node(uow, node))
-        entries = build_objection_entries(uow, objections, _get_view(index))
+        entries = build_objection_entries(uow, objections, index.kickout_policy)
     _print_entries(entries, as_json=as_json)
 
 
@@ -282,10 +283,6 @@ def _open_indexed(config: Path) -> Iterator[tuple[Index, UnitOfWork]]:
         index.store.read_transaction() as uow,
     ):
         yield index, uow
-
-
-def _get_view(index: Index) -> ObjectionView:
-    return ObjectionView(index.kickout_policy, index.config.objections.terms)
 
 
 def _get_contract_address(config: Config) -> Address:

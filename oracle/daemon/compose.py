@@ -71,8 +71,9 @@ class Index(Records):
 
     @property
     def kickout_policy(self) -> KickoutPolicy:
-        """Return the rules by which due kickouts are reviewed."""
-        return KickoutPolicy(self.rules, self.reader.holds_kickouts)
+        """Return how due kickouts are reviewed and delayed."""
+        terms = self.config.objections.terms
+        return KickoutPolicy(self.rules, self.reader.holds_kickouts, terms)
 
 
 def compute_rules_hash(config: Config, reader: EventReader) -> Hash:

@@ -403,14 +403,12 @@ def open_reporter_contexts(
         ),
         leaf_cache,
     )
-    objections = index.config.objections
     kickouts = KickoutContext(
         quorum,
         policy,
         oracle.evidence_folder,
         leaf_cache,
-        objections.terms,
-        objections.intake_address,
+        index.config.objections.intake_address,
     )
     contexts = ReporterContexts(
         reporting, kickouts, _build_hot_set_context(index.config, quorum, leaf_cache)

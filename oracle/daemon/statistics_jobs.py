@@ -16,7 +16,7 @@ from oracle.errors import TransientError
 from oracle.indexer.loop import IngestState
 from oracle.queries.contract_view import AccountBalance
 from oracle.queries.endpoint_view import refresh_endpoint_views
-from oracle.queries.objection_models import ObjectionView, count_unanswered_objections
+from oracle.queries.objection_models import count_unanswered_objections
 from oracle.queries.outbox_figures import OutboxCounter, add_account_stats, add_contract_stats
 from oracle.queries.rules_texts import describe_missing_rules
 from oracle.queries.stats import StatisticsCollector, compute_dispatch_statistics, load_node_scores
@@ -100,13 +100,11 @@ class StatisticsJob:
             self.health.raise_condition(Condition.ANNOUNCED_RULES_MISSING, missing)
 
     def _count_objections(self) -> int:
-        terms = self.index.config.objections.terms
-        if terms is None:
+        policy = self.index.kickout_policy
+        if policy.objection_terms is None:
             return 0
         with self.index.store.read_transaction() as uow:
-            return count_unanswered_objections(
-                uow, ObjectionView(self.index.kickout_policy, terms)
-            )
+            return count_unanswered_objections(uow, policy)
 
     def _update_dispatch_statistics(self) -> metrics.DispatchStatistics | None:
         if self.index.dispatch_settings is None:

@@ -30,7 +30,7 @@ from oracle.kickouts.kickout_context import (
     RETRY_KICK,
     KickoutContext,
 )
-from oracle.kickouts.objection_delay import find_objection_delay, is_objection_accepted
+from oracle.kickouts.objection_delay import is_objection_accepted, load_objection_delays
 from oracle.quorum.statements import is_report_in_flight
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
@@ -103,14 +103,11 @@ def _find_delay_reason(
     context: KickoutContext, uow: UnitOfWork, node: Address, due_since: int, time: int
 ) -> str | None:
     """Return why an objection that came in since the planning delays an accusation, or None."""
-    terms = context.objection_terms
-    if terms is None:
-        return None
     intervals = (entry for entry in uow.kickouts.list_for_node(node) if entry.closed_at is None)
     interval = next(intervals, None)
     if interval is None:
         return None
-    delay = find_objection_delay(uow, context.policy, terms, (interval, due_since), time)
+    delay = load_objection_delays(uow, context.policy, [(interval, due_since)], time).get(node)
     return None if delay is None else delay.reason
 
 

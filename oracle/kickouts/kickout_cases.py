@@ -4,7 +4,7 @@ A kickout is accused and executed by a proof of the node's leaf, so only the las
 docs/explanation/kickouts.md#lifecycle.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from oracle.chain.hex_names import format_account_id
@@ -19,7 +19,6 @@ from oracle.domain.reports.kickout_evidence import (
 from oracle.domain.reports.kickout_review import KickoutPolicy, find_creators
 from oracle.domain.reports.lanes import LOWEST_SCORE
 from oracle.domain.reports.node_kicks import NodeKick
-from oracle.domain.reports.objection_terms import ObjectionTerms
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf, RoundSummary
 from oracle.domain.roots.proofs import NodeProof
@@ -147,28 +146,19 @@ def load_kickout_cases(
                 else None,
             )
         )
-    return cases
+    return _apply_objection_delays(uow, cases, policy, time)
 
 
-def apply_objection_delays(
-    uow: UnitOfWork,
-    cases: Iterable[KickoutCase],
-    policy: KickoutPolicy,
-    terms: ObjectionTerms | None,
+def _apply_objection_delays(
+    uow: UnitOfWork, cases: Sequence[KickoutCase], policy: KickoutPolicy, time: int
 ) -> list[KickoutCase]:
-    """Return the cases; if only an objection delays a case, the delay becomes its obstacle.
-
-    `terms` is None if objections are not indexed.
-    """
-    if terms is None:
-        return [*cases]
-    cases = [*cases]
+    """Return the cases; if only an objection delays a case, the delay becomes its obstacle."""
     kickouts = [
         (case.interval, case.due_since)
         for case in cases
         if case.obstacle is None and case.interval is not None
     ]
-    delays = load_objection_delays(uow, policy, terms, kickouts, load_cursor_time(uow))
+    delays = load_objection_delays(uow, policy, kickouts, time)
     return [
         case
         if case.obstacle is not None or (delay := delays.get(case.node)) is None

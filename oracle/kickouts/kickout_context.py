@@ -5,7 +5,6 @@ from pathlib import Path
 
 from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_review import KickoutPolicy
-from oracle.domain.reports.objection_terms import ObjectionTerms
 from oracle.domain.reports.report import ReportSettings
 from oracle.indexer.round_leaves import LeafCache
 from oracle.quorum.quorum_context import QuorumContext
@@ -23,16 +22,15 @@ class KickoutContext:
     """The settings and helpers of kickouts.
 
     `evidence_folder` holds the evidence files; each is written before its node is accused.
-    `leaf_cache` keeps the leaves of the last rounds from one tick to the next. `objection_terms`
-    is None if objections are not indexed. `objections_contract` is the contract to which posted
-    objections are submitted, or None if posts are not accepted.
+    `leaf_cache` keeps the leaves of the last rounds from one tick to the next.
+    `objections_contract` is the contract to which posted objections are submitted, or None if
+    posts are not accepted.
     """
 
     quorum: QuorumContext
     policy: KickoutPolicy
     evidence_folder: Path
     leaf_cache: LeafCache = field(default_factory=LeafCache)
-    objection_terms: ObjectionTerms | None = None
     objections_contract: Address | None = None
 
     @property

@@ -23,7 +23,6 @@ from oracle.kickouts.kick_calls import end_obsolete_call, is_retry_due
 from oracle.kickouts.kickout_cases import (
     KickoutCase,
     StoredRound,
-    apply_objection_delays,
     is_accused_of,
     is_due_at_head,
     load_kickout_cases,
@@ -94,13 +93,8 @@ def _load_plan_inputs(context: KickoutContext, uow: UnitOfWork) -> _PlanInputs |
     last_round = load_last_round(uow, context.leaf_cache)
     if last_round is None:
         return None
-    cases = apply_objection_delays(
-        uow,
-        load_kickout_cases(
-            uow, context.leaf_cache, context.policy, context.settings, with_hold_reasons=False
-        ),
-        context.policy,
-        context.objection_terms,
+    cases = load_kickout_cases(
+        uow, context.leaf_cache, context.policy, context.settings, with_hold_reasons=False
     )
     expulsions = uow.rounds.list_expulsions()
     return _PlanInputs(

@@ -68,20 +68,6 @@ def load_objection_check(
     return check_objection(ObjectionReason.from_number(reason), scores, policy.rules)
 
 
-def find_objection_delay(
-    uow: UnitOfWork,
-    policy: KickoutPolicy,
-    terms: ObjectionTerms,
-    kickout: tuple[KickoutDue, int],
-    time: int,
-) -> ObjectionDelay | None:
-    """Return why this reporter does not accuse a node at block time `time` yet, or None.
-
-    `kickout` is the open interval, and the time since which the last round states it as due.
-    """
-    return load_objection_delays(uow, policy, terms, [kickout], time).get(kickout[0].node)
-
-
 def is_objection_accepted(uow: UnitOfWork, node: Address, due_since: int) -> bool:
     """Return whether the operator accepted an objection to the kickout due since `due_since`."""
     return any(
@@ -93,14 +79,17 @@ def is_objection_accepted(uow: UnitOfWork, node: Address, due_since: int) -> boo
 def load_objection_delays(
     uow: UnitOfWork,
     policy: KickoutPolicy,
-    terms: ObjectionTerms,
     kickouts: Sequence[tuple[KickoutDue, int]],
     time: int,
 ) -> dict[Address, ObjectionDelay]:
     """Return why this reporter does not accuse some of these nodes at block time `time` yet.
 
-    `kickouts` are open intervals, each with the time since which it is due.
+    `kickouts` are open intervals, each with the time since which the last round states it as due.
+    Nothing is delayed if objections are not indexed.
     """
+    terms = policy.objection_terms
+    if terms is None:
+        return {}
     nodes = [interval.node for interval, _ in kickouts]
     objections: dict[Address, list[Objected]] = {node: [] for node in nodes}
     answers: dict[Address, dict[int, ObjectionAnswer]] = {node: {} for node in nodes}

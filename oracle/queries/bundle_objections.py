@@ -6,11 +6,11 @@ from pydantic import Field
 
 from oracle.domain.events.oracle_events import Objected
 from oracle.domain.ids import Address
+from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.kickouts.objection_sender import build_statement
 from oracle.queries.answers import AddressText
 from oracle.queries.objection_models import (
     ObjectionEntry,
-    ObjectionView,
     build_objection_entries,
 )
 from oracle.signing.signature_checks import recover_statement_signature
@@ -35,10 +35,10 @@ class BundleObjection(ObjectionEntry):
 
 
 def build_bundle_objections(
-    uow: UnitOfWork, objections: Sequence[Objected], view: ObjectionView, chain_id: int
+    uow: UnitOfWork, objections: Sequence[Objected], policy: KickoutPolicy, chain_id: int
 ) -> list[BundleObjection]:
     """Return the entries of objections with their signatures, in the same order."""
-    entries = build_objection_entries(uow, objections, view)
+    entries = build_objection_entries(uow, objections, policy)
     return [
         _add_signature(uow, objection, entry, chain_id)
         for objection, entry in zip(objections, entries, strict=True)

@@ -24,7 +24,6 @@ from oracle.queries.answers import AddressText, ApiModel, HashText, LogPlace, lo
 from oracle.queries.bundle_objections import BundleObjection, build_bundle_objections
 from oracle.queries.explain import EventArchive
 from oracle.queries.node_proof import NodeProofDetail, load_accepted_round, prove_node
-from oracle.queries.objection_models import ObjectionView
 from oracle.quorum.statements import list_round_statements
 from oracle.reporting.recompute import find_as_of_block
 from oracle.store.database import UnitOfWork
@@ -200,8 +199,8 @@ def _load_objections(
         for objection in uow.objections.list_for_nodes([node])
         if objection.due_since == due_since
     ]
-    view = ObjectionView(archive.kickout_policy, archive.objection_terms)
-    return build_bundle_objections(uow, objections, view, load_domain(uow).chain_id)
+    policy = archive.kickout_policy
+    return build_bundle_objections(uow, objections, policy, load_domain(uow).chain_id)
 
 
 def _load_events(

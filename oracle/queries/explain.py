@@ -50,7 +50,6 @@ from oracle.queries.incident_models import TimeoutMarks, load_timeout_marks
 from oracle.queries.objection_models import (
     ObjectionDelayEntry,
     ObjectionEntry,
-    ObjectionView,
     build_objection_entries,
     load_delay_entries,
 )
@@ -195,8 +194,8 @@ class EventArchive:
 
     @property
     def kickout_policy(self) -> KickoutPolicy:
-        """Return the rules by which due kickouts are reviewed."""
-        return KickoutPolicy(self.rules, self.reader.holds_kickouts)
+        """Return how due kickouts are reviewed and delayed."""
+        return KickoutPolicy(self.rules, self.reader.holds_kickouts, self.objection_terms)
 
 
 def explain_score(archive: EventArchive, address: Address, as_of: BlockRef) -> Explanation:
@@ -278,8 +277,7 @@ def _load_objections(
         for objection in uow.objections.list_for_node(node)
         if objection.at.block <= up_to_block
     ]
-    view = ObjectionView(archive.kickout_policy, archive.objection_terms)
-    return build_objection_entries(uow, objections, view)
+    return build_objection_entries(uow, objections, archive.kickout_policy)
 
 
 def _load_delay(
@@ -288,8 +286,8 @@ def _load_delay(
     cursor = uow.cursor.get()
     if cursor is None or cursor.number != as_of.number:
         return None
-    view = ObjectionView(archive.kickout_policy, archive.objection_terms)
-    return load_delay_entries(uow, [node], view, as_of.time).get(node.address)
+    policy = archive.kickout_policy
+    return load_delay_entries(uow, [node], policy, as_of.time).get(node.address)
 
 
 def resolve_block(

@@ -1,7 +1,6 @@
 """Objections: one model for `objection`, the pages, and `/v1/objections`."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from pydantic import Field
 
@@ -103,18 +102,8 @@ class SignedObjectionAnswer(ApiModel):
     calldata: str = Field(description="The call's data as hex; anyone may send it.")
 
 
-class ObjectionView(NamedTuple):
-    """What is needed to check objections: the rules, and how long this reporter waits.
-
-    `terms` is None if objections are not indexed.
-    """
-
-    policy: KickoutPolicy
-    terms: ObjectionTerms | None
-
-
 def build_objection_entries(
-    uow: UnitOfWork, objections: Sequence[Objected], view: ObjectionView
+    uow: UnitOfWork, objections: Sequence[Objected], policy: KickoutPolicy
 ) -> list[ObjectionEntry]:
     """Return the entries of objections, in the same order."""
     nodes = {objection.node for objection in objections}
@@ -123,7 +112,7 @@ def build_objection_entries(
     due_since_by_node = {node: row.kickout_due_time for node, row in rows.items()}
     intervals = {
         interval.node: interval
-        for interval in find_due_intervals(uow, view.policy.rules)
+        for interval in find_due_intervals(uow, policy.rules)
         if interval.node in nodes
     }
     answers = {
@@ -137,12 +126,12 @@ def build_objection_entries(
         is_due = node in intervals and due_since_by_node.get(node) == due_since
         check = None
         if is_due:
-            check = load_objection_check(uow, view.policy, intervals[node], objection.reason)
+            check = load_objection_check(uow, policy, intervals[node], objection.reason)
         of_node = [counted for counted in all_objections if counted.node == node]
         answer = answers.get((node, due_since))
         is_counted = (
-            view.terms is not None
-            and select_counting_objection(of_node, due_since, view.terms) == objection
+            policy.objection_terms is not None
+            and select_counting_objection(of_node, due_since, policy.objection_terms) == objection
         )
         entries.append(
             ObjectionEntry(
@@ -159,7 +148,7 @@ def build_objection_entries(
                 verdict=None if check is None else check.verdict.value,
                 finding=None if check is None else check.finding,
                 answer=_build_answer(answer),
-                answer_until=_find_answer_deadline(objection, check, view.terms)
+                answer_until=_find_answer_deadline(objection, check, policy.objection_terms)
                 if is_counted and answer is None
                 else None,
             )
@@ -186,20 +175,18 @@ def _find_answer_deadline(
 
 
 def load_delay_entries(
-    uow: UnitOfWork, nodes: Sequence[Node], view: ObjectionView, time: int
+    uow: UnitOfWork, nodes: Sequence[Node], policy: KickoutPolicy, time: int
 ) -> dict[Address, ObjectionDelayEntry]:
     """Return why this reporter does not accuse some of these due nodes at block time `time`.
 
     Nothing is delayed if objections are not indexed.
     """
-    if view.terms is None:
-        return {}
     kickouts = [
         (KickoutDue(node.address, node.kickout_due_since, None), node.kickout_due_time)
         for node in nodes
         if node.kickout_due_since is not None and node.kickout_due_time is not None
     ]
-    delays = load_objection_delays(uow, view.policy, view.terms, kickouts, time)
+    delays = load_objection_delays(uow, policy, kickouts, time)
     return {
         node: ObjectionDelayEntry(
             reason=delay.reason,
@@ -211,16 +198,16 @@ def load_delay_entries(
     }
 
 
-def count_unanswered_objections(uow: UnitOfWork, view: ObjectionView) -> int:
+def count_unanswered_objections(uow: UnitOfWork, policy: KickoutPolicy) -> int:
     """Count the due kickouts with an objection that waits for this reporter's answer.
 
     An objection that the automatic check refutes needs no answer.
     """
-    if view.terms is None:
+    if policy.objection_terms is None:
         return 0
-    nodes = [interval.node for interval in find_due_intervals(uow, view.policy.rules)]
+    nodes = [interval.node for interval in find_due_intervals(uow, policy.rules)]
     objections = uow.objections.list_for_nodes(nodes)
-    entries = build_objection_entries(uow, objections, view)
+    entries = build_objection_entries(uow, objections, policy)
     return sum(entry.answer_until is not None for entry in entries)
 
 

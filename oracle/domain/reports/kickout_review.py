@@ -17,18 +17,21 @@ from oracle.domain.reports.kickout_evidence import (
     find_incident_reason,
     justifies_kickout,
 )
+from oracle.domain.reports.objection_terms import ObjectionTerms
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Ending, GroupResult, Node, Task
 
 
 class KickoutPolicy(NamedTuple):
-    """The rules of a network by which due kickouts are reviewed.
+    """How due kickouts are reviewed, and how long objections delay the accusation.
 
     With `holds_kickouts`, the profile of the network holds every kickout for an operator.
+    `objection_terms` is None if objections are not indexed; they never change a review.
     """
 
     rules: Rules
     holds_kickouts: bool = False
+    objection_terms: ObjectionTerms | None = None
 
 
 class CountedScore(NamedTuple):

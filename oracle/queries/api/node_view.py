@@ -16,7 +16,6 @@ from oracle.queries.node_models import NodeEntry, QosIntervalView, build_qos_int
 from oracle.queries.objection_models import (
     ObjectionDelayEntry,
     ObjectionEntry,
-    ObjectionView,
     build_objection_entries,
     load_delay_entries,
 )
@@ -96,9 +95,7 @@ def build_node_view(snapshot: ApiSnapshot, node: Node) -> NodeView:
     """Return the data of a node's page."""
     ranking = snapshot.get_ranking()
     population = load_population(snapshot)
-    view = ObjectionView(
-        snapshot.source.archive.kickout_policy, snapshot.source.archive.objection_terms
-    )
+    policy = snapshot.source.archive.kickout_policy
     rules = population.rules
     node_scores = population.compute_node_scores(node)
     row = build_node_entry(
@@ -118,9 +115,9 @@ def build_node_view(snapshot: ApiSnapshot, node: Node) -> NodeView:
         kickout=_build_kickout_progress(snapshot, population, node, row),
         on_chain=_build_on_chain_score(population.on_chain, row),
         objections=build_objection_entries(
-            snapshot.uow, snapshot.uow.objections.list_for_node(node.address), view
+            snapshot.uow, snapshot.uow.objections.list_for_node(node.address), policy
         ),
-        objection_delay=load_delay_entries(snapshot.uow, [node], view, snapshot.cursor.time).get(
+        objection_delay=load_delay_entries(snapshot.uow, [node], policy, snapshot.cursor.time).get(
             node.address
         ),
         lift=compute_what_if_counts(node, population.time, rules, ranking),

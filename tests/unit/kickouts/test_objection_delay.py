@@ -12,7 +12,6 @@ from oracle.domain.reports.objections import ObjectionReason
 from oracle.indexer.round_leaves import LeafCache
 from oracle.kickouts.kickout_cases import (
     KickoutCase,
-    apply_objection_delays,
     load_kickout_cases,
 )
 from oracle.store.database import Store
@@ -83,8 +82,8 @@ def move_head(store: Store, time: int) -> None:
 
 def load_case(store: Store, terms: ObjectionTerms | None = TERMS) -> KickoutCase:
     with store.read_transaction() as uow:
-        cases = load_kickout_cases(uow, LeafCache(), POLICY, SETTINGS)
-        (case,) = apply_objection_delays(uow, cases, POLICY, terms)
+        policy = POLICY._replace(objection_terms=terms)
+        (case,) = load_kickout_cases(uow, LeafCache(), policy, SETTINGS)
     return case
 
 

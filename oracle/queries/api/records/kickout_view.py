@@ -8,7 +8,6 @@ from oracle.domain.fold.working_set import KickoutDue
 from oracle.domain.ids import Address
 from oracle.kickouts.kickout_cases import is_accused_of
 from oracle.queries.answers import Answer
-from oracle.queries.api.records.objection_view import get_objection_view
 from oracle.queries.api.source import ApiSnapshot, NotFoundError
 from oracle.queries.kickout_models import (
     KickoutEntry,
@@ -89,9 +88,8 @@ def load_due_delays(
         for node in nodes.values()
         if not is_accused_of(kicks.get(node.address), node.kickout_due_time or 0)
     ]
-    view = get_objection_view(snapshot)
-    time = snapshot.cursor.time
-    return load_delay_entries(snapshot.uow, waiting, view, time)
+    policy = snapshot.source.archive.kickout_policy
+    return load_delay_entries(snapshot.uow, waiting, policy, snapshot.cursor.time)
 
 
 def find_evidence(

@@ -15,7 +15,6 @@ from oracle.queries.api.source import (
 )
 from oracle.queries.objection_models import (
     ObjectionEntry,
-    ObjectionView,
     build_objection_entries,
 )
 from oracle.signing.typed_data import ObjectionStatement
@@ -73,16 +72,12 @@ class OneObjection(Answer):
     objection: ObjectionEntry
 
 
-def get_objection_view(snapshot: ApiSnapshot) -> ObjectionView:
-    """Return the rules by which objections are checked."""
-    source = snapshot.source
-    return ObjectionView(source.archive.kickout_policy, source.archive.objection_terms)
-
-
 def list_objections(snapshot: ApiSnapshot, limit: int) -> ObjectionPage:
     """Return up to `limit` objections of all nodes."""
     objections = snapshot.uow.objections.list_newest(limit)
-    entries = build_objection_entries(snapshot.uow, objections, get_objection_view(snapshot))
+    entries = build_objection_entries(
+        snapshot.uow, objections, snapshot.source.archive.kickout_policy
+    )
     return ObjectionPage(as_of=snapshot.as_of, objections=entries)
 
 
@@ -90,7 +85,9 @@ def list_node_objections(snapshot: ApiSnapshot, prefix: str) -> NodeObjections:
     """Return the newest objections of a node; raise NotFoundError if there is no such node."""
     node = find_node_by_prefix(snapshot, prefix)
     objections = snapshot.uow.objections.list_for_node(node.address)
-    entries = build_objection_entries(snapshot.uow, objections, get_objection_view(snapshot))
+    entries = build_objection_entries(
+        snapshot.uow, objections, snapshot.source.archive.kickout_policy
+    )
     posted = [
         build_posted_entry(posted)
         for posted in snapshot.uow.objection_inbox.list_for_node(node.address)
@@ -142,5 +139,7 @@ def build_objection_answer(snapshot: ApiSnapshot, prefix: str, seq: int) -> OneO
     objection = snapshot.uow.objections.get(node.address, seq)
     if objection is None:
         raise NotFoundError(f"node {node.address} has made no objection {seq}")
-    (entry,) = build_objection_entries(snapshot.uow, [objection], get_objection_view(snapshot))
+    (entry,) = build_objection_entries(
+        snapshot.uow, [objection], snapshot.source.archive.kickout_policy
+    )
     return OneObjection(as_of=snapshot.as_of, objection=entry)

@@ -13,7 +13,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.reports.contract_state import ContractChanges
 from oracle.domain.reports.objection_terms import ObjectionTerms
 from oracle.notify.notice_kinds import format_notice_text
-from oracle.queries.objection_models import ObjectionView, count_unanswered_objections
+from oracle.queries.objection_models import count_unanswered_objections
 from oracle.store.state.objection_repository import ObjectionAnswer
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.api import IndexedHistory
@@ -150,6 +150,6 @@ def test_objections_that_wait_for_an_answer_are_counted(
         with indexed.store.transaction() as uow:
             uow.objections.save_answer(ObjectionAnswer(NODE, due_since(indexed), True, "so", 1))
     with indexed.store.read_transaction() as uow:
-        view = ObjectionView(indexed.source.archive.kickout_policy, TERMS)
-        assert count_unanswered_objections(uow, view) == count
-        assert count_unanswered_objections(uow, view._replace(terms=None)) == 0
+        policy = indexed.source.archive.kickout_policy._replace(objection_terms=TERMS)
+        assert count_unanswered_objections(uow, policy) == count
+        assert count_unanswered_objections(uow, policy._replace(objection_terms=None)) == 0
