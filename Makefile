@@ -120,9 +120,6 @@ docs:  ## Build the docs site into build/site and check every link
 reference:  ## Generate docs/reference/: settings, commands, metrics, alerts, tables …
 	PYTHONPATH=ops/docs python -m reference docs/reference
 
-events:  ## Generate the tables of docs/reference/events-and-jsonl.md from the event classes
-	PYTHONPATH=ops/docs python -m reference.event_tables docs/reference/events-and-jsonl.md
-
 house:  ## Measure packages, duplicates and broken references (TREE=/a/clone ARGS=--places)
 	python -m tests.house.measuring.measure $(TREE) $(ARGS)
 

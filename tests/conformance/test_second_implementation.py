@@ -5,14 +5,12 @@ import random
 import re
 import shutil
 import subprocess
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from oracle.daemon.web.pages.page_frame import STATIC
 from oracle.domain.fixed_point import compute_decay_table
-from oracle.domain.scoring.rules import Rules
 from tests.conformance.expected_answers import compute_answer
 from tests.conformance.random_cases import INCIDENT_RULES, RULE_SETS, draw_case, iter_cases
 from tests.conformance.run import build_own_command, find_differences
@@ -66,14 +64,6 @@ def test_changed_score_is_reported_as_a_difference(tmp_path):
     differences = list(find_differences(list(iter_cases("quick", len(RULE_SETS))), command))
     assert any("groups" in difference for difference in differences)
     assert any("root" in difference for difference in differences)
-
-
-def test_second_implementation_has_every_rule():
-    """Legacy rules are the only ones that it does not compute."""
-    types = re.search(r"const RULE_TYPES = \{(.*?)\n\};", SCORING.read_text("utf-8"), re.DOTALL)
-    assert types is not None
-    known = set(re.findall(r"^  (\w+):", types[1], re.MULTILINE))
-    assert known == {field.name for field in fields(Rules)} - {"legacy"}
 
 
 @needs_node

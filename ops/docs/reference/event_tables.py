@@ -1,11 +1,10 @@
-"""Generates parts of docs/reference/events-and-jsonl.md: `make events`.
+"""Generates parts of docs/reference/events-and-jsonl.md: `make reference`.
 
 The table of event types comes from the event classes and their docstrings, the list of types from
 the kinds of their fields. Each generated part is between two comments with its name.
 """
 
 import re
-import sys
 from collections.abc import Callable, Mapping
 from inspect import getdoc
 from itertools import groupby
@@ -60,7 +59,7 @@ def replace_generated_parts(page: str) -> str:
         ValueError: the page lacks the comments around a part.
     """
     for name in PARTS:
-        start_comment = f"<!-- {name}: made by `make events` -->\n"
+        start_comment = f"<!-- {name}: made by `make reference` -->\n"
         end_comment = f"<!-- end of {name} -->"
         if start_comment not in page or end_comment not in page:
             raise ValueError(
@@ -87,8 +86,3 @@ def _format_link(citation: re.Match[str]) -> str:
     name = Path(page).stem
     text = f"decision {name[:4]}" if "decisions/" in page else (anchor or name).replace("-", " ")
     return f"[{text}]({target}{f'#{anchor}' if anchor else ''})"
-
-
-if __name__ == "__main__":
-    page_path = Path(sys.argv[1])
-    page_path.write_text(replace_generated_parts(page_path.read_text("utf-8")), "utf-8")

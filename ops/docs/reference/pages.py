@@ -1,4 +1,4 @@
-"""The generated pages by file name, and the pages of which parts are generated."""
+"""The generated pages by file name, and the files of which parts are generated."""
 
 from collections.abc import Callable, Mapping
 
@@ -6,6 +6,8 @@ from reference import (
     alerts_page,
     cli_page,
     contracts_page,
+    derived_parts,
+    event_tables,
     gas_page,
     http_page,
     included_code,
@@ -27,9 +29,14 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "contract-interface": contracts_page.render_page,
     "gas": gas_page.render_page,
 }
-# Pages with generated parts, by path, with the function that regenerates the parts.
+# Files with generated parts, by path, with the function that regenerates the parts.
 PARTS: Mapping[str, Callable[[str], str]] = {
     llms_text.SERVED_PATH: llms_text.update_served_text,
     gas_page.SCALE_PAGE: gas_page.update_costs,
     **dict.fromkeys(included_code.PAGES, included_code.include_code),
+    event_tables.PAGE: event_tables.replace_generated_parts,
+    "config/example.toml": derived_parts.update_example_settings,
+    "oracle/daemon/web/pages/static/verify/scoring.js": derived_parts.update_rule_tables,
+    "docs/reference/read-api.md": derived_parts.update_event_kinds,
+    "docs/how-to/runbook/README.md": derived_parts.update_alert_index,
 }

@@ -113,9 +113,10 @@ def _read_labels(path: Path) -> dict[str, str]:
 
 
 class DatabaseSection(Section):
-    # `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`. A relative FILE is resolved
-    # against the folder of the configuration file, or, if an environment variable has the URL,
-    # against the working directory.
+    # `sqlite:///FILE` (four slashes for an absolute path) or `postgresql://USER@HOST/NAME`. Put a
+    # URL with a password into the environment variable `QOS_ORACLE_DATABASE__URL`. A relative FILE
+    # is resolved against the folder of the configuration file, or, if an environment variable has
+    # the URL, against the working directory.
     url: SecretText = Field(min_length=1)
 
 

@@ -1,7 +1,7 @@
 """The events of a network, one class each (docs/reference/events-and-jsonl.md#vocabulary).
 
-`make events` copies the docstring of each class into that table as the event's meaning. Each event
-has a position and the time of its block in whole seconds, and in milliseconds if the source
+`make reference` copies the docstring of each class into that table as the event's meaning. Each
+event has a position and the time of its block in whole seconds, and in milliseconds if the source
 reports them (docs/reference/events-and-jsonl.md#position-and-time). Amounts are in wei, video
 memory in whole GB.
 """

@@ -28,11 +28,13 @@ class RuleBounds:
 
     accepts: Callable[[Any], bool]
     error_message: str
+    # The valid words of a text.
+    choices: tuple[str, ...] = ()
 
 
 def one_of(*words: str) -> RuleBounds:
     """Return the bounds of a rule whose value is one of these strings."""
-    return RuleBounds(words.__contains__, f"must be one of {', '.join(words)}")
+    return RuleBounds(words.__contains__, f"must be one of {', '.join(words)}", words)
 
 
 def in_range(low: int, high: int, unit: int = 1) -> RuleBounds:

@@ -1,7 +1,8 @@
 "use strict";
 /* A second implementation of the scoring rules, written from docs/spec/ alone. It uses integers only, no
    clock, no library, and no other code of this project except incidents.js. `make conformance` compares it with
-   `qos-oracle replay`. It runs in a browser and in Node.js; legacy rules are not supported. */
+   `qos-oracle replay`. It runs in a browser and in Node.js; legacy rules are not supported. The two
+   tables of rules are made by `make reference`. */
 
 const UNIT = 10n ** 18n;
 const DECIMALS = 18;
