@@ -20,9 +20,8 @@ from oracle.domain.state import Node
 from oracle.indexer.round_leaves import LeafCache
 from oracle.queries.population import (
     Population,
-    build_population,
-    has_feed_cursor,
     load_on_chain_scores,
+    load_population_of_nodes,
 )
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Account, IntentState
@@ -130,9 +129,7 @@ class SnapshotReader:
             nodes = list(uow.nodes.iterate_all())
             rounds = uow.rounds.load()
             on_chain = load_on_chain_scores(uow, rounds.head, self._leaf_cache)
-            population = build_population(
-                nodes, cursor.time, self._rules, on_chain, uses_feed=has_feed_cursor(uow)
-            )
+            population = load_population_of_nodes(uow, nodes, cursor.time, self._rules, on_chain)
             rows = [self._build_row(node, population) for node in nodes]
             return DemoSnapshot(
                 block=cursor.number,

@@ -56,10 +56,9 @@ from oracle.queries.objection_models import (
 from oracle.queries.population import (
     OnChainScores,
     Population,
-    build_population,
     compute_rank,
-    has_feed_cursor,
     load_on_chain_scores,
+    load_population_of_nodes,
 )
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.rule_set_repository import RuleSet
@@ -215,9 +214,7 @@ def explain_score(archive: EventArchive, address: Address, as_of: BlockRef) -> E
                 f"{address}: no event up to block {as_of.number} refers to this node; "
                 "`qos-oracle nodes` lists all nodes"
             )
-        population = build_population(
-            nodes.values(), as_of.time, rules, on_chain, uses_feed=has_feed_cursor(uow)
-        )
+        population = load_population_of_nodes(uow, nodes.values(), as_of.time, rules, on_chain)
         node_scores = population.compute_node_scores(node)
         score_count = count_scores(node, as_of.time, rules)
         scores = (

@@ -3,8 +3,7 @@
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field, replace
 
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Address
@@ -29,7 +28,6 @@ from oracle.queries.answers import build_as_of
 from oracle.queries.node_models import LegacyScore, NodeEntry, NodePage
 from oracle.store.database import Store, UnitOfWork
 
-NO_LABELS: Mapping[Address, str] = MappingProxyType({})
 # Names of cards are cut, because the operator of a node can choose any name.
 _MAX_NAME_LENGTH = 64
 
@@ -70,7 +68,7 @@ class Population:
     shares: Mapping[Address, int]
     on_chain: OnChainScores
     uses_feed: bool
-    labels: Mapping[Address, str]
+    labels: Mapping[Address, str] = field(default_factory=dict)
 
     def compute_qos(self, node: Node) -> int | None:
         """Return the QoS of a node, or None if the node is not a member."""
@@ -81,24 +79,27 @@ class Population:
         return compute_node_scores(node, self.time, self.rules, self.peers)
 
 
-def build_population(
-    nodes: Collection[Node],
+def load_population(
+    uow: UnitOfWork,
     time: int,
     rules: Rules,
     on_chain: OnChainScores,
-    *,
-    uses_feed: bool,
-    labels: Mapping[Address, str] = NO_LABELS,
+    peers: PopulationMaxima | None,
+    shares: Mapping[Address, int],
 ) -> Population:
-    """Return the data that all nodes of the network share as of a block time."""
+    """Return the data that all nodes of the network share as of a block time, without labels."""
+    # Events of a feed have no proof.
+    uses_feed = uow.feed.get_cursor() is not None
+    return Population(time, rules, peers, shares, on_chain, uses_feed)
+
+
+def load_population_of_nodes(
+    uow: UnitOfWork, nodes: Collection[Node], time: int, rules: Rules, on_chain: OnChainScores
+) -> Population:
+    """Return `load_population` for all nodes of the network, whose maxima are not yet computed."""
     peers = compute_population_maxima(nodes, time, rules)
     shares = compute_incentive_shares(nodes, time, rules, peers)
-    return Population(time, rules, peers, shares, on_chain, uses_feed, labels)
-
-
-def has_feed_cursor(uow: UnitOfWork) -> bool:
-    """Return whether some events come from a feed, which has no proof."""
-    return uow.feed.get_cursor() is not None
+    return load_population(uow, time, rules, on_chain, peers, shares)
 
 
 def compute_rank(
@@ -185,10 +186,8 @@ def load_all_nodes(
         as_of = build_as_of(uow, cursor, rules, head=None, now=now)
         nodes = list(uow.nodes.iterate_all())
         on_chain = load_on_chain_scores(uow, uow.rounds.get_last_provable_round())
-        has_feed = has_feed_cursor(uow)
-    population = build_population(
-        nodes, cursor.time, rules, on_chain, uses_feed=has_feed, labels=labels
-    )
+        population = load_population_of_nodes(uow, nodes, cursor.time, rules, on_chain)
+    population = replace(population, labels=labels)
     ranked_nodes = [(node, population.compute_node_scores(node)) for node in nodes]
     ranked_nodes.sort(key=lambda pair: (pair[1].qos is None, -(pair[1].qos or 0), pair[0].address))
     return NodePage(

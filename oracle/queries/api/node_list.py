@@ -4,7 +4,7 @@ import base64
 import binascii
 import json
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import get_args
 
@@ -22,8 +22,8 @@ from oracle.queries.node_models import NodeEntry, NodePage
 from oracle.queries.population import (
     Population,
     build_node_entry,
-    has_feed_cursor,
     load_on_chain_scores,
+    load_population,
 )
 
 MAX_ROWS = 200
@@ -115,28 +115,27 @@ def list_nodes(snapshot: ApiSnapshot, query: NodeListQuery) -> NodePage:
     )
 
 
-def load_population(snapshot: ApiSnapshot) -> Population:
+def load_current_population(snapshot: ApiSnapshot) -> Population:
     """Return the network data from which scores are computed, as of the cursor."""
     ranking = snapshot.get_ranking()
-    return Population(
-        time=snapshot.cursor.time,
-        rules=snapshot.source.archive.rules,
-        peers=ranking.peers,
-        shares=ranking.get_incentive_shares(),
-        on_chain=load_on_chain_scores(
-            snapshot.uow,
-            snapshot.uow.rounds.get_last_provable_round(),
-            snapshot.source.leaves,
-        ),
-        uses_feed=has_feed_cursor(snapshot.uow),
-        labels=snapshot.source.labels,
+    on_chain = load_on_chain_scores(
+        snapshot.uow, snapshot.uow.rounds.get_last_provable_round(), snapshot.source.leaves
     )
+    population = load_population(
+        snapshot.uow,
+        snapshot.cursor.time,
+        snapshot.source.archive.rules,
+        on_chain,
+        ranking.peers,
+        ranking.get_incentive_shares(),
+    )
+    return replace(population, labels=snapshot.source.labels)
 
 
 def _build_entries(snapshot: ApiSnapshot, nodes: Sequence[Node]) -> Iterator[NodeEntry]:
     """Yield the row of each node, in the given order."""
     ranking = snapshot.get_ranking()
-    population = load_population(snapshot)
+    population = load_current_population(snapshot)
     for node in nodes:
         node_scores = population.compute_node_scores(node)
         place = ranking.find_rank_by_qos(node.address, node_scores.qos)

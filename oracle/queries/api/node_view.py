@@ -9,7 +9,7 @@ from oracle.domain.state import Node
 from oracle.indexer.kickout_reviews import load_kickout_review
 from oracle.queries.answers import Answer, ApiModel, FixedPoint, Integer
 from oracle.queries.api.lifting import NodeLift, compute_what_if_counts
-from oracle.queries.api.node_list import load_population
+from oracle.queries.api.node_list import load_current_population
 from oracle.queries.api.source import ApiSnapshot
 from oracle.queries.kickout_models import ContractKickout, build_contract_kickout
 from oracle.queries.node_models import NodeEntry, QosIntervalView, build_qos_interval
@@ -94,7 +94,7 @@ class NodeView(Answer):
 def build_node_view(snapshot: ApiSnapshot, node: Node) -> NodeView:
     """Return the data of a node's page."""
     ranking = snapshot.get_ranking()
-    population = load_population(snapshot)
+    population = load_current_population(snapshot)
     policy = snapshot.source.archive.kickout_policy
     rules = population.rules
     node_scores = population.compute_node_scores(node)

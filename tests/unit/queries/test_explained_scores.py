@@ -26,7 +26,7 @@ from oracle.queries.node_sentences import (
     format_improvement,
 )
 from oracle.queries.node_standing import build_node_summary_from_explanation, find_score_costs
-from oracle.queries.population import OnChainScores, build_population
+from oracle.queries.population import OnChainScores, Population
 from oracle.queries.text.human_numbers import format_duration, format_time
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.examples import examples
@@ -41,8 +41,8 @@ def explain_after(history: History, rules: Rules = CRYNUX, later: int = 0) -> Ex
     current_node = fold.ledger.nodes[node_address("A")]
     time = history.time + later
     scores = [entry for entry in changes.scores if entry.node == node_address("A")]
-    population = build_population(
-        [current_node], time, rules, OnChainScores(None, ()), uses_feed=False
+    population = Population(
+        time, rules, peers=None, shares={}, on_chain=OnChainScores(None, ()), uses_feed=False
     )
     return Explanation(
         as_of=BlockRef(history.block, ZERO_HASH, ZERO_HASH, time),
