@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from oracle.domain.events.network_events import TYPE_BY_NAME
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
 from oracle.systems.registry import get_rules
@@ -59,32 +60,21 @@ _INCIDENT_NODES = 36
 _SHORT_GAPS = (0, 1, 2, 5)
 # How often each type is drawn in an arbitrary history.
 _TYPE_WEIGHTS = {
+    **dict.fromkeys(TYPE_BY_NAME, 2),
     "node_joined": 6,
     "node_updated": 1,
     "model_added": 1,
     "download_requested": 1,
-    "node_paused": 2,
-    "node_resumed": 2,
-    "node_pause_asked": 2,
     "node_quit_asked": 3,
-    "node_quit": 2,
     "node_slashed": 1,
-    "node_kicked_out": 2,
     "task_created": 8,
-    "task_queued": 2,
     "task_started": 12,
     "task_submitted": 12,
     "task_error_reported": 4,
-    "result_committed": 2,
     "result_disclosed": 3,
     "task_validated": 3,
-    "fee_shared": 2,
-    "task_succeeded": 2,
-    "task_refunded": 2,
-    "task_invalidated": 2,
     "task_aborted": 3,
     "task_timed_out": 4,
-    "task_cancelled": 2,
     "group_validated": 5,
 }
 

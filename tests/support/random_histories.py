@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import get_args
 
 from hypothesis import strategies as st
 
 from oracle.domain.blocks import Position
 from oracle.domain.events import network_events
+from oracle.domain.events.event_fields import get_field_kinds
 from oracle.domain.events.network_events import (
     AbortReason,
     DomainEvent,
@@ -78,14 +80,12 @@ _timed_out = st.builds(network_events.TaskTimedOut, **_PLACE, **_tasks, **_maybe
 _ORDINARY = (
     _joined,
     _joined,
-    _of_node(network_events.NodePaused),
-    _of_node(network_events.NodeResumed),
-    _of_node(network_events.NodeQuit),
-    _of_node(network_events.NodePauseAsked),
+    *(
+        _of_node(kind)
+        for kind in get_args(network_events.NodeEvent)
+        if get_field_kinds(kind).keys() == {"node"}
+    ),
     _of_node(network_events.NodeQuitAsked),
-    _of_node(network_events.NodeQuitAsked),
-    _of_node(network_events.NodeSlashed),
-    _of_node(network_events.NodeKickedOut),
     st.builds(network_events.NodeUpdated, **_PLACE, **_by, gpu_vram=st.integers(1, 80)),
     st.builds(network_events.ModelAdded, **_PLACE, **_by, model=st.sampled_from(("x", "y", "z"))),
     st.builds(

@@ -16,6 +16,7 @@ from oracle.systems.registry import (
     get_rules,
     list_rule_sets,
 )
+from tests.support.rule_strategies import changed_rules
 
 CHOSEN = {
     "legacy.kickout_tasks": "3",
@@ -26,42 +27,14 @@ CHOSEN = {
     "legacy.kickout_below": "10.5",
 }
 
-decimals = st.builds(lambda digits: f"0.{digits:018d}", st.integers(1, UNIT - 1))
-whole = st.integers(1, 10**9).map(str)
-sound = st.fixed_dictionaries(
-    {},
-    optional={
-        "close": st.sampled_from(["validated", "terminal"]),
-        "group_size": whole,
-        "rank_scores": st.lists(st.integers(0, 10), min_size=1, max_size=4).map(
-            lambda scores: ", ".join(map(str, scores))
-        ),
-        "zero_mean_is_new": st.sampled_from(["true", "false"]),
-        "rejoin_floor": decimals | st.just("none"),
-        "restarts": st.sets(st.integers(0, 10**9)).map(
-            lambda times: ",".join(map(str, sorted(times)))
-        ),
-        "tau_seconds": whole,
-        "penalty": decimals,
-        "boost": decimals,
-        "kickout_below": decimals | st.sampled_from(["2", "2.0", "2.5"]),
-        "kick_creator_share": decimals,
-        "kick_incident_share": decimals,
-        "error_rank": st.sampled_from(["last", "as_reported"]),
-        "ranked_answers": st.sampled_from(["all", "right"]),
-        "least_timeout_seconds": whole,
-        "rejoin_heals": st.sampled_from(["true", "false"]),
-    },
-)
 
-
-@given(st.sampled_from(["crynux", "relay"]), sound)
+@given(st.sampled_from(["crynux", "relay"]), changed_rules)
 def test_changed_rule_set_round_trips(name, changes):
     rules = build_rules(name, changes)
     assert Rules.from_json(rules.to_json()) == rules
 
 
-@given(st.sampled_from([CRYNUX, RELAY]), sound)
+@given(st.sampled_from([CRYNUX, RELAY]), changed_rules)
 def test_only_named_rules_change(base, changes):
     before = json.loads(base.to_json())
     after = json.loads(build_rules(base.name, changes).to_json())
@@ -129,7 +102,7 @@ def test_changes_equal_to_published_values_leave_rule_set_unchanged(name):
     assert build_rules(name, get_published_rules(name)) == get_rules(name)
 
 
-@given(st.sampled_from(["crynux", "relay"]), sound)
+@given(st.sampled_from(["crynux", "relay"]), changed_rules)
 def test_changes_found_in_a_rule_set_reproduce_it(name, changes):
     rules = build_rules(name, changes)
     rule_changes = find_rule_changes(rules)

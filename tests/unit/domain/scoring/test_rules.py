@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from hashlib import sha256
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.legacy_rules import LegacyRules
@@ -14,42 +14,10 @@ from oracle.domain.scoring.rule_fields import get_declared_rules, is_fraction
 from oracle.domain.scoring.rules import Rules
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from oracle.systems.registry import get_rules
-
-fractions = st.integers(1, UNIT)
-
-
-@st.composite
-def rule_sets(draw):
-    enter, leave = sorted((draw(fractions), draw(fractions)))
-    pool_size = draw(st.integers(1, 200))
-    return Rules(
-        name=draw(st.text(min_size=1, max_size=9)),
-        version=draw(st.integers(1, 99)),
-        close=draw(st.sampled_from(("validated", "terminal"))),
-        rank_scores=tuple(draw(st.lists(st.integers(0, 10), min_size=1, max_size=5))),
-        pool_size=pool_size,
-        rejoin_floor=draw(st.none() | fractions),
-        zero_mean_is_new=draw(st.booleans()),
-        reseed_copies=draw(st.integers(0, pool_size - 1)),
-        restarts=tuple(sorted(draw(st.sets(st.integers(0, 10**9), max_size=4)))),
-        tau_seconds=draw(st.integers(1, 10**6)),
-        penalty=draw(fractions),
-        first_penalty=draw(st.none() | fractions),
-        boost=draw(st.integers(0, UNIT)),
-        exclude_enter=enter,
-        exclude_exit=leave,
-        kickout_below=draw(st.integers(0, 10 * UNIT)),
-        kick_creator_share=draw(st.integers(0, UNIT)),
-        kick_incident_share=draw(st.integers(0, UNIT)),
-        error_rank=draw(st.sampled_from(("last", "as_reported"))),
-        ranked_answers=draw(st.sampled_from(("all", "right"))),
-        least_timeout_seconds=draw(st.integers(0, 10**6)),
-        kickout_starts_anew=draw(st.booleans()),
-        rejoin_heals=draw(st.booleans()),
-    )
+from tests.support.rule_strategies import rule_sets
 
 
-@given(rule_sets())
+@given(rule_sets)
 def test_rules_round_trip_through_json(rules):
     text = rules.to_json()
     assert Rules.from_json(text) == rules
