@@ -9,9 +9,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
+from typing_extensions import override
+
 from oracle.bindings.codec import decode_arguments, get_contract_class
 from oracle.chain.decode.abi import SELECTOR_DIGITS, Parameter, load_abi
 from oracle.domain.ids import Address
+from oracle.store.outbox.records import Intent
+from oracle.txmgr.call_registry import CallKind
 from oracle.txmgr.client.receipts import Receipt, ReceiptLog
 
 if TYPE_CHECKING:
@@ -93,6 +97,14 @@ def find_missing_event(receipt: Receipt, contract: Address, calldata: str) -> st
     ):
         return None
     return expected_event.event
+
+
+class ContractCall(CallKind):
+    """A call to a contract: if it succeeds, it emits the event that its function declares."""
+
+    @override
+    def find_missing_event(self, receipt: Receipt, call: Intent) -> str | None:
+        return find_missing_event(receipt, call.request.contract, call.request.calldata)
 
 
 def _build_expected_values(expected_event: _ExpectedEvent, calldata: str) -> dict[str, object]:

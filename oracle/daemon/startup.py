@@ -23,7 +23,6 @@ from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.stopping import StopSignal
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.daemon.web.played_act import DemoAct
-from oracle.domain.ids import Address
 from oracle.domain.native import REQUIRED_VERSION, ignored_version
 from oracle.errors import InputError, TransientError
 from oracle.indexer.snapshots import MAX_REQUEST_LOGS
@@ -156,7 +155,7 @@ def build_api_source(
         find_leader,
         records.dispatch_settings,
         token=reader.profile.token,
-        labels={Address(address): label for address, label in config.network.labels.items()},
+        labels=config.network.label_by_address,
         explorer=config.network.explorer,
         contact=config.network.contact,
         objection_intake=_open_objection_intake(records, contract_accounts),

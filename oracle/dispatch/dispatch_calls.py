@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from typing_extensions import override
 
-from oracle.bindings.expected_events import find_missing_event
+from oracle.bindings.expected_events import ContractCall
 from oracle.bindings.task_network import (
     encode_drop_group_call,
     encode_drop_task_call,
@@ -35,9 +35,8 @@ from oracle.store.state.draw_repository import PlannedDownload, StoredDraw
 from oracle.systems.assignment import AssignmentPlan, get_queued_items
 from oracle.systems.legacy.trio_line import get_age_key
 from oracle.systems.task_queue import compute_queue_capacity
-from oracle.txmgr.call_registry import CallKind, CallStage, Decision
+from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.client.preflight import PreflightResult
-from oracle.txmgr.client.receipts import Receipt
 from oracle.txmgr.context import AccountContext, StepResult, format_counts
 from oracle.txmgr.deferral import find_held_subjects
 
@@ -253,7 +252,7 @@ def _build_start_calldata(planned_call: PlannedCall, heads: Heads) -> str:
     return encode_start_task_as_of_call(first_draw.task, first_draw.node, *seed_block)
 
 
-class DispatcherCall(CallKind):
+class DispatcherCall(ContractCall):
     """A call of the dispatcher; a refused call waits for the next block.
 
     The index may lag behind the contract; once it has caught up, a refused call is no longer
@@ -285,10 +284,6 @@ class DispatcherCall(CallKind):
     def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
         name = "" if result.refusal is None else result.refusal.name
         return Decision.wait_for_next_block(heads, (name or "unknown", result.reason))
-
-    @override
-    def find_missing_event(self, receipt: Receipt, call: Intent) -> str | None:
-        return find_missing_event(receipt, call.request.contract, call.request.calldata)
 
 
 class _QueuedTaskCall(DispatcherCall):

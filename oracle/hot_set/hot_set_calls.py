@@ -2,18 +2,17 @@
 
 from typing_extensions import override
 
-from oracle.bindings.expected_events import find_missing_event
+from oracle.bindings.expected_events import ContractCall
 from oracle.chain.heads import Heads
 from oracle.hot_set.hot_set_context import BIND_NODES, BRING_WORDS
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.statements import is_report_in_flight
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent, IntentState
-from oracle.txmgr.call_registry import CallKind, CallStage, Decision
-from oracle.txmgr.client.receipts import Receipt
+from oracle.txmgr.call_registry import CallStage, Decision
 
 
-class _HotSetCall(CallKind):
+class _HotSetCall(ContractCall):
     """A call with proofs that the contract takes only until the next round is accepted.
 
     The kinds are registered even if no hot set is configured, because calls of an earlier
@@ -45,10 +44,6 @@ class _HotSetCall(CallKind):
                 heads, ("report in flight", "the report in flight makes the proof void")
             )
         return Decision.proceed()
-
-    @override
-    def find_missing_event(self, receipt: Receipt, call: Intent) -> str | None:
-        return find_missing_event(receipt, call.request.contract, call.request.calldata)
 
 
 class BringWordsCall(_HotSetCall):

@@ -6,7 +6,7 @@ See tests/faults/sending/cases.toml#f56.
 import structlog
 from typing_extensions import override
 
-from oracle.bindings.expected_events import find_missing_event
+from oracle.bindings.expected_events import ContractCall
 from oracle.chain.heads import Heads
 from oracle.domain.fold.working_set import MembershipTransition
 from oracle.domain.ids import Address
@@ -41,8 +41,7 @@ from oracle.store.outbox.records import (
     Stamp,
 )
 from oracle.telemetry import indexer_metrics
-from oracle.txmgr.call_registry import CallKind, CallStage, Decision
-from oracle.txmgr.client.receipts import Receipt
+from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.context import StepResult
 from oracle.txmgr.deferral import end_call
 
@@ -162,7 +161,7 @@ def get_subject(request: CallRequest) -> Address:
     return Address(request.subject)
 
 
-class _KickCall(CallKind):
+class _KickCall(ContractCall):
     """A call about a kickout; such calls are never urgent.
 
     See tests/faults/sending/cases.toml#f58.
@@ -190,10 +189,6 @@ class _KickCall(CallKind):
                 heads, ("report in flight", "the report in flight makes the proof void")
             )
         return Decision.proceed()
-
-    @override
-    def find_missing_event(self, receipt: Receipt, call: Intent) -> str | None:
-        return find_missing_event(receipt, call.request.contract, call.request.calldata)
 
 
 class _ExpulsionCall(_KickCall):

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 from typing_extensions import override
 
-from oracle.bindings.expected_events import find_missing_event
+from oracle.bindings.expected_events import ContractCall
 from oracle.bindings.objections import encode_signed_objection_call
 from oracle.chain.heads import Heads
 from oracle.domain.ids import Address
@@ -17,8 +17,7 @@ from oracle.signing.typed_data import ObjectionStatement
 from oracle.store.database import UnitOfWork
 from oracle.store.objection_inbox import PostedObjection
 from oracle.store.outbox.records import CallRequest, Intent, IntentState
-from oracle.txmgr.call_registry import CallKind, CallStage, Decision
-from oracle.txmgr.client.receipts import Receipt
+from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.context import StepResult
 
 BRING_OBJECTION = "bring_objection"
@@ -102,7 +101,7 @@ def find_withdrawal_reason(
     return "its deadline has passed" if posted.deadline < load_cursor_time(uow) else None
 
 
-class BringObjectionCall(CallKind):
+class BringObjectionCall(ContractCall):
     """Submits the signed objection of a node (`objectFor`).
 
     A call that fails is not repeated: the owner may post the objection again.
@@ -132,10 +131,6 @@ class BringObjectionCall(CallKind):
         if reason is not None:
             return Decision.end(IntentState.SUPERSEDED, reason)
         return Decision.proceed()
-
-    @override
-    def find_missing_event(self, receipt: Receipt, call: Intent) -> str | None:
-        return find_missing_event(receipt, call.request.contract, call.request.calldata)
 
     @override
     def on_closed(

@@ -7,7 +7,7 @@ is open now.
 
 from typing_extensions import override
 
-from oracle.bindings.expected_events import find_missing_event
+from oracle.bindings.expected_events import ContractCall
 from oracle.bindings.qos_roots import RootsStatus
 from oracle.chain.heads import Heads
 from oracle.domain.events.oracle_events import RoundAccepted
@@ -24,8 +24,8 @@ from oracle.reporting.submission import find_submission_obstacle
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import CallRequest, Intent, IntentState
 from oracle.store.report_repository import ReportState
-from oracle.txmgr.call_registry import CallKind, CallStage, Decision
-from oracle.txmgr.client.receipts import Receipt, SimulatedCall, fetch_refusal
+from oracle.txmgr.call_registry import CallStage, Decision
+from oracle.txmgr.client.receipts import SimulatedCall, fetch_refusal
 
 # How many of the newest pushes are searched for the pushes of a statement, and the maximum number
 # of pushes of a statement.
@@ -119,7 +119,7 @@ def _is_abandoned(uow: UnitOfWork, pushes: list[Intent]) -> bool:
     return not is_taken and (cursor is None or cursor.time <= request.deadline)
 
 
-class PushCall(CallKind):
+class PushCall(ContractCall):
     """The call that pushes a report to the contract; one is in flight at a time.
 
     The next push may take the nonce of a push that cannot land.
@@ -198,10 +198,6 @@ class PushCall(CallKind):
         if lanes is None or later_lanes is None:
             return False
         return measure_change(lanes, later_lanes, self._context.settings.kick_line).crosses_band
-
-    @override
-    def find_missing_event(self, receipt: Receipt, call: Intent) -> str | None:
-        return find_missing_event(receipt, call.request.contract, call.request.calldata)
 
     @override
     def on_closed(

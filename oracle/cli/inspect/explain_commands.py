@@ -24,7 +24,6 @@ from oracle.daemon.records import Records, open_folded_records
 from oracle.domain.blocks import BlockRef
 from oracle.domain.feed_rows import is_feed_position
 from oracle.domain.fixed_point import format_decimal
-from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.queries.api.node_order import NodeRanking, NodeRankingCache
 from oracle.queries.explain import (
@@ -103,10 +102,7 @@ def explain(
         explanation = explain_node(archive, address, as_of)
         ranking = None if as_json or full else _load_ranking(records, explanation)
     if as_json:
-        labels = {
-            Address(address_text): name
-            for address_text, name in records.config.network.labels.items()
-        }
+        labels = records.config.network.label_by_address
         print_model(build_explanation_view(explanation, labels))
         return
     if full:

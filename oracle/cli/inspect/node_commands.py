@@ -10,7 +10,6 @@ from oracle.daemon.config.loader import read_config
 from oracle.daemon.records import open_folded_records
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.fixed_point import format_decimal
-from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED
 from oracle.errors import InputError
 from oracle.queries.node_models import NodeEntry
@@ -46,10 +45,7 @@ def list_nodes(
                 f"--without-task: rule set {records.rules.name} has no windows; this option "
                 "requires legacy rules"
             )
-        labels = {
-            Address(address_text): name
-            for address_text, name in records.config.network.labels.items()
-        }
+        labels = records.config.network.label_by_address
         page = load_all_nodes(records.store, records.rules, labels, int(unix_seconds()))
     if page is not None and without_task:
         idle_rows = [

@@ -23,6 +23,7 @@ from typing_extensions import override
 
 from oracle.chain.hex_names import parse_address
 from oracle.daemon.config.redaction import SECRET, SecretText, is_secret_setting
+from oracle.domain.ids import Address
 from oracle.notify.notice_kinds import SELECTABLE_KINDS
 
 if TYPE_CHECKING:
@@ -173,6 +174,11 @@ class NetworkSection(Section):
     # Contact of the operator for node owners, shown on the page of each node:
     # `mailto:qos@example.org`, or an `https://` page. By default, the pages show no contact.
     contact: ContactUrl | None = None
+
+    @property
+    def label_by_address(self) -> dict[Address, str]:
+        """The labels of the settings and of the file."""
+        return {Address(address): label for address, label in self.labels.items()}
 
     @model_validator(mode="before")
     @classmethod
