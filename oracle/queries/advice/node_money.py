@@ -120,7 +120,8 @@ def compute_loss(scored_task: ScoredTask, rules: Rules) -> int | None:
             better_member.task: scored_task.entry.score,
         }
     changed_members = [
-        member._replace(score=new_scores.get(member.task, member.score)) for member in members
+        member._replace(score=new_scores[member.task]) if member.task in new_scores else member
+        for member in members
     ]
     better_share = split_group_fee(scored_task.fee, changed_members)[task_key]
     return max(0, better_share - (scored_task.fee_share or 0))

@@ -186,18 +186,26 @@ def _cache_by_order(
 ) -> Callable[[int], tuple[int, int]]:
     """Return a function from the node's time in seconds to its score and fee in this group.
 
-    Ranks depend only on the order of the times, so times in the same order are ranked once.
+    Ranks depend only on the order of the times, so times in the same order are ranked once. The
+    order of the times that were measured gave the stored score and fee.
     """
     key, group = scored_task.entry.task, scored_task.group
     other_times = sorted(
-        member.elapsed or 0
-        for member in group.members
-        if member.rank is not None and member.task != key
+        [
+            member.elapsed or 0
+            for member in group.members
+            if member.rank is not None and member.task != key
+        ]
     )
-    result_by_order: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def find_order(elapsed: int) -> tuple[int, int]:
+        return bisect_left(other_times, elapsed), bisect_right(other_times, elapsed)
+
+    stored_result = scored_task.entry.score, scored_task.fee_share or 0
+    result_by_order = {find_order(scored_task.member.elapsed or 0): stored_result}
 
     def rank_again(elapsed: int) -> tuple[int, int]:
-        order = bisect_left(other_times, elapsed), bisect_right(other_times, elapsed)
+        order = find_order(elapsed)
         if order not in result_by_order:
             members = rank_with_times(group, ranked_tasks, record.rules, {key: elapsed})
             new_fee = _compute_fee_share(scored_task, list(members.values()))

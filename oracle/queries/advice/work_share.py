@@ -134,18 +134,20 @@ def list_candidacies(
         counted_models = weighting.select_counted_models(models)
         return compute_locality_boost(replace(node, in_use=in_use), counted_models, weighting)
 
-    # Draws of the same block have the same QoS.
+    # Draws of the same block have the same QoS and the same models in use.
     @lru_cache(maxsize=16)
-    def get_weight(boost: int, qos: int) -> int:
-        return compute_weight(boost, stake_score, qos, weighting)
+    def get_weight(models: tuple[str, ...], in_use: tuple[str, ...], qos: int) -> int:
+        return compute_weight(get_boost(models, in_use), stake_score, qos, weighting)
 
-    for row, point, reason in zip(recent_draws, points, past.list_reasons(points), strict=True):
+    for (draw, task), time, point, reason in zip(
+        recent_draws, times, points, past.list_reasons(points), strict=True
+    ):
         if reason is not None:
             yield reason, 0
             continue
-        models_in_use = past.get_models_in_use(row.draw.seed_time)
-        boost = get_boost(row.task.requirement.models, models_in_use)
-        yield None, _compute_chance(row.draw, get_weight(boost, point.qos))
+        models_in_use = past.get_models_in_use(time)
+        weight = get_weight(task.requirement.models, models_in_use, point.qos)
+        yield None, _compute_chance(draw, weight)
 
 
 def _compute_chance(draw: StoredDraw, weight: int) -> int:
