@@ -102,6 +102,7 @@ def change_nodes(store: Store, changed: list[Node], number: int) -> None:
     """Change a score of each of these nodes in a block, and move the cursor to that block."""
     for node in changed:
         node.pool = node.pool[1:] + bytes((10 - node.pool[0],))
+        node.pool_sum = sum(node.pool)
         node.changed_at = number
     with store.transaction() as uow:
         uow.nodes.save(changed)

@@ -97,6 +97,7 @@ class Network:
         node.models = tuple(random.sample(MODELS, random.randrange(1, 3)))
         node.in_use = node.models[:1]
         node.pool = bytes(random.choice((10, 5, 2)) for _ in range(self.case.scores))
+        node.pool_sum = sum(node.pool)
         node.scored = len(node.pool)
         if random.random() < self.case.recovering_share:
             # One or two timeouts within the last two hours.

@@ -6,7 +6,7 @@ The services are the listeners, the trace export, and the garbage collection set
 import gc
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,12 +24,12 @@ from oracle.daemon.stopping import StopSignal
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.daemon.web.played_act import DemoAct
 from oracle.domain.native import REQUIRED_VERSION, ignored_version
-from oracle.errors import InputError, TransientError
+from oracle.errors import InputError, OracleError, TransientError
 from oracle.indexer.snapshots import MAX_REQUEST_LOGS
 from oracle.kickouts.objection_intake import IntakeSettings, ObjectionIntake
 from oracle.notify.subscriptions import SubscriptionIntake
 from oracle.queries.api.node_order import NodeRankingCache
-from oracle.queries.api.source import ApiSource
+from oracle.queries.api.source import ApiSource, open_snapshot
 from oracle.queries.explain import EventArchive
 from oracle.quorum.wire_format import Board
 from oracle.resources import format_install_command
@@ -215,12 +215,20 @@ def open_read_api(
     from oracle.daemon.web.api.read_api import create_read_api  # noqa: PLC0415
 
     source = build_api_source(records, reader, get_head, clock=clock)
+    _preload_ranking(source)
     config = records.config
     api = config.api
     folder = config.oracle.evidence_folder
     return create_read_api(
         source, streams=api, cors=api.cors, evidence_folder=folder, get_act=get_act
     )
+
+
+def _preload_ranking(source: ApiSource) -> None:
+    """Read and rank all nodes, which takes a second for 100,000, before the first request."""
+    # Without a readable index, the first requests respond with the reason.
+    with suppress(OracleError), open_snapshot(source) as snapshot:
+        snapshot.get_ranking().get_sorted_keys("qos")
 
 
 def freeze_gc() -> None:

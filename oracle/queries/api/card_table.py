@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, permutations
 from statistics import median_low
 from typing import NamedTuple
@@ -55,28 +55,37 @@ class CardTableCache:
         self._table = CardTable({}, {})
 
     def load_table(
-        self, uow: UnitOfWork, cursor: Cursor, nodes: Mapping[Address, Node]
+        self,
+        uow: UnitOfWork,
+        cursor: Cursor,
+        nodes: Mapping[Address, Node],
+        nodes_by_card: Mapping[Card, int],
     ) -> CardTable:
         """Return the table as of the cursor of this snapshot; `nodes` are all nodes then."""
         with self._lock:
             if self._epoch != cursor.epoch:
-                self._table = build_card_table(uow.results.list_newest_times(MAX_GROUPS), nodes)
+                groups = uow.results.list_newest_times(MAX_GROUPS)
+                self._table = CardTable(nodes_by_card, compare_cards(groups, nodes))
                 self._epoch = cursor.epoch
             return self._table
 
 
-def build_card_table(
+def count_members_by_card(nodes: Iterable[Node]) -> Counter[Card]:
+    """Count the members with each card; members whose card is unknown are left out."""
+    return Counter(
+        Card(node.gpu_name, node.gpu_vram)
+        for node in nodes
+        if node.membership is Membership.MEMBER and node.gpu_name is not None
+    )
+
+
+def compare_cards(
     groups: Sequence[Sequence[tuple[Address, int]]], nodes: Mapping[Address, Node]
-) -> CardTable:
-    """Build the table from groups, each given as the node and seconds of every ranked answer.
+) -> dict[tuple[Card, Card], CardComparison]:
+    """Compare cards in groups, each given as the node and seconds of every ranked answer.
 
     Cards are those that the nodes have now.
     """
-    nodes_by_card = Counter(
-        card
-        for node in nodes.values()
-        if node.membership is Membership.MEMBER and (card := get_card(node)) is not None
-    )
     ratios_by_pair: dict[tuple[Card, Card], list[list[int]]] = defaultdict(list)
     for answers in groups:
         times_by_card = defaultdict(list)
@@ -92,8 +101,7 @@ def build_card_table(
                     for other_elapsed in times_by_card[other_card]
                 ]
             )
-    comparisons = {
+    return {
         pair: CardComparison(len(ratios), median_low(chain.from_iterable(ratios)))
         for pair, ratios in ratios_by_pair.items()
     }
-    return CardTable(nodes_by_card, comparisons)

@@ -1,11 +1,13 @@
 """The weights by which all available nodes of a network share the next tasks."""
 
+from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.fixed_point import UNIT
+from oracle.domain.ids import Address
 from oracle.domain.scoring.node_scores import is_excluded
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
@@ -14,7 +16,6 @@ from oracle.systems.crynux.crynux_policy import (
     Weighting,
     compute_stake_score,
     compute_weight,
-    find_largest_stake,
 )
 from oracle.systems.registry import get_systems
 
@@ -67,17 +68,58 @@ def is_available(node: Node, time: int, rules: Rules) -> bool:
     return not node.paused and not is_excluded(node, time, rules)
 
 
-def sum_draw_weights(
-    members: Iterable[tuple[Node, int]], time: int, rules: Rules, weighting: Weighting
-) -> DrawWeights:
-    """Return the weights of members, given with their QoS in units of 10^-18, at a block time."""
-    rows = list(members)
-    largest_stake = find_largest_stake(node for node, _ in rows)
-    # Many nodes have the same stake, and a square root takes most of the time.
-    get_stake_score = cache(lambda stake: compute_stake_score(stake, largest_stake))
-    weights = [
-        compute_weight(UNIT, get_stake_score(node.stake), qos, weighting)
-        for node, qos in rows
-        if is_available(node, time, rules)
-    ]
-    return DrawWeights(sum(weights), len(weights), largest_stake, weighting)
+class DrawWeightTable:
+    """The stake and the QoS of every member, and the sum of their weights, kept up to date.
+
+    At a new block only the members that changed are weighted again, unless the largest stake
+    changed.
+    """
+
+    def __init__(self, weighting: Weighting) -> None:
+        self._weighting = weighting
+        # By address: the stake, and the QoS, or None for a member that is not available.
+        self._members: dict[Address, tuple[int, int | None]] = {}
+        self._count_by_stake: Counter[int] = Counter()
+        self._weights = DrawWeights(0, 0, 0, weighting)
+
+    def update_members(
+        self, rows: Iterable[tuple[Address, tuple[int, int | None] | None]]
+    ) -> DrawWeights:
+        """Store the rows of members that changed, or None for a node that is no member now.
+
+        Return the weights of all available members.
+        """
+        old_rows, new_rows = [], []
+        for address, row in rows:
+            old_row = self._members.pop(address, None)
+            if old_row is not None:
+                self._count_by_stake[old_row[0]] -= 1
+                old_rows.append(old_row)
+            if row is not None:
+                self._members[address] = row
+                self._count_by_stake[row[0]] += 1
+                new_rows.append(row)
+        self._count_by_stake = +self._count_by_stake
+        largest_stake = max(self._count_by_stake, default=0)
+        if largest_stake != self._weights.largest_stake:
+            total, node_count = self._sum_weights(self._members.values(), largest_stake)
+        else:
+            old_total, old_count = self._sum_weights(old_rows, largest_stake)
+            new_total, new_count = self._sum_weights(new_rows, largest_stake)
+            total = self._weights.total - old_total + new_total
+            node_count = self._weights.node_count - old_count + new_count
+        self._weights = DrawWeights(total, node_count, largest_stake, self._weighting)
+        return self._weights
+
+    def _sum_weights(
+        self, rows: Iterable[tuple[int, int | None]], largest_stake: int
+    ) -> tuple[int, int]:
+        """Return the sum of the weights of the available members in `rows`, and their number."""
+        # Many nodes have the same stake, and a square root takes most of the time.
+        get_stake_score = cache(lambda stake: compute_stake_score(stake, largest_stake))
+        weights = [
+            compute_weight(UNIT, get_stake_score(stake), qos, self._weighting)
+            for stake, qos in rows
+            if qos is not None
+        ]
+        return sum(weights), len(weights)

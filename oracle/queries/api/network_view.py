@@ -1,10 +1,16 @@
 """The network overview (nodes, score distribution, activity, actions), and the public status."""
 
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import pairwise
+
 from pydantic import Field
 
 from oracle.domain.fixed_point import UNIT, format_decimal
+from oracle.domain.ids import Address
 from oracle.domain.scoring.node_figures import NODE_STATES, NodeState
 from oracle.queries.answers import Answer, ApiModel, FractionText
+from oracle.queries.api.node_order import SortKey
 from oracle.queries.api.source import ApiSnapshot
 from oracle.queries.status import load_network_status
 from oracle.queries.status_models import PublicStatus, build_public_health
@@ -68,9 +74,7 @@ def build_network_overview(snapshot: ApiSnapshot, span: str = "24h") -> NetworkA
     ranking = snapshot.get_ranking()
     uow = snapshot.uow
     identity = snapshot.uow.identity.get()
-    scores = sorted(
-        qos for node in ranking.nodes.values() if (qos := ranking.compute_qos(node)) is not None
-    )
+    members = ranking.list_member_keys()
     halts = uow.halts.list_open_halts()
     held_texts = [
         f"the report of period {hold.period} is held: {hold.reason}"
@@ -82,10 +86,10 @@ def build_network_overview(snapshot: ApiSnapshot, span: str = "24h") -> NetworkA
         chain_id=None if identity is None else identity.chain_id,
         start_block=None if identity is None else identity.start_block,
         nodes=len(ranking.nodes),
-        members=len(scores),
+        members=len(members),
         states={state: ranking.counts.get(state, 0) for state in NODE_STATES},
-        histogram=_compute_histogram(scores),
-        quartiles=_compute_quartiles(scores),
+        histogram=_compute_histogram(members),
+        quartiles=_compute_quartiles(members),
         kickouts_due=len(uow.kickouts.list_open()),
         activity=_load_activity(snapshot, span),
         last_round=_load_last_round(snapshot),
@@ -102,20 +106,24 @@ def build_network_overview(snapshot: ApiSnapshot, span: str = "24h") -> NetworkA
     )
 
 
-def _compute_histogram(scores: list[int]) -> list[int]:
-    bins = [0] * _HISTOGRAM_BINS
-    for qos in scores:
-        bins[min(_HISTOGRAM_BINS - 1, qos * _HISTOGRAM_BINS // UNIT)] += 1
-    return bins
+def _compute_histogram(members: Sequence[SortKey]) -> list[int]:
+    """Count the members in bins of equal width; the last bin includes a QoS of 1."""
+    bounds = [
+        SortKey(0, -UNIT * number // _HISTOGRAM_BINS, Address("g"))
+        for number in range(_HISTOGRAM_BINS)
+    ]
+    # Number of members whose QoS is at least the lower bound of each bin.
+    counts = [bisect_right(members, bound) for bound in bounds]
+    return [count - higher_count for count, higher_count in pairwise([*counts, 0])]
 
 
-def _compute_quartiles(scores: list[int]) -> list[str]:
+def _compute_quartiles(members: Sequence[SortKey]) -> list[str]:
     """Return the quartiles by nearest rank, so that each is the QoS of an actual node."""
-    if not scores:
+    if not members:
         return []
-    last_index = len(scores) - 1
+    last_index = len(members) - 1
     return [
-        format_decimal(scores[last_index * quarter // _QUARTERS])
+        format_decimal(-members[last_index - last_index * quarter // _QUARTERS].value)
         for quarter in range(_QUARTERS + 1)
     ]
 

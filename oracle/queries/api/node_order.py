@@ -24,11 +24,13 @@ from oracle.domain.scoring.node_figures import NodeState, classify_state
 from oracle.domain.scoring.node_scores import (
     compute_long_term_score,
     compute_node_qos,
+    compute_qos_with_reliability,
     compute_reliability,
 )
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
-from oracle.queries.api.draw_weights import DrawWeights, sum_draw_weights
+from oracle.queries.api.card_table import Card, count_members_by_card
+from oracle.queries.api.draw_weights import DrawWeights, DrawWeightTable
 from oracle.queries.api.history_points import TrendCache
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
@@ -79,13 +81,17 @@ class NodeRanking:
         self._stale_orders: dict[NodeSort, _StaleOrder] = {}
         self._shares: Mapping[Address, int] | None = None
         self._draw_weights: DrawWeights | None = None
+        self._weight_table: DrawWeightTable | None = None
+        # Nodes whose row in the table is older than this ranking.
+        self._unweighted_addresses: Collection[Address] = ()
         self._lock = threading.Lock()
-        # Nodes whose reliability changes without an event.
-        self._recovering: frozenset[Address] = frozenset()
+        # The reliability of the nodes in which it changes without an event; that of others is 1.
+        self._recovering: Mapping[Address, int] = {}
         self.counts: Counter[NodeState] = Counter()
         self.state_by_address: dict[Address, NodeState] = {}
         # Shared with later rankings, so a set is never changed.
         self._addresses_by_card: Mapping[str, frozenset[Address]] = {}
+        self.members_by_card: Counter[Card] = count_members_by_card(nodes.values())
         if nodes:
             self._classify_nodes(nodes.keys())
             self._addresses_by_card = _update_cards({}, {}, nodes, nodes)
@@ -104,7 +110,8 @@ class NodeRanking:
             return NodeRanking(cursor, nodes, self._rules)
         successor = NodeRanking(cursor, {}, self._rules)
         successor.nodes = nodes
-        moved_addresses = self._recovering.union(changed_addresses)
+        changed = set(changed_addresses)
+        moved_addresses = changed.union(self._recovering)
         successor.state_by_address = self.state_by_address.copy()
         successor.counts = self.counts - Counter(
             self.state_by_address[address]
@@ -113,8 +120,20 @@ class NodeRanking:
         )
         successor._classify_nodes(moved_addresses)
         successor._addresses_by_card = _update_cards(
-            self._addresses_by_card, self.nodes, nodes, changed_addresses
+            self._addresses_by_card, self.nodes, nodes, changed
         )
+        successor.members_by_card = (
+            self.members_by_card
+            + count_members_by_card(nodes[address] for address in changed)
+            - count_members_by_card(
+                self.nodes[address] for address in changed if address in self.nodes
+            )
+        )
+        with self._lock:
+            # Only one ranking may update the table.
+            successor._weight_table, self._weight_table = self._weight_table, None
+        if successor._weight_table is not None:
+            successor._unweighted_addresses = moved_addresses.union(self._unweighted_addresses)
         successor._stale_orders = dict(self._list_stale_orders(moved_addresses))
         return successor
 
@@ -141,19 +160,26 @@ class NodeRanking:
     def _classify_nodes(self, addresses: Iterable[Address]) -> None:
         """Count the states of these nodes, and record those whose reliability is recovering."""
         time, rules = self.cursor.time, self._rules
-        recovering = []
+        recovering = {}
         for address in addresses:
             node = self.nodes[address]
             reliability = compute_reliability(node, time, rules)
             self.state_by_address[address] = state = classify_state(node, reliability, rules)
             self.counts[state] += 1
             if reliability < UNIT:
-                recovering.append(address)
-        self._recovering = frozenset(recovering)
+                recovering[address] = reliability
+        self._recovering = recovering
 
     def compute_qos(self, node: Node) -> int | None:
         """Return the QoS of a node in units of 10^-18, or None if it is not a member."""
         return compute_node_qos(node, self.cursor.time, self._rules, self.peers)
+
+    def _compute_ranked_qos(self, node: Node) -> int | None:
+        """Return the QoS of a node of this ranking, whose reliability is known."""
+        reliability = self._recovering.get(node.address, UNIT)
+        return compute_qos_with_reliability(
+            node, reliability, self.cursor.time, self._rules, self.peers
+        )
 
     def get_sorted_keys(self, sort: NodeSort) -> list[SortKey]:
         """Return the keys of all nodes, sorted."""
@@ -232,19 +258,28 @@ class NodeRanking:
     def get_draw_weights(self, weighting: Weighting) -> DrawWeights:
         """Return the weights of all available members, computed once per block."""
         with self._lock:
-            weights = self._draw_weights
-        if weights is None:
-            weights = sum_draw_weights(
-                ((self.nodes[key.address], -key.value) for key in self._list_members()),
-                self.cursor.time,
-                self._rules,
-                weighting,
-            )
-            with self._lock:
-                self._draw_weights = weights
-        return weights
+            if self._draw_weights is None:
+                addresses = self._unweighted_addresses
+                if self._weight_table is None:
+                    self._weight_table = DrawWeightTable(weighting)
+                    addresses = self.nodes.keys()
+                self._draw_weights = self._weight_table.update_members(
+                    (address, self._build_weight_row(address)) for address in addresses
+                )
+                self._unweighted_addresses = ()
+            return self._draw_weights
 
-    def _list_members(self) -> list[SortKey]:
+    def _build_weight_row(self, address: Address) -> tuple[int, int | None] | None:
+        """Return a member's stake, and its QoS if it is available; None for other nodes."""
+        node = self.nodes[address]
+        qos = self._compute_ranked_qos(node)
+        if qos is None:
+            return None
+        is_available = self.state_by_address[address] in {"selectable", "recovering"}
+        return node.stake or 0, qos if is_available else None
+
+    def list_member_keys(self) -> list[SortKey]:
+        """Return the keys of the members by QoS, the best first; `value` is the negative QoS."""
         return self.get_sorted_keys("qos")[: self.member_count]
 
     @property
@@ -268,9 +303,9 @@ class NodeRanking:
     def _build_value_functions(self) -> dict[str, Callable[[Node], int | None]]:
         rules, time = self._rules, self.cursor.time
         return {
-            "qos": self.compute_qos,
+            "qos": self._compute_ranked_qos,
             "long_term": lambda node: compute_long_term_score(node, rules, time),
-            "reliability": lambda node: compute_reliability(node, time, rules),
+            "reliability": lambda node: self._recovering.get(node.address, UNIT),
             "scored": lambda node: node.scored,
             "changed_at": lambda node: node.changed_at,
         }

@@ -115,7 +115,10 @@ class ApiSnapshot:
 
     def get_card_table(self) -> CardTable:
         """Return the cards of the members and their times in the newest groups."""
-        return self.source.cards.load_table(self.uow, self.cursor, self.get_ranking().nodes)
+        ranking = self.get_ranking()
+        return self.source.cards.load_table(
+            self.uow, self.cursor, ranking.nodes, ranking.members_by_card
+        )
 
     def find_block_time(self, position: Position) -> int | None:
         """Return the block time of an event, or None if neither header nor logs are stored."""

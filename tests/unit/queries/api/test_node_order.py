@@ -7,13 +7,22 @@ from typing import get_args
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
+from oracle.domain.state import Membership
 from oracle.queries.api import node_list
+from oracle.queries.api.draw_weights import is_available
 from oracle.queries.api.node_list import MAX_ROWS, NodeListQuery, list_nodes
 from oracle.queries.api.node_order import NodeRanking, NodeSort
 from oracle.queries.api.source import RequestError, open_snapshot
 from oracle.queries.population import load_all_nodes
 from oracle.store.state.node_repository import NodeRepository
+from oracle.systems.crynux.crynux_policy import (
+    CRYNUX_WEIGHTING,
+    compute_stake_score,
+    compute_weight,
+    find_largest_stake,
+)
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.api import IndexedHistory
 from tests.support.examples import examples
@@ -153,7 +162,34 @@ def orders_of(ranking: NodeRanking) -> tuple[object, ...]:
     cards = {
         node.gpu_name: ranking.find_by_card(node.gpu_name or "") for node in ranking.nodes.values()
     }
-    return ranking.counts, ranking.state_by_address, places, ranking.member_count, cards
+    weights = ranking.get_draw_weights(CRYNUX_WEIGHTING)
+    members, members_by_card = ranking.list_member_keys(), ranking.members_by_card
+    return (
+        ranking.counts,
+        ranking.state_by_address,
+        places,
+        members,
+        weights,
+        cards,
+        members_by_card,
+    )
+
+
+def sum_weights_plainly(ranking: NodeRanking, rules: Rules) -> tuple[int, int]:
+    """Return the sum of the weights of all available members, and their number."""
+    members = [node for node in ranking.nodes.values() if node.membership is Membership.MEMBER]
+    largest_stake = find_largest_stake(members)
+    weights = [
+        compute_weight(
+            UNIT,
+            compute_stake_score(node.stake, largest_stake),
+            ranking.compute_qos(node) or 0,
+            CRYNUX_WEIGHTING,
+        )
+        for node in members
+        if is_available(node, ranking.cursor.time, rules)
+    ]
+    return sum(weights), len(weights)
 
 
 # Steps: a number of blocks, a pause after them in which reliability recovers, and the orders that
@@ -193,6 +229,7 @@ def test_incremental_ranking_equals_fresh_ranking(new_sqlite_store, events, rule
                 anew = NodeRanking(snapshot.cursor, nodes_now, rules)
             assert held.nodes == anew.nodes
             assert orders_of(held) == orders_of(anew)
+            assert held.get_draw_weights(CRYNUX_WEIGHTING)[:2] == sum_weights_plainly(anew, rules)
             for sort in sorts:
                 assert held.get_sorted_keys(sort) == anew.get_sorted_keys(sort)
 

@@ -22,6 +22,7 @@ def a_node(name: str, **values: Any) -> Node:
     new_node.stake = 100 * UNIT
     for field, value in values.items():
         setattr(new_node, field, value)
+    new_node.pool_sum = sum(new_node.pool)
     return new_node
 
 

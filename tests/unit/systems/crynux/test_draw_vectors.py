@@ -20,6 +20,7 @@ def node_of(vector: Vector) -> Node:
     node.membership = Membership.MEMBER
     node.stake = int(vector["stake"])
     node.pool = bytes(vector["scores"])
+    node.pool_sum = sum(node.pool)
     node.base = units(vector["reliability"])
     node.models = tuple(vector["on_disk"])
     node.in_use = tuple(vector["in_use"])

@@ -213,8 +213,8 @@ def test_nodes_are_drawn_equally_when_all_have_zero_speed():
 
 def test_speed_uses_score_pool_instead_of_window_under_other_rules():
     nodes = cards({("RTX 4090", 24): 3})
-    nodes[0].pool = bytes([10, 10])
-    nodes[1].pool = bytes([5])
+    nodes[0].pool, nodes[0].pool_sum = bytes([10, 10]), 20
+    nodes[1].pool, nodes[1].pool_sum = bytes([5]), 5
     speed_by_node = compute_submission_speeds(nodes, 0, CRYNUX, use_equal_weights=False)
     assert [speed_by_node[candidate.address].share for candidate in nodes] == [
         UNIT,
