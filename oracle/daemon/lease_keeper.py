@@ -30,6 +30,8 @@ GIVE_UP_SECONDS = 20.0
 # The delay before the next attempt after a failed renewal.
 _AGAIN_SECONDS = 2.0
 _LOOK_SECONDS = 0.5
+# The cause if a renewal neither succeeded nor failed.
+_NO_ANSWER = "the database does not answer, or this process was suspended"
 
 
 class LeaseHeldError(FatalError):
@@ -176,7 +178,7 @@ class LeaseKeeper:
         self._epoch = epoch
         self._on_lost = on_lost
         self._renewed_at = time.monotonic()
-        self._renewal_error = "the database does not answer"
+        self._renewal_error = _NO_ANSWER
         self._stopped = threading.Event()
         self._failure_lock = threading.Lock()
 
@@ -205,7 +207,7 @@ class LeaseKeeper:
         except FatalError as error:
             self._stop_with_failure(error)
             return False
-        self._renewed_at = started_at
+        self._renewed_at, self._renewal_error = started_at, _NO_ANSWER
         return True
 
     def _watch_renewals(self) -> None:
