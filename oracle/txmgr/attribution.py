@@ -107,7 +107,7 @@ def _find_logged_block(
 
 def _describe_nonce_use(use: NonceUse | None, own_hashes: Collection[Hash]) -> str:
     if use is None:
-        return "by a transaction that no endpoint shows"
+        return "by a transaction that no endpoint shows in a final block yet"
     if use.hash in own_hashes:
         return f"by own transaction {use.hash} of block {use.block_number}"
     return f"by {use.hash} of block {use.block_number}, but too few witnesses confirm it"
