@@ -1,6 +1,6 @@
 # `make` lists the targets, which install what they need. ./demo and ./check do not need make.
 .DEFAULT_GOAL := help
-.PHONY: help tools install demo check test lint format types layers contracts slow mutants mutation faults sending fidelity fidelity-mutants fidelity-runs conformance lies sim machine soak reporters long-run fuzz bench slither halmos dashboard picture docs reference events house vocabulary nightly cover wheel release oci oci-try images constraints initial vendored clients screens clean
+.PHONY: help tools install demo check test lint format types layers contracts slow mutants mutation faults sending fidelity fidelity-mutants fidelity-runs conformance lies sim machine soak reporters long-run fuzz bench slither halmos dashboard picture docs reference house vocabulary nightly cover wheel release oci oci-try images constraints initial vendored clients screens clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -15,7 +15,7 @@ tools:
 install test lint format types layers contracts slow mutants mutation faults sending: tools
 fidelity fidelity-mutants fidelity-runs conformance lies sim machine soak fuzz slither halmos bench: tools
 dashboard reporters long-run: tools
-picture docs reference events house vocabulary nightly cover initial wheel release oci oci-try images: tools
+picture docs reference house vocabulary nightly cover initial wheel release oci oci-try images: tools
 constraints vendored clients screens: tools
 
 install:  ## Create .venv and node_modules, and install the commit hooks
