@@ -133,8 +133,9 @@ def _check_chain_not_ahead(
         )
     if next_nonce is None:
         raise InputError(
-            f"{address} has sent {highest} transactions, but this database has none of them: the "
-            f"database is new or was lost; {_REBUILD_ADVICE}, or use a new key"
+            f"{address} has sent {highest} transactions, but this database has none of them: it "
+            "is new or was lost, or the key is used elsewhere; stop every other process that uses "
+            f"the key, then {_REBUILD_ADVICE}, or use a new key"
         )
     raise NonceAheadError(address, highest, next_nonce)
 
