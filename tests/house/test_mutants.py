@@ -15,7 +15,7 @@ MUTANTS = list_mutants()
 # Each must follow the changes of its code (decision 0140). Raised from 220 for defences of money
 # and truth that had no mutant, and for those of roots, the hot set, incidents and the page
 # `/verify`.
-MOST = 382
+MOST = 400
 
 
 def test_tests_named_by_mutant_exist():
