@@ -6,14 +6,13 @@ time range that the reader selected.
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import NamedTuple
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.reliability import FALL_CAUSES, ReliabilityCause
 from oracle.queries.api.history_points import HistoryPoint
 from oracle.queries.api.node_history import HistoryMark, NodeHistory
-from oracle.queries.text.reliability_falls import name_falls
 
 _DAY_SECONDS, _HOUR_SECONDS = 86_400, 3_600
 # A longer history is divided into days, a shorter one into hours.
@@ -26,8 +25,9 @@ class ScorePeriod(NamedTuple):
     """A span, such as a day or an hour in UTC, with the parts of the change of a node's QoS.
 
     `lowest_qos` is the minimum in the period. `parts` are names with the QoS that each brought, or
-    cost if negative; their sum is `change`. `falls` are the changes that lowered reliability.
-    Scores are in units of 10^-18, `start` in unix seconds.
+    cost if negative; their sum is `change`. `falls` are the changes that lowered reliability;
+    with `has_recovered`, reliability ends as high as it began in spite of them. Scores are in
+    units of 10^-18, `start` in unix seconds.
     """
 
     start: int
@@ -37,6 +37,7 @@ class ScorePeriod(NamedTuple):
     qos_after: int
     parts: list[tuple[str, int]]
     falls: list[HistoryMark]
+    has_recovered: bool
 
     @property
     def change(self) -> int:
@@ -45,7 +46,7 @@ class ScorePeriod(NamedTuple):
 
 
 def list_score_periods(history: NodeHistory, points: Sequence[HistoryPoint]) -> list[ScorePeriod]:
-    """Return the days or hours in which QoS rose or fell by 0.01 or more, newest first.
+    """Return the days or hours in which QoS or a part of it changed by 0.01 or more, newest first.
 
     `points` are all points of the history, because the rows of a long one leave some out. QoS may
     fall and recover within one period, which is then listed because of its minimum. The list is
@@ -62,7 +63,7 @@ def list_score_periods(history: NodeHistory, points: Sequence[HistoryPoint]) -> 
     return [
         period
         for period in reversed(periods)
-        if period.change or period.qos_before - period.lowest_qos >= _MIN_CHANGE
+        if period.parts or period.qos_before - period.lowest_qos >= _MIN_CHANGE
     ]
 
 
@@ -101,38 +102,33 @@ def _build_period(
         for mark in marks
         if ReliabilityCause(mark.cause) in FALL_CAUSES and mark.before != mark.after
     ]
+    before, after = points[0], points[-1]
     period = ScorePeriod(
         start=start,
         seconds=seconds,
-        qos_before=points[0].qos,
+        qos_before=before.qos,
         lowest_qos=min(point.qos for point in points),
-        qos_after=points[-1].qos,
+        qos_after=after.qos,
         parts=[],
         falls=falls,
+        has_recovered=bool(falls) and after.reliability > before.reliability - _MIN_CHANGE,
     )
-    fall_nouns = name_falls(ReliabilityCause(mark.cause) for mark in falls)
-    return period._replace(parts=_split_change(points, period.change, fall_nouns))
+    return period._replace(parts=_split_change(before, after, period.change))
 
 
-def _split_change(
-    points: Sequence[HistoryPoint], change: int, fall_nouns: str
-) -> list[tuple[str, int]]:
-    """Return what falls of reliability, recovery and ranks brought or cost, in whole hundredths.
+def _split_change(before: HistoryPoint, after: HistoryPoint, change: int) -> list[tuple[str, int]]:
+    """Return what scores and reliability brought or cost, in whole hundredths.
 
-    Between two points, ranks change the long-term score, the events that `fall_nouns` names lower
-    reliability, and time and successes raise it. The rounding difference is added to the largest
+    Only the states at both ends count, so that a fall of reliability that has recovered costs
+    nothing. The change of each factor is multiplied by the mean of the other one, so that the two
+    parts add up to the change of the product. The rounding difference is added to the largest
     part.
     """
-    falls = recovery = ranks = 0
-    for before, after in pairwise(points):
-        by_ranks = (after.long_term - before.long_term) * after.reliability // UNIT
-        by_reliability = after.qos - before.qos - by_ranks
-        ranks += by_ranks
-        if after.reliability < before.reliability:
-            falls += by_reliability
-        else:
-            recovery += by_reliability
-    parts = {fall_nouns: falls, "recovery": recovery, "ranks of its tasks": ranks}
+    by_scores = (
+        (after.long_term - before.long_term) * (before.reliability + after.reliability)
+    ) // (2 * UNIT)
+    by_reliability = after.qos - before.qos - by_scores
+    parts = {"scores of its tasks": by_scores, "reliability": by_reliability}
     rounded = {
         name: (part + _MIN_CHANGE // 2) // _MIN_CHANGE * _MIN_CHANGE
         for name, part in parts.items()

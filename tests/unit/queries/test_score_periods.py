@@ -70,22 +70,22 @@ def test_parts_of_each_day_sum_to_its_change(history):
         assert sum(part for _, part in period.parts) == period.change
 
 
-def test_day_with_timeouts_lists_each_of_them_and_what_they_cost(history):
+def test_day_with_timeouts_lists_each_of_them_and_its_lowest_score(history):
     bad_day = next(period for period in list_periods(history) if period.start == _DAY)
     assert len(bad_day.falls) == 2
     assert all(mark.task is not None and mark.time // _DAY == 1 for mark in bad_day.falls)
-    assert dict(bad_day.parts)["timeouts"] < 0 < dict(bad_day.parts)["recovery"]
     assert bad_day.lowest_qos <= min(bad_day.qos_before, bad_day.qos_after)
 
 
-def test_recovery_within_one_day_is_listed_because_of_its_minimum():
-    full, low = "1.000000000000000000", "0.300000000000000000"
+def test_fall_that_recovers_within_one_day_costs_nothing_beside_lower_scores():
+    full, low, fifth = "1.000000000000000000", "0.300000000000000000", "0.200000000000000000"
     rows = [(time, qos, full, qos) for time, qos in ((_DAY, full), (_DAY + 60, low))]
-    rows += [(_DAY + 3_600, full, full, full), (3 * _DAY, full, full, full)]
+    rows += [(_DAY + 3_600, fifth, fifth, full), (3 * _DAY, fifth, fifth, full)]
     mark = HistoryMark.model_construct(
         time=_DAY + 60, cause="timed_out", before=full, after=low, incident=None
     )
     recovered = NodeHistory.model_construct(first=_DAY, last=3 * _DAY, rows=rows, marks=[mark])
     (period,) = list_periods(recovered)
-    assert (period.change, period.lowest_qos) == (0, UNIT * 3 // 10)
-    assert period.parts == [("timeouts", -UNIT * 7 // 10), ("recovery", UNIT * 7 // 10)]
+    assert period.parts == [("scores of its tasks", -UNIT * 8 // 10)]
+    assert (period.falls, period.has_recovered) == ([mark], True)
+    assert period.lowest_qos == UNIT // 5

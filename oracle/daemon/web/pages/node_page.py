@@ -54,6 +54,7 @@ from oracle.queries.advice.advice_sentences import (
 )
 from oracle.queries.advice.kickout_outlook import KickoutOutlook, format_kickout_outlook
 from oracle.queries.advice.node_advice import NodeAdvice, build_node_advice
+from oracle.queries.api.history_points import HistoryPoint
 from oracle.queries.api.node_history import (
     HistoryMark,
     HistoryQuery,
@@ -170,6 +171,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         kickout_chip=_choose_kickout_chip(node_summary),
         periods=list_score_periods(history, points),
         totals=list_score_totals(history, points),
+        starting_score=_find_starting_score(history, points, node_summary.rules),
         recovering_below=RECOVERING_BELOW,
         **build_advice_values(advice, snapshot.source.token),
         contact=snapshot.source.contact,
@@ -296,6 +298,19 @@ def build_advice_values(advice: NodeAdvice, token: Token) -> dict[str, Any]:
             "assumption": money.assumption,
         },
     }
+
+
+def _find_starting_score(
+    history: NodeHistory, points: Sequence[HistoryPoint], rules: Rules
+) -> int | None:
+    """Return the QoS with which a history begins, or None if the node had earned it by scores."""
+    has_joined = any(
+        mark.cause == ReliabilityCause.JOINED and mark.time <= history.first
+        for mark in history.marks
+    )
+    if not (has_joined and points) or points[0].long_term != rules.new_node_long_term:
+        return None
+    return points[0].qos
 
 
 def build_charts(history: NodeHistory, rules: Rules) -> list[TrendChart]:
