@@ -7,7 +7,15 @@ function of the block's time (docs/reference/read-api.md#order-of-nodes).
 import threading
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set as AbstractSet,
+)
 from heapq import merge
 from itertools import islice
 from operator import attrgetter, itemgetter
@@ -51,15 +59,18 @@ class SortKey(NamedTuple):
     address: Address
 
 
-class _StaleOrder(NamedTuple):
-    """A sorted list of keys as of an earlier block.
-
-    `old_keys` has the nodes whose key may have changed since then, with their key in the list, or
-    None for nodes that are not in it.
-    """
+class _Order(NamedTuple):
+    """A sorted list of keys, and the same keys by address."""
 
     keys: list[SortKey]
-    old_keys: dict[Address, SortKey | None]
+    key_by_address: dict[Address, SortKey]
+
+
+class _StaleOrder(NamedTuple):
+    """An order as of an earlier block, and the nodes whose key may have changed since then."""
+
+    order: _Order
+    moved_addresses: AbstractSet[Address]
 
 
 # An order is sorted again if at least one in eight nodes, and at least a thousand, may have moved
@@ -77,7 +88,7 @@ class NodeRanking:
         self.peers: PopulationMaxima | None = compute_population_maxima(
             nodes.values(), cursor.time, rules
         )
-        self._orders: dict[NodeSort, list[SortKey]] = {}
+        self._orders: dict[NodeSort, _Order] = {}
         self._stale_orders: dict[NodeSort, _StaleOrder] = {}
         self._shares: Mapping[Address, int] | None = None
         self._draw_weights: DrawWeights | None = None
@@ -138,24 +149,19 @@ class NodeRanking:
         return successor
 
     def _list_stale_orders(
-        self, moved_addresses: Collection[Address]
+        self, moved_addresses: AbstractSet[Address]
     ) -> Iterator[tuple[NodeSort, _StaleOrder]]:
         """Yield the orders of this ranking as stale ones of its successor."""
+        nothing = frozenset[Address]()
         with self._lock:
             stale_orders = self._stale_orders | {
-                sort: _StaleOrder(keys, {}) for sort, keys in self._orders.items()
+                sort: _StaleOrder(order, nothing) for sort, order in self._orders.items()
             }
         max_stale = max(len(self.nodes) // _MAX_STALE_SHARE, _MIN_STALE_NODES)
-        for sort, (keys, known_old_keys) in stale_orders.items():
-            if len(known_old_keys) + len(moved_addresses) > max_stale:
-                continue
-            build_key = self._make_key_function(sort)
-            # A node that has not moved has the key that it had when the list was sorted.
-            old_keys = {
-                address: build_key(self.nodes[address]) if address in self.nodes else None
-                for address in moved_addresses
-            }
-            yield sort, _StaleOrder(keys, old_keys | known_old_keys)
+        for sort, (order, earlier_moved) in stale_orders.items():
+            moved = moved_addresses | earlier_moved if earlier_moved else moved_addresses
+            if len(moved) <= max_stale:
+                yield sort, _StaleOrder(order, moved)
 
     def _classify_nodes(self, addresses: Iterable[Address]) -> None:
         """Count the states of these nodes, and record those whose reliability is recovering."""
@@ -187,16 +193,26 @@ class NodeRanking:
             order = self._orders.get(sort)
             if order is None:
                 order = self._orders[sort] = self._sort_keys(sort)
-        return order
+        return order.keys
 
-    def _sort_keys(self, sort: NodeSort) -> list[SortKey]:
+    def _sort_keys(self, sort: NodeSort) -> _Order:
         stale = self._stale_orders.pop(sort, None)
         if stale is None:
-            return self._sort(sort, self.nodes)
-        return _merge_keys(
-            stale.keys,
-            sorted(key for key in stale.old_keys.values() if key is not None),
-            self._sort(sort, stale.old_keys),
+            keys = self._sort(sort, self.nodes)
+            return _Order(keys, {key.address: key for key in keys})
+        old_key_by_address = stale.order.key_by_address
+        build_key = self._make_key_function(sort)
+        new_keys = {
+            address: key
+            for address in stale.moved_addresses
+            if (key := build_key(self.nodes[address])) != old_key_by_address.get(address)
+        }
+        old_keys = [
+            old_key_by_address[address] for address in new_keys if address in old_key_by_address
+        ]
+        return _Order(
+            _merge_keys(stale.order.keys, sorted(old_keys), sorted(new_keys.values())),
+            old_key_by_address | new_keys,
         )
 
     def iterate_keys_after(

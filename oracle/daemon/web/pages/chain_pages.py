@@ -6,7 +6,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from itertools import groupby, zip_longest
+from itertools import groupby, islice, zip_longest
 from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import quote
@@ -66,6 +66,8 @@ from oracle.store.state.draw_repository import StoredDraw
 _SEE_OTHER = 303
 # The maximum numbers of rounds, kickouts and inactive draws on their pages.
 _NEWEST = 50
+# Maximum number of changes on the page of a round, which may change all nodes.
+_MAX_CHANGES = 500
 _KEY = re.compile(HASH_INPUT_PATTERN)
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
@@ -158,7 +160,7 @@ def render_round(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     """Show one round: its root and transaction, and each node whose lane it changed."""
     number = parse_round_number(request.path["number"])
     accepted_round = get_accepted_round(snapshot, number)
-    changes = _list_lane_changes(snapshot, accepted_round)
+    change_count, changes = _list_lane_changes(snapshot, accepted_round)
     # Every proof of the round ends with its summary.
     address = changes[0].node if changes else ZERO_ADDRESS
     proof = build_proof_card(snapshot, address, accepted_round)
@@ -170,6 +172,7 @@ def render_round(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         is_struck=snapshot.uow.rounds.is_struck(number),
         signers=snapshot.uow.rounds.list_round_signers(accepted_round),
         changes=changes,
+        change_count=change_count,
         proof=proof,
         summary_rows=[] if proof.summary is None else describe_summary(proof.summary),
     )
@@ -187,8 +190,8 @@ def render_signers(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
 
 def _list_lane_changes(
     snapshot: ApiSnapshot, accepted_round: RoundAccepted
-) -> list[ReportedLaneChange]:
-    """Return the nodes whose lane differs from the round before, by seat.
+) -> tuple[int, list[ReportedLaneChange]]:
+    """Count the nodes whose lane differs from the round before, and return the first, by seat.
 
     The list is empty if the leaves of one of the rounds are no longer stored.
     """
@@ -197,13 +200,14 @@ def _list_lane_changes(
     lanes = load_round_lanes(uow, leaves, accepted_round)
     old_lanes = None if previous_round is None else load_round_lanes(uow, leaves, previous_round)
     if not lanes or (old_lanes is not None and not old_lanes):
-        return []
+        return 0, []
     pairs = zip_longest(old_lanes or (), lanes, fillvalue=NEVER_REPORTED)
     changed = {seat: (old, new) for seat, (old, new) in enumerate(pairs) if old != new}
-    node_by_seat = uow.nodes.get_addresses_by_seat(changed)
-    return [
+    shown = dict(islice(changed.items(), _MAX_CHANGES))
+    node_by_seat = uow.nodes.get_addresses_by_seat(shown)
+    return len(changed), [
         ReportedLaneChange(node_by_seat[seat], format_lane(old), format_lane(new))
-        for seat, (old, new) in changed.items()
+        for seat, (old, new) in shown.items()
         if seat in node_by_seat
     ]
 
