@@ -111,23 +111,34 @@ class BlockedSimulations:
     value is the first and the last time in seconds, and the reason of the last time.
     """
 
-    _span_by_function: dict[tuple[str, str], tuple[float, float, str]] = field(
+    _span_by_function: dict[tuple[Address, str], tuple[float, float, str]] = field(
         default_factory=dict
     )
 
-    def record_result(self, call: SimulatedCall, result: PreflightResult, now: float) -> None:
-        """Record the result of a simulation; any result ends the span of its function."""
-        function = call.to, call.calldata[:SELECTOR_DIGITS]
-        if result.outcome is not PreflightOutcome.UNKNOWN:
-            self._span_by_function.pop(function, None)
-            return
-        since, last, _ = self._span_by_function.get(function, (now, now, ""))
-        since = now if now - last > _BLOCKED_SPAN_SECONDS else since
-        self._span_by_function[function] = since, now, result.reason
+    def record_results(
+        self, calls: Sequence[SimulatedCall], results: Sequence[PreflightResult], now: float
+    ) -> None:
+        """Record the results of simulations; clear results of all its calls end a function's span.
+
+        A false revert of some calls is thus not hidden by the others.
+        """
+        reason_by_function: dict[tuple[Address, str], str | None] = {}
+        for call, result in zip(calls, results, strict=True):
+            function = call.to, call.calldata[:SELECTOR_DIGITS]
+            is_unknown = result.outcome is PreflightOutcome.UNKNOWN
+            if is_unknown or function not in reason_by_function:
+                reason_by_function[function] = result.reason if is_unknown else None
+        for function, reason in reason_by_function.items():
+            if reason is None:
+                self._span_by_function.pop(function, None)
+                continue
+            since, last, _ = self._span_by_function.get(function, (now, now, ""))
+            since = now if now - last > _BLOCKED_SPAN_SECONDS else since
+            self._span_by_function[function] = since, now, reason
 
     def find_reason(self, now: float) -> str | None:
         """Return why calls have not been sent for two minutes, or None."""
-        for since, last, reason in self._span_by_function.values():
+        for since, last, reason in list(self._span_by_function.values()):
             is_recent = now - last <= _BLOCKED_SPAN_SECONDS
             if is_recent and last - since >= MAX_BLOCKED_SECONDS:
                 return f"simulations have had no clear result for {now - since:.0f} s: {reason}"
@@ -285,8 +296,7 @@ class AccountContext:
         if not calls:
             return []
         results = preflight_all(self.get_synced_pool_view(), calls, self.registry.decode_refusal)
-        for call, result in zip(calls, results, strict=True):
-            self.blocked_simulations.record_result(call, result, self.clock())
+        self.blocked_simulations.record_results(calls, results, self.clock())
         return results
 
     def fetch_fee_market(self) -> FeeMarket:
