@@ -16,7 +16,7 @@ from oracle.store.tables.round_tables import report
 from oracle.telemetry import quorum_metrics
 from oracle.telemetry.metrics import REGISTRY
 from tests.integration.evm.test_kicking import fill_bad_pool, get_stated_due_since
-from tests.support.harness import SETTINGS
+from tests.support.harness import FINALITY, SETTINGS
 from tests.support.sending.reporters import Reporter, ReporterGroup
 from tests.support.sending.rounds import flip_lowest_bit
 
@@ -277,7 +277,7 @@ def test_missing_quorum_stops_sending_and_raises_gauge(three: ReporterGroup):
 
     # The next accepted round ends it.
     three.chain.later(2 * SETTINGS.ttl_seconds)
-    three.chain.mine()
+    three.chain.mine(1 + FINALITY)
     three.round(restarting=True)
     assert gauges() == (0, 1)
     three.first.harness.until_final()

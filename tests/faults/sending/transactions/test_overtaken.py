@@ -88,6 +88,7 @@ def test_daemon_starts_with_foreign_pause_and_signs_nothing_during_embargo(
     jobs = daemon(harness)
     harness.testbed.chain.later(SETTINGS.ttl_seconds)
     harness.testbed.chain.mine()
+    harness.mine(FINALITY)
     harness.index()
     assert find_unsent_report_reason(harness.reporting) is None
     use_nonce_elsewhere(harness)

@@ -6,7 +6,7 @@ from oracle.errors import InputError
 from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import NOOP, AttemptReason
-from tests.support.harness import SETTINGS, Harness, next_step
+from tests.support.harness import FINALITY, SETTINGS, Harness, next_step
 from tests.support.sending.in_flight import (
     GWEI,
     get_only_intent,
@@ -138,11 +138,12 @@ def test_call_without_nonce_is_cancelled_without_transaction(sqlite_harness: Har
 
 
 def _dead(harness: Harness) -> None:
-    """Let the deadline of the sent call pass, and the next period end."""
+    """Let the deadline of the sent call pass in a final block, and the next period end."""
     chain = harness.testbed.chain
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
     chain.later(SETTINGS.ttl_seconds)
     chain.mine()
+    mine_expensive_blocks(harness, 5 * GWEI, FINALITY)
     harness.index()
     length = SETTINGS.period_seconds
     chain.at(chain.time // length * length + 2 * length - 1)
