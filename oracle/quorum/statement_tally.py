@@ -14,7 +14,7 @@ from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.report import Report
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.statements import (
-    find_expiry_reason,
+    find_unproven_expiry_reason,
     list_round_statements,
 )
 from oracle.quorum.wire_format import ReportMessage
@@ -117,7 +117,7 @@ def conflicts_with_own_report(
     A statement that equals any of this reporter's reports is no conflict. A statement from a
     period in which this reporter did not cut every report cannot be compared.
     """
-    if find_expiry_reason(uow, statement, contract_status) is not None:
+    if find_unproven_expiry_reason(uow, statement, contract_status) is not None:
         return False
     as_of = statement.as_of_block
     period = _compute_period(context, uow, statement)
@@ -164,7 +164,7 @@ def log_conflicts(
         if earlier_statement.signer == statement.signer
         and earlier_statement.digest != statement.digest
     ]
-    is_alive = find_expiry_reason(uow, statement, contract_status) is None
+    is_alive = find_unproven_expiry_reason(uow, statement, contract_status) is None
     if (
         context.account_context.sender_account.has_signer
         and statement.signer == context.account_context.sender_account.signer.address
@@ -172,7 +172,7 @@ def log_conflicts(
         quorum_metrics.EQUIVOCATION.labels(statement.signer).inc()
         _record_conflict(context, uow, "unknown_signature_from_peer", statement, message)
     elif is_alive and any(
-        find_expiry_reason(uow, other_statement, contract_status) is None
+        find_unproven_expiry_reason(uow, other_statement, contract_status) is None
         for other_statement in earlier_statements
     ):
         quorum_metrics.EQUIVOCATION.labels(statement.signer).inc()

@@ -103,19 +103,37 @@ def find_expiry_reason(
     anchor window is that of the indexed events, because `contract_status` is the word of one
     endpoint. If no indexed event has set it, only the deadline ends a statement.
     """
-    final_block = find_final_block(uow)
+    return _find_expiry_reason(uow, record, contract_status, find_final_block(uow))
+
+
+def find_unproven_expiry_reason(
+    uow: UnitOfWork, record: SignedStatement, contract_status: RootsStatus
+) -> str | None:
+    """Return why a statement can no longer land as of the newest indexed block, or None.
+
+    One endpoint may have invented this block, so the result is for disagreements between
+    reporters, and never permits another signature.
+    """
+    return _find_expiry_reason(uow, record, contract_status, uow.blocks.get_newest())
+
+
+def _find_expiry_reason(
+    uow: UnitOfWork,
+    record: SignedStatement,
+    contract_status: RootsStatus,
+    block: BlockRef | None,
+) -> str | None:
     own_block = uow.blocks.get_canonical(record.as_of_block)
     settings = uow.rounds.get_contract_settings()
     config = settings.config
     is_next_round = contract_status.head.round == record.round - 1
     reasons = {
-        "expired": final_block is not None
+        "expired": block is not None
         and (
-            final_block.time > record.deadline
+            block.time > record.deadline
             or (
                 settings.limits is not None
-                and final_block.number + 1 - record.as_of_block
-                > settings.limits.limits.anchor_window
+                and block.number + 1 - record.as_of_block > settings.limits.limits.anchor_window
             )
         ),
         # The contract counts configurations, so an old one never becomes valid again.
