@@ -69,7 +69,8 @@ class NodeSummary(NodeCauses):
     kickout, or None if none becomes due at this rate. `obstacle` is why no account can accuse the
     node of the due kickout, or None. `is_expelled` is whether the oracle has expelled the node.
     `score_gap` is the median time between its last scores in seconds, or None if there are too
-    few. Times are unix seconds.
+    few. `shown_round` is the last accepted round if it shows the due kickout, so that accounts can
+    prove it to the contract, or None. Times are unix seconds.
     """
 
     points: int
@@ -83,6 +84,7 @@ class NodeSummary(NodeCauses):
     obstacle: str | None = None
     is_expelled: bool = False
     score_gap: int | None = None
+    shown_round: int | None = None
 
 
 def format_headline(summary: NodeSummary) -> str:

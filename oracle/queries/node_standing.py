@@ -58,6 +58,7 @@ def build_node_summary(
         kick_at=_find_kick_time(view),
         obstacle=view.kickout.obstacle,
         is_expelled=_is_expelled(view),
+        shown_round=_find_round_of_kickout(snapshot, view),
         changed_at=None if membership_change is None else membership_change.time,
     )
 
@@ -132,6 +133,15 @@ def _find_kick_time(view: "NodeView") -> int | None:
     kick = view.kickout.on_chain
     is_accused = kick is not None and kick.state == KickState.ACCUSED.value
     return kick.ready_at if kick is not None and is_accused else None
+
+
+def _find_round_of_kickout(snapshot: "ApiSnapshot", view: "NodeView") -> int | None:
+    """Return the last accepted round if its leaves state the due kickout, else None."""
+    due_since = view.kickout.due_since_block
+    accepted = snapshot.uow.rounds.get_last_provable_round()
+    if due_since is None or accepted is None or accepted.as_of < due_since:
+        return None
+    return accepted.round
 
 
 def _is_expelled(view: "NodeView") -> bool:

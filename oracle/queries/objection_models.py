@@ -235,7 +235,9 @@ def describe_objection_state(entry: ObjectionEntry) -> str:
     if not entry.is_counted:
         return "it delays nothing: it was late, or another one to this kickout came first"
     states = {
-        ObjectionVerdict.REFUTED.value: "refuted by the automatic check",
+        ObjectionVerdict.REFUTED.value: (
+            "refuted by the automatic check, so it waits for no answer"
+        ),
         ObjectionVerdict.SUPPORTED.value: "supported by the automatic check; waits for an answer",
         ObjectionVerdict.OPEN.value: "not decided by the automatic check",
     }

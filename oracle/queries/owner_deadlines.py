@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from oracle.domain.reports.expulsions import NEVER_EXPIRES
 from oracle.domain.reports.node_kicks import EXPELLED_STATES, KickState
+from oracle.domain.reports.objections import ObjectionVerdict
 from oracle.queries.advice.kickout_outlook import KickoutOutlook
 from oracle.queries.api.node_view import NodeView
 from oracle.queries.api.records.objection_view import PostedEntry, PostedState
@@ -19,9 +20,11 @@ from oracle.queries.text.human_numbers import (
     capitalize_first,
     format_count,
     format_duration,
+    format_number_in_words,
     format_time,
 )
 
+_THIS_REPORTER = "this reporter (the program that serves this page)"
 # Why the owner of a node in these states needs to do nothing.
 _NOTHING_BY_STATE = {
     "slashed": "Nothing can be done here: the network has ended the membership, and decides "
@@ -118,13 +121,21 @@ def _describe_action_before_accusation(
     rescue = _format_rescue(summary)
     if delay is not None and delay.is_accepted:
         return (
-            "Nothing, as far as this reporter decides: it accepted the objection, and does not "
-            f"accuse the node. Others still may: {rescue}."
+            f"Nothing, as far as {_THIS_REPORTER} decides: it accepted the objection, and does "
+            f"not accuse the node. Others {_describe_accusation(summary)}. To prevent that, "
+            f"{rescue}."
+        )
+    if delay is not None and delay.until is not None and _is_refuted(view):
+        return (
+            f"At once: {rescue}. The objection was refuted and waits for no answer, but "
+            f"{_THIS_REPORTER} does not accuse the node before {format_time(delay.until)}. "
+            f"Others {_describe_accusation(summary)}."
         )
     if (delay is not None and delay.objection is not None) or _is_under_way(posted):
         return (
-            "Wait for the answer to the objection, and keep the node answering: until then, this "
-            f"reporter does not accuse it. Others may at any time: {rescue}."
+            "Wait for the answer to the objection, and keep the node answering: until then, "
+            f"{_THIS_REPORTER} does not accuse it. Others {_describe_accusation(summary)}. To "
+            f"prevent that, {rescue}."
         )
     object_until = view.kickout.object_until
     can_object = object_until is not None and object_until >= summary.time
@@ -133,25 +144,37 @@ def _describe_action_before_accusation(
             f"{_format_deadline('Until', object_until, summary.time)}: object to the kickout, if "
             f"the node is not at fault. In any case {rescue}."
         )
-    return f"At once: {rescue}. Any account may accuse the node."
+    return f"At once: {rescue}. Any account {_describe_accusation(summary)}."
+
+
+def _describe_accusation(summary: NodeSummary) -> str:
+    """Return, as the predicate of a sentence, whether others can accuse the node already."""
+    if summary.shown_round is None:
+        return "can accuse the node once a round on the chain shows the kickout"
+    return f"can accuse the node now, because round {summary.shown_round} shows the kickout"
 
 
 def _format_rescue(summary: NodeSummary, deadline: int | None = None) -> str:
-    """Return what would end a due kickout, how long it takes, and whether the deadline allows it.
+    """Return what would end a due kickout, how long it takes, and how often the node did it.
 
-    `deadline` is in unix seconds.
+    `deadline` is in unix seconds; the text states whether it allows the time that is needed.
     """
     over_line, gap_seconds = summary.lift.over_line, summary.score_gap
     if not over_line:
         return "raise the scores, although no number of first places in a row would do in time"
     rescue = f"raise the scores, {format_first_places(over_line)} would be enough"
-    if not gap_seconds:
+    if gap_seconds:
+        needed_seconds = over_line * gap_seconds
+        needed_text = format_duration(needed_seconds)
+        rescue += f", which take about {needed_text} at its rate of scored tasks"
+        if deadline is not None and summary.time + needed_seconds > deadline:
+            rescue += ": more than the time that is left"
+    if not summary.ranks or summary.rules.legacy is not None:
         return rescue
-    needed_seconds = over_line * gap_seconds
-    rescue += f", which take about {format_duration(needed_seconds)} at its rate of scored tasks"
-    if deadline is not None and summary.time + needed_seconds > deadline:
-        rescue += ": more than the time that is left"
-    return rescue
+    first_places = summary.ranks.count(1)
+    count_text = format_number_in_words(first_places) if first_places else "none"
+    task_count = format_count(len(summary.ranks), "task")
+    return f"{rescue} (it was first in {count_text} of its last {task_count})"
 
 
 def _format_deadline(preposition: str, deadline: int, time: int) -> str:
@@ -204,15 +227,10 @@ def _describe_due_kickout(summary: NodeSummary, view: NodeView) -> str:
         return "a kickout is due, but no account can accuse the node of it"
     if summary.kick_at is not None:
         return "a kickout is due, and the node is accused of it on the chain"
-    accusation = (
-        "accuse the node once a round on the chain shows it, unless its scores rise before"
-    )
+    accusation = _describe_accusation(summary)
     if view.objection_delay is None:
-        return f"a kickout is due: any account may {accusation}"
-    return (
-        "a kickout is due: this reporter does not accuse the node yet, but others may "
-        f"{accusation}"
-    )
+        return f"a kickout is due: any account {accusation}"
+    return f"a kickout is due: this reporter does not accuse the node yet, but others {accusation}"
 
 
 def _is_under_way(posted: PostedEntry | None) -> bool:
@@ -223,6 +241,22 @@ def _find_objection(view: NodeView) -> ObjectionEntry | None:
     """Return the objection to the due kickout that counts, or else the first of them."""
     objections = [entry for entry in view.objections if entry.due_since == view.kickout.due_since]
     return min(objections, key=lambda entry: (not entry.is_counted, entry.seq), default=None)
+
+
+def _describe_wait(view: NodeView) -> str:
+    if _is_refuted(view):
+        return "this reporter does not accuse the node, because an owner may object until then"
+    return "this reporter waits for the answer of its operator to the objection"
+
+
+def _is_refuted(view: NodeView) -> bool:
+    """Return whether the counted objection is refuted and unanswered, so it waits for nothing."""
+    objection = _find_objection(view)
+    return (
+        objection is not None
+        and objection.answer is None
+        and objection.verdict == ObjectionVerdict.REFUTED
+    )
 
 
 def _iterate_deadlines(
@@ -236,7 +270,7 @@ def _iterate_deadlines(
     if object_until is not None and _find_objection(view) is None and not _is_under_way(posted):
         yield OwnerDeadline("Until", object_until, _describe_objecting(summary), "objections")
     if delay is not None and delay.objection is not None and delay.until is not None:
-        text = "this reporter waits for the answer of its operator to the objection"
+        text = _describe_wait(view)
         yield OwnerDeadline("Until", delay.until, text, "objections")
     can_be_kicked = summary.node_scores.is_kickout_due and summary.obstacle is None
     if summary.kick_at is not None and can_be_kicked:

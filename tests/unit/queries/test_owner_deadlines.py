@@ -96,6 +96,7 @@ def test_objection_replaces_the_deadline_to_object_in_each_of_its_states():
 
 HELD = "the kickout is held until the vetoer allows it, because of one creator"
 ACCEPTED = ObjectionDelayEntry(reason="open", until=None, objection=4, is_accepted=True)
+REFUTED = OBJECTION.model_copy(update={"verdict": "refuted"})
 WAITING = ObjectionDelayEntry(reason="open", until=NOW + 9, objection=4, is_accepted=False)
 
 
@@ -116,9 +117,10 @@ WAITING = ObjectionDelayEntry(reason="open", until=NOW + 9, objection=4, is_acce
         (
             {"is_kickout_due": True},
             {"delay": ACCEPTED},
-            "Nothing, as far as this reporter decides",
+            "Nothing, as far as this reporter",
         ),
         ({"is_kickout_due": True}, {"delay": WAITING}, "Wait for the answer"),
+        ({"is_kickout_due": True}, {"delay": WAITING, "objections": [REFUTED]}, "At once: "),
         ({"is_kickout_due": True, "kick_at": NOW + 5_700}, {}, "Before "),
         ({"is_kickout_due": True, "kick_at": NOW - 1}, {}, "At once: "),
         ({"kick_at": NOW + 5_700}, {}, "Nothing, as long as the scores stay"),
@@ -126,10 +128,24 @@ WAITING = ObjectionDelayEntry(reason="open", until=NOW + 9, objection=4, is_acce
 )
 def test_every_state_begins_with_what_to_do_and_by_when(summary, view, beginning):
     due = calm_but(**summary)
-    text = describe_owner_action(due, view_with(due_since=NOW - 50, **view))
+    fields = {"due_since": NOW - 50, **view}
+    text = describe_owner_action(due, view_with(*fields.pop("objections", ()), **fields))
     assert text.startswith(beginning)
     assert ("in 1 h 35 min" in text) is (beginning in {"Until ", "Before "})
     assert due.obstacle is None or "is due" not in format_headline(due)
+
+
+def test_only_an_undecided_objection_waits_for_an_answer():
+    due = calm_but(is_kickout_due=True)
+    texts = [
+        deadline.text
+        for objection in (OBJECTION, REFUTED)
+        for deadline in list_owner_deadlines(
+            due, view_with(objection, delay=WAITING, due_since=NOW - 50), None, []
+        )
+        if deadline.preposition == "Until"
+    ]
+    assert ["answer" in text for text in texts] == [True, False]
 
 
 def test_executed_kickout_shows_the_end_of_the_expulsion():
