@@ -41,6 +41,7 @@ _END_SHARE, _KILL_SHARE, _REORG_SHARE = 0.08, 0.5, 0.15
 # Waves of tasks, of 96 seconds of chain time, for which a reporter that ended stays away.
 _MAX_AWAY_WAVES = 3
 _MAX_BEHIND = 2
+_MAX_CATCH_UP_SECONDS = 1800
 _MAX_GROWTH_MB = 64
 _SHARES = 20
 _HOUR = 3600
@@ -106,7 +107,7 @@ class LongRun:
 
     def run(self) -> None:
         """Mine for the hours of chain time, and compare the reporters."""
-        self.group.start()
+        self._start_all_reporters()
         first_time = self.network.clock.now
         self._began = time.monotonic()
         seconds = self.options.hours * _HOUR
@@ -118,17 +119,21 @@ class LongRun:
             self._measure(passed / seconds)
         self.result.seconds = round(time.monotonic() - self._began, 1)
         self.result.lag_seconds = round(self._get_lag(first_time), 1)
+        self._start_all_reporters()
+        self._compare()
+
+    def _start_all_reporters(self) -> None:
+        """Start the reporters that are down, and wait until all have folded the newest block."""
         for member in self.group.members:
             if not member.is_up:
                 member.start("--standby")
-                member.until_started()
         head = self.network.head()
         wait_until(
             lambda: all(_has_folded(member, head) for member in self.group.members),
             f"block {head} of all reporters",
             self._describe,
+            _MAX_CATCH_UP_SECONDS,
         )
-        self._compare()
 
     def _describe(self) -> str:
         readiness = [json.dumps(_get_readiness(member)) for member in self.group.up]
@@ -151,7 +156,12 @@ class LongRun:
             self.network.stage.chain.mine(self.network.clock.advance(), transactions)
             mined.append(transactions)
             time.sleep(max(0.0, -self._get_lag(first_time)))
-            wait_until(self._is_quorum_near_head, "a quorum near the head", self._describe)
+            wait_until(
+                self._is_quorum_near_head,
+                "a quorum near the head",
+                self._describe,
+                _MAX_CATCH_UP_SECONDS,
+            )
             if len(mined) == reorg_at:
                 replaced = mined[-self.random.randint(1, 2) :]
                 _replace_blocks(self.network.stage.chain, replaced)
@@ -186,7 +196,7 @@ class LongRun:
             command += [str(self.folder / f"{member.name}.backup")]
             command += ["--config", str(member.folder / "config.toml")]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        self.group.start()
+        self._start_all_reporters()
         self.result.upgrades += 1
 
     def _measure(self, share: float) -> None:
@@ -209,7 +219,9 @@ class LongRun:
         result.blocks = self.network.head()
         result.rounds = len(roots)
         reports_by_period: dict[int, list[str]] = {}
-        has_own_roots, digests = True, set()
+        digests: set[str] = set()
+        own_roots: set[str] = set()
+        has_all_rounds = True
         for member in self.group.members:
             with Store.open(member.database) as store, store.read_transaction() as uow:
                 reports = [stored.report for stored in uow.reports.list_between(0, 2**62)]
@@ -217,11 +229,12 @@ class LongRun:
                 digests.add(uow.projections.compute_digest())
             for report in reports:
                 reports_by_period.setdefault(report.period, []).append(report.fingerprint)
-            has_own_roots = has_own_roots and rounds == roots
+                own_roots.add(report.root)
+            has_all_rounds = has_all_rounds and rounds == roots
         shared = [found for found in reports_by_period.values() if len(found) > 1]
         result.reports = len(shared)
         result.reports_are_equal = all(len(set(found)) == 1 for found in shared)
-        result.rounds_are_the_reporters = has_own_roots
+        result.rounds_are_the_reporters = has_all_rounds and own_roots >= set(roots)
         result.states_are_equal = len(digests) == 1
 
 
