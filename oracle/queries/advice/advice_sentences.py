@@ -31,7 +31,7 @@ from oracle.queries.text.reliability_falls import name_falls
 from oracle.systems.crynux.requirements import IneligibilityReason
 
 WHAT_IF_TITLES = ("if", "mean score", "QoS", "rank", "chance of a task", "earns a day")
-CARD_TITLES = ("GPU", "nodes", "shared tasks", "time", *WHAT_IF_TITLES[2:])
+CARD_TITLES = ("GPU", "nodes", "shared tasks", "time", *WHAT_IF_TITLES[1:])
 LOSS_TITLES = ("place", "tasks", "lost")
 _NO_VALUE = "-"
 _CHANGES: Mapping[str, str] = {
@@ -132,6 +132,7 @@ def _format_card_row(card: CardSpeed, row: WhatIfRow | None, token: Token) -> tu
         str(card.nodes),
         _NO_VALUE if card.is_own else str(card.shared_groups),
         format_percent(UNIT if card.time_ratio is None else card.time_ratio),
+        format_two_decimals(row.mean_score),
         *_format_standing(row, token),
     )
 
@@ -225,6 +226,11 @@ def explain_work(work: WorkShare) -> str:
             f"stake score S = {format_decimal(work.stake_score, 4)} and the QoS Q = "
             f"{format_decimal(work.qos, 4)}: S \N{MULTIPLICATION SIGN} Q / (S + Q), rounded down, "
             "or the minimum weight of the policy if that is greater."
+        )
+    if work.fees:
+        sentences.append(
+            "The shares are of past draws, at the QoS of that time; the chance of the next task "
+            "depends on the QoS of now."
         )
     return " ".join([*sentences, work.assumption])
 

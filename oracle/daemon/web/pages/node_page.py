@@ -65,6 +65,7 @@ from oracle.queries.api.node_list import find_node_by_prefix
 from oracle.queries.api.node_proof import build_leaf_at_cursor, is_whole_address
 from oracle.queries.api.node_view import NodeView, build_node_view
 from oracle.queries.api.records.node_past import build_node_past
+from oracle.queries.api.rules_history import build_rules_history
 from oracle.queries.api.rules_preview_view import build_node_previews
 from oracle.queries.api.source import ApiSnapshot, NotFoundError
 from oracle.queries.incident_models import format_marked_count
@@ -150,6 +151,8 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     past = build_node_past(snapshot, node.address)
     advice = build_node_advice(snapshot, record)
     announced_times = _list_announced_times(snapshot)
+    previews = build_node_previews(snapshot, node.address).previews
+    rules_changes = build_rules_history(snapshot).changes if previews else []
     objection_values = build_objection_values(snapshot, node, node_answer.objections)
     subscriptions = snapshot.source.subscriptions
     return render_template(
@@ -159,7 +162,8 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         **build_score_values(node_answer, node_summary, record.entries),
         history=history,
         past=past,
-        previews=build_node_previews(snapshot, node.address).previews,
+        previews=previews,
+        reason_by_rules={change.rules_hash: change.reason for change in rules_changes},
         **objection_values,
         announced_times=announced_times,
         action=describe_owner_action(node_summary, node_answer, objection_values["posted"]),
@@ -284,7 +288,7 @@ def build_advice_values(advice: NodeAdvice, token: Token) -> dict[str, Any]:
         if work is None
         else {
             "summary": summarize_work(work),
-            "is_enough": work.received * UNIT >= work.expected,
+            "is_enough": 4 * work.received * UNIT >= 3 * work.expected,
             "titles": WORK_TITLES,
             "cells": list_work_cells(work),
             "assumption": explain_work(work),

@@ -305,6 +305,8 @@ def build_status_line(as_of: AsOf, health: HealthReport) -> StatusLine:
         return StatusLine(tone, "Synced" if lag_blocks is not None else "Indexed")
     if worst_condition is Condition.BEHIND and lag_blocks is not None:
         return StatusLine(tone, f"Catching up, {format_block_count(lag_blocks)} left")
+    if worst_condition is Condition.NO_LEADER:
+        return StatusLine(tone, f"{worst_condition.title}, so these figures are not updated")
     return StatusLine(tone, worst_condition.title)
 
 

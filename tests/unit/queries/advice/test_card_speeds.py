@@ -86,6 +86,6 @@ def test_what_if_shows_rank_and_fees_with_each_card_or_why_not():
     assert (as_it_is.fees_per_day, another_card.fees_per_day) == (day * 5 // 17, day * 10 // 17)
     fast, own, unknown = list_card_cells(what_if, Token("CNX", 0))
     assert (fast[0], own[0]) == ("RTX 4090 with 24 GB", "RTX 3060 with 12 GB (its own)")
-    assert fast[3:5] == ("25.0 %", "1.00")
+    assert fast[3:6] == ("25.0 %", "10.00", "1.00")
     assert f"0 of at least {MIN_SHARED_GROUPS}" in unknown[3]
     assert not any(unknown[4:])

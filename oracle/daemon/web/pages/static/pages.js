@@ -118,6 +118,30 @@ function showLocalTimes(root) {
   }
 }
 
+/* The age of the data by the reader's clock, if no daemon adds blocks; younger data are current. */
+const MAX_CURRENT_SECONDS = 600;
+const DURATIONS = [
+  [86_400, "day"],
+  [3_600, "hour"],
+  [60, "minute"],
+];
+
+function showAges(root) {
+  for (const element of root.querySelectorAll("[data-until]")) {
+    if (Date.parse(element.dataset.until) <= Date.now()) {
+      element.textContent = " (passed)";
+    }
+  }
+  for (const element of root.querySelectorAll("[data-age-of]")) {
+    const seconds = (Date.now() - Date.parse(element.dataset.ageOf)) / 1_000;
+    if (seconds > MAX_CURRENT_SECONDS) {
+      const [unit, name] = DURATIONS.find(([size]) => seconds >= size);
+      const count = Math.floor(seconds / unit);
+      element.textContent = ` (${count} ${name}${count === 1 ? "" : "s"} ago)`;
+    }
+  }
+}
+
 /* A link to a row of a folded table opens the table. */
 function openTarget() {
   const target = document.getElementById(location.hash.slice(1));
@@ -132,6 +156,7 @@ document.addEventListener("DOMContentLoaded", () => {
   showTheme(storedTheme());
   showWatched();
   showLocalTimes(document);
+  showAges(document);
   document.getElementById("theme")?.addEventListener("click", nextTheme);
   if (window.matchMedia("(min-width: 620px)").matches) {
     for (const details of document.querySelectorAll("details[data-open-when-wide]")) {
@@ -147,4 +172,7 @@ window.addEventListener("hashchange", openTarget);
 document.addEventListener("keydown", onKey);
 document.addEventListener("click", copy);
 document.addEventListener("click", toggleWatched);
-document.addEventListener("htmx:after:swap", () => showLocalTimes(document));
+document.addEventListener("htmx:after:swap", () => {
+  showLocalTimes(document);
+  showAges(document);
+});
