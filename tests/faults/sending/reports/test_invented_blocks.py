@@ -2,15 +2,19 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
+from oracle.domain.reports.report import Report
+from oracle.quorum.sign_once import sign_once
+from oracle.quorum.statements import build_report_record, build_report_statement
 from oracle.reporting.readiness import find_unsent_report_reason
-from oracle.reporting.report_planner import plan_push
+from oracle.store.outbox.records import SignedStatement
 from tests.support.harness import FINALITY, LIMITS, SETTINGS, Harness, sending_jobs_of
 from tests.support.sending.faults import freeze_at_block
 from tests.support.sending.proxy import EVERY, Proxy
-from tests.support.sending.rounds import list_signed_statements, plan_round
+from tests.support.sending.rounds import flip_lowest_bit, list_signed_statements, plan_round
 
 
 @contextmanager
@@ -30,6 +34,19 @@ def invented_blocks(
     honest.heal()
 
 
+def get_due_report(harness: Harness) -> Report:
+    with harness.store.read_transaction() as uow:
+        return uow.reports.list_due()[0].report
+
+
+def request_signature(harness: Harness, report: Report) -> SignedStatement | None:
+    """Return a signed statement of the report for the next round, or None if it is refused."""
+    contract_status = harness.contract.get_status()
+    statement = build_report_statement(report, contract_status)
+    record = build_report_record(harness.quorum, statement)
+    return sign_once(harness.quorum, statement, record, contract_status)
+
+
 @pytest.mark.parametrize("position", [0, 1])
 @pytest.mark.parametrize(
     ("seconds", "blocks"),
@@ -46,12 +63,13 @@ def test_invented_blocks_of_one_endpoint_lead_to_no_second_statement(
     harness, honest = proxied_harness, proxies[1 - position]
     plan_round(harness)
     (first,) = list_signed_statements(harness, 1)
+    second_report = replace(get_due_report(harness), root=flip_lowest_bit(first.root))
     for _ in range(2):
         with invented_blocks(harness, honest, seconds=seconds, blocks=blocks):
             harness.index()
-            harness.repeat(plan_push)
+            assert request_signature(harness, second_report) is None
             harness.restart()
-            harness.repeat(plan_push)
+            assert request_signature(harness, second_report) is None
         harness.restart()
 
     assert list_signed_statements(harness, 1) == [first]
@@ -69,9 +87,11 @@ def test_invented_blocks_of_one_endpoint_end_no_embargo(
     harness = proxied_harness
     harness.contexts.start_signing_embargo()
     harness.period()
+    harness.index()
+    report = get_due_report(harness)
     with invented_blocks(harness, proxies[1], seconds=2 * SETTINGS.ttl_seconds, blocks=3):
         harness.index()
-        harness.repeat(plan_push)
+        assert request_signature(harness, report) is None
     assert list_signed_statements(harness, 1) == []
 
     harness.testbed.chain.later(SETTINGS.ttl_seconds)
