@@ -245,7 +245,7 @@ def _find_objection(view: NodeView) -> ObjectionEntry | None:
 
 def _describe_wait(view: NodeView) -> str:
     if _is_refuted(view):
-        return "this reporter does not accuse the node, because an owner may object until then"
+        return "this reporter does not accuse the node before the time for objections ends"
     return "this reporter waits for the answer of its operator to the objection"
 
 
