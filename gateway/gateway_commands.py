@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
 
 
 def run_gateway(config: _ConfigOption = _DEFAULT_CONFIG) -> None:
-    """Run an HTTP service that selects nodes for a gateway's relays.
+    """Run an HTTP service that selects nodes for a gateway.
 
     The gateway reports the outcome of each relay. Nodes get tickets by latency and success rate,
     as in Pocket's article, and can be checked over JSON-RPC. The service has no keys, sends

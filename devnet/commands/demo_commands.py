@@ -71,7 +71,7 @@ def _run_demo(
     ] = CRYNUX_SYSTEM.name,
     json_: JsonOption = False,
 ) -> None:
-    """Run the complete oracle on a local EVM chain (about three minutes).
+    """Run the complete oracle on a local chain (three minutes).
 
     Exits with 0 only if all checks of the demo pass. A contract must verify the proof of every
     node's score, and every score must equal the result of an independent replay of the chain's
@@ -215,7 +215,7 @@ def _run_devnet(
         bool, typer.Option("--json", help="Print all addresses once, as one line of JSON.")
     ] = False,
 ) -> None:
-    """Run a local chain with contracts, nodes and traffic for a daemon, until Ctrl-C.
+    """Run a local chain with contracts and traffic until Ctrl-C.
 
     With --chaos, the configuration names two faulty endpoints that forward requests to the chain
     and sometimes return wrong responses: missing or moved logs, stale, null or unlinked blocks,

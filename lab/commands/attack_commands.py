@@ -73,7 +73,7 @@ def attack(  # noqa: PLR0913 - a command line's options are its parameters
     html: HtmlOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Simulate known attacks under rule sets, each beside an honest baseline.
+    """Simulate known attacks beside an honest baseline.
 
     In the simulated network, the policy under test assigns the tasks, and the code of the daemon
     computes the scores. The command needs no configuration and no chain, and changes nothing. The

@@ -154,7 +154,7 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
     html: HtmlOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Fold a history under several systems and compare the results.
+    """Compare scoring systems on the same history.
 
     The history comes from the stored logs, or from a file of events, which needs no configuration.
     The command sends no requests to the chain and changes nothing. With --closed-loop, a network

@@ -1,17 +1,18 @@
 """Index of the commands; a command's module is imported when the command is used.
 
-Importing all modules takes two seconds; `--version` needs none of them, `nodes` needs one. In
-`--help`, option values are shown as words (FILE, N or TEXT) instead of Python types. By default,
-Typer prints `<int range>` for an option without a metavar, and adds the type to the name of an
-argument.
+Importing all modules takes two seconds; `--version`, `--help` and completion need none of them,
+`nodes` needs one. The help of a command shows option values as words (FILE, N or TEXT) instead of
+Python types. By default, Typer prints `<int range>` for an option without a metavar, and adds the
+type to the name of an argument.
 """
 
 import gc
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 from typer import Context
@@ -21,47 +22,138 @@ from typing_extensions import override
 
 _NUMBER_TYPES = ("int", "float")
 
-# The module of each command or group, in the order of the help. This is the only place where
+
+class IndexedCommand(NamedTuple):
+    """The module that registers a command or group, and the first line of its help."""
+
+    module: str
+    summary: str
+
+
+# The commands and groups, in the order of the help. This is the only place where
 # `oracle` names the other packages (devnet, lab, gateway). The names are strings, because no
 # module of `oracle` imports these packages.
 COMMANDS = {
-    "demo": "devnet.commands.demo_commands",
-    "devnet": "devnet.commands.demo_commands",
-    "init": "oracle.cli.setup.init_commands",
-    "run": "oracle.cli.run_commands",
-    "migrate": "oracle.cli.migrate_command",
-    "service": "oracle.cli.service_commands",
-    "serve": "oracle.cli.serve_commands",
-    "mcp": "oracle.cli.mcp_command",
-    "config": "oracle.cli.setup.config_commands",
-    "rules": "oracle.cli.inspect.rules_commands",
-    "status": "oracle.cli.inspect.status_commands",
-    "nodes": "oracle.cli.inspect.node_commands",
-    "explain": "oracle.cli.inspect.explain_commands",
-    "advice": "oracle.cli.inspect.advice_command",
-    "proof": "oracle.cli.inspect.proof_command",
-    "replay": "oracle.cli.inspect.replay_commands",
-    "export": "oracle.cli.inspect.replay_commands",
-    "select": "oracle.cli.select_commands",
-    "queue": "oracle.cli.queue_commands",
-    "draws": "oracle.cli.draws_commands",
-    "backtest": "lab.commands.backtest_commands",
-    "attack": "lab.commands.attack_commands",
-    "audit": "oracle.cli.inspect.audit_commands",
-    "resync": "oracle.cli.resync.resync_commands",
-    "endpoint": "oracle.cli.setup.endpoint_commands",
-    "report": "oracle.cli.report_commands",
-    "kickout": "oracle.cli.kickout_commands",
-    "objection": "oracle.cli.objection_commands",
-    "halt": "oracle.cli.resync.halt_commands",
-    "feed": "oracle.cli.feed_commands",
-    "notify": "oracle.cli.notify_commands",
-    "subscription": "oracle.cli.subscription_commands",
-    "outbox": "oracle.cli.outbox_commands",
-    "contract": "oracle.cli.setup.contract_commands",
-    "keys": "oracle.cli.setup.key_commands",
-    "selftest": "oracle.cli.setup.selftest_commands",
-    "gateway": "gateway.gateway_commands",
+    "demo": IndexedCommand(
+        "devnet.commands.demo_commands",
+        "Run the complete oracle on a local chain (three minutes).",
+    ),
+    "devnet": IndexedCommand(
+        "devnet.commands.demo_commands",
+        "Run a local chain with contracts and traffic until Ctrl-C.",
+    ),
+    "init": IndexedCommand(
+        "oracle.cli.setup.init_commands",
+        "Inspect a network, write its configuration, and check it.",
+    ),
+    "run": IndexedCommand("oracle.cli.run_commands", "Run the daemon until SIGTERM."),
+    "migrate": IndexedCommand(
+        "oracle.cli.migrate_command", "Upgrade the database schema to this version."
+    ),
+    "service": IndexedCommand(
+        "oracle.cli.service_commands", "Write a service's files; back up, restore and upgrade it."
+    ),
+    "serve": IndexedCommand(
+        "oracle.cli.serve_commands", "Serve the read API at [api] host and port until SIGTERM."
+    ),
+    "mcp": IndexedCommand(
+        "oracle.cli.mcp_command", "Serve read-only tools to an AI assistant (MCP)."
+    ),
+    "config": IndexedCommand(
+        "oracle.cli.setup.config_commands", "Check the configuration and everything it names."
+    ),
+    "rules": IndexedCommand(
+        "oracle.cli.inspect.rules_commands",
+        "List scoring systems and show the values of their rule sets.",
+    ),
+    "status": IndexedCommand(
+        "oracle.cli.inspect.status_commands",
+        "Show health problems, indexing progress and pending work.",
+    ),
+    "nodes": IndexedCommand(
+        "oracle.cli.inspect.node_commands",
+        "List all nodes, best first, as of the last folded block.",
+    ),
+    "explain": IndexedCommand(
+        "oracle.cli.inspect.explain_commands",
+        "Explain a node's score, the largest deductions first.",
+    ),
+    "advice": IndexedCommand(
+        "oracle.cli.inspect.advice_command",
+        "Show when a kickout is due, and what would raise the QoS.",
+    ),
+    "proof": IndexedCommand(
+        "oracle.cli.inspect.proof_command", "Print the Merkle proof of a node's score in a round."
+    ),
+    "replay": IndexedCommand(
+        "oracle.cli.inspect.replay_commands",
+        "Score a file of events and print the result as JSON.",
+    ),
+    "export": IndexedCommand(
+        "oracle.cli.inspect.replay_commands", "Print all events of the stored logs as JSON lines."
+    ),
+    "select": IndexedCommand(
+        "oracle.cli.select_commands", "Show which members can get a task, with reasons and odds."
+    ),
+    "queue": IndexedCommand(
+        "oracle.cli.queue_commands", "List waiting tasks by value, and a node's next task."
+    ),
+    "draws": IndexedCommand(
+        "oracle.cli.draws_commands", "List active draws, whose tasks have not started yet."
+    ),
+    "backtest": IndexedCommand(
+        "lab.commands.backtest_commands", "Compare scoring systems on the same history."
+    ),
+    "attack": IndexedCommand(
+        "lab.commands.attack_commands", "Simulate known attacks beside an honest baseline."
+    ),
+    "audit": IndexedCommand(
+        "oracle.cli.inspect.audit_commands", "Audit the published data of other operators."
+    ),
+    "resync": IndexedCommand(
+        "oracle.cli.resync.resync_commands", "Rewind, rebuild, backfill and verify the index."
+    ),
+    "endpoint": IndexedCommand(
+        "oracle.cli.setup.endpoint_commands",
+        "Probe the RPC endpoints and readmit quarantined ones.",
+    ),
+    "report": IndexedCommand(
+        "oracle.cli.report_commands", "Show, push, release, verify and compare score reports."
+    ),
+    "kickout": IndexedCommand(
+        "oracle.cli.kickout_commands", "Inspect, accuse, execute and clear kickouts."
+    ),
+    "objection": IndexedCommand(
+        "oracle.cli.objection_commands", "List and answer objections to kickouts; sign one."
+    ),
+    "halt": IndexedCommand(
+        "oracle.cli.resync.halt_commands", "List and clear halts, which stop folding and sending."
+    ),
+    "feed": IndexedCommand(
+        "oracle.cli.feed_commands", "Inspect and accept faults of the off-chain feed."
+    ),
+    "notify": IndexedCommand(
+        "oracle.cli.notify_commands", "Test notification targets and show their delivery progress."
+    ),
+    "subscription": IndexedCommand(
+        "oracle.cli.subscription_commands", "List and end subscriptions of node owners."
+    ),
+    "outbox": IndexedCommand(
+        "oracle.cli.outbox_commands", "List, inspect and control the daemon's transactions."
+    ),
+    "contract": IndexedCommand(
+        "oracle.cli.setup.contract_commands", "Deploy, inspect and check the oracle contract."
+    ),
+    "keys": IndexedCommand(
+        "oracle.cli.setup.key_commands", "Create keys and show the configured ones."
+    ),
+    "selftest": IndexedCommand(
+        "oracle.cli.setup.selftest_commands",
+        "Test keys, endpoints, contract, database and balances.",
+    ),
+    "gateway": IndexedCommand(
+        "gateway.gateway_commands", "Run an HTTP service that selects nodes for a gateway."
+    ),
 }
 
 
@@ -74,7 +166,7 @@ class _LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
     @override
     def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
         if name not in self._command_by_name:
-            self._command_by_name |= load_commands(COMMANDS[name])
+            self._command_by_name |= load_commands(COMMANDS[name].module)
         return self._command_by_name[name]
 
     @override
@@ -90,6 +182,7 @@ class _LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
         return len(COMMANDS)
 
 
+@cache
 def load_commands(module_name: str) -> dict[str, TyperCommand | TyperGroup]:
     """Import a module and return its commands, with readable metavars of their options."""
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -125,6 +218,19 @@ class CommandIndex(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = _LazyCommands()  # type: ignore[assignment]  # the mapping is only read
+
+    @override
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.summary) for name, command in COMMANDS.items()])
+
+    @override
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        # Typer shows the help of each command, which would import all modules.
+        self.commands = {
+            name: TyperGroup(name=name, help=command.summary) for name, command in COMMANDS.items()
+        }
+        return super().shell_complete(ctx, incomplete)
 
     @override
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

@@ -50,7 +50,7 @@ def list_draws(
     max_settled: _SettledOption = 10,
     as_json: JsonOption = False,
 ) -> None:
-    """List active draws: tasks for which a node was drawn but that have not started.
+    """List active draws, whose tasks have not started yet.
 
     `outbox list --kind start_task` (or `start_group`) shows the progress of the start, `queue` the
     waiting tasks, and `select --verify TASK` recomputes a draw from the chain.

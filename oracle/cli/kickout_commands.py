@@ -81,7 +81,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(
         kickout,
         name="kickout",
-        help="Inspect, accuse, execute and clear kickouts of low-scoring nodes.",
+        help="Inspect, accuse, execute and clear kickouts.",
     )
 
 

@@ -26,7 +26,7 @@ def serve_mcp(
         typer.Option("--url", help="Address of a read API to read instead of the database."),
     ] = None,
 ) -> None:
-    """Serve read-only tools to an AI assistant by the Model Context Protocol.
+    """Serve read-only tools to an AI assistant (MCP).
 
     The assistant starts this command and communicates over stdin and stdout. The command ends when
     the assistant closes stdin. The tools are network, node, explain, kickouts, rules and task.

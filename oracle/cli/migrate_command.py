@@ -25,7 +25,7 @@ def migrate(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Upgrade the database schema to this version, in one transaction.
+    """Upgrade the database schema to this version.
 
     Compares every row with its old values. If a row has changed, nothing is written. `service
     upgrade` also writes a backup.

@@ -59,7 +59,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(
         objection,
         name="objection",
-        help="List and answer objections of nodes to kickouts; sign one as a node.",
+        help="List and answer objections to kickouts; sign one.",
     )
 
 

@@ -175,7 +175,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(
         outbox,
         name="outbox",
-        help="List, inspect and control transactions the daemon wants on-chain.",
+        help="List, inspect and control the daemon's transactions.",
     )
 
 

@@ -220,7 +220,7 @@ def list_queue(  # noqa: PLR0913 - a command line's options are its parameters
     events: EventsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List waiting tasks by group and value, and a node's next task.
+    """List waiting tasks by value, and a node's next task.
 
     A task waits from its creation until it starts or ends. The value of a task is its fee divided
     by its estimated duration in seconds; durations are not published, so they come from

@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(
         service,
         name="service",
-        help="Write the files of a service; back up, restore and upgrade its database.",
+        help="Write a service's files; back up, restore and upgrade it.",
     )
 
 

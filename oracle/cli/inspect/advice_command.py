@@ -47,7 +47,7 @@ def register(app: typer.Typer) -> None:
 def print_advice(
     node: NodeArgument, config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
 ) -> None:
-    """Show when a node's kickout is due, and what would raise its QoS."""
+    """Show when a kickout is due, and what would raise the QoS."""
     with open_folded_records(load_config(config)) as records:
         source = build_api_source(records, open_reader(records.config), lambda: None)
         with open_snapshot(source) as snapshot:

@@ -86,7 +86,7 @@ def explain(
     full: _FullOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Explain a node's score: the verdict, then the largest deductions."""
+    """Explain a node's score, the largest deductions first."""
     if at_block is not None and round_number is not None:
         raise InputError("--at and --round: mutually exclusive; give one")
     with open_folded_records(read_config(config)) as records:

@@ -77,7 +77,7 @@ def replay(
         ),
     ] = None,
 ) -> None:
-    """Score a file of events and print nodes, groups and anomalies as JSON.
+    """Score a file of events and print the result as JSON.
 
     Needs no configuration, no database and no chain.
     """

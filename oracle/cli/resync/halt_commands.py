@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(
         halt,
         name="halt",
-        help="List and clear halts (nothing is folded, signed or sent while one is active).",
+        help="List and clear halts, which stop folding and sending.",
     )
 
 

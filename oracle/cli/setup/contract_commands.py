@@ -54,7 +54,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(
         contract,
         name="contract",
-        help="Deploy, inspect and check the oracle contract; encode emergency calls.",
+        help="Deploy, inspect and check the oracle contract.",
     )
 
 

@@ -4,6 +4,7 @@ The test counts modules instead of measuring the time, which depends on the mach
 """
 
 import gc
+import os
 import subprocess
 import sys
 
@@ -46,7 +47,7 @@ if arguments == ["--version"]:
     run(arguments)
 else:
     from oracle.cli.command_index import COMMANDS, load_commands
-    load_commands(COMMANDS[arguments[0]])
+    load_commands(COMMANDS[arguments[0]].module)
 print(*sys.modules)
 """
 
@@ -144,13 +145,47 @@ def test_command_imports_no_more_modules_than_allowed(name):
 
 
 def test_command_index_equals_registered_commands():
-    for modules in sorted(set(COMMANDS.values())):
-        indexed = {name for name, place in COMMANDS.items() if place == modules}
-        assert set(load_commands(modules)) == indexed, modules
+    for module in sorted({command.module for command in COMMANDS.values()}):
+        summary_by_name = {
+            name: command.summary for name, command in COMMANDS.items() if command.module == module
+        }
+        assert {
+            name: " ".join((command.help or "").partition("\n\n")[0].split())
+            for name, command in load_commands(module).items()
+        } == summary_by_name
+
+
+def test_summaries_fit_into_one_line_of_the_help():
+    assert max(len(command.summary) for command in COMMANDS.values()) <= 60
+
+
+@pytest.mark.parametrize("instruction", ["--help", "complete_bash", "complete_zsh"])
+def test_help_and_completion_import_no_command(instruction):
+    environment = {
+        **os.environ,
+        "_QOS_ORACLE_COMPLETE": "" if instruction == "--help" else instruction,
+        "COMP_WORDS": "qos-oracle expl",
+        "COMP_CWORD": "1",
+        "_TYPER_COMPLETE_ARGS": "qos-oracle expl",
+    }
+    arguments = ["--help"] if instruction == "--help" else []
+    program = "import sys, atexit; atexit.register(lambda: print(*sys.modules))\n"
+    program += "from oracle.cli.main import run\nrun(sys.argv[1:])"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+
+    shown, modules = done.stdout.rsplit("\n", 2)[:2]
+    assert "explain" in shown
+    assert not set(modules.split()) & {*_SLOW_LIBRARIES, "sqlalchemy", "oracle.daemon"}
 
 
 def test_garbage_collection_is_enabled_after_command_import():
-    load_commands(COMMANDS["nodes"])
+    load_commands(COMMANDS["nodes"].module)
     assert gc.isenabled()
 
 
