@@ -39,7 +39,7 @@ _PROOF = re.compile(r"`(\w+Check)\.(check_\w+)`")
 # An invariant that the fuzzer of the contracts evaluates after each call.
 _INVARIANT = re.compile(r"`(tests/contracts/fuzz/[\w/]+\.py)::(check_\w+)`")
 _CHECKED = re.compile(r"`contract check`: `([^`]+)`")
-_TARGET = re.compile(r"`make (\w+)")
+_TARGET = re.compile(r"`make ([\w-]+)")
 _DUTY = re.compile(r"(?<!\*)\*[^*]+\*(?!\*)")
 # The text of `contract check` about its comparisons.
 _CHECKS = "\n".join(
