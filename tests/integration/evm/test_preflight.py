@@ -91,6 +91,16 @@ def test_disagreeing_endpoints_return_unknown(
     assert "disagree" in verdict.reason
 
 
+def test_view_that_one_endpoint_reverts_is_read_from_next_endpoint(
+    oracle: RootsOracle, fresh_chain: Chain, endpoint: FaultyEndpoint
+):
+    endpoint.faults["eth_call"] = "execution reverted"
+    data = oracle.contract.functions.head()._encode_transaction_data()
+    view = {"to": oracle.contract.address, "data": data}
+    pool_view = view_of(endpoint.url, fresh_chain.url)
+    assert pool_view.request("eth_call", view, "latest") not in {None, "0x"}
+
+
 def test_receipt_of_one_endpoint_counts_while_another_is_silent(
     fresh_chain: Chain, lines: PoolView, endpoint: FaultyEndpoint
 ):
