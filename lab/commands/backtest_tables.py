@@ -21,7 +21,7 @@ from oracle.queries.text.text_tables import TABLE_WIDTH, print_table
 
 # With more systems than this, only --json and --html list the nodes.
 _MAX_SIDE_BY_SIDE = 4
-# Number of digits of a score that fit into a line, by the number of systems.
+# Digits of each score, by the number of compared systems, so that a row fits into a line.
 _DIGITS_BY_SYSTEM_COUNT = {1: 18, 2: 18, 3: 6, 4: 4}
 # Widths of columns: the address, and the tasks together with their actual share.
 _ADDRESS_WIDTH, _TASKS_WIDTH = 42, 16

@@ -124,7 +124,9 @@ def build_adapter_code(
         InputError: a required address is missing, or the target is not an adapter.
     """
     if target.artifact is None:
-        raise InputError(f"{target.name}: the network is its own kick target; it has no adapter")
+        raise InputError(
+            f"{target.name}: has no adapter, because the network itself executes kickouts"
+        )
     missing = [name for name in target.required_addresses if name not in address_by_name]
     if missing:
         raise InputError(
@@ -148,7 +150,9 @@ def build_role_change(
             the role is missing.
     """
     if not target.grantor:
-        raise InputError(f"{target.name}: the network is its own kick target; it grants no role")
+        raise InputError(
+            f"{target.name}: grants no role, because the network itself executes kickouts"
+        )
     if target.grantor not in address_by_name:
         raise InputError(f"{target.name}: the address of {target.grantor} is missing")
     grantor_address = Address(address_by_name[target.grantor].lower())

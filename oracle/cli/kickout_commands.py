@@ -225,7 +225,7 @@ def clear(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """End the accusation of a node that has recovered, after confirmation.
+    """Withdraw the accusation of a node that has recovered, after confirmation.
 
     The last round must no longer state the accused interval. Before that, only the vetoer can end
     the accusation.

@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
 def back_up(
     backup: BackupArgument, config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
 ) -> None:
-    """Write one snapshot of the database to a new file, also while the daemon runs.
+    """Write a snapshot of the database to a new file; the daemon may be running.
 
     The file is checked before it gets its name. Keystores, password files and evidence files are
     not included. PostgreSQL needs its client program `pg_dump`.

@@ -64,7 +64,7 @@ def end_subscription(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """End the subscription of a node's owner, and erase its address.
+    """End the subscription of a node's owner, and erase the owner's address.
 
     The daemon may be running. The owner can subscribe again.
     """

@@ -34,7 +34,7 @@ from oracle.store.outbox.records import PENDING_STATES, CallRequest
 from oracle.txmgr.context import StepResult
 from oracle.txmgr.deferral import find_held_subjects
 
-# Priorities after the starts of drawn tasks and the queue updates; an end comes before a start.
+# Sent after the starts of drawn tasks and the queue updates; ends of tasks are sent before probes.
 _END_PRIORITY, _PROBE_PRIORITY = 250, 300
 # The dispatcher ends the tasks of this many earlier windows.
 _WINDOWS_BACK = 1

@@ -93,7 +93,7 @@ def _is_inside(span: DamagedSpan, verified_blocks: BlockRange) -> bool:
     is_contained = (
         verified_blocks.first <= span.blocks.first and span.blocks.last <= verified_blocks.last
     )
-    # The rows of a feed cannot be proven by the chain.
+    # Rows of a feed cannot be verified against the chain.
     return is_contained and span.kind != "feed"
 
 

@@ -240,8 +240,8 @@ def split_changes(
             )
         if name in policy_parameters and name in rules:
             raise ValueError(
-                f"{name}: the name is ambiguous: a rule and a parameter of policy {policy.name} "
-                "have it"
+                f"{name}: ambiguous name; a rule and a parameter of policy {policy.name} have "
+                "this name"
             )
     rule_changes = {name: text for name, text in changes.items() if name not in policy_parameters}
     return rule_changes, {

@@ -27,7 +27,7 @@ _UV_ARGUMENTS = (
     *("--only-binary", ":all:", "--fork-strategy", "fewest"),
     *("--annotation-style", "line", "--no-header", "--no-config", "--quiet"),
 )
-# Annotations that a version comes from check.txt; they are removed.
+# Matches the note that a version comes from check.txt, so that it can be removed.
 _CONSTRAINT_ANNOTATION = re.compile(r"(?:, |\n {4}# via )-c [\w./]+(?=\n|$)")
 # A setting of pip, and the environment variable that passes it to uv.
 _VARIABLE_BY_SETTING = {"index-url": "UV_DEFAULT_INDEX", "cert": "SSL_CERT_FILE"}

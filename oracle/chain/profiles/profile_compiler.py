@@ -229,7 +229,7 @@ def _build_multi_mapping_reader(
                 if make is not None:
                     events.append(make(row, parts, len(events)))
         if not is_matched:
-            raise MalformedError("no reading of the profile matches the values")
+            raise MalformedError("no event of the profile matches the values")
         return events
 
     return read_row

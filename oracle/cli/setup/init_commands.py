@@ -152,7 +152,7 @@ _NetworkOption = Annotated[
     typer.Option(
         "--network",
         metavar="NAME",
-        help="Preset of a public network instead of a profile and contracts: crynux.",
+        help="Public network to configure, in place of --profile and --contract: crynux.",
     ),
 ]
 _ProfileOption = Annotated[

@@ -28,7 +28,7 @@ class Parameters:
     # A node has full weight strictly above this success rate.
     success_rate_full: float = 0.95
     p90_weight: float = 0.3
-    # P90 counts if there are strictly more results.
+    # P90 counts only if there are more results than this.
     p90_min_results: int = 20
     # Whether nodes without a stake, or with an unknown stake, are left out.
     needs_stake: bool = False

@@ -194,7 +194,7 @@ __all__ = [
 _ACCEPTED = frozenset({SendOutcome.SENT, SendOutcome.ALREADY})
 # The transaction may be in the pool, or accepted at the next try.
 _OPEN = frozenset({SendOutcome.UNKNOWN, SendOutcome.AMBIGUOUS})
-# Errors that an operator has to repair, or that a gateway returns that accepts no transactions.
+# Errors that an operator has to fix, and errors of gateways that accept no transactions.
 _STOPPING = frozenset({SendOutcome.CAP, SendOutcome.CHAIN, SendOutcome.MALFORMED})
 
 

@@ -110,7 +110,7 @@ def test_fee_goes_to_the_node_in_proportion_to_its_qos(
     assert escrow.balance(escrow.roots.node(3)) == paid
 
 
-def test_job_waits_until_its_root_could_have_been_struck(escrow: Consumer) -> None:
+def test_job_is_settled_only_after_the_time_to_strike_its_root(escrow: Consumer) -> None:
     stolen = escrow.push({3: {"lane": 1}})
     escrow.send("create", escrow.roots.node(3), value=FEE)
     for _ in range(LAG):

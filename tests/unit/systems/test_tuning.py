@@ -66,7 +66,7 @@ def test_changes_are_split_between_rules_and_policy():
 
 def test_name_shared_by_rule_and_policy_is_rejected():
     with pytest.raises(
-        ValueError, match="weight_floor: the name is ambiguous: a rule and a parameter of policy"
+        ValueError, match="weight_floor: ambiguous name; a rule and a parameter of policy"
     ):
         split_changes({"weight_floor": "1"}, ("weight_floor",), get_policy("crynux"))
 

@@ -127,7 +127,9 @@ def test_pending_accusation_is_reported_with_its_intent(harness, config, capsys,
 
 
 @pytest.mark.parametrize("options", [["--yes"], ["--dry-run"], []])
-def test_database_behind_head_accuses_no_node(harness, config, endpoint, capsys, options):
+def test_no_node_is_accused_while_the_database_is_behind_the_head(
+    harness, config, endpoint, capsys, options
+):
     harness.mine(FINALITY)
     assert run(["kickout", "accuse", node_two(harness), "--config", config, *options]) == 2
     assert "run `qos-oracle run --once` first" in capsys.readouterr().err

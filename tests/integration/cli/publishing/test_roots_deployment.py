@@ -286,7 +286,7 @@ def put_arb_sys(chain: Chain) -> None:
     chain.rpc("anvil_setCode", ARB_SYS, chain.rpc("eth_getCode", double.address, "latest"))
 
 
-def test_oracle_on_an_arbitrum_chain_is_planned_for_it(
+def test_plan_on_an_arbitrum_chain_sets_the_arbitrum_argument(
     deployment: Deployment, capsys: pytest.CaptureFixture[str]
 ):
     put_arb_sys(deployment.chain)

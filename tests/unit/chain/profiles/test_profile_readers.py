@@ -243,7 +243,7 @@ def test_log_without_matching_reading_becomes_dead_letter(
 ):
     assert [
         letter.error for letter in build_decoder(reader, build_ended_log(7, 0)).dead_letters
-    ] == ["no reading of the profile matches the values"]
+    ] == ["no event of the profile matches the values"]
     assert build_decoder(reader, build_ended_log(9, 0)).dead_letters == []
 
 

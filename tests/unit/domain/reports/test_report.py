@@ -88,7 +88,7 @@ def test_new_selectable_node_crosses_a_band():
 
 
 @pytest.mark.parametrize(("lane", "is_due"), [(5101, False), (5102, True), (4902, True)])
-def test_change_is_due_when_one_node_reaches_the_deviation(lane, is_due):
+def test_change_is_due_if_one_node_reaches_the_deviation_threshold(lane, is_due):
     assert cut([lane], last_round([5002])).is_due is is_due
 
 

@@ -67,7 +67,7 @@ def test_pieces_of_a_small_round_have_its_root_and_summary(leaves: list[NodeLeaf
 
 @examples(10)
 @given(st.sets(st.integers(0, PIECE_LEAVES + 39), min_size=1, max_size=9), st.integers(1, 10_002))
-def test_edits_of_changed_leaves_give_the_pieces_of_all_leaves(seats, lane) -> None:
+def test_updating_changed_leaves_gives_the_same_pieces_as_a_rebuild(seats, lane) -> None:
     leaves = list(two_pieces())
     tree = build_round_tree(leaves)
     pieces = take_pieces(tree, {})

@@ -55,7 +55,7 @@ def test_error_reported_before_commitment_ranks_in_both_rounds():
     assert has_scores(history, A=20, B=7, C=7)
 
 
-def test_error_reported_after_commitment_ranks_only_in_disclosure():
+def test_error_reported_after_commitment_is_not_ranked_by_the_report():
     history = (
         build_started_task("A", "B", "C")
         .commits("1", "A")

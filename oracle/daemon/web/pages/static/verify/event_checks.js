@@ -56,7 +56,7 @@ function findFoldDifference(bundle, evidence, fold, leaf, leaves) {
   return mismatch === undefined ? null : `the creator of score ${mismatch.seq} differs`;
 }
 
-/* All events of the network give the same leaf and the same root. `leaf` is null if the proof shows that
+/* Checks that replaying all events of the network gives the same leaf and the same root. `leaf` is null if the proof shows that
    the address has none, and `events` if the reader has no file of them. */
 function checkAllEvents(bundle, evidence, events, rules, leaf) {
   const { signed_round: round } = bundle;
