@@ -62,8 +62,23 @@ class Books:
         self._rows.execute("UPDATE lease SET until_ms = 0")
 
     def fold_to(self, block: Block) -> None:
-        """Move the cursor to a block, as an indexer at the head of the chain would."""
-        self._rows.execute("UPDATE cursor SET number = ?, time = ?", (block.number, block.time))
+        """Move the cursor and the final block, as an indexer at the head of the chain would."""
+        final_block = block
+        while block.number - final_block.number < self.world.setting.finality:
+            if final_block.parent is None:
+                break
+            final_block = final_block.parent
+        self._rows.execute(
+            "UPDATE cursor SET number = ?, time = ?, final_number = ?",
+            (block.number, block.time, final_block.number),
+        )
+        self._rows.execute("DELETE FROM block")
+        # Statements of the simulation name no block hash, so neither does the block.
+        no_hash = bytes(32)
+        self._rows.execute(
+            "INSERT INTO block VALUES (?, ?, ?, ?, 1)",
+            (final_block.number, no_hash, no_hash, final_block.time),
+        )
 
     # --- queries of planners ---
 

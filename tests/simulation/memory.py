@@ -12,8 +12,8 @@ from typing import Any, cast
 
 from oracle.store.database import Store, UnitOfWork
 
-# Never cached: the lease depends on the database's clock, and `Books` changes the cursor.
-_LIVELY = frozenset({"lease", "cursor"})
+# Never cached: the lease depends on the database's clock, and `Books` changes cursor and blocks.
+_LIVELY = frozenset({"lease", "cursor", "blocks"})
 
 _Key = tuple[Any, ...]
 
@@ -85,7 +85,7 @@ class _Touched:
 
 
 class _UnitOfMemory:
-    """A `UnitOfWork` that reads from the cache, except for the lease and the cursor."""
+    """A `UnitOfWork` that reads from the cache, except for lease, cursor and blocks."""
 
     def __init__(self, memory: Memory, fresh: Callable[[], UnitOfWork]) -> None:
         self._memory, self._fresh = memory, fresh
