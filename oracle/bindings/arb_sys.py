@@ -16,7 +16,7 @@ _WORD_LENGTH = 66
 
 
 def is_arbitrum_chain(pool_view: PoolView) -> bool:
-    """Return whether the chain has ArbSys.
+    """Return whether the chain has Arbitrum's system contract, ArbSys.
 
     Raises:
         TransientError: no endpoint responds.

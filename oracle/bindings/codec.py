@@ -143,7 +143,7 @@ def compute_code_hash(contract: str, code: str | None = None) -> Hash:
 
 @lru_cache
 def get_contract_class(contract: str) -> "type[Contract]":
-    """Return web3's `Contract` class for a shipped contract; it contacts no endpoint."""
+    """Return web3's `Contract` class for a shipped contract, without using an endpoint."""
     contract_class: type[Contract] = _get_offline_web3().eth.contract(
         abi=load_artifact(contract)["abi"]
     )

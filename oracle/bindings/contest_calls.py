@@ -85,7 +85,7 @@ def get_min_fee(pool_view: PoolView, network: Address, task: Task) -> int:
 def get_contest_end(
     pool_view: PoolView, network: Address, group: GroupKey, block_tag: str = "latest"
 ) -> int | None:
-    """Return when a group's contest ends (block time in unix seconds), or None without a contest.
+    """Return the unix time at which a group's contest ends, or None if there is no contest.
 
     `block_tag`: the block at which the contract is read.
 

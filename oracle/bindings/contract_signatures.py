@@ -21,7 +21,7 @@ class SignatureCheckUnavailableError(TransientError):
 def check_contract_signature(
     pool_view: PoolView, chain_id: int, account: Address, digest: Hash, signature: bytes
 ) -> bool | None:
-    """Return whether the contract of an account accepts a signature of a digest, at the head.
+    """Return whether an account's contract accepts a signature at the newest block.
 
     Returns None if the account returns nothing, as one without code does. The gas of the call is
     limited, because the contract is a stranger's.

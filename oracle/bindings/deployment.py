@@ -174,7 +174,7 @@ class DeploymentPlan:
 
 
 def override_limits(limits: RootsLimits, overrides: Mapping[str, int]) -> RootsLimits:
-    """Return the limits with these overrides, by name.
+    """Return a copy of the limits in which the named limits are replaced.
 
     Raises:
         InputError: an override has a name that no limit has.
@@ -189,7 +189,7 @@ def override_limits(limits: RootsLimits, overrides: Mapping[str, int]) -> RootsL
 
 
 def compute_min_age(settings: ReportSettings, lag_rounds: int) -> int:
-    """Return the lowest maximum age of scores, in seconds, with which they never become stale.
+    """Return the lowest maximum age, in seconds, with which scores never become stale.
 
     A round may be followed by the next one only after the heartbeat, and a root that counts
     `lag_rounds` rounds later must not be stale by then.
@@ -200,7 +200,7 @@ def compute_min_age(settings: ReportSettings, lag_rounds: int) -> int:
 def plan_deployment(
     pool_view: PoolView, code: str, sender: Address, fees: Fees | None
 ) -> DeploymentPlan:
-    """Simulate the deployment of this creation code on the newest block; send nothing.
+    """Simulate the deployment of creation code on the newest block, without sending it.
 
     Raises:
         InputError: the constructor rejects the setup, or the gas price is above the configured
@@ -275,7 +275,7 @@ def send_deployment(
     chain_id: int,
     wait_for_next_try: Callable[[], bool],
 ) -> tuple[Address, Receipt]:
-    """Send the deployment and wait for its receipt; `wait_for_next_try` returns False to stop.
+    """Send the deployment and wait for its receipt until `wait_for_next_try` is False.
 
     Raises:
         InputError: the account cannot pay for the deployment.

@@ -119,7 +119,7 @@ def _build_expected_values(expected_event: _ExpectedEvent, calldata: str) -> dic
 def _get_argument(
     parameters: Sequence[Parameter], arguments: Mapping[str, Any], path: str
 ) -> object:
-    """Return an argument of a call, or a part of it; see `_ExpectedEvent`."""
+    """Return the argument, struct member or list item at a path such as `report.root`."""
     parameter_name, _, member_name = path.partition(".")
     name = parameter_name.removesuffix("[0]")
     argument = arguments[name] if name == parameter_name else arguments[name][0]
@@ -142,7 +142,7 @@ def _select_compared_values(
 def _decode_events(
     expected_event: _ExpectedEvent, events: Sequence[ReceiptLog]
 ) -> list[Mapping[str, object]]:
-    """Return the arguments of each log of the expected event; malformed logs are skipped."""
+    """Return the arguments of each well-formed log of the expected event."""
     event = get_contract_class(expected_event.contract).events[expected_event.event]()
     topic = load_abi(expected_event.contract).events[expected_event.event].digest
     # web3 is already loaded here, and eth_abi with it.
@@ -159,7 +159,7 @@ def _decode_events(
 
 
 def _wrap_as_receipt(event: ReceiptLog) -> "TxReceipt":
-    """Return a web3 receipt with only this log; its positions are 0, as nothing reads them."""
+    """Return a web3 receipt that contains only this log, with all positions set to 0."""
     log: Any = {
         "address": event.contract,
         "topics": [bytes.fromhex(topic[2:]) for topic in event.topics],

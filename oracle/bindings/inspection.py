@@ -42,7 +42,7 @@ class ContractMismatch:
 def inspect_contract(
     pool_view: PoolView, address: Address, expected: ExpectedConfiguration
 ) -> tuple[RootsConfiguration, list[ContractMismatch]]:
-    """Return the contract's configuration and its mismatches, as one endpoint shows them.
+    """Return the contract's configuration and its mismatches, all read from one endpoint.
 
     A match at one endpoint is enough. A mismatch counts only if all endpoints show it, because a
     single endpoint may lag behind the chain.
@@ -74,7 +74,7 @@ def inspect_contract(
 def find_mismatches(
     configuration: RootsConfiguration, expected: ExpectedConfiguration
 ) -> list[ContractMismatch]:
-    """Return everything that prevents this daemon from publishing."""
+    """Return every mismatch that prevents this daemon from publishing."""
     comparisons = [
         (
             "code hash",

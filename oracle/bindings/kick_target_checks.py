@@ -255,7 +255,7 @@ def _read_address(
 def _get_revert_reason(
     rpc_caller: RpcCaller, sender: Address, recipient: Address, calldata: str
 ) -> str:
-    """Return the revert message (or data) of a simulated call; empty if the call succeeds."""
+    """Return the revert message or data of a simulated call, or "" if the call succeeds."""
     call = {"from": sender, "to": recipient, "data": calldata}
     try:
         rpc_caller.request("eth_call", call, "latest")

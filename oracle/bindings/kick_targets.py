@@ -54,7 +54,7 @@ class KickTarget:
 
     @property
     def can_pass_on_role(self) -> bool:
-        """Return whether the adapter's owner can pass on the role by calling `giveBack`."""
+        """Return whether the adapter's owner can transfer the role by calling `giveBack`."""
         return self.grant_signature == _TRANSFER_SIGNATURE
 
 
@@ -101,7 +101,7 @@ def find_default_kick_target(profile: str) -> KickTarget | None:
 
 
 def get_kick_target(name: str) -> KickTarget:
-    """Return the kick target with a name.
+    """Return the kick target of this name.
 
     Raises:
         InputError: no kick target has this name.
@@ -168,6 +168,6 @@ def build_role_change(
 
 
 def encode_address_call(signature: str, *addresses: str) -> str:
-    """Return the `0x` calldata of a function with address arguments, for any contract."""
+    """Return the `0x` calldata of a function whose arguments are all addresses."""
     arguments = "".join(address.lower().removeprefix("0x").rjust(64, "0") for address in addresses)
     return "0x" + keccak(signature.encode())[:4].hex() + arguments

@@ -57,7 +57,7 @@ class ObjectionsContract:
 def find_objections_mismatches(
     configuration: ObjectionsConfiguration, oracle: Address
 ) -> list[ContractMismatch]:
-    """Return why a contract does not take the objections to kickouts of this oracle."""
+    """Return the reasons why a contract cannot take objections to this oracle's kickouts."""
     comparisons = (
         (
             "code hash",
@@ -79,5 +79,5 @@ def build_objections_code(oracle: Address) -> str:
 
 
 def encode_signed_objection_call(statement: ObjectionStatement, signature: bytes) -> str:
-    """Return the calldata with which anyone submits a signed objection."""
+    """Return the calldata that submits a signed objection."""
     return encode_call(CONTRACT, "objectFor", astuple(statement), signature)

@@ -70,7 +70,7 @@ def find_words_mismatches(
     oracle: Address,
     oracle_configuration: RootsConfiguration,
 ) -> list[ContractMismatch]:
-    """Return everything that makes a QoSWords unfit for the consumers of an oracle."""
+    """Return every mismatch that makes a QoSWords contract unfit for an oracle's consumers."""
     defaults = WordsSetup()
     mismatches = [
         ContractMismatch(f"{subject} of the words", str(expected), str(actual))
@@ -99,7 +99,7 @@ def find_timelock_weaknesses(
     configuration: RootsConfiguration,
     expected_proposers: Collection[Address],
 ) -> list[ContractMismatch]:
-    """Return the findings that weaken the oracle's timelock.
+    """Return the weaknesses of the timelock that administers an oracle.
 
     The vetoer cancels operations through the oracle, so the oracle is a canceller. A vetoer that
     is a canceller itself could cancel operations forever, after its replacement too. Two of the
@@ -223,7 +223,7 @@ def _find_bucket_weaknesses(
 def _find_unbounded_limits(
     name: str, limits: RootsLimits, bounds: RootsLimits
 ) -> Iterator[ContractMismatch]:
-    """Yield the limits with which a stolen quorum could do more harm than with the bounds."""
+    """Yield each limit outside its bound, with which a stolen quorum could do more harm."""
     for limit_field in fields(bounds):
         bound = getattr(bounds, limit_field.name)
         value = getattr(limits, limit_field.name)
@@ -236,7 +236,7 @@ def _find_unbounded_limits(
 def _find_age_weaknesses(
     configuration: RootsConfiguration, settings: ReportSettings
 ) -> Iterator[ContractMismatch]:
-    """Yield settings that expire scores before their use, or discard roots of unexpired scores."""
+    """Yield the settings that let scores expire, or roots be discarded, too early."""
     lag_rounds, kept_rounds = configuration.lag_rounds, configuration.kept_rounds
     if lag_rounds < MIN_LAG_ROUNDS:
         yield ContractMismatch("LAG", f"at least {MIN_LAG_ROUNDS} rounds", str(lag_rounds))

@@ -91,7 +91,7 @@ def decode_probe_fees(calldata: str) -> int:
 
 
 def compute_probe_keys(calldata: str, creator: Address) -> list[TaskKey]:
-    """Return the task keys from a system task's events, in node order."""
+    """Return the task keys that a system task's events will have, in node order."""
     arguments = decode_arguments(CONTRACT, "probe", calldata)
     first_id = int.from_bytes(arguments["order"][0])
     owner = bytes.fromhex(creator[2:].rjust(2 * _WORD_BYTES, "0"))

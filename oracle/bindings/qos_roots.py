@@ -284,7 +284,7 @@ def encode_push_call(statement: ReportStatement, config_count: int, signatures: 
 
 
 def decode_push_call(calldata: str, config: Hash, prev: Hash) -> ReportStatement:
-    """Return the statement that a call pushes; the call holds neither `config` nor `prev`.
+    """Return the report statement in a push call, completed with `config` and `prev`.
 
     Raises:
         ValueError: the calldata is not of `push`.
@@ -315,7 +315,7 @@ def encode_execute_kick_call(
 
 
 def encode_clear_call(leaf: NodeLeaf, hashes: Sequence[bytes]) -> str:
-    """Return the calldata that ends an accusation that the last root no longer states."""
+    """Return the calldata that ends an accusation absent from the last root."""
     return encode_call(CONTRACT, "clear", build_leaf_values(leaf), hashes)
 
 

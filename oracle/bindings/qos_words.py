@@ -72,7 +72,7 @@ class WordsContract:
         self.address = address
 
     def get_words(self, first: int, count: int, block: BlockRef) -> list[StoredWord]:
-        """Return `count` words from index `first` on, at a block.
+        """Return `count` words, starting at index `first`, as stored at a block.
 
         Raises:
             TransientError: no endpoint returns the contract's state.
@@ -90,7 +90,7 @@ class WordsContract:
         ]
 
     def get_seats(self, nodes: Sequence[Address], block: BlockRef) -> list[int | None]:
-        """Return the seat to which each node is bound, or None, at a block.
+        """Return the seat of each node at a block, or None for a node that has no seat.
 
         Raises:
             TransientError: no endpoint returns the contract's state.
@@ -112,7 +112,7 @@ class WordsContract:
         return self._pool_view.read_first(read_seats)
 
     def get_fall_limit(self, block: BlockRef) -> FallLimit:
-        """Return how many lanes fell today, and how many may, at a block.
+        """Return how many lanes have fallen today, and how many may fall, as of a block.
 
         Raises:
             TransientError: no endpoint returns the contract's state.
@@ -147,7 +147,7 @@ class WordsContract:
 
 
 def _decode_seat(result: "Json | CallRefusedError") -> int | None:
-    """Return the result of `indexOf`; the contract reverts for a node that has no seat."""
+    """Return the seat that `indexOf` returned, or None if the node has no seat."""
     if isinstance(result, RevertError):
         if decode_error_name(CONTRACT, result.data or "") != "NotRegistered":
             raise result
@@ -164,7 +164,7 @@ def find_outdated_words(
     round_number: int,
     min_round: int = 0,
 ) -> list[int]:
-    """Return the indexes of the words that differ from a round's, or are older than `min_round`.
+    """Return the indexes of words that differ from a round, or are older than `min_round`.
 
     Both lists begin with word 0. Words from this or a later round are not outdated. A word without
     a node is 0, which the contract never stores.
@@ -181,7 +181,7 @@ def find_outdated_words(
 def group_word_runs(
     indexes: Iterable[int], max_words: int = MAX_RUN_WORDS
 ) -> list[tuple[int, int]]:
-    """Return the runs that write these words with the least gas: (first index, number of words).
+    """Return the cheapest runs that write these words, as (first index, word count) pairs.
 
     A run has 2^k words, at most `max_words`, and begins at a multiple of its length. Because each
     call has a fixed cost, a run may include words that need not be written.
@@ -198,7 +198,7 @@ def group_word_runs(
 def _cover_words(
     indexes: Sequence[int], first: int, count: int
 ) -> tuple[int, list[tuple[int, int]]]:
-    """Return the cost, in words, and the runs that cover sorted indexes within an aligned run."""
+    """Return the cost, in words, and the runs that cover sorted indexes in an aligned run."""
     if not indexes:
         return 0, []
     whole_cost = _CALL_COST_WORDS + count

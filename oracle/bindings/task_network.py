@@ -40,7 +40,7 @@ def encode_start_group_call(
     block_number: int = 0,
     block_hash: Hash = ZERO_HASH,
 ) -> str:
-    """Return the calldata that starts a group on a chain that has this block.
+    """Return the calldata that starts a group only on a chain that contains this block.
 
     Block 0 means no block: the call then works on any chain.
     """
@@ -51,7 +51,7 @@ def encode_start_group_call(
 
 
 def strip_as_of_check(calldata: str) -> str:
-    """Return a start's calldata without the check of its as-of block.
+    """Return the calldata of a start without the check of its as-of block.
 
     A call that is simulated on the newest block runs in that block, and a block's own hash cannot
     be read inside it.

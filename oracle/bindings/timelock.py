@@ -95,7 +95,7 @@ def get_timelock_delay(pool_view: PoolView, admin: Address) -> int | None:
 
 
 def get_code(pool_view: PoolView, address: Address) -> str:
-    """Return the code of a contract in hex; "0x" for an account without code.
+    """Return the `0x` code of an account, "0x" if the account has no code.
 
     Raises:
         TransientError: no endpoint responds.
@@ -112,7 +112,7 @@ def load_timelock_code() -> str:
 
 
 def build_canceller_grant(timelock: Address, account: Address) -> TimelockedCall:
-    """Return the timelock's own call that grants an account the right to cancel."""
+    """Return the call by which the timelock grants an account the right to cancel."""
     return TimelockedCall(timelock, encode_call(TIMELOCK, "grantRole", CANCELLER_ROLE, account))
 
 

@@ -73,7 +73,7 @@ def _is_in_runtime_code(reader: EventReader, topic: str) -> bool:
 
 
 def _to_push_operand(topic: str) -> str:
-    """Return the hex digits of the topic without leading zero bytes, as compilers push it."""
+    """Return the topic's hex digits without leading zero bytes, as in a PUSH instruction."""
     digits = topic[2:]
     while digits.startswith("00"):
         digits = digits[2:]

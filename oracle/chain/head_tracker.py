@@ -50,7 +50,7 @@ class StallDetector:
         self._stalled_seconds = 0.0
 
     def observe_head(self, latest: BlockRef, older_block: BlockRef, now: float) -> None:
-        """Record the newest block as of `now`; `older_block` is any block below it."""
+        """Record the newest block as of `now`, with any older block for the block time."""
         previous = self._newest_number or older_block
         if latest.hash != previous.hash:
             if latest.number > previous.number:
@@ -99,7 +99,7 @@ class HeadTracker:
 
     @property
     def block_seconds(self) -> float:
-        """Average block time in seconds of block timestamps; 0 until two blocks were seen."""
+        """Average seconds between block timestamps, or 0 until two blocks were seen."""
         return self._stall_detector.block_seconds
 
     def estimate_poll_wait(self) -> float | None:
@@ -115,7 +115,7 @@ class HeadTracker:
 
     @property
     def newest_number(self) -> int:
-        """The highest block number seen; -1 before the first check."""
+        """The highest block number seen, or -1 before the first check."""
         return self._newest_number
 
     @property

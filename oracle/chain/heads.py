@@ -39,7 +39,7 @@ def determine_final_block(
     finalized: BlockRef | None,
     previous_final: BlockRef | None,
 ) -> BlockRef:
-    """Return the final block as of `latest`; it is never below `previous_final`.
+    """Return the final block as of `latest`, which is never below `previous_final`.
 
     A block is final only if the tag, the depth in blocks and the depth in seconds all allow it.
 
@@ -90,7 +90,7 @@ def _find_old_enough_block(
 def _bracket_timestamp(
     endpoint: Endpoint, previous_final: BlockRef | None, top: BlockRef, max_timestamp: int
 ) -> tuple[BlockRef, BlockRef]:
-    """Return a block that is old enough, and a higher one that is not.
+    """Return a block at or before `max_timestamp`, and a later block after it.
 
     Block 0 and the previous final block always count as old enough.
     """
@@ -173,7 +173,7 @@ def read_heads(
 
 
 def probe_supported_tags(endpoint: Endpoint) -> tuple[str, ...]:
-    """Return the block tags that the endpoint answers without an error.
+    """Return the block tags that the endpoint accepts.
 
     Raises:
         RpcError: the endpoint does not answer, so its tags remain unknown.
@@ -231,7 +231,7 @@ def _recheck_latest(
 
 
 def _advance_finalized(endpoint: Endpoint, finalized: BlockRef | None) -> BlockRef | None:
-    """Return the highest finalized block that the endpoint has shown; ignore lower blocks."""
+    """Return the highest finalized block that the endpoint has returned so far."""
     previous = endpoint.finalized
     if finalized is None:
         return None

@@ -40,7 +40,7 @@ def parse_address(text: str) -> Address:
 
 
 def parse_address_prefix(text: str) -> str:
-    """Return an address, or the first digits of one, in lower case with `0x`.
+    """Return an address, or the beginning of one, in lower case with `0x`.
 
     Raises:
         HexNameError: `text` is not 0x and at most 40 hex digits, or it is a full address whose
@@ -64,7 +64,7 @@ def parse_address_prefix(text: str) -> str:
 
 
 def parse_hash(text: str) -> Hash:
-    """Return the hash in lower case. Raises HexNameError if it is not 0x and 64 hex digits."""
+    """Return the hash in lower case, or raise HexNameError if the text is not a hash."""
     match = _HEX_PATTERN.fullmatch(text)
     if match is None or len(match[1]) != HASH_DIGITS:
         raise HexNameError(f"not a hash; expected 0x and {HASH_DIGITS} hex digits")

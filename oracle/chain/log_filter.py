@@ -54,7 +54,7 @@ class LogFilter:
         ]
 
     def build_block_hash_params(self, block_hash: str) -> list[object]:
-        """Return the parameters of `eth_getLogs` for exactly one block, by its hash (EIP-234)."""
+        """Return the `eth_getLogs` parameters for one block, by its hash (EIP-234)."""
         return [
             {
                 "blockHash": block_hash,
@@ -98,7 +98,7 @@ def validate_logs(
 def read_logs_natively(
     response: Buffer, blocks: BlockRange, log_filter: LogFilter
 ) -> PackedLogs | None:
-    """Return the logs in an `eth_getLogs` response (JSON), validated as in `validate_logs`.
+    """Return the validated logs of an `eth_getLogs` response, parsed by native code.
 
     Return None if there is no native code, or if the response is invalid or unusual.
     """
@@ -117,7 +117,7 @@ def read_logs_natively(
 
 
 def _normalize_hex(responses: Sequence[LogResponse]) -> None:
-    """Convert all texts to lower-case `0x` hex; the check covers all of them in one pass."""
+    """Convert all hex fields of the responses to lower case, or raise for invalid hex."""
     texts = list(chain.from_iterable([response.topics for response in responses]))
     texts += [response.data for response in responses]
     texts += [response.transaction_hash for response in responses]

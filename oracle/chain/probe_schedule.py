@@ -45,7 +45,7 @@ class EndpointProber:
                 endpoint.restore_capabilities(capability_store)
 
     def run_due_probe(self) -> dict[str, object] | None:
-        """Start or finish one probe; return the fields to log, or None if no probe has finished.
+        """Start or finish a due probe, and return log fields if a probe has finished.
 
         A probe that is still running is checked again by the next call. An endpoint whose probe
         failed is probed again in an hour; until then the circuit breakers track its failures.

@@ -89,7 +89,7 @@ class ChainSource:
         min_worker_blocks: int = MIN_WORKER_BLOCKS,
         stage: SegmentStage | None = None,
     ) -> None:
-        """Use workers to prepare history while at least `min_worker_blocks` blocks of it are left.
+        """Prepare history with workers while at least `min_worker_blocks` blocks are left.
 
         Call this after `set_verification`. `close` ends the workers. `stage` stores prepared
         segments, so that they survive a crash.
@@ -122,7 +122,7 @@ class ChainSource:
         return self._endpoints.chain_id
 
     def fetch_genesis_hash(self, known_hash: Hash | None = None) -> Hash:
-        """Return the hash of block 0; this is `known_hash` if any endpoint shows it.
+        """Return the hash of block 0, which is `known_hash` if any endpoint returns it.
 
         Raises:
             TransientError: no endpoint answers, or some endpoints do not answer and the others

@@ -151,7 +151,7 @@ def _fetch_receipts(endpoint: Endpoint, calls: Sequence[Call]) -> dict[str, Rece
 
 
 def _serves_block_receipts(endpoint: Endpoint, block: int) -> bool:
-    """Return whether the endpoint serves block receipts; a single request decides this.
+    """Return whether the endpoint serves block receipts, as tested by one request.
 
     In a batch, an unsupported method would look like a batch that is too large.
     """

@@ -105,12 +105,12 @@ class WitnessFetcher:
         return lagging
 
     def _back_off(self, endpoint: Endpoint, seconds: float) -> None:
-        """Skip the endpoint for this long when a second witness is needed."""
+        """Skip the endpoint for this many seconds when a second witness is needed."""
         self._backoff_until[endpoint.name] = self._clock() + seconds
         self._slow_until[endpoint.name] = self._clock() + 2 * seconds
 
     def _mark_slow(self, endpoint: Endpoint, elapsed_seconds: float) -> None:
-        """Exclude an endpoint that took too long from routine comparisons."""
+        """Exclude an endpoint from routine comparisons if its response took too long."""
         if elapsed_seconds > _SLOW_SECONDS:
             until = self._clock() + _compute_backoff_seconds(elapsed_seconds)
             self._slow_until[endpoint.name] = max(
@@ -136,5 +136,5 @@ class WitnessFetcher:
 
 
 def _compute_backoff_seconds(elapsed_seconds: float) -> float:
-    """Return how long to skip an endpoint that took this many seconds."""
+    """Return how long to skip an endpoint whose response took this many seconds."""
     return min(_SLOW_FACTOR * elapsed_seconds, _MAX_BACKOFF_SECONDS)

@@ -119,7 +119,7 @@ def list_kickouts(
 
 
 def _render_case(entry: KickoutCaseEntry, now: int) -> Iterator[str]:
-    """Yield the progress of a kickout; `now` is the time of the last folded block."""
+    """Yield lines about the progress of a kickout, as of the last folded block."""
     on_chain = entry.on_chain
     if entry.due_since is None:
         yield f"{entry.node}  {NOT_DUE}, but accused; the daemon clears it after the next round"
@@ -249,7 +249,7 @@ def _run_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Plan and send one call about a node, or print what would be sent.
+    """Plan and send one call about a node's kickout, or print what would be sent.
 
     `command` is its name, the action to confirm, and the planner of its call.
     """
@@ -370,7 +370,7 @@ def _build_result(
 
 
 def _print_result(result: KickoutResult, *, as_json: bool) -> None:
-    """Print the result; as text, a sent kickout shows only the node and the steps."""
+    """Print the result of a kickout command, as JSON or as text."""
     if as_json:
         print_model(result)
         return

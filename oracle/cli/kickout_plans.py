@@ -29,7 +29,7 @@ from oracle.txmgr.context import StepResult
 
 
 def get_not_due_reason(records: Records, node: Address) -> str:
-    """Return why a node has no due kickout, judging by the node's membership."""
+    """Return why a node's kickout is not due, judging by the node's membership."""
     with records.store.read_transaction() as uow:
         known_node = uow.nodes.get_many([node]).get(node)
     if known_node is None:
@@ -41,7 +41,7 @@ def get_not_due_reason(records: Records, node: Address) -> str:
 
 
 def format_veto_deadline(node: str, ready_at: int, now: int) -> str:
-    """Describe the time until which an accusation can be vetoed; `now` is in chain time."""
+    """Describe until when the vetoer can end an accusation."""
     deadline = format_block_time(ready_at)
     if now < ready_at:
         return f"the vetoer has until {deadline}"
@@ -91,7 +91,7 @@ def plan_manual_execution(context: KickoutContext, node: Address, heads: Heads) 
 
 
 def plan_manual_clearing(context: KickoutContext, node: Address, heads: Heads) -> StepResult:
-    """Plan the end of an accusation that the last round no longer states.
+    """Plan the call that ends an accusation which the last round no longer states.
 
     Raises:
         InputError: the database is behind, the node is not accused, or the last round still
@@ -150,7 +150,7 @@ def _list_pending_conditions(
 
 
 def _raise_unplanned(context: KickoutContext, node: Address) -> StepResult:
-    """Raise InputError with the reason why a call without an obstacle was not planned."""
+    """Raise InputError with the reason why no call was planned."""
     with context.account_context.store.read_transaction() as uow:
         intent = find_open_call(context, uow, node)
     if intent is not None:

@@ -97,7 +97,7 @@ _VERSION = typer.Option(
 
 @cache
 def build_app() -> typer.Typer:
-    """Return the Typer application; the module of a command is imported when it is used."""
+    """Return the Typer application, which imports a command's module on first use."""
     app = typer.Typer(
         name="qos-oracle",
         cls=CommandIndex,
@@ -143,7 +143,7 @@ def run(arguments: Sequence[str]) -> int:
 
 @contextmanager
 def _raise_broken_pipe() -> Iterator[None]:
-    """Raise the BrokenPipeError itself if Typer turns it into an exit of the process."""
+    """Raise the BrokenPipeError that Typer has turned into a SystemExit."""
     try:
         yield
     except SystemExit as system_exit:
@@ -153,7 +153,7 @@ def _raise_broken_pipe() -> Iterator[None]:
 
 
 def _handle_os_error(error: OSError) -> int:
-    """Report an operating system error: a full disk, a missing permission, a closed pipe.
+    """Report an operating system error, for example that the disk is full.
 
     Return the exit code. An error that concerns neither a file nor stdout is raised again.
     """

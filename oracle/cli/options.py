@@ -51,7 +51,7 @@ _STDIN = "-"
 
 
 def confirm_action(action: str, *, yes: bool, dry_run: bool) -> bool:
-    """Return True if an irreversible or sending action may run, False for a dry run.
+    """Return True if an action is confirmed, and False for a dry run.
 
     See docs/how-to/manual-intervention.md#confirmation.
 
@@ -69,7 +69,7 @@ def confirm_action(action: str, *, yes: bool, dry_run: bool) -> bool:
 
 
 def load_config(path: Path) -> Config:
-    """Load the configuration and configure logging by its `[log]` section; logs go to stderr.
+    """Load the configuration, and configure logging by its `[log]` section.
 
     Raises:
         InputError: the configuration has faults; one message lists all of them.
@@ -80,7 +80,7 @@ def load_config(path: Path) -> Config:
 
 
 def configure_log_output(config: Config) -> None:
-    """Configure logging by `[log]`, for a command that read its configuration without it."""
+    """Configure logging by `[log]`, if the configuration was read without logging."""
     from oracle.telemetry import logging_setup  # noqa: PLC0415  slow to import, not needed earlier
 
     logging_setup.configure_logging(config.log.format, config.log.level)

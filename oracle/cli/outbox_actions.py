@@ -295,7 +295,7 @@ def _open_matching_context(
 
 
 def _reject_account_with_nonce_ahead(records: Records, account: Account) -> None:
-    """Refuse to release a sender whose nonces are ahead on-chain; the next start would refuse it.
+    """Check that a paused sender's nonces are not ahead on-chain.
 
     Raises:
         NonceAheadError: the nonces are ahead; the message names the command that repairs them.
@@ -315,7 +315,7 @@ def _reject_account_with_nonce_ahead(records: Records, account: Account) -> None
 def _build_replacement_change(
     action: str, intent: Intent, replacement: Replacement, detail: str, *, dry_run: bool
 ) -> OutboxChange:
-    """Return the command's result for a call whose transaction is replaced."""
+    """Return the result of a command that replaces a call's transaction."""
     return OutboxChange(
         did=action,
         dry_run=dry_run,
@@ -329,7 +329,7 @@ def _build_replacement_change(
 
 
 def _print_change(change: OutboxChange, *, as_json: bool) -> None:
-    """Print the change that was made or, for a dry run, would be made."""
+    """Print the change, or in a dry run the change that would be made."""
     if as_json:
         print_model(change)
         return

@@ -155,7 +155,7 @@ def _format_age(seconds: int) -> str:
 
 
 def _describe_subject(intent: Intent) -> str:
-    """Return an intent's task or group with its as-of block, or its round and subject."""
+    """Return the task or group, or else the round, that an intent is about."""
     request = intent.request
     task_or_group = parse_task_key(intent) or parse_group_key(intent)
     if task_or_group is not None:
@@ -241,7 +241,7 @@ def show_call(
 
 
 def _find_drawn_node(uow: UnitOfWork, intent: Intent) -> str | None:
-    """Return the node drawn for the task that a call starts, or None without such a draw."""
+    """Return the node drawn for the task that a call starts, or None without a draw."""
     task = parse_task_key(intent)
     seed = intent.request.as_of_hash
     draws = [] if task is None else uow.draws.list_for_task(TaskKey(task))

@@ -212,7 +212,7 @@ def _show_pause(account: Account, pause: str | None) -> None:
 def _show_rebuild_plan(
     rebuild_plan: RebuildPlan, signer_embargo: SignerEmbargo | None, *, dry_run: bool
 ) -> None:
-    """Print the findings: the table of nonces on stdout, and explanations on stderr."""
+    """Print the table of nonces on stdout, and explanations on stderr."""
     address = rebuild_plan.account.address
     if rebuild_plan.is_empty:
         typer.echo(
@@ -267,7 +267,7 @@ def _format_nonce_row(rebuild_plan: RebuildPlan, nonce: int) -> list[str]:
 
 
 def _format_range_row(rebuild_plan: RebuildPlan, nonce_range: range) -> list[str]:
-    """Return one row for a range of nonces, with a count per outcome; --json lists every nonce."""
+    """Return one table row for a range of nonces, with a count per outcome."""
     cells = [_format_nonce_row(rebuild_plan, nonce) for nonce in nonce_range]
     blocks = [int(block) for _, _, block, _ in cells if block]
     block_text = _format_range(range(min(blocks), max(blocks) + 1)) if blocks else ""

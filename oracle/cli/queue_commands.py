@@ -276,7 +276,7 @@ def _parse_decimal(label: str, text: str) -> Fraction:
 def _add_configured_seconds(
     seconds_by_kind: Mapping[str, Fraction], configured: Mapping[Kind, Decimal] | None
 ) -> dict[str, Fraction]:
-    """Return the durations given on the command line, with the configured ones as defaults."""
+    """Return the durations from the command line, completed with configured defaults."""
     configured_seconds: dict[str, Fraction] = {
         kind: Fraction(seconds) for kind, seconds in (configured or {}).items()
     }

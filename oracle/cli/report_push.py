@@ -76,7 +76,7 @@ def push(
 
 
 def _check_report_pushed(report: Report, steps: list[StepResult]) -> None:
-    """Check that a report was pushed, as it may have expired before the user confirmed.
+    """Check that a report was pushed, and did not expire before the user confirmed.
 
     Raises:
         TransientError: no report was pushed; the steps only marked missed reports.
@@ -143,7 +143,7 @@ def _find_due_report(reporter: Reporter) -> Report:
 
 
 def _get_no_report_reason(due_cuts: list[ReportHeader], contract_status: RootsStatus) -> str:
-    """Return why no report can be pushed; `due_cuts` are the waiting cuts, oldest first."""
+    """Return why none of the waiting cuts can be pushed."""
     if not due_cuts:
         return "no report is due; the next one is cut at the end of the period"
     reasons = {cut.period: find_missed_reason(cut, contract_status) for cut in due_cuts}
@@ -190,7 +190,7 @@ def _find_hold(
 
 
 def _plan_and_sign_report(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
-    """Sign, collect signatures and plan the push as far as possible; return the last step."""
+    """Sign the report, collect signatures, plan the push, and return the last step."""
     last_step = None
     while (step := plan_push(contexts.reporting, heads)) is not None:
         last_step = step

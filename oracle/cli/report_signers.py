@@ -96,7 +96,7 @@ def _compare_statements(
 def _collect_statements(
     config: Config, store: Store, number: int
 ) -> tuple[list[tuple[str, SignedStatement]], list[RoundSignature]]:
-    """Return the newest statement of each reporter, and the entries of those without any."""
+    """Return each reporter's newest statement, and entries for reporters without one."""
     contract = get_oracle_address(config)
     with store.read_transaction() as uow:
         own = uow.statements.list_for_round(contract, number)

@@ -74,7 +74,7 @@ _TEXT_COLUMNS = (_REASON_PART, _PARTS_COLUMN)
 
 
 def _show_selection(result: SelectionResult, draws: int | None) -> None:
-    """Print one selection; `draws` is the requested number of nodes, or None for the default."""
+    """Print one selection with its candidates and draws."""
     typer.echo(f"task {_format_task_key(result.task)}: {_format_requirements(result.task)}")
     as_of = "" if result.as_of is None else f", {result.as_of.to_text()}"
     typer.echo(f"policy {result.policy} (version {result.version}), rules {result.rules}{as_of}")
@@ -153,7 +153,7 @@ def _show_candidates(candidates: Sequence[CandidateEntry]) -> None:
 def _build_part_columns(
     entries: Sequence[CandidateEntry],
 ) -> tuple[Sequence[str], list[Sequence[str]]]:
-    """Return the columns and cells of the parts that make up the probabilities.
+    """Return the columns and cells that explain the probabilities.
 
     If there are too many columns, one text column holds all parts; --json contains everything.
     """
@@ -178,7 +178,7 @@ def _build_part_columns(
 
 
 def _shorten_fraction(text: str) -> str:
-    """Shorten a decimal fraction of 18 digits; leave any other text unchanged."""
+    """Shorten a decimal fraction, and leave any other text unchanged."""
     integer_part, dot, digits = text.partition(".")
     is_fraction = dot and integer_part.isdigit() and digits.isdigit()
     return text[:_FRACTION_LENGTH] if is_fraction else sanitize_text(text)
@@ -203,7 +203,7 @@ def _show_draws(result: SelectionResult, draws: int | None) -> None:
 
 
 def show_draw_check(check: DrawCheckAnswer | AllDrawsAnswer) -> None:
-    """Print each recomputed draw, the verdict and its reason; for `all`, the tasks that differ."""
+    """Print each recomputed draw with its verdict, or for `all` the tasks that differ."""
     if isinstance(check, AllDrawsAnswer):
         _show_all_draws(check)
         return

@@ -44,7 +44,7 @@ def open_reporter_on_checked_chain(index: Index) -> Iterator[Reporter]:
 
 
 def plan_and_send_call(reporter: Reporter, command: str, plan: CallPlanner) -> list[StepResult]:
-    """Plan one call and send it; the daemon tracks its transaction afterwards.
+    """Plan one call and send it, leaving its transaction to the daemon.
 
     Raises:
         InputError: the contract differs from the configuration, or no call can be planned.
@@ -66,7 +66,7 @@ def plan_and_send_call(reporter: Reporter, command: str, plan: CallPlanner) -> l
 
 
 def check_call_can_be_sent(reporter: Reporter, command: str, plan: CallPlanner) -> None:
-    """Check what `plan_and_send_call` checks, before the user confirms; write nothing.
+    """Check, before the user confirms, that a call can be sent, without writing anything.
 
     Raises:
         InputError: for the same reasons as `plan_and_send_call`.

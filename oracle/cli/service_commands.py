@@ -104,7 +104,7 @@ def restore(
 
 
 def _check_database_is_unused(url: str) -> bool:
-    """Return whether there is a database to replace.
+    """Check that no process uses the database, and return whether it exists.
 
     Raises:
         InputError: the database belongs to another program.

@@ -128,7 +128,7 @@ def init_service(
 
 
 def _choose_kind(*, is_systemd: bool, is_kubernetes: bool) -> ServiceKind:
-    """Return what runs the service.
+    """Return the kind of service that the options select.
 
     Raises:
         InputError: both options are given.
@@ -141,7 +141,7 @@ def _choose_kind(*, is_systemd: bool, is_kubernetes: bool) -> ServiceKind:
 
 
 def _check_replaceable(path: Path) -> None:
-    """Reject a folder whose compose file or unit was not written by this command.
+    """Check that a folder's compose file or unit was written by this command.
 
     Raises:
         InputError: the file has another origin, or cannot be read.
@@ -205,7 +205,7 @@ def _render_operator_files(kind: ServiceKind) -> dict[str, str]:
 
 
 def _write_file(path: Path, content: str, mode: int) -> None:
-    """Replace a file; in a container it has to be readable by other users, except for passwords.
+    """Replace a file, giving it this mode.
 
     Raises:
         InputError: the file cannot be written.

@@ -88,7 +88,7 @@ def upgrade(
 
 
 def _check_lease_since_backup(backup: Path, epoch: int, lease_state: LeaseState) -> None:
-    """Check that no process works on the database, or has done so since the backup was begun.
+    """Check that the database has not been used since the backup was begun.
 
     `epoch` is the lease's epoch before the backup.
 

@@ -171,7 +171,7 @@ def choose_system(
 
 
 def choose_queue_system(name: str | None, source: InputSource) -> SystemChoice:
-    """Return the policy and rules for a queue, which uses rules only to find excluded nodes.
+    """Return the policy for a queue, with the rules that exclude nodes.
 
     The unpublished numbers of the legacy rules are not needed, because the legacy system excludes
     no nodes.
@@ -207,7 +207,7 @@ def _lacks_legacy_rules(policy: SelectionPolicy, source: InputSource) -> bool:
 def _choose_system_without_exclusions(
     policy: SelectionPolicy, source: InputSource
 ) -> SystemChoice:
-    """Return the choice with penalties switched off.
+    """Return the system with penalties switched off, so that no node is excluded.
 
     A timeout then costs nothing and H stays 1, as in the legacy system.
     """
@@ -270,7 +270,7 @@ def parse_key_values(option: str, pairs: Sequence[str] | None) -> dict[str, str]
 
 
 def read_rules_file(path: Path, changes: Mapping[str, str]) -> Rules:
-    """Return the rules in a JSON file, with some of them changed.
+    """Return the rules in a JSON file, after applying these changes.
 
     Raises:
         InputError: the file cannot be read, or has no valid rules.

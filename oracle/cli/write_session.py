@@ -27,7 +27,7 @@ def get_actor() -> str:
 def open_write_session(
     store: Store, command: str, *, dry_run: bool
 ) -> Iterator[tuple[UnitOfWork, Stamp]]:
-    """Open a transaction under the lease, with a stamp that names the user; a dry run only reads.
+    """Open a transaction under the lease, or a read-only one for a dry run.
 
     Raises:
         FatalError: a daemon holds the lease of this database.
@@ -43,7 +43,7 @@ def open_write_session(
 
 
 def warn_if_leased(store: Store) -> None:
-    """Warn if another process holds the lease, which the command needs without --dry-run."""
+    """Warn if another process holds the lease that a real run would need."""
     with store.read_transaction() as uow:
         holder = find_leader(uow.lease.get_state())
     if holder is not None:
@@ -54,7 +54,7 @@ def warn_if_leased(store: Store) -> None:
 
 
 def check_lease_is_free(store: Store, command: str) -> int:
-    """Check that a command could take the lease now, write nothing, and return the lease's epoch.
+    """Check that a command could take the lease now, and return the lease's epoch.
 
     The epoch stays the same for as long as no other process takes the lease.
 
@@ -79,7 +79,7 @@ def reject_lease_holder(lease_state: LeaseState, command: str) -> None:
 
 @contextmanager
 def hold_command_lease(store: Store, command: str) -> Iterator[int]:
-    """Hold the lease for a command; yield its epoch.
+    """Hold the lease for a command, and yield the lease's epoch.
 
     Raises:
         FatalError: a daemon holds the lease of this database.

@@ -45,7 +45,7 @@ class CapabilityCache:
             self._unstored[endpoint, key] = value, expires
 
     def store_facts(self, epoch: int) -> int:
-        """Write the new values to the database under this epoch of the lease; return their number.
+        """Write the new values under this epoch of the lease, and return their number.
 
         Raises:
             FatalError: another process has taken over the lease.
@@ -68,7 +68,7 @@ class CapabilityCache:
         return len(unstored)
 
     def store_chain_facts(self, epoch: int) -> int:
-        """Write the new values if one of them is about the chain itself; return their number.
+        """Write the new values if any is about the chain itself, and return their number.
 
         Such a value is rare, and the next process needs it: it may mean that blocks are verified
         at a lower level from then on.

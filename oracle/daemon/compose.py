@@ -175,7 +175,7 @@ def open_checked_chain(config: Config) -> Iterator[ChainSource]:
 
 
 def check_index_chain(index: Index) -> ChainSource:
-    """Check the endpoints of an index as `check_chain` does, and return its chain."""
+    """Check the endpoints of an index like `check_chain`, and return the index's chain."""
     return check_chain(index.config, index.chain, index.store)
 
 
@@ -194,7 +194,7 @@ def _get_configured_contracts(config: Config) -> tuple[dict[str, Address], Addre
 
 
 def reload_quarantine(chain: ChainSource, store: Store | None) -> None:
-    """Exclude the endpoints that any process has recorded as proven wrong in the database."""
+    """Exclude the endpoints that the database records as proven wrong."""
     if store is not None:
         with store.read_transaction() as uow:
             reason_by_endpoint = uow.facts.quarantine.get_reason_by_endpoint()
@@ -338,7 +338,7 @@ def store_or_check_identity(index: Index) -> None:
 
 
 def check_identity(index: Index) -> None:
-    """Check the database's identity; writes nothing.
+    """Check the database's identity without writing anything.
 
     Raises:
         InputError: see `store_or_check_identity`; the period length is not checked.

@@ -102,7 +102,7 @@ class DaemonHealth:
         metrics.BLOCK.labels("folded").set(block.number)
 
     def record_contract_state(self, statistics: OutboxStatistics | None) -> None:
-        """Record the contract's state, or that it is unknown because no endpoint answered."""
+        """Record the contract's state, or mark it as unknown if `statistics` is None."""
         contract = None if statistics is None else statistics.contract
         self.contract = None
         if contract is not None:
@@ -116,7 +116,7 @@ class DaemonHealth:
 
     @property
     def chain_view(self) -> ChainView:
-        """Return the observed state of the chain, from memory only."""
+        """The state of the chain as last observed; needs no request and no query."""
         head = None if self._heads is None else self._heads.latest
         unknown_reason = "not checked by this process yet" if self.contract is None else None
         return ChainView(head, self.contract, unknown_reason)
@@ -129,7 +129,7 @@ class DaemonHealth:
         return max(0, self.newest_block - self.folded_block.number)
 
     def raise_condition(self, condition: Condition, detail: str) -> None:
-        """Report a condition until it is cleared; a new detail replaces the previous one."""
+        """Report a condition until it is cleared, replacing any earlier detail."""
         self._detail_by_condition[condition] = detail
 
     def clear_condition(self, condition: Condition) -> None:
@@ -179,7 +179,7 @@ class DaemonHealth:
         ]
 
     def _list_stop_findings(self) -> list[HealthFinding]:
-        """Return why indexing or sending has stopped although every job still ticks."""
+        """Return a finding for each reason that stops indexing or sending while jobs tick."""
         findings = (
             [] if self.halt_reason is None else [HealthFinding(Condition.HALTED, self.halt_reason)]
         )

@@ -193,7 +193,7 @@ class FeedJobs:
 def _take_result(
     call: BackgroundCall[FeedPoll], max_wait_seconds: float | None
 ) -> FeedPoll | None:
-    """Return the response of a background call, or None while the call is running."""
+    """Return the poll of a finished background call, or None while the call is running."""
     call.wait_seconds = max_wait_seconds
     finished_call = call.take_finished()
     return None if finished_call is None else finished_call.result()
@@ -202,7 +202,7 @@ def _take_result(
 def open_feed_jobs(
     records: Records, health: DaemonHealth, max_wait_seconds: float | None, exit_stack: ExitStack
 ) -> FeedJobs | None:
-    """Open the feeds of `[feed]`, which `exit_stack` closes; return None if there is no feed."""
+    """Open the configured feeds and return their jobs, or None if no feed is configured."""
     section = records.config.feed
     first_client = _build_feed_client(section, "url")
     second_client = _build_feed_client(section, "compare_url")

@@ -91,7 +91,7 @@ class HealthReporter:
             self.daemon_health.downtime = describe_downtime(last_report)
 
     def record_daemon_end(self, failure: str | None) -> None:
-        """Stop reporting; store the failure that ended the daemon, or None for an orderly end.
+        """Stop reporting, and store the failure that ended the daemon, if there was one.
 
         A failed write is tried once more, because checkpointing the write-ahead log may free space
         on a full disk.
@@ -136,7 +136,7 @@ def report_daemon_health(
     command: str,
     lease_failure: Callable[[], OracleError | None],
 ) -> Iterator[None]:
-    """Report health under the name of `command` while the daemon works, and store why it ended.
+    """Report health under the name of `command`, and store why the daemon ended.
 
     `lease_failure` returns why the lease was lost, or None if it is held.
     """
@@ -191,7 +191,7 @@ def report_to_systemd(
 
 
 def _read_watchdog_seconds(environment: Mapping[str, str]) -> float | None:
-    """Return the watchdog period, or None if there is none or it is meant for another process."""
+    """Return the watchdog period of this process in seconds, or None if there is none."""
     period_text = environment.get("WATCHDOG_USEC", "")
     watchdog_pid = environment.get("WATCHDOG_PID", "")
     if not period_text.isdecimal() or watchdog_pid not in {"", str(os.getpid())}:
@@ -200,7 +200,7 @@ def _read_watchdog_seconds(environment: Mapping[str, str]) -> float | None:
 
 
 def _send_state(state: str, environment: Mapping[str, str]) -> None:
-    """Send a state to the service manager; the daemon continues if the manager is unreachable."""
+    """Send a state to systemd; the daemon continues if systemd is unreachable."""
     address = environment.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return

@@ -86,7 +86,7 @@ class IndexJob:
             self.health.raise_condition(Condition.RULES_NOT_FOLLOWED, reason)
 
     def _is_at_head(self) -> bool:
-        """Return whether reports are cut, so that the rules in force matter."""
+        """Return whether the index is close enough to the head for reports to be cut."""
         lag_blocks = self.health.lag_blocks
         return lag_blocks is not None and lag_blocks <= get_max_header_depth(
             self.index.folder.hooks

@@ -45,7 +45,7 @@ def build_holder_name(command: str) -> str:
 
 
 def check_holder_process(holder: str | None) -> HolderState:
-    """Return the state of the process that this holder name denotes; UNKNOWN in case of doubt."""
+    """Return the state of the named process, or UNKNOWN if it cannot be determined."""
     suffix = None if holder is None else _HOLDER_SUFFIX.search(holder)
     if suffix is None or suffix[3] != _read_namespace_digest():
         return HolderState.UNKNOWN
@@ -105,7 +105,7 @@ def _read_process_stat(pid: int) -> tuple[str, int] | None:
 
 
 def _has_single_thread(pid: int) -> bool:
-    """Return whether the process has one thread left; the main thread may end before others."""
+    """Return whether the main thread is the only thread of a process."""
     try:
         return [thread.name for thread in (_PROC / str(pid) / "task").iterdir()] == [str(pid)]
     except OSError:

@@ -45,7 +45,7 @@ class LeaseHeldError(FatalError):
 
 
 def find_leader(lease_state: LeaseState) -> str | None:
-    """Return the lease's holder, or None if the lease is free or expired or its holder is gone."""
+    """Return the holder of the lease, or None if the lease is free or its holder is gone."""
     is_over = lease_state.holder is None or lease_state.seconds_left <= 0
     if is_over or check_holder_process(lease_state.holder) is HolderState.GONE:
         return None
@@ -77,7 +77,7 @@ class HolderWatch:
     _seen_at: float = 0.0
 
     def has_stopped_renewing(self, lease_state: LeaseState) -> bool:
-        """Return whether the holder has not renewed the lease for longer than a lease lasts."""
+        """Return whether the holder has not renewed the lease for a full lease period."""
         renewal = (lease_state.epoch, lease_state.until_ms)
         if renewal != self._last_renewal:
             self._last_renewal, self._seen_at = renewal, self.clock()
@@ -87,7 +87,7 @@ class HolderWatch:
 def try_acquire_lease(
     store: Store, command: str, watch: HolderWatch | None = None
 ) -> tuple[int | None, LeaseState]:
-    """Acquire the lease if it is free or expired or its holder is gone; return epoch and state.
+    """Try to acquire the lease, and return the new epoch (or None) with the lease's state.
 
     If another process holds the lease, the epoch is None and nothing is written. A standby may
     therefore call this function often, with a `watch`. If the lease has expired and its holder

@@ -116,7 +116,7 @@ class MaintenanceJobs:
         )
 
     def backfill_scope(self) -> TickFacts:
-        """Update the blocks that an older configuration or version indexed, one step at a time."""
+        """Reindex the next blocks that an older configuration or version indexed."""
         index = self.index
         result = backfill_next_gap(
             index.chain, index.store, index.folder, self.scope_backfill, self._build_options()

@@ -30,7 +30,7 @@ _MIN_SECRET_LENGTH = 16
 def open_notify_job(
     records: Records, ingest: IngestState, health: DaemonHealth, *, is_daemon: bool
 ) -> Job:
-    """Return the job that delivers notices; raises the errors of `open_targets`.
+    """Return the job that delivers notices.
 
     A daemon waits a moment for a target's response and reads a late response in the next tick.
     `run --once` waits until the response arrives.
@@ -81,7 +81,7 @@ def open_subscribers(records: Records) -> SubscriberDeliveries | None:
 
 
 def open_targets(sections: Sequence[NotifySection], clock: Callable[[], float]) -> list[Target]:
-    """Return the notification targets; `clock` returns unix seconds.
+    """Return the configured notification targets.
 
     Raises:
         InputError: a secret is missing, short or readable by others; Apprise is missing or does

@@ -24,12 +24,12 @@ class Records:
 
     @property
     def report_settings(self) -> ReportSettings:
-        """Return the settings of `[oracle]` that decide the content of a report."""
+        """The settings of `[oracle]` that determine the content of a report."""
         return build_report_settings(self.config.oracle, self.rules)
 
     @property
     def dispatch_settings(self) -> DispatchSettings | None:
-        """Return the dispatcher's settings of `[dispatch]`, or None if no node is drawn."""
+        """The dispatcher's settings of `[dispatch]`, or None if no nodes are drawn."""
         return build_dispatch_settings(self.config.dispatch, self.rules)
 
 

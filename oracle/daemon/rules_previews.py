@@ -118,7 +118,7 @@ def _fold_shadow(store: Store, stage: ShadowStage, rules: Rules, last_block: int
 
 
 def _find_time(store: Store, shadow: ShadowFold, block: int) -> int:
-    """Return a block's time, or the time of the newest event up to it if the header is missing."""
+    """Return a block's time, or the time of the last event if the header is missing."""
     with store.read_transaction() as uow:
         stored = find_stored_block(uow, block)
     last = shadow.fold.last
@@ -132,7 +132,7 @@ def _get_nodes(shadow: ShadowFold) -> FoldedNodes:
 
 
 def start_preview_worker(config: Config) -> "subprocess.Popen[bytes]":
-    """Start a process that updates the previews once, and that ends with 1 if this fails.
+    """Start a process that updates the previews once; its exit code is 1 on failure.
 
     The process ends early when its stdin is closed. Its environment has no key: the settings are
     sent through the pipe.
@@ -172,7 +172,7 @@ def run_preview_worker() -> None:
 
 
 def _exit_at_end_of_input() -> None:
-    """End the process when the parent has ended; files are replaced whole, so nothing is lost."""
+    """End this process when its parent has ended."""
     # `sys.stdin` is not used, because its lock would disturb the interpreter at exit.
     while os.read(0, 1):
         continue
@@ -243,7 +243,7 @@ def open_preview_job(index: Index, exit_stack: ExitStack) -> Job:
 def list_loss_notices(
     uow: UnitOfWork, other_set: OtherRules, preview: RulesPreview
 ) -> list[Notice]:
-    """Return a notice for each node that announced rules affect and that has no such notice yet.
+    """Return a notice for each node that announced rules affect and that has no notice yet.
 
     A node is affected if it becomes due or excluded, or loses ten places.
     """

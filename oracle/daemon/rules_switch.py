@@ -52,7 +52,7 @@ class RulesSwitcher:
         self._own_hash = compute_rules_hash(self.index.config, self.index.reader)
 
     def switch_if_due(self) -> str | None:
-        """Switch to the rules in force; return why that is not possible, or None if not needed.
+        """Switch to the rules in force if they differ; return why the switch is impossible.
 
         Raises:
             RulesSwitchedError: the database was switched.
@@ -156,7 +156,7 @@ def find_known_rules(index: Index, uow: UnitOfWork, rules_hash: Hash) -> Rules:
 
 
 def has_known_rules(index: Index, rules_hash: Hash) -> bool:
-    """Return whether the daemon has everything to switch to the rules with this hash by itself."""
+    """Return whether the daemon can switch to the rules with this hash without an operator."""
     with index.store.read_transaction() as uow:
         try:
             find_known_rules(index, uow, rules_hash)
@@ -166,7 +166,7 @@ def has_known_rules(index: Index, rules_hash: Hash) -> bool:
 
 
 def has_other_rules(index: Index) -> bool:
-    """Return whether another process has switched the database since the index was opened."""
+    """Return whether another process has switched the rules since the index was opened."""
     with index.store.read_transaction() as uow:
         configured_rules = index.config.rules.build_set()
         rules = find_replacement_rules(uow, configured_rules) or configured_rules

@@ -185,7 +185,7 @@ def _wait_for_lease(
 def raise_if_holder_alive(
     lease_state: LeaseState, previous_state: LeaseState | None = None
 ) -> None:
-    """Raise if the holder is alive: its process runs on this host, or it just renewed the lease.
+    """Raise if the holder's process runs on this host or has just renewed the lease.
 
     Raises:
         LeaseHeldError: the holder is alive.
@@ -229,7 +229,7 @@ def retry_until_answered(
 def retry_request(
     process: DaemonProcess, request: Callable[[], T], index: Index | None
 ) -> T | None:
-    """Repeat `request` until an endpoint answers; return its result, or None if `stop` is set.
+    """Repeat `request` until an endpoint answers, and return its result; None on `stop`.
 
     The wait is a job of the daemon, so its failures are in the log, in the metrics and at
     `/readyz`.
@@ -329,7 +329,7 @@ def _check_and_log_reporter(reporter: Reporter) -> None:
 
 
 def log_daemon_started(process: DaemonProcess, epoch: int, addresses: Mapping[str, str]) -> None:
-    """Log that the jobs start, and the addresses of the listeners."""
+    """Log the start of the jobs, with the addresses of the listeners."""
     structlog.get_logger().info(
         "daemon_started",
         version=__version__,
@@ -364,7 +364,7 @@ def wake_on_new_heads(index: Index, waker: Waker) -> Iterator[None]:
 
 
 def check_final_cursor(index: Index, senders: Senders) -> Cursor | None:
-    """Check that the result of `run --once` is certain, and return the last folded block.
+    """Return the last folded block after checking that the result of `run --once` is final.
 
     Raises:
         FatalError: the index is halted, or contains blocks that are not verified.

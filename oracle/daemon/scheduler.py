@@ -71,7 +71,7 @@ class JobLiveness:
     _progressed_at: float | None = None
 
     def start_monitoring_jobs(self, jobs: Sequence[Job]) -> None:
-        """Monitor the ticks of these jobs from now on, and of no others."""
+        """Monitor the ticks of these jobs only, starting now."""
         for job in jobs:
             self.mark_tick(job.name)
         self._max_silence_by_job = {
@@ -83,7 +83,7 @@ class JobLiveness:
         self._last_tick_at[name] = self._progressed_at = self.clock()
 
     def mark_progress(self) -> None:
-        """Record progress of a long tick, during which the waiting jobs do not count as silent."""
+        """Record progress of a long tick, so that waiting jobs do not count as silent."""
         self._progressed_at = self.clock()
         self._last_tick_at = dict.fromkeys(self._last_tick_at, self._progressed_at)
 
@@ -140,7 +140,7 @@ class Timetable:
         self._is_closed = False
 
     def make_job_due(self, name: str, wait_seconds: float = 0.0) -> None:
-        """Make the job due after this time at the latest; callable from any thread.
+        """Make the job due within `wait_seconds`; callable from any thread.
 
         Jobs that are already due run first.
         """
@@ -182,7 +182,7 @@ class Waker:
             timetable.make_job_due(name)
 
     def attach_timetable(self, timetable: Timetable | None) -> None:
-        """Set the timetable whose jobs are brought forward, or detach it with None."""
+        """Set the timetable whose jobs can be woken, or remove it with None."""
         self._timetable = timetable
 
 
@@ -263,7 +263,7 @@ def run_until_idle(
 
 
 def _run_job_tick(job: Job, liveness: JobLiveness) -> float | None:
-    """Run one tick and return the seconds until the next one, or None for the job's period."""
+    """Run one tick; return the seconds to the next tick, or None to use the job's period."""
     try:
         facts = measure_tick(job)
     except TransientError as error:
@@ -282,7 +282,7 @@ def _run_job_tick(job: Job, liveness: JobLiveness) -> float | None:
 
 
 def measure_tick(job: Job) -> TickFacts:
-    """Run one tick in a span, and count its duration; raises what the tick raises."""
+    """Run one tick in a trace span, and record its duration."""
     with start_span(f"{job.name} step") as tick_span:
         started_at = time.perf_counter()
         try:

@@ -89,7 +89,7 @@ class Reporter:
 
     @property
     def expected_contract(self) -> ExpectedConfiguration:
-        """Return the configuration that the contract must have before anything is sent to it."""
+        """The configuration that the contract must have before anything is sent to it."""
         return build_expected_contract(self.index.config, self.index.reader, self.keys)
 
 
@@ -109,13 +109,13 @@ class Senders:
 
     @property
     def account_contexts(self) -> list[AccountContext]:
-        """Return the accounts that send, the account of reports first."""
+        """The contexts of all sending accounts, the account of reports first."""
         dispatcher = None if self.dispatcher is None else self.dispatcher.account_context
         return [context for context in (self.transmitter, dispatcher) if context is not None]
 
     @property
     def missing_receipt_reasons(self) -> list[str]:
-        """Return a message for each account with a used nonce for which no receipt was found.
+        """A message for each account whose used nonce has no known receipt.
 
         The outcome of such a call is unknown.
         """
@@ -173,7 +173,7 @@ def get_oracle_address(config: Config) -> Address:
 
 
 def find_kick_target_address(config: Config) -> Address | None:
-    """Return the network contract, which ends memberships, or None if there is none."""
+    """Return the address of the network contract that ends memberships, or None."""
     configured_address = config.network.contracts.get(TASK_NETWORK_CONTRACT)
     return None if configured_address is None else Address(configured_address.lower())
 
@@ -196,7 +196,7 @@ def build_expected_contract(
 def open_report_account(
     config: Config, chain: ChainSource, keys: ReporterKeys | None = None
 ) -> SenderAccount:
-    """Return the account that sends reports to the oracle contract; without keys it is read-only.
+    """Return the account that sends reports, or a read-only account if there are no keys.
 
     Raises:
         InputError: see `get_oracle_address`.
@@ -226,7 +226,7 @@ def open_dispatch_account(config: Config, chain: ChainSource, open_key: OpenKey)
 
 
 def find_dispatcher_address(config: Config, open_key: OpenKey) -> Address | None:
-    """Return the dispatcher's address; the key is opened only if no address is configured.
+    """Return the configured dispatcher address, or the address of the dispatcher's key.
 
     The result is None if no node is drawn, or if there is no key.
 
@@ -319,7 +319,7 @@ def check_contract(reporter: Reporter) -> RootsConfiguration:
 def check_hot_set(
     config: Config, pool_view: PoolView, oracle_configuration: RootsConfiguration
 ) -> None:
-    """Check that the configured hot set, if there is one, is a QoSWords of the oracle contract.
+    """Check that the configured hot set is a QoSWords contract of the oracle contract.
 
     Raises:
         InputError: it is another contract, or belongs to another oracle.
@@ -356,7 +356,7 @@ def check_objections(
 def find_configured_objections_mismatches(
     config: Config, pool_view: PoolView, oracle_configuration: RootsConfiguration
 ) -> list[ContractMismatch]:
-    """Return how the configured objections contract, if any, differs from the expected one.
+    """Return the mismatches of the configured objections contract, if there is one.
 
     Raises:
         InputError: the address has no such contract. TransientError: no endpoint answers.
@@ -373,7 +373,7 @@ def find_configured_objections_mismatches(
 def open_reporter_contexts(
     reporter: Reporter, epoch: int, clock: Callable[[], float]
 ) -> ReporterContexts:
-    """Return the contexts of a reporter under a lease; `clock` returns unix seconds.
+    """Return the contexts of a reporter that holds the lease with this epoch.
 
     Raises:
         InputError: see `check_feed_publishing_allowed`.
@@ -430,7 +430,7 @@ def _build_hot_set_context(
 def open_dispatch_context(
     index: Index, open_key: OpenKey, epoch: int, clock: Callable[[], float]
 ) -> DispatchContext:
-    """Return the context that starts tasks under a lease; `clock` returns unix seconds.
+    """Return the context that starts tasks under the lease with this epoch.
 
     Raises:
         InputError: see `open_dispatch_account`, `check_feed_publishing_allowed`,

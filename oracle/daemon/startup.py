@@ -105,7 +105,7 @@ def serve_listeners(process: DaemonProcess, index: Index | None) -> Iterator[dic
 
 
 def warn_if_native_ignored() -> None:
-    """Log a warning if the installed native code has another version, so that it is not used."""
+    """Log a warning if the native code is ignored because its version differs."""
     if ignored_version is not None:
         structlog.get_logger().warning(
             "native_module_ignored", version=ignored_version, required=REQUIRED_VERSION
@@ -142,7 +142,7 @@ def build_api_source(
     *,
     clock: Callable[[], int] = lambda: int(unix_seconds()),
 ) -> ApiSource:
-    """Return the source of answers over the database; see `open_read_api`."""
+    """Return the database source of the read API."""
     config = records.config
     contract_accounts = ContractAccounts(config.chain, records.store)
     return ApiSource(

@@ -77,7 +77,7 @@ class StatisticsJob:
         return None
 
     def _check_clock(self) -> None:
-        """Report a wrong clock of this machine: times in statements and logs depend on it."""
+        """Report a wrong clock of this machine, because statements and logs depend on it."""
         offset = self.index.chain.endpoints.compute_clock_offset(unix_seconds())
         if abs(offset) <= MAX_CLOCK_OFFSET_SECONDS:
             self.health.clear_condition(Condition.WRONG_CLOCK)
@@ -89,7 +89,7 @@ class StatisticsJob:
         )
 
     def _update_announced_rules(self) -> None:
-        """Report announced rules that are not on this host, long before they come into force."""
+        """Report announced rules that are missing on this host before they come into force."""
         config = self.index.config
         configured_text = serialize_configured_rules(config, self.index.reader)
         with self.index.store.read_transaction() as uow:
@@ -126,7 +126,7 @@ def update_outbox_metrics(
     heads: Heads | None,
     reporter: ReporterContexts | None,
 ) -> OutboxStatistics | None:
-    """Count the outbox entries of accounts, given by role, for the metrics.
+    """Count the outbox entries of each account, and publish the counts as metrics.
 
     The result is None if there are no accounts. `counter` counts finished entries only once.
     """

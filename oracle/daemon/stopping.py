@@ -132,7 +132,7 @@ def listen_for_signals(
 
 
 def _ignore_signal(_number: int, _frame: object) -> None:
-    """Do nothing; a signal's number is written to the socket only if it has a Python handler."""
+    """Do nothing; Python writes a signal to the wakeup socket only if a handler is set."""
 
 
 def _handle_signals(
@@ -160,7 +160,7 @@ def _handle_signals(
 
 
 def _receive_signal(receiver: socket.socket, signal_numbers: tuple[int, ...]) -> int:
-    """Return the next of these signals, or the end marker; other handled signals are skipped.
+    """Return the next of these signals or the end marker, skipping other signals.
 
     Raises:
         TimeoutError: no signal arrived in time.

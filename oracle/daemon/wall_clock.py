@@ -4,5 +4,5 @@ import time
 
 
 def unix_seconds() -> float:
-    """Return the seconds since 1970-01-01 UTC; this clock may be stepped in either direction."""
+    """Return the seconds since 1970-01-01 UTC; the clock may jump in either direction."""
     return time.clock_gettime(time.CLOCK_REALTIME)

@@ -222,7 +222,7 @@ class DrawHook(BlockHook):
 
 
 def bind_or_check_dispatch_settings(uow: UnitOfWork, settings: DispatchSettings) -> None:
-    """Check that every folded block from `start_block` on has draws made with these settings.
+    """Store the dispatch settings, or check that the folded blocks were drawn with them.
 
     If no such block is folded yet, store the settings for the coming draws.
 
@@ -273,7 +273,7 @@ def check_draw_settings(uow: UnitOfWork, settings: DispatchSettings) -> None:
 
 
 def _format_rewind_hint(block: int) -> str:
-    """Return how to make `block` the last folded block; -1 means that no block is folded."""
+    """Return a hint on how to rewind to `block`, where -1 stands for an empty index."""
     if block < 0:
         return "start with an empty database"
     return f"run `qos-oracle resync rewind --to-block {block}`"

@@ -81,7 +81,7 @@ def _find_contests_with_second_group(
 def _read_contests(
     context: DispatchContext, heads: Heads, contests: Sequence[Intent]
 ) -> tuple[list[Intent], list[tuple[Intent, CallRequest]]]:
-    """Return the contests that are settled, and the decided ones, as of the final block.
+    """Return the settled contests and the decided contests as of the final block.
 
     A contest is decided if its second group has been compared, and a result that the contract
     accepts for the verdict is known. A decided contest is returned with the call that replaces the

@@ -106,7 +106,7 @@ class PlannedCall:
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether only one such call may be ready, because each call has a cost or an effect."""
+        """Whether at most one such call may be ready, as it has a cost or an effect."""
         return bool(self.draws) or self.download is not None
 
 
@@ -136,7 +136,7 @@ def find_pending_keys(uow: UnitOfWork, account: Account) -> set[tuple[str, str]]
 def enqueue_calls(
     context: DispatchContext, action: str, requests: Sequence[CallRequest]
 ) -> StepResult | None:
-    """Store the calls as planned, each as its next try; return None if there are none."""
+    """Store each call as a planned intent with its next try, or return None without calls."""
     if not requests:
         return None
     stamp = context.account_context.stamp
@@ -172,7 +172,7 @@ def _plan_group_starts(
 
 
 def _plan_download_requests(uow: UnitOfWork) -> Iterator[PlannedCall]:
-    """Yield the pending download requests; the subject of a request does not change in a reorg."""
+    """Yield a call for each pending download request, with a subject that survives a reorg."""
     for download in find_pending_downloads(uow):
         # The name comes from the chain and may hold characters that no database accepts.
         model = download.model.encode("unicode_escape").decode()

@@ -39,13 +39,13 @@ class DispatchSettings:
 
     @property
     def pocket_policy(self) -> PocketPolicy | None:
-        """Return the policy if it is a policy of Pocket, which remembers outcomes, else None."""
+        """Return the policy if it is a Pocket policy, else None."""
         policy = get_policy(self.policy, self.change)
         return policy if isinstance(policy, PocketPolicy) else None
 
     @property
     def legacy_policy(self) -> LegacyPolicy | None:
-        """Return the policy if it is a legacy policy, which starts groups of three, else None."""
+        """Return the policy if it is a legacy policy, else None."""
         policy = get_policies().get(self.policy)
         return policy if isinstance(policy, LegacyPolicy) else None
 

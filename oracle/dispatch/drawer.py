@@ -192,7 +192,7 @@ class BlockDrawer:
         self.plan, self.block_number = EMPTY_PLAN, block
 
     def draw_at_block(self, view: NetworkView, block: BlockRef) -> PlanStep:
-        """Draw at the end of `block`; the start block begins with an empty plan.
+        """Draw at the end of `block`, from an empty plan if it is the start block.
 
         Raises:
             FatalError: `block` does not follow the drawer's block.

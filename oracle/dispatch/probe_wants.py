@@ -124,7 +124,7 @@ def load_probe_calls(uow: UnitOfWork, account: Account, window: int) -> list[Int
 def find_due_end_calls(
     uow: UnitOfWork, calls: Sequence[Intent], creator: Address, time: int
 ) -> Mapping[str, str]:
-    """Return the calldata of every call that is due to end tasks of `calls`, by subject."""
+    """Return, by subject, the calldata of each due call that ends tasks of `calls`."""
     calldata_by_subject: dict[str, str] = {}
     for call in calls:
         if _is_effective(call):

@@ -34,7 +34,7 @@ class TaskStart(NamedTuple):
 
 
 def is_started_at_creation(task: Task) -> bool:
-    """Return whether one transaction created and started the task, as with a system task.
+    """Return whether the task was created and started by the same transaction.
 
     Such a task never waited, so no draw can precede its start.
     """
@@ -116,7 +116,7 @@ class Redrawer:
         yield from self._draw_at_blocks(drawn_through + 1, last)
 
     def _draw_at_blocks(self, first: int, last: int) -> Iterator[TaskDraw]:
-        """Draw at the end of these blocks; blocks are not requested while no task is waiting."""
+        """Yield the draws at the end of each block, skipping blocks while no task waits."""
         for number in range(max(first, self._start), last + 1):
             if self._view.is_idle and not self._drawer.plan.active_draws:
                 self._drawer.skip_to_block(last)

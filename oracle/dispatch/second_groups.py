@@ -94,14 +94,14 @@ def load_second_group_calls(uow: UnitOfWork, account: Account, time: int) -> lis
 
 
 def find_due_second_group_ends(uow: UnitOfWork, account: Account, time: int) -> Mapping[str, str]:
-    """Return the calldata of every call that is due to end tasks of second groups, by subject."""
+    """Return, by subject, the calldata of each due call that ends tasks of second groups."""
     return find_due_end_calls(
         uow, load_second_group_calls(uow, account, time), account.address, time
     )
 
 
 def is_start_still_due(uow: UnitOfWork, call: Intent, rules: Rules, cursor: Cursor) -> bool:
-    """Return whether an unsent call is recent, and its nodes are still available for the work."""
+    """Return whether an unsent call is recent and its nodes are still available."""
     request = call.request
     if cursor.number - (request.as_of_block or 0) > MAX_DRAW_AGE_BLOCKS:
         return False

@@ -21,7 +21,7 @@ _SHORT_BITS = 11
 
 @cache
 def compute_decay_table(tau_seconds: int) -> tuple[int, ...]:
-    """Return floor(2^128 * exp(-2^k/tau)) for k = 0 to 20, computed with 60-digit decimals."""
+    """Return exp(-2^k/tau) for k = 0 to 20, in units of 2^-128 and rounded down."""
     # A separate context, because the current context may round differently.
     context = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
     table = []
@@ -55,7 +55,7 @@ def compute_decay(seconds: int, tau_seconds: int) -> int:
 
 @cache
 def _compute_short_decays(tau_seconds: int) -> tuple[int, ...]:
-    """Return the decay factors of 0 to 2047 seconds; a report computes one for each node."""
+    """Return the decay factors of 0 to 2047 seconds, indexed by the number of seconds."""
     decays = [ONE]
     for factor in compute_decay_table(tau_seconds)[:_SHORT_BITS]:
         # Each product is rounded, so the factors are multiplied in the same order for every number
@@ -65,7 +65,7 @@ def _compute_short_decays(tau_seconds: int) -> tuple[int, ...]:
 
 
 def shrink_gap_to_one(base: int, remaining_fraction: int) -> int:
-    """Return `base` moved towards 1, so that the fraction `remaining_fraction` of the gap is left.
+    """Return `base` moved towards 1 until `remaining_fraction` of the gap is left.
 
     `base` and the result are in units of 10^-18, `remaining_fraction` is in units of 2^-128.
     """

@@ -186,7 +186,7 @@ class HealthReport(NamedTuple):
 
     @property
     def severity(self) -> Severity:
-        """The worst severity; DOWN if the index is behind and no daemon runs."""
+        """The worst severity, or DOWN if the index is behind and no daemon runs."""
         if set(self.conditions) >= _ABANDONED:
             return Severity.DOWN
         return max((condition.severity for condition in self.conditions), default=Severity.WELL)

@@ -150,11 +150,11 @@ class Native(Protocol):
         """Return the sum of the weights."""
 
     def find_weighted_index(self, weights: "array[int]", x: int, /) -> int:
-        """Return the first index whose cumulative weight exceeds `x`; `x` is below the total."""
+        """Return the first index whose cumulative weight exceeds `x`."""
 
 
 def _load_native() -> tuple[Native | None, int | None]:
-    """Return the package, and the version of an installed package that cannot be used."""
+    """Return the native package, or the version of an installed package that is unusable."""
     try:
         module = cast("Native", import_module("oracle_native"))
     except ImportError:

@@ -296,7 +296,7 @@ class GroupMember(NamedTuple):
 
     @property
     def is_possible_member(self) -> bool:
-        """Whether the task is only possibly a member; valid for scored groups of a feed."""
+        """Whether the task is only a possible member, in a scored group of a feed."""
         return self.node is not None and self.score is None
 
 

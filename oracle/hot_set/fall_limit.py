@@ -28,7 +28,7 @@ def split_by_fall_limit(
     fall_limit: FallLimit,
     big_fall: int,
 ) -> tuple[list[int], list[int]]:
-    """Split words into those that the contract takes from the last round now, and the others."""
+    """Split words into those that the contract accepts from the last round, and others."""
     within: list[int] = []
     beyond: list[int] = []
     falls = fall_limit.falls

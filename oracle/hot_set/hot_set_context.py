@@ -37,7 +37,7 @@ class HotSetProgress:
         return self.words_root == self.seats_root == root
 
     def reset_after_reorg(self, reorg_id: int) -> None:
-        """Reset the progress if the chain was reorganised, because a call may have left it."""
+        """Reset the progress after a chain reorganisation, which may have dropped a call."""
         if reorg_id != self.reorg_id:
             self.words_root = self.seats_root = None
             self.bound_seats, self.reorg_id = 0, reorg_id

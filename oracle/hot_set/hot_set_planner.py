@@ -47,7 +47,7 @@ class _PlannedCall(NamedTuple):
 
 
 def plan_hot_set_calls(context: HotSetContext, heads: Heads) -> StepResult | None:
-    """Plan calls after the last accepted round; return None if nothing is left to do.
+    """Plan calls after the last accepted round, or return None if nothing is left to do.
 
     Nothing is planned while earlier calls are pending, or while a report is in flight that
     invalidates the proofs. Transmitters of a lower rank have a head start after each round: this
@@ -216,7 +216,7 @@ def _iter_bind_calls(
 def _load_rounds(
     context: HotSetContext, round_number: int, due_number: int
 ) -> tuple[HotSetRound | None, HotSetRound | None]:
-    """Return the rounds with these numbers, with one copy of the words if it is one round."""
+    """Return the rounds with these numbers, which share their words if they are the same."""
     due_source = _load_round(context, due_number)
     is_due = round_number == due_number
     return due_source if is_due else _load_round(context, round_number), due_source

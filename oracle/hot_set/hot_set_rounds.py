@@ -36,7 +36,7 @@ class HotSetRound:
 def load_hot_set_round(
     store: Store, leaf_cache: LeafCache, round_number: int
 ) -> HotSetRound | None:
-    """Return a round, or None if it was not accepted, was struck, or its leaves are not stored."""
+    """Return an accepted round, or None if it was struck or its leaves are not stored."""
     with store.read_transaction() as uow:
         accepted = uow.rounds.get_accepted_round(round_number)
         if accepted is None or uow.rounds.is_struck(round_number):
@@ -51,7 +51,7 @@ def load_hot_set_round(
 def measure_hot_set_lag(
     store: Store, leaf_cache: LeafCache, contract: WordsContract, block: BlockRef
 ) -> HotSetLag | None:
-    """Return how far the hot set, as of a block, is behind the last round accepted up to it.
+    """Return how far the hot set, at a block, is behind the last round accepted by then.
 
     The result is None (unknown) if that round was struck, if its leaves are not stored, or if no
     endpoint returns the contract's words.

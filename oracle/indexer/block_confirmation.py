@@ -93,7 +93,7 @@ def find_unconfirmed_reason(uow: UnitOfWork) -> str | None:
 
 
 def record_confirmation(fork_context: ForkContext, block: BlockRef, result: Confirmation) -> None:
-    """Store whether blocks wait for a second provider; a confirmed block ends a dispute.
+    """Store whether blocks wait for a second provider; end a dispute that is resolved.
 
     Nothing is written if the result is the same as before.
     """
@@ -141,7 +141,7 @@ def _check_refused_block(fork_context: ForkContext, blocks: BlockRange) -> None:
 def _resolve_conflict(
     fork_context: ForkContext, block: BlockRef, source_endpoint: str, blocks: BlockRange
 ) -> None:
-    """Find out which of two blocks is on the chain; demote the endpoints that are wrong."""
+    """Determine which of two blocks is on the chain, and demote the wrong endpoints."""
     block_number, chain = block.number, fork_context.chain
     hash_by_endpoint = fetch_hashes_at(chain, block_number) | {source_endpoint: block.hash}
     providers_by_hash = _group_providers_by_hash(fork_context, hash_by_endpoint)
@@ -215,7 +215,7 @@ def get_refusal(uow: UnitOfWork) -> BlockRefusal | None:
 
 
 def store_refusal(store: Store, refusal: BlockRefusal) -> BlockRefusedError:
-    """Store a refusal, unless a refusal is stored already; return the stored refusal's error."""
+    """Store a refusal unless one is stored, and return the stored refusal's error."""
     with store.transaction() as uow:
         existing_refusal = get_refusal(uow)
         if existing_refusal is None:

@@ -123,13 +123,13 @@ def select_final_block_to_store(
 
 
 def get_highest_final_number(heads: Heads, cursor: Cursor | None) -> int:
-    """Return the higher final block of `heads` and `cursor`; blocks above it are journaled."""
+    """Return the number of the higher final block of `heads` and `cursor`."""
     known_final = None if cursor is None else cursor.final_number
     return max(heads.final.number, -1 if known_final is None else known_final)
 
 
 def check_final_block(uow: UnitOfWork, final_block: BlockRef | None) -> None:
-    """Check that a final block is on the indexed chain; a wrong one could not be undone.
+    """Check that a final block is on the indexed chain, before it can no longer be undone.
 
     Raises:
         TransientError: the heads come from an endpoint on another fork than the window.

@@ -34,7 +34,7 @@ class EvidenceVerifier:
     is_dry_run: bool = False
 
     def get_level(self) -> VerificationLevel:
-        """Return the level to which the blocks behind a kickout are verified; send no request.
+        """Return the verification level of the blocks behind a kickout, without requests.
 
         While it is unknown what the chain's headers prove, the level is the highest one, so that
         no kickout is signed on blocks that may be provable.

@@ -66,7 +66,7 @@ class PollResult:
 def get_next_poll_start_id(
     store: Store, settings: FeedSettings, *, is_continuation: bool = False
 ) -> int | None:
-    """Return the id after which to poll; None if the feed stopped and needs an operator.
+    """Return the id after which to poll, or None if the feed stopped for an operator.
 
     The last settled row is requested again each time, because it must still be there, unchanged.
     `is_continuation`: the previous poll did not reach the end.

@@ -169,7 +169,7 @@ class EventFolder:
             hook.on_folded(changes)
 
     def _evict_finished_tasks(self) -> None:
-        """Drop excess rows and ended tasks from memory; later events rarely need ended tasks."""
+        """Drop excess rows and ended tasks from memory."""
         ledger = self._fold.ledger
         for key in self._changed_tasks:
             if ledger.tasks[key].ending is not None:

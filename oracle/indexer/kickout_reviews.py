@@ -64,7 +64,7 @@ class KickoutReviewCache:
             self._rewrite_count += 1
 
     def get_or_load(self, uow: UnitOfWork, node: Node) -> KickoutReview:
-        """Return the review of a node whose kickout is due as of the database's state."""
+        """Return the cached review of a node whose kickout is due, or load the review."""
         opened_at = _get_opening(node)
         cached = self._review_by_node.get(node.address)
         if cached is not None and cached[0] == opened_at:
@@ -123,7 +123,7 @@ def count_stored_incident_scores(
     opened_at: Position,
     rules: Rules,
 ) -> int:
-    """Count the scores in incidents when an interval opened; 0 if the rules hold no kickout."""
+    """Count the scores in incidents at an interval's opening, or 0 if no kickout is held."""
 
     def load_incidents(first_time: int, last_time: int) -> list[Incident]:
         return uow.incidents.list_between(first_time, last_time, up_to_block=opened_at.block)
@@ -174,7 +174,7 @@ def load_counted_entries(
 def load_creators(
     uow: UnitOfWork, entries: Sequence[ScoreEntry], opened_at: Position
 ) -> dict[TaskKey, Address]:
-    """Return the creators of the scored tasks that were known when an interval opened, by task."""
+    """Return the creator of each scored task, as known when an interval opened."""
     tasks = uow.tasks.get_many([entry.task for entry in entries])
     return find_creators(tasks.values(), opened_at)
 

@@ -94,7 +94,7 @@ class IngestState:
         return heads
 
     def discard_heads(self) -> None:
-        """Request new heads next time, because their endpoint was found wrong."""
+        """Discard the heads of an endpoint that was found wrong, to request new ones."""
         self.claimed_heads = None
 
     def update_heads(self, final_block: BlockRef) -> None:
@@ -395,5 +395,5 @@ def _check_height(newest_block: BlockRef, cursor: Cursor) -> None:
 
 
 def _compute_history_end(heads: Heads, head_depth: int) -> int:
-    """Return the last block of history, where neither forks nor head hooks matter."""
+    """Return the last block up to which neither forks nor head hooks matter."""
     return min(heads.final.number, heads.latest.number - head_depth)

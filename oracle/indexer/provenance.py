@@ -55,12 +55,12 @@ def record_fold_version(uow: UnitOfWork, reader: EventReader) -> None:
 
 
 def increment_refold_count(uow: UnitOfWork) -> None:
-    """Increment the number of refolds; earlier exports may no longer match the state."""
+    """Increment the number of refolds, after which earlier exports may be outdated."""
     uow.bookmarks.set(_REFOLD_COUNT_KEY, get_refold_count(uow) + 1)
 
 
 def get_refold_count(uow: UnitOfWork) -> int:
-    """Return how often everything was refolded from the start."""
+    """Return the number of complete refolds."""
     return uow.bookmarks.get_number(_REFOLD_COUNT_KEY) or 0
 
 
@@ -95,7 +95,7 @@ def _describe_version(version_text: str) -> str:
 
 
 def find_stored_block(uow: UnitOfWork, number: int) -> BlockRef | None:
-    """Return a block from its stored header, or else from a stored log; None if neither exists.
+    """Return a block from its header or from a stored log, or None if neither is stored.
 
     The parent hash is zero if it comes from a log.
     """

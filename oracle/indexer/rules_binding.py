@@ -107,7 +107,7 @@ def bind_rules(uow: UnitOfWork, rules: Rules, *, block: int = -1) -> None:
 
 
 def get_block_of_replacement(uow: UnitOfWork) -> int:
-    """Return the block at which the rules replaced others, or -1.
+    """Return the block at which the current rules replaced other rules, or -1.
 
     A report as of this block or before was cut under other rules, and must not be signed.
     """
@@ -116,7 +116,7 @@ def get_block_of_replacement(uow: UnitOfWork) -> int:
 
 
 def rewind_block_of_replacement(uow: UnitOfWork, block: int) -> None:
-    """Lower the block of the replacement to the block of a rewind; later reports are cut again."""
+    """Lower the block of the rules replacement to the block of a rewind."""
     if get_block_of_replacement(uow) > block:
         uow.bookmarks.set(_REPLACED_AT_KEY, block)
 

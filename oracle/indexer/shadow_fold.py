@@ -173,7 +173,7 @@ class ShadowStage:
         write_atomically(path, append_digest(msgspec.msgpack.encode(content)))
 
     def discard_others(self, rule_sets: Iterable[Rules]) -> None:
-        """Delete the files of other rules than these."""
+        """Delete the shadow files of all rules except these."""
         kept = {
             self._build_path(compute_snapshot_version(self.reader, rules)) for rules in rule_sets
         }
@@ -186,7 +186,7 @@ class ShadowStage:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file, so that readers see the old or the new content; not fsynced."""
+    """Replace a file atomically, without fsync."""
     temporary_path = path.with_suffix(_TEMPORARY_SUFFIX)
     temporary_path.write_bytes(content)
     temporary_path.replace(path)

@@ -23,7 +23,7 @@ def export_witness_lines(uow: UnitOfWork) -> Iterator[str]:
 
 
 def import_witness_lines(store: Store, lines: Iterable[str]) -> int:
-    """Import another reader's times; return the number of rows.
+    """Import the row times of another reader, and return the number of rows.
 
     Raises:
         InputError: a line is malformed, or rows were already settled here, so their order is

@@ -29,7 +29,7 @@ def export_evidence(
 
 
 def build_evidence_path(folder: Path, node: Address, due_since: int) -> Path:
-    """Return the path of the evidence for the interval that began at `due_since`, block time."""
+    """Return the path of the evidence file for the interval that began at `due_since`."""
     return folder / f"{node}-{due_since}.json"
 
 

@@ -152,7 +152,7 @@ def load_kickout_cases(
 def _apply_objection_delays(
     uow: UnitOfWork, cases: Sequence[KickoutCase], policy: KickoutPolicy, time: int
 ) -> list[KickoutCase]:
-    """Return the cases; if only an objection delays a case, the delay becomes its obstacle."""
+    """Return the cases, each with its delay as obstacle if only an objection delays it."""
     kickouts = [
         (case.interval, case.due_since)
         for case in cases
@@ -203,7 +203,7 @@ def find_accusation_obstacle(
     settings: ReportSettings,
     time: int,
 ) -> str | None:
-    """Return why a node cannot be accused at `time`, or None; the contract checks the same."""
+    """Return why the contract rejects an accusation of a node at `time`, or None."""
     if last_round is None:
         return NO_PROVABLE_ROUND
     number = last_round.accepted.round

@@ -244,7 +244,7 @@ def _is_due_at_head(context: KickoutContext, case: KickoutCase) -> bool:
 
 
 def _find_earliest_time(context: KickoutContext, calldata: str) -> int | None:
-    """Return the chain time from which a call may work, 0 for now, or None if it cannot work.
+    """Return the chain time from which a call may succeed (0 for now), or None if never.
 
     The call is simulated. If the rate limit's bucket is empty, the call waits until the bucket is
     refilled, and is not tried at every block (tests/faults/sending/cases.toml#f58).

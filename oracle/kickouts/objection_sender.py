@@ -79,7 +79,7 @@ def _build_subject(posted: PostedObjection) -> str:
 
 
 def build_statement(posted: PostedObjection) -> ObjectionStatement:
-    """Return what the node signed."""
+    """Return the objection statement that the node signed."""
     names = [field.name for field in fields(ObjectionStatement)]
     return ObjectionStatement(**{name: getattr(posted, name) for name in names})
 

@@ -98,7 +98,7 @@ SELECTABLE_KINDS = frozenset(
 
 
 def format_notice_text(kind: str, fields: Mapping[str, object]) -> str:
-    """Return the one-line text of a notice; `fields` are the fields of its body, and `node`."""
+    """Return the one-line text of a notice from `node` and the fields of its body."""
     formatted_fields = {name: _format_field(name, value) for name, value in fields.items()}
     return _TEMPLATE_BY_KIND[NoticeKind(kind)].format_map(formatted_fields)
 

@@ -146,7 +146,7 @@ class SubscriptionIntake:
         return entries, created
 
     def load_chain_id(self) -> int:
-        """Return the id of the chain, for which signatures are valid.
+        """Return the chain id for which signatures are valid.
 
         Raises:
             TransientError: nothing is indexed yet.
@@ -168,7 +168,7 @@ class SubscriptionIntake:
         return entry
 
     def confirm(self, entry: Subscription) -> None:
-        """Activate a subscription to which a mail with its link was sent."""
+        """Activate a subscription that was confirmed through its mailed link."""
         with self.store.transaction() as uow:
             if entry.state == SubscriptionState.UNCONFIRMED:
                 activate(uow, entry.id, int(self.clock()))
@@ -248,7 +248,7 @@ class SubscriptionIntake:
 
 
 def activate(uow: UnitOfWork, subscription_id: str, now: int) -> None:
-    """Activate a subscription, which gets the notices from now on, unless it has ended."""
+    """Activate a subscription for the notices from now on, unless it has ended."""
     entry = uow.subscriptions.get(subscription_id)
     if entry is None or entry.state in {SubscriptionState.ACTIVE, SubscriptionState.ENDED}:
         return

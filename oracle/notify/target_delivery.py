@@ -143,6 +143,6 @@ class TargetDelivery:
 
 
 def describe_failure(error: Exception) -> str:
-    """Return the text of the daemon's own errors, and only the type of other errors."""
+    """Return the text of an error of the daemon, or only the type of another error."""
     # The text of a library's error may contain the address and its tokens.
     return str(error) if isinstance(error, OracleError) else type(error).__name__

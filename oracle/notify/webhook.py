@@ -77,7 +77,7 @@ class Webhook:
         self._post(message)
 
     def send_challenge(self, message: Message, challenge: str) -> None:
-        """Send a message whose response must contain `challenge`; raise as `send`.
+        """Send a message whose response must contain `challenge`, or raise an error.
 
         The response is the challenge alone, or a JSON object with the key `challenge`.
         """
@@ -109,7 +109,7 @@ class Webhook:
         return response.body
 
     def _resolve_public_address(self, host: str, port: int) -> str:
-        """Return the address to connect to: a webhook must not reach the private network.
+        """Return a public address of the host, because private networks are off limits.
 
         The connection uses the address that was checked, because the name may resolve to a
         different address a moment later.

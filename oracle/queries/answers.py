@@ -113,7 +113,7 @@ class AsOf(ApiModel):
 def build_as_of(
     uow: UnitOfWork, cursor: Cursor, rules: Rules, *, head: int | None, now: int
 ) -> AsOf:
-    """Return the `as_of` part of an answer that is computed from the state at the cursor.
+    """Return the `as_of` part of an answer that was computed at the cursor.
 
     `head` is the newest block of the chain, or None if unknown. `now` is in unix seconds.
     """

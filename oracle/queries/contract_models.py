@@ -126,7 +126,7 @@ class AnnouncementAnswer(ApiModel):
 
 
 def build_contract_answer(configuration: RootsConfiguration) -> ContractAnswer:
-    """Return the answer about a QoSRoots."""
+    """Return the answer about a QoSRoots contract."""
     contract_status = configuration.contract_status
     masked_code_hash = compute_code_hash(qos_roots.CONTRACT, configuration.code)
     return ContractAnswer(

@@ -52,7 +52,7 @@ class ChainView:
 
     @property
     def paused_until(self) -> int | None:
-        """Return the time until which the contract accepts no reports, or None if not paused."""
+        """The time until which the contract accepts no reports, or None if not paused."""
         if self.contract is None or self.head is None:
             return None
         paused_until = self.contract.paused_until
@@ -123,7 +123,7 @@ def fetch_chain_view(
     folded_block: int | None = None,
     measure_hot_set: HotSetMeasure | None = None,
 ) -> ChainView:
-    """Read the chain's head and the contract from the endpoints that may be used.
+    """Read the chain's head and the contract from the eligible endpoints.
 
     An endpoint that does not respond is queried once, with a timeout of three seconds. An endpoint
     that has not reached block `folded_block`, the last block of the index, is ignored, because its

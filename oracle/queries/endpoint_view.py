@@ -57,7 +57,7 @@ class EndpointReadmission(ApiModel):
 def refresh_endpoint_views(
     source: ChainSource, capabilities: CapabilityStore
 ) -> list[EndpointView]:
-    """Store the state of this process's endpoints and return it; no endpoint is queried."""
+    """Store and return the state of this process's endpoints without querying them."""
     state_by_endpoint = dict(source.endpoints.describe_states())
     stalled = source.tracker.stalled_seconds
     head_by_endpoint: dict[str, int | None] = {}
@@ -75,7 +75,7 @@ def refresh_endpoint_views(
 
 
 def load_endpoint_views(source: ChainSource, capabilities: CapabilityStore) -> list[EndpointView]:
-    """Return the endpoints as the daemon of this database stored them.
+    """Return the endpoint states that the daemon stored in this database.
 
     An endpoint that was proven wrong is known from the database, even if no daemon runs.
     """

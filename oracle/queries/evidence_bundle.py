@@ -129,7 +129,7 @@ def build_evidence_bundle(
     round_number: int | None,
     rules_id: str,
 ) -> EvidenceBundle:
-    """Return the bundle of a node in a round, or in the newest accepted round if it is None.
+    """Return the evidence bundle of a node in a round, or in the newest accepted round.
 
     `rules_id` is the text whose hash is the rules hash.
 
@@ -174,7 +174,7 @@ def _load_scores(
 def _load_evidence(
     archive: EventArchive, uow: UnitOfWork, node: Node | None, proof: NodeProofDetail
 ) -> tuple[Sequence[ScoreEntry], str | None]:
-    """Return the scores and the text of the evidence that the leaf refers to, if there is one."""
+    """Return the scores and text of the kickout evidence that the leaf refers to, if any."""
     if node is None or proof.is_absent or proof.leaf.kickout_due_since is None:
         return (), None
     intervals = [

@@ -121,12 +121,12 @@ class Explanation:
 
     @property
     def lane(self) -> int:
-        """Return the lane value that a report as of the block would hold."""
+        """The lane value that a report as of the block would contain."""
         return compute_node_lane_from_scores(self.node_scores)
 
     @property
     def min_long_term_score(self) -> int:
-        """Return the lower bound of Q_long / Q_max, with every possible 0 included."""
+        """The lower bound of Q_long / Q_max if every possible 0 counts."""
         dated_scores = [(entry.at, entry.score) for entry in self.scores]
         dated_scores += [(at, self.rules.absent_score) for at in self.possible_zeros]
         pool = bytes(score for _, score in sorted(dated_scores)[-self.rules.pool_size :])
@@ -157,7 +157,7 @@ class Explanation:
 
     @property
     def creator_spread(self) -> CreatorSpread:
-        """Return how the scores are distributed over task creators."""
+        """The distribution of the scores over task creators."""
         return compute_creator_spread(
             ((self.find_creator(entry.task), entry.score) for entry in self.scores), self.rules
         )
@@ -327,7 +327,7 @@ def find_as_of_block(store: Store, round_number: int) -> int:
 def _load_state(
     archive: EventArchive, uow: UnitOfWork, as_of: BlockRef
 ) -> tuple[Mapping[Address, Node], ContractState]:
-    """Return every node, and the contract's state, as of a block."""
+    """Return all nodes and the contract's state as of a block."""
     cursor = uow.cursor.get()
     if cursor is not None and cursor.number == as_of.number:
         return {node.address: node for node in uow.nodes.iterate_all()}, uow.rounds.load()
@@ -378,7 +378,7 @@ def _load_tasks(
 
 
 def _clip_intervals_at_block(intervals: Iterable[KickoutDue], block: int) -> Iterable[KickoutDue]:
-    """Yield the intervals that had opened by the block, as they were known at the block."""
+    """Yield the intervals opened up to a block, as they were known at that block."""
     for interval in intervals:
         if interval.opened_at.block <= block:
             still_open = interval.closed_at is not None and interval.closed_at.block > block

@@ -214,7 +214,7 @@ class NodeExplanation(ApiModel):
 
 
 def build_origin(position: Position) -> Origin:
-    """Return the source of an event; a feed row is not a log, and has no proof."""
+    """Return the source of an event; only logs, not feed rows, can have a proof."""
     if not is_feed_position(position):
         return Origin(block=position.block, log=position.log, feed=None, proof="chain")
     return Origin(block=position.block, log=None, feed=get_feed_row_key(position), proof="none")

@@ -86,7 +86,7 @@ def load_feed_view(uow: UnitOfWork) -> FeedView | None:
 
 
 def format_feed_lines(feed: FeedView | None) -> Iterator[tuple[str, str]]:
-    """Yield labelled lines on how far the feed was read; health findings show its faults."""
+    """Yield labelled lines that show how far the feed was read."""
     if feed is None:
         return
     yield (

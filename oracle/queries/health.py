@@ -35,7 +35,7 @@ _LATE_HEARTBEAT_TENTHS = 15
 
 
 def build_health_report(uow: UnitOfWork, find_leader: LeaderLookup) -> HealthReport:
-    """Return the health report with all findings, which all interfaces show."""
+    """Return the health report with the findings of the daemon and the database."""
     stored_findings = list(list_database_findings(uow))
     covered_conditions = {finding.condition for finding in stored_findings}
     reported_findings = [
@@ -47,7 +47,7 @@ def build_health_report(uow: UnitOfWork, find_leader: LeaderLookup) -> HealthRep
 
 
 def has_current_report(uow: UnitOfWork, find_leader: LeaderLookup) -> bool:
-    """Return whether a daemon holds the lease and its last report is current."""
+    """Return whether a daemon holds the lease and has reported its health recently."""
     daemon_report = uow.health.get()
     return (
         daemon_report is not None
@@ -57,7 +57,7 @@ def has_current_report(uow: UnitOfWork, find_leader: LeaderLookup) -> bool:
 
 
 def list_daemon_findings(uow: UnitOfWork, find_leader: LeaderLookup) -> Iterator[HealthFinding]:
-    """Yield the findings that the daemon reported, or a finding that no daemon reports."""
+    """Yield the findings that the daemon reported, or one finding if no daemon reports."""
     daemon_report = uow.health.get()
     leader = find_leader(uow.lease.get_state())
     if leader is None:
@@ -91,7 +91,7 @@ def _list_exit_findings(daemon_report: ReportedHealth) -> Iterator[HealthFinding
 
 
 def list_database_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
-    """Yield the findings that follow from the database alone, whether or not a daemon runs."""
+    """Yield the findings that need only the database, even if no daemon runs."""
     for halt in uow.halts.list_open_halts():
         yield HealthFinding(
             Condition.HALTED, f"{halt.name} since block {halt.since_block}: {halt.reason}"
@@ -184,7 +184,7 @@ def format_dispute(holds: list[ReportHold]) -> str:
 
 
 def compute_report_age(chain: ChainView) -> int | None:
-    """Return the age of the contract's last report in seconds of block time, or None."""
+    """Return the age of the contract's last report in seconds, or None if unknown."""
     contract, head = chain.contract, chain.head
     if contract is None or head is None or not contract.round:
         return None
@@ -231,7 +231,7 @@ def list_contract_findings(chain: ChainView, heartbeat_seconds: int | None) -> l
 def list_chain_findings(
     status: StatusReport, chain: ChainView, heartbeat_seconds: int | None, now: int
 ) -> list[HealthFinding]:
-    """Return the findings from one read of the chain, used while no daemon reports its health.
+    """Return the findings from one read of the chain, for use without a running daemon.
 
     `heartbeat_seconds` is None without an oracle contract. `now` is the time of this machine in
     unix seconds.

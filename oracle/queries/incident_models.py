@@ -56,7 +56,7 @@ def describe_incident(incident: Incident) -> str:
 
 
 def format_marked_count(count: int) -> str:
-    """Return, as a sentence without a full stop, how many timeouts of a node are marked."""
+    """Return a phrase on how many of a node's timeouts are marked by incidents."""
     subject = "One of its timeouts was" if count == 1 else f"{count} of its timeouts were"
     return f"{subject} probably not its fault"
 
@@ -72,7 +72,7 @@ class TimeoutMarks(NamedTuple):
         return sorted(set(self.incident_by_position.values()))
 
     def find_number(self, position: Position) -> int | None:
-        """Return the number of the incident that marks the timeout at a position, or None."""
+        """Return the number of the incident that marks a timeout, or None if none does."""
         incident = self.incident_by_position.get(position)
         return None if incident is None else incident.number
 
@@ -84,7 +84,7 @@ def load_timeout_marks(
     *,
     up_to_block: int,
 ) -> TimeoutMarks:
-    """Return which of a node's timeouts are marked, as it was known after a block.
+    """Return which of a node's timeouts were marked by incidents as of a block.
 
     `find_creator` returns the creator of a task as of that block, or None if it is not known.
     """

@@ -66,7 +66,7 @@ class Advice(NamedTuple):
 
 
 def build_advice(intent: Intent, sent_state: SentState) -> Advice:
-    """Return the advice for a call, computed from stored rows alone."""
+    """Return the recommended action for a call, using stored rows only."""
     ended_text = _ENDED_TEXT_BY_STATE.get(intent.state)
     if ended_text is not None:
         return Advice(None, f"{_NOTHING}: {ended_text}")
@@ -161,7 +161,7 @@ def _format_pause(pause: Pause) -> str:
 
 
 def format_resume_action(account: Account, pause: Pause) -> str:
-    """Return the action that lets a paused sender continue."""
+    """Return the action that resumes a paused sender."""
     sender = account.address
     if pause.kind is PauseKind.FUNDS:
         return f"send ether to {sender}; it resumes automatically"
@@ -271,7 +271,7 @@ class IntentDetail(IntentView):
 
 
 def build_intent_view(intent: Intent, sent_state: SentState, now: int) -> IntentView:
-    """Return the answer for a call; `now` is in unix seconds."""
+    """Return the answer for a call at unix time `now`."""
     request = intent.request
     call_advice = build_advice(intent, sent_state)
     slot = sent_state.slot
@@ -315,7 +315,7 @@ def build_intent_detail(
 
 
 def load_sent_state(uow: UnitOfWork, intent: Intent) -> SentState:
-    """Return a call's nonce slot, all attempts on this nonce, and the pause of its sender."""
+    """Return a call's nonce slot with all attempts, and the pause of its sender."""
     account = intent.request.account
     pause = uow.outbox.accounts.get_pause(account)
     slot = None if intent.nonce is None else uow.outbox.slots.get_slot(account, intent.nonce)

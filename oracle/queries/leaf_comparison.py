@@ -59,7 +59,7 @@ class PeerLeaves:
         self._http.close()
 
     def fetch_pieces(self, period: int) -> LeafPieces:
-        """Return the hashes of a report's pieces, after checking that they lead to its root.
+        """Fetch the hashes of a report's pieces, and check them against the root.
 
         Raises:
             InputError: the other reporter does not respond, has no leaves of this period, or
@@ -78,7 +78,7 @@ class PeerLeaves:
         return leaves
 
     def fetch_piece(self, period: int, leaves: LeafPieces, piece: int) -> bytes:
-        """Return the leaves of a piece, after checking them against its hash.
+        """Fetch the leaves of a piece, and check them against the hash of the piece.
 
         Raises:
             InputError: the other reporter does not respond, or sends other leaves.
@@ -108,7 +108,7 @@ class PeerLeaves:
 
 
 def compare_with_peer(store: Store, peer: PeerLeaves, period: int) -> ReportComparison:
-    """Compare a report with that of another reporter; find the first leaf that differs.
+    """Compare a report with that of another reporter, and find the first differing leaf.
 
     Only the first piece that differs is fetched.
 
@@ -154,7 +154,7 @@ def compare_with_peer(store: Store, peer: PeerLeaves, period: int) -> ReportComp
 
 
 def find_first_difference(piece: int, leaves: bytes, other_leaves: bytes) -> LeafDifference | None:
-    """Return the first leaf that differs between two pieces with the same index, or None."""
+    """Return the first differing leaf of two pieces with the same index, or None."""
     pairs = zip_longest(split_leaves(leaves), split_leaves(other_leaves))
     for index, (own_bytes, other_bytes) in enumerate(pairs):
         if own_bytes != other_bytes:
@@ -175,7 +175,7 @@ def find_first_difference(piece: int, leaves: bytes, other_leaves: bytes) -> Lea
 
 
 def compute_pieced_root(leaves: LeafPieces) -> str:
-    """Return the root that the hashes of pieces lead to."""
+    """Return the root that follows from the hashes of the pieces."""
     summary = leaves.summary
     pieced_round = PiecedRound(
         [_decode_digest(leaves, piece) for piece in range(len(leaves.pieces))],

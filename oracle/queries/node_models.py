@@ -93,7 +93,7 @@ class QosIntervalView(ApiModel):
 
 
 def build_qos_interval(node: Node, time: int, rules: Rules) -> QosIntervalView | None:
-    """Return the interval of a node's QoS at a block time in seconds; None if it has none."""
+    """Return the interval of a node's QoS at a block time, or None if it has none."""
     interval = compute_qos_interval(node, time, rules)
     return None if interval is None else QosIntervalView(**interval._asdict())
 

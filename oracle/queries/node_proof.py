@@ -94,7 +94,7 @@ def prove_node(
 
 
 def has_stored_leaves(uow: UnitOfWork, cache: LeafCache, round_number: int | None) -> bool:
-    """Return whether a round's leaves are stored; also True if the round cannot be proven."""
+    """Return whether a round's leaves are stored, or True if it cannot be proven."""
     try:
         accepted = load_accepted_round(uow, round_number)
     except InputError:
@@ -103,7 +103,7 @@ def has_stored_leaves(uow: UnitOfWork, cache: LeafCache, round_number: int | Non
 
 
 def load_accepted_round(uow: UnitOfWork, round_number: int | None) -> RoundAccepted:
-    """Return an accepted round, or the newest one if `round_number` is None.
+    """Return the accepted round with this number, or the newest one by default.
 
     Raises:
         InputError: the round was not accepted in the indexed blocks.

@@ -143,7 +143,7 @@ def _format_member(summary: NodeSummary) -> str:
 
 
 def format_details(summary: NodeSummary) -> str:
-    """Return the secondary cause, and the rank among the members."""
+    """Return the secondary cause of a score and the node's rank among the members."""
     node_scores = summary.node_scores
     needs_line = node_scores.state == "kicked_out" or node_scores.is_kickout_due
     parts = [_format_kickout_line(summary)] if needs_line else []
@@ -196,7 +196,7 @@ def format_improvement(summary: NodeSummary) -> str | None:
 
 
 def format_first_places(first_places: int) -> str:
-    """Return a number of first places in a row as text."""
+    """Return a phrase for a number of first places in a row."""
     return format_count(first_places, "first place") + _format_repetition(first_places)
 
 
@@ -215,12 +215,12 @@ def format_ranks_that_avoid_kickout(outlook: KickoutOutlook) -> str:
 
 
 def format_interval(interval: QosIntervalView) -> str:
-    """Return the interval of a QoS in a few words, rounded down like all scores."""
+    """Return a phrase for the interval of a QoS, rounded down."""
     return f"between {format_two_decimals(interval.low)} and {format_two_decimals(interval.high)}"
 
 
 def format_short_reason(causes: NodeCauses) -> str:
-    """Return the cause in a few words, for a row of a list."""
+    """Return a short phrase for the cause of a score, used in list rows."""
     if causes.node_scores.back_at is not None:
         return f"back in {format_duration(causes.node_scores.back_at - causes.time)}"
     if causes.node_scores.factors is not None:
@@ -237,7 +237,7 @@ def format_short_reason(causes: NodeCauses) -> str:
 
 
 def _format_factor_costs(summary: NodeSummary, factors: Factors) -> str:
-    """Return R, P and B as text, with the factor that costs the node most by its weight."""
+    """Return R, P and B as text, with the factor that costs the node most."""
     legacy = summary.rules.legacy
     if legacy is None:
         raise ValueError("only legacy rules have factors")

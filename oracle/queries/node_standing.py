@@ -91,7 +91,7 @@ def build_node_summary_from_explanation(
 
 
 def build_score_causes(snapshot: "ApiSnapshot", node: Node) -> NodeCauses:
-    """Return the causes of a node's score as of the cursor; cheaper than a full summary."""
+    """Return only the causes of a node's score as of the cursor."""
     score_count = count_scores(node, snapshot.cursor.time, snapshot.source.archive.rules)
     scores = snapshot.uow.scores.list_for_node_up_to(
         node.address, snapshot.cursor.number, score_count
@@ -162,7 +162,7 @@ class ScoreCost(NamedTuple):
 
 
 def find_score_costs(explanation: Explanation, summary: NodeSummary) -> list[ScoreCost]:
-    """Return the causes that keep QoS below 1, by descending cost; empty for a non-member."""
+    """Return the causes that keep a member's QoS below 1, by descending cost."""
     node_scores = explanation.node_scores
     if node_scores.qos is None:
         return []
@@ -181,7 +181,7 @@ def find_score_costs(explanation: Explanation, summary: NodeSummary) -> list[Sco
 
 
 def _compute_rank_costs(explanation: Explanation) -> list[ScoreCost]:
-    """Return by how much each rank lowers the long-term score, or one cause if unknown."""
+    """Return how much each rank lowers the long-term score, or one cause if unknown."""
     missing_score = UNIT - explanation.node_scores.long_term
     entries = explanation.scores
     if not entries or sum(entry.score for entry in entries) != sum(explanation.pool):
@@ -222,7 +222,7 @@ def _format_rank_in_group(explanation: Explanation, rank: int | None) -> str:
 
 
 def _compute_factor_costs(explanation: Explanation) -> list[ScoreCost]:
-    """Return how much QoS R, P and B each cost: the gap to 1, multiplied by the weight."""
+    """Return how much QoS R, P and B each cost, that is, weight times the gap to 1."""
     legacy, factors = explanation.rules.legacy, explanation.node_scores.factors
     if legacy is None or factors is None:
         return []

@@ -168,7 +168,7 @@ def _is_executed(kick: NodeKick | None, due_since: int) -> bool:
 def _find_answer_deadline(
     objection: Objected, check: ObjectionCheck | None, terms: ObjectionTerms | None
 ) -> int | None:
-    """Return until when a counted objection waits for an answer; None: it needs none."""
+    """Return the deadline for the answer to an objection, or None if none is needed."""
     if check is None or check.verdict is ObjectionVerdict.REFUTED or terms is None:
         return None
     return objection.time + terms.answer
@@ -177,7 +177,7 @@ def _find_answer_deadline(
 def load_delay_entries(
     uow: UnitOfWork, nodes: Sequence[Node], policy: KickoutPolicy, time: int
 ) -> dict[Address, ObjectionDelayEntry]:
-    """Return why this reporter does not accuse some of these due nodes at block time `time`.
+    """Return why this reporter delays the accusation of some due nodes at block time `time`.
 
     Nothing is delayed if objections are not indexed.
     """
@@ -224,7 +224,7 @@ def _build_answer(answer: ObjectionAnswer | None) -> AnswerEntry | None:
 
 
 def describe_objection_state(entry: ObjectionEntry) -> str:
-    """Return the state of an objection in a few words, without a full stop."""
+    """Return a short phrase for the state of an objection."""
     if entry.answer is not None:
         verb = "accepted" if entry.answer.is_accepted else "declined"
         return f"{verb} by this reporter: {entry.answer.because}"

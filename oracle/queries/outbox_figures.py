@@ -58,7 +58,7 @@ class OutboxCounter:
     _logged_digests: frozenset[Hash | None] = frozenset()
 
     def compute_outbox_stats(self, store: Store, now: int) -> OutboxStatistics:
-        """Count the rows and return the metrics of the outbox.
+        """Count the rows of the outbox, and return its metrics.
 
         `now` is in unix seconds. No endpoint is queried.
         """
@@ -112,7 +112,7 @@ class OutboxCounter:
 def add_account_stats(
     stats: OutboxStatistics, contexts: Mapping[str, AccountContext], heads: Heads
 ) -> OutboxStatistics:
-    """Return `stats` with the values of each account, by role.
+    """Return `stats` extended by the values of each account, by role.
 
     Values from the chain are left out if no endpoint responds.
     """
@@ -125,7 +125,7 @@ def add_account_stats(
 def add_contract_stats(
     stats: OutboxStatistics, context: ReportingContext, hot_set: HotSetContext | None = None
 ) -> OutboxStatistics:
-    """Return `stats` with the state of the oracle contract, if an endpoint responds.
+    """Return `stats` extended by the state of the oracle contract, if an endpoint responds.
 
     `hot_set` is None if no hot set is kept.
     """
@@ -185,7 +185,7 @@ def _count_kickouts(kicks: list[NodeKick]) -> dict[str, int]:
 
 
 def _add_report_stats(stats: OutboxStatistics, uow: UnitOfWork) -> None:
-    """Add how the newest report differs from the last round."""
+    """Add the difference between the newest report and the round before it."""
     newest_reports = uow.reports.list_latest(1)
     if newest_reports:
         change = newest_reports[0].report.change

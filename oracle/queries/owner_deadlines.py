@@ -93,7 +93,7 @@ def _describe_calm_state(summary: NodeSummary, view: NodeView) -> str:
 
 
 def _describe_due_action(summary: NodeSummary, view: NodeView, posted: PostedEntry | None) -> str:
-    """Return what to do about a due kickout: nothing, wait, object, or raise the scores."""
+    """Return what the owner of a node with a due kickout should do."""
     delay = view.objection_delay
     if summary.obstacle is not None:
         accepted = (
@@ -187,7 +187,7 @@ def list_owner_deadlines(
     posted: PostedEntry | None,
     rules_times: Iterable[int],
 ) -> list[OwnerDeadline]:
-    """Return the steps of a due kickout, then the deadlines that are not over, earliest first.
+    """Return the steps of a due kickout, then the upcoming deadlines, earliest first.
 
     `posted` is an objection to the due kickout that was posted to this reporter and is not on the
     chain. `rules_times` are the earliest times of announced rules.
@@ -238,7 +238,7 @@ def _is_under_way(posted: PostedEntry | None) -> bool:
 
 
 def _find_objection(view: NodeView) -> ObjectionEntry | None:
-    """Return the objection to the due kickout that counts, or else the first of them."""
+    """Return the counted objection to the due kickout, or the first one if none counts."""
     objections = [entry for entry in view.objections if entry.due_since == view.kickout.due_since]
     return min(objections, key=lambda entry: (not entry.is_counted, entry.seq), default=None)
 

@@ -40,7 +40,7 @@ class OnChainScores:
     lanes: Lanes
 
     def get_lane(self, node: Node) -> int:
-        """Return the lane of a node in the round, or NEVER_REPORTED if it has none there."""
+        """Return a node's lane in the round, or NEVER_REPORTED if the node has none."""
         return self.lanes[node.seat] if node.seat < len(self.lanes) else NEVER_REPORTED
 
 
@@ -105,7 +105,7 @@ def load_population_of_nodes(
 def compute_rank(
     node: Node, qos: int | None, nodes: Iterable[Node], population: Population
 ) -> int | None:
-    """Return a node's rank by QoS among all nodes, from 1, or None if it has no QoS."""
+    """Return a node's rank by QoS, counted from 1, or None if it has no QoS."""
     if qos is None:
         return None
     qos_by_address = (
@@ -120,7 +120,7 @@ def compute_rank(
 def build_node_entry(
     node: Node, node_scores: NodeScores, population: Population, rank: int | None
 ) -> NodeEntry:
-    """Return the row of a node; `rank` is its rank by QoS, from 1, or None without a QoS."""
+    """Return the list row of a node."""
     address = node.address
     lane_on_chain = population.on_chain.get_lane(node)
     return NodeEntry(
@@ -206,7 +206,7 @@ def load_all_nodes(
 
 
 def sanitize_name(name: str) -> str:
-    """Return a third party's text, shortened, with every unprintable character replaced by `?`.
+    """Return a shortened third-party text with unprintable characters replaced by `?`.
 
     Control and direction marks could otherwise reorder or hide the text around the name.
     """

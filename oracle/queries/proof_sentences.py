@@ -12,7 +12,7 @@ _DECIMALS = 4
 
 
 def describe_leaf(leaf: ProofLeaf) -> list[tuple[str, str]]:
-    """Return the values of a leaf, each with its name."""
+    """Return the name and value of each field of a leaf."""
     return [
         ("score", "do not select" if leaf.qos is None else f"QoS {_format_fraction(leaf.qos)}"),
         ("H", _format_fraction(leaf.reliability)),
@@ -28,7 +28,7 @@ def describe_leaf(leaf: ProofLeaf) -> list[tuple[str, str]]:
 
 
 def describe_summary(summary: ProofSummary) -> list[tuple[str, str]]:
-    """Return the values of a round's summary that concern its nodes, each with its name."""
+    """Return the name and value of each field of a round's summary that concerns nodes."""
     return [
         ("nodes", f"{summary.node_count:,}"),
         ("may be selected", f"{summary.open_count:,}"),

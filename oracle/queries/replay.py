@@ -78,7 +78,7 @@ def replay_events(
 
 
 def _format_document(header: dict[str, object], lists: dict[str, list[dict[str, object]]]) -> str:
-    """Return one JSON object as text, with each row of a list on a line of its own."""
+    """Return a JSON object as text, with each list row on a separate line."""
     parts = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in header.items()]
     for key, rows in lists.items():
         body = ",\n  ".join(json.dumps(row) for row in rows)
@@ -108,7 +108,7 @@ def _build_node_rows(
 def _build_legacy_rows(
     nodes: list[Node], time: int, rules: Rules
 ) -> Mapping[Address, dict[str, object]]:
-    """Return each node's window and factors as of a block time; empty under non-legacy rules.
+    """Return each node's window and factors at a block time, or nothing under other rules.
 
     R, P, B, Q and the incentive share are null for a node that is not a member.
     """
@@ -142,7 +142,7 @@ def _format_fraction(value: int | None) -> str | None:
 def _build_pools(
     nodes: list[Node], scores: list[ScoreEntry], time: int, rules: Rules
 ) -> dict[Address, list[int]]:
-    """Return each node's scores that count: its pool, or the window under legacy rules."""
+    """Return each node's counted scores, from its pool or from the legacy window."""
     if rules.legacy is None:
         return {node.address: list(node.pool) for node in nodes}
     scores_by_node: dict[Address, list[int]] = {node.address: [] for node in nodes}

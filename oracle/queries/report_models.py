@@ -250,7 +250,7 @@ def _build_lanes(
     last_lanes: Lanes | None,
     share_by_node: Mapping[Address, int],
 ) -> Iterator[ReportLane]:
-    """Yield the nodes whose lane differs from the last round, by seat; none without a round."""
+    """Yield the nodes whose lane differs from the last round, ordered by seat."""
     last_count = 0 if last_lanes is None else len(last_lanes)
     if last_lanes is not None and not last_count:
         # The leaves of the last round are not stored.

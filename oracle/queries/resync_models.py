@@ -173,7 +173,7 @@ class RefusalAnswer(ApiModel):
 
 
 def build_rebuild_answer(rebuilt: RebuildResult, *, dry_run: bool) -> RebuildAnswer:
-    """Return the answer for a fold of all stored logs."""
+    """Return the answer for a rebuild from all stored logs."""
     return RebuildAnswer(
         dry_run=dry_run,
         block=rebuilt.last_block,
@@ -198,7 +198,7 @@ def build_rewind_answer(rewound: RewindResult, *, dry_run: bool) -> RewindAnswer
 
 
 def build_backfill_answer(result: BackfillResult, *, dry_run: bool) -> BackfillAnswer:
-    """Return the answer for blocks that were fetched again."""
+    """Return the answer for a backfill of blocks that were fetched again."""
     return BackfillAnswer(
         dry_run=dry_run,
         first=result.blocks.first,
@@ -219,7 +219,7 @@ def build_verify_answer(
     *,
     dry_run: bool,
 ) -> VerifyAnswer:
-    """Return the answer for a verification; `verified` is None if the chain was not queried."""
+    """Return the answer for a verification of stored blocks."""
     difference = None if verified is None else verified.difference
     return VerifyAnswer(
         dry_run=dry_run,
@@ -247,7 +247,7 @@ def build_verify_answer(
 def build_state_check_answer(
     state: StateComparison, rebuilt: RebuildResult | None, *, dry_run: bool
 ) -> StateCheckAnswer:
-    """Return the answer for a comparison of the state with a fold of the stored logs."""
+    """Return the answer for a comparison of the stored state with a new fold."""
     return StateCheckAnswer(
         block=state.last_block,
         logs=state.log_count,

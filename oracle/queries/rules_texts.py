@@ -26,12 +26,12 @@ def hash_rules_text(text: str) -> Hash:
 
 
 def hash_reason(text: str) -> Hash:
-    """Return the keccak256 of a reason: the salt of the operation that announces the rules."""
+    """Return the keccak256 of a reason, which is the salt of the announcing operation."""
     return Hash("0x" + keccak(text.encode()).hex())
 
 
 def find_rules_text(rules_hash: Hash, configured_text: str, folder: Path | None) -> str | None:
-    """Return the rules id with this hash: the configured one, or a file, or None if unknown."""
+    """Return the configured or stored rules id with this hash, or None if it is unknown."""
     if hash_rules_text(configured_text) == rules_hash:
         return configured_text
     text = _read_file(folder, f"{rules_hash}.json")
@@ -47,7 +47,7 @@ def find_reason(salt: Hash, folder: Path | None) -> str | None:
 def describe_missing_rules(
     uow: UnitOfWork, configured_text: str, folder: Path | None
 ) -> str | None:
-    """Return which announced rules this host does not have, or None if it has all of them.
+    """Return which announced rules are missing on this host, or None if none are.
 
     When they come into force, a reporter without them signs nothing.
     """

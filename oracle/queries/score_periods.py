@@ -68,7 +68,7 @@ def list_score_periods(history: NodeHistory, points: Sequence[HistoryPoint]) -> 
 
 
 def list_score_totals(history: NodeHistory, points: Sequence[HistoryPoint]) -> list[ScorePeriod]:
-    """Return the last day in UTC of a history, and the whole history if it began before that day.
+    """Return the last UTC day of a history, and its whole span if that began earlier.
 
     `points` are all points of the history. The list is empty under rules without a history of
     scores.
@@ -96,7 +96,7 @@ def _group_by_period(
 def _build_period(
     start: int, seconds: int, points: Sequence[HistoryPoint], marks: Sequence[HistoryMark]
 ) -> ScorePeriod:
-    """Return a period; the first of `points` is the last one before the period."""
+    """Return a period; `points` begins with the last point before the period."""
     falls = [
         mark
         for mark in marks

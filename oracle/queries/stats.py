@@ -132,7 +132,7 @@ def compute_integrity_statistics(store: Store, folder: EventFolder) -> Integrity
 def load_node_scores(
     store: Store, rules: Rules, max_nodes: int
 ) -> tuple[dict[Address, NodeScores], int]:
-    """Return the scores of up to `max_nodes` members at the cursor, and how many are left out.
+    """Return the scores of up to `max_nodes` members, and the number of omitted members.
 
     The members with the most scores are chosen, because their order changes slowly, which keeps
     the metric series stable.

@@ -111,7 +111,7 @@ class StatusReport:
 def load_status_report(
     store: Store, find_leader: Callable[[LeaseState], str | None]
 ) -> StatusReport:
-    """Return the status from one snapshot; only nodes that are due for kickout are loaded.
+    """Load the status from one snapshot of the database.
 
     `find_leader` returns the name of the process that holds the lease, or None.
     """
@@ -278,7 +278,7 @@ def build_operator_status(
     dispatcher: AccountBalance | None,
     catching_up: CatchingUp | None = None,
 ) -> OperatorStatus:
-    """Return the operator's status; `dispatcher` is None if this process starts no tasks."""
+    """Return the operator's status from the report, the health and the chain."""
     network, reorg = report.network, report.network.last_reorg
     return OperatorStatus(
         **network.model_dump(exclude={"last_reorg"}),

@@ -64,7 +64,7 @@ def _build_first_bookmark(context: QuorumContext, uow: UnitOfWork, heads: Heads)
 def _list_foreign_rounds(
     context: QuorumContext, uow: UnitOfWork, since: int, last_root: str
 ) -> list[RoundAccepted]:
-    """Return the rounds after `last_root` that the key signed, but not in this database.
+    """Return the rounds after `last_root` that the key signed outside this database.
 
     If a reorg removed the round of `last_root`, all rounds since the first check are checked.
     """

@@ -32,7 +32,7 @@ class MissingSignatures:
         return self.signer_reason or self.evidence_reason or self.missing_reason
 
     def record_waiting_statement(self, digest: Hash, block_time: int) -> int:
-        """Record that a statement lacks signatures, and return since when, in chain time."""
+        """Record that a statement lacks signatures; return the chain time since when."""
         if self._waiting_since is None or self._waiting_since[0] != digest:
             self._waiting_since = (digest, block_time)
         return self._waiting_since[1]

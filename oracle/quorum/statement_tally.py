@@ -75,7 +75,7 @@ class SignerTally:
 def tally_signatures(
     context: QuorumContext, record: SignedStatement, contract_status: RootsStatus
 ) -> SignerTally:
-    """Return which signers agree with the record, by the stored statements about its round."""
+    """Return which signers agree with the record according to the stored statements."""
     signers = contract_status.signers
     agreeing: set[Address] = set()
     conflicting: dict[Hash, set[Address]] = {}
@@ -195,7 +195,7 @@ def log_conflicts(
 
 
 def _is_same_report(report: Report, statement: SignedStatement) -> bool:
-    """Return whether a statement is about this report; its root holds round and as-of block."""
+    """Return whether a statement is about this report."""
     return (report.as_of.hash, report.prev, report.deadline, report.root) == (
         statement.as_of_hash,
         statement.prev,

@@ -97,7 +97,7 @@ def find_final_block(uow: UnitOfWork) -> BlockRef | None:
 def find_expiry_reason(
     uow: UnitOfWork, record: SignedStatement, contract_status: RootsStatus
 ) -> str | None:
-    """Return why a statement can no longer land, as a `pub_signature` reason, or None if it may.
+    """Return why a statement can no longer land, or None if it may still land.
 
     The time and height of the final block are used; those of the chain are never lower. The
     anchor window is that of the indexed events, because `contract_status` is the word of one

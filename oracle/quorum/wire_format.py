@@ -66,7 +66,7 @@ class StatementsResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
 
 def decode_statements(body: bytes) -> list[ReportMessage]:
-    """Decode a response.
+    """Decode the statements in a response.
 
     Raises:
         ValueError: the response is malformed.

@@ -40,7 +40,7 @@ class UnverifiedKickout(NamedTuple):
 def find_unverified_kickout(
     context: ReportingContext, uow: UnitOfWork, report: Report
 ) -> UnverifiedKickout | None:
-    """Return a kickout that is due in the report but not in the last round, and not verified.
+    """Return an unverified kickout that became due since the last round, or None.
 
     The result is None if the rules of the network do not require the verification.
 
@@ -76,7 +76,7 @@ def verify_next_blocks(
 def _list_newly_due_leaves(
     context: ReportingContext, uow: UnitOfWork, report: Report
 ) -> list[NodeLeaf]:
-    """Return the leaves that state another due interval than in the last round."""
+    """Return the leaves whose due interval differs from that in the last round."""
     leaves = load_report_leaves(context, uow, report)
     if leaves is None:
         raise TransientError(f"period {report.period}: the leaves of its report are not stored")

@@ -143,7 +143,7 @@ def find_missed_reason(report: ReportHeader, contract_status: RootsStatus) -> st
 
 
 def is_awaiting_finality(uow: UnitOfWork, stored_cut: StoredReportHeader) -> bool:
-    """Return whether the contract accepted the signed report; the round may not be final yet."""
+    """Return whether the contract accepted the signed report, in a final round or not."""
     accepted = uow.rounds.get_accepted_round(stored_cut.cut.head_round + 1)
     return accepted is not None and accepted.root == stored_cut.cut.root
 

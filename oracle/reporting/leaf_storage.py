@@ -36,7 +36,7 @@ def store_changed_pieces(uow: UnitOfWork, tree: RoundTree, as_of: BlockRef) -> N
 def prune_pieces(
     uow: UnitOfWork, settings: ReportSettings, as_of: BlockRef, final_number: int
 ) -> None:
-    """Delete the pieces that no kept round needs, and no cut that may still become a round.
+    """Delete the pieces that neither a kept round nor a possible future round needs.
 
     A cut can no longer be accepted once a final block is later than its deadline. The cut as of
     `as_of` is kept. A report that an operator released is kept until a later report lands, because

@@ -161,7 +161,7 @@ class LeafTree:
         self._tree.hash_changed()
 
     def _restore_last_cut(self, uow: UnitOfWork) -> None:
-        """Unless the tree has leaves, build it from the stored leaves of the last cut.
+        """Restore the tree from the stored leaves of the last cut, unless it has leaves.
 
         Nothing is done if the state does not continue that cut, or if the stored leaves do not
         have the root of its report.
@@ -225,7 +225,7 @@ class LeafTree:
     def _evaluate(
         self, uow: UnitOfWork, number: int, time: int, *, is_cut: bool, keeps_leaves: bool
     ) -> None:
-        """Evaluate changed nodes up to block `number`, and at a cut recovering ones as well.
+        """Evaluate the nodes changed up to block `number` and, at a cut, recovering nodes.
 
         Unless `keeps_leaves` is set, no changed leaves are kept in the tree's edits.
         """
@@ -269,7 +269,7 @@ class LeafTree:
         return encode_leaves(rows, context, keccak)
 
     def _check_stop(self, batch: Batch) -> Batch:
-        """Return the batch, unless the running update has to end."""
+        """Return the batch, or raise an error if the running update has to end."""
         if self._must_stop:
             raise _UpdateStoppedError
         return batch

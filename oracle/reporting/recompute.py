@@ -58,7 +58,7 @@ def build_report(
 def build_folded_tree(
     uow: UnitOfWork, reader: EventReader, folded: FoldedState, time: int, rules: Rules
 ) -> RoundTree:
-    """Return the tree of all nodes of a state that was folded in memory; `time` is its time."""
+    """Return the tree of all nodes of a folded state, whose time is `time`."""
     policy = KickoutPolicy(rules, reader.holds_kickouts)
     nodes = folded.fold.ledger.nodes
     leaves = iter_linked_leaves(

@@ -150,7 +150,7 @@ def load_current_cuts(uow: UnitOfWork, settings: ReportSettings) -> list[StoredR
 def _needs_work(
     context: ReportingContext, uow: UnitOfWork, stored_cut: StoredReportHeader, heads: Heads
 ) -> bool:
-    """Return whether a report still needs work; otherwise the contract is not queried."""
+    """Return whether a report needs work for which the contract has to be queried."""
     if (
         stored_cut.state is not ReportState.DUE
         or stored_cut.cut.as_of > context.compute_max_as_of_block(heads)
@@ -160,7 +160,7 @@ def _needs_work(
 
 
 def _find_push_in_flight(context: ReportingContext, uow: UnitOfWork) -> Intent | None:
-    """Return the newest push in flight, or None; no other push is planned while it may land."""
+    """Return the newest push in flight, or None if there is none."""
     if not context.account_context.sender_account.has_payer:
         return None
     pushes = [

@@ -77,7 +77,7 @@ def find_hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report)
 def skip_unsignable_reports(
     uow: UnitOfWork, headers: Sequence[StoredReportHeader]
 ) -> list[ReportHeader]:
-    """Return the headers of cut reports; a held report is not due, so the next is scheduled.
+    """Return the headers of cut reports, with unsignable reports marked as not due.
 
     A report that was cut under replaced rules is not due either. A disputed report stays due,
     because it was already signed. No other report may take its round until the disputed report can

@@ -84,7 +84,7 @@ def decide_push_submission(
 def _decide_by_change(
     context: ReportingContext, report: Report, times: tuple[int, int]
 ) -> SubmissionDecision:
-    """Return whether a report is worth sending; `times` are the last round's time and now."""
+    """Return whether a report is worth sending, given the last round's time and now."""
     pushed_at, now = times
     return decide_submission(
         report.change,

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def run_in_background(work: Callable[[], T], name: str) -> Future[T]:
-    """Start `work` in a daemon thread; the future receives its result or exception.
+    """Start `work` in a daemon thread, and return a future with its result or exception.
 
     A process that exits does not wait for the thread; the operating system ends it.
     """
@@ -46,7 +46,7 @@ class BackgroundCall(Generic[T]):
         self._future = run_in_background(work, name)
 
     def take_finished(self) -> Future[T] | None:
-        """Return the finished call and clear it; None if no call was started or it still runs."""
+        """Return the finished call and clear it, or None if there is no finished call."""
         if self._future is None or not wait([self._future], self.wait_seconds).done:
             return None
         finished, self._future = self._future, None

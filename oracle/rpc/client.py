@@ -228,7 +228,7 @@ class JsonRpcClient:
         timeout_seconds: float | None = None,
         ignore_backoff: bool = False,
     ) -> "list[Json | CallRefusedError]":
-        """Send different requests, once each, in as few batches as the endpoint accepts.
+        """Send requests of different methods, once each, in as few batches as possible.
 
         Returns the results or refusals, in the order of the requests. `ignore_backoff` sends them
         even while the endpoint is in backoff.
@@ -262,7 +262,7 @@ class JsonRpcClient:
         self.batch_limit = max(1, min(MAX_BATCH_SIZE, limit))
 
     def _shrink_batch_size(self, failed_size: int, error: RpcError) -> int:
-        """Return the size of the next batch; raise `error` if a smaller batch would not help.
+        """Return the size of the next batch, or raise `error` if shrinking would not help.
 
         The limit is lowered only if the size was the reason. A timeout or an error page of a small
         batch does not lower it, because a short outage would then cause a day of single requests.
@@ -376,7 +376,7 @@ class JsonRpcClient:
         read_raw: RawReader[Any] | None,
         timeout_seconds: float | None,
     ) -> Any:  # a result of `result_type` or of `read_raw`  # noqa: ANN401
-        """Return the result of one request of a batch; if missing, send the request alone."""
+        """Return one request's result in a batch, or send the request alone."""
         if response is None or response.error is not None or response.result is msgspec.UNSET:
             # The request was left out or failed in the batch; a single request gives a readable
             # error.
@@ -451,7 +451,7 @@ class JsonRpcClient:
     def _build_mixed_batch_error(
         self, method: str, responses: Sequence[JsonRpcResponse[Json]]
     ) -> RpcError:
-        """Return the error of a refused mixed batch; unless rate-limited, stop mixing methods."""
+        """Return the error of a refused mixed batch, and stop mixing unless rate-limited."""
         error_value = responses[0].error if responses else None
         if responses and error_value is None:
             self._mixed_batch_limit = 1

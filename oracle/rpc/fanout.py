@@ -106,7 +106,7 @@ class EndpointCaller:
         return endpoint.chain_id == chain_id
 
     def has_reached(self, block_number: int) -> bool:
-        """Return whether the endpoint's head is at this block or later; False if unreachable."""
+        """Return whether the endpoint has reached this block, or False if unreachable."""
         if self.endpoint.status.quarantine_reason is not None:
             return False
         if self.endpoint.has_recently_reached(block_number):
@@ -170,7 +170,7 @@ class PoolView:
         return self._with_endpoints(synced_endpoints) if synced_endpoints else self
 
     def with_known_chain(self, chain_id: int) -> "PoolView":
-        """Return a view of the endpoints that report their chain id, whether it matches or not.
+        """Return a view of the endpoints that report a chain id, even of another chain.
 
         Raises:
             TransientError: no endpoint reports its chain id.
@@ -228,7 +228,7 @@ class PoolView:
         raise [*reverts, *refusals, *failures][0]
 
     def read_first(self, read: Callable[[EndpointCaller], Read]) -> Read:
-        """Return what `read` returns for the first endpoint that responds, preferred first.
+        """Return what `read` returns for the first endpoint that responds.
 
         Raises:
             TransientError: no endpoint responds.
@@ -242,7 +242,7 @@ class PoolView:
         raise failures[0]
 
     def read_each(self, read: Callable[[EndpointCaller], Read]) -> "list[tuple[str, Read]]":
-        """Return, for every endpoint that responds, its name and what `read` returns.
+        """Return the name of each responding endpoint with the result of `read`.
 
         Raises:
             TransientError: no endpoint responds.
@@ -259,7 +259,7 @@ class PoolView:
         return results
 
     def read_median(self, read: Callable[[EndpointCaller], int]) -> int:
-        """Return the median of the witnesses' values; of two middle values, the lower.
+        """Return the median of the witnesses' values, or the lower of two middle values.
 
         Several endpoints of one witness count once, by the median of their values.
 
@@ -277,7 +277,7 @@ class PoolView:
 
 @contextmanager
 def expect_response_format(description: str) -> Iterator[None]:
-    """Raise TransientError if a response is malformed; `description` names what was expected."""
+    """Raise TransientError if a response does not have the described format."""
     try:
         yield
     except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:

@@ -57,7 +57,7 @@ def parse_headers(
     heights_or_tags: Sequence[int | str],
     headers: Sequence[FullHeaderResponse | None],
 ) -> list[BlockRef | None]:
-    """Parse blocks from these headers. Raises RpcError for an invalid header or another height."""
+    """Return the blocks of these headers, or raise RpcError for a wrong header."""
     blocks = [None if header is None else parse_block(client.name, header) for header in headers]
     for height_or_tag, block in zip(heights_or_tags, blocks, strict=True):
         if block is not None and isinstance(height_or_tag, int) and block.number != height_or_tag:

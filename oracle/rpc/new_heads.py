@@ -78,7 +78,7 @@ class SubscriptionWatchdog:
     _newest_block: int = -1
 
     def should_connect(self, now: float) -> bool:
-        """Return whether to connect; False for five minutes after two failures."""
+        """Return whether to connect; two failures prevent this for five minutes."""
         return now >= self._paused_until
 
     def record_connect(self, polled_head: PolledHead, now: float) -> None:
@@ -151,7 +151,7 @@ class NewHeadSubscription:
             self._stop_requested.wait(self._check_seconds)
 
     def _listen_once(self) -> str | None:
-        """Listen until the connection ends; return why it failed, or None after a clean end."""
+        """Listen until the connection ends, and return the reason if it failed."""
         try:
             with connect(
                 self._url,
@@ -192,7 +192,7 @@ class NewHeadSubscription:
 
 
 def find_websocket(endpoint_url: str, chain_id: int) -> str | None:
-    """Return a websocket at the endpoint's host that announces the chain's blocks, or None."""
+    """Return the URL of a websocket at the endpoint's host that announces blocks, or None."""
     return next(
         (url for url in _list_likely_websockets(endpoint_url) if _can_subscribe(url, chain_id)),
         None,
@@ -200,7 +200,7 @@ def find_websocket(endpoint_url: str, chain_id: int) -> str | None:
 
 
 def _list_likely_websockets(endpoint_url: str) -> list[str]:
-    """Return the usual addresses of a websocket: the same path, below /ws, or geth's own port."""
+    """Return the usual websocket URLs of an endpoint: same path, below /ws, or geth's port."""
     parts = urlsplit(endpoint_url.strip())
     scheme = _WEBSOCKET_SCHEMES.get(parts.scheme)
     if scheme is None:

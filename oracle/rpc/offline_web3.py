@@ -18,5 +18,5 @@ sys.setrecursionlimit(_RECURSION_LIMIT)
 
 @cache
 def build_offline_web3() -> Web3:
-    """Return a web3 object that sends no request: its provider raises NotImplementedError."""
+    """Return a web3 object whose provider raises NotImplementedError for any request."""
     return Web3(BaseProvider(), middleware=[])

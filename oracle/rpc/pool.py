@@ -210,7 +210,7 @@ class EndpointPool:
         ]
 
     def prove_chain(self, endpoint: Endpoint, *, timeout_seconds: float | None = None) -> None:
-        """Ensure that the endpoint is on the configured chain; a recent proof is reused.
+        """Ensure that the endpoint is on the configured chain, reusing a recent proof.
 
         `timeout_seconds` is how long the first response may take; None uses the client's timeout.
 
@@ -293,7 +293,7 @@ class EndpointPool:
         self._endpoints.update_usable_metric()
 
     def clear_lag_failures(self, outvoted: str) -> None:
-        """Restore the endpoints that seemed to lag behind one that was outvoted."""
+        """Clear the failures of endpoints that seemed to lag behind the outvoted endpoint."""
         self.clear_failures(
             endpoint
             for endpoint in self._endpoints

@@ -450,7 +450,7 @@ def classify_error(code: int, message: str) -> ErrorKind:
 
 
 def is_batch_refusal(message: str) -> bool:
-    """Return whether a message refuses batches as such, regardless of the requests in them."""
+    """Return whether a message refuses batches in general, whatever they contain."""
     row = _find_dialect(message)
     return row is not None and row.refused_feature is RefusedFeature.BATCH
 
@@ -463,12 +463,12 @@ def _find_dialect(message: str) -> ProviderMessage | None:
 
 @cache
 def _get_compiled_patterns() -> tuple[tuple[ProviderMessage, re.Pattern[str]], ...]:
-    """Compile the patterns on first use, because most commands meet no error."""
+    """Return the compiled patterns, which are compiled on first use."""
     return tuple((row, re.compile(row.pattern, re.IGNORECASE)) for row in DIALECTS if row.pattern)
 
 
 def parse_max_blocks(message: str) -> int | None:
-    """Return the provider's limit of blocks in one range, or None if the message has none."""
+    """Return the maximum number of blocks that a message states, or None."""
     match = _RANGE_LIMIT.search(message)
     if match is None:
         return None
@@ -476,7 +476,7 @@ def parse_max_blocks(message: str) -> int | None:
 
 
 def parse_suggested_range(message: str) -> tuple[int, int] | None:
-    """Return the range that a message suggests, or None; the range is unchecked."""
+    """Return the block range that a message suggests, unchecked, or None."""
     match = _SUGGESTED_RANGE.search(message)
     return None if match is None else (_parse_height(match[1]), _parse_height(match[2]))
 

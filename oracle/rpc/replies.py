@@ -81,7 +81,7 @@ def is_truncated_json(body: bytes) -> bool:
 
 
 def parse_error_body(error: object) -> JsonRpcErrorBody:
-    """Parse the `error` of a response: an object, or at some vendors a text, number or list."""
+    """Parse the `error` of a response, which may be an object, text, number or list."""
     if isinstance(error, list):
         return parse_error_body(error[0]) if error else JsonRpcErrorBody()
     if isinstance(error, dict):
@@ -129,7 +129,7 @@ def matches_request_id(response_id: object, request_id: int, *, is_error: bool) 
 def index_by_request_id(
     responses: Iterable[AnyResponse], request_ids: Collection[int]
 ) -> dict[int, AnyResponse] | None:
-    """Return the responses of a batch by request id; some may be missing.
+    """Return the responses of a batch by request id, of which some may be missing.
 
     Returns None if a response has an id that was not requested, or if two have the same id.
     """
@@ -160,7 +160,7 @@ RawReader: TypeAlias = Callable[[Sequence[Any], Buffer], T | None]
 def read_raw_responses(
     body: bytes, requests: Sequence[Mapping[str, Any]], read_raw: RawReader[T], *, is_batch: bool
 ) -> dict[int, JsonRpcResponse[T]] | None:
-    """Return the responses by request id, or None if one of them has to be decoded."""
+    """Return the undecoded responses by request id, or None if one must be decoded."""
     body_type = list[_RawJsonRpcResponse] if is_batch else _RawJsonRpcResponse
     try:
         decoded = get_decoder(body_type).decode(body)
@@ -208,7 +208,7 @@ _DECODER_LOCK = Lock()
 
 
 def get_decoder(body_type: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401  # a type made at run time
-    """Return the cached decoder for this type of body; thread-safe."""
+    """Return the cached JSON decoder for this type of body, safely from any thread."""
     with _DECODER_LOCK:
         return _build_decoder(body_type)
 

@@ -118,7 +118,7 @@ class CallRefusedError(RpcError):
 
     @property
     def is_out_of_gas(self) -> bool:
-        """Whether the call needs more gas than it got; then it has no revert data."""
+        """Whether the call ran out of gas, in which case it has no revert data."""
         return self.data is None and _OUT_OF_GAS_PATTERN.search(self.message) is not None
 
     @property
@@ -166,7 +166,7 @@ def combine_failures(failures: Sequence[RpcError]) -> RpcError:
 
 
 def build_response_too_large_error(endpoint: str, max_bytes: int) -> RpcError:
-    """Return the error for a response larger than the `max_bytes` that are read."""
+    """Return the error for a response of more than `max_bytes`."""
     detail = f"the response exceeds [chain] max_response_mib = {max_bytes / 2**20:g}"
     error = RpcError(endpoint, ErrorKind.TOO_LARGE, detail)
     error.exceeds_own_limit = True
@@ -176,7 +176,7 @@ def build_response_too_large_error(endpoint: str, max_bytes: int) -> RpcError:
 def build_error_from_status(
     endpoint: str, status: int, headers: Mapping[str, str], body: bytes
 ) -> RpcError | None:
-    """Return the error for an HTTP status; None if the body is to be parsed.
+    """Return the error for an HTTP status, or None if the body has to be parsed.
 
     Some endpoints return JSON-RPC errors with an HTTP error status.
     """
@@ -211,7 +211,7 @@ def build_error_from_status(
 
 
 def _describe_status(status: int, body: bytes) -> str:
-    """Return the status, with an excerpt of the body if there is one."""
+    """Return the HTTP status, followed by an excerpt of the body if there is one."""
     if excerpt := extract_body_excerpt(body):
         return f"HTTP {status}: {excerpt}"
     return f"HTTP {status}"
@@ -247,7 +247,7 @@ _KIND_BY_STATUS: dict[int, ErrorKind] = {
 
 
 def _parse_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Parse Retry-After: seconds, or a date by the server's own clock; at most an hour."""
+    """Return the seconds in a Retry-After header, which may hold a date, at most one hour."""
     header = headers.get("Retry-After", "")
     if header.isdecimal():
         return min(_MAX_RETRY_AFTER_SECONDS, float(header))
@@ -260,7 +260,7 @@ def _parse_retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def build_error_from_body(endpoint: str, method: str, error: object) -> CallRefusedError:
-    """Return the exception for the `error` of a JSON-RPC response, by message, then by code."""
+    """Return the exception for the `error` of a JSON-RPC response."""
     error_body = parse_error_body(error)
     kind = classify_error(error_body.code, error_body.message)
     data = _extract_revert_data(error.get("data")) if isinstance(error, dict) else None
@@ -276,7 +276,7 @@ def build_error_from_body(endpoint: str, method: str, error: object) -> CallRefu
 
 
 def _add_stated_limits(error: RpcError, message: str) -> RpcError:
-    """Add the range that a message suggests, or the limit that it states; return the error."""
+    """Add the range or limit that a message states to the error, and return the error."""
     if error.kind is ErrorKind.TOO_LARGE:
         error.suggested_range = parse_suggested_range(message)
         # A suggested range concerns this request; a stated limit concerns every request.
@@ -285,7 +285,7 @@ def _add_stated_limits(error: RpcError, message: str) -> RpcError:
 
 
 def _extract_revert_data(data: object) -> str | None:
-    """Return the revert data; some endpoints nest it one level deeper or add a prefix."""
+    """Return the revert data, which some endpoints nest deeper or prefix."""
     if isinstance(data, dict):
         data = data.get("data") or data.get("result")
     if not isinstance(data, str):

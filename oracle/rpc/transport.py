@@ -344,7 +344,7 @@ def _enforce_deadline(connection: HTTPConnection) -> Iterator[None]:
 
 
 def _wait_for_headers(connected_socket: socket | None, timeout_seconds: float) -> bool:
-    """Wait for the first bytes; return whether all headers are there and need no watchdog.
+    """Wait for the first bytes, and return whether all headers have arrived.
 
     Raises:
         TimeoutError: nothing arrived.
@@ -399,7 +399,7 @@ class _TlsConnection(_PlainConnection, HTTPSConnection):
 def _build_pool_classes(
     choose_address: AddressChoice | None, certificate_name: str | None
 ) -> dict[str, type[HTTPConnectionPool]]:
-    """Return connection pool classes by URL scheme; the library creates the pools."""
+    """Return the connection pool classes for each URL scheme."""
 
     class PlainWithAddress(_PlainConnection):
         pass

@@ -84,7 +84,7 @@ class JsonRpcConnection:
         body_type: Any,  # a type made at run time  # noqa: ANN401
         request_ids: Collection[int],
     ) -> Any:  # a type made at run time  # noqa: ANN401
-        """Decode the response to these requests as `body_type`. Raises RpcError."""
+        """Decode the response to these requests as `body_type`, or raise RpcError."""
         try:
             return get_decoder(body_type).decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -94,7 +94,7 @@ class JsonRpcConnection:
             raise build_error_from_invalid_body(self.name, method, body, str(error)) from None
 
     def reset_after_misrouted_response(self, method: str) -> RpcError:
-        """Reset the connections that deliver other requests' responses; return the error.
+        """Reset connections that returned another request's response, and return the error.
 
         A proxy in between mixed the responses up; this is not the endpoint's fault.
         """

@@ -48,7 +48,7 @@ def open_signer(
 
 
 def describe_key_location(location: KeyLocation) -> str:
-    """Describe where a key is stored, for an operator; a URL is reduced to its host."""
+    """Describe where a key is stored, reducing a URL to its host."""
     match location:
         case KeyFiles():
             return f"keystore {location.keystore}"
@@ -98,7 +98,7 @@ _VOID_FEES = Fees(1, 0)
 
 
 def sign_void_statement(signer: Signer, domain: Domain) -> bytes:
-    """Test a signer with a statement that no contract accepts; verify and return the signature.
+    """Test a signer with a statement that no contract accepts, and return the signature.
 
     The errors of `Signer.sign_statement` are raised.
     """
@@ -108,7 +108,7 @@ def sign_void_statement(signer: Signer, domain: Domain) -> bytes:
 def sign_void_transaction(
     signer: Signer, chain_id: int, to: Address, calldata: str
 ) -> SignedBytes:
-    """Test a signer with a transaction that is never mined; verify and return the signed bytes.
+    """Test a signer with a transaction that is never mined, and return the signed bytes.
 
     The errors of `Signer.sign_transaction` are raised.
     """

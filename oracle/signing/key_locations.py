@@ -60,7 +60,7 @@ class EnvironmentKey:
 
 
 def find_environment_key_mismatch(role: str, chain_id: int) -> str | None:
-    """Return why a role's key must not be in the environment on this chain, or None if it may."""
+    """Return why a role's key must not be in the environment on a chain, or None."""
     if chain_id in DEVELOPMENT_CHAINS:
         return None
     allowed_chains = ", ".join(map(str, sorted(DEVELOPMENT_CHAINS)))

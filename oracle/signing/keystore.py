@@ -41,7 +41,7 @@ _MIN_REDACTED_LENGTH = 8
 def create_keystore(
     keystore: Path, password_file: Path, *, iterations: int | None = None
 ) -> Address:
-    """Create a new key with a random password and return its address.
+    """Create a keystore with a new key and a random password, and return its address.
 
     `iterations` is the PBKDF2 count; only throw-away chains use fewer than the library's default.
 
@@ -139,7 +139,7 @@ def check_private_file_mode(path: Path) -> None:
 
 
 def _write_new_file(path: Path, text: str) -> None:
-    """Create a file and fsync it; on failure no partial file is left."""
+    """Create a file and fsync it, leaving no partial file after a failure."""
     try:
         descriptor = _create_private_file(path)
     except OSError as error:

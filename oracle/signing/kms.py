@@ -134,7 +134,7 @@ class KmsSigner:
 
 
 def decode_der_signature(der_signature: bytes) -> tuple[int, int]:
-    """Return r and s of an ECDSA signature in the DER encoding of KMS (one sequence, RFC 3279).
+    """Return r and s of an ECDSA signature in DER encoding, as a KMS returns it.
 
     Raises:
         WrongSignatureError: the bytes are not exactly one such sequence.
@@ -148,7 +148,7 @@ def decode_der_signature(der_signature: bytes) -> tuple[int, int]:
 
 
 def _split_der_element(der: bytes, tag: int) -> tuple[bytes, bytes]:
-    """Return the content of the first element (under 128 bytes), and the bytes after it."""
+    """Return the content of the first DER element, and the bytes after the element."""
     if len(der) < 2 or der[0] != tag or der[1] >= 128:  # noqa: PLR2004  DER's heads
         raise WrongSignatureError("the KMS returned a signature that is not DER-encoded")
     end = 2 + der[1]
@@ -231,7 +231,7 @@ def _get_error_code(error: Exception) -> str:
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Return whether the KMS rejected the request; 5xx and throttling do not count."""
+    """Return whether the KMS rejected the request, not counting 5xx and throttling."""
     response = getattr(error, "response", None)
     metadata = response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}
     is_client_error = 400 <= metadata.get("HTTPStatusCode", 0) < 500  # noqa: PLR2004  HTTP

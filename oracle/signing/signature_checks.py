@@ -38,7 +38,7 @@ class EcdsaSignature:
 
     @classmethod
     def from_bytes(cls, raw_signature: bytes) -> "EcdsaSignature":
-        """Parse 65 bytes of r, s and v (27 or 28).
+        """Parse a signature of 65 bytes: r, s and v (27 or 28).
 
         Raises:
             WrongSignatureError: the bytes do not have that form.
@@ -65,7 +65,7 @@ class EcdsaSignature:
 
     @property
     def has_low_s(self) -> bool:
-        """Return whether s is in the lower half; a high s would allow a second, malleated form."""
+        """Return whether s is in the lower half of its range, so that it is not malleable."""
         return 0 < self.s <= _CURVE_ORDER // 2
 
     def to_low_s(self) -> "EcdsaSignature":
@@ -114,7 +114,7 @@ def verify_signature(signature: EcdsaSignature, digest: bytes, address: Address)
 
 
 def verify_statement_signature(raw_signature: bytes, digest: Hash, address: Address) -> bytes:
-    """Return the 65 bytes if they are this account's signature of this digest.
+    """Return the 65-byte signature if this account signed this digest.
 
     Raises:
         WrongSignatureError: the signature is malformed, has a high s, or is by another account.
@@ -127,7 +127,7 @@ def verify_statement_signature(raw_signature: bytes, digest: Hash, address: Addr
 def recover_statement_signature(
     raw_signature: bytes, digest: Hash, address: Address
 ) -> bytes | None:
-    """Return 65 bytes that end in 27 or 28 if this account signed this digest, else None.
+    """Return the normalised signature if this account signed this digest, else None.
 
     Some wallets return the parity of the point instead of 27 or 28.
     """
@@ -140,7 +140,7 @@ def recover_statement_signature(
 
 
 def encode_unsigned_transaction(transaction: TransactionRequest) -> bytes:
-    """Return the signing payload of a type 2 transaction; its keccak256 is signed."""
+    """Return the payload of a type 2 transaction, whose keccak256 is signed."""
     return _TRANSACTION_TYPE + encode_list(_encode_transaction_fields(transaction))
 
 
@@ -165,7 +165,7 @@ def assemble_signed_transaction(
 def verify_signed_transaction(
     raw_transaction: bytes, request: TransactionRequest, address: Address
 ) -> SignedBytes:
-    """Return the signed bytes if they are exactly the requested transaction by this account.
+    """Return the signed bytes if this account signed exactly the requested transaction.
 
     Raises:
         WrongSignatureError: the bytes differ from the request; the message names the fields.
@@ -199,7 +199,7 @@ def verify_signed_transaction(
 
 
 def _decode_transaction_fields(raw_transaction: bytes) -> list[bytes] | None:
-    """Return the fields of a type 2 transaction (an empty list as b""), or None if malformed."""
+    """Return the fields of a type 2 transaction, or None if it is malformed."""
     if raw_transaction[:1] != _TRANSACTION_TYPE:
         return None
     import rlp  # noqa: PLC0415  as in `recover_address`
@@ -226,7 +226,7 @@ def _encode_transaction_fields(transaction: TransactionRequest) -> list[bytes]:
 
 
 def _get_field_contents(transaction: TransactionRequest) -> list[bytes]:
-    """Return the field contents in the order of EIP-1559, with value 0 and no access list."""
+    """Return the transaction's field contents in EIP-1559 order."""
     numbers = (
         *(transaction.chain_id, transaction.nonce),
         *(transaction.fees.tip, transaction.fees.max_fee, transaction.gas_limit),

@@ -75,7 +75,7 @@ class ActivityRepository:
         )
 
     def count_ended_tasks(self, first_block: int, last_block: int) -> tuple[int, int]:
-        """Count the tasks that ended in the blocks `first_block` to `last_block`, and their nodes.
+        """Count the tasks that ended in a range of blocks, and their nodes.
 
         A task counts if it has a score, or if its end changed the node's reliability. A successful
         task without a score leaves no row if the reliability is 1, and does not count.
@@ -106,7 +106,7 @@ class ActivityRepository:
     def list_last_changes_before(
         self, time: int, since: int, first_block: int
     ) -> list[ReliabilityChange]:
-        """Return the last reliability change of each node in the seconds `since` to `time` - 1.
+        """Return the last reliability change of each node between two times.
 
         `first_block` limits the search: all rows below this block are older than `since`.
         """
@@ -165,7 +165,7 @@ class ActivityRepository:
         }
 
     def find_first_block_at(self, time: int, last_block: int) -> int:
-        """Return a block, at most `last_block` + 1, below which all rows are older than `time`."""
+        """Return a block below which all rows are older than `time`."""
         return self._find_first_block_at(reliability_change, time, last_block)
 
     def _find_first_block_at(self, table: Table, time: int, last_block: int) -> int:

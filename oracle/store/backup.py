@@ -62,7 +62,7 @@ def back_up_database(url: str, backup: Path) -> None:
 
 
 def restore_database(url: str, backup: Path, replaced_path: Path, *, dry_run: bool) -> None:
-    """Replace SQLite's database by a backup, or fill an empty PostgreSQL database with it.
+    """Replace the SQLite database by a backup, or restore into an empty PostgreSQL database.
 
     An existing SQLite database is kept as `replaced_path`. No other process may use the database.
     The restored database is marked, so that its signer first waits until no statement that was
@@ -145,7 +145,7 @@ def _copy_sqlite_file(source: Path, copy: Path) -> None:
 
 
 def _check_sqlite_file(path: Path, name: str) -> None:
-    """Check the structure of a copied database; `name` is what it was copied from.
+    """Check the structure of a copied database.
 
     Raises:
         FatalError: the database is corrupted.
@@ -162,7 +162,7 @@ def _check_sqlite_file(path: Path, name: str) -> None:
 
 
 def _set_database_aside(database: Path, replaced_path: Path) -> None:
-    """Rename all files of a SQLite database; its log must not stay next to another database."""
+    """Rename all files of a SQLite database, including its write-ahead log."""
     for suffix in ("", "-wal", "-shm"):
         file = database.with_name(database.name + suffix)
         if file.exists():
@@ -174,7 +174,7 @@ def _create_private_file(path: Path) -> None:
 
 
 def _run_client_program(program: str, arguments: list[str], url: URL) -> None:
-    """Run `pg_dump` or `pg_restore`; the password is neither an argument nor in the environment.
+    """Run `pg_dump` or `pg_restore` without exposing the password to other processes.
 
     Raises:
         InputError: the program is not installed.

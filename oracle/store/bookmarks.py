@@ -36,7 +36,7 @@ class Bookmarks:
         upsert_rows(self._connection, bookmark, [(name, str(value))])
 
     def get_rewrite_count(self) -> int:
-        """Return how often projections were rolled back or rebuilt."""
+        """Return the number of rollbacks and rebuilds of the projections."""
         return self.get_number(_REWRITES) or 0
 
     def record_rewrite(self) -> None:

@@ -75,7 +75,7 @@ def upsert_rows(connection: Connection, target: Table, rows: list[Row]) -> None:
 
 
 def insert_missing_rows(connection: Connection, target: Table, rows: list[Row]) -> int:
-    """Insert only the rows whose key does not exist yet; return how many were inserted."""
+    """Insert the rows whose key does not exist yet, and return their number."""
     return _insert_with_policy(connection, target, rows, _ConflictPolicy.KEEP)
 
 

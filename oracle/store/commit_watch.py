@@ -71,7 +71,7 @@ class FileCommitWatch:
             self._connection.close()
 
     def _read_version(self) -> int:
-        """Return the version of the data, or the last one while the file is locked."""
+        """Return the file's data version, or the last known one while the file is locked."""
         try:
             with closing(self._connection.execute("PRAGMA data_version")) as rows:
                 return int(rows.fetchone()[0])

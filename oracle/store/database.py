@@ -112,7 +112,7 @@ class _LazyRepository:
 
 
 def _open_lazily(module: str) -> Any:  # noqa: ANN401  the annotation has the type
-    """Return the attribute for a repository whose module is `module` below `oracle.store`."""
+    """Return a descriptor that imports a repository on first use."""
     return _LazyRepository(f"oracle.store.{module}")
 
 
@@ -171,7 +171,7 @@ class UnitOfWork:
         self._connection = connection
 
     def get_replica_lag_seconds(self) -> float | None:
-        """Return the age of the last replayed transaction, or None if the database is no replica.
+        """Return the age of the last replayed transaction, or None on a primary database.
 
         Reads may be served from a PostgreSQL replica (docs/how-to/serve-the-read-api.md#replica);
         every response states how far its data lags behind the daemon. SQLite has no replicas. For
@@ -183,7 +183,7 @@ class UnitOfWork:
         return None if lag is None else max(0.0, float(lag))
 
     def discard_verification_above(self, number: int) -> None:
-        """Discard coverage and verification above block `number`; part of every rollback."""
+        """Discard coverage and verification above block `number` during a rollback."""
         self.coverage.delete_above(number)
         self.verified_blocks.delete_above(number)
         self.dead_letters.orphan_above(number)
@@ -239,7 +239,7 @@ class Store:
         return cls(parse_database_url(url))
 
     def open_unfenced(self) -> "Store":
-        """Return another store over the same database, which is closed with this one.
+        """Return an unfenced store over the same database, which is closed with this store.
 
         Its writes need no lease. Only inboxes that clients fill are written this way.
         """
@@ -340,13 +340,13 @@ class Store:
 
     @property
     def data_directory(self) -> Path | None:
-        """Return the directory of SQLite's file, or None for a server."""
+        """The directory of the SQLite file, or None for a server."""
         if self._url.get_backend_name() != "sqlite":
             return None
         return Path(self._url.database or "").absolute().parent
 
     def checkpoint_wal(self) -> None:
-        """Write SQLite's write-ahead log back to the database, which may free a full disk.
+        """Write SQLite's write-ahead log back to the database.
 
         Raises:
             TransientError: the log could not be written back.
@@ -382,7 +382,7 @@ class Store:
 
     @contextmanager
     def temporary_copy(self) -> Iterator[str | None]:
-        """Yield the URL of a temporary copy of the database, or None if it is not SQLite.
+        """Yield the URL of a temporary copy of the SQLite database, or None for a server.
 
         The copy is in the folder of the database file, takes as much disk space, and blocks no
         writer.
@@ -400,7 +400,7 @@ class Store:
             yield f"sqlite:///{path}"
 
     def copy_to(self, path: Path) -> None:
-        """Copy the SQLite database to a file, as one snapshot; blocks no writer.
+        """Copy one snapshot of the SQLite database to a file without blocking writers.
 
         Raises:
             TransientError: the file cannot be written, or the database cannot be read.

@@ -55,7 +55,7 @@ class UnknownCommitError(TransientError):
 
 
 def format_database_name(url: URL) -> str:
-    """Return the name of a database for messages, without the password of its URL."""
+    """Return the name of a database for messages, without its password."""
     if url.get_backend_name() == "sqlite":
         return f"database {url.database}"
     user = f"{url.username}@" if url.username else ""
@@ -120,7 +120,7 @@ def _is_sqlite(error: DBAPIError) -> bool:
 
 
 def _find_connect_error(sqlstate: str, message: str) -> str | None:
-    """Return why connecting failed, or None for another error.
+    """Return why a connection failed, or None for any other error.
 
     While connecting, libpq provides a message but no SQLSTATE.
     """

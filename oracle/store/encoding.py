@@ -31,7 +31,7 @@ def encode_hex(value: bytes) -> str:
 
 
 def compute_prefix_range(digits: str, size: int) -> tuple[bytes, bytes]:
-    """Return the lowest and the highest key of `size` bytes whose hex begins with `digits`."""
+    """Return the lowest and highest key of `size` bytes with this hex prefix."""
     return (
         bytes.fromhex(digits.ljust(2 * size, "0")),
         bytes.fromhex(digits.ljust(2 * size, "f")),
@@ -59,7 +59,7 @@ def split_hashes(value: bytes) -> tuple[str, ...]:
 
 
 def encode_wei(amount: int) -> bytes:
-    """Encode an amount from 0 to 2^256 - 1 as 32 bytes that sort like the number."""
+    """Encode an amount as 32 big-endian bytes, which sort like the number."""
     return amount.to_bytes(_WEI_BYTES, "big")
 
 
@@ -117,7 +117,7 @@ def decode_name_list(text: str) -> tuple[str, ...]:
 
 
 def escape_nul(text: str | None) -> str | None:
-    """Escape NUL characters in text from the chain: PostgreSQL's text type rejects them."""
+    """Escape NUL characters, which PostgreSQL's text type rejects."""
     if text is None or ("\x00" not in text and "\\" not in text):
         return text
     return text.replace("\\", "\\\\").replace("\x00", "\\0")

@@ -64,7 +64,7 @@ def parse_database_url(url: str) -> URL:
 
 
 def get_file_identity(url: URL, suffix: str = "") -> tuple[int, int] | None:
-    """Return device and inode of SQLite's file; return None for PostgreSQL or a missing file.
+    """Return device and inode of the SQLite file, or None if there is no such file.
 
     With the suffix `-wal`, the file is the write-ahead log.
     """
@@ -98,7 +98,7 @@ def create_write_engine(url: URL) -> Engine:
 
 
 def create_read_engine(url: URL) -> Engine:
-    """Create a read-only engine; each transaction is one snapshot."""
+    """Create a read-only engine whose transactions each see one snapshot."""
     if url.get_backend_name() == "sqlite":
         engine = _create_sqlite_engine(url)
         event.listen(engine, "connect", _set_query_only)
@@ -118,7 +118,7 @@ def create_read_engine(url: URL) -> Engine:
 
 
 def is_missing_sqlite_file(url: URL) -> bool:
-    """Return whether the SQLite file does not exist yet; opening it would create it."""
+    """Return whether the URL names a SQLite file that does not exist yet."""
     return url.get_backend_name() == "sqlite" and not Path(url.database or "").exists()
 
 

@@ -79,7 +79,7 @@ class RelayOutcomeRepository:
         return 0 if newest is None else newest + 1
 
     def delete_before(self, before_ms: int, kinds: Collection[str] | None = None) -> int:
-        """Delete outcomes received before `before_ms`, only of `kinds` if given; return how many.
+        """Delete outcomes received before `before_ms`, and return their number.
 
         The newest outcome is always kept.
         """

@@ -113,7 +113,7 @@ class HaltRepository:
         return f"halt {open_halts[0].name}: {open_halts[0].reason}" if open_halts else None
 
     def count_changes(self) -> int:
-        """Count how often halts were opened or cleared.
+        """Return the number of times that halts were opened or cleared.
 
         The count reveals changes that the cursor cannot, because the cursor does not move while a
         halt is open.
@@ -122,7 +122,7 @@ class HaltRepository:
         return int(self._connection.execute(count_query).scalar_one())
 
     def list_from(self, offset: int, limit: int) -> list[Halt]:
-        """Return up to `limit` halts, open and cleared, oldest first, after the first `offset`."""
+        """Return up to `limit` halts, oldest first, skipping the first `offset`."""
         query = select(halt).order_by(halt.c.id).offset(offset).limit(limit)
         return [_decode_halt_row(row) for row in self._connection.execute(query)]
 

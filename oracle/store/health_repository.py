@@ -67,7 +67,7 @@ class HealthRepository:
         )
 
     def save_report(self, process: str, findings: Iterable[HealthFinding]) -> None:
-        """Save the findings of a running daemon about its own health."""
+        """Save the health findings of a running daemon."""
         text = msgspec.json.encode(
             [(finding.condition.key, finding.detail) for finding in findings]
         ).decode()

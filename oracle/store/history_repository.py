@@ -166,7 +166,7 @@ class ScoreRepository:
     def _load_newest(
         self, query: Select[*tuple[Any, ...]], node: Address, limit: int, **bounds: int
     ) -> list[ScoreEntry]:
-        """Return the newest scores of a query that is built on `_NEWEST_SCORES`, oldest first."""
+        """Return the newest scores that a query selects, oldest first."""
         parameters = {"node": decode_hex(node), "row_limit": limit, **bounds}
         rows = self._connection.execute(query, parameters).all()
         return list(map(_decode_score_row, reversed(rows)))
@@ -328,7 +328,7 @@ class KickoutRepository:
 
 
 def decode_kickout_row(row: Any) -> KickoutDue:  # noqa: ANN401  a row of any driver
-    """Return the interval of a row with all columns of the table.
+    """Decode the interval in a complete row of the table.
 
     In a mass outage thousands of rows are decoded in each tick. Unpacking a row takes a third of
     the time of reading its columns by their names.

@@ -54,7 +54,7 @@ class IdentityRepository:
         )
 
     def store_or_check(self, configured_identity: Identity) -> None:
-        """Store the identity of a new database; otherwise check it and store added contracts.
+        """Store a new database's identity, or check the stored one and add new contracts.
 
         Raises:
             InputError: the database belongs to another chain, contract or start block; or the
@@ -127,7 +127,7 @@ def _encode_contracts(configured_identity: Identity) -> str:
 
 
 def _is_addition(stored_value: object, configured_value: object) -> bool:
-    """Return whether the configured value only adds contracts; their history is read later."""
+    """Return whether the configured value only adds contracts to the stored value."""
     if isinstance(stored_value, dict) and isinstance(configured_value, dict):
         return stored_value.items() <= configured_value.items()
     return stored_value is None

@@ -68,7 +68,7 @@ class LeafPieceRepository:
         return b"" if leaves is None else bytes(leaves)
 
     def load_lanes_of_seat(self, seat: int, as_of_blocks: Collection[int]) -> dict[int, int]:
-        """Return the lanes of one seat as of cuts, by as-of block; 0 where it has no leaf yet.
+        """Return one seat's lanes by as-of block, or 0 where the seat has no leaf yet.
 
         Blocks before the oldest stored piece are left out.
         """

@@ -34,7 +34,7 @@ _TERMINATE_STALLED_WRITERS = text(
 
 
 def build_now_ms_expression(connection: Connection) -> ColumnElement[int]:
-    """Return an expression for the current time in milliseconds since 1970.
+    """Return an SQL expression for the current time in milliseconds since 1970.
 
     The time is taken when the statement runs, not when the transaction starts.
     """
@@ -73,7 +73,7 @@ class LeaseRepository:
         return LeaseState(row[0], row[1], row[2] / MS_PER_SECOND, row[3])
 
     def acquire(self, holder: str, seconds: float, *, dead_epoch: int | None = None) -> int | None:
-        """Acquire the lease if it is free or expired; return its epoch, or None if it is held.
+        """Acquire a free or expired lease and return its epoch, or None if the lease is held.
 
         `dead_epoch` is the epoch of a holder known to be dead: a lease with exactly this epoch is
         taken even if it has not expired.
@@ -137,7 +137,7 @@ class LeaseRepository:
             raise FatalError(_TAKEN_OVER)
 
     def terminate_stalled_writer(self, seconds: float) -> bool:
-        """End the connection of a writer that kept the server waiting for `seconds`.
+        """Terminate the connection of a writer that stalled the server for `seconds`.
 
         Return whether a connection was ended. PostgreSQL then rolls back the writer's transaction.
         With SQLite, nothing is done.
@@ -148,7 +148,7 @@ class LeaseRepository:
         return any(self._connection.execute(_TERMINATE_STALLED_WRITERS, parameters).scalars())
 
     def _insert_missing_row(self) -> None:
-        """Insert the row of a free lease if it is missing; concurrent calls are allowed."""
+        """Insert the row of a free lease if it is missing; safe under concurrent calls."""
         insert_missing_rows(self._connection, lease, [(_ROW_ID, None, 0, 0)])
 
     def _build_now_ms_expression(self) -> ColumnElement[int]:

@@ -56,7 +56,7 @@ class NoticeSources:
         ]
 
     def list_newest_scores(self, blocks: BlockRange) -> dict[Address, tuple[int, int]]:
-        """Return, by node, the block and the `seq` of its newest score in these blocks."""
+        """Return the block and `seq` of each node's newest score in these blocks, by node."""
         query = select(score.c.node, func.max(score.c.block), func.max(score.c.seq)).where(
             score.c.block.between(blocks.first, blocks.last)
         )
@@ -149,7 +149,7 @@ class NoticeRepository:
         return self._select_notices(notice.c.seq > seq, notice.c.undone_by.is_(None), limit=limit)
 
     def retract_notices_above(self, block: int, retraction_seq: int) -> int:
-        """Mark notices above `block` as retracted by notice `retraction_seq`; return how many."""
+        """Mark the notices above `block` as retracted, and return their number."""
         is_above = (
             (notice.c.block > block)
             & notice.c.undone_by.is_(None)
@@ -192,13 +192,13 @@ class NoticeRepository:
             self._connection.execute(delete(notice).where(notice.c.seq <= last_seq))
 
     def get_progress(self, target: str) -> DeliveryProgress | None:
-        """Return the progress of a target, or None if the target is new."""
+        """Return the delivery progress of a target, or None if the target is new."""
         return next(
             (progress for progress in self.list_progress() if progress.target == target), None
         )
 
     def list_progress(self) -> list[DeliveryProgress]:
-        """Return the progress of each target, including targets no longer configured."""
+        """Return the delivery progress of all targets, including removed ones."""
         rows = self._connection.execute(select(notify_place).order_by(notify_place.c.target))
         return [DeliveryProgress(*row) for row in rows]
 

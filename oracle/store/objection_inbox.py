@@ -82,14 +82,14 @@ class ObjectionInbox:
         return self._list(query.order_by(objection_inbox.c.id.desc()).limit(limit))
 
     def find_unplanned(self) -> PostedObjection | None:
-        """Return the oldest posted objection without a call, or None."""
+        """Return the oldest posted objection without a call, or None if there is none."""
         query = select(objection_inbox).where(
             objection_inbox.c.ended_at.is_(None), objection_inbox.c.intent_id.is_(None)
         )
         return next(iter(self._list(query.order_by(objection_inbox.c.id).limit(1))), None)
 
     def find_by_intent(self, intent_id: int) -> PostedObjection | None:
-        """Return the objection that a call submits, or None."""
+        """Return the objection that a call submits, or None if there is none."""
         query = select(objection_inbox).where(objection_inbox.c.intent_id == intent_id)
         return next(iter(self._list(query)), None)
 

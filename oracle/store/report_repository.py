@@ -118,18 +118,18 @@ class ReportRepository:
         )
 
     def get_newest_period(self) -> int | None:
-        """Return the highest period that has a row, or None."""
+        """Return the highest stored period, or None if there is none."""
         newest = select(report.c.period).order_by(report.c.period.desc()).limit(1)
         return self._connection.execute(newest).scalar_one_or_none()
 
     def get_newest_landed_period(self) -> int | None:
-        """Return the highest period whose report landed, or None."""
+        """Return the highest period whose report landed, or None if there is none."""
         landed = select(report.c.period).where(report.c.state == ReportState.LANDED)
         newest = landed.order_by(report.c.period.desc()).limit(1)
         return self._connection.execute(newest).scalar_one_or_none()
 
     def get_first_due_period(self) -> int | None:
-        """Return the lowest period whose report waits to be sent or to land, or None."""
+        """Return the lowest period whose report has yet to be sent or to land, or None."""
         due = select(report.c.period).where(report.c.state == ReportState.DUE)
         lowest = due.order_by(report.c.period).limit(1)
         return self._connection.execute(lowest).scalar_one_or_none()
@@ -171,7 +171,7 @@ class ReportRepository:
         self._update_report(period, state=state, reason=reason)
 
     def delete_from_block(self, block: int) -> int:
-        """Delete the reports as of `block` or a later block; return how many of them were due.
+        """Delete the reports as of `block` or later, and return the number of due ones.
 
         The report as of `block` is deleted too, because the next block decides whether a period
         ends with `block`. Landed reports are kept, because final blocks do not change.
@@ -303,7 +303,7 @@ class ReportHold:
 
     @property
     def is_disputed(self) -> bool:
-        """Return whether the report is held because peers signed a different report."""
+        """Whether the report is held because peers signed a different report."""
         return self.reason.startswith(DISPUTED_PREFIX)
 
 
@@ -329,7 +329,7 @@ class HoldRepository:
         return True
 
     def list_held(self) -> list[ReportHold]:
-        """Return the holds that were not released, by period."""
+        """Return the unreleased holds by period."""
         query = select(report_hold).where(report_hold.c.released_at.is_(None))
         return [
             _decode_hold_row(row) for row in self._connection.execute(query.order_by("period"))
@@ -343,11 +343,11 @@ class HoldRepository:
         return [hold for hold in holds if newest_landed is None or hold.period > newest_landed]
 
     def is_awaiting_operator(self) -> bool:
-        """Return whether a held report, whose scores may be wrong, waits for an operator."""
+        """Return whether any held report waits for an operator's decision."""
         return bool(self.list_awaiting_operator())
 
     def get_newest_released_period(self) -> int | None:
-        """Return the newest period whose report an operator released, or None."""
+        """Return the newest period that an operator released, or None if there is none."""
         released = select(report_hold.c.period).where(report_hold.c.released_at.is_not(None))
         newest = released.order_by(report_hold.c.period.desc()).limit(1)
         return self._connection.execute(newest).scalar_one_or_none()

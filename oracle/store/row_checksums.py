@@ -22,7 +22,7 @@ _CHECKSUM_BITS = 256
 def list_compared_columns(
     connection: Connection, rewritten: Collection[str]
 ) -> dict[str, list[str]]:
-    """Return the columns of each table whose values are compared; empty if rows are only counted.
+    """Return the compared columns of each table, or none if its rows are only counted.
 
     `rewritten` contains the tables and columns (`TABLE` or `TABLE.COLUMN`) that are left out.
     """

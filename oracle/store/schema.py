@@ -60,7 +60,7 @@ class SchemaState:
 
 
 def get_schema_state(url: str) -> SchemaState:
-    """Inspect the schema without changing the database; a missing file is EMPTY.
+    """Inspect the schema without changing the database.
 
     Raises:
         InputError: the database cannot be read, or its folder does not exist.
@@ -187,7 +187,7 @@ def _classify_schema(tables: list[str], revision: str | None) -> SchemaState:
 
 
 def _upgrade_and_compare(connection: Connection, url: URL, previous: SchemaState) -> None:
-    """Run the migrations of an older database, and check that they kept every row.
+    """Migrate an older database, and check that every row was kept.
 
     A migration that rewrites or removes values on purpose lists them in `REWRITTEN`, as `TABLE` or
     `TABLE.COLUMN`; its own test has to check them.

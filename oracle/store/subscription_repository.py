@@ -69,7 +69,7 @@ class SubscriptionRepository:
         self._connection = connection
 
     def use_nonce(self, node: Address, nonce: int) -> bool:
-        """Store the nonce of a node's request; return False if it is not larger than the last."""
+        """Store the nonce of a node's request, or return False if it does not increase."""
         query = select(subscription_nonce.c.nonce).where(
             subscription_nonce.c.node == decode_hex(node)
         )
@@ -108,7 +108,7 @@ class SubscriptionRepository:
         return {state: int(count) for state, count in self._connection.execute(query)}
 
     def count_created_since(self, time: int, target: str) -> int:
-        """Return how many subscriptions were created for this target since `time`.
+        """Count the subscriptions created for this target since `time`.
 
         Subscriptions of all nodes count, and also those that have ended.
         """
@@ -153,7 +153,7 @@ class SubscriptionRepository:
         return [_decode_row(row) for row in self._connection.execute(query)]
 
     def list_unconfirmed_before(self, time: int) -> list[Subscription]:
-        """Return the subscriptions from before `time` that were never confirmed."""
+        """Return the unconfirmed subscriptions created before `time`."""
         states = (SubscriptionState.NEW, SubscriptionState.UNCONFIRMED)
         return self._select(subscription.c.state.in_(states), subscription.c.created_at < time)
 

@@ -66,7 +66,7 @@ def apply_rule_changes(base: Mapping[str, Any], changes: Mapping[str, str]) -> R
 
 
 def parse_changes(table: object) -> dict[str, str]:
-    """Return the changes in a TOML or JSON table; nested tables give dotted names.
+    """Return the changes in a TOML or JSON table, with dotted names for nested tables.
 
     Raises:
         ValueError: `table` is not a table, or a fraction is given as a number, which is not exact.

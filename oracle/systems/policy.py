@@ -63,7 +63,7 @@ class SelectionPolicy(Protocol):
 
     @property
     def version(self) -> int:
-        """Return the version, 1 or more; it is raised if the same history may give new results."""
+        """Return the version, which is raised if the same history may give new results."""
         ...
 
     def create_follower(self) -> Follower:

@@ -83,7 +83,7 @@ def select_due_probes(
     models: AbstractSet[str],
     with_companions: bool,
 ) -> list[Probe]:
-    """Return the due system tasks, the most urgent first; no node is in two tasks.
+    """Return the due system tasks, most urgent first, with no node in two tasks.
 
     Args:
         nodes: all known nodes, except those that are reserved for another task.
@@ -155,7 +155,7 @@ def _choose_companions(
 
 
 def _get_hardware_key(node: Node) -> tuple[object, ...]:
-    """Return what comparable nodes have in common; a task runs on one major version."""
+    """Return the card, the video memory and the major version of a node."""
     return node.gpu_name, node.gpu_vram, node.version and node.version[0]
 
 

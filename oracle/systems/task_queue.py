@@ -286,7 +286,7 @@ def is_group_unstartable(tasks: Collection[Task]) -> bool:
 
 
 def collect_tasks_by_group(tasks: Iterable[Task]) -> dict[GroupKey, list[Task]]:
-    """Return tasks by validation group, in the given order; tasks without a group are left out."""
+    """Return the tasks of each validation group, in the given order."""
     groups: dict[GroupKey, list[Task]] = {}
     for task in tasks:
         if task.group is not None:
@@ -318,7 +318,7 @@ def _get_group_size(tasks: Collection[Task]) -> int:
 
 
 def sort_by_value(items: Iterable[QueueItem]) -> list[QueueItem]:
-    """Sort queue items: the most valuable first, then the older.
+    """Return the queue items by descending value, older items first if equal.
 
     Tasks that start together are as old as the last of them.
     """

@@ -23,7 +23,7 @@ _SECRET_NAME = re.compile(
 
 
 def configure_logging(log_format: str, level: str, stream: TextIO | None = None) -> None:
-    """Send the daemon's log lines and the libraries' warnings to `stream` (default: stderr).
+    """Send the daemon's log lines and the libraries' warnings to `stream` or stderr.
 
     `log_format` is auto, json or text; `level` is debug, info, warning or error.
     """
@@ -97,7 +97,7 @@ class LogStream:
 
 
 def _get_file_descriptor(stream: TextIO) -> int | None:
-    """Return the stream's file descriptor, or None if it has none, as in tests."""
+    """Return the stream's file descriptor, or None if the stream has none."""
     try:
         stream.flush()
         return stream.fileno()

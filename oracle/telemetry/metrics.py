@@ -274,7 +274,7 @@ def publish_statistics(statistics: IndexStatistics | None) -> None:
 
 
 def set_build_info(rules_hash: str, *, is_dry_run: bool) -> None:
-    """Set the build metric; `rules_hash` is the hash that contracts and reporters compare."""
+    """Set the build metric with the rules hash that contracts and reporters compare."""
     _BUILD.clear()
     _BUILD.labels(__version__, rules_hash, str(int(is_dry_run))).set(1)
 
@@ -296,7 +296,7 @@ def _key_by_label_tuple(counts: Mapping[str, int]) -> dict[tuple[str, ...], int]
 def build_gauge(
     name: str, description: str, labels: Sequence[str], values: Mapping[Any, float]
 ) -> Metric:
-    """Return a gauge; `values` has the value of each tuple of label values."""
+    """Return a gauge with one sample for each tuple of label values."""
     family = GaugeMetricFamily(name, description, labels=list(labels))
     for label_values, value in sorted(values.items()):
         family.add_metric(label_values, value)

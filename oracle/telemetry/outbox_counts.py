@@ -38,7 +38,7 @@ class BucketCounts:
         self.value_sum = 0.0
 
     def add_value(self, value: float) -> None:
-        """Count one value; a negative value (if a clock was set back) counts as zero."""
+        """Count one value, or zero if the value is negative because a clock was set back."""
         value = max(0.0, value)
         self._counts[bisect_left(self.bounds, value)] += 1
         self.value_sum += value
@@ -85,7 +85,7 @@ class AccountStatistics:
 
     @property
     def nonce_gap(self) -> int | None:
-        """Return the number of missing nonces, which block all later ones; None if unknown."""
+        """Return the number of missing nonces, which block later ones, or None if unknown."""
         if self.latest_chain_nonce is None or self.latest_chain_nonce > self.next_nonce:
             return None
         return max(0, self.next_nonce - self.latest_chain_nonce - self.open_nonces)
@@ -152,7 +152,7 @@ class OutboxStatistics:
     abandoned_statements: int = 0
 
     def add_finished_nonce(self, kind: str, outcome: str, *, gas_used: int, cost_wei: int) -> None:
-        """Count a finished nonce; `cost_wei` includes a rollup's data fee."""
+        """Count a finished nonce and its cost, which includes a rollup's data fee."""
         self.outcomes[kind, outcome] += 1
         self.gas[kind] += gas_used
         self.wei[kind] += cost_wei
@@ -160,7 +160,7 @@ class OutboxStatistics:
     def add_mined_nonce(
         self, kind: str, *, seconds: int, final_seconds: int | None, blocks: int | None, bumps: int
     ) -> None:
-        """Count the duration of a nonce from its allocation; `bumps` are later attempts.
+        """Count how long a nonce took from its allocation, and its fee bumps.
 
         `seconds` and `blocks` end at the receipt, `final_seconds` at finality. Values that the
         rows do not contain are None.
@@ -173,7 +173,7 @@ class OutboxStatistics:
         self.bumps.setdefault(kind, BucketCounts(BUMP_BOUNDS)).add_value(bumps)
 
     def copy_counters(self) -> "OutboxStatistics":
-        """Return a copy of the counts of finished nonces, without the other values."""
+        """Return a copy with only the counts of finished nonces."""
         return OutboxStatistics(
             outcomes=Tally(self.outcomes),
             gas=Tally(self.gas),

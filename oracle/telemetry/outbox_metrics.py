@@ -252,5 +252,5 @@ REGISTRY.register(_COLLECTOR)
 
 
 def publish_outbox_stats(stats: OutboxStatistics | None) -> None:
-    """Set the outbox metrics that `/metrics` exports; None removes them from `/metrics`."""
+    """Set the outbox metrics that `/metrics` exports, or remove them if `stats` is None."""
     _COLLECTOR.stats = stats

@@ -21,7 +21,7 @@ _hidden: set[str] = set()
 
 
 def register_secret(value: str) -> None:
-    """Redact this value wherever it appears from now on; blank values are ignored."""
+    """Redact this value in all later output, unless it is blank."""
     if value.strip():
         _hidden.add(value)
 

@@ -44,14 +44,14 @@ class _RecordedTraceIds(RandomIdGenerator):
 
 @contextmanager
 def export_spans(endpoint: str) -> Iterator[None]:
-    """Export spans to a collector (OTLP over HTTP); pending spans are sent on exit."""
+    """Export spans to a collector (OTLP over HTTP), and send pending spans on exit."""
     with export_spans_with(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint))):
         yield
 
 
 @contextmanager
 def export_spans_with(processor: SpanProcessor) -> Iterator[None]:
-    """Pass every span to this processor."""
+    """Pass every finished span to this span processor."""
     resource = Resource.create({"service.name": _SERVICE, "service.version": __version__})
     trace_ids = _RecordedTraceIds()
     provider = TracerProvider(resource=resource, shutdown_on_exit=False, id_generator=trace_ids)
@@ -87,7 +87,7 @@ def _end_span(otel_span: Traced, span: TraceSpan) -> None:
 
 
 def _to_attribute(value: object) -> bool | int | float | str:
-    """Convert a value to a type that the protocol supports, with secrets redacted."""
+    """Convert a value to a type that OTLP supports, with secrets redacted."""
     if isinstance(value, bool | float):
         return value
     if isinstance(value, int):

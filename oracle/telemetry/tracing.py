@@ -43,7 +43,7 @@ class TraceSpan:
         return {"trace_id": f"{self.trace_id:032x}"}
 
     def record_result(self, attributes: SpanAttributes | None) -> None:
-        """Record the result's attributes; None means that there was no work."""
+        """Record the attributes of the result, or that there was no work if they are None."""
         self.is_idle = attributes is None
         self.attributes.update(attributes or {})
 
@@ -71,13 +71,13 @@ _state = _TracingState()
 
 
 def set_exporter(exporter: Exporter | None) -> None:
-    """Set the exporter of spans; with None, no spans are recorded."""
+    """Set the exporter of spans, or stop recording spans if it is None."""
     _state.exporter = exporter
 
 
 @contextmanager
 def start_span(name: str, **attributes: object) -> Iterator[TraceSpan]:
-    """Time a piece of work; spans started within it, in the same thread, are its children."""
+    """Time a piece of work, as a child of the span that is open in this thread."""
     if _state.exporter is None:
         yield TraceSpan(name, None, attributes, 0)
         return

@@ -56,7 +56,7 @@ def send_attempts(
 def rebroadcast_attempt(
     context: AccountContext, slot: NonceSlot, attempt: Attempt, heads: Heads
 ) -> tuple[SendOutcome, StepResult | None]:
-    """Send an unmined transaction again; each unchanged result doubles the wait before the next.
+    """Send an unmined transaction again, and double its wait if the result is unchanged.
 
     A transaction may wait for hours, for example because its fees are below the market. Only a
     changed result is a step, so that the log has a line for each change and not for each

@@ -254,7 +254,7 @@ def fetch_block_gas_limit(context: AccountContext) -> int:
 
 
 def fetch_l1_cost(context: AccountContext, calldata: str, gas: int) -> int:
-    """Return what a rollup charges for a call in addition to its gas, in wei; 0 elsewhere."""
+    """Return a rollup's extra fee for a call in wei, or 0 on other chains."""
     return fetch_l1_fee(
         context.sender_account.pool_view, context.send_settings.l1_fee, calldata, gas
     )

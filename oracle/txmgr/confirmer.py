@@ -116,7 +116,7 @@ class _ConfirmationPass:
         )
 
     def update_metrics(self, deferred_count: int = 0) -> None:
-        """Set the metrics of undecided nonces; `deferred_count` of them were not checked."""
+        """Set the metrics of undecided nonces, of which `deferred_count` were not checked."""
         UNDECIDED.labels(self.context.role).set(self.undecided_count + deferred_count)
         WITHOUT_RECEIPT.labels(self.context.role).set(self.missing_receipt_count)
 
@@ -198,7 +198,7 @@ class _ConfirmationPass:
         return merge_results("sent", steps)
 
     def _is_rebroadcast_due(self, attempt: Attempt) -> bool:
-        """Return whether an attempt is due for a rebroadcast; a reorg may lower the head."""
+        """Return whether an attempt is due for a rebroadcast."""
         sent_block = attempt.last_sent_block
         wait_blocks = self.context.rebroadcast_backoff.get_wait_blocks(attempt.id)
         return sent_block is not None and abs(self.heads.latest.number - sent_block) >= wait_blocks

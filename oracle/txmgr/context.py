@@ -325,7 +325,7 @@ class AccountContext:
         return fetch_balance(self.get_synced_pool_view(), self.account.address)
 
     def is_halted(self) -> bool:
-        """Return whether a halt is active; nothing is planned, signed or sent during a halt."""
+        """Return whether a halt is active, during which nothing is planned or sent."""
         with self.store.read_transaction() as uow:
             return uow.halts.get_halt_reason() is not None
 

@@ -154,7 +154,7 @@ def _is_urgent(uow: UnitOfWork, context: AccountContext, unconfirmed: Unconfirme
 
 
 def _has_attempts_left(context: AccountContext, unconfirmed: UnconfirmedNonce) -> bool:
-    """Return whether another attempt may be signed; else the signed ones are sent repeatedly."""
+    """Return whether another attempt for the nonce may be signed."""
     has_left = len(unconfirmed.attempts) < context.send_settings.max_attempts
     ATTEMPTS_EXHAUSTED.labels(context.role).set(int(not has_left))
     return has_left
@@ -180,7 +180,7 @@ def _is_bump_due(
 def _has_bump_interval_passed(
     context: AccountContext, unconfirmed: UnconfirmedNonce, heads: Heads
 ) -> bool:
-    """Return whether `bump_seconds` have passed in chain time; the local clock may jump."""
+    """Return whether `bump_seconds` of chain time have passed since the last attempt."""
     block = context.sender_account.pool_view.request(
         "eth_getBlockByNumber", hex(unconfirmed.sent_block), False
     )

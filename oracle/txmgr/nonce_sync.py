@@ -281,7 +281,7 @@ def _pause_sender(context: AccountContext, error: NonceAheadError, use: NonceUse
 
 
 def _format_earlier_pause(earlier_pause: Pause | None) -> str:
-    """Return the reason of the replaced pause as text; a release of the new pause ends both."""
+    """Return the reason of the pause that was replaced, as text."""
     if earlier_pause is None:
         return ""
     if _CONFLICT_MARKER in earlier_pause.reason:

@@ -40,7 +40,7 @@ _SIGNER_REFUSED = "the signer refused"
 def sign_transaction_as_payer(
     context: AccountContext, transaction: TransactionRequest
 ) -> SignedBytes:
-    """Sign a transaction with the account's key. Do not call it inside a database transaction.
+    """Sign a transaction with the account's key, outside any database transaction.
 
     Raises:
         TransientError: the key cannot be reached, refused, or returned a wrong signature. In the

@@ -54,7 +54,7 @@ class UnconfirmedNonce:
 
 
 def get_requested_intent(uow: UnitOfWork, intent_id: int) -> Intent:
-    """Return the intent of an operator's request.
+    """Return the intent that an operator's request names.
 
     Raises:
         InputError: there is no such intent.
@@ -225,7 +225,7 @@ def compute_highest_fees(attempts: Sequence[Attempt]) -> Fees:
 def _find_fee_cap(
     context: AccountContext, unconfirmed: UnconfirmedNonce, gas_limit: int, l1_cost_wei: int
 ) -> tuple[int, str]:
-    """Return the maximum fee per gas, and the name of the limit.
+    """Return the maximum fee per gas, and the name of the limit that sets it.
 
     `l1_cost_wei` is the rollup's charge in addition to gas, in wei.
     """

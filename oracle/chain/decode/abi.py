@@ -151,7 +151,7 @@ _BYTES = {None, *range(1, 33)}
 
 
 def parse_signature(text: str) -> tuple[str, AbiSignature]:
-    """Parse a signature, and return its keyword (`event` or `function`) with it.
+    """Return the keyword of a signature (`event` or `function`) and the parsed signature.
 
     Raises:
         ValueError: the text is not a signature; the message gives the reason.
@@ -190,7 +190,7 @@ class _TokenStream:
 
 
 def _parse_parameters(tokens: _TokenStream) -> tuple[Parameter, ...]:
-    """Parse parameters up to the closing bracket; the opening one has been read."""
+    """Parse parameters up to the closing bracket, after the opening one has been read."""
     parameters: list[Parameter] = []
     while tokens.next != ")":
         if parameters and tokens.advance() != ",":

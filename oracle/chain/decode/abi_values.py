@@ -41,7 +41,7 @@ def read_bytes(raw: bytes, offset: int) -> tuple[bytes, int]:
 
 
 def read_hex(raw: bytes, offset: int) -> tuple[str, int]:
-    """Return bytes of any length as `0x` hex, and the offset after them."""
+    """Return the bytes at `offset` as `0x` hex, and the offset after them."""
     value, end = read_bytes(raw, offset)
     return "0x" + value.hex(), end
 
@@ -57,7 +57,7 @@ _INVALID_TEXT_PREFIX = "\ufffd0x"
 
 
 def decode_string(value: bytes) -> str:
-    """Return a contract's string as text that every database accepts, without collisions.
+    """Return a contract's string as valid text, and different texts for different strings.
 
     Anyone may write any bytes into a Solidity string. A value that is not UTF-8, or that contains
     NUL (PostgreSQL rejects it), becomes U+FFFD, `0x` and its bytes in hex. An invalid model name
@@ -73,7 +73,7 @@ def decode_string(value: bytes) -> str:
 
 
 def read_hash_array(raw: bytes, offset: int) -> tuple[object, int]:
-    """Return an array of 32-byte words as `0x` hex; a fast special case of the array reader."""
+    """Return an array of 32-byte words as `0x` hex, faster than a general array reader."""
     start = offset + WORD
     end = start + WORD * read_uint(raw, offset)
     if end > len(raw):
@@ -132,7 +132,7 @@ class WordLayout(NamedTuple):
 
     @property
     def unused_mask(self) -> int:
-        """Return the bits that must be zero, as a mask."""
+        """Return a mask of the bits that must be zero."""
         if self.family == "int":
             return 0
         if self.family == "bytes":
@@ -154,7 +154,7 @@ def find_word_layout(abi_type: str) -> WordLayout | None:
 
 
 def build_word_reader(abi_type: str) -> WordReader:
-    """Return a reader of one word. The reader raises MalformedError if unused bits are set.
+    """Return a reader of one word that raises MalformedError if unused bits are set.
 
     Raises:
         ValueError: a value of the type does not take exactly one word.

@@ -49,7 +49,7 @@ class TypedValue(NamedTuple):
 
     @classmethod
     def at_index(cls, index: int, abi_type: str) -> "TypedValue":
-        """Return the value at an index of the parts."""
+        """Return the value at an index of a log's or call's parts."""
         return cls(itemgetter(index), abi_type, (), index)
 
     def build_converting_getter(self, convert: Callable[[Any], Any]) -> Getter:
@@ -159,7 +159,7 @@ class DataLayout:
 
     @property
     def data_length(self) -> int | None:
-        """Length of the data in characters; None if it varies."""
+        """Length of the data in characters, or None if the length varies."""
         return None if self.tails else _HEX_PREFIX_LENGTH + 2 * self.size
 
     def build_reader(self) -> DataReader | None:
@@ -223,7 +223,7 @@ def _build_word_value(
 def _build_tails_reader(
     static_size: int, readers: Sequence[TailReader]
 ) -> Callable[[bytes, tuple[int, ...]], Parts]:
-    """Return a reader of all tails; their offsets count from the start of the static part."""
+    """Return a reader of all tails, whose offsets count from the start of the static part."""
 
     def read_tails(raw: bytes, offsets: tuple[int, ...]) -> Parts:
         values, end = [], 0

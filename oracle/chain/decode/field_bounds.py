@@ -26,7 +26,7 @@ _format_as_hash: Callable[[int], str] = "0x%064x".__mod__
 
 
 def build_field_getter(field: str, typed_value: TypedValue) -> Getter:
-    """Return a getter of the field's value. The getter raises MalformedError for an invalid value.
+    """Return a getter of the field's value that raises MalformedError if it is invalid.
 
     Raises:
         ValueError: no value of this type fits the field.
@@ -53,7 +53,7 @@ def is_unsigned_type(abi_type: str) -> bool:
 
 
 def _get_unsigned_bits(abi_type: str) -> int | None:
-    """Return the bits of an unsigned integer type; None for any other type."""
+    """Return the bit width of an unsigned integer type, or None for any other type."""
     word_layout = find_word_layout(abi_type)
     return word_layout.bits if word_layout is not None and word_layout.family == "uint" else None
 
@@ -87,7 +87,7 @@ def _build_capped_getter_lookup(max_value: int) -> Callable[[TypedValue], Getter
 
 
 def _find_size_getter(typed_value: TypedValue) -> Getter | None:
-    """Return the getter of a size; a zero means that the size is absent."""
+    """Return a getter of a size that returns None for a size of zero."""
     bits = _get_unsigned_bits(typed_value.abi_type)
     if bits is None or 2**bits - 1 <= INT63_MAX:
         return typed_value.build_converting_getter(lambda size: size or None) if bits else None

@@ -21,7 +21,7 @@ Decoder: TypeAlias = Callable[[Log], tuple[Any, ...]]
 
 
 def build_log_decoder(event: AbiSignature, selected_names: Sequence[str] | None = None) -> Decoder:
-    """Return a decoder for the logs of an event. The decoder raises ValueError for other logs.
+    """Return a decoder of an event's logs that raises ValueError for other logs.
 
     The decoder returns the inputs in `selected_names` in that order, or all inputs as declared.
     Values are `int`, `bool` or `str`; addresses and bytes are `0x` hex, and arrays are tuples. An

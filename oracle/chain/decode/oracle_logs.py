@@ -80,7 +80,7 @@ CONSTRUCTOR_ONLY_EVENTS = frozenset({"NodeExpelled"})
 
 
 def iterate_objection_readers() -> Iterator[tuple[AbiSignature, Callable[[Log], ContractEvent]]]:
-    """Yield the objection event and its reader.
+    """Yield the objection event, with the reader of its logs.
 
     The reader accepts any bytes as text, because a dead letter would prevent kickouts.
     """
@@ -89,7 +89,7 @@ def iterate_objection_readers() -> Iterator[tuple[AbiSignature, Callable[[Log], 
 
 
 def iterate_event_readers() -> Iterator[tuple[AbiSignature, Callable[[Log], ContractEvent]]]:
-    """Yield each event that is read, and the reader of its logs.
+    """Yield each oracle event that is indexed, with the reader of its logs.
 
     A reader raises ValueError for a log of another event, or for a malformed one.
     """

@@ -29,7 +29,7 @@ EventReaders = Iterator[tuple[AbiSignature, Callable[[Log], Sequence[ContractEve
 
 
 def iterate_timelock_readers(oracle: Address) -> EventReaders:
-    """Yield each event that is read, and the reader of its logs for an oracle contract.
+    """Yield each timelock event that is indexed, with the reader of its logs.
 
     A reader raises ValueError for a log of another event, or for a malformed one.
     """

@@ -83,7 +83,7 @@ class FeedClient:
         return FeedPoll(start_id, feed_time, tuple(rows), is_complete, newest_id)
 
     def fetch_clock(self) -> int:
-        """Return the feed's clock in unix seconds; raises the same errors as `poll`."""
+        """Return the feed's current time in unix seconds, or raise the errors of `poll`."""
         data = self._fetch_data("/v1/now")
         feed_time = data.get("now") if isinstance(data, Mapping) else None
         if type(feed_time) is not int or not 0 < feed_time <= MAX_ROW_ID:
@@ -91,7 +91,7 @@ class FeedClient:
         return feed_time
 
     def fetch_newest_id(self) -> int:
-        """Return the newest id, or 0 if there is no row; raises the same errors as `poll`."""
+        """Return the newest row id, 0 if there is no row, or raise the errors of `poll`."""
         newest_id = self._fetch_data("/v1/events/current_id")
         if type(newest_id) is not int or not 0 <= newest_id <= MAX_ROW_ID:
             raise FeedResponseError(f"{self.name}: /v1/events/current_id returned no valid id")
@@ -140,7 +140,7 @@ class FeedClient:
         return document["data"]
 
     def _parse_rows(self, data: object, after_id: int) -> list[FeedRow]:
-        """Return the rows of a page, in ascending order; rows up to `after_id` are left out.
+        """Return the rows of a page above `after_id`, in ascending order.
 
         Raises:
             FeedResponseError: the rows are malformed, or none of them is above `after_id`. In the
@@ -187,7 +187,7 @@ _ROW_FIELDS = ("id", "type", "node_address", "task_id_commitment", "args")
 
 
 def _is_storable(text: str) -> bool:
-    """Return whether both databases accept the text: no lone surrogates and no NUL."""
+    """Return whether both databases accept the text (no NUL and no lone surrogate)."""
     return "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
 
 

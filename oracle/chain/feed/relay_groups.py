@@ -59,7 +59,7 @@ class DetectedGroup:
 
     @property
     def first_id(self) -> int:
-        """The id of the group's first row; before it, every member had ended or answered."""
+        """The id of the group's first row, before which all members had ended or answered."""
         return self.rows[0].id
 
     @property
@@ -142,7 +142,7 @@ def find_groups(
 def _find_majority_groups(
     rows: Sequence[FeedRow], scores: Mapping[str, SubmittedResult], result: GroupSearchResult
 ) -> list[_CandidateGroup]:
-    """Return the groups in which two or three results agree; the first of these is validated."""
+    """Return the groups in which two or three results agree and the first is validated."""
     winners = [row for row in rows if row.kind == "TaskValidated"]
     refunds = [row for row in rows if row.kind == "TaskEndGroupRefund"]
     winners_by_refund = {
@@ -205,7 +205,7 @@ def _find_groups_without_winner(
     scores: Mapping[str, SubmittedResult],
     result: GroupSearchResult,
 ) -> list[_CandidateGroup]:
-    """Return the groups that ended without a winner: two or three aborts of one creator.
+    """Return the groups without a winner, which are two or three aborts of one creator.
 
     There are three cases. Three results differ. Or two results differ, and the third member ended
     earlier. Or two members reported errors: the reports agree but do not win, and the result of a
@@ -295,7 +295,7 @@ def _is_adjacent(invalid_row: FeedRow, core: _CandidateGroup, rows: Sequence[Fee
 
 
 def slice_rows_by_id(rows: Sequence[FeedRow], first_id: int, last_id: int) -> Sequence[FeedRow]:
-    """Return the rows with ids `first_id` to `last_id` inclusive; `rows` are in order of ids."""
+    """Return the rows with ids `first_id` to `last_id`, inclusive, of rows in id order."""
     start = bisect_left(rows, first_id, key=attrgetter("id"))
     return rows[start : bisect_right(rows, last_id, key=attrgetter("id"))]
 

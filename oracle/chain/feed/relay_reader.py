@@ -60,7 +60,7 @@ class FeedSpan:
 
 
 def find_unreadable_reason(row: FeedRow) -> str | None:
-    """Return why a row of a known kind cannot be decoded, or None if it can."""
+    """Return why a row of a known kind cannot be decoded, or None if it can be decoded."""
     try:
         decode_event(row, _PLACEHOLDER_POSITION)
     except ValueError as error:
@@ -69,17 +69,17 @@ def find_unreadable_reason(row: FeedRow) -> str | None:
 
 
 def is_unknown_kind(row: FeedRow) -> bool:
-    """Return whether the row's kind is unknown; such rows are stored and counted."""
+    """Return whether the row's kind is unknown, so that the row is only stored and counted."""
     return row.kind not in KNOWN_KINDS
 
 
 def find_scored_task(row: FeedRow) -> str | None:
-    """Return the task whose result is needed to find the group of the row, or None."""
+    """Return the row's task if its result is needed to find the row's group, else None."""
     return row.task if row.kind in _SCORED_KINDS else None
 
 
 def collect_scores(rows: Iterable[FeedRow]) -> dict[str, SubmittedResult]:
-    """Return the first result submitted for each task; `rows` are in order."""
+    """Return the first result submitted for each task, from rows in order of ids."""
     score_by_task: dict[str, SubmittedResult] = {}
     for row in rows:
         score = _parse_score(row)
@@ -89,7 +89,7 @@ def collect_scores(rows: Iterable[FeedRow]) -> dict[str, SubmittedResult]:
 
 
 def collect_start_ids(rows: Iterable[FeedRow]) -> dict[str, int]:
-    """Return the id of the first start row of each task; `rows` are in order."""
+    """Return the id of each task's first start row, from rows in order of ids."""
     start_id_by_task: dict[str, int] = {}
     for row in rows:
         if row.kind == "TaskStarted":
@@ -98,7 +98,7 @@ def collect_start_ids(rows: Iterable[FeedRow]) -> dict[str, int]:
 
 
 def _parse_score(row: FeedRow) -> str | None:
-    """Return the result submitted by this row, as hex, or None."""
+    """Return the result that this row submits, as hex, or None if it submits none."""
     if row.kind != "TaskScoreReady":
         return None
     try:
@@ -132,7 +132,7 @@ class RelayReader:
         )
 
     def decode_span(self, span: FeedSpan) -> list[DomainEvent]:
-        """Return the events of the rows; an unreadable row yields no event."""
+        """Return the events of the span's rows, skipping rows that cannot be decoded."""
         readable = _select_readable_rows(span)
         group_search = find_groups(readable, span.score_by_task)
         abort_rows = [row for row in readable if row.kind == "TaskEndAborted"]

@@ -125,7 +125,7 @@ def decode_event(row: FeedRow, position: Position) -> DomainEvent | None:
 
 
 def parse_arguments(row: FeedRow) -> Mapping[str, Any]:
-    """Return the row's arguments; raise ValueError if they are invalid or name another task."""
+    """Return the row's arguments, or raise ValueError if they are invalid."""
     if _is_nested_deeper(row.args, _MAX_NESTING):
         raise ValueError(f"args: must not be nested deeper than {_MAX_NESTING} levels")
     try:
@@ -163,7 +163,7 @@ def parse_task_key(row: FeedRow) -> TaskKey:
 
 
 def parse_abort(row: FeedRow) -> tuple[int, int, str]:
-    """Return the reason of an abort, the task's last status, and the address of the issuer.
+    """Return an abort's reason, the task's last status, and the address that aborted it.
 
     Reason and status are the relay's numbers.
 
@@ -182,7 +182,7 @@ def parse_abort(row: FeedRow) -> tuple[int, int, str]:
 
 
 def is_execution_timeout(reason: int, status: int) -> bool:
-    """Return whether these relay numbers mean that the node of a task answered too late."""
+    """Return whether an abort's reason and status mean that the node answered too late."""
     return reason == TIMEOUT and status in _RUNNING_STATUSES
 
 
@@ -206,7 +206,7 @@ def _parse_node(row: FeedRow) -> Address:
 
 
 def _parse_runner(row: FeedRow) -> Address:
-    """Return the node that runs the task; the row and its arguments must agree."""
+    """Return the node that runs the task, on which the row and its arguments must agree."""
     node = _parse_node(row)
     selected_node = parse_arguments(row).get("selected_node", node)
     if not isinstance(selected_node, str) or selected_node.lower() != node:

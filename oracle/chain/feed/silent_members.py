@@ -60,7 +60,7 @@ def find_silent_members(
     abort_rows: Sequence[FeedRow],
     start_id_by_task: Mapping[str, int],
 ) -> SilentMembers:
-    """Return the silent members of a group; each task is a member of at most one group.
+    """Return the silent members of a group, where no task belongs to two groups.
 
     `abort_rows` are the rows of kind TaskEndAborted from `2 * SEARCH_IDS` ids before the group on,
     in order of ids. `start_id_by_task` has the id of the start row of each task in this span.
@@ -128,7 +128,7 @@ def _collect_silent_ends(
     start_ids: Sequence[int],
     claimed_tasks: Collection[str],
 ) -> tuple[list[tuple[int, int, FeedRow]], bool]:
-    """Return the end rows before a group whose tasks may be its silent members.
+    """Return the end rows, before a group, of tasks that may be silent members of it.
 
     Each row comes with its total distance from the group and the distance of the starts, in ids.
     The second value is True if a task that may be a member ended without a score of 0. In this

@@ -17,7 +17,7 @@ Line = dict[str, Any]
 
 
 def record_blocks(endpoint: Endpoint, window: BlockWindow) -> list[Line]:
-    """Return the recorded lines of a window's blocks.
+    """Return the lines that record a window's blocks in a fixture file.
 
     `endpoint` is the endpoint that returned the window.
 
@@ -79,7 +79,7 @@ def _fetch_receipt_lines(
 
 
 def _format_log(log: Log) -> Line:
-    """Return the log in the JSON format of endpoints."""
+    """Return the log as JSON in the format of an RPC response."""
     return {
         "address": log.address,
         "topics": list(log.topics),

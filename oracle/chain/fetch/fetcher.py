@@ -241,7 +241,7 @@ class WindowFetcher:
         )
 
     def _fetch_header_chain(self, endpoint: Endpoint, blocks: BlockRange) -> list[FullHeader]:
-        """Fetch linked headers; reuse the newest header of the last head check if it is enough."""
+        """Fetch linked headers, or reuse the newest header if no other is needed."""
         with_transactions = bool(self.reader.selectors)
         newest_header = take_newest_header(endpoint)
         if (
@@ -296,7 +296,7 @@ class WindowFetcher:
 
 
 def _complete_watched_calls(fetched: VerifiedWindow) -> list[Call]:
-    """Set whether each watched call succeeded, and return the calls in order of blocks."""
+    """Set whether each watched call succeeded, and return the calls in block order."""
     calls_by_block = fetched.calls_by_block or {}
     calls = [call for number in sorted(calls_by_block) for call in calls_by_block[number]]
     set_call_outcomes(
@@ -345,7 +345,7 @@ def _count_verified_blocks(window: BlockWindow, fetched: VerifiedWindow) -> None
 
 
 def select_heights_before_logs(blocks: BlockRange, logs: Sequence[Log]) -> range:
-    """Return the heights before the first log; a pruned endpoint may lack their blocks."""
+    """Return the heights before the first log, whose blocks a pruned endpoint may lack."""
     return range(blocks.first, logs[0].block if logs else blocks.last + 1)
 
 
@@ -355,7 +355,7 @@ def sample_heights(heights: range) -> set[int]:
 
 
 def select_heights_to_recheck(blocks: BlockRange, logs: Sequence[Log]) -> set[int]:
-    """Return heights to fetch again.
+    """Return the heights at which logs are fetched again as a check.
 
     Most of them are after the last log, because a truncated response lacks its end.
     """

@@ -69,7 +69,7 @@ class LimitStore:
 
 
 def build_limit_facts(limits: LearnedLimits) -> dict[str, str]:
-    """Return the learned limits of one endpoint by fact name."""
+    """Return the learned limits of one endpoint as stored facts, by name."""
     fact_by_name = dict[str, str]()
     if limits.range_sizer.is_limited:
         fact_by_name[_MAX_BLOCKS_FACT] = str(limits.range_sizer.limit)
@@ -81,7 +81,7 @@ def build_limit_facts(limits: LearnedLimits) -> dict[str, str]:
 
 
 def lower_block_limit(endpoint: Endpoint, facts: dict[str, str]) -> None:
-    """Adopt a block limit that another process learned; the lower of both limits applies."""
+    """Apply the block limit that another process learned, if that limit is lower."""
     max_blocks = facts.get(_MAX_BLOCKS_FACT, "")
     if max_blocks.isdecimal() and int(max_blocks) >= 1:
         endpoint.limits.range_sizer.limit = min(endpoint.limits.range_sizer.limit, int(max_blocks))

@@ -274,7 +274,7 @@ class LogQuery:
     def _compare_with_receipts(
         self, endpoint: Endpoint, block: BlockRange, logs: list[Log]
     ) -> list[Log]:
-        """Return `logs`, or the logs in the receipts of the block if these are more.
+        """Return the logs in the block's receipts if there are more of them, else `logs`.
 
         If the endpoint serves no receipts, return `logs`; the block then stays unproven.
         """
@@ -287,7 +287,7 @@ class LogQuery:
     def _select_fuller_result(
         self, endpoint: Endpoint, logs: list[Log], second_logs: list[Log]
     ) -> list[Log]:
-        """Return the result with more logs; both are results of the same query."""
+        """Return the fuller of two results of the same query."""
         if len(second_logs) < len(logs):
             return logs
         missing = _find_missing_logs(second_logs, logs)
@@ -311,7 +311,7 @@ class LogQuery:
     def _fetch_single_block(
         self, endpoint: Endpoint, block: BlockRange, original_error: RpcError
     ) -> list[Log]:
-        """Fetch the logs of a block that exceed one response: from its receipts, or by topic."""
+        """Fetch a block's logs from its receipts, or by topic, if they exceed one response."""
         try:
             return self._fetch_from_receipts(endpoint, block, original_error)
         except RpcError as error:
@@ -322,7 +322,7 @@ class LogQuery:
     def _fetch_by_topic(
         self, endpoint: Endpoint, block: BlockRange, original_error: RpcError
     ) -> list[Log]:
-        """Request each topic separately; if a request fails, raise the original error."""
+        """Fetch the logs of each topic separately, or raise the original error."""
         logs: list[Log] = []
         try:
             for topic in sorted(self.log_filter.topics):
@@ -339,7 +339,7 @@ class LogQuery:
     def _fetch_from_receipts(
         self, endpoint: Endpoint, block: BlockRange, original_error: RpcError
     ) -> list[Log]:
-        """Extract the logs of one block from its receipts, if the endpoint serves them."""
+        """Fetch one block's logs from its receipts, if the endpoint serves receipts."""
         WINDOW_SPLITS.labels("one block").inc()
         try:
             header: FullHeader = fetch_required_headers(endpoint, [block.first])[block.first]

@@ -30,7 +30,7 @@ _MAX_ROUNDS = 64
 def fetch_linked_range(
     endpoint: Endpoint, blocks: BlockRange, calibration: Calibration, *, with_transactions: bool
 ) -> list[FullHeader]:
-    """Return the linked blocks of a range, or the next block after it if the range has none.
+    """Return the linked blocks of a range, or the next block if the range has none.
 
     If heights are missing before the first block, the chain skipped them, because the block's
     parent is below the range. Blocks that are missing after the last one are requested again
@@ -59,7 +59,7 @@ def fetch_linked_range(
 
 
 def fetch_linked_blocks(endpoint: Endpoint, blocks: BlockRange) -> list[BlockRef]:
-    """Return every block of the range, linked by parent hash; empty if all heights were skipped.
+    """Return all blocks of the range, linked by parent hash, without skipped heights.
 
     Raises:
         RpcError: a block is missing, or the blocks are not linked by parent hash.
@@ -131,7 +131,7 @@ def _find_neighbours(
 
 
 def fetch_block_at_or_below(endpoint: Endpoint, height: int) -> BlockRef:
-    """Return the block at this height, or the last one before it if the chain skipped the height.
+    """Return the block at this height, or the last block below a skipped height.
 
     Raises:
         RpcError: the endpoint lacks the block, or gives no usable answer.
@@ -164,7 +164,7 @@ def fetch_parent(endpoint: Endpoint, child: FullHeader) -> FullHeader:
 def _find_lowest_block_above(
     endpoint: Endpoint, skipped_range: BlockRange, highest_number: int
 ) -> FullHeader:
-    """Return the block that ends the gap above `skipped_range`; the height below it has no block.
+    """Return the block that ends the gap above `skipped_range`.
 
     The block is at most at `highest_number`, and nearly always the lowest block above the range.
     """
@@ -183,7 +183,7 @@ def _find_lowest_block_above(
 
 
 def _select_probe_heights(lower_height: int, highest_number: int) -> Sequence[int]:
-    """Return heights to query above `lower_height`, in growing steps, and the highest one."""
+    """Return heights above `lower_height` in growing steps, and the highest height."""
     steps = [
         *range(1, _MAX_SINGLE_STEPS),
         *(1 << power for power in range(4, highest_number.bit_length() + 1)),

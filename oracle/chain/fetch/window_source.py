@@ -112,7 +112,7 @@ class WindowSource:
         return self._fetch_from_any_endpoint(WindowRequest(blocks, reads_every_header, max_level))
 
     def fetch_history_window(self, blocks: BlockRange, endpoint_name: str) -> BlockWindow:
-        """Return a window of final blocks from one endpoint, verified as in `fetch_window`.
+        """Return a verified window of final blocks, read from one endpoint.
 
         Raises:
             TransientError: the endpoint gives no complete and consistent answer.
@@ -300,7 +300,7 @@ class WindowSource:
     def _fetch_from_endpoint(
         self, endpoint: Endpoint, *, request: WindowRequest, errors: list[RpcError]
     ) -> BlockWindow:
-        """Fetch a window from this endpoint; an error is added to `errors` before it is raised."""
+        """Fetch a window from this endpoint, adding an error to `errors` before raising."""
         try:
             return self._fetcher.fetch_window(endpoint, request)
         except RpcError as error:
@@ -393,7 +393,7 @@ def _select_contradictions(errors: Sequence[RpcError]) -> list[ContradictionErro
 
 
 def _build_lowest_refusal(contradictions: Sequence[ContradictionError]) -> BlockRefusedError:
-    """Return a refusal of the lowest block with a contradiction."""
+    """Return a refusal of the lowest block that contradicts its header."""
     lowest = min(contradictions, key=lambda error: (error.number, error.feature, error.endpoint))
     message = f"{lowest.endpoint}: {lowest.detail}; no endpoint can prove the block"
     block_hash = Hash(lowest.block_hash)

@@ -179,7 +179,7 @@ class EventReader:
         return decoded
 
     def _decode_calls(self, calls: Sequence[Call], decoded: DecodedEvents) -> None:
-        """Append the events of successful calls; a reverted call has no effect.
+        """Append the events of successful calls, because reverted calls have no effect.
 
         See docs/explanation/crynux.md#vsstask-contracts.
         """

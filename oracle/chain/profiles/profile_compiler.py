@@ -58,7 +58,7 @@ class _EnumTable(dict[Literal, StrEnum | None]):
         self._default: StrEnum | None = None
 
     def set_default(self, default: StrEnum | None) -> None:
-        """Set the value of all keys that are not in the table."""
+        """Set the value that is returned for keys that are not in the table."""
         self._has_default, self._default = True, default
 
     def __missing__(self, value: Literal) -> StrEnum | None:
@@ -70,7 +70,7 @@ class _EnumTable(dict[Literal, StrEnum | None]):
 def build_enum_getter(
     enum: EnumMapping, field_name: str, typed_value: TypedValue, get_block: Getter
 ) -> Getter:
-    """Return the getter of an enumeration field; `get_block` reads the block number.
+    """Return the getter of an enum field, whose table depends on the block number.
 
     Raises:
         ValueError: the enum's words or input type do not fit the field or value.

@@ -100,7 +100,7 @@ class _ContractAbi:
             signatures.extend(parse_signatures(entries, signature_kind))
 
     def find_signatures(self, signature_kind: str, name: str) -> list[AbiSignature]:
-        """Return the signatures with this name or full text; `indexed` inputs may differ."""
+        """Return the signatures with this name or full text, however inputs are indexed."""
         return [
             signature
             for signature in self.signatures_by_kind[signature_kind]
@@ -201,7 +201,7 @@ _VALUE_KEYS = ("argument", "constant", "enum", "zero_is_absent")
 def parse_event_mappings(
     key: str, raw_value: object, settings: ProfileSettings, faults: FaultCollector
 ) -> tuple[list[EventMapping], list[EventMapping]]:
-    """Return the mappings of an event or call: those that the options enable, and the others."""
+    """Return the mappings of an event or call that the options enable, and the others."""
     active = list[EventMapping]()
     inactive = list[EventMapping]()
     for row_key, table in faults.get_rows(key, raw_value):
@@ -256,7 +256,7 @@ def _parse_conditions(
 
 
 def _is_option_in(option_value: object, literals: Sequence[Literal]) -> bool:
-    """Return whether an option has one of the values; raise ValueError if the types differ."""
+    """Return whether an option has one of the values, or raise ValueError if types differ."""
     for literal in literals:
         if type(literal) is not type(option_value):
             raise ValueError(f"the option is {option_value!r}, which never equals {literal!r}")

@@ -52,7 +52,7 @@ def list_shipped_profiles() -> list[str]:
 
 
 def load_profile(name_or_path: str, options: Mapping[str, Literal] | None = None) -> Profile:
-    """Return a profile: a shipped one by name, or a user's own by the path of its file.
+    """Return a shipped profile by its name, or a user's profile by the path of its file.
 
     Args:
         name_or_path: a name such as `crynux-vss`, or a path that ends in `.toml`.
@@ -69,7 +69,7 @@ def load_profile(name_or_path: str, options: Mapping[str, Literal] | None = None
 
 @lru_cache(maxsize=8)
 def _load_shipped_profile(name: str, options: tuple[tuple[str, Literal], ...]) -> Profile:
-    """Load a shipped profile once; installed files do not change while a process runs."""
+    """Load a shipped profile once per process, because installed files do not change."""
     if name not in list_shipped_profiles():
         raise InputError(
             f"[network] profile: unknown profile {name!r}; expected one of "
@@ -220,7 +220,7 @@ _ENUM_KEYS = ("words", "otherwise", "from_block")
 def parse_enum(
     key: str, raw_value: object, settings: ProfileSettings, faults: FaultCollector
 ) -> EnumMapping | None:
-    """Parse an enum of one or several tables, each valid from a block on; None if it is faulty."""
+    """Return the enum mapping in one or more tables, or None if a table is faulty."""
     fault_count = len(faults.messages)
     tables: list[tuple[int, Mapping[Literal, str]]] = []
     defaults: set[str | None] = set()
@@ -260,7 +260,7 @@ def _parse_from_block(
 
 
 def _parse_enum_values(key: str, table: Table, faults: FaultCollector) -> Mapping[Literal, str]:
-    """Return the enumeration value of each input; the inputs of a list are numbered from 0."""
+    """Return the enum value of each input, numbering the inputs of a list from 0."""
     raw_words = table.get("words")
     if isinstance(raw_words, list):
         raw_words = {str(index): word for index, word in enumerate(raw_words)}
@@ -284,7 +284,7 @@ def _parse_otherwise(key: str, table: Table, faults: FaultCollector) -> str | No
 
 
 def _check_for_gaps(enum: EnumMapping, faults: FaultCollector) -> None:
-    """Report gaps between the mapped numbers; an event with such a number could not be decoded."""
+    """Report gaps between an enum's numbers, with which events could not be decoded."""
     if enum.otherwise is not None:
         return
     for block, table in enum.tables:

@@ -47,7 +47,7 @@ class FaultCollector:
         return tables
 
     def get_rows(self, key: str, raw_value: object) -> list[tuple[str, Table]]:
-        """Return a single table, or each table of a list, with its key."""
+        """Return a single table with its key, or each table of a list with its own key."""
         if isinstance(raw_value, dict):
             return [(key, raw_value)]
         if (
@@ -62,7 +62,7 @@ class FaultCollector:
         return []
 
     def raise_if_any(self) -> None:
-        """Raise InputError with a line for each fault, if there are any."""
+        """Raise InputError with one line per fault, if there are any faults."""
         lines = [f"{self.file}: {fault}" for fault in self.messages]
         if len(lines) == 1:
             raise InputError(lines[0])
@@ -82,7 +82,7 @@ class ProfileSettings:
     def from_document(
         cls, document: Table, overrides: Mapping[str, Literal], faults: FaultCollector
     ) -> "ProfileSettings":
-        """Parse options and constants; `overrides` replace the defaults of the file."""
+        """Parse options and constants, with `overrides` replacing the file's defaults."""
         defaults: dict[str, Literal] = {}
         for name, value in faults.get_tables("options", document).items():
             if isinstance(value, bool | int | str):
@@ -125,7 +125,7 @@ class ProfileSettings:
         return value_by_name[name]
 
     def parse_literals(self, raw_value: object) -> tuple[Literal, ...]:
-        """Return the literals to compare with, from a single value or a list.
+        """Return the literals in a single value or a list, as a tuple.
 
         Raises:
             ValueError: the list is empty, a value is not an integer, string or boolean, or a
@@ -145,7 +145,7 @@ class ProfileSettings:
 def _parse_constants(
     document: Table, options: Mapping[str, Literal], faults: FaultCollector
 ) -> Mapping[str, object]:
-    """Return the constants: literals, and lists of literals."""
+    """Return the constants, which are literals or lists of literals."""
     constants = faults.get_tables("constants", document)
     for name, value in constants.items():
         if name in options:

@@ -26,7 +26,7 @@ class InputValues:
     is_log: bool
 
     def resolve_value(self, value: FieldValue) -> TypedValue:
-        """Return the typed value of a field value's arguments.
+        """Return the typed value of the arguments that a field value names.
 
         Raises:
             ValueError: there is no such argument.
@@ -41,7 +41,7 @@ class InputValues:
         )
 
     def resolve_path(self, path: str) -> TypedValue:
-        """Return an argument, a member of a struct, or an element of an array of fixed length.
+        """Return the argument, struct member or array element at a path.
 
         Raises:
             ValueError: there is no such value.
@@ -69,7 +69,7 @@ class InputValues:
 
 
 def collect_argument_names(paths: Iterable[str]) -> frozenset[str]:
-    """Return the names of the arguments that these paths start with."""
+    """Return the name of the argument at the start of each path."""
     return frozenset(path.partition(".")[0] for path in paths)
 
 

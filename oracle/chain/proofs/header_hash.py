@@ -41,7 +41,7 @@ class HeaderResponse(msgspec.Struct, rename="camel"):
 
 
 def compute_block_hash(header: HeaderResponse) -> str:
-    """Return the hash, `0x` hex, of a block with this header.
+    """Return the hash of a block with this header, as `0x` hex.
 
     Raises:
         ValueError: a field is not hex.

@@ -29,7 +29,7 @@ class _Hasher(Protocol):
 
 
 def keccak_pycryptodome(content: bytes) -> bytes:
-    """Return the hash, computed with pycryptodome; web3 installs it on every platform."""
+    """Return the keccak256, computed with pycryptodome, which web3 always installs."""
     hasher: _Hasher = import_module("Crypto.Hash.keccak").new(
         digest_bits=256, update_after_digest=True
     )

@@ -102,7 +102,7 @@ def _encode_node_reference(node: bytes) -> bytes:
 
 
 def _encode_path(nibbles: str, flag: int) -> bytes:
-    """Encode a hex-prefix path (C): `flag` is 0x20 for a path that ends in a leaf, else 0."""
+    """Encode a path in hex-prefix form; `flag` is 0x20 if the path ends in a leaf, else 0."""
     if len(nibbles) % 2:
         return encode_bytes(bytes.fromhex(f"{(flag >> 4) + 1:x}{nibbles}"))
     return encode_bytes(bytes.fromhex(f"{flag:02x}{nibbles}"))

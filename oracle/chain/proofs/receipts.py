@@ -52,7 +52,7 @@ def compute_bloom(logs: Iterable[BloomInput]) -> int:
 
 
 def has_all_bits(bits: int, mask_bits: int) -> bool:
-    """Return whether the bloom may contain these mask bits; only False is certain."""
+    """Return whether all bits of a mask are set in a bloom."""
     return bits & mask_bits == mask_bits
 
 
@@ -64,7 +64,7 @@ def may_contain_log(bits: int, address_masks: Iterable[int], topic_masks: Iterab
 
 
 def format_bloom(bits: int) -> str:
-    """Return the bloom in the format of endpoints: `0x` and 512 hex digits."""
+    """Return the bloom as `0x` and 512 hex digits, as in RPC responses."""
     return f"0x{bits:0512x}"
 
 
@@ -129,7 +129,7 @@ class ProvenReceipt(msgspec.Struct, gc=False, rename="camel"):
 
 
 def compute_receipts_root(receipts: Sequence[ProvenReceipt]) -> str:
-    """Return the receipts root (`0x` hex) of all receipts of a block, in execution order.
+    """Return the receipts root of a block's receipts in execution order, as `0x` hex.
 
     Raises:
         ValueError: a receipt cannot be encoded, so the chain's root cannot be verified.
@@ -138,7 +138,7 @@ def compute_receipts_root(receipts: Sequence[ProvenReceipt]) -> str:
 
 
 def encode_log_hex(address: str, topics: Sequence[str], data: str) -> str:
-    """Return the RLP of a log as hex without `0x`; all arguments are `0x` hex.
+    """Return the RLP of a log, given as `0x` hex, as hex without `0x`.
 
     Raises:
         ValueError: the data has an odd number of digits, or there are more than four topics.

@@ -17,7 +17,7 @@ EMPTY_STRING = b"\x80"
 
 
 def encode_rlp(item: RlpItem) -> bytes:
-    """Encode bytes, a non-negative integer, or a nested sequence of them."""
+    """Return the RLP of bytes, a non-negative integer, or a nested sequence of them."""
     if isinstance(item, bytes):
         return encode_bytes(item)
     if isinstance(item, int):
@@ -26,7 +26,7 @@ def encode_rlp(item: RlpItem) -> bytes:
 
 
 def encode_bytes(content: bytes) -> bytes:
-    """Encode a string of bytes."""
+    """Return the RLP of a byte string."""
     size = len(content)
     if size == 1 and content[0] < _STRING_BASE:
         return content
@@ -43,18 +43,18 @@ def encode_int(number: int) -> bytes:
 
 
 def encode_list(parts: Iterable[bytes]) -> bytes:
-    """Encode a list of parts that are encoded already."""
+    """Return the RLP of a list whose parts are already encoded."""
     body = b"".join(parts)
     return encode_list_head(len(body)) + body
 
 
 def encode_list_head(size: int) -> bytes:
-    """Return the head of a list whose encoded parts have this total size."""
+    """Return the RLP prefix of a list whose encoded parts have this total size."""
     return _LIST_HEADS[size] if size < _SHORT_LIMIT else _encode_long_head(_LIST_BASE, size)
 
 
 def encode_string_head(size: int) -> bytes:
-    """Return the head of a string of this size, unless it is a single byte below 0x80."""
+    """Return the RLP prefix of a string of this size, unless it is one byte below 0x80."""
     return _STRING_HEADS[size] if size < _SHORT_LIMIT else _encode_long_head(_STRING_BASE, size)
 
 

@@ -74,7 +74,7 @@ class SignedTransaction(msgspec.Struct, rename="camel"):
         return bytes([transaction_type]) + encoded if transaction_type else encoded
 
     def compute_hash(self) -> str:
-        """Return the hash, `0x` hex, computed from the transaction's fields.
+        """Return the hash computed from the transaction's fields, as `0x` hex.
 
         Raises:
             ValueError: for the same reasons as in `encode_leaf`.
@@ -83,7 +83,7 @@ class SignedTransaction(msgspec.Struct, rename="camel"):
 
 
 def encode_fields(transaction: SignedTransaction) -> list[bytes]:
-    """Return the RLP of each field of a transaction; the last three are its signature.
+    """Return the RLP of each field of a transaction, the three of the signature last.
 
     Raises:
         ValueError: for the same reasons as in `SignedTransaction.encode_leaf`.
@@ -95,7 +95,7 @@ def encode_fields(transaction: SignedTransaction) -> list[bytes]:
 
 
 def compute_transactions_root(transactions: Sequence[SignedTransaction]) -> str:
-    """Return the transactions root, `0x` hex, of a whole block's transactions in order.
+    """Return the transactions root of a block's transactions in order, as `0x` hex.
 
     Raises:
         ValueError: a transaction cannot be encoded.
@@ -116,7 +116,7 @@ def _encode_hex(hex_text: str | None) -> bytes:
 
 
 def _encode_parity(signed: SignedTransaction | Authorization) -> bytes:
-    """Encode the signature parity; older endpoints return it as v instead of yParity."""
+    """Encode the signature parity, which older endpoints return as v instead of yParity."""
     return _encode_quantity(signed.v if signed.y_parity is None else signed.y_parity)
 
 

@@ -120,7 +120,7 @@ class ClusterPool:
             _close_client(client)
 
     def _get_or_open_client(self) -> "Client | None":
-        """Return the client, or None if the scheduler is not connected; reconnect if needed."""
+        """Return the client, reconnecting if needed, or None without a connected scheduler."""
         with self._lock:
             client = self._client
             now = time.monotonic()
@@ -206,7 +206,7 @@ _preparer_by_plan: dict[bytes, SegmentPreparer] = {}
 
 
 def prepare_on_worker(plan_frame: bytes, request_frame: bytes) -> bytes:
-    """Prepare a range in a worker of the cluster; arguments and result are frames.
+    """Prepare a range on a cluster worker, with encoded frames as arguments and result.
 
     Raises:
         InputError: the plan cannot be read by this version, or no endpoints are configured.

@@ -57,7 +57,7 @@ class SegmentCoordinator:
         self._plan_id = self.plan.id
 
     def can_prepare(self) -> bool:
-        """Return whether workers may prepare ranges, because the calibration is settled.
+        """Return whether workers may prepare ranges, which needs a settled calibration.
 
         Missing samples are taken here, before the first request, so that the level of a block does
         not depend on which process reads it.
@@ -165,7 +165,7 @@ class SegmentCoordinator:
             self._throttled_from[endpoint.name] = self._last_number + 1
 
     def _select_endpoint(self) -> Endpoint | None:
-        """Return the preferred healthy endpoint, or None."""
+        """Return the preferred healthy endpoint, or None if there is none."""
         preferred = self.endpoints.endpoint_list.sort_by_preference(self.endpoints)
         healthy = (
             candidate

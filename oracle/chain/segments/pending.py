@@ -36,7 +36,7 @@ class PendingRange:
         return self.worker_answer is not None and self.worker_answer.done()
 
     def get_answer(self) -> bytes | None:
-        """Return the worker's answer, or None if it is pending or failed."""
+        """Return the worker's answer, or None if the answer is pending or failed."""
         if (
             self.worker_answer is None
             or not self.worker_answer.done()
@@ -58,7 +58,7 @@ class SegmentWorkers:
     stage: SegmentStage | None = None
 
     def store_ready_ranges(self, first_block: int, pending_ranges: Iterable[PendingRange]) -> None:
-        """Store finished ranges that were pending at the previous call already.
+        """Store the finished ranges that were already pending at the previous call.
 
         Stored ranges below `first_block` are discarded.
         """
@@ -115,7 +115,7 @@ def make_completed_future(window: BlockWindow) -> Future[BlockWindow]:
 
 
 def make_failed_future(error: OracleError) -> Future[BlockWindow]:
-    """Return a failed future; it raises the error when its result is requested."""
+    """Return a future that has failed with this error."""
     future: Future[BlockWindow] = Future()
     future.set_exception(error)
     return future

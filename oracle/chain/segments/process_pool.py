@@ -95,7 +95,7 @@ class ProcessPool:
             worker.kill_if_assigned(future)
 
     def get_pids(self) -> list[int]:
-        """Return the process ids of the running workers; only tests call this, to kill workers."""
+        """Return the process ids of the running workers, which only tests need."""
         return [pid for worker in self._workers if (pid := worker.get_pid()) is not None]
 
     def close(self) -> None:
@@ -142,7 +142,7 @@ class _Worker:
             return None if self._process is None else self._process.pid
 
     def kill_if_assigned(self, future: Future[bytes]) -> None:
-        """Kill the process if `future` belongs to its current request, or to its last one."""
+        """Kill the process if `future` belongs to its current or last request."""
         with self._lock:
             if self._current_future is future and self._process is not None:
                 self._process.kill()
@@ -192,7 +192,7 @@ class _Worker:
             queued.future.set_result(answer)
 
     def _ensure_process(self) -> "subprocess.Popen[bytes]":
-        """Return the worker process; start it if it is not running.
+        """Return the worker process, starting it if it is not running.
 
         Raises:
             OSError, FrameError: the process cannot be started, or does not report that it is

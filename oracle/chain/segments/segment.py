@@ -61,7 +61,7 @@ def snapshot_counters() -> CounterValues:
 def compute_counter_increases(
     previous_values: CounterValues, *, is_refused: bool = False
 ) -> CounterIncreases:
-    """Return the increases since a snapshot; for a refused range, only of request counters."""
+    """Return counter increases since a snapshot, only of requests if `is_refused`."""
     counter_count = len(_REQUEST_COUNTERS) if is_refused else len(CARRIED_COUNTERS)
     increases = (
         (index, labels, value - previous_values.get((index, labels), 0.0))
@@ -175,7 +175,7 @@ class Segment(msgspec.Struct, frozen=True, array_like=True, tag="segment"):
     observed: WorkerObservations
 
     def to_window(self) -> BlockWindow:
-        """Return the segment as a window. Raises ValueError if an event is malformed."""
+        """Return the segment as a window, or raise ValueError if an event is malformed."""
         decoded = DecodedEvents(
             decode_events(self.events),
             decode_events(self.contract_events),
@@ -218,7 +218,7 @@ def build_segment(
     decoded: DecodedEvents,
     observed: WorkerObservations,
 ) -> Segment:
-    """Return a window as a segment.
+    """Return the segment that contains a window and its decoded events.
 
     Raises:
         OverflowError: a number of an event is larger than the encoding supports.

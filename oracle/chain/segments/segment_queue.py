@@ -204,7 +204,7 @@ class SegmentQueue:
         return self.workers.executor.worker_count + _EXTRA_REQUESTS
 
     def _submit_request(self, pending: PendingRange) -> PendingRange | None:
-        """Submit a request for a range, and return the pending range; None if not possible."""
+        """Submit a request for a range, and return the range, or None if impossible."""
         request = (
             None
             if self.workers is None
@@ -247,7 +247,7 @@ class SegmentQueue:
     # --- the next window ---
 
     def _wait_for_first_window(self) -> BlockWindow:
-        """Return the first window; wait and retry as needed."""
+        """Return the first window, waiting and retrying as needed."""
         while True:
             pending = self._pending_ranges[0]
             try:
@@ -378,7 +378,7 @@ class SegmentQueue:
         )
 
     def _disable_workers(self, error: WorkerStartError) -> None:
-        """Prepare all ranges in this process from now on, more slowly."""
+        """Prepare all later ranges in this process, because workers cannot start."""
         structlog.get_logger().error("segment_workers_unavailable", reason=str(error))
         if self.workers is not None:
             self.workers.executor.close()
@@ -388,7 +388,7 @@ class SegmentQueue:
 def build_verification_queue(
     workers: SegmentWorkers, level: VerificationLevel, endpoint: str | None
 ) -> SegmentQueue:
-    """Return a queue that verifies blocks up to a level; its answers are not stored on disk."""
+    """Return a queue that verifies blocks up to a level and stores no answers on disk."""
     coordinator = workers.coordinator
     window_source = coordinator.window_source
     queue = SegmentQueue(

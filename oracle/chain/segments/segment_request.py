@@ -26,7 +26,7 @@ _DIGEST_BYTES = 32
 
 
 def append_digest(body: bytes) -> bytes:
-    """Return the content followed by its sha256, for `strip_digest`."""
+    """Return the content followed by its sha256, which `strip_digest` checks."""
     return body + hashlib.sha256(body).digest()
 
 
@@ -154,17 +154,17 @@ def encode_frame(message: SegmentRequest | WorkerSetup) -> bytes:
 
 
 def decode_setup(content: bytes) -> WorkerSetup:
-    """Decode the first message. Raises msgspec.DecodeError if it is invalid."""
+    """Decode the first message, or raise msgspec.DecodeError if it is invalid."""
     return _SETUP_DECODER.decode(content)
 
 
 def decode_request(content: bytes) -> SegmentRequest:
-    """Decode a request. Raises msgspec.DecodeError if it is invalid."""
+    """Decode a request, or raise msgspec.DecodeError if it is invalid."""
     return _ORDER_DECODER.decode(content)
 
 
 def write_frame(stream: BinaryIO, content: bytes) -> None:
-    """Write one frame and flush it. Raises OSError if the reader is gone."""
+    """Write one frame and flush the stream, or raise OSError if the reader is gone."""
     stream.write(len(content).to_bytes(_LENGTH_BYTES))
     stream.write(content)
     stream.flush()

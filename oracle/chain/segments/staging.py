@@ -79,7 +79,7 @@ class SegmentStage:
         return _read_staged_segment(self._build_path(first_block))
 
     def discard_segments_below(self, first_block: int) -> None:
-        """Delete segments that begin below this block: they were committed."""
+        """Delete the committed segments, which begin below this block."""
         for staged_block in [
             staged_block
             for staged_block in self._last_and_size_by_first

@@ -263,7 +263,7 @@ def main() -> None:
 
 
 def serve_requests(request_stream: BinaryIO, answer_stream: BinaryIO) -> None:
-    """Answer each request; the first frame contains the plan and the endpoints.
+    """Answer each segment request, after a first frame with the plan and endpoints.
 
     Raises:
         InputError: this version cannot read the plan.

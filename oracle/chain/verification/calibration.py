@@ -128,7 +128,7 @@ class Calibration:
             return self._state_by_feature[feature].is_proven
 
     def is_unsupported(self, feature: HeaderFeature) -> bool:
-        """Return whether the chain was found not to have the feature."""
+        """Return whether the chain was found to lack this header feature."""
         with self._lock:
             return self._state_by_feature[feature].unsupported_since is not None
 
@@ -174,7 +174,7 @@ class Calibration:
         validity_by_feature: Mapping[HeaderFeature, bool],
         unanswered_providers: Collection[str] = (),
     ) -> None:
-        """Count one sample: which features of a block with logs were valid at any endpoint.
+        """Record which features of a block with logs were valid at any endpoint.
 
         An invalid sample decides nothing until all `unanswered_providers` have answered.
         """
@@ -190,7 +190,7 @@ class Calibration:
                         self._state_by_feature[feature].undecided_blocks.add(block_hash)
 
     def find_undecided_error(self) -> CalibrationUndecidedError | None:
-        """Return an error for a block that contradicts its header while a provider is silent.
+        """Return an error if a block contradicts its header before every provider answers.
 
         Return None if there is no such block, or if the feature is decided without it.
         """

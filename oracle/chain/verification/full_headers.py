@@ -45,12 +45,12 @@ class FullHeader:
 
     @property
     def receipts_root(self) -> str:
-        """The receipts root, lower case; empty if the header has none."""
+        """The receipts root in lower case, or an empty string if the header has none."""
         return _text_or_empty(self.response.receipts_root).lower()
 
     @property
     def transactions_root(self) -> str:
-        """The transactions root, lower case; empty if the header has none."""
+        """The transactions root in lower case, or an empty string if the header has none."""
         return _text_or_empty(self.response.transactions_root).lower()
 
     @property
@@ -60,7 +60,7 @@ class FullHeader:
 
     @property
     def may_have_transactions(self) -> bool:
-        """Whether the block may have receipts; also works if the chain does not fill its roots."""
+        """Whether the block may have transactions, even if the chain fills no roots."""
         return not self.is_without_transactions and bytes(self.response.transactions) != b"[]"
 
     @property
@@ -91,7 +91,7 @@ class FullHeader:
         ]
 
     def get_tx_hashes_json(self) -> Buffer:
-        """Return the block's transaction hashes as JSON; malformed data is returned unchanged."""
+        """Return the block's transaction hashes as JSON, without validating them."""
         transactions = self.response.transactions
         if bytes(memoryview(transactions)[:2]) != b"[{":
             return transactions
@@ -148,7 +148,7 @@ def fetch_full_header_by_hash(endpoint: Endpoint, block_hash: Hash) -> FullHeade
 
 
 def _fetch_block_with_transactions(endpoint: Endpoint, number: int) -> FullHeaderResponse | None:
-    """Return a block with its transactions, fetched singly if they exceed the response limit.
+    """Return a block with its transactions, fetched one by one if the block is too large.
 
     Raises:
         RpcError: the endpoint gives no usable answer, or a transaction is missing.
@@ -182,7 +182,7 @@ def _fetch_block_with_transactions(endpoint: Endpoint, number: int) -> FullHeade
 
 
 def fetch_required_headers(endpoint: Endpoint, numbers: Iterable[int]) -> dict[int, FullHeader]:
-    """Return the blocks at these heights; all of them are required.
+    """Return the blocks at these heights, or raise RpcError if one is missing.
 
     Raises:
         RpcError: a block is missing, or the endpoint gives no usable answer.

@@ -46,7 +46,7 @@ _ZERO_ROOT = "0x" + "00" * 32
 
 
 def is_root_absent(header: FullHeader, feature: HeaderFeature) -> bool:
-    """Return whether a header with a valid hash proves that its block has no such root.
+    """Return whether a header with a valid hash proves that its block lacks this root.
 
     The hash commits to both roots: a zero root is not the root of any list, and a block with
     transactions has receipts. No other proof can refute a root that blocks have proven, because
@@ -73,7 +73,7 @@ def try_compute_receipts_root(block_receipts: Receipts) -> str:
 def check_header_features(
     header: FullHeader, block_receipts: Receipts
 ) -> dict[HeaderFeature, bool]:
-    """Return which header features of a block with logs match its receipts."""
+    """Return, for each header feature, whether it matches the receipts of the block."""
     try:
         bloom_bits = compute_bloom(log for receipt in block_receipts for log in receipt.logs)
     except ValueError:
@@ -158,7 +158,7 @@ class BloomChecker:
         return header.bloom is None or self._may_contain_log(header.bloom)
 
     def check_window(self, window: VerifiedWindow) -> None:
-        """Set the level BLOOMED for blocks whose blooms agree with their logs.
+        """Mark blocks whose blooms agree with their logs as BLOOMED.
 
         Raises:
             ContradictionError: a bloom does not contain a log.

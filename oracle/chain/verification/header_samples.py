@@ -89,7 +89,7 @@ class HeaderSampler:
             self.calibration.mark_scanned()
 
     def sample_blocks(self, endpoint: Endpoint, blocks: Iterable[FullHeader]) -> None:
-        """Take samples from blocks that were read.
+        """Sample the headers of blocks that were already read.
 
         Raises:
             CalibrationUndecidedError: a block contradicts its header, and a provider does not
@@ -153,7 +153,7 @@ class HeaderSampler:
     def _count_samples(
         self, endpoint: Endpoint, samples: Sequence[tuple[FullHeader, FeatureValidity]]
     ) -> None:
-        """Count samples; an invalid one counts only if no provider shows it to be valid."""
+        """Count samples, but an invalid one only if no provider shows it to be valid."""
         open_features = [
             feature for feature in self.features if self.calibration.needs_samples(feature)
         ]
@@ -231,7 +231,7 @@ class _ProviderAnswers:
     unanswered_providers: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def add_answer(self, block_hash: str, validity: FeatureValidity) -> None:
-        """Add one result: a feature that one endpoint shows to be valid is valid."""
+        """Merge one result: a feature is valid if any endpoint shows its validity."""
         merged = self.validity_by_block.setdefault(block_hash, dict.fromkeys(validity, False))
         for feature, is_right in validity.items():
             merged[feature] = merged[feature] or is_right
@@ -250,7 +250,7 @@ class _ProviderAnswers:
 
 
 def _select_ranges(newest_block: int, range_size: int) -> list[range]:
-    """Return the newest heights, and ranges of older ones spread evenly below them."""
+    """Return the range of the newest heights, and older ranges spread evenly below it."""
     ends = [
         newest_block - newest_block * step // (_OLDER_RANGES + 1)
         for step in range(_OLDER_RANGES + 1)

@@ -27,7 +27,7 @@ def count_logs_by_content(logs: Iterable[Log]) -> LogContentCounts:
 
 
 def count_invented_logs(served_logs: Iterable[Log], true_logs: Iterable[Log]) -> int:
-    """Return how many of the given logs are not among the true logs, compared by content."""
+    """Return how many served logs are not among the true logs, compared by content."""
     return (count_logs_by_content(served_logs) - count_logs_by_content(true_logs)).total()
 
 
@@ -56,7 +56,7 @@ class MisbehaviourDetector:
     def recheck_contradictions(
         self, contradictions: Iterable[ContradictionError], proving_endpoint: str
     ) -> None:
-        """Query the contradicting endpoints again, after another one has returned the window."""
+        """Query contradicting endpoints again after another endpoint returned the window."""
         for error in contradictions:
             # A bloom mismatch is not a proof.
             if error.feature is not HeaderFeature.BLOOM and error.endpoint != proving_endpoint:

@@ -65,7 +65,7 @@ def fetch_receipts(
 def fetch_receipts_to_prove(
     endpoint: Endpoint, blocks: Sequence[FullHeader], log_filter: LogFilter
 ) -> Iterator[tuple[FullHeader, Receipts | ProvenReceipts]]:
-    """Yield each block with its receipts, as `fetch_receipts`; the native code proves most blocks.
+    """Yield each block with its receipts, most of which native code has proven.
 
     Receipts that it does not prove may still match the header.
 
@@ -78,7 +78,7 @@ def fetch_receipts_to_prove(
 def _build_native_reader(
     blocks: Sequence[FullHeader], log_filter: LogFilter
 ) -> RawReader[ProvenReceipts] | None:
-    """Return the function that proves receipts, by the hash of their block."""
+    """Return a function that proves a block's receipts, or None without native code."""
     if native is None:
         return None
     sources = SourceIndexes()
@@ -91,7 +91,7 @@ def _build_native_reader(
 def prove_receipts_natively(
     receipts: Buffer, header: FullHeader, log_filter: LogFilter, sources: SourceIndexes
 ) -> ProvenReceipts | None:
-    """Return a block's receipts from an `eth_getBlockReceipts` result (JSON), or None.
+    """Return the proven receipts in an `eth_getBlockReceipts` result, or None.
 
     None means that the receipts do not match the header, or have to be decoded in Python.
     """
@@ -153,7 +153,7 @@ def _fetch_receipt_batch(
 def _fetch_batch_in_halves(
     endpoint: Endpoint, blocks: Sequence[FullHeader], read_raw: RawReader[ProvenReceipts] | None
 ) -> list[Receipts | ProvenReceipts]:
-    """Fetch the two halves of a batch that is too large, or each receipt of a single block."""
+    """Fetch a batch that is too large in halves, or one block's receipts one by one."""
     if len(blocks) > 1:
         middle = len(blocks) // 2
         parts = (blocks[:middle], blocks[middle:])
@@ -218,7 +218,7 @@ def sort_receipts(endpoint: Endpoint, block: FullHeader, block_receipts: Receipt
 
 
 def _assign_log_positions(block_receipts: Receipts) -> Receipts:
-    """Set the position of each log: the index of its receipt, and the next index in the block.
+    """Set each log's position: the index of its receipt, and its index in the block.
 
     Only the order of execution is proven by the root. The positions in the logs are not part of
     any root, and some endpoints return the index within the receipt (Ganache 7).

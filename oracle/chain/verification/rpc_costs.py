@@ -47,7 +47,7 @@ class RpcCosts:
 def estimate_rpc_costs(
     reader: EventReader, policy: VerificationPolicy, capabilities: Capabilities | None
 ) -> RpcCosts:
-    """Return the costs at an endpoint with these capabilities; None stands for all capabilities.
+    """Return the costs at an endpoint with these capabilities, or with all if None.
 
     No request is sent; the features of the chain's headers are assumed to be proven.
     """

@@ -19,7 +19,7 @@ class VerificationPolicy:
     every_header: bool = False
 
     def get_max_level(self, *, is_history: bool) -> VerificationLevel:
-        """Return the highest level to verify up to."""
+        """Return the highest level up to which history, or else new blocks, are verified."""
         level = self.history if is_history else self.head
         return level if self.receipts else min(level, VerificationLevel.BLOOMED)
 

@@ -130,7 +130,7 @@ class WindowVerifier:
         )
 
     def find_unsupported_features(self, level: VerificationLevel) -> tuple[HeaderFeature, ...]:
-        """Return the unsupported features among those that blocks at this level rely on.
+        """Return the features that blocks at this level need but the chain lacks.
 
         Without a valid header hash, roots and blooms are unproven claims of the endpoint.
         """
@@ -184,7 +184,7 @@ class WindowVerifier:
                 )
 
     def _sample_headers(self, window: VerifiedWindow) -> None:
-        """Take samples if they are needed; blocks with matching logs are good samples."""
+        """Sample the headers of blocks with matching logs, if samples are needed."""
         if self.calibration.needs_any_samples(self.sampler.features):
             headers_with_logs = [
                 header for header in window.headers if header.block.number in window.logs_by_block
@@ -233,7 +233,7 @@ class WindowVerifier:
             self._apply_receipts(window, header, block_receipts)
 
     def _select_headers_to_prove(self, window: VerifiedWindow) -> list[FullHeader]:
-        """Return the blocks whose receipts are needed; blocks that must be empty are proven."""
+        """Return the blocks whose receipts are needed, and mark empty blocks as proven."""
         headers_to_prove = []
         calls: Mapping[int, object] = window.calls_by_block or {}
         for header in window.headers:
@@ -253,7 +253,7 @@ class WindowVerifier:
     def _apply_receipts(
         self, window: VerifiedWindow, header: FullHeader, block_receipts: Receipts
     ) -> None:
-        """Apply receipts that match the header: set the logs, and whether calls succeeded."""
+        """Set the logs, and whether calls succeeded, from receipts that match the header."""
         number = header.block.number
         given_logs = window.logs_by_block.get(number, [])
         calls = (window.calls_by_block or {}).get(number, ())
@@ -279,7 +279,7 @@ class WindowVerifier:
     def _apply_proven_receipts(
         self, window: VerifiedWindow, header: FullHeader, proven: ProvenReceipts
     ) -> None:
-        """Apply receipts as `_apply_receipts`; the native code has compared every hash."""
+        """Apply receipts whose hashes the native code has already compared."""
         number = header.block.number
         if proven.logs or number in window.logs_by_block:
             self._set_true_logs(window, number, proven.logs)
@@ -289,7 +289,7 @@ class WindowVerifier:
         window.level_by_block[number] = VerificationLevel.PROVEN
 
     def _set_true_logs(self, window: VerifiedWindow, number: int, true_logs: list[Log]) -> None:
-        """Set the logs of a block, and report the endpoint if it returned other ones."""
+        """Set the logs of a block, and report the endpoint if it returned different logs."""
         given_logs = window.logs_by_block.get(number, [])
         if window.returned_logs is None:
             window.logs_by_block[number] = true_logs
@@ -357,7 +357,7 @@ class WindowVerifier:
 def extract_logs(
     endpoint: str, header: FullHeader, block_receipts: Receipts, log_filter: LogFilter
 ) -> list[Log]:
-    """Extract the matching logs of receipts; their block hash is checked, not proven.
+    """Extract the matching logs from receipts, after checking the logs' block hash.
 
     Raises:
         RpcError: a matching log is invalid, or of another block.

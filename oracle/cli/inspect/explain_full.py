@@ -113,7 +113,7 @@ def _format_rejection_note(explanation: Explanation, entry: ScoreEntry) -> str:
 
 
 def _format_error_note(explanation: Explanation, member: GroupMember) -> str:
-    """Return a note if the member reported an error, which may rank behind a slower result."""
+    """Return a note if the group member reported an error, else an empty string."""
     task = explanation.task_by_key.get(member.task)
     return " (an error)" if task is not None and task.error_reported else ""
 
@@ -321,7 +321,7 @@ def _render_earning_lines(
 
 
 def _describe_rounds(explanation: Explanation, entry: ScoreEntry) -> str:
-    """Return the node's ranks in both rounds; a single open submission counts for both."""
+    """Return the node's ranks in both rounds, counting an open submission for both."""
     runs = explanation.find_runs(entry)
     if not runs and entry.rank is not None:
         return f": rank {entry.rank} in both rounds, {entry.elapsed} s"

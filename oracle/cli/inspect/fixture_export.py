@@ -125,7 +125,7 @@ def _append_lines(
     file_state: _ExportProgress,
     lines: Iterable[Mapping[str, Any]],
 ) -> None:
-    """Append lines and fsync them, then store the new progress."""
+    """Append lines to the file, fsync it, and store the new progress."""
     json_lines = [json.dumps(line, separators=(",", ":")) + "\n" for line in lines]
     with part_path.open("a", encoding="utf-8") as file:
         file.writelines(json_lines)

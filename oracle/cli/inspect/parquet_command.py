@@ -23,7 +23,7 @@ BLOCKS_PER_FOLDER = 100_000
 
 @contextmanager
 def require_pyarrow() -> Iterator[None]:
-    """Raise InputError with the command that installs pyarrow if an import inside fails."""
+    """Raise InputError with an install command if pyarrow cannot be imported."""
     try:
         yield
     except ImportError as error:
@@ -36,7 +36,7 @@ def require_pyarrow() -> Iterator[None]:
 
 @contextmanager
 def _convert_os_errors(path: Path) -> Iterator[None]:
-    """Turn an OSError into an InputError with the folder's path; data already written is kept."""
+    """Convert an OSError into an InputError that names the folder."""
     try:
         yield
     except OSError as error:
@@ -46,7 +46,7 @@ def _convert_os_errors(path: Path) -> Iterator[None]:
 def export_parquet(
     config: Path, path: Path, *, recent: bool, dry_run: bool, as_json: bool
 ) -> None:
-    """Add the newly final blocks to a folder, or describe what would be added.
+    """Add the newly final blocks to a Parquet folder, or describe what would be added.
 
     Raises:
         InputError: pyarrow is not installed, the folder cannot be written, or

@@ -128,7 +128,7 @@ def _write_bundle(path: Path, bundle: EvidenceBundle) -> None:
 
 
 def _add_contract_root(config: Config, detail: NodeProofDetail) -> OnChainProofDetail:
-    """Return the proof with the root of its round in the contract, read at the newest block."""
+    """Return the proof, completed with the root that the contract has for its round."""
     with open_checked_chain(config) as chain:
         pool_view = open_report_account(config, chain).pool_view
         contract = RootsContract(pool_view, Address(detail.summary.oracle))

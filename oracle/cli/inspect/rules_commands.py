@@ -266,7 +266,7 @@ def _print_preview(view: RulesPreviewView) -> None:
 
 
 def _list_change_lines(change: RulesChangeView) -> list[str]:
-    """Return the lines that describe a change: its state, its reason, and what it changes."""
+    """Return the lines that describe a rules change, its state and its reason."""
     lines = [f"{change.rules_hash}  {_describe_state(change)}"]
     if change.reason is not None:
         lines.append(f"  reason: {change.reason}")
@@ -296,7 +296,7 @@ def _describe_state(change: RulesChangeView) -> str:
 
 
 def _compute_published_digest(system: System) -> str | None:
-    """Return the hash of a system's rule set, or None if it has no rules or lacks numbers."""
+    """Return the hash of a system's published rules, or None if they are incomplete."""
     if not system.has_rules or list_unpublished_rules(system.name):
         return None
     return identify_rules(get_rules(system.name)).sha256

@@ -153,7 +153,7 @@ def _measure_progress(
     started_at: float,
     now: int,
 ) -> CatchingUp | None:
-    """Return the catch-up speed of the process that works on the database, or None.
+    """Return the catch-up speed of the process that holds the lease, or None.
 
     The result is None if no process holds the lease, or if the index is not behind.
     """
@@ -193,7 +193,7 @@ def _read_chain_view(index: Index, folded_block: BlockRef | None) -> ChainView:
 
 
 def _read_dispatcher_balance(index: Index) -> AccountBalance | None:
-    """Return the balance that pays for task starts; None if dispatch is off or has no key."""
+    """Return the dispatcher's balance, or None if dispatch is off or has no key."""
     try:
         address = find_dispatcher_address(index.config, make_key_opener(index.config))
     except InputError as error:
@@ -237,7 +237,7 @@ def _list_paused_findings(status_report: StatusReport) -> list[HealthFinding]:
 
 
 def _remove_funding_advice(health: HealthReport, chain_view: ChainView) -> HealthReport:
-    """Return the health, without the advice to send ether if the chain could not be queried.
+    """Return the health report without funding advice if the chain is unreachable.
 
     The endpoint may serve another chain, on which the sender accounts never existed.
     """

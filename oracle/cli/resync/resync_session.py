@@ -58,7 +58,7 @@ def open_resync_session(
 
 @contextmanager
 def _copy_records_for_dry_run(records: Records, *, dry_run: bool) -> Iterator[Records | None]:
-    """For a dry run, yield records on a copy of the database; otherwise yield None.
+    """Yield records on a copy of the database for a dry run, otherwise None.
 
     None is also yielded if the database cannot be copied; the caller then works in place.
     """
@@ -123,7 +123,7 @@ def print_line(line: str, *, dry_run: bool) -> None:
 
 
 def limit_lines(label: str, entries: Sequence[str]) -> Iterator[str]:
-    """Yield the first entries as lines, and how many are left out."""
+    """Yield the first entries as lines, followed by the number of omitted entries."""
     for entry in entries[:_MAX_LINES]:
         yield f"{label}: {entry}"
     if len(entries) > _MAX_LINES:

@@ -274,7 +274,7 @@ def _measure_block_seconds(chain: ChainSource, heads: Heads) -> float:
 
 
 def _compute_lag_seconds(config: Config, heads: Heads, block_seconds: float) -> float:
-    """Return the age in seconds of a report's as-of block at the configured level."""
+    """Return how old, in seconds, a report's as-of block is at the configured level."""
     if config.oracle.level == "safe":
         return heads.latest.time - (heads.safe or heads.final).time
     return SOFT_BLOCKS * block_seconds

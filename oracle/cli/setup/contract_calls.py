@@ -103,7 +103,7 @@ def build_contract_call(
     delay: int | None,
     salt: int = 0,
 ) -> ContractCallAnswer:
-    """Return a call of the contract, with the account that sends it.
+    """Return a call of the oracle contract, with the account that must send it.
 
     If the admin is a timelock with a `delay` in seconds, a call of the admin is scheduled and
     executed through the timelock.
@@ -127,7 +127,7 @@ def build_contract_call(
 def _build_timelocked_result(
     action: str, call: TimelockedCall, timelock: Address, delay: int
 ) -> ContractCallAnswer:
-    """Return the calls that schedule and execute an admin call; `delay` in seconds, may be 0."""
+    """Return the calls that schedule and execute an admin call through a timelock."""
     return ContractCallAnswer(
         act=action,
         sender=f"a proposer of the timelock {timelock}; after the delay, anyone",

@@ -139,7 +139,7 @@ def check(
 
 
 def _check_timelock_setting(config: Config, admin: Address) -> list[ContractMismatch]:
-    """Return a mismatch if announced rules are read from another timelock than the admin."""
+    """Return a mismatch if the configured timelock is not the contract's admin."""
     timelock = config.oracle.timelock
     if timelock is None or timelock == admin:
         return []
@@ -153,7 +153,7 @@ def _check_timelock(
     first_block: int,
     proposers: list[Address],
 ) -> list[ContractMismatch]:
-    """Print the roles of the timelock, and return the roles that weaken it.
+    """Print the timelock's roles, and return those that weaken the timelock.
 
     Raises:
         TransientError: no endpoint responds.

@@ -218,7 +218,7 @@ def _resolve_signers(open_key: OpenKey, signers_text: str) -> tuple[Address, ...
 
 
 def _reject_target_with_adapter(target: str, adapter: str, contracts: list[str]) -> None:
-    """Check that an adapter and another kick target are not both given.
+    """Check that an adapter and another kick target are not given together.
 
     Raises:
         InputError: both are given; an oracle has only one kick target.
@@ -279,7 +279,7 @@ def _read_expelled_nodes(config: Config) -> tuple[Address, ...]:
 def build_setup(
     config: Config, roles: ContractRoles, target: Address, limits: list[str]
 ) -> OracleSetup:
-    """Return the constructor's argument for the configured network.
+    """Return the oracle's constructor argument for the configured network.
 
     `limits` are texts of the form NAME=NUMBER, which override the defaults.
 

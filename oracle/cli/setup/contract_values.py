@@ -54,7 +54,7 @@ def print_contract_result(result: ApiModel, *, as_json: bool) -> None:
 
 
 def print_values(values: Mapping[str, object]) -> None:
-    """Print values as text; nested values have dotted names."""
+    """Print values as text, giving nested values dotted names."""
     value_by_name = dict(_flatten_values(values))
     width = max(map(len, value_by_name)) + 2
     print_facts(
@@ -177,7 +177,7 @@ def encode_bytes32(text: str) -> bytes:
 
 
 def parse_limit(text: str, option: str = "--limit") -> tuple[str, int]:
-    """Return the name and the number of a limit.
+    """Parse NAME=NUMBER and return the limit's name and number.
 
     Raises:
         InputError: the text is not NAME=NUMBER.
@@ -205,7 +205,7 @@ def parse_limits(limits_type: type[_Limits], text: str) -> tuple[int, ...]:
 
 
 def parse_named_address(text: str) -> tuple[str, Address]:
-    """Return the name and the address of a contract.
+    """Parse NAME=ADDRESS and return the contract's name and address.
 
     Raises:
         InputError: the text is not NAME=0x…, or the address is not valid.

@@ -59,7 +59,7 @@ class ContractRoles:
     dev: bool
 
     def check_separation(self) -> None:
-        """Check that no single key can do harm that nobody can stop.
+        """Check that no single key can do harm without another key being able to stop it.
 
         With `dev`, nothing is required.
 
@@ -273,7 +273,7 @@ class DeployPlan:
     def _build_creation_codes(
         self, setup: OracleSetup, addresses: _PredictedAddresses
     ) -> dict[str, str]:
-        """Return the creation code of each contract but the words."""
+        """Return the creation code of each contract except the words contract."""
         code_by_name = {}
         if addresses.timelock is not None:
             code_by_name["timelock"] = build_timelock_code(self.roles.owner, self.roles.delay)
@@ -302,7 +302,7 @@ class DeployPlan:
         return gas_used
 
     def _plan_words_deployment(self, words_setup: WordsSetup, oracle: Address) -> DeploymentPlan:
-        """Plan the deployment of the words, whose constructor calls the oracle."""
+        """Plan the deployment of the words contract, whose constructor calls the oracle."""
         publisher = self.publisher
         deployment = plan_dependent_deployment(
             publisher.pool_view,
@@ -322,7 +322,7 @@ class DeployPlan:
         return deployment
 
     def _send_deployment(self, code: str, planned: Address) -> int:
-        """Deploy one contract and check its predicted address; return the gas used."""
+        """Deploy one contract, check its predicted address, and return the gas used."""
         publisher, chain_id = self.publisher, self.config.chain.id
         address, receipt = deploy_contract(
             publisher.pool,

@@ -208,7 +208,7 @@ def readmit(
 
 @contextmanager
 def _open_store(config: Config) -> Iterator[Store | None]:
-    """Open the database; yield None if its schema is missing or of another version."""
+    """Open the database, or yield None if its schema is missing or of another version."""
     if get_schema_state(config.database.url).age is not SchemaAge.CURRENT:
         yield None
         return
@@ -219,7 +219,7 @@ def _open_store(config: Config) -> Iterator[Store | None]:
 def _build_requirements(
     config: Config, chain: ChainSource, store: Store | None
 ) -> ProbeRequirements:
-    """Return what the configuration, and its database if there is one, requires of endpoints."""
+    """Return what the configuration and the database require of endpoints."""
     if store is not None:
         with store.read_transaction() as uow:
             identity = uow.identity.get()
@@ -269,7 +269,7 @@ def probe_single_endpoint(
 
 
 def _add_learned_limits(facts: CapabilityCache, result: ProbedEndpoint) -> ProbedEndpoint:
-    """Add the limits that the daemon learned and stored in the database, if there is one."""
+    """Return the result with the limits that the daemon learned and stored."""
     learned_facts = facts.load_facts(result.name)
     max_logs_text = learned_facts.get(MAX_LOGS_FACT, "")
     return result._replace(

@@ -66,7 +66,7 @@ class NetworkFindings(NamedTuple):
 
 
 def render_config(inputs: NetworkInputs, findings: NetworkFindings) -> str:
-    """Return the text of the configuration file; other settings keep their defaults.
+    """Return the text of a configuration file for the inspected network.
 
     config/example.toml lists all settings.
     """
@@ -264,7 +264,7 @@ def _init_preset(config: Path, text: str, *, dry_run: bool) -> None:
 
 
 def _prompt_option(option: str, question: str, default: str | None = None, *, yes: bool) -> str:
-    """Prompt for a value; with --yes return the default, or raise if there is none."""
+    """Prompt for a value, or with --yes return the default or raise InputError."""
     if not yes:
         return str(typer.prompt(question, default=default, err=True)).strip()
     if default is None:
@@ -280,7 +280,7 @@ def _prompt_profile(*, yes: bool) -> str:
 def _prompt_contracts(
     profile: str, option_addresses: Mapping[str, Address], *, yes: bool
 ) -> dict[str, Address]:
-    """Return the address of each contract in the profile; prompt for missing ones."""
+    """Return the address of each contract in the profile, prompting for missing ones."""
     profile_contracts = load_profile(profile).contracts
     unknown = sorted(option_addresses.keys() - profile_contracts.keys())
     if unknown:
@@ -390,7 +390,7 @@ def _find_common_tags(probe_results: Iterable[ProbedEndpoint]) -> set[str]:
 
 
 def _check_config(config: Path) -> None:
-    """Run `config check`; a fault sets the exit code, and the file is kept."""
+    """Run `config check`, which sets the exit code but keeps a faulty file."""
     check(config)
 
 

@@ -13,7 +13,7 @@ _ENDPOINTS = re.compile(r"(?m)^endpoints = \[.*\]$")
 
 
 def render_preset(network: str, endpoints: Sequence[str], database: str) -> str:
-    """Return the configuration of a network; without endpoints, it has the network's public ones.
+    """Return the configuration of a network, by default with its public endpoints.
 
     Raises:
         InputError: there is no preset of this name.
@@ -31,6 +31,6 @@ def render_preset(network: str, endpoints: Sequence[str], database: str) -> str:
 
 
 def extract_notes(text: str) -> str:
-    """Return the comment at the beginning of a preset: what it contains, and what is untested."""
+    """Return the comment at the beginning of a preset."""
     comment = text.partition("\n\n")[0]
     return "\n".join(line.removeprefix("# ") for line in comment.splitlines())

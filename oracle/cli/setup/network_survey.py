@@ -32,7 +32,7 @@ class BlockRate(NamedTuple):
 
     @property
     def poll_seconds(self) -> float:
-        """Return the poll interval: half the block time, within bounds."""
+        """Return the poll interval, which is half the block time within bounds."""
         return round(min(max(self.block_seconds / 2, _MIN_POLL_SECONDS), _MAX_POLL_SECONDS), 1)
 
 

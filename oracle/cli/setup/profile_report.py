@@ -37,7 +37,7 @@ _EQUIVALENT_EVENTS: dict[type[DomainEvent], type[DomainEvent]] = {
 
 
 def format_profile(profile: Profile) -> str:
-    """Return the profile, its options, and its emitted or missing events, whichever are fewer."""
+    """Return text about a profile, its options, and its emitted or missing events."""
     options = ", ".join(f"{name} = {json.dumps(value)}" for name, value in profile.options.items())
     emitted_types = {
         *profile.event_types,
@@ -110,7 +110,7 @@ def _format_start_block(contract: Contract | None) -> str:
 
 
 def find_profile_warnings(config: Config, reader: EventReader) -> Iterator[str]:
-    """Yield a warning for each signal that scoring lacks.
+    """Yield a warning for each signal that scoring needs but the profile lacks.
 
     If a contract is older than the start block, yield a warning about the missing history.
     """

@@ -88,7 +88,7 @@ def _build_call(settings: Config, rules_hash: str, salt: int) -> ContractCallAns
 
 
 def _write_files(folder: Path, text_by_name: dict[str, str]) -> None:
-    """Write files that are named after the hash of their content, by which readers check them."""
+    """Write files whose names are the hash of their content."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in text_by_name.items():

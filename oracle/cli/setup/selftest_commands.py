@@ -60,7 +60,7 @@ _VOID_TASK = TaskKey("0x" + 64 * "0")
 
 
 def _run_check(checks: list[SelfTestCheck], name: str, check: Callable[[], str]) -> None:
-    """Run one check and record its result; never raise an OracleError."""
+    """Run one check and record its result, without raising an OracleError."""
     try:
         checks.append(SelfTestCheck(check=name, passed=True, detail=check()))
     except OracleError as error:
@@ -145,7 +145,7 @@ def _check_keys(context: _CheckContext, checks: list[SelfTestCheck], *, is_onlin
 
 
 def _check_lease(store: Store) -> str:
-    """Return the holder of the lease; fail without a database of this version's schema."""
+    """Return text about the holder of the lease."""
     with store.read_transaction() as uow:
         holder = find_leader(uow.lease.get_state())
     return "the lease is free" if holder is None else f"the lease is held by {holder}"
@@ -178,7 +178,7 @@ def _check_contract(context: _CheckContext, store: Store | None) -> str:
 
 
 def _check_key(context: _CheckContext, role: Role) -> str:
-    """Open a key, sign void data with it, and recover the address."""
+    """Open a key, and check that it can sign void data."""
     signer = _open_signer(context, role)
     config, chain_id = context.config, context.config.chain.id
     if role == "signer":

@@ -99,14 +99,14 @@ class RulesSection(Section):
         return build_rules(self.set, self.changes)
 
     def with_switched_rules(self, rules: Rules | None) -> "RulesSection":
-        """Return a copy with `rules` as the switched rules; None if no switch took place."""
+        """Return a copy with these switched rules, or with none if `rules` is None."""
         section = self.model_copy()
         section._switched_rules = rules  # noqa: SLF001  of the same class
         return section
 
 
 def find_rule_faults(rules_section: RulesSection) -> list[str]:
-    """Return the faults of `[rules]`: an unknown set, or parameters that the set rejects."""
+    """Return the faults of `[rules]`, such as an unknown set or a rejected parameter."""
     if rules_section.close is not None and "close" in rules_section.change:
         return ["rules.close and rules.change.close: give only one of them"]
     try:
@@ -187,7 +187,7 @@ class Config(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return the only two sources, environment and file; the environment takes precedence."""
+        """Return the environment and the file as the only sources, the environment first."""
         return env_settings, init_settings
 
 

@@ -132,7 +132,7 @@ class ObjectionsSection(Section):
 
 
 def find_objection_faults(section: ObjectionsSection, *, has_payer: bool) -> list[str]:
-    """Return what posted objections require and is not configured, one line each."""
+    """Return a fault for each missing setting that posted objections require."""
     if not section.accept_posts:
         return []
     requirements = {
@@ -147,7 +147,7 @@ def find_objection_faults(section: ObjectionsSection, *, has_payer: bool) -> lis
 
 
 def build_report_settings(oracle_section: OracleSection, rules: Rules) -> ReportSettings:
-    """Return the settings of reports; the kickout threshold is the rules' threshold as a QoS."""
+    """Return the settings of reports, with the kickout threshold of the rules as a QoS."""
     return ReportSettings(
         period_seconds=oracle_section.period_seconds,
         heartbeat_seconds=oracle_section.heartbeat_seconds,

@@ -18,7 +18,7 @@ _UNLIMITED = ("max", "-1")
 def count_usable_processors(
     cgroup_root: Path = _CGROUP_ROOT, own_cgroup_file: Path = _OWN_CGROUP_FILE
 ) -> int:
-    """Return how many processors this process may use, at least one; a fraction counts as one.
+    """Return the number of processors that this process may use, rounded up.
 
     The result is the minimum of the affinity (or `PYTHON_CPU_COUNT`, from Python 3.13 on) and of
     the quotas of the process's control group and every group above it. `cgroup_root` is the mount

@@ -62,7 +62,7 @@ def find_incomplete_pair_faults(
 
 
 def split_list(value: object) -> object:
-    """Split a list that is written as `a,b` in the environment; return other values unchanged."""
+    """Split a comma-separated string into a list; return other values unchanged."""
     return value.split(",") if isinstance(value, str) else value
 
 
@@ -228,7 +228,7 @@ class ReportersSection(Section):
 
     @property
     def http_access(self) -> "HttpAccess | None":
-        """The client certificate and trusted authorities for the peers; None for the defaults."""
+        """The peers' client certificate and trusted authorities, or None if none are set."""
         if self.certificate is None and self.ca_file is None:
             return None
         from oracle.rpc.transport import HttpAccess  # noqa: PLC0415  no setting opens connections

@@ -66,7 +66,7 @@ class InvalidCallError(Exception):
 
 
 def list_tools() -> list[dict[str, Any]]:
-    """Return the tools as the protocol lists them."""
+    """Return the tools in the format of the protocol's `tools/list` result."""
     return [
         {
             "name": name,
@@ -124,7 +124,7 @@ def _mark_response(body: bytes) -> str:
 
 
 def mark_untrusted(value: object, field: str = "") -> object:
-    """Return decoded JSON in which every untrusted text is an object with one key."""
+    """Return decoded JSON with each untrusted text wrapped in an object with one key."""
     if isinstance(value, dict):
         return {key: mark_untrusted(item, key) for key, item in value.items()}
     if isinstance(value, list):

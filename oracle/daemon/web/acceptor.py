@@ -138,7 +138,7 @@ class RecheckSchedule(Generic[T]):
         self._queues[queue_index].append((now + _WAIT_SECONDS[queue_index], connection))
 
     def take_due_connections(self, now: float, max_count: int) -> list[T]:
-        """Remove and return the connections that are due, at most this many."""
+        """Remove and return up to `max_count` due connections."""
         due_connections: list[T] = []
         for queue in self._queues:
             while queue and queue[0][0] <= now and len(due_connections) < max_count:
@@ -210,7 +210,7 @@ class Acceptor:
             self._drop_connection(connection)
 
     def stop_waiting_for(self, connection: PendingConnection) -> None:
-        """Stop waiting for a connection whose request is complete, or which is closed."""
+        """Remove a connection that is closed or whose request is complete."""
         self._pending.remove_connection(connection)
 
     @property
@@ -240,7 +240,7 @@ class Acceptor:
                 self._add_pending_connection(connection)
 
     def _pause_accepting(self, error: OSError) -> None:
-        """Stop accepting for a moment after an error, and free descriptors if they ran out.
+        """Pause after an error, and free file descriptors if they ran out.
 
         Without the pause, the loop would call the acceptor again at once, because the listening
         socket stays readable.
@@ -282,7 +282,7 @@ class Acceptor:
             )
 
     def _finish_if_ready(self, connection: PendingConnection) -> bool:
-        """Read the received bytes; return whether the connection needs no further check."""
+        """Read the received bytes, and return whether the connection is finished."""
         if not self._is_tls:
             is_finished = self._read_head(connection)
             if is_finished:
@@ -302,7 +302,7 @@ class Acceptor:
         return True
 
     def _read_head(self, connection: PendingConnection) -> bool:
-        """Read the received bytes; return whether the connection no longer waits."""
+        """Read the request head; return whether the connection was handed over or dropped."""
         head = connection.head
         try:
             received = connection.sock.recv(MAX_HEAD_BYTES + 1 - len(head))

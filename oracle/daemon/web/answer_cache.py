@@ -133,7 +133,7 @@ class AnswerCache:
     def get_or_make_response(
         self, request: Request, make: Callable[[], CachedResponse], flights: "AnswerFlights"
     ) -> Response | None:
-        """Return the cached response to a GET, or the result of `make`; 304 if the client has it.
+        """Return the cached response, the result of `make`, or a 304 response to a GET.
 
         Only responses with status 200 are cached. The result is None if too many answers are being
         computed. Raises what opening the snapshot and `make` raise.
@@ -154,7 +154,7 @@ class AnswerCache:
         return _build_response(cached, request)
 
     def get_fresh_response(self, scope: Scope) -> Response | None:
-        """Return the cached response to a GET, or None if the database is needed; never blocks."""
+        """Return the cached response to a GET without blocking, or None if none is fresh."""
         cached = self._find_cached_response(_build_cache_key(scope))
         return None if cached is None else _build_response(cached, Request(scope))
 
@@ -189,7 +189,7 @@ class AnswerCache:
         return cached
 
     def _find_cached_response(self, key: str, tag: str | None = None) -> _CachedAnswer | None:
-        """Return the response cached for a key, or None if it is outdated.
+        """Return the response cached for a key, or None if there is none or it is outdated.
 
         With a `tag`, the response must have this tag; without, it must still be fresh.
         """

@@ -30,7 +30,7 @@ _NEWEST_INTENTS = 20
 
 
 def create_health_app(daemon_health: DaemonHealth, get_store: Callable[[], Store]) -> FastAPI:
-    """Return the application; `get_store` returns the database for short read queries."""
+    """Return the operators' application, which reads the database through `get_store`."""
     database_limit = ConcurrencyLimit(_MAX_DATABASE_REQUESTS)
     app = FastAPI(title="qos-oracle", version=__version__, docs_url=None, redoc_url=None)
 
@@ -100,7 +100,7 @@ _DATABASE_BUSY = "database: too many requests are waiting for the database"
 def _answer_from_database(
     database_limit: ConcurrencyLimit, read_answer: Callable[[], object]
 ) -> Response:
-    """Respond with data from the database; 503 if it is unavailable or too many wait."""
+    """Respond with data from the database, or with 503 if it is unavailable or overloaded."""
     with database_limit.try_enter() as is_admitted:
         try:
             if is_admitted:

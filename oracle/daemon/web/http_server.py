@@ -92,7 +92,7 @@ class RequestLimits:
         return JSONResponse({"error": "too many requests"}, _TOO_MANY, _CLOSE)
 
     def _is_body_allowed(self, headers: Headers) -> bool:
-        """Return whether the announced length is accepted; bodies never exceed that length."""
+        """Return whether the announced length of the body is accepted."""
         length = headers.get("content-length", "0")
         if "transfer-encoding" in headers or not (length.isascii() and length.isdigit()):
             return False
@@ -209,7 +209,7 @@ class _Server(uvicorn.Server):
         self._in_progress.discard(connection)
 
     def mark_request_answered(self, connection: PendingConnection) -> None:
-        """Record that the request was answered; the connection may carry another one."""
+        """Record an answered request; its connection may carry another request."""
         self._in_progress.discard(connection)
         now = asyncio.get_running_loop().time()
         surplus = self._idle.add_connection(connection, connection.address, now)
@@ -232,7 +232,7 @@ class _Server(uvicorn.Server):
         task.add_done_callback(self._tasks.discard)
 
     async def _connect_protocol(self, connection: PendingConnection) -> None:
-        """Pass the connection to uvicorn's protocol, behind TLS if there is a certificate."""
+        """Pass the connection to uvicorn's protocol, through TLS if a certificate is set."""
         is_tls = self._tls_context is not None
         is_connected = False
         try:

@@ -23,7 +23,7 @@ _MAX_DESCRIPTORS = 65_536
 
 
 def raise_descriptor_limit() -> None:
-    """Raise the soft limit of file descriptors, which shells often set to 1,024."""
+    """Raise the soft limit of file descriptors, which is often only 1,024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     infinite = resource.RLIM_INFINITY
     new_limit = _MAX_DESCRIPTORS if hard == infinite else min(hard, _MAX_DESCRIPTORS)
@@ -79,7 +79,7 @@ def build_tls_context(section: ListenerSection) -> ssl.SSLContext | None:
 
 
 def open_listening_socket(section: ListenerSection, port: int) -> socket.socket:
-    """Open the listening socket at once, so that a port in use is an error at the start.
+    """Open the listening socket, so that a port in use is reported at startup.
 
     Raises:
         InputError: the port is in use, or the host is not an address of this machine.

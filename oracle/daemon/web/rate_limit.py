@@ -84,7 +84,7 @@ class ConcurrencyLimit:
 
     @contextmanager
     def try_enter(self) -> Iterator[bool]:
-        """Enter for the duration of the `with`; yields False if the limit is reached."""
+        """Enter for the duration of the `with` block; yield False if the limit is reached."""
         if not self._semaphore.acquire(blocking=False):
             yield False
             return

@@ -34,7 +34,7 @@ class TimedEvent:
 
     @property
     def timestamp_ms(self) -> int:
-        """Return the event's time in milliseconds; without `time_ms`, the start of its second."""
+        """Return the event's time in milliseconds, or the start of its second if unknown."""
         return self.time * 1000 if self.time_ms is None else self.time_ms
 
 
@@ -225,5 +225,5 @@ def build_events(event_class: type, columns: Mapping[str, Sequence[Any]]) -> lis
 
 @cache
 def _get_field_setters(event_class: type) -> dict[str, Callable[[Any, Any], None]]:
-    """Return the slot setter of each field; the dataclass must have slots, as events do."""
+    """Return the slot setter of each field of a dataclass that has slots."""
     return {field.name: getattr(event_class, field.name).__set__ for field in fields(event_class)}

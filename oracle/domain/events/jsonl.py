@@ -230,7 +230,7 @@ def parse_event(line: str) -> DomainEvent:
 
 
 def parse_task_request(text: str) -> TaskCreated:
-    """Parse a task request: a JSON object with fields of `task_created`, none of them required.
+    """Parse a task request, a JSON object with optional fields of `task_created`.
 
     `type`, position and time are allowed, so that an exported line is valid. Without position and
     time the task is created at position 0 and time 0. Without `task` its key is zero.
@@ -270,7 +270,7 @@ def parse_field_value(field: str, value: object) -> object:
 
 
 def _parse_fields(schema: _EventSchema, record: Mapping[str, object]) -> dict[str, Any]:
-    """Parse every field of the record; a field that is null counts as absent."""
+    """Parse every field of the record, treating null fields as absent."""
     values = {}
     for key, value in record.items():
         codec = schema.allowed_codecs.get(key)

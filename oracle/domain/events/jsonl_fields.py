@@ -52,7 +52,7 @@ def _format_bound(number: int) -> str:
 
 
 def build_hex_codec(size: int) -> FieldCodec:
-    """Return the codec of `size` bytes as `0x` and hex digits; decoded text is lower case."""
+    """Return the codec of `size` bytes as `0x` hex, which is decoded to lower case."""
     pattern = re.compile(rf"0x[0-9a-f]{{{2 * size}}}")
 
     def decode(value: object) -> str:
@@ -80,7 +80,7 @@ def build_enum_codec(enum_type: type[StrEnum]) -> FieldCodec:
 def list_codec(
     entry: FieldCodec, description: str, *, min_length: int = 0, max_length: int | None = None
 ) -> FieldCodec:
-    """Return the codec of a list of entries; `description` completes "must be a list of …"."""
+    """Return the codec of a list of entries, which `description` names in error messages."""
 
     def decode(value: object) -> tuple[object, ...]:
         if (

@@ -105,7 +105,7 @@ def score_closed_groups(ledger: WorkingSet) -> None:
 
 
 def _iter_possible_members(ledger: WorkingSet, closing: ClosingGroup) -> Iterator[GroupMember]:
-    """Yield the tasks that may be members of the group; they get no rank and no score."""
+    """Yield the possible members of the group, which get no rank and no score."""
     for key in closing.possible:
         task = ledger.tasks.get(key)
         if task is not None and key not in closing.tasks and task.scored_in is None:

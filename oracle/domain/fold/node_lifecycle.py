@@ -181,7 +181,7 @@ def apply_leave_request(ledger: WorkingSet, event: NodePauseAsked | NodeQuitAske
 def decrement_running_tasks(
     ledger: WorkingSet, address: Address, position: Position, time: int
 ) -> None:
-    """Record that the node, whether a member or not, runs one task fewer."""
+    """Decrement the node's number of running tasks, and apply its pending leave at zero."""
     node = ledger.get_node_for_update(address, time)
     node.running -= 1
     if node.pending is not None and not node.running:
@@ -216,7 +216,7 @@ def _filter_quits_in_transaction(
 
 
 def apply_node_left(ledger: WorkingSet, event: NodeQuit | NodeSlashed | NodeKickedOut) -> None:
-    """End the node's membership; its pool is kept as evidence.
+    """End the node's membership, but keep its pool as evidence.
 
     Contracts report the end of a task before its effect on the node. A kickout or slash therefore
     overrides a pending quit that took effect earlier in the same transaction

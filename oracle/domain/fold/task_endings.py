@@ -97,7 +97,7 @@ def _end_runs(ledger: WorkingSet, event: Terminal, existing: Task) -> None:
 def _release_runner(
     ledger: WorkingSet, event: Terminal, task: Task, address: Address, *, has_answered: bool
 ) -> None:
-    """Decrement the node's running tasks unless the node was already released; update its H.
+    """Release the node from the task, and update its running tasks and its H.
 
     The end counts for incidents if the node has not answered before. An abort without an answer
     does not count, because it says nothing about the node.

@@ -202,7 +202,7 @@ def _record_submission_or_error(
 
 
 def apply_result_disclosed(ledger: WorkingSet, event: ResultDisclosed) -> None:
-    """Record that the node disclosed its submitted result; the submission's time and rank stay."""
+    """Record the disclosure of a submitted result, without changing its time and rank."""
     existing = ledger.tasks.get(event.task)
     if existing is not None and existing.runs:
         task_runs.apply_run_answer(ledger, event)

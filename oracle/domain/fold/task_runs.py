@@ -20,7 +20,7 @@ from oracle.domain.state import Ending, Run, Task
 
 
 def start_run(task: Task, event: TaskStarted, round_number: int) -> None:
-    """Add a run to the task: the event's node starts in round `round_number`."""
+    """Add a run of the event's node in round `round_number` to the task."""
     run = Run(round_number, event.node, event.at, event.time)
     task.runs = (*task.runs, run)
 

@@ -222,7 +222,7 @@ class WorkingSet:
         self.just_quit: dict[Address, tuple[int, int]] = {}
 
     def get_node_for_update(self, address: Address, time: int) -> Node:
-        """Return a node that is about to change; a new node is created, first seen at `time`."""
+        """Return a node to be changed, created as first seen at `time` if it is new."""
         node = self.nodes.get(address)
         pre_images = self.images
         if pre_images is not None and address not in pre_images.nodes:
@@ -237,7 +237,7 @@ class WorkingSet:
         return node
 
     def get_task_for_update(self, key: TaskKey) -> Task:
-        """Return a task that is about to change; a missing row is created."""
+        """Return a task to be changed, created if it is missing."""
         task = self.tasks.get(key)
         pre_images = self.images
         if pre_images is not None and key not in pre_images.tasks:
@@ -250,7 +250,7 @@ class WorkingSet:
         return task
 
     def get_group_for_update(self, key: GroupKey) -> OpenGroup:
-        """Return an open group that is about to change; a missing row is created."""
+        """Return an open group to be changed, created if it is missing."""
         group = self.groups.get(key)
         pre_images = self.images
         if pre_images is not None and key not in pre_images.groups:
@@ -263,7 +263,7 @@ class WorkingSet:
     def record_task_end(
         self, event: DomainEvent, task: Task, node: Address, *, is_timeout: bool = False
     ) -> None:
-        """Record that a task ended at a node, so that incidents are found."""
+        """Record the end of a task at a node for the detection of incidents."""
         self.detector.record_end(event.at, event.time, (task.creator, node), is_timeout=is_timeout)
 
     def record_anomaly(self, event: DomainEvent, breach: Breach) -> None:

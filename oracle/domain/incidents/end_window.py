@@ -119,7 +119,7 @@ class EndWindow:
     def _count_healthy(
         self, node: Address, failed_creators: set[Address | None], step: int
     ) -> None:
-        """Add `step` to the `healthy_nodes` of these creators, if the node answered others.
+        """Add `step` to `healthy_nodes` of each creator for whom the node is healthy.
 
         A node counts as healthy for a creator if it answered a task of another creator.
         """
@@ -130,7 +130,7 @@ class EndWindow:
                 totals.healthy_nodes += step
 
     def count_failed_without_largest(self) -> int:
-        """Count the nodes with a timeout, without those that failed only the worst creator.
+        """Count the nodes with a timeout in a task of any creator but the worst one.
 
         The worst creator is the creator with the most timeouts.
         """

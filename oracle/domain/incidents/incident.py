@@ -40,7 +40,7 @@ class Incident(NamedTuple):
         return self.found_at <= at
 
     def marks(self, time: int, creator: Address | None, known_at: Position | None = None) -> bool:
-        """Return whether the incident marks a timeout at a block time, of a creator's task.
+        """Return whether the incident marks a timeout of a creator's task at a block time.
 
         With `known_at`, only what was known at that position counts: an incident that was open
         then marks every later timeout up to that position.
@@ -61,7 +61,7 @@ def find_marking_incident(
     creator: Address | None,
     known_at: Position | None = None,
 ) -> Incident | None:
-    """Return the first incident that marks a timeout at a block time, or None.
+    """Return the first incident that marks a timeout at a block time, or None if none does.
 
     `creator` and `known_at` are those of `Incident.marks`.
     """

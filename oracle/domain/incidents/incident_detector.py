@@ -196,7 +196,7 @@ class IncidentDetector:
             self._confirm_incident(None, totals, at, time)
 
     def _is_rare(self, failed_nodes: int, totals: EndTotals) -> bool:
-        """Return whether this many nodes fail by chance at most once in 10^9 windows.
+        """Return whether chance makes so many nodes fail in at most one of 10^9 windows.
 
         The bound is the number of ways to choose these nodes, times the chance that each of them
         times out on one of `max_ends` tasks.

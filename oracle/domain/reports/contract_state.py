@@ -112,7 +112,7 @@ class ContractState:
 
     @property
     def previous_root(self) -> Hash:
-        """The root that the next report names as `prev`: 0 before the first, or after a strike."""
+        """The `prev` root of the next report, which is 0 at first and after a strike."""
         return self._roots.get(self.head_round, ZERO_HASH)
 
     @property
@@ -151,7 +151,7 @@ class ContractState:
                 self._set_setting(event)
 
     def _set_setting(self, event: SettingEvent) -> None:
-        """Apply a settings event; timelock operations that change no rules are not recorded."""
+        """Apply a settings event, and record it unless it changes nothing."""
         settings = self.settings.apply_event(event)
         if settings is not self.settings:
             self.settings = settings

@@ -38,7 +38,7 @@ class Expulsion:
 
 
 def start_expulsion(event: KickExecuted, *, head_round: int, cooldown: int) -> Expulsion:
-    """Return the expulsion that an executed kickout starts; it lasts `cooldown` seconds.
+    """Return the expulsion of `cooldown` seconds that an executed kickout starts.
 
     `head_round` is the last accepted round before the execution.
     """
@@ -49,7 +49,7 @@ def start_expulsion(event: KickExecuted, *, head_round: int, cooldown: int) -> E
 def record_retry(
     expulsion: Expulsion, event: KickExecuted, head_round: int, *, was_refused: bool
 ) -> Expulsion:
-    """Return the expulsion after another call of the target.
+    """Return the expulsion after the network was called again to end the membership.
 
     `was_refused` is whether the target refused the last attempt. If it did not, the node has
     rejoined since, so refusals restart at 0.
@@ -81,5 +81,5 @@ def record_refusal(expulsion: Expulsion | None, event: KickRefused, head_round: 
 
 
 def build_unrecorded_expulsion(position: Position, head_round: int) -> Expulsion:
-    """Return an expulsion whose own event was not read; `position` is that of a later event."""
+    """Return an expulsion whose event was not read, as of a later event at `position`."""
     return Expulsion(position, head_round, NEVER_EXPIRES, NO_TARGET, head_round, position)

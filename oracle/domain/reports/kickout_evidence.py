@@ -66,7 +66,7 @@ class CreatorSpread(NamedTuple):
 
 
 def find_derived_zeros_reason(entries: Sequence[ScoreEntry], rules: Rules) -> str | None:
-    """Return a reason if the kickout is due only because of derived zeros, else None.
+    """Return a hold reason if only derived zeros make the kickout due, else None.
 
     The check replaces each derived zero by the best score, because derived scores alone do not
     justify an automatic kickout.
@@ -79,7 +79,7 @@ def find_derived_zeros_reason(entries: Sequence[ScoreEntry], rules: Rules) -> st
 
 
 def find_incident_reason(score_count: int, incident_score_count: int, rules: Rules) -> str | None:
-    """Return a reason if more scores than the rules allow are zeros in incidents, else None.
+    """Return a hold reason if too many of the scores are zeros in incidents, else None.
 
     `score_count` is the number of scores that count, and `incident_score_count` the number of
     those in incidents (`count_incident_scores`).

@@ -107,7 +107,7 @@ def find_hold_reason(
 
 
 def find_creators(tasks: Iterable[Task], opened_at: Position) -> dict[TaskKey, Address]:
-    """Return the creators of the tasks that were known when a kickout became due, by task.
+    """Return the creator of each task, as known when a kickout became due.
 
     A chain may emit the creator after the score. Such a creator must not change the review.
     """
@@ -130,7 +130,7 @@ class UnansweredScore(NamedTuple):
 def find_unanswered_scores(
     entries: Iterable[ScoreEntry], tasks: Mapping[TaskKey, Task], opened_at: Position
 ) -> list[UnansweredScore]:
-    """Return the scores of 0 without an answer, as they were known when a kickout became due.
+    """Return the zero scores of unanswered tasks, as known when a kickout became due.
 
     A group may close before the timeout of a member; such a score counts at its own time.
     """
@@ -153,7 +153,7 @@ def find_unanswered_scores(
 def count_incident_scores(
     scores: Iterable[UnansweredScore], incidents: Sequence[Incident], opened_at: Position
 ) -> int:
-    """Count the scores that incidents mark, as far as these were known at `opened_at`.
+    """Count the scores marked by incidents that were known at `opened_at`.
 
     Incidents found later do not change a review, so that every reporter computes the same one.
     """

@@ -33,7 +33,7 @@ _LANES = Struct("<16H")
 
 
 def get_band(lane: int, kick_line: int) -> int:
-    """Return the band of a lane; a lane that changes its band is reported at once.
+    """Return the band of a lane; a change of the band is reported at once.
 
     The bands are 0 for never reported, 1 for not selectable, 2 for below the kickout line and 3
     for the rest. `kick_line` is the contract's kickout line as a lane: a QoS of 2000 steps is lane

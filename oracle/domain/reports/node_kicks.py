@@ -168,5 +168,5 @@ class NodeKick:
         return replace(self, allowed=due_since)
 
     def _get_spared_until(self) -> int:
-        """Return the start of the accused interval, which a veto or an execution spares."""
+        """Return the start of the last interval that a veto or an execution would spare."""
         return self.spared_until if self.accusation is None else self.accusation.due_since

@@ -41,7 +41,7 @@ class ObjectionReason(IntEnum):
 
     @classmethod
     def from_option(cls, option: str) -> "ObjectionReason | None":
-        """Return the reason of this name, or None."""
+        """Return the reason with this option name, or None if there is none."""
         return next((reason for reason in cls if reason.option == option), None)
 
     @property

@@ -70,7 +70,7 @@ class ReportChange(NamedTuple):
 
 
 def measure_change(old_lanes: Lanes, new_lanes: Lanes, kick_line: int) -> ReportChange:
-    """Return how the lanes differ; a node without an old lane could not be selected before.
+    """Return how the lanes differ, where a missing old lane counts as not selectable.
 
     `kick_line` is the kickout line as a lane (`ReportSettings.kick_line`).
     """

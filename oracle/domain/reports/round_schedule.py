@@ -53,7 +53,7 @@ class ScheduleMoment:
     anchor_window: int
 
     def is_expired(self, header: ReportHeader) -> bool:
-        """Return whether a report can no longer land: its time, block or round has passed."""
+        """Return whether a report cannot land because its time, block or round has passed."""
         is_late = self.time > header.deadline
         is_deep = self.number + 1 - header.as_of > self.anchor_window
         is_on_top = (header.head_round, header.prev) == (self.head_round, self.last_root)

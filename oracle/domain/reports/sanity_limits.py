@@ -54,7 +54,7 @@ class Activity(NamedTuple):
 
 
 def count_large_changes(lane_changes: Sequence[LaneChange], limits: SanityLimits) -> int:
-    """Count the lanes that change by more than `changed_by`, without first reports of nodes."""
+    """Count the known nodes' lanes that change by more than `changed_by`."""
     return sum(
         change.before != NEVER_REPORTED and abs(change.after - change.before) > limits.changed_by
         for change in lane_changes

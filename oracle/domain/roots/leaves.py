@@ -247,7 +247,7 @@ def encode_lane_words(indexes: Iterable[int], lanes: "array[int]") -> bytes:
 
 
 def hash_leaf(encoded: bytes, keccak: Keccak) -> bytes:
-    """Return the hash of an encoded leaf, which is hashed twice."""
+    """Return the double hash of an encoded leaf."""
     return keccak(keccak(encoded))
 
 

@@ -62,7 +62,7 @@ class MerkleTree:
         return self._get_hash((1 << max(0, self._depth - depth)) + index)
 
     def append_leaves(self, leaf_hashes: bytes) -> None:
-        """Add leaves after the last one."""
+        """Append leaves after the last leaf."""
         first_index = self._leaf_count
         count = len(leaf_hashes) // HASH_BYTES
         if count == 0:
@@ -125,7 +125,7 @@ class MerkleTree:
         return proof
 
     def _extend(self, leaf_count: int) -> None:
-        """Extend the tree to `leaf_count` leaves; the new ones are empty."""
+        """Extend the tree with empty leaves to `leaf_count` leaves."""
         old_count = self._leaf_count
         self._leaf_count = max(self._leaf_count, leaf_count)
         depth = (max(1, self._leaf_count) - 1).bit_length()

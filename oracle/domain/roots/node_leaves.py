@@ -84,7 +84,7 @@ def _format_address(address: bytes) -> Address:
 def iter_linked_leaves(
     nodes: Iterable[Node], context: ScoringContext, keccak: Keccak
 ) -> Iterator[NodeLeaf]:
-    """Yield the leaves of all nodes, which must be sorted by address, and keep no node."""
+    """Yield the leaves of nodes sorted by address, without keeping the nodes in memory."""
     first_address: Address | None = None
     previous: Node | None = None
     for node in nodes:

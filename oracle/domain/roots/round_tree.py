@@ -97,7 +97,7 @@ class RoundTree:
         self._set_words(sorted(changed_words))
 
     def _set_words(self, indexes: Sequence[int]) -> None:
-        """Hash the words of lanes at `indexes`."""
+        """Recompute the hashes of the words at `indexes`."""
         leaves = encode_lane_words(indexes, self._lanes)
         self._words.set_leaves(indexes, hash_leaves(leaves, WORD_LEAF_BYTES, self._keccak))
 

@@ -135,7 +135,7 @@ def _score_member(
 
 
 def _compute_task_score(points: int, rules: Rules) -> int:
-    """Return the task score for a rank's points; under legacy rules they count in both rounds.
+    """Return the task score for a rank's points, which legacy rules count in both rounds.
 
     See docs/explanation/legacy.md#scores.
     """
@@ -143,7 +143,7 @@ def _compute_task_score(points: int, rules: Rules) -> int:
 
 
 def get_rank_score(rank: int, rules: Rules) -> int:
-    """Return the points of a rank; ranks count from 1."""
+    """Return the points of a rank, where the first rank is 1."""
     table = rules.rank_scores
     return table[min(rank, len(table)) - 1]
 

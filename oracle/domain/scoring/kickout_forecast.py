@@ -83,7 +83,7 @@ class _PoolCourse:
     rules: Rules
 
     def count_scores_until_due(self) -> int | None:
-        """Return after how many scores a kickout is due, or None if never.
+        """Return the number of scores until a kickout is due, or None if it never is.
 
         Once all scores of the pool are the recent mean, the mean no longer changes.
         """
@@ -100,7 +100,7 @@ class _PoolCourse:
         )
 
     def is_due_after(self, count: int, better_scores: int = 0, points: int = 0) -> bool:
-        """Return whether a kickout is due after `count` scores, some of which have other points.
+        """Return whether a kickout is due after `count` scores, some of them `points`.
 
         All sums are multiplied by the number of recent scores, so that the mean is exact.
         """

@@ -46,7 +46,7 @@ class Factors:
 def compute_population_maxima(
     nodes: Iterable[Node], time: int, rules: Rules
 ) -> PopulationMaxima | None:
-    """Return the maxima over all members at `time`; None if the rules are not legacy rules.
+    """Return the maxima over all members at `time`, or None without legacy rules.
 
     Nodes that are not members are ignored.
     """
@@ -64,7 +64,7 @@ def compute_population_maxima(
 
 
 def compute_vram_share(vram: int | None, population_maxima: PopulationMaxima) -> int:
-    """Return R, the share of the largest video memory; 0 if the video memory is unknown."""
+    """Return R, the share of the largest video memory, or 0 for unknown video memory."""
     if population_maxima.max_vram:
         return min(vram or 0, population_maxima.max_vram) * UNIT // population_maxima.max_vram
     return 0

@@ -41,7 +41,7 @@ def compute_window_start(window: int, legacy_rules: LegacyRules) -> int:
 
 
 def _compute_first_day(month: int) -> int:
-    """Return the first day of a month in days since 1970-01-01; month 0 is January 1970."""
+    """Return the first day of a month in days since 1970-01-01; month 0 is in 1970."""
     year, month_index = divmod(month + _MONTHS_BEFORE_EPOCH, 12)
     days = 365 * year + year // 4 - year // 100 + year // 400
     # From March on, the lengths of months repeat: 31, 30, 31, 30, 31 days.

@@ -41,7 +41,7 @@ def is_excluded_after(
 
 
 def append_score(pool: bytes, score: int, rules: Rules) -> bytes:
-    """Return the pool with one more score; a full pool drops its oldest score."""
+    """Return the pool with one more score, and without its oldest score if it was full."""
     return (pool + bytes((score,)))[-rules.pool_size :]
 
 
@@ -74,12 +74,12 @@ def is_pool_lost(node: Node, time: int, rules: Rules) -> bool:
 
 
 def get_pool_for_kickout(node: Node, time: int, rules: Rules) -> bytes:
-    """Return the pool that decides a kickout at `time`; it is empty if a restart lost the pool."""
+    """Return the pool that decides a kickout at `time`, empty if a restart lost it."""
     return b"" if is_pool_lost(node, time, rules) else node.pool
 
 
 def get_pool_before_score(node: Node, time: int, rules: Rules) -> bytes:
-    """Return the pool that a score at `time` extends; a pool lost in a restart is reseeded."""
+    """Return the pool that a score at `time` extends, reseeded if a restart lost it."""
     return reseed_pool(node.pool, rules) if is_pool_lost(node, time, rules) else node.pool
 
 
@@ -91,7 +91,7 @@ def reseed_pool(pool: bytes, rules: Rules) -> bytes:
 
 
 def build_prior_pool(prior: int, rules: Rules) -> bytes:
-    """Return a pool of copies of the prior, which the node's next score extends (relay)."""
+    """Return a pool of copies of the prior, to be extended by the node's next score."""
     return bytes((prior * rules.q_max // UNIT,)) * rules.reseed_copies
 
 
@@ -132,7 +132,7 @@ def compute_window_mean(tally: WindowTally, rules: Rules) -> int:
 def compute_legacy_factors(
     node: Node, time: int, rules: Rules, population_maxima: PopulationMaxima | None
 ) -> Factors | None:
-    """Return R, P, B and Q among `population_maxima` as of `time`, or None without legacy rules.
+    """Return the factors R, P, B and Q as of `time`, or None without legacy rules.
 
     Raises:
         ValueError: the rules are legacy rules, and `population_maxima` is None. Use
@@ -247,7 +247,7 @@ def compute_max_exclusion_seconds(rules: Rules) -> int:
 
 
 def compute_exclusion_end_time(base_reliability: int, since: int, rules: Rules) -> int:
-    """Return when healing alone ends an exclusion; H was `base_reliability` at `since`.
+    """Return when healing alone, from `base_reliability` at `since`, ends an exclusion.
 
     The result and `since` are block times in seconds.
     """

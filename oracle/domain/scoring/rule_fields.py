@@ -38,7 +38,7 @@ def one_of(*words: str) -> RuleBounds:
 
 
 def in_range(low: int, high: int, unit: int = 1) -> RuleBounds:
-    """Return the bounds of a number from `low` to `high`, both included and in units of `unit`."""
+    """Return the bounds of a number from `low` to `high` inclusive, in units of `unit`."""
     return RuleBounds(
         lambda value: low * unit <= value <= high * unit, f"must be {low} to {high}"
     )  # fmt: skip
@@ -190,7 +190,7 @@ def is_optional(field: Field[Any]) -> bool:
 
 
 def get_value_type(field: Field[Any]) -> type:
-    """Return the type of a rule's value if not None: str, int, bool or tuple (of integers)."""
+    """Return the type of a rule's value other than None: str, int, bool or tuple."""
     if get_origin(field.type) is tuple:
         return tuple
     if is_fraction(field):

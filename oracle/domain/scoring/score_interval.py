@@ -52,7 +52,7 @@ def compute_qos_interval(node: Node, time: int, rules: Rules) -> QosInterval | N
 
 
 def compute_sum_interval(pool: Sequence[int], possible_scores: Sequence[int]) -> tuple[int, int]:
-    """Return the bounds of the sum of as many further scores as the pool has.
+    """Return the likely bounds of the sum of the next scores, as many as in the pool.
 
     At most 5 % of the outcomes lie below the low bound, and at most 5 % above the high bound. Each
     possible score has the weight `count * K + 1`, where K is the number of different scores: one

@@ -44,7 +44,7 @@ class Gaps:
 
 
 def find_index_gaps(uow: UnitOfWork, reader: EventReader) -> Gaps | None:
-    """Find gaps in one snapshot, without chain requests; return None if nothing is indexed."""
+    """Find the gaps of the index without chain requests, or return None if it is empty."""
     cursor = uow.cursor.get()
     identity = uow.identity.get()
     if cursor is None or identity is None or cursor.number < identity.start_block:

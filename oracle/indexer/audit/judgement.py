@@ -70,7 +70,7 @@ def is_stored_data_wrong(
 
 
 def describe_wrong_blocks(blocks: Sequence[int]) -> str:
-    """Return what an endpoint was proven wrong about, or "" for no blocks."""
+    """Return a description of wrongly served blocks, or an empty string for no blocks."""
     if not blocks:
         return ""
     suffix = f" and of {len(blocks) - 1} more" if len(blocks) > 1 else ""
@@ -202,7 +202,7 @@ def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> Audit
 def _recheck_auditor(
     context: RepairContext, audit: AuditResult, proofs: Mapping[int, BlockWindow]
 ) -> str:
-    """Request a proven block from the auditor again; return what it lies about, or "".
+    """Request a proven block from the auditor again, and describe any wrong data in it.
 
     One response may have been truncated, and an endpoint that lags behind does not lie. A lie is
     therefore only proven for a final block that was proven in this audit.

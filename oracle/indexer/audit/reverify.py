@@ -118,7 +118,7 @@ def reverify_blocks(
 def reverify_and_repair(
     context: RepairContext, blocks: BlockRange, level: VerificationLevel
 ) -> VerifyResult:
-    """Call `reverify_blocks` with `repair` in the daemon.
+    """Reverify blocks in the daemon, and repair the rows that differ.
 
     In the daemon, one endpoint's claim about a final block is not fatal, because `finality_halt`
     compares all endpoints.

@@ -125,7 +125,7 @@ def compare_rows(uow: UnitOfWork, window: BlockWindow) -> RowDiff:
 
 
 def check_same_chain(uow: UnitOfWork, cursor: Cursor, window: BlockWindow) -> None:
-    """Check that the window has the block hashes that are stored.
+    """Check that the window's block hashes equal the stored ones.
 
     Rows of another fork must not be inserted.
 
@@ -177,7 +177,7 @@ def _load_block_hashes(
 def check_endpoint_on_same_chain(
     chain: ChainSource, uow: UnitOfWork, cursor: Cursor, window: BlockWindow
 ) -> None:
-    """Call `check_same_chain`, but blame the endpoint if a final block differs.
+    """Check that the endpoint's window is on the indexed chain, or blame the endpoint.
 
     In the daemon, one endpoint's claim about a final block is not fatal, because `finality_halt`
     compares all endpoints.
@@ -211,7 +211,7 @@ def _build_call_key(call: Call) -> tuple[int, int, Hash]:
 
 
 def require_cursor(uow: UnitOfWork) -> Cursor:
-    """Return the cursor of an index that was not empty when this run started.
+    """Return the cursor, or raise an error if the index was emptied during this run.
 
     Raises:
         TransientError: the index has become empty.
@@ -223,7 +223,7 @@ def require_cursor(uow: UnitOfWork) -> Cursor:
 
 
 def require_indexed_blocks(action: str, uow: UnitOfWork, blocks: BlockRange) -> Cursor:
-    """Return the cursor if all of `blocks` are indexed.
+    """Return the cursor, or raise an error unless all of `blocks` are indexed.
 
     Raises:
         InputError: some blocks are not indexed; the message has `action`, a verb, and the indexed

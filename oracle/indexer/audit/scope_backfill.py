@@ -62,7 +62,7 @@ def backfill_next_gap(
     scope_backfill: ScopeBackfill,
     rebuild_options: RebuildOptions,
 ) -> ScopeBackfillResult | None:
-    """Run the next step; return None if nothing is missing and windows may be indexed.
+    """Run the next backfill step, or return None if nothing is missing.
 
     Raises:
         TransientError: the chain does not respond, is reorganising, or is not the indexed one.

@@ -23,7 +23,7 @@ from oracle.store.database import UnitOfWork
 def find_unproven_history_reason(
     source: ChainSource, uow: UnitOfWork, scope: IngestScope, *, max_unaudited: int = 0
 ) -> str | None:
-    """Return which blocks are unproven and how to resolve that, or None if there are none.
+    """Describe the unproven blocks and how to prove them, or return None if there are none.
 
     Up to `max_unaudited` blocks may wait for the audit if a second witness can audit them.
     """
@@ -77,7 +77,7 @@ class Dispute(msgspec.Struct, frozen=True):
 
 
 def build_dispute(audit: AuditResult, difference: RowDiff) -> Dispute:
-    """Return the dispute of an audit; `difference` is the complete one before any repair."""
+    """Return the dispute of an audit, given the complete difference before any repair."""
     blocks = difference.block_numbers
     return Dispute(
         blocks[0], blocks[-1], audit.source_endpoint, audit.auditor, difference.row_count

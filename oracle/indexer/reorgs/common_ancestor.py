@@ -12,7 +12,7 @@ from oracle.store.database import Store, UnitOfWork
 
 
 def check_indexed_blocks(chain: ChainSource, store: Store, block: BlockRef) -> None:
-    """Check that the index equals the chain below `block`, a block of the chain.
+    """Check that the index matches the chain below `block`, which is on the chain.
 
     Raises:
         InputError: the index differs, or may differ; the message has the highest block that is

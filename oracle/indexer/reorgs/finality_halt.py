@@ -90,7 +90,7 @@ def judge_final_block(
     chain_block: BlockRef,
     child_judgement: ForkJudgement | None = None,
 ) -> HaltChanged | None:
-    """Judge the claim that the indexed final block is not on the chain; None if undecided.
+    """Judge the claim that the final block left the chain, or return None if undecided.
 
     `child_judgement`: the judgement that a block on top of the final block was orphaned. If the
     other chain skipped the height of the final block, `chain_block` is above that height. No

@@ -105,7 +105,7 @@ class ForkEvidence:
     def record_report(
         self, key: tuple[int, Hash, frozenset[Hash]], now: float, pause_seconds: float
     ) -> bool:
-        """Record a single report; return whether the same report came often enough.
+        """Record a report of a fork, and return whether it was repeated often enough.
 
         A repeated report is ignored until the last one is `pause_seconds` old.
         """
@@ -253,7 +253,7 @@ def reject_fork_claim(
 
 
 def _find_final_contradictions(fork_context: ForkContext) -> dict[str, tuple[int, Hash]]:
-    """Return the endpoints that contradict the indexed final block, with that block.
+    """Return the endpoints that contradict the indexed final block, each with this block.
 
     The result is empty if no endpoint shows the indexed final block.
     """

@@ -215,7 +215,7 @@ def _undo_blocks(
     ancestor: BlockRef,
     endpoints: tuple[str, ...],
 ) -> RewindResult:
-    """Undo the blocks above the ancestor; `endpoints` reported that they left the chain."""
+    """Undo the blocks above the ancestor, which left the chain according to `endpoints`."""
     with folder.resume_from(None), fork_context.store.transaction() as uow:
         uow.undo.rollback_to(ancestor.number)
         result = _rewind_tables(uow, folder.hooks, cursor, ancestor, by_rebuild=False)
@@ -278,7 +278,7 @@ def _build_shorter_chain_claim(
 def _find_common_ancestor(
     fork_context: ForkContext, cursor: Cursor, claim: ForkClaim, judgement: ForkJudgement
 ) -> tuple[BlockRef, bool]:
-    """Search downwards for the highest block shared with the chain; return this block and True.
+    """Return the highest block shared with the chain, and True.
 
     If no block above the indexed final one is shared, return the chain's block at that height and
     False.

@@ -165,7 +165,7 @@ def explain_what_if(what_if: WhatIf) -> str:
 
 
 def explain_cards(what_if: WhatIf) -> str:
-    """Return how cards are compared, or why they cannot be."""
+    """Return how cards are compared, or why they cannot be compared."""
     if not any(card.is_own for card in what_if.cards):
         return "The GPU of this node is not known, so no other one can be compared with it."
     return (
@@ -176,7 +176,7 @@ def explain_cards(what_if: WhatIf) -> str:
 
 
 def explain_no_what_if(advice: NodeAdvice) -> str | None:
-    """Return why a node has no what-if, or None for a node that is not a member."""
+    """Return why a member has no what-if, or None if the node is not a member."""
     if advice.kickout_state == "no_member":
         return None
     if advice.kickout_state == "no_forecast":
@@ -252,7 +252,7 @@ def summarize_money(money: NodeMoney, token: Token) -> str:
 
 
 def summarize_losses_today(money: NodeMoney, token: Token) -> str | None:
-    """Return what timeouts and lower ranks cost today, in one sentence; None without a task."""
+    """Return one sentence on the fees lost since 00:00 UTC, or None without a task today."""
     if not money.tasks_today:
         return None
     # If all tasks that count are of today, earlier ones of today may no longer count.
@@ -266,7 +266,7 @@ def summarize_losses_today(money: NodeMoney, token: Token) -> str | None:
 
 
 def list_loss_cells(money: NodeMoney, token: Token) -> list[tuple[str, ...]]:
-    """Return the cells of each place that cost something, in the order of `LOSS_TITLES`."""
+    """Return the table cells of each rank that costs fees, in the order of `LOSS_TITLES`."""
     return [
         (_format_rank_of_loss(loss), str(loss.tasks), _format_amount(loss.amount, token))
         for loss in money.losses

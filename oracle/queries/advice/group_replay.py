@@ -86,7 +86,7 @@ def rank_with_times(
 
 
 def _remove_ending(task: Task) -> Task:
-    """Return a task as it was when its group closed: with an answer, and without an ending.
+    """Return a task in its state when its group closed, with an answer and no ending.
 
     A task without an ending is returned itself.
     """

@@ -69,7 +69,7 @@ def build_kickout_outlook(
 
 
 def format_kickout_outlook(outlook: KickoutOutlook) -> str:
-    """Return, as text, when a kickout becomes due if the node continues at the present rate."""
+    """Return when a kickout becomes due at the node's present rate, as text."""
     delay = f", in about {format_duration(outlook.seconds)}" if outlook.seconds else ""
     return (
         f"At this rate a kickout is due in {format_count(outlook.scores, 'scored task')}{delay}."
@@ -92,7 +92,7 @@ def classify_kickout(
 
 
 def compute_median_gap(entries: Sequence[ScoreEntry]) -> int | None:
-    """Return the median time in seconds between the last scores, or None if there are too few."""
+    """Return the median number of seconds between the last scores, or None if too few."""
     times = [entry.time for entry in entries[-RECENT_SCORES - 1 :]]
     gaps = [later - earlier for earlier, later in pairwise(times)]
     return median_low(gaps) if gaps else None

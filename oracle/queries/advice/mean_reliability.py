@@ -14,7 +14,7 @@ MEAN_SECONDS = 86_400
 
 
 def compute_mean_reliability(record: AdviceRecord, omitted_index: int | None = None) -> int:
-    """Return the mean of H in the last `MEAN_SECONDS`, or since H is known.
+    """Return the mean of H in the last `MEAN_SECONDS`, or over the time since it is known.
 
     The change with the index `omitted_index` counts as if it had not happened.
     """
@@ -36,7 +36,7 @@ def compute_mean_reliability(record: AdviceRecord, omitted_index: int | None = N
 def list_reliability_steps(
     record: AdviceRecord, omitted_index: int | None = None
 ) -> list[tuple[int, int]]:
-    """Return the time of each change of H and H after it, from `known_since` on.
+    """Return the time and the new value of each change of H since `known_since`.
 
     The changes after an omitted one are applied again. A success that found H = 1 is not stored,
     and would have found H = 1 again.

@@ -84,7 +84,7 @@ def _find_hold_reason(snapshot: ApiSnapshot, node: Node) -> str | None:
 
 
 def _build_standing(snapshot: ApiSnapshot, node: Node) -> StandingSource:
-    """Return where a QoS of this node would stand in the ranking of the cursor's block."""
+    """Return a source of the rank that the node would have with another QoS."""
     ranking = snapshot.get_ranking()
     rules = snapshot.source.archive.rules
     time = snapshot.cursor.time

@@ -59,7 +59,7 @@ class NodeMoney(ApiModel):
 
 
 def build_node_money(record: AdviceRecord) -> NodeMoney:
-    """Return what a node earned by the scored tasks that count, and what lower places cost it."""
+    """Return the node's earnings from counted tasks, and the cost of its lower ranks."""
     paid_tasks = [
         scored_task for scored_task in record.scored_tasks if scored_task.fee_share is not None
     ]
@@ -102,7 +102,7 @@ def _sum_losses_by_rank(losses: Iterable[tuple[ScoreEntry, int]]) -> list[RankLo
 
 
 def compute_loss(scored_task: ScoredTask, rules: Rules) -> int | None:
-    """Return what a task's rank cost compared with the next better rank in the same group.
+    """Return the fee lost by a task's rank compared with the next better rank in its group.
 
     The result is None for a first place, or if the fee is not known. The loss is computed as if
     the node had the score of the member one rank better, and that member had the node's score. A

@@ -152,7 +152,7 @@ def build_what_if(
 def _replay_groups(
     record: AdviceRecord, ratios: Sequence[int]
 ) -> tuple[int, list[tuple[bytes, int]]] | None:
-    """Return scores and fees if the node's times were multiplied by each ratio.
+    """Return scores and fees as if the node's times were multiplied by each ratio.
 
     Ratios are in units of 10^-18. The first value is the number of groups that could be ranked
     again; scores and fees of the other groups stay as they are. The result is None if there is no
@@ -184,7 +184,7 @@ def _replay_groups(
 def _cache_by_order(
     record: AdviceRecord, scored_task: ScoredTask, ranked_tasks: Mapping[TaskKey, Task]
 ) -> Callable[[int], tuple[int, int]]:
-    """Return a function from the node's time in seconds to its score and fee in this group.
+    """Return a function that maps the node's time in seconds to its score and fee.
 
     Ranks depend only on the order of the times, so times in the same order are ranked once. The
     order of the times that were measured gave the stored score and fee.
@@ -242,7 +242,7 @@ def _find_last_timeout(changes: Sequence[ReliabilityChange]) -> int | None:
 
 
 def _replay_without_timeout(record: AdviceRecord, timeout: ReliabilityChange) -> tuple[bytes, int]:
-    """Return scores and fees if the task that timed out had been answered last in its group."""
+    """Return scores and fees as if the timed-out task had been answered last in its group."""
     scores = [entry.score for entry in record.entries]
     earned = _sum_fees(record)
     index_by_seq = {entry.seq: index for index, entry in enumerate(record.entries)}
@@ -260,6 +260,6 @@ def _replay_without_timeout(record: AdviceRecord, timeout: ReliabilityChange) ->
 
 
 def compute_last_place_score(scored_task: ScoredTask, rules: Rules) -> int:
-    """Return the score that a node without an answer would have had as the last one to answer."""
+    """Return the score of a node without an answer as if it had answered last."""
     ranked_count = sum(member.rank is not None for member in scored_task.group.members)
     return get_rank_score(ranked_count + 1, rules)

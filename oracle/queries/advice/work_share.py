@@ -83,7 +83,7 @@ class WorkShare(ApiModel):
 
 
 def build_work_share(snapshot: ApiSnapshot, record: AdviceRecord) -> WorkShare | None:
-    """Return the share of a node in the last draws, or None without weighted draws."""
+    """Return a node's share in the last draws, or None if there were no weighted draws."""
     weighting = find_weighting(record.rules, snapshot.source.dispatch)
     recent_draws = snapshot.get_recent_draws()
     if weighting is None or not recent_draws:
@@ -119,7 +119,7 @@ def build_work_share(snapshot: ApiSnapshot, record: AdviceRecord) -> WorkShare |
 def list_candidacies(
     snapshot: ApiSnapshot, record: AdviceRecord, weighting: Weighting, stake_score: int
 ) -> Iterator[tuple[IneligibilityReason | None, int]]:
-    """Yield why a node was no candidate in each recent draw, or None and the chance that it had.
+    """Yield for each recent draw why the node was not a candidate, or else its chance.
 
     Chances are in units of 10^-18.
     """
@@ -189,7 +189,7 @@ class _PastNode:
         return self._models_after_starts[bisect_right(self._start_times, time)]
 
     def list_reasons(self, points: Sequence[HistoryPoint]) -> list[IneligibilityReason | None]:
-        """Return for each draw why the node was no candidate; `points` are its scores then.
+        """Return for each draw why the node was not a candidate, or None if it was.
 
         Draws are in the order of their blocks, so the time between two events of the node is a
         range of draws. Of several reasons, the one that is set last is the first in
@@ -234,7 +234,7 @@ class _PastNode:
                 _fill(reasons, slice(start, end), reason)
 
     def _load_own_draws(self, snapshot: ApiSnapshot) -> None:
-        """Load when the node was reserved and busy, from the tasks that it was drawn for."""
+        """Load the times at which the node was reserved or busy from its own draws."""
         address = self._node.address
         # Load one more draw, because an earlier task may still have run during the recent draws.
         limit = 1 + sum(row.draw.node == address for row in self._draws)
@@ -266,7 +266,7 @@ class _PastNode:
     def _check_requirement(
         self, requirement: Requirement
     ) -> tuple[IneligibilityReason | None, frozenset[str]]:
-        """Return why the node does not fit, or the counted models if it lacks any of them."""
+        """Return why the node does not fit, and the counted models if it lacks any of them."""
         result = self._result_by_requirement.get(requirement)
         if result is None:
             models = self._weighting.select_counted_models(requirement.models)
@@ -278,7 +278,7 @@ class _PastNode:
 
 
 def _list_ranges(numbers: Sequence[int], spans: Sequence[tuple[int, int]]) -> Iterator[slice]:
-    """Yield the range of the ascending numbers in each span; spans exclude their end.
+    """Yield, for each half-open span, the slice of the ascending numbers within it.
 
     Spans are ascending, and each ends where the next one begins, if not before.
     """

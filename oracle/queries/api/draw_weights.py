@@ -51,7 +51,7 @@ class DrawWeights(NamedTuple):
 
 
 def find_weighting(rules: Rules, dispatch: DispatchSettings | None) -> Weighting | None:
-    """Return the weighting of the draws, or, without draws, of the system of `rules`.
+    """Return the weighting of the draws, or of the rules' system if nodes are not drawn.
 
     The result is None if the policy has no such weights.
     """

@@ -130,7 +130,7 @@ class _ScoreReplay:
         return HistoryPoint(time, qos, self._mean, reliability, is_excluded)
 
     def _update_exclusion(self, change: ReliabilityChange) -> None:
-        """Record whether the node is excluded after a change; it heals until the next one."""
+        """Record whether the node is excluded immediately after a change."""
         is_still_excluded = self._was_excluded and max(change.before, change.after) < (
             self._rules.exclude_exit
         )
@@ -138,7 +138,7 @@ class _ScoreReplay:
 
 
 def downsample_points(points: list[HistoryPoint], max_points: int) -> list[HistoryPoint]:
-    """Return at most `max_points` (12 or more) of the points, including the extreme values.
+    """Return at most `max_points` (12 or more) points, keeping the extreme values.
 
     The time is divided into equal buckets. Each bucket keeps its first and last point, and the
     minimum and maximum of QoS and of H (M4 of Jugel et al., VLDB 2014, for two curves). No point
@@ -171,7 +171,7 @@ def find_inexactness_reason(rules: Rules) -> str | None:
 
 
 def find_exclusion_end_time(base_reliability: int, since: int, rules: Rules) -> int | None:
-    """Return when recovery alone ends an exclusion, or None if H excludes no node."""
+    """Return when recovery alone ends an exclusion, or None if the node is not excluded."""
     if base_reliability >= rules.exclude_enter:
         return None
     return compute_exclusion_end_time(base_reliability, since, rules)
@@ -189,7 +189,7 @@ def _list_events(
 def _compute_pool_before(
     record: NodeRecord, resets: list[MembershipChange], before_time: int, rules: Rules
 ) -> bytes:
-    """Return the pool just before a time, from the scores since the node's last reset."""
+    """Return the score pool just before a time, from the scores since the last reset."""
     last_reset = max((change.at for change in resets if change.time < before_time), default=None)
     pool = b""
     for entry in record.earlier_scores:
@@ -300,7 +300,7 @@ class TrendCache:
 
 
 def compute_trend(steps: Sequence[NodeTrendPoint], node: Node, rules: Rules) -> tuple[int, ...]:
-    """Return the QoS at the end of the newest blocks that changed a node, oldest first.
+    """Return the QoS at the end of each recent block that changed the node, oldest first.
 
     `steps` are the node's scores and changes of H in the order of blocks. The result is empty if
     the steps do not lead to the stored values of `node`.

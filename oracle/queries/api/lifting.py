@@ -57,7 +57,7 @@ NO_LIFT = NodeLift(
 def compute_what_if_counts(
     node: Node, time: int, rules: Rules, ranking: NodeRanking | None
 ) -> NodeLift:
-    """Return how many simulated events after a block time would change a node's standing.
+    """Return how many simulated events would change a node's standing after a block time.
 
     Under legacy rules nothing can be simulated, and all numbers are null. `ranking` is the ranking
     at the same block, or None for an earlier block, whose ranking is not known.

@@ -64,7 +64,7 @@ class TimelineCache:
         self._better: dict[Hash, Sequence[int]] = {}
 
     def load_timeline(self, uow: UnitOfWork, leaf_cache: LeafCache) -> NetworkTimeline | None:
-        """Return the timeline of the newest rounds; None if the leaves of only one are stored."""
+        """Return the timeline of the newest rounds, or None if fewer than two have leaves."""
         accepted_rounds = uow.rounds.list_accepted(_MAX_ROUNDS)
         roots = [accepted.root for accepted in accepted_rounds]
         with self._lock:
@@ -107,7 +107,7 @@ class TimelineCache:
     def _load_newest_lanes(
         self, uow: UnitOfWork, leaf_cache: LeafCache, accepted_rounds: Sequence[RoundAccepted]
     ) -> dict[Hash, Lanes]:
-        """Return the lanes of the newest rounds by root, oldest first; `_MAX_LANES` at most."""
+        """Return the lanes of up to `_MAX_LANES` newest rounds by root, oldest first."""
         newest_first: dict[Hash, Lanes] = {}
         for accepted in reversed(accepted_rounds):
             root = accepted.root

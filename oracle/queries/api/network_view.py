@@ -70,7 +70,7 @@ class NetworkAnswer(Answer):
 
 
 def build_network_overview(snapshot: ApiSnapshot, span: str = "24h") -> NetworkAnswer:
-    """Return the network overview; `span` is a key of `SECONDS_BY_SPAN`."""
+    """Return the network overview of a time span."""
     ranking = snapshot.get_ranking()
     uow = snapshot.uow
     identity = snapshot.uow.identity.get()

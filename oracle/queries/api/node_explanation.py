@@ -35,7 +35,7 @@ class ExplanationAnswer(Answer):
 def build_node_explanation(
     source: ApiSource, address: Address, block_number: int | None
 ) -> ExplanationAnswer:
-    """Explain a node's score at a block, or at the cursor's block if `block_number` is None.
+    """Explain a node's score at a block, or at the cursor's block by default.
 
     Raises:
         RequestError: the block is above the last indexed block.

@@ -198,7 +198,7 @@ def load_node_record(
     changes: list[ReliabilityChange],
     span: tuple[int, int, int],
 ) -> NodeRecord:
-    """Load the rows of a node; `span` is the first and the last time, and the size of a pool.
+    """Load the rows of a node within a span of times and a pool of scores before it.
 
     The list of the scores before the span has at most the size of a pool.
     """

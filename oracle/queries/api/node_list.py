@@ -63,7 +63,7 @@ class NodeListQuery:
     def _iterate_candidates(
         self, ranking: NodeRanking, max_candidates: int
     ) -> Iterator[Collection[Address]]:
-        """Yield the nodes that pass each filter alone, from the fastest filter to the slowest."""
+        """Yield the nodes that match each single filter, the fastest filter first."""
         if self.of:
             yield [Address(text) for text in self.of if Address(text) in ranking.nodes]
         if self.gpu is not None:

@@ -151,7 +151,7 @@ class NodeRanking:
     def _list_stale_orders(
         self, moved_addresses: AbstractSet[Address]
     ) -> Iterator[tuple[NodeSort, _StaleOrder]]:
-        """Yield the orders of this ranking as stale ones of its successor."""
+        """Yield this ranking's orders in the form that its successor can update."""
         nothing = frozenset[Address]()
         with self._lock:
             stale_orders = self._stale_orders | {
@@ -218,7 +218,7 @@ class NodeRanking:
     def iterate_keys_after(
         self, sort: NodeSort, key: SortKey | None, candidates: Collection[Address] | None
     ) -> Iterator[SortKey]:
-        """Yield the keys after a key (all keys if None); the key's node need not exist.
+        """Yield the sorted keys after a key, or all keys if the key is None.
 
         If there are few `candidates`, only their keys are yielded, and no other key is read.
         """
@@ -257,7 +257,7 @@ class NodeRanking:
         return None if node is None else self.find_rank_by_qos(address, self.compute_qos(node))
 
     def find_rank_by_qos(self, address: Address, qos: int | None) -> int | None:
-        """Return the rank of a node with this QoS, from 1, or None if `qos` is None."""
+        """Return the rank of a node with this QoS, counted from 1, or None without a QoS."""
         if qos is None:
             return None
         return bisect_left(self.get_sorted_keys("qos"), SortKey(0, -qos, address)) + 1
@@ -300,7 +300,7 @@ class NodeRanking:
 
     @property
     def member_count(self) -> int:
-        """Return the number of nodes that have a QoS."""
+        """The number of nodes that have a QoS."""
         return bisect_right(self.get_sorted_keys("qos"), SortKey(0, UNIT, Address("g")))
 
     def _make_key_function(self, sort: NodeSort) -> Callable[[Node], SortKey]:
@@ -333,7 +333,7 @@ def _update_cards(
     nodes: Mapping[Address, Node],
     changed_addresses: Iterable[Address],
 ) -> Mapping[str, frozenset[Address]]:
-    """Return the nodes by the name of their card; the name of an unknown card is empty."""
+    """Return the addresses by card name; an unknown card has an empty name."""
     removed = defaultdict[str, set[Address]](set)
     added = defaultdict[str, set[Address]](set)
     for address in changed_addresses:

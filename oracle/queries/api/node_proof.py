@@ -29,7 +29,7 @@ class BundleAnswer(Answer):
 
 
 def build_proof_answer(source: ApiSource, node: str, round_number: int | None) -> ProofAnswer:
-    """Prove the score of a node in a round, or in the newest accepted round if it is None.
+    """Return the proof of a node's score in a round, or in the newest accepted round.
 
     `node` is an address or its beginning; absence can only be proven for a whole address.
 
@@ -46,7 +46,7 @@ def build_proof_answer(source: ApiSource, node: str, round_number: int | None) -
 
 
 def build_bundle_answer(source: ApiSource, node: str, round_number: int | None) -> BundleAnswer:
-    """Return the evidence bundle of a node in a round; arguments and errors as for the proof."""
+    """Return the evidence bundle of a node in a round."""
     as_of, address = _find_address(source, node)
     try:
         bundle = build_evidence_bundle(
@@ -65,7 +65,7 @@ def _find_address(source: ApiSource, node: str) -> tuple[AsOf, Address]:
 
 
 def is_whole_address(prefix: str) -> bool:
-    """Return whether a prefix of an address, with its `0x`, has all digits."""
+    """Return whether an address prefix has all digits."""
     return len(prefix) == len("0x") + ADDRESS_DIGITS
 
 
@@ -86,6 +86,6 @@ def build_leaf_at_cursor(snapshot: ApiSnapshot, node: Node) -> ProofLeaf:
 
 
 def needs_refold(source: ApiSource, round_number: int | None) -> bool:
-    """Return whether a proof in a round, or in the newest one, folds the stored logs again."""
+    """Return whether a proof in a round requires folding the stored logs again."""
     with source.archive.store.read_transaction() as uow:
         return not has_stored_leaves(uow, source.leaves, round_number)

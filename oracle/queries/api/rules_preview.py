@@ -52,7 +52,7 @@ class NodePreview(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def places_lost(self) -> int:
-        """The number of places that the node loses; negative if it rises."""
+        """The number of places that the node loses, which is negative if the node rises."""
         if self.rank_now is None or self.rank_then is None:
             return 0
         return self.rank_then - self.rank_now
@@ -130,7 +130,7 @@ def compute_preview(
     time: int,
     dispatch: DispatchSettings | None = None,
 ) -> RulesPreview:
-    """Compare all nodes after the same block under two rule sets; `time` is the block's time.
+    """Compare all nodes after the same block under two rule sets.
 
     `dispatch` are the settings of this host's draws, if it draws nodes.
     """
@@ -195,7 +195,7 @@ def encode_preview(preview: RulesPreview) -> bytes:
 def iterate_previews(
     folder: Path, rules_now: Rules, other_rules: list[OtherRules]
 ) -> Iterator[tuple[OtherRules, RulesPreview]]:
-    """Yield each of the other rules that has a preview under today's rules, and the preview."""
+    """Yield each other rule set that has a preview under today's rules, with the preview."""
     sha256_now = identify_rules(rules_now).sha256
     for other_set in other_rules:
         path = build_preview_path(folder, other_set.rules)

@@ -94,7 +94,7 @@ class RulesPreviews(Answer):
 
 
 def build_rules_previews(snapshot: ApiSnapshot) -> RulesPreviews:
-    """Return what each of the other rules would change in the network."""
+    """Return the effect of each other rule set on the network."""
     return RulesPreviews(
         as_of=snapshot.as_of,
         previews=[
@@ -105,7 +105,7 @@ def build_rules_previews(snapshot: ApiSnapshot) -> RulesPreviews:
 
 
 def build_node_previews(snapshot: ApiSnapshot, address: Address) -> NodePreviews:
-    """Return a node under each of the other rules."""
+    """Return the values of a node under each other rule set."""
     return NodePreviews(
         as_of=snapshot.as_of,
         node=address,
@@ -120,7 +120,7 @@ def build_node_previews(snapshot: ApiSnapshot, address: Address) -> NodePreviews
 
 
 def build_preview_view(other_set: OtherRules, preview: RulesPreview) -> RulesPreviewView:
-    """Return the sums of a preview, and the nodes that move most."""
+    """Return the totals of a preview, and the nodes whose rank changes most."""
     nodes = preview.nodes
     moves = sorted(
         (entry for entry in nodes if entry.places_lost), key=lambda entry: entry.places_lost

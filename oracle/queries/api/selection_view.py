@@ -14,7 +14,7 @@ class SelectionAnswer(SelectionFigures, Answer):
 
 
 def build_selection_answer(source: ApiSource, event: TaskCreated) -> SelectionAnswer:
-    """Return the verdict on every member for a hypothetical task that `event` would create."""
+    """Return the verdict on each member for the hypothetical task of a creation event."""
     rules = source.archive.rules
     query = SnapshotQuery(rules, group=event.group)
     with open_snapshot(source) as api_snapshot:

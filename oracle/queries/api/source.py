@@ -102,7 +102,7 @@ class ApiSnapshot:
     as_of: AsOf
 
     def load_health(self) -> HealthReport:
-        """Return the health report, as `status` shows it."""
+        """Return the health report that the status page shows."""
         return build_health_report(self.uow, self.source.find_leader)
 
     def get_ranking(self) -> NodeRanking:
@@ -137,7 +137,7 @@ class ApiSnapshot:
 
 @contextmanager
 def open_snapshot(source: ApiSource) -> Iterator[ApiSnapshot]:
-    """Open a snapshot; close it soon, because an open reader delays SQLite's checkpoints.
+    """Open a snapshot of the database for a short time.
 
     Raises:
         TransientError: nothing is indexed yet, or the database does not respond.

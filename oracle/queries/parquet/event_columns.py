@@ -142,7 +142,7 @@ def _decode_column(column: pa.Array, name: str) -> list[Any]:
 
 
 def _check_hex(column: pa.Array, name: str, digits: int) -> None:
-    """Raise InputError for an invalid value; the column is checked as a whole, for speed."""
+    """Raise InputError if a column contains an invalid hexadecimal value."""
     is_valid = pc.match_substring_regex(column, f"^0x[0-9a-f]{{{digits}}}$")
     if pc.all(is_valid).as_py() is False:
         raise InputError(f"invalid event row: {name} must be 0x and {digits} hex digits")

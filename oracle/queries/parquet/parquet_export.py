@@ -42,7 +42,7 @@ class ExportResult:
 
 
 def load_export_source(uow: UnitOfWork, reader: EventReader) -> ExportSource:
-    """Return the identity of the history that a database holds.
+    """Return the identity of the history in a database.
 
     Raises:
         InputError: nothing is indexed yet, or the stored logs have to be folded again first.
@@ -98,7 +98,7 @@ def export_blocks(
 
 
 def plan_export(folder: ParquetFolder, store: Store, *, include_recent: bool) -> ExportResult:
-    """Return the blocks that a run would write; raise InputError as `export_blocks` does."""
+    """Return the blocks that a run would write, without writing them."""
     with store.read_transaction() as uow:
         _check_chain(uow, folder)
         newest_block, final_block = _load_heads(uow)

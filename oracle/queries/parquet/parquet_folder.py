@@ -62,7 +62,7 @@ class ParquetFolder:
 
     @classmethod
     def open_for_append(cls, path: Path, source: ExportSource, blocks_per_folder: int) -> Self:
-        """Open an export, or prepare one for a new or empty folder; nothing is written yet.
+        """Open an export, or prepare a new one in an empty folder without writing to it.
 
         Raises:
             InputError: the folder has other content or another history, or cannot be read.
@@ -82,7 +82,7 @@ class ParquetFolder:
 
     @classmethod
     def open_existing(cls, path: Path) -> Self:
-        """Open an export.
+        """Open an existing export.
 
         Raises:
             InputError: there is no export, or the export has another format.
@@ -102,7 +102,7 @@ class ParquetFolder:
         return cls(path, manifest)
 
     def list_files(self, table: ExportTable, *, only_final: bool = True) -> list[Path]:
-        """Return the files of a table by block; `only_final` leaves out replaceable files."""
+        """Return the files of a table in block order, with only final files if requested."""
         paths = sorted((self.path / table).glob(f"*/*{_SUFFIX}"))
         return [
             path

@@ -161,7 +161,7 @@ def _collect_stakes(changes: Sequence[tuple[int, int]], min_time: int, max_time:
 def load_observations(
     uow: UnitOfWork, reader: EventReader, network: str | None
 ) -> tuple[dict[int, FeedRow], ChainStakes]:
-    """Read the rows that a daemon observed, by id, and the stakes on chain from its database.
+    """Read the feed rows that a daemon observed, by id, and the stakes on chain.
 
     `network` is the relay's name of the chain.
 

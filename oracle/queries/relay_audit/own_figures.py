@@ -74,7 +74,7 @@ class DerivedNode:
 
     @property
     def has_known_times(self) -> bool:
-        """Return whether the time of every row since the node joined was observed."""
+        """Whether the time of every row since the node joined was observed."""
         return self.joined_at > self.unknown_until
 
     def compute_long_term_score(self) -> float:
@@ -97,7 +97,7 @@ class DerivedNode:
         return min(variants), max(variants)
 
     def _compute_long_term_score_with(self, extra_scores: Sequence[tuple[int, int]]) -> float:
-        """Return Q_long / 10 with extra scores, each with the id of its row."""
+        """Return Q_long / 10 including extra scores, each given with its row id."""
         if not extra_scores:
             return self.compute_long_term_score()
         dated_scores = sorted(
@@ -115,7 +115,7 @@ class DerivedNode:
         return is_excluded(self.state, int(time), RELAY)
 
     def has_rows_between(self, after_id: int, last_id: int) -> bool:
-        """Return whether a row with an id above `after_id`, up to `last_id`, is about the node."""
+        """Return whether the node has a row with an id in (`after_id`, `last_id`]."""
         return bisect_right(self.rows, after_id) < bisect_right(self.rows, last_id)
 
 
@@ -133,7 +133,7 @@ class DerivedFigures:
 def compute_node_stats_from_rows(
     rows: Sequence[FeedRow], time_by_row: Mapping[int, int]
 ) -> DerivedFigures:
-    """Derive the nodes of a stream by folding its rows in order of id, as the daemon does.
+    """Derive the nodes of a feed by folding its rows in id order, as the daemon does.
 
     `time_by_row` has the known times of rows, in seconds of the relay's clock.
     """
@@ -172,7 +172,7 @@ def compute_node_stats_from_rows(
 
 
 def _assign_times(rows: Sequence[FeedRow], time_by_row: Mapping[int, int]) -> Iterator[FeedRow]:
-    """Yield every row with a block and a time; the times never decrease."""
+    """Yield every row with a block and a time, with times that never decrease."""
     latest = 0
     for row in rows:
         latest = max(latest, time_by_row.get(row.id, latest))
@@ -196,7 +196,7 @@ def _assign_rows(
     node_by_task: Mapping[TaskKey, Address],
     time_by_row: Mapping[int, int],
 ) -> None:
-    """Assign each row to its node; a task's rows belong to the node that runs the task."""
+    """Assign each row to its node, and a task's rows to the node that runs the task."""
     for row in rows:
         runner = node_by_task.get(TaskKey(row.task.lower()))
         node = nodes.get(runner or Address(row.node.lower()))
@@ -253,7 +253,7 @@ def _record_ambiguous_scores(
 
 
 def group_scores(nodes: Mapping[Address, DerivedNode]) -> dict[int, list[ScoreEntry]]:
-    """Return the scores of each group, by the id of the group's first row."""
+    """Return the scores of each group, keyed by the id of the group's first row."""
     scores_by_group: dict[int, list[ScoreEntry]] = defaultdict(list)
     for node in nodes.values():
         for score in node.scores:

@@ -48,7 +48,7 @@ class RelayClaim:
 
 
 def find_kickout_divergence(node: DerivedNode) -> Divergence | None:
-    """Return the first kickout that had no cause, or that was due but did not occur, or None."""
+    """Return the first unjustified or missed kickout, or None if there is none."""
     divergences = [*_find_unjustified_kickouts(node), *_find_missed_kickouts(node)]
     return min(divergences, key=lambda divergence: divergence.row, default=None)
 
@@ -148,7 +148,7 @@ def _find_changed_scores(
 def _find_unseen_scores(
     node: DerivedNode, claim: RelayClaim, scores_by_group: _ScoresByGroup
 ) -> Iterator[Divergence]:
-    """Yield a score that no row gives, usually a 0 of a group that is not in the rows."""
+    """Yield the scores that no row contains, usually a 0 of a missing group."""
     del scores_by_group
     scores = [entry.score for entry in node.scores]
     for score in (RELAY.absent_score, *RELAY.rank_scores):
@@ -170,7 +170,7 @@ def find_restart_spans(node: DerivedNode, claim: RelayClaim) -> list[tuple[int, 
 
 
 def find_common_restart(spans: Sequence[Sequence[tuple[int, int]]]) -> Divergence | None:
-    """Return the restart that explains several nodes at once, or None if no row fits them all."""
+    """Return the restart that explains the divergences of all given nodes, or None."""
     start_rows = sorted({after_row for node_spans in spans for after_row, _ in node_spans})
     for start_row in start_rows:
         if all(
@@ -185,7 +185,7 @@ def find_common_restart(spans: Sequence[Sequence[tuple[int, int]]]) -> Divergenc
 def find_reliability_divergence(
     node: DerivedNode, health: float, slack: float, time: int
 ) -> Divergence:
-    """Return the earliest change of H that, if left out, makes the derived H match the relay's."""
+    """Return the earliest change of H without which the derived H matches the relay's H."""
     candidates = [
         stored_change for stored_change in node.changes if stored_change.at.log >= node.joined_at
     ]

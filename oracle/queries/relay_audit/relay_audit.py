@@ -43,14 +43,14 @@ _EXCLUSION_THRESHOLDS = (0.2, 0.8)
 
 
 def compute_reliability_tolerance(health: float) -> float:
-    """Return the tolerated difference between two values of H; rows are observed with a delay."""
+    """Return the tolerated difference between two values of H."""
     return _HEALTH_SLACK + (1 - health) * _MAX_OBSERVATION_DELAY_SECONDS / RELAY.tau_seconds
 
 
 def check_reliability(
     node: DerivedNode, factors: QualityFactors, health: float, poll: Poll
 ) -> Divergence | None:
-    """Return where H or the exclusion diverges, or None; `health` is the derived H at the poll."""
+    """Return where H or the exclusion diverges from the relay, or None."""
     relay_now = poll.relay_now
     figure = poll.figures[node.address]
     relay_health = factors.compute_reliability(figure.measured_at)
@@ -233,7 +233,7 @@ def _judge_by_polls(
     node: DerivedNode,
     comparisons: Sequence[_PollComparison],
 ) -> _JudgedNode | None:
-    """Judge a node by the polls in order; the first difference decides."""
+    """Judge a node by the polls in order, up to the first difference."""
     agreed_row, judged_node = 0, None
     for comparison in comparisons:
         derived_node = comparison.derived.nodes.get(node.address)
@@ -314,7 +314,7 @@ def _is_pool_complete(node: DerivedNode, derived: DerivedFigures) -> bool:
 
 
 def _is_pool_ambiguous(node: DerivedNode) -> bool:
-    """Return whether one of the counted scores may belong to a group that was left out."""
+    """Return whether a counted score may belong to an omitted group."""
     counted_scores = node.scores[-RELAY.pool_size :]
     oldest_row = counted_scores[0].at.log if len(node.scores) >= RELAY.pool_size else 0
     return node.ambiguous_at > oldest_row

@@ -110,7 +110,7 @@ class RelayWatch:
     def connect_to(
         cls, url: str, timeout_seconds: float, page_rows: int, clock: WatchClock
     ) -> "RelayWatch":
-        """Return a watch of the relay at a URL; no request is sent yet.
+        """Return a watch of the relay at a URL without sending a request.
 
         Raises:
             InputError: the URL is invalid.
@@ -146,7 +146,7 @@ class RelayWatch:
             self.polls.append(Poll(figures, last_id_before, self.last_id, relay_now))
 
     def adopt_witness_times(self, witnessed_rows: Iterable[tuple[int, Hash, int]]) -> None:
-        """Adopt a witness's times (id, hash, time) for the rows with the same hash."""
+        """Adopt a witness's times for the rows with the same id and hash."""
         for row_id, row_hash, row_time in witnessed_rows:
             if row_id in self.rows and self.rows[row_id].hash == row_hash:
                 self.time_by_row[row_id] = row_time

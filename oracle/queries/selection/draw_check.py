@@ -109,7 +109,7 @@ def verify_draw(
     settings: DispatchSettings,
     task: TaskKey,
 ) -> DrawCheckAnswer:
-    """Recompute a task's draws from the stored events, and compare them with the task's start.
+    """Recompute a task's draws from stored events, and compare them with its start.
 
     Events are folded from the start block of the index on, and draws are made from
     `settings.start_block` on. Block hashes and times are fetched from the chain in batches.

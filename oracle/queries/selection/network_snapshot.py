@@ -109,7 +109,7 @@ def load_snapshot(archive: EventArchive, query: SnapshotQuery) -> NetworkSnapsho
 def load_snapshot_in_transaction(
     uow: UnitOfWork, archive: EventArchive, query: SnapshotQuery
 ) -> NetworkSnapshot:
-    """Read the network as `load_snapshot` does, in a transaction that the caller has opened.
+    """Load the network within a transaction that the caller has opened.
 
     Raises:
         InputError: nothing is indexed yet.

@@ -46,7 +46,7 @@ class Selection:
 
     @property
     def has_equal_weights(self) -> bool:
-        """Return whether all candidates have weight 0, so that each counts as 1.
+        """Whether all candidates have weight 0, in which case each counts as 1.
 
         See docs/reference/scoring-rules.md#selection-weight.
         """
@@ -61,7 +61,7 @@ def run_selection(
     seed: bytes | None = None,
     draw_count: int | None = None,
 ) -> Selection:
-    """Judge every member for the task, and draw nodes if there is a seed of 32 bytes.
+    """Judge every member for the task, and draw nodes if a seed is given.
 
     If `draw_count` is None, three nodes are drawn in `legacy` and one in other systems. `follower`
     belongs to the policy. If the policy has a memory, the follower must have received the events
@@ -124,7 +124,7 @@ def _draw_nodes(
 def _compute_draw_probability(
     verdict: CandidateVerdict, total_weight: int, candidate_count: int
 ) -> int | None:
-    """Return the probability of being drawn first, which is equal for all if all weights are 0.
+    """Return the probability that a candidate is drawn first.
 
     See docs/reference/scoring-rules.md#selection-weight.
     """

@@ -97,7 +97,7 @@ def build_queue_answer(
     alpha: Fraction | None = None,
     node: Address | None = None,
 ) -> QueueAnswer:
-    """Return the answer from the same queue that the daemon draws from.
+    """Return the answer about the queue from which the daemon draws.
 
     `alpha` is the number of waiting entries allowed per member, or None to leave out the capacity.
     `node` is the node whose offer is requested, if any.
@@ -154,7 +154,7 @@ def _build_group_name(entry: QueueItem, policy: SelectionPolicy) -> QueueGroupNa
 def _compute_capacity(
     queue_entries: Sequence[QueueItem], snapshot: NetworkSnapshot, alpha: Fraction
 ) -> QueueCapacity:
-    """Return the capacity, and the entries that one more entry would drop in the next block.
+    """Return the capacity, and the entries that the next new entry would displace.
 
     See docs/reference/scoring-rules.md#queue. An entry with an active draw does not count.
     """
@@ -243,7 +243,7 @@ def _find_pocket_unfit_reason(node: Node) -> IneligibilityReason | None:
 def _build_heads(
     fits: Iterable[tuple[QueueItem, _Fit]], policy: SelectionPolicy
 ) -> list[QueueHead]:
-    """Return one head for each queue group; the first entry that fits is taken."""
+    """Return one head for each queue group, marking the first entry that fits as taken."""
     head_by_group: dict[QueueGroupName, tuple[QueueItem, _Fit]] = {}
     taken_task: TaskKey | None = None
     for entry, fit in fits:
@@ -272,7 +272,7 @@ def _check_entry(
     drawn_node_by_task: Mapping[TaskKey, Address],
     check_fit: _FitCheck,
 ) -> _Fit:
-    """Return whether the entry fits the node, as the planner of the next block sees it."""
+    """Return whether the entry fits the node in the view of the next block's planner."""
     drawn_nodes = frozenset(
         drawn_node_by_task[task.key] for task in entry.tasks if task.key in drawn_node_by_task
     )
@@ -319,7 +319,7 @@ def _make_pocket_fit_check(
 
 
 def _make_trio_fit_check(freed_node: Node, network: PolicyInput) -> _FitCheck:
-    """Return a check of entries against all free nodes, three of which run a group together."""
+    """Return a check of entries against all free nodes, for groups of three nodes."""
     # Candidates are cached by their inputs, because many waiting groups have the same
     # requirements.
     candidacy_by_query: dict[tuple[Requirement, bool, frozenset[Address]], CandidateGroups] = {}

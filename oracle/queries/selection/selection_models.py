@@ -127,7 +127,7 @@ def build_selection_summary(
 
 
 def build_drawn_node(node_draw: NodeDraw) -> DrawnNode:
-    """Return one draw: the node, the digest, the number x, and the modulus of x."""
+    """Return the answer for one draw, with its node, digest, number x and modulus."""
     return DrawnNode(
         node=node_draw.node, digest=node_draw.digest, x=node_draw.x, sum=node_draw.total
     )

@@ -38,7 +38,7 @@ def format_duration(seconds: int) -> str:
 
 
 def format_age(time: int, now: int) -> str:
-    """Return the age of a block time at `now` as text; both times are in unix seconds.
+    """Return the age of a block time at `now` as text.
 
     The clocks of a chain and of this machine may differ; the clock of a local chain may differ by
     years.
@@ -82,7 +82,7 @@ def format_ordinal(rank: int) -> str:
 
 
 def format_two_decimals(units: int) -> str:
-    """Return units of 10^-18 with two decimals, rounded down like all scores."""
+    """Format an amount in units of 10^-18 with two decimals, rounded down."""
     hundredths = units * 100 // UNIT
     return f"{hundredths // 100}.{hundredths % 100:02d}"
 
@@ -94,7 +94,7 @@ def format_percent(units: int) -> str:
 
 
 def format_amount(units: int, symbol: str, decimals: int) -> str:
-    """Return an amount in a token: `400 CNX`, `0.0125 CNX`, `< 0.000001 CNX`; rounded down."""
+    """Return a token amount, rounded down: `400 CNX`, `0.0125 CNX`, `< 0.000001 CNX`."""
     integer_part, fraction_part = divmod(units, 10**decimals)
     digits = f"{fraction_part:0{decimals}d}"[:_AMOUNT_DECIMALS].rstrip("0") if decimals else ""
     if units and not integer_part and not digits:

@@ -41,7 +41,7 @@ def find_node(uow: UnitOfWork, text: str) -> Address:
 
 
 def find_task(uow: UnitOfWork, text: str) -> TaskKey:
-    """Return the task whose key is or begins with `text`; raise InputError as `find_node` does."""
+    """Return the only task whose key is or begins with `text`; raise InputError if none is."""
     digits = _parse_digits(text, "task", HASH_DIGITS)
     if len(digits) == HASH_DIGITS:
         return TaskKey(f"0x{digits}")
@@ -74,7 +74,7 @@ def find_call(uow: UnitOfWork, text: str) -> Intent:
 
 
 def find_address(candidates: Sequence[Address], kind: str, text: str) -> Address:
-    """Return the candidate that is or begins with `text`; `kind` is its name in errors.
+    """Return the only candidate that is or begins with `text`.
 
     Raises InputError as `find_node` does.
     """
@@ -87,7 +87,7 @@ def find_address(candidates: Sequence[Address], kind: str, text: str) -> Address
 
 
 def _parse_address_digits(text: str, kind: str) -> str:
-    """Return the digits in lower case; raise InputError if the text or its checksum is invalid."""
+    """Return an address's digits in lower case; raise InputError if they are invalid."""
     digits = _parse_digits(text, kind, ADDRESS_DIGITS)
     if len(digits) == ADDRESS_DIGITS:
         try:
@@ -98,7 +98,7 @@ def _parse_address_digits(text: str, kind: str) -> str:
 
 
 def _parse_digits(text: str, kind: str, max_digits: int) -> str:
-    """Return the hex digits in lower case; a shortened name may end in `…` or `...`."""
+    """Return hex digits in lower case; shortened text may end in `…` or `...`."""
     match = re.fullmatch(r"0[xX]([0-9a-fA-F]+)(?:…|\.\.\.)?", text)
     if match is None or len(match[1]) > max_digits:
         raise InputError(

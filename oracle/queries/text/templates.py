@@ -6,7 +6,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 
 def create_template_environment(*folders: Path) -> Environment:
-    """Return the template environment of `folders`; rendering fails if a value is missing."""
+    """Return a template environment that fails on missing values."""
     return Environment(
         loader=FileSystemLoader(folders),
         autoescape=True,

@@ -105,7 +105,7 @@ def format_table(
     left_columns: Collection[str] = (),
     width: int = TABLE_WIDTH,
 ) -> list[str]:
-    """Return a table as lines; cells align right, except in `left_columns` and name columns.
+    """Return a table as lines, right-aligned except for name columns and `left_columns`.
 
     No cell is cut: addresses and keys are not wrapped, other cells wrap at `width` columns.
     """
@@ -127,7 +127,7 @@ def format_table(
 
 
 def _count_columns(text: str) -> int:
-    """Return the number of terminal columns of a text; East Asian wide characters take two."""
+    """Return the width of a text in terminal columns, counting wide characters as two."""
     if text.isascii():
         return len(text)
     return sum(
@@ -147,7 +147,7 @@ def _align_cell(cell: str, width: int, is_left: bool) -> str:  # noqa: FBT001  m
 
 
 def print_omitted_count(row_count: int, max_rows: int) -> None:
-    """Print how many of `row_count` rows are not shown, if there are more than `max_rows`."""
+    """Print how many of `row_count` rows are omitted, if any are."""
     if row_count > max_rows:
         typer.echo(f"… and {row_count - max_rows} more; --json lists all")
 
@@ -163,7 +163,7 @@ def print_facts(rows: Iterable[tuple[str, str]], name_width: int) -> None:
 
 
 def format_fact(name: str, value: str, name_width: int, width: int | None) -> list[str]:
-    """Return one fact as lines of at most `width` (None for no limit), without breaking words."""
+    """Return a fact as lines of at most `width` columns, without breaking words."""
     line = f"{name:<{name_width}}{value}"
     if width is None or len(line) <= width:
         return [line]

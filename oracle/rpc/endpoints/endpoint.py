@@ -139,7 +139,7 @@ class EndpointStatus:
         self.proven_at, self.was_proven = now, True
 
     def clear_proof(self) -> None:
-        """Require a new proof of the chain before the next use."""
+        """Require a new proof of the endpoint's chain before the next use."""
         self.proven_at = -math.inf
 
     def quarantine(
@@ -175,11 +175,11 @@ class EndpointStatus:
         self.clear_proof()
 
     def schedule_release_check(self, now: float) -> None:
-        """Schedule the next check of whether the quarantine can end."""
+        """Schedule the next check of whether the endpoint can leave quarantine."""
         self.release_check_at = now + QUARANTINE_SECONDS
 
     def is_release_check_due(self, now: float, *, no_endpoint_usable: bool = False) -> bool:
-        """Return whether to check the quarantine now; sooner with `no_endpoint_usable`."""
+        """Return whether it is time to check if the quarantine can end."""
         is_releasable = self.quarantine_reason is not None and not self.needs_readmission
         advance_seconds = (
             QUARANTINE_SECONDS - SOLE_ENDPOINT_QUARANTINE_SECONDS if no_endpoint_usable else 0.0
@@ -187,7 +187,7 @@ class EndpointStatus:
         return is_releasable and now >= self.release_check_at - advance_seconds
 
     def release_from_quarantine(self, now: float) -> None:
-        """End the quarantine; other endpoints are preferred at first."""
+        """End the quarantine, but prefer other endpoints at first."""
         self.quarantine_reason, self.release_checkpoint, self.refusals = None, None, 0
         self.is_on_other_chain = False
         self.mark_proven(now)
@@ -227,14 +227,14 @@ class EndpointStatus:
         self.schedule_recheck(now)
 
     def schedule_recheck(self, now: float) -> None:
-        """Schedule the next check for recovery."""
+        """Schedule the next check of whether the endpoint has recovered."""
         self.recheck_at = now + min(
             _INITIAL_RECHECK_SECONDS * 2 ** min(self._recheck_count, 10), _MAX_RECHECK_SECONDS
         )
         self._recheck_count += 1
 
     def mark_slow(self, now: float) -> None:
-        """Prefer other endpoints for a while; the time doubles if this one is slow again."""
+        """Prefer other endpoints for a while, twice as long if this one is slow again."""
         if now - self.slow_until > _MAX_SLOW_SECONDS:
             self.slow_count = 0
         slow_seconds = min(HEALTHY_SECONDS * 2 ** min(self.slow_count, 10), _MAX_SLOW_SECONDS)
@@ -242,7 +242,7 @@ class EndpointStatus:
         self.slow_count += 1
 
     def mark_recovered(self) -> None:
-        """Record that the endpoint responds; others stay preferred until `degraded_until`."""
+        """Record that the endpoint responds, but prefer others until `degraded_until`."""
         self.recheck_at, self._recheck_count = None, 0
         self.failures, self.backoff_until = 0, 0.0
 
@@ -322,7 +322,7 @@ class Endpoint:
         return self.health.supports_method(method)
 
     def find_unavailability_error(self) -> RpcError | None:
-        """Return why the endpoint must not be used at present, or None if it may be used."""
+        """Return an error if the endpoint must not be used now, else None."""
         if self.status.quarantine_reason is not None:
             return RpcError(self.name, ErrorKind.QUARANTINED, self.status.quarantine_reason)
         wait_seconds = self.health.rate_limiter.get_wait_seconds()
@@ -335,7 +335,7 @@ class Endpoint:
         return None
 
     def is_usable(self) -> bool:
-        """Return whether the endpoint would get work: neither quarantined nor failing."""
+        """Return whether the endpoint is neither quarantined nor failing."""
         return self.status.quarantine_reason is None and self.status.failures == 0
 
     def find_chain_mismatch(
@@ -368,7 +368,7 @@ class Endpoint:
         return newest_header
 
     def discard_newest_header(self, expected_hash: str) -> None:
-        """Discard the kept full header unless it has this hash."""
+        """Discard the cached newest header unless it has this hash."""
         newest_header = self._newest_header
         if newest_header is not None and newest_header.hash.lower() != expected_hash:
             self._newest_header = None
@@ -416,7 +416,7 @@ class Endpoint:
             store.save_fact(self.name, "oldest_logs", str(capabilities.oldest_log_block), DAY)
 
     def restore_capabilities(self, store: CapabilityStore) -> None:
-        """Restore stored capabilities; malformed values are ignored."""
+        """Restore the stored capabilities, ignoring malformed values."""
         facts = store.load_facts(self.name)
         if facts.get("batch", "").isdecimal():
             self.client.limit_batch_size(int(facts["batch"]))

@@ -77,7 +77,7 @@ class EndpointList:
             structlog.get_logger().error("endpoint_proven_wrong", endpoint=name, reason=reason)
 
     def sync_endpoints_proven_wrong(self, reason_by_name: Mapping[str, str]) -> None:
-        """Apply the stored list of endpoints proven wrong, and readmit those no longer in it."""
+        """Quarantine endpoints stored as proven wrong, and readmit those no longer stored."""
         for name in self._proven_wrong.keys() - reason_by_name.keys():
             del self._proven_wrong[name]
             self.get(name).status.readmit(self._clock())
@@ -86,7 +86,7 @@ class EndpointList:
             self._quarantine_proven_wrong(name, reason)
 
     def get_proven_wrong_reasons(self) -> dict[str, str]:
-        """Return why endpoints were proven wrong, by name, without readmitted ones."""
+        """Return why endpoints were proven wrong, by endpoint name."""
         return dict(self._proven_wrong)
 
     def _quarantine_proven_wrong(self, name: str, reason: str) -> bool:

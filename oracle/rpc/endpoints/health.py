@@ -117,7 +117,7 @@ class CircuitBreaker:
         return BreakerState.HALF_OPEN if is_free else BreakerState.OPEN
 
     def try_acquire_request_slot(self, now: float) -> bool:
-        """Return whether to send a request now; half open lets one request at a time pass."""
+        """Return whether to send a request now; a half-open breaker allows one at a time."""
         state = self.get_state(now)
         if state is BreakerState.HALF_OPEN:
             self._trial_until = now + _TRIAL_SECONDS
@@ -292,7 +292,7 @@ class EndpointHealth:
     def _record_failure_and_get_pause(
         self, error: RpcError, retry_count: int, duration_seconds: float
     ) -> float | None:
-        """Record the failure; return the pause in seconds before a retry, or None for no retry."""
+        """Record the failure, and return the pause in seconds before a retry, or None."""
         pause_seconds = self.retry_budget.record_failure(error, retry_count, duration_seconds)
         if pause_seconds is None or error.kind not in _RETRIED_IF_SOLE:
             return pause_seconds

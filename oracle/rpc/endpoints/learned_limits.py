@@ -60,7 +60,7 @@ class RangeSizer:
         return blocks.take_first(block_count)
 
     def record_response(self, blocks: BlockRange, log_count: int, duration_seconds: float) -> None:
-        """Adapt the size after a response."""
+        """Adapt the range size to a response."""
         density = log_count / len(blocks)
         with self._lock:
             self._density += (density - self._density) * (_NEWEST_WEIGHT if self._density else 1)
@@ -162,7 +162,7 @@ class LearnedLimits:
             return is_limit or log_count >= largest
 
     def record_truncation(self, log_count: int) -> bool:
-        """Record that a response of `log_count` logs was truncated; return whether that is new."""
+        """Record a truncated response, and return whether its log count is a new limit."""
         with self._lock:
             is_lower = self.max_logs is None or log_count < self.max_logs
             if is_lower:
@@ -170,7 +170,7 @@ class LearnedLimits:
             return is_lower
 
     def should_sample_window(self) -> bool:
-        """Return whether to read this window in a second way: every eighth, from the first on."""
+        """Return whether to check this window by a second query, which is every eighth."""
         with self._lock:
             self._window_count += 1
             return self._window_count % _SAMPLE_INTERVAL == 1

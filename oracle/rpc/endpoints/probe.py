@@ -170,7 +170,7 @@ def probe_endpoint(
 def _check_checkpoints(
     client: JsonRpcClient, checkpoints: Sequence[Checkpoint]
 ) -> tuple[bool | None, str | None]:
-    """Return whether the endpoint shows the checkpoints (None if it has none), and its fault."""
+    """Return whether the endpoint has all checkpoints, or None if unknown, and any fault."""
     blocks = [(get_header(client, checkpoint.number), checkpoint) for checkpoint in checkpoints]
     fault = next(
         (
@@ -206,7 +206,7 @@ def _returns_list(client: JsonRpcClient, method: str, params: Sequence[object]) 
 
 
 def _find_max_batch_size(client: JsonRpcClient) -> int:
-    """Return the largest accepted batch size, out of a few sizes and the halves of the last."""
+    """Return the largest batch size that the endpoint accepts, from a few candidates."""
     for size in _BATCH_SIZES:
         client.limit_batch_size(size)
         _try_request(lambda size=size: client.call_batch("eth_chainId", [[]] * size, Quantity))  # type: ignore[misc]  # mypy cannot infer it
@@ -250,7 +250,7 @@ def _has_logs(client: JsonRpcClient, requirements: ProbeRequirements, block_numb
 
 
 def _try_request(send: Callable[[], T]) -> T | None:
-    """Return the result, or None if the endpoint refuses the request."""
+    """Return the result of a request, or None if the endpoint refuses it."""
     try:
         return send()
     except RpcError as error:

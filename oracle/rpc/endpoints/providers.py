@@ -41,7 +41,7 @@ class WitnessQuorum:
 
     @property
     def witness_kind(self) -> str:
-        """Name of a witness in messages: provider or endpoint."""
+        """The word for a witness in messages, "provider" or "endpoint"."""
         return "provider" if self.has_many_providers else "endpoint"
 
     def get_witness(self, endpoint: str) -> str:
@@ -54,11 +54,11 @@ class WitnessQuorum:
         return self.provider_by_endpoint.get(endpoint) or get_provider(endpoint)
 
     def count_witnesses(self, endpoints: Iterable[str]) -> int:
-        """Return the number of witnesses among these endpoints, given by name."""
+        """Return the number of different witnesses among these endpoint names."""
         return len(set(map(self.get_witness, endpoints)))
 
     def is_reached_by(self, endpoints: Iterable[str]) -> bool:
-        """Return whether these endpoints are enough to accept what they agree on."""
+        """Return whether these endpoints are enough to accept a result on which they agree."""
         return self.count_witnesses(endpoints) >= self.size
 
     def list_endpoints_of_same_witness(self, endpoint: str) -> frozenset[str]:

@@ -33,7 +33,7 @@ class Backoff:
         self._refusals = 0
 
     def get_remaining_seconds(self) -> float:
-        """Return the seconds until the endpoint may be used; 0 if it may be used now."""
+        """Return the seconds until the endpoint may be used, or 0 if it may be used now."""
         return 0.0 if self._until is None else max(0.0, self._until - self._clock())
 
     def start(self, retry_after: float | None) -> None:
@@ -106,7 +106,7 @@ class RateLimiter:
         self._filled_at = self._window_started_at = self.clock()
 
     def get_wait_seconds(self) -> float:
-        """Return the seconds until a request may be sent; 0 if it may be sent now."""
+        """Return the seconds until a request may be sent, or 0 if it may be sent now."""
         with self._lock:
             now = self.clock()
             self._refill(now)

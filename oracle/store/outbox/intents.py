@@ -58,7 +58,7 @@ class IntentRepository:
         return intent_id
 
     def add_next_try(self, request: CallRequest, stamp: Stamp) -> int | None:
-        """Insert an intent whose dedup key is extended by the number of this try.
+        """Insert an intent whose dedup key includes the number of this try.
 
         Tries are the calls of the same kind for the same subject and round, in any state.
         """
@@ -77,7 +77,7 @@ class IntentRepository:
     def change_state(
         self, intent: Intent, new_state: IntentState, stamp: Stamp, values: Values = _NO_VALUES
     ) -> None:
-        """Change the state, and set `values` of other columns.
+        """Change the state of an intent, and set `values` of other columns.
 
         Raises:
             FatalError: another writer has changed the row since it was read.
@@ -92,7 +92,7 @@ class IntentRepository:
         )
 
     def mark_mined(self, intent: Intent, outcome: str, stamp: Stamp) -> None:
-        """Mark an intent as mined; the outcome of its receipt goes to the journal only.
+        """Mark an intent as mined, and write the outcome of its receipt to the journal.
 
         An earlier loss of the nonce is cleared, because a reorg may have reversed it.
 
@@ -106,7 +106,7 @@ class IntentRepository:
         )
 
     def set_error(self, intent: Intent, error: tuple[str, str], stamp: Stamp) -> bool:
-        """Store why the intent waits, as (class, text); return whether the reason is new.
+        """Store why the intent waits, and return whether the reason is new.
 
         Raises:
             FatalError: see `change_state`.
@@ -119,7 +119,7 @@ class IntentRepository:
         return True
 
     def mark_ready(self, intent: Intent, gas_limit: int, max_cost: int, stamp: Stamp) -> None:
-        """Mark as ready after a successful simulation, with gas limit and max cost in wei."""
+        """Mark an intent as ready after a successful simulation."""
         limits: Values = {"gas_limit": gas_limit, "max_cost_wei": max_cost}
         self.change_state(intent, IntentState.READY, stamp, {**limits, **_CLEARED_REASON})
 
@@ -137,7 +137,7 @@ class IntentRepository:
         )
 
     def postpone(self, intent: Intent, until: int, error: tuple[str, str], stamp: Stamp) -> bool:
-        """Move an intent back to planned until a chain time; return whether the reason is new.
+        """Return an intent to the planned state until a chain time.
 
         An assigned nonce becomes free for the next intent, because nothing was signed for it.
         `error` is (class, text); a class that is already set is not journalled again. If the
@@ -164,7 +164,7 @@ class IntentRepository:
         stamp: Stamp,
         error_class: str = "",
     ) -> None:
-        """End an intent that was never sent; its nonce, if any, becomes free for the next intent.
+        """End an intent that was never sent, and free its nonce for the next intent.
 
         If `error_class` is empty, the class is the part of `reason` before the first parenthesis.
         """
@@ -250,12 +250,12 @@ class IntentRepository:
         return self.list_in_states(account, UNFINISHED_STATES)
 
     def find_pending(self, account: Account, kind: str) -> Intent | None:
-        """Return the most urgent pending call of a kind, or None; a mined call is not pending."""
+        """Return the most urgent call of a kind that is not mined yet, or None."""
         pending = self.list_in_states(account, PENDING_STATES)
         return next((intent for intent in pending if intent.request.kind == kind), None)
 
     def count_tries(self, request: CallRequest) -> int:
-        """Count the intents of the same kind, subject and round (or without one), in any state."""
+        """Count the intents with the request's kind, subject and round, in any state."""
         count_query = select(func.count()).where(
             pub_intent.c.chain_id == request.account.chain_id,
             pub_intent.c.kind == request.kind,
@@ -265,7 +265,7 @@ class IntentRepository:
         return int(self._connection.execute(count_query).scalar_one())
 
     def list_from_period(self, account: Account, kind: str, first: int) -> list[Intent]:
-        """Return the intents of a kind for period `first` and later periods, in any state."""
+        """Return the intents of a kind from period `first` on, in any state."""
         condition = (pub_intent.c.kind == kind) & (pub_intent.c.period >= first)
         return self._load_intents(_select_intents_of_account(account).where(condition))
 
@@ -307,7 +307,7 @@ class IntentRepository:
         return counts
 
     def expire_intents_above(self, block: int, stamp: Stamp) -> int:
-        """Expire the intents without a nonce that were planned above `block`; return how many.
+        """Expire the intents without a nonce planned above `block`, and return their number.
 
         Intents with a nonce are kept: the contract rejects their calls, as the receipts then show.
         """

@@ -74,7 +74,7 @@ class NonceQueries:
         return list(self._connection.execute(query).scalars())
 
     def get_slot(self, account: Account, nonce: int) -> NonceSlot | None:
-        """Return the slot of one nonce, even if it is final, or None."""
+        """Return the slot of one nonce, even if it is final, or None if there is none."""
         query = select(pub_nonce).where(
             build_account_condition(account), pub_nonce.c.nonce == nonce
         )
@@ -95,7 +95,7 @@ class NonceQueries:
         return [decode_attempt_row(row) for row in self._connection.execute(query)]
 
     def find_transactions_by_prefix(self, digits: str, limit: int) -> dict[Hash, int]:
-        """Return the intents of up to `limit` transactions whose hash begins with `digits`.
+        """Return the intents of up to `limit` transactions by hash prefix.
 
         The result maps each hash to an intent's id: the transaction was signed for this intent, or
         the intent was rebuilt from the transaction.
@@ -161,7 +161,7 @@ class NonceQueries:
         return sum(self._load_costs(build_account_condition(account) & is_recent))
 
     def compute_cost_wei(self, slot: NonceSlot) -> int:
-        """Return the cost of a nonce, or its max cost while it is open, in wei.
+        """Return the cost of a mined nonce, or the max cost of an open one, in wei.
 
         The max cost is the highest of the reservations of its intents and the limits of its signed
         bytes. A vacant nonce costs nothing.
@@ -187,7 +187,7 @@ class NonceQueries:
         return max([*costs, *signed_costs], default=0)
 
     def list_missing_nonces(self, account: Account, below: int) -> list[int]:
-        """Return the assigned nonces under `below` that have no slot in this database.
+        """Return the assigned nonces below `below` that have no slot in this database.
 
         This database assigned every nonce from the lowest slot on, so the list should be empty.
         """
@@ -271,11 +271,11 @@ class AttemptQueries(NonceQueries):
     def list_unfinished_with_attempts(
         self, account: Account
     ) -> list[tuple[NonceSlot, list[Attempt]]]:
-        """Return every slot that is not final, by nonce, with attempts in order of signing."""
+        """Return every unfinished slot by nonce, with its attempts in signing order."""
         return self.load_attempts(self.list_unfinished(account))
 
     def load_attempts(self, slots: Sequence[NonceSlot]) -> list[tuple[NonceSlot, list[Attempt]]]:
-        """Return slots of one account with the attempts of each, in order of signing."""
+        """Return slots of one account, each with its attempts in signing order."""
         if not slots:
             return []
         account = slots[0].account

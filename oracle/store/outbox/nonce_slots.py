@@ -107,7 +107,7 @@ class NonceSlotRepository(AttemptQueries):
     def store_attempt(
         self, slot: NonceSlot, signed: SignedCall, reason: AttemptReason, stamp: Stamp
     ) -> int:
-        """Store signed bytes before they are sent; return the attempt's id.
+        """Store signed bytes before they are sent, and return the attempt's id.
 
         The bytes belong to the intent that the slot currently serves.
         """
@@ -149,7 +149,7 @@ class NonceSlotRepository(AttemptQueries):
     def record_send(
         self, slot: NonceSlot, attempt: Attempt, block: int, error: str | None, stamp: Stamp
     ) -> None:
-        """Record that the bytes were sent at head `block`, and the endpoints' response.
+        """Record that bytes were sent at head `block`, with the endpoints' response.
 
         `error` is `class: text`, or None if an endpoint accepted the bytes.
         """

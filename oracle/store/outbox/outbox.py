@@ -44,7 +44,7 @@ class AccountRepository:
         return self._connection.execute(query).scalar_one_or_none()
 
     def enroll(self, account: Account, next_nonce: int, stamp: Stamp) -> None:
-        """Store a new sending account; `next_nonce` is its transaction count on the chain."""
+        """Store a new sending account with its transaction count on chain as next nonce."""
         self._connection.execute(
             insert(pub_account).values(
                 chain_id=account.chain_id,
@@ -56,7 +56,7 @@ class AccountRepository:
         self._journal.write("enrolled", stamp, account.address, nonce=next_nonce)
 
     def allocate_nonce(self, account: Account) -> int:
-        """Allocate and return the next nonce; its slot must be written in the same transaction.
+        """Allocate and return the next nonce.
 
         Raises:
             FatalError: the account is not enrolled.

@@ -17,7 +17,7 @@ class OutboxStats:
         self._connection = connection
 
     def get_nonce_progress(self) -> dict[Account, tuple[int, int]]:
-        """Return (next nonce, lowest unfinished nonce) of every enrolled account."""
+        """Return the next nonce and the lowest unfinished nonce of every enrolled account."""
         lowest_waiting = (
             select(func.min(pub_nonce.c.nonce))
             .where(

@@ -20,7 +20,7 @@ class SignatureRepository:
         self._journal = Journal(connection)
 
     def get_live(self, statement: SignedStatement) -> SignedStatement | None:
-        """Return the live statement of the same signer and round, or None."""
+        """Return the live statement with the same signer and round, or None."""
         query = select(pub_signature).where(
             pub_signature.c.chain_id == statement.chain_id,
             pub_signature.c.contract == statement.contract,
@@ -72,7 +72,7 @@ class SignatureRepository:
         self._journal.write("stated", stamp, f"round {statement.round} {statement.digest}")
 
     def mark_expired(self, digest: Hash, reason: str, stamp: Stamp) -> None:
-        """Mark a statement as one that can no longer land.
+        """Mark a statement as unable to land.
 
         `reason` is `expired`, `as_of_reorged`, `prev_reorged`, `round_taken` or `config_replaced`.
         """
@@ -86,7 +86,7 @@ class SignatureRepository:
     def set_embargo(
         self, chain_id: int, contract: Address, signer: Address, until: int, stamp: Stamp
     ) -> None:
-        """Forbid signing before `until` (chain time), because lost statements may still land.
+        """Forbid signing before chain time `until`, because lost statements may still land.
 
         If the stored embargo ends later, it is kept.
         """

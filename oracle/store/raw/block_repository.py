@@ -57,7 +57,7 @@ class BlockRepository:
         ]
 
     def get_newest(self) -> BlockRef | None:
-        """Return the highest stored canonical block, or None."""
+        """Return the highest stored canonical block, or None if there is none."""
         return self.get_highest_up_to(None)
 
     def get_highest_up_to(self, number: int | None) -> BlockRef | None:
@@ -82,7 +82,7 @@ class BlockRepository:
         ).rowcount
 
     def prune_below(self, number: int) -> int:
-        """Delete the headers below `number`, orphans included; return how many."""
+        """Delete all headers below `number`, including orphans, and return their number."""
         return self._connection.execute(delete(block).where(block.c.number < number)).rowcount
 
 

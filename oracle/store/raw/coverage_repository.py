@@ -138,7 +138,7 @@ class CoverageRepository:
     def list_spans(
         self, scope_id: bytes, first: int | None = None, last: int | None = None
     ) -> list[CoverageInterval]:
-        """Return the intervals, clipped to `first` … `last` if given, ascending."""
+        """Return the intervals in ascending order, clipped to the given range."""
         if first is None or last is None:
             query = select(coverage).where(coverage.c.scope == scope_id)
             rows = self._connection.execute(query.order_by(coverage.c.first_block))
@@ -175,7 +175,7 @@ class CoverageRepository:
     def raise_level(
         self, scope_id: bytes, blocks: BlockRange, level: VerificationLevel, endpoint: str
     ) -> None:
-        """Raise blocks to a level at which an endpoint confirmed them; higher levels are kept."""
+        """Raise blocks to the level that an endpoint confirmed, without lowering any level."""
         for span in self.list_spans(scope_id, blocks.first, blocks.last):
             if span.level < level:
                 self.store_span(scope_id, replace(span, level=level, endpoint=endpoint))
@@ -183,7 +183,7 @@ class CoverageRepository:
     def record_audit(
         self, scope_id: bytes, blocks: BlockRange, endpoint: str, head_block: int
     ) -> None:
-        """Record that another endpoint confirmed the blocks; `head_block` is the newest block."""
+        """Record that a second endpoint confirmed the blocks at head `head_block`."""
         spans = self.list_spans(scope_id, blocks.first, blocks.last)
         for span in spans[:1] + spans[1:][-1:]:
             self.store_span(scope_id, replace(span, audited_by=endpoint, audited_at=head_block))
@@ -270,7 +270,7 @@ class CoverageRepository:
         self._connection.execute(overlapping.values(last_block=number))
 
     def count_blocks_by_level(self, scope_id: bytes) -> dict[VerificationLevel, int]:
-        """Count the covered blocks by the level that they reached."""
+        """Count the covered blocks by verification level."""
         block_count = func.sum(coverage.c.last_block - coverage.c.first_block + 1)
         count_query = (
             select(coverage.c.level, block_count)

@@ -123,13 +123,13 @@ class FeedRepository:
             )
 
     def unassign_blocks_above(self, number: int) -> None:
-        """Undo the assignment of rows to blocks above `number`."""
+        """Unassign all rows from blocks above `number`."""
         is_above = feed_row.c.block > number
         with self._checksums.track_removal_above(FEED, number):
             self._connection.execute(update(feed_row).where(is_above).values(block=None))
 
     def list_rows_of_blocks(self, first_block: int, last_block: int) -> list[FeedRow]:
-        """Return the rows assigned to blocks `first_block` to `last_block`, in order."""
+        """Return the rows assigned to a range of blocks, in order."""
         is_in_range = feed_row.c.block.between(first_block, last_block)
         return self._select_rows(feed_row.c.canonical, is_in_range, limit=None)
 
@@ -179,12 +179,12 @@ class FeedRepository:
     # Times from another reader.
 
     def save_witness_times(self, times: Iterable[tuple[int, Hash, int]]) -> int:
-        """Store another reader's times (id, row hash, time); return how many are new."""
+        """Store another reader's row times, and return the number of new ones."""
         rows = [(row_id, decode_hex(hash_), time) for row_id, hash_, time in times]
         return insert_missing_rows(self._connection, feed_witness, rows)
 
     def get_witness_times(self, first_id: int, last_id: int) -> dict[int, tuple[Hash, int]]:
-        """Return another reader's hashes and times of rows `first_id` to `last_id`, by id."""
+        """Return another reader's hashes and times for a range of row ids, by id."""
         query = select(feed_witness).where(feed_witness.c.id.between(first_id, last_id))
         return {
             row.id: (Hash(encode_hex(row.hash)), row.time)
@@ -199,7 +199,7 @@ class FeedRepository:
         ).scalar_one_or_none()
 
     def iterate_settled_rows(self) -> Iterator[FeedRow]:
-        """Yield every settled row in order, for a witness file."""
+        """Yield every settled row in order."""
         yield from self._select_rows(
             feed_row.c.canonical, feed_row.c.time.is_not(None), limit=None
         )

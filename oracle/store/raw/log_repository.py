@@ -87,7 +87,7 @@ def compute_row_key(log: Log) -> int:
 
 
 def encode_logs_and_save_sources(table: LogTable, sources: LogSources) -> list[Row]:
-    """Return the rows of `log_row` for these logs; insert new sources into `log_source`."""
+    """Return these logs as rows of `log_row`, and insert new sources into `log_source`."""
     rows: list[Row] = []
     for part in table.parts:
         source_ids = [sources[source] for source in part.sources]
@@ -263,7 +263,7 @@ class LogRepository:
         return None if row is None else row[0] >> LOG_INDEX_BITS
 
     def find_block_of_nth_log_down(self, last: int, count: int) -> int | None:
-        """Return the block of the `count`-th canonical log, counted down from block `last`.
+        """Return the block of the `count`-th last canonical log up to block `last`.
 
         Return None if there are fewer logs.
         """
@@ -272,7 +272,7 @@ class LogRepository:
         return None if row is None else row[0] >> LOG_INDEX_BITS
 
     def count_between(self, first: int, last: int) -> int:
-        """Count the canonical logs of blocks `first` to `last` by reading only the index."""
+        """Count the canonical logs of blocks `first` to `last`."""
         count_query = select(func.count(_KEY)).where(_build_range_condition(first, last))
         return int(self._connection.execute(count_query).scalar_one())
 
@@ -332,7 +332,7 @@ class LogRepository:
             self._connection.execute(delete(log_orphan).where(*_IS_ORPHAN), parameters)
 
     def _move_to_orphans(self, condition: ColumnElement[bool]) -> int:
-        """Move rows of `log_row` to `log_orphan`; return how many. `log_block` is not changed."""
+        """Move rows from `log_row` to `log_orphan`, and return their number."""
         columns = log_orphan.columns.keys()
         insert_orphans = insert(log_orphan).from_select(columns, _AS_ORPHANS.where(condition))
         self._connection.execute(insert_orphans)

@@ -79,7 +79,7 @@ class RawChecksums:
         self._apply_changes(LOGS, sum_log_hashes(table))
 
     def is_above_cursor(self, block: int) -> bool:
-        """Return whether a block lies above the cursor, so that it has no committed rows.
+        """Return whether a block is above the cursor and thus has no committed rows.
 
         Without a cursor, it has none if no rows were ever added.
         """
@@ -209,7 +209,7 @@ class RawChecksums:
         return self._hash_table_rows(condition, feed_row)
 
     def _hash_stored_logs(self, first: int, last: int) -> HashedRows:
-        """Yield block and hash of each stored log.
+        """Yield the block number and the hash of each stored log.
 
         If the row of the log's block or source is missing, an empty value is hashed instead.
         """
@@ -242,7 +242,7 @@ class RawChecksums:
                 return
 
     def _find_spans_of_empty_blocks(self, first_span: int, last_span: int) -> set[int]:
-        """Return the spans that have a row of `log_block` without logs; there should be none."""
+        """Return the spans with rows of `log_block` that have no logs."""
         query = select(log_block.c.number).where(
             _build_empty_block_condition(first_span, last_span)
         )
@@ -266,7 +266,7 @@ def _build_empty_block_condition(first_span: int, last_span: int) -> ColumnEleme
 
 
 def sum_log_hashes(table: LogTable) -> ChecksumBySpan:
-    """Return the checksums of logs by span; they equal those of the stored rows."""
+    """Return the checksums of logs by span, equal to those of the stored rows."""
     checksum_by_span: ChecksumBySpan = {}
     for part in table.parts:
         sources = [_encode_source(address[2:], topic[2:]) for address, topic in part.sources]
@@ -296,7 +296,7 @@ def _hash_log_rows(
 
 
 def compute_row_hash(row: Iterable[Any]) -> int:
-    """Return the hash of a call or feed row; length prefixes separate its values."""
+    """Return the hash of a call row or feed row."""
     parts = []
     for value in row:
         if isinstance(value, (bytes, bytearray, memoryview)):

@@ -104,7 +104,7 @@ class DrawRepository:
         return self._select_draws(draw.c.voided_block.is_(None))
 
     def list_voided(self, limit: int) -> list[StoredDraw]:
-        """Return the last voided draws, most recently voided first."""
+        """Return the last voided draws, newest first."""
         query = select(draw).where(draw.c.voided_block.is_not(None))
         order = (draw.c.voided_block.desc(), draw.c.seed_block.desc(), draw.c.task)
         results = self._connection.execute(query.order_by(*order).limit(limit))

@@ -132,7 +132,7 @@ class GroupResultRepository:
         )
 
     def list_for_group(self, group: GroupKey) -> list[GroupResult]:
-        """Return the results of this group: usually at most one, more if group keys repeat."""
+        """Return the results of this group, which are several only if its key was reused."""
         return self._select_results(group_result.c.task_group == decode_hex(group))
 
     def find_possible_zeros(
@@ -160,7 +160,7 @@ class GroupResultRepository:
     def list_for_scores(
         self, node: Address, first_seq: int, last_seq: int
     ) -> tuple[list[GroupResult], dict[TaskKey, Task]]:
-        """Return the results of the groups that gave these scores of a node, and their tasks.
+        """Return the results of the groups behind a node's scores, and their tasks.
 
         The oldest group comes first. The tasks that are stored have the fields that rank and pay
         answers; all other fields are those of a new task.
@@ -241,7 +241,7 @@ class GroupResultRepository:
 
 
 def _build_results(rows: Sequence[Any]) -> list[GroupResult]:
-    """Return the groups of rows that are in the order of their groups, one for each member."""
+    """Build the groups from member rows in group order."""
     return [
         _build_result(result_values, member_rows)
         for result_values, member_rows in groupby(rows, key=_get_result_values)

@@ -27,7 +27,7 @@ class IncidentRepository:
         self._connection = connection
 
     def load_detector(self) -> IncidentDetector:
-        """Return the detector as of the newest folded event."""
+        """Return the incident detector as of the newest folded event."""
         minutes = self._connection.execute(select(end_minute).order_by(end_minute.c.minute))
         is_open = incident.c.over_block.is_(None)
         open_rows = self._connection.execute(select(incident).where(is_open))

@@ -116,7 +116,7 @@ class NodeRepository:
         return addresses
 
     def find_seat_at_or_below(self, address: Address, seat_count: int) -> int | None:
-        """Return the seat of the highest address up to `address`, among the first `seat_count`.
+        """Return the seat of the highest address up to `address` below `seat_count`, or None.
 
         For an address below all of them, return the seat of the highest address, because the
         addresses in the tree of a round form a ring. The result is None if there is no such seat.
@@ -148,11 +148,11 @@ class NodeRepository:
         return [decode_node_row(row) for rows in batches for row in rows]
 
     def iterate_changed_since(self, block: int) -> Iterator[Node]:
-        """Yield the nodes whose row changed in a block above `block`."""
+        """Yield the nodes whose row changed above a block."""
         yield from self._iterate_matching_nodes(node.c.changed_at > block)
 
     def list_idle_since(self, time: int) -> list[Node]:
-        """Return the members that have started no task since block time `time`, by address."""
+        """Return the members that have started no task since block time `time`."""
         has_no_recent_start = node.c.last_start.is_(None) | (node.c.last_start < time)
         is_member = node.c.membership == Membership.MEMBER.value
         query = select(node).where(is_member & has_no_recent_start).order_by(node.c.address)
@@ -175,7 +175,7 @@ class NodeRepository:
     def iterate_changed_leaf_rows(
         self, block: int, time: int | None, node_count: int
     ) -> Generator[list["LeafRow"]]:
-        """Yield the rows whose leaves may have changed since block `block`, or since `time`.
+        """Yield the leaf rows that may have changed since a block or a time.
 
         These are the nodes that changed or were recovering, and the predecessors of new nodes,
         whose leaves name them. The reliability of a recovering node was last reduced less than

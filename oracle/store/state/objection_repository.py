@@ -90,7 +90,7 @@ class ObjectionRepository:
         ]
 
     def save_answer(self, answer: ObjectionAnswer) -> None:
-        """Store an answer, in place of an earlier one to the same kickout."""
+        """Store an answer, replacing an earlier answer to the same kickout."""
         signer = None if answer.signer is None else decode_hex(answer.signer)
         row = (decode_hex(answer.node), *answer[1:5], signer, answer.signature)
         upsert_rows(self._connection, objection_answer, [row])

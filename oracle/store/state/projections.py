@@ -171,7 +171,7 @@ class ProjectionRepository:
         return (*PROJECTIONS, *_ALSO_COMPARED)
 
     def iterate_rows(self, table: Table) -> Iterator[ProjectionRow]:
-        """Yield the rows of a compared table by key; they are equal on SQLite and PostgreSQL."""
+        """Yield the rows of a compared table by key, identical on SQLite and PostgreSQL."""
         columns = table.primary_key.columns
         query = _COMPARED_QUERIES.get(table.name, select(table)).order_by(*columns)
         if table is dead_letter:
@@ -182,7 +182,7 @@ class ProjectionRepository:
             yield ProjectionRow(tuple(values[key_index] for key_index in key_indexes), values)
 
     def iterate_dump_lines(self) -> Iterator[str]:
-        """Yield each row of all projections as a line of text, equal on SQLite and PostgreSQL."""
+        """Yield all projection rows as lines of text, identical on SQLite and PostgreSQL."""
         for table in PROJECTIONS:
             query = _COMPARED_QUERIES.get(table.name, select(table)).order_by(
                 *table.primary_key.columns

@@ -178,7 +178,7 @@ class RoundRepository:
         return [decode_strike_row(row) for row in self._connection.execute(query.order_by(*order))]
 
     def list_round_signers(self, accepted: RoundAccepted) -> tuple[Address, ...]:
-        """Return the signers of a round; empty if no block read so far set its configuration."""
+        """Return the signers of a round, or none if its configuration is unknown."""
         return self.get_contract_settings().find_round_signers(accepted) or ()
 
     def list_kicks(self) -> list[NodeKick]:

@@ -81,7 +81,7 @@ def encode_kick_row(kick: NodeKick) -> Row:
 
 
 def decode_kick_row(row: Any) -> NodeKick:  # noqa: ANN401  a row of any driver
-    """Return the kickout of a row, or of a tuple, with all columns of the table.
+    """Decode the kickout in a row or tuple with all columns of the table.
 
     In a mass outage thousands of rows are decoded in each tick. Unpacking a row takes a fraction
     of the time of reading its columns by their names.

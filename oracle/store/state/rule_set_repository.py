@@ -32,7 +32,7 @@ class RuleSetRepository:
         self._connection = connection
 
     def get_or_assign_number(self, rules: Rules) -> int:
-        """Return the number of these rules in this database; assign a number to new rules."""
+        """Return the number of these rules in this database, assigning one to new rules."""
         digest = _hash_rules(rules)
         query = select(rule_set.c.id).where(rule_set.c.sha256 == digest)
         number = self._connection.execute(query).scalar_one_or_none()

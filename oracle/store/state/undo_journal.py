@@ -86,7 +86,7 @@ class UndoJournal:
         insert_missing_rows(self._connection, undo, rows)
 
     def rollback_to(self, number: int) -> None:
-        """Restore every projection to its state after block `number`; empty the journal above it.
+        """Restore every projection to its state after block `number`.
 
         Replaced rows get their oldest pre-image above `number`, rows appended above it are
         deleted, and kickout intervals closed above it are reopened. The caller restores raw rows,
@@ -103,7 +103,7 @@ class UndoJournal:
         self._bookmarks.record_rewrite()
 
     def delete_appended_above(self, number: int) -> None:
-        """Delete rows appended above block `number`; reopen kickout intervals closed above it.
+        """Delete appended rows and reopen closed kickout intervals above block `number`.
 
         Appended rows need no pre-image, so this works at any depth.
         """
@@ -133,7 +133,7 @@ class UndoJournal:
             )
 
     def prune_to(self, final_block: int) -> None:
-        """Delete the journal up to `final_block`; above it, the journal must be complete."""
+        """Delete the journal up to `final_block`."""
         floor = self._bookmarks.get_number(UNDO_FLOOR)
         if floor is not None and floor >= final_block:
             return

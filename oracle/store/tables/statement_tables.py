@@ -21,7 +21,7 @@ from oracle.store.tables.outbox_tables import RowId
 
 
 def _build_statement_columns() -> list[Column[Any]]:
-    """Return the columns of a signed report (`SignedStatement`)."""
+    """Return the columns of a signed report."""
     return [
         Column("id", RowId, primary_key=True),
         Column("chain_id", BigInteger, nullable=False),

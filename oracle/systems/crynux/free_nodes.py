@@ -83,7 +83,7 @@ class FreeNodes:
         self._excluded.pop(address, None)
 
     def advance_to(self, time: int) -> None:
-        """Update which nodes are excluded at a block time, which may also be an earlier one."""
+        """Update the set of excluded nodes to a block time, which may be an earlier one."""
         is_backwards = time < self._time
         self._time = time
         for node in [*self.iter_idle_nodes()] if is_backwards else [*self._excluded.values()]:

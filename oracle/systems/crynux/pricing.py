@@ -40,7 +40,7 @@ class Pricing:
                     raise ValueError(f"{name}: must be 0 or more for {kind}")
 
     def estimate_seconds(self, task: Task) -> Fraction:
-        """Return the fixed seconds plus size times unit seconds, at least 1.
+        """Return the task's estimated seconds: fixed plus size times unit, at least 1.
 
         An unknown size counts as 1. An unknown kind counts as the slowest kind, so that a creator
         gains nothing by omitting it.

@@ -76,7 +76,7 @@ class LegacyPolicy:
 def _judge_group(
     group: CardGroup | None, speed_by_node: Mapping[Address, SubmissionSpeed], candidate_count: int
 ) -> Iterator[CandidateVerdict]:
-    """Yield verdicts on the candidates of a group; its chance is proportional to its size."""
+    """Yield verdicts on the candidates of a group that is drawn in proportion to its size."""
     total = sum(speed.weight for speed in speed_by_node.values())
     group_chance = len(speed_by_node) * UNIT // candidate_count
     group_parts = (

@@ -14,19 +14,19 @@ _EXACT = Context(prec=60)
 
 
 def round_half_up(x: float) -> int:
-    """Round as `Math.round` does; floor(x + 0.5) would round 0.49999999999999994 up."""
+    """Round half up exactly as JavaScript's `Math.round` does."""
     integer_part = math.floor(x)
     return integer_part + 1 if x - integer_part >= 0.5 else integer_part  # noqa: PLR2004 - a half
 
 
 @lru_cache(maxsize=10_000)
 def format_five_decimals(x: float) -> str:
-    """Format a number as `toFixed(5)` does: from its exact value, rounding ties up."""
+    """Format a number with five decimals as JavaScript's `toFixed(5)` does."""
     return str(Decimal(x).quantize(_FIVE_PLACES, ROUND_HALF_UP, _EXACT))
 
 
 def round_to_five_decimals(x: float) -> float:
-    """Round to five decimals, as `toFixed(5)` does."""
+    """Round to five decimals as JavaScript's `toFixed(5)` does."""
     return float(format_five_decimals(x))
 
 

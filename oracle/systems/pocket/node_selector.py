@@ -88,7 +88,7 @@ class PortalRecord:
         )
 
     def update_flag(self, now: int, params: PortalParameters) -> None:
-        """Evaluate the node, which may set or clear its failure flag.
+        """Set or clear the node's failure flag as its recent outcomes require.
 
         See docs/explanation/pocket.md#portal-api.
         """

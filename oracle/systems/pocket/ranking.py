@@ -187,7 +187,7 @@ def _get_benchmark(stats: NodeStats, previous_latency: float, params: Parameters
 
 
 def _compute_remaining_factor(stats: NodeStats, params: Parameters) -> int:
-    """Return the factor that replaces one reduced to 0 by latency ("as few as a single time")."""
+    """Return the factor that a node keeps if latency would reduce its factor to 0."""
     if isinstance(params, PortalParameters):
         return int(stats.attempts < params.zero_weight_attempts)
     return 1
@@ -218,7 +218,7 @@ def _get_full_weight_reason(stats: NodeStats, factor: int, params: Parameters) -
 
 
 def with_draw_probabilities(rows: Iterable[RankedNode]) -> tuple[RankedNode, ...]:
-    """Return the rows with their chances: the tickets or, if no row has a ticket, 1 for each."""
+    """Return the rows with draw probabilities, which are equal if no row has a ticket."""
     rows = tuple(rows)
     total = sum(row.tickets for row in rows)
     denominator = total or len(rows)

@@ -60,7 +60,7 @@ class FeeMarket:
 
 
 def build_fee_market(base_fee: int, rewards: Sequence[int], min_tip: int = 0) -> FeeMarket:
-    """Build the fee market from the newest blocks: `rewards` are their median tips.
+    """Build the fee market from the base fee and the median tips of the newest blocks.
 
     `min_tip` is the lowest tip that is offered.
     """
@@ -82,7 +82,7 @@ def combine_fee_markets(markets: Sequence[FeeMarket], cap: int) -> FeeMarket | N
 
 
 def compute_fees(fee_market: FeeMarket, cap: int) -> Fees | None:
-    """Return twice the base fee plus the tip, up to the cap; None if the base fee exceeds it."""
+    """Return fees of twice the base fee plus the tip, or None if the cap is too low."""
     if fee_market.base_fee > cap:
         return None
     max_fee = min(2 * fee_market.base_fee + fee_market.tip, cap)
@@ -148,7 +148,7 @@ def compute_floor_gas(calldata: str) -> int:
 
 
 def parse_required_fees(text: str) -> Fees:
-    """Return the fees that a pool's error requires; 0 for a fee that the error does not name."""
+    """Return the fees that a pool's error requires, or 0 for each fee it does not name."""
     return Fees(_parse_amount(_REQUIRED_FEE, text), _parse_amount(_REQUIRED_TIP, text))
 
 

@@ -38,7 +38,7 @@ _PRICES = ("transaction", "byte", "storage")
 
 
 def _build_view_abi(name: str, *inputs: str) -> dict[str, object]:
-    """Return the JSON ABI of a view function; only its first results are decoded."""
+    """Return the JSON ABI of a view function, limited to its first results."""
     input_abis = [{"name": "", "type": kind} for kind in inputs]
     return {
         "type": "function",
@@ -57,7 +57,7 @@ _ABIS = (
 
 
 def fetch_l1_fee(pool_view: PoolView, kind: L1Fee, calldata: str, gas: int) -> int:
-    """Return what a rollup charges for a call of `gas` in addition to its gas, rounded up.
+    """Return a rollup's extra fee for a call of `gas`, rounded up.
 
     On Arbitrum the gas estimate includes the charge at the current price; counting the charge
     again is a reserve for a price rise. On the OP stack the result is the data fee and, since
@@ -80,7 +80,7 @@ def fetch_l1_fee(pool_view: PoolView, kind: L1Fee, calldata: str, gas: int) -> i
 
 
 def fetch_operator_fee(pool_view: PoolView, kind: L1Fee, gas_used: int) -> int:
-    """Return the operator fee of an OP chain for the gas used; elsewhere 0.
+    """Return the operator fee for the gas used on an OP chain, or 0 on other chains.
 
     The chain's own contract computes the fee, because the formula differs between forks (Isthmus,
     Jovian), and receipts contain only the factors.
@@ -97,7 +97,7 @@ def fetch_operator_fee(pool_view: PoolView, kind: L1Fee, gas_used: int) -> int:
 
 
 def decode_l1_fee(receipt: Mapping[str, Any]) -> int:
-    """Return the data fee of a receipt, in wei; 0 if the receipt has none.
+    """Return the L1 data fee of a receipt in wei, or 0 if the receipt has none.
 
     OP stack chains return `l1Fee` in addition to the gas. Arbitrum's `gasUsedForL1` is part of
     `gasUsed` and is paid with the gas.
@@ -124,7 +124,7 @@ def _sum_op_stack_fees(answers: Sequence[Json | CallRefusedError]) -> int:
 
 
 def _decode_operator_fee(answer: Json | CallRefusedError) -> int:
-    """Decode the operator fee; 0 if the contract is older than the Isthmus fork."""
+    """Decode the operator fee, which is 0 before the Isthmus fork."""
     if isinstance(answer, RevertError):
         return 0
     if isinstance(answer, CallRefusedError):
@@ -139,7 +139,7 @@ def _fetch_price_per_byte(endpoint: EndpointCaller) -> int:
 
 
 def _decode_amount(answer: Json, to: str, name: str, word_index: int = 0) -> int:
-    """Decode one word of a response; an amount above the ether supply is an error."""
+    """Decode one word of a response as an amount of at most the ether supply."""
     try:
         wei = read_uint(bytes.fromhex(str(answer)[2:]), WORD * word_index)
     except ValueError:

@@ -101,7 +101,7 @@ def _find_first_use(
 def _fetch_uses(
     endpoints: Sequence[EndpointCaller], query: NonceQuery, block_number: int
 ) -> dict[str, NonceUse | None]:
-    """Return the use of the nonce in a block by endpoint; None if the block has none."""
+    """Return the use of the nonce in a block, or None, for each endpoint."""
     uses: dict[str, NonceUse | None] = {}
     for endpoint in endpoints:
         try:
@@ -208,7 +208,7 @@ def _verify_use(tx: Any, query: NonceQuery, block: Any) -> NonceUse | None:  # n
 
 
 def _recover_signer(leaf: bytes) -> tuple[int | None, int, Address | None]:
-    """Return chain id, nonce and signer of a transaction; the chain id is None if it has none."""
+    """Return the chain id (or None), the nonce and the signer of a transaction."""
     import rlp  # noqa: PLC0415  only a nonce of another program is decoded
 
     is_legacy = leaf[0] >= 0xC0  # noqa: PLR2004  an RLP list; other types have their number there

@@ -65,7 +65,7 @@ def preflight(
 def preflight_all(
     pool_view: PoolView, calls: Sequence[SimulatedCall], decode_refusal: RefusalDecoder
 ) -> list[PreflightResult]:
-    """Simulate several calls as `preflight` does, with one batch for each endpoint.
+    """Simulate several calls with one batch request for each endpoint.
 
     Each call runs on the newest block as it is and does not see the effects of the others.
     """
@@ -285,7 +285,7 @@ def _build_error_result(
 
 
 def count_preflight(kind: str, result: PreflightResult) -> None:
-    """Count one simulation: `ok`, `later` and `rejected` by the contract, or `unknown`."""
+    """Count one simulation by its outcome: `ok`, `later`, `rejected` or `unknown`."""
     SIMULATIONS.labels(kind, _get_outcome_label(result)).inc()
 
 

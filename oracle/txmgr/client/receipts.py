@@ -214,7 +214,7 @@ def _decode_receipt(answer: dict[str, Any]) -> Receipt:
 
 
 def _decode_number(answer: dict[str, Any], name: str, max_number: int) -> int:
-    """Return a number of a receipt.
+    """Return a numeric field of a receipt.
 
     Raises ValueError, KeyError or TypeError if it is not valid.
     """

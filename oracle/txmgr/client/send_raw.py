@@ -212,14 +212,14 @@ class SendResult:
 
 
 def send_raw_transaction(pool: EndpointPool, raw_transaction: bytes) -> SendResult:
-    """Send the same bytes to every endpoint, once each; never raises."""
+    """Send a signed transaction to every endpoint once, without raising errors."""
     return send_raw_transactions(pool, [raw_transaction])[0]
 
 
 def send_raw_transactions(
     pool: EndpointPool, raw_transactions: Sequence[bytes]
 ) -> list[SendResult]:
-    """Send several transactions in order, with one batch for each endpoint; see `send`."""
+    """Send several transactions in order, with one batch request for each endpoint."""
     return [
         _choose_best_result(
             [
@@ -232,7 +232,7 @@ def send_raw_transactions(
 
 
 def _classify_endpoint_response(endpoint: str, error: RpcError | None) -> SendResult:
-    """Return the result at the endpoint of this name; `error` is None if it accepted the bytes."""
+    """Return the send result of an endpoint, whose `error` is None on success."""
     if error is None:
         result = SendResult(SendOutcome.SENT)
     elif isinstance(error, CallRefusedError):

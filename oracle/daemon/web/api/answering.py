@@ -96,7 +96,7 @@ def build_problem(
     headers: Mapping[str, str] | None = None,
     refused: ObjectionRefusedError | None = None,
 ) -> Response:
-    """Return a problem document as a response; `headers` are added to the response's own.
+    """Return a problem document as a response with additional `headers`.
 
     If an objection was refused, the document has the reason as a code.
     """
@@ -117,7 +117,7 @@ def build_problem(
 
 
 def build_problem_from_error(error: OracleError) -> Response:
-    """Return the problem document of an error; only texts written for clients are shown.
+    """Return an error's problem document, which shows only texts meant for clients.
 
     Other texts may name a host or a file, and are logged only.
     """
@@ -210,7 +210,7 @@ class ApiAnswers:
 
 
 def reject_unknown_parameters(request: Request) -> None:
-    """Reject unknown query parameters, because a misspelled filter would filter nothing.
+    """Reject unknown query parameters, so that a misspelled filter is not ignored.
 
     Raises:
         RequestValidationError: some parameters are unknown; the error names them.

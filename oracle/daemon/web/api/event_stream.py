@@ -95,7 +95,7 @@ class StreamLimits(Protocol):
 
     @property
     def stream_seconds(self) -> float:
-        """Seconds after which a stream ends."""
+        """The number of seconds after which a stream ends."""
         ...
 
 
@@ -117,7 +117,7 @@ class EventStreams:
 
     @contextmanager
     def count_stream(self, address: str) -> Iterator[None]:
-        """Count an open stream of a client; while any stream is open, a task watches the index."""
+        """Count an open stream of a client, and watch the index while any stream is open."""
         network = get_client_network(address)
         self._open_by_network[network] += 1
         if self._watch is None:
@@ -131,7 +131,7 @@ class EventStreams:
                 self._watch = None
 
     def find_capacity_problem(self, address: str) -> Response | None:
-        """Return 503 or 429 if the server, or this client, has too many streams."""
+        """Return a 503 or 429 response if the server or the client has too many streams."""
         if self._open_by_network.total() >= self.limits.max_streams:
             return build_problem(HTTPStatus.SERVICE_UNAVAILABLE, "all event streams are in use")
         limit = self.limits.max_streams_per_address
@@ -146,7 +146,7 @@ class EventStreams:
         return await asyncio.to_thread(self._read_newest_cursor)
 
     async def read_events_after(self, cursor: EventCursor) -> _EventBatch:
-        """Return the events after a cursor; all streams at that cursor share the batch."""
+        """Return the batch of events after a cursor, shared by all streams at that cursor."""
         if self._lock is None:
             self._lock = asyncio.Lock()
         async with self._lock:
@@ -157,7 +157,7 @@ class EventStreams:
             return batches[cursor]
 
     async def wait_for_change(self, epoch: int, seconds: float) -> None:
-        """Wait until the index's epoch is no longer `epoch`, for at most `seconds`."""
+        """Wait up to `seconds` for the index's epoch to differ from `epoch`."""
         if self.epoch == epoch:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), seconds)

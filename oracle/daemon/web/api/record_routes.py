@@ -158,7 +158,7 @@ def build_kickout_routes(api_answers: ApiAnswers) -> APIRouter:
 
 
 def build_draw_routes(api_answers: ApiAnswers) -> APIRouter:
-    """Return the router with the routes about draws."""
+    """Return the router of draws."""
     router = APIRouter(prefix="/v1", tags=["records"])
 
     @router.get("/draws", operation_id="draws", response_model=DrawPage)

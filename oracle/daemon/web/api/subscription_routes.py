@@ -122,7 +122,7 @@ class SubscriptionForm(BaseModel):
 
 
 def create_subscription_limit(terms: SubscriptionTerms) -> PostLimit:
-    """Return the limit of posts to `/v1/subscriptions`."""
+    """Return the rate limit of posts to `/v1/subscriptions`."""
     per_hour = terms.requests_per_hour
     return PostLimit(
         ClientBuckets(per_hour / _HOUR_SECONDS, per_hour, time.monotonic),

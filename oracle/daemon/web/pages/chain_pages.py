@@ -101,7 +101,7 @@ def redirect_search(snapshot: ApiSnapshot, request: PageRequest) -> Response:
 
 
 def resolve_search(snapshot: ApiSnapshot, text: str) -> str:
-    """Return the path of the page that a search text denotes.
+    """Return the path of the page that matches a search text.
 
     A number denotes a round, 64 hex digits a task, 40 hex digits an address, and a label or fewer
     hex digits a node.
@@ -271,7 +271,7 @@ def _describe_kick(snapshot: ApiSnapshot, kick: NodeKick) -> str:
 
 
 def describe_kick_stage(kick: NodeKick, now: int) -> str:
-    """Return a sentence on the state of a kickout; `now` is block time."""
+    """Return a sentence on the state of a kickout at block time `now`."""
     accusation = kick.accusation
     if not kick.is_accused or accusation is None:
         return f"{kick.state.value.capitalize()}."
@@ -296,7 +296,7 @@ def render_draws(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
 
 
 def _group_by_seed_block(draws: Iterable[StoredDraw]) -> list[tuple[int, list[StoredDraw]]]:
-    """Return the draws of each seed block, the newest block first."""
+    """Return the draws grouped by seed block, newest block first."""
     in_order = sorted(draws, key=lambda draw: (-draw.seed_block, draw.number_in_block))
     groups = groupby(in_order, key=lambda draw: draw.seed_block)
     return [(block, list(draws_of_block)) for block, draws_of_block in groups]

@@ -100,7 +100,7 @@ class TrackChart(NamedTuple):
 
 
 def build_track_chart(tracks: Sequence[Sequence[float | None]], width: int) -> TrackChart:
-    """Lay out the QoS (0 to 1, or None) of nodes over the same two or more rounds.
+    """Lay out the QoS (0 to 1, or None) of several nodes over the same rounds.
 
     A line has a gap where its node has no QoS.
     """
@@ -201,7 +201,7 @@ def build_trend_chart(
 
 
 def _find_drawn_reliability(samples: Sequence[Sample], time: int) -> float:
-    """Return the reliability of the drawn line at a time; samples may have been left out."""
+    """Return the reliability that the chart's line shows at a time."""
     index = bisect_right(samples, time, key=lambda sample: sample.time)
     before = samples[max(0, index - 1)]
     after = samples[min(index, len(samples) - 1)]
@@ -238,7 +238,7 @@ def lay_out_bars(
 
 
 def lay_out_shares(counts: Sequence[tuple[str, int]], width: float) -> list[tuple[str, Bar]]:
-    """Lay out shares of a total in one line, each at least 3 wide; zero counts are omitted."""
+    """Lay out shares of a total as one row of bars, omitting zero counts."""
     present = [(name, count) for name, count in counts if count]
     total = sum(count for _, count in present)
     min_width = 3.0
@@ -252,7 +252,7 @@ def lay_out_shares(counts: Sequence[tuple[str, int]], width: float) -> list[tupl
 
 
 def build_sparkline_path(qos_values: Sequence[int]) -> str | None:
-    """Return the sparkline of a listed node's last QoS values, or None for fewer than two.
+    """Return the sparkline path of a node's QoS values, or None for fewer than two values.
 
     The values are in units of 10^-18, on the scale 0 to 1. The newest value is at the right end;
     the step width is the same in every row.

@@ -144,7 +144,7 @@ def render_network(snapshot: ApiSnapshot, request: PageRequest) -> Response:
 
 
 def build_timeline_values(timeline: NetworkTimeline | None) -> dict[str, Any]:
-    """Return the template values of the timeline; its chart is laid out twice."""
+    """Return the template values of the timeline, with one chart per screen width."""
     if timeline is None or not timeline.tracks:
         return {"timeline": None}
     tracks = [
@@ -171,7 +171,7 @@ def _load_network_overview(
 
 
 def build_overview_values(overview: NetworkAnswer, span: str) -> dict[str, Any]:
-    """Return the template values of the network page: its sentences and drawings."""
+    """Return the template values of the network page's sentences and drawings."""
     scores = [part.scores for part in overview.activity]
     timeouts = [part.timeouts for part in overview.activity]
     states = list(overview.states.items())
@@ -205,7 +205,7 @@ def format_headline(overview: NetworkAnswer) -> str:
 
 
 def format_network_summary(overview: NetworkAnswer, scores: int, timeouts: int, span: str) -> str:
-    """Return why the other nodes cannot be given tasks, and the recent activity."""
+    """Return a summary of unavailable nodes and of the recent activity."""
     parts = [
         f"{capitalize_first(format_number_in_words(count))} "
         f"{'is' if count == 1 else 'are'} {word}."
@@ -237,7 +237,7 @@ def read_recent_events(snapshot: ApiSnapshot) -> tuple[list[EventRow], EventCurs
 
 
 def merge_consecutive_reports(events: Iterable[NumberedEvent]) -> list[EventRow]:
-    """Return a row for each event; consecutive reports share a row."""
+    """Return a row for each event, with consecutive reports merged into one row."""
     rows: list[EventRow] = []
     for numbered_event in events:
         event = numbered_event.event

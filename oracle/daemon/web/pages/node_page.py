@@ -194,7 +194,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
 
 
 def _choose_kickout_chip(summary: NodeSummary) -> str | None:
-    """Return the state that a due kickout is shown as in place of the node's state, or None."""
+    """Return the kickout state to show instead of the node's state, or None."""
     if summary.is_expelled and summary.node_scores.state != "kicked_out":
         return "expelled"
     if not summary.node_scores.is_kickout_due:
@@ -205,7 +205,7 @@ def _choose_kickout_chip(summary: NodeSummary) -> str | None:
 
 
 def _list_announced_times(snapshot: ApiSnapshot) -> list[int]:
-    """Return from when each announced set of rules may take effect, in unix seconds, ascending."""
+    """Return the earliest start time of each announced rule set in ascending unix seconds."""
     changes = snapshot.uow.rounds.get_contract_settings().rules_changes
     return sorted(
         change.scheduled.ready_at
@@ -215,7 +215,7 @@ def _list_announced_times(snapshot: ApiSnapshot) -> list[int]:
 
 
 def _render_absence(snapshot: ApiSnapshot, request: PageRequest, address: Address) -> Response:
-    """Show that an address is no node; if a round was accepted, with the proof of absence.
+    """Show that an address is not a node, with a proof of absence if a round was accepted.
 
     The status is 404, as for every other object that was not found.
     """
@@ -229,7 +229,7 @@ def _render_absence(snapshot: ApiSnapshot, request: PageRequest, address: Addres
 
 
 def _find_chart_end_time(snapshot: ApiSnapshot, node: Node) -> int:
-    """Return the end of a node's chart in unix seconds: now, or when a former member left."""
+    """Return the unix time at which a node's chart ends: now, or when the member left."""
     last_change = snapshot.uow.memberships.get_effective_change(node.address)
     is_member = node.membership is Membership.MEMBER
     return snapshot.cursor.time if last_change is None or is_member else last_change.time
@@ -318,7 +318,7 @@ def _find_starting_score(
 
 
 def build_charts(history: NodeHistory, rules: Rules) -> list[TrendChart]:
-    """Return the chart twice, for wide and for narrow screens; empty without samples."""
+    """Return the charts for wide and narrow screens, or an empty list without samples."""
     samples = [
         Sample(time, float(qos), float(long_term), float(reliability))
         for time, qos, long_term, reliability in history.rows
@@ -364,14 +364,14 @@ def _build_mark_texts(history: NodeHistory, snapshot: ApiSnapshot, rules: Rules)
 
 
 def _choose_tick_format(first: int, last: int) -> str:
-    """Return the format of the times below a chart: the hour, the day, or both if needed."""
+    """Return the format of the chart's time labels: the hour, the day, or both."""
     if last - first >= _DAYS_ONLY_SECONDS:
         return "%d %b"
     return "%H:%M" if first // _DAY_SECONDS == last // _DAY_SECONDS else "%d %b %H:%M"
 
 
 def describe_score(entry: ScoreEntry, rules: Rules) -> ScoreLabel:
-    """Return the label of a score's bar; both its colour and its text show the rank."""
+    """Return the label of a score's bar, whose colour and text both show the rank."""
     points = f"{entry.score} of {rules.q_max} points, {format_time(entry.time)}"
     if rules.legacy is not None:
         # Two rounds made up the score, each with its own rank.
@@ -450,20 +450,20 @@ def _describe_kickout_margin(node_view: NodeView) -> str:
 
 
 def describe_marked_timeouts(history: NodeHistory) -> str | None:
-    """Return how many timeouts of a history incidents mark, as a heading; None if none."""
+    """Return a heading with the number of timeouts marked by incidents, or None if it is 0."""
     count = sum(mark.incident is not None for mark in history.marks)
     return format_marked_count(count) if count else None
 
 
 def count_marked_scores(history: NodeHistory, entries: Sequence[ScoreEntry]) -> int:
-    """Return how many of the scores that count are timeouts that incidents mark."""
+    """Return the number of counted scores that are timeouts marked by incidents."""
     unanswered = {entry.task for entry in entries if entry.elapsed is None}
     marked = {mark.task for mark in history.marks if mark.incident is not None}
     return len(unanswered & marked)
 
 
 def describe_mark(mark: HistoryMark) -> str:
-    """Return the label of a mark of the chart."""
+    """Return the label of a chart mark."""
     cause = capitalize_first(mark.cause.replace("_", " "))
     if mark.incident is not None:
         cause = f"{cause}, probably not its fault"

@@ -91,7 +91,7 @@ def parse_query(request: PageRequest) -> NodeListQuery:
 
 
 def _parse_own_nodes(text: str | None) -> frozenset[str]:
-    """Return the addresses of `?of=`; raise RequestError for too many or an invalid one."""
+    """Return the addresses of the `of` parameter; raise RequestError if it is invalid."""
     entries = [] if text is None else [entry for entry in re.split(r"[\s,]+", text) if entry]
     if len(entries) > _MAX_ADDRESSES:
         raise RequestError(
@@ -113,7 +113,7 @@ def format_own_nodes(query: NodeListQuery) -> str | None:
 
 
 def build_query_string(query: NodeListQuery, **changes: Any) -> str:  # noqa: ANN401 - a template's values
-    """Return the query string of the same list with changes; the value None removes a field."""
+    """Return the query string of the list with changed fields; None removes a field."""
     fields = {
         "sort": query.sort,
         "state": query.state,

@@ -51,7 +51,7 @@ def build_objection_values(
 
 
 def _find_unlisted_post(snapshot: ApiSnapshot, node: Node) -> PostedEntry | None:
-    """Return the newest post about the due kickout, or None if the post is on the chain."""
+    """Return the newest post about the due kickout, or None if none is pending."""
     newest_posts = snapshot.uow.objection_inbox.list_for_node(node.address, 1)
     if not newest_posts or newest_posts[0].due_since != node.kickout_due_time:
         return None
@@ -65,7 +65,7 @@ def _is_under_way(posted: PostedEntry | None) -> bool:
 
 
 def _build_form(snapshot: ApiSnapshot, node: Address, due_since: int) -> dict[str, Any] | None:
-    """Return what the wallet signs, with the fields that the owner enters left empty."""
+    """Return the data for the wallet to sign, with the owner's fields still empty."""
     intake = snapshot.source.objection_intake
     if intake is None:
         return None

@@ -47,7 +47,7 @@ _NOT_FOUND_HINT = "The address or task may be on another chain, or not indexed y
 
 
 def create_page_app(renderer: "PageRenderer", intake: SubscriptionIntake | None = None) -> FastAPI:
-    """Return the application, to be mounted at `/` behind the paths of the read API.
+    """Return the application of the pages, which is mounted at `/` behind the read API.
 
     `intake` is None if owners cannot subscribe to notices.
     """
@@ -136,7 +136,7 @@ class PageRenderer:
         )
 
     def get_fresh_page(self, scope: Scope) -> ASGIApp | None:
-        """Return the cached page, or None if the database is needed; never blocks."""
+        """Return the cached page without blocking, or None if none is fresh."""
         response = self._cache.get_fresh_response(scope)
         return None if response is None else _SafeHeaders(response)
 

@@ -173,7 +173,7 @@ def parse_round_number(text: str) -> int:
 
 
 def render_template(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:  # noqa: ANN401
-    """Render a template; a missing value is a bug and raises an error."""
+    """Render a template; a missing value raises an error."""
     text = get_environment().get_template(template).render(**values)
     return HTMLResponse(text, status, headers={"cache-control": "no-cache"})
 
@@ -222,7 +222,7 @@ def format_rfc3339(unix_time: int) -> str:
 
 
 def format_time_element(unix_time: int) -> Markup:
-    """Return a block time in UTC as an element, which a script shows in the reader's zone."""
+    """Return a block time as an element that a script shows in the reader's time zone."""
     return Markup('<time datetime="{}">{}</time>').format(
         format_rfc3339(unix_time), format_time(unix_time)
     )
@@ -230,7 +230,7 @@ def format_time_element(unix_time: int) -> Markup:
 
 @cache
 def get_asset_url(name: str) -> str:
-    """Return the URL of a static file; the URL contains a digest of the file's content."""
+    """Return the URL of a static file, which contains a digest of the file's content."""
     digest = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
     return f"/static/{digest}/{name}"
 
@@ -277,7 +277,7 @@ def shorten_hash(context: Context, address_or_hash: str) -> str:
 
 @pass_context
 def format_token_amount(context: Context, units: int | str) -> str:
-    """Format an amount of the smallest unit in the network's token."""
+    """Format an amount, given in the smallest unit, in the network's token."""
     token: Token = context["token"]
     return format_amount(int(units), token.symbol, token.decimals)
 
@@ -313,7 +313,7 @@ def build_status_line(as_of: AsOf, health: HealthReport) -> StatusLine:
 def build_frame_values(
     snapshot: ApiSnapshot, current_entry: str | None, json_path: str | None = None
 ) -> dict[str, Any]:
-    """Return the template values of the frame; `current_entry` is the current navigation entry."""
+    """Return the template values of the page frame."""
     return {
         "here": current_entry,
         "as_of": snapshot.as_of,
@@ -333,7 +333,7 @@ def _list_file_names() -> frozenset[str]:
 
 
 def get_file_response(digest: str, name: str) -> Response | None:
-    """Return the response with a file, or None if no file has this name and digest."""
+    """Return the response with a static file, or None if name or digest do not match."""
     if name not in _list_file_names() or get_asset_url(name) != f"/static/{digest}/{name}":
         return None
     path = STATIC / name

@@ -56,7 +56,7 @@ def get_accepted_round(snapshot: ApiSnapshot, round_number: int) -> RoundAccepte
 def build_requested_proof_card(
     snapshot: ApiSnapshot, request: PageRequest, address: Address
 ) -> ProofCard | None:
-    """Return the proof of an address in the round that `round` of the query names.
+    """Return the proof of an address in the round selected by the query's `round`.
 
     Without `round`, the round is the newest accepted one. The result is None if there is none yet.
 
@@ -75,7 +75,7 @@ def build_requested_proof_card(
 def build_proof_card(
     snapshot: ApiSnapshot, address: Address, accepted: RoundAccepted
 ) -> ProofCard:
-    """Return what the pages show of the proof of an address in an accepted round."""
+    """Return the proof of an address in an accepted round, as shown on pages."""
     domain = load_domain(snapshot.uow)
     pieced_round = load_pieced_round(snapshot.uow, snapshot.source.leaves, accepted)
     return ProofCard(

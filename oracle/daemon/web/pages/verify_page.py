@@ -43,7 +43,7 @@ _HEADER_POLICY = "frame-ancestors 'none'"
 
 @cache
 def build_verify_page() -> str:
-    """Return the page; the same version always gives the same bytes."""
+    """Return the verify page, which is byte-identical for the same version."""
     script = "\n".join(('"use strict";', build_profile_script(), *map(_read_static_file, SCRIPTS)))
     style = "\n".join(map(_read_static_file, _STYLES))
     if "</script" in script or "</style" in style:
@@ -61,7 +61,7 @@ def build_verify_page() -> str:
 
 
 def build_profile_script() -> str:
-    """Return a script with the event types of each topic of the shipped profiles, by identity.
+    """Return a script with the shipped profiles' event types by topic, keyed by identity.
 
     The rules id names the identity, so the page can check that a log means what a bundle states.
     Profiles with options that are not their defaults have other identities.
@@ -85,14 +85,14 @@ def build_profile_script() -> str:
 
 
 def build_verify_policy() -> str:
-    """Return the policy of the page as a header, which also forbids frames."""
+    """Return the page's Content-Security-Policy header, which also forbids frames."""
     page = build_verify_page()
     policy = page.split('http-equiv="Content-Security-Policy" content="', 1)[1].split('"', 1)[0]
     return f"{policy}; {_HEADER_POLICY}"
 
 
 def _build_policy(script: str, style: str) -> str:
-    """Return the policy: nothing but the page itself, and requests that the reader starts.
+    """Return a policy that allows only the page itself and the reader's own requests.
 
     Before its first request, the page restricts itself to the addresses that the reader entered.
     """

@@ -91,7 +91,7 @@ class DrawnAgain(Answer):
 
 
 def recompute_task_draw(source: ApiSource, task: TaskKey, seed_block: int | None) -> DrawnAgain:
-    """Recompute a task's draw with this seed block, or its newest draw if `seed_block` is None.
+    """Recompute a task's draw with this seed block, or its newest draw by default.
 
     Raises:
         NotFoundError: there is no such draw, or it cannot be recomputed here.
@@ -155,7 +155,7 @@ def _find_stored_draw(
 
 
 def _load_plan_before(snapshot: ApiSnapshot, block_number: int) -> AssignmentPlan:
-    """Return the plan as it was before the draws of a block."""
+    """Return the assignment plan as it was before the draws of a block."""
     earlier_draws, block_tasks = snapshot.uow.draws.load_draws_before(block_number)
     return AssignmentPlan(
         {earlier_draw.task: earlier_draw.node for earlier_draw in earlier_draws},

@@ -97,7 +97,7 @@ class NumberedEvent(NamedTuple):
 
 
 def find_newest_cursor(snapshot: ApiSnapshot) -> EventCursor:
-    """Return the position of a subscriber that has received every event up to the cursor."""
+    """Return the position after the newest event up to the snapshot's cursor."""
     cursor_time = snapshot.cursor.time
     events, _ = _read_page(snapshot, cursor_time)
     delivered = sum(event.time == cursor_time for event in events)
@@ -109,7 +109,7 @@ def find_newest_cursor(snapshot: ApiSnapshot) -> EventCursor:
 def load_events_after(
     snapshot: ApiSnapshot, cursor: EventCursor, limit: int
 ) -> list[NumberedEvent]:
-    """Return up to `limit` events after a position; at the newest position there are none."""
+    """Return up to `limit` events after a position."""
     numbered_events: list[NumberedEvent] = []
     reorg_count = snapshot.uow.reorgs.count()
     halt_count = snapshot.uow.halts.count_changes()
@@ -189,7 +189,7 @@ def _list_halt_events(snapshot: ApiSnapshot, delivered: int, max_halts: int) -> 
 
 
 def _read_page(snapshot: ApiSnapshot, time: int) -> tuple[list[FeedEvent], int]:
-    """Return events from `time` on, in order, and the time up to which none is missing.
+    """Return the events from `time` on, and the time up to which they are complete.
 
     The events cover at least one second.
     """

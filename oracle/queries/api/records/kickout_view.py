@@ -77,7 +77,7 @@ def list_kickouts(snapshot: ApiSnapshot) -> KickoutPage:
 def load_due_delays(
     snapshot: ApiSnapshot, due_intervals: Sequence[KickoutDue]
 ) -> dict[Address, ObjectionDelayEntry]:
-    """Return why this reporter does not accuse some of these nodes yet.
+    """Return why this reporter delays the accusation of some of these nodes.
 
     A node that is accused already is left out, because nothing delays it.
     """
@@ -95,7 +95,7 @@ def load_due_delays(
 def find_evidence(
     snapshot: ApiSnapshot, node: Address, read_file: Callable[[Address, int], str | None]
 ) -> tuple[int, str]:
-    """Return the start of the interval of a node's newest accusation, and its evidence file.
+    """Return the start of the due interval of a node's newest accusation, and its evidence.
 
     `read_file` returns the content of the published file of a node and an interval, or None.
 

@@ -96,7 +96,7 @@ def list_node_objections(snapshot: ApiSnapshot, prefix: str) -> NodeObjections:
 
 
 def build_posted_entry(posted: PostedObjection) -> PostedEntry:
-    """Return the view of an objection that was posted to this reporter."""
+    """Return the entry of an objection that was posted to this reporter."""
     if posted.ended_at is not None:
         state = PostedState.ON_CHAIN if posted.ended_reason is None else PostedState.ENDED
     else:
