@@ -30,7 +30,7 @@ from oracle.domain.state import Node  # noqa: E402
 from oracle.queries.advice.advice_record import load_advice_record  # noqa: E402
 from oracle.queries.advice.node_advice import build_node_advice  # noqa: E402
 from oracle.queries.api.card_table import MAX_GROUPS  # noqa: E402
-from oracle.queries.api.draw_weights import find_weighting  # noqa: E402
+from oracle.queries.api.draw_weights import find_draw_weighting  # noqa: E402
 from oracle.queries.api.recent_draws import MAX_DRAWS  # noqa: E402
 from oracle.queries.api.source import ApiSnapshot, open_snapshot  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
@@ -116,7 +116,7 @@ def main() -> int:
         gc.collect()
         gc.freeze()
         with open_snapshot(indexed.source) as snapshot:
-            weighting = find_weighting(CRYNUX, None)
+            weighting = find_draw_weighting(CRYNUX, None)
             assert weighting is not None
             snapshot.get_ranking().get_sorted_keys("qos")
             weights_milliseconds = measure_milliseconds(

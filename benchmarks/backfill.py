@@ -33,7 +33,7 @@ from benchmarks import plain_indexer  # noqa: E402
 from benchmarks.ordinary_traffic import serve_chain  # noqa: E402
 from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
 from oracle.chain.source import ChainSource  # noqa: E402
-from oracle.daemon.startup import freeze_gc  # noqa: E402
+from oracle.daemon.startup import tune_garbage_collection  # noqa: E402
 from oracle.domain.blocks import BlockRange  # noqa: E402
 from oracle.indexer.commit import CommittedWindow  # noqa: E402
 from oracle.indexer.folder import EventFolder  # noqa: E402
@@ -117,7 +117,7 @@ def index_with_qos_oracle(url: str, database: Path) -> Run:
     with Store.open(f"sqlite:///{database}", create=True) as store:
         with store.transaction() as uow:
             genesis = source.fetch_genesis_hash()
-            uow.identity.store_or_check(
+            uow.identity.ensure_stored_identity(
                 Identity(31337, genesis, {"TaskNetwork": NETWORK}, None, 0)
             )
         folder = EventFolder(CRYNUX, reader)
@@ -184,7 +184,7 @@ def main() -> int:
     console = Console()
     with tempfile.TemporaryDirectory() as folder:
         # The daemon does this before its first step; the plain script benefits, too.
-        freeze_gc()
+        tune_garbage_collection()
         runs = [
             index_with_plain_script(
                 min(arguments.plain_events, arguments.events), Path(folder, "plain.db")

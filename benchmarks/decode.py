@@ -33,7 +33,7 @@ from oracle.chain.decode.abi import AbiSignature, load_abi  # noqa: E402
 from oracle.chain.decode.log_decoder import build_log_decoder  # noqa: E402
 from oracle.chain.log_filter import LogFilter, validate_logs  # noqa: E402
 from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
-from oracle.daemon.startup import freeze_gc  # noqa: E402
+from oracle.daemon.startup import tune_garbage_collection  # noqa: E402
 from oracle.domain.blocks import BlockRange  # noqa: E402
 from oracle.domain.logs import Log  # noqa: E402
 from oracle.resources import find_shipped_path  # noqa: E402
@@ -169,7 +169,7 @@ def main() -> int:
     sample = list(islice(parsed, 1_000, 1_000 + SAMPLE_LOGS))
     logs = parse_logs(raw_logs[: SAMPLE_LOGS * 5], chain.head)
     # The daemon does this before its first step; the other decoders benefit, too.
-    freeze_gc()
+    tune_garbage_collection()
     response_microseconds = measure_microseconds_per_log(
         prepare_response_decoding(raw_logs, chain.head)
     )

@@ -140,7 +140,7 @@ def commit_with_store(store: Store, window: FoldedWindow, epoch: int) -> None:
         uow.logs.append(window.logs)
         uow.blocks.save([last])
         uow.write_changes(window.changes, uow.rule_sets.get_or_assign_number(CRYNUX))
-        uow.undo.prune_to(last.number)
+        uow.undo.prune_journal_to(last.number)
         uow.cursor.move_to(last, last, epoch)
 
 

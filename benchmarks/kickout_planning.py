@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.outcome import Outcome, begin_benchmark, finish_benchmark  # noqa: E402
-from oracle.daemon.startup import freeze_gc  # noqa: E402
+from oracle.daemon.startup import tune_garbage_collection  # noqa: E402
 from oracle.domain.ids import Address  # noqa: E402
 from oracle.indexer.round_leaves import LeafCache  # noqa: E402
 from oracle.kickouts.kickout_cases import load_kickout_cases  # noqa: E402
@@ -68,7 +68,7 @@ def main() -> int:
         store_round(store, 1, build_leaves(nodes, set(due_nodes)))
         store_kicks(store, *map(build_accused, due_nodes[: arguments.accused]))
         cache = LeafCache()
-        freeze_gc()
+        tune_garbage_collection()
         first_tick_ms = measure_tick_ms(store, cache)
         tick_ms = median(measure_tick_ms(store, cache) for _ in range(arguments.ticks))
         sample = due_nodes[:BASELINE_NODES]

@@ -56,7 +56,7 @@ class BlockIndexer:
         self.ingest = IngestState()
         with store.transaction() as uow:
             genesis = self.source.fetch_genesis_hash()
-            uow.identity.store_or_check(
+            uow.identity.ensure_stored_identity(
                 Identity(31337, genesis, {"TaskNetwork": address}, None, 0)
             )
 

@@ -80,7 +80,7 @@ def serve(folder: str) -> None:
     settings = IntakeSettings(
         Domain(IDENTITY.chain_id, make_address(0xEE)), RULES, posts_per_hour=30, daily_gas=10**7
     )
-    intake = ObjectionIntake(store.open_unfenced(), settings)
+    intake = ObjectionIntake(store.open_unfenced_store(), settings)
     source = replace(IndexedHistory(store, RULES).source, objection_intake=intake)
     section = ApiSection()
     with serve_app(create_read_api(source, streams=section), section, 0) as url:

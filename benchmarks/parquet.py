@@ -31,14 +31,14 @@ sys.path.insert(0, str(ROOT))
 from benchmarks import backfill, fold  # noqa: E402
 from benchmarks.ordinary_traffic import serve_chain  # noqa: E402
 from lab.backtest.parquet_events import ParquetEvents  # noqa: E402
-from oracle.daemon.startup import freeze_gc  # noqa: E402
+from oracle.daemon.startup import tune_garbage_collection  # noqa: E402
 from oracle.domain.blocks import BlockRange  # noqa: E402
 from oracle.domain.events.jsonl import event_to_json, iter_ordered_events  # noqa: E402
 from oracle.domain.events.network_events import DomainEvent  # noqa: E402
 from oracle.domain.ids import Address  # noqa: E402
 from oracle.indexer.rules_binding import bind_or_check_rules  # noqa: E402
 from oracle.queries.parquet import parquet_export as exporting  # noqa: E402
-from oracle.queries.parquet.event_columns import build_batch  # noqa: E402
+from oracle.queries.parquet.event_columns import build_event_batch  # noqa: E402
 from oracle.queries.parquet.parquet_folder import (  # noqa: E402
     ROWS_PER_GROUP,
     ExportSource,
@@ -114,7 +114,7 @@ def write_and_read_events(events: Sequence[DomainEvent], folder: Path) -> list[S
     """Write the events alone as Parquet and as JSON lines, and read both back."""
     expected_count = len(events)
     # Keep the benchmark's own objects out of the garbage collector's work, as the commands do.
-    freeze_gc()
+    tune_garbage_collection()
     export_folder = ParquetFolder.open_for_append(folder / "events", BENCHMARK_SOURCE, 10**9)
     blocks = BlockRange(0, events[-1].at.block)
     write_step = Step("events to Parquet", expected_count)
@@ -139,7 +139,7 @@ def write_and_read_events(events: Sequence[DomainEvent], folder: Path) -> list[S
 
 def iterate_batches(events: Sequence[DomainEvent]) -> Iterator[pa.RecordBatch]:
     for first in range(0, len(events), ROWS_PER_GROUP):
-        yield build_batch(events[first : first + ROWS_PER_GROUP])
+        yield build_event_batch(events[first : first + ROWS_PER_GROUP])
 
 
 def main() -> int:

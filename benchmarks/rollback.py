@@ -105,7 +105,7 @@ def refold_history(store: Store, history: list[DomainEvent]) -> None:
             fold.fold_events(history[offset : offset + EVENTS_PER_WRITE])
             uow.write_changes(fold.drain_changes(), number)
         last = history[-1].at.block
-        uow.undo.prune_to(last)
+        uow.undo.prune_journal_to(last)
         move_cursor(uow, last)
 
 

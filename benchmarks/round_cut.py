@@ -39,7 +39,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.outcome import Outcome, begin_benchmark, finish_benchmark  # noqa: E402
 from benchmarks.selection import NOW, Case, Network  # noqa: E402
 from oracle.chain.proofs.keccak import keccak  # noqa: E402
-from oracle.daemon.startup import freeze_gc  # noqa: E402
+from oracle.daemon.startup import tune_garbage_collection  # noqa: E402
 from oracle.domain.blocks import BlockRef  # noqa: E402
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Hash  # noqa: E402
 from oracle.domain.reports.contract_state import ContractState  # noqa: E402
@@ -59,7 +59,7 @@ from oracle.indexer.folder import EventFolder  # noqa: E402
 from oracle.indexer.round_leaves import (  # noqa: E402
     LeafCache,
     load_pieced_round_of_report,
-    prove_from_pieces,
+    prove_address_from_pieces,
 )
 from oracle.queries import stats  # noqa: E402
 from oracle.queries.api.node_list import NodeListQuery, list_nodes  # noqa: E402
@@ -117,7 +117,9 @@ def fill_store(store: Store, nodes: list[Node]) -> None:
         with store.transaction() as uow:
             uow.nodes.save(nodes[offset : offset + NODES_PER_WRITE])
     with store.transaction() as uow:
-        uow.identity.store_or_check(Identity(DOMAIN.chain_id, ZERO_HASH, {}, DOMAIN.contract, 0))
+        uow.identity.ensure_stored_identity(
+            Identity(DOMAIN.chain_id, ZERO_HASH, {}, DOMAIN.contract, 0)
+        )
         uow.blocks.save([build_block(1)])
         uow.cursor.move_to(build_block(1), None, 0)
 
@@ -248,7 +250,7 @@ def measure_statistics(store: Store) -> tuple[float, float]:
             delays.append(time.perf_counter() - start)
         # The CPU time of the next measurement must not contain that of this thread.
         background_call.wait_seconds = None
-        background_call.take_finished()
+        background_call.take_finished_call()
 
     count_seconds = measure_cpu_seconds(collect)
     return max(delays), count_seconds
@@ -357,7 +359,7 @@ def measure_cuts(
     load_first_page(source)
     change_nodes(store, nodes[::CHANGED_ONE_IN], 4)
     # Keep the benchmark's own objects out of the garbage collector's work.
-    freeze_gc()
+    tune_garbage_collection()
     one_percent_seconds = measure_cpu_seconds(lambda: cut_report(4, contract))
     loop_delay, count_seconds = measure_statistics(store)
     page_seconds_after_many = measure_cpu_seconds(lambda: load_first_page(source))
@@ -434,7 +436,9 @@ def measure_proofs(store: Store, nodes: list[Node], plain_seconds: float) -> lis
             pieced_round = load_pieced_round_of_report(uow, cache, stored.report)
             assert pieced_round is not None
             for node in proven_nodes:
-                assert prove_from_pieces(uow, cache, pieced_round, node.address) is not None
+                assert (
+                    prove_address_from_pieces(uow, cache, pieced_round, node.address) is not None
+                )
 
     restarted = measure_cpu_seconds(lambda: prove(nodes[:1]))
     from_memory = measure_cpu_seconds(lambda: prove(nodes[:PROOFS])) / PROOFS
@@ -464,7 +468,7 @@ def main() -> int:
     ):
         nodes = list(network.nodes.values())
         fill_store(store, nodes)
-        freeze_gc()
+        tune_garbage_collection()
         figures, plain_seconds, plain_peak = measure_roots(store, nodes)
         figures += measure_cuts(store, nodes, plain_seconds, plain_peak)
         figures += measure_restart(store, nodes, plain_seconds, plain_peak)

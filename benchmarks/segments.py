@@ -29,7 +29,7 @@ from oracle.chain.segments.process_pool import ProcessPool  # noqa: E402
 from oracle.chain.segments.segment_request import SegmentPlan  # noqa: E402
 from oracle.chain.source import ChainSource  # noqa: E402
 from oracle.chain.verification.verification_policy import VerificationPolicy  # noqa: E402
-from oracle.daemon.startup import freeze_gc  # noqa: E402
+from oracle.daemon.startup import tune_garbage_collection  # noqa: E402
 from oracle.indexer.folder import EventFolder  # noqa: E402
 from oracle.indexer.loop import IngestState, ingest_next_window  # noqa: E402
 from oracle.rpc.client import MAX_RESPONSE_BYTES  # noqa: E402
@@ -84,7 +84,7 @@ def build_plan(reader: EventReader, policy: VerificationPolicy) -> SegmentPlan:
 @contextmanager
 def open_source(url: str, policy: VerificationPolicy, workers: int) -> Iterator[ChainSource]:
     source, reader = open_chain_source(url)
-    source.set_verification(policy)
+    source.configure_verification(policy)
     if workers:
         source.use_workers(ProcessPool(build_plan(reader, policy), [url], workers))
     try:
@@ -105,7 +105,7 @@ def run_backfill(
         Store.open(f"sqlite:///{database}", create=True) as store,
     ):
         with store.transaction() as uow:
-            uow.identity.store_or_check(
+            uow.identity.ensure_stored_identity(
                 Identity(CHAIN_ID, source.fetch_genesis_hash(), dict(CONTRACTS), None, 0)
             )
         folder = EventFolder(CRYNUX, EventReader.from_profile("reference", CONTRACTS, None))
@@ -144,7 +144,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=min(3, os.cpu_count() or 1))
     arguments = parser.parse_args()
     begin_benchmark(NOT_MEASURED)
-    freeze_gc()
+    tune_garbage_collection()
     outcomes = []
     with serve_valid_chain(arguments.events) as url, tempfile.TemporaryDirectory() as folder:
         for name, policy, min_speedup in COMPARISONS:

@@ -39,9 +39,9 @@ contracts = {{ TaskNetwork = "0x0000000000000000000000000000000000000001" }}
 """
 RUN_COMMAND = "import sys; from oracle.cli.main import main; main()"
 IMPORT_ALL_COMMANDS = """
-from oracle.cli.command_index import COMMANDS, load_commands
+from oracle.cli.command_index import COMMANDS, load_module_commands
 for command in COMMANDS.values():
-    load_commands(command.module)
+    load_module_commands(command.module)
 """
 NODE = Address("0x" + "0a" * 20)
 TARGETS = {

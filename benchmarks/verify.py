@@ -45,7 +45,7 @@ from devnet.fakechain.provider import Provider  # noqa: E402
 from devnet.fakechain.server import serve_endpoint  # noqa: E402
 from devnet.fakechain.tree import SENDER, BlockTree, get_branch  # noqa: E402
 from oracle.chain.verification.verification_policy import VerificationPolicy  # noqa: E402
-from oracle.daemon.startup import freeze_gc  # noqa: E402
+from oracle.daemon.startup import tune_garbage_collection  # noqa: E402
 from oracle.domain.coverage import VerificationLevel  # noqa: E402
 from oracle.domain.ids import Address  # noqa: E402
 from oracle.indexer.commit import CommittedWindow  # noqa: E402
@@ -160,11 +160,11 @@ def backfill(url: str, variant: Variant, database: Path) -> Run:
     source, reader = open_chain_source(url)
     if variant.has_calls:
         reader.selectors = {Address(NETWORK): frozenset({WATCHED_INPUT[:10]})}
-    source.set_verification(variant.policy)
+    source.configure_verification(variant.policy)
     with Store.open(f"sqlite:///{database}", create=True) as store:
         with store.transaction() as uow:
             genesis = source.fetch_genesis_hash()
-            uow.identity.store_or_check(
+            uow.identity.ensure_stored_identity(
                 Identity(31337, genesis, {"TaskNetwork": NETWORK}, None, 0)
             )
         folder = EventFolder(CRYNUX, reader)
@@ -222,7 +222,7 @@ def main() -> int:
     if arguments.serve:
         run_server(arguments.events, arguments.empty_blocks)
     console = Console()
-    freeze_gc()
+    tune_garbage_collection()
     with (
         tempfile.TemporaryDirectory() as folder,
         serve_valid_chain(arguments.events) as url,

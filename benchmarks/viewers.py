@@ -34,7 +34,7 @@ from benchmarks.segments import CHAIN_ID, CONTRACTS, open_source  # noqa: E402
 from benchmarks.verify import serve_valid_chain  # noqa: E402
 from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
 from oracle.chain.verification.verification_policy import VerificationPolicy  # noqa: E402
-from oracle.daemon.startup import freeze_gc  # noqa: E402
+from oracle.daemon.startup import tune_garbage_collection  # noqa: E402
 from oracle.indexer.folder import EventFolder  # noqa: E402
 from oracle.indexer.loop import IngestState, ingest_next_window  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
@@ -82,7 +82,9 @@ def index_chain(chain_url: str, folder: Path, viewers: int) -> IndexingRun:
         store = stack.enter_context(Store.open(database, create=True))
         with store.transaction() as uow:
             genesis = source.fetch_genesis_hash()
-            uow.identity.store_or_check(Identity(CHAIN_ID, genesis, dict(CONTRACTS), None, 0))
+            uow.identity.ensure_stored_identity(
+                Identity(CHAIN_ID, genesis, dict(CONTRACTS), None, 0)
+            )
         # The first window is small, because only the following windows are measured.
         indexer = EventFolder(CRYNUX, reader)
         ingest = IngestState(max_blocks=_FIRST_BLOCKS)
@@ -181,7 +183,7 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=3)
     arguments = parser.parse_args()
     begin_benchmark(NOT_MEASURED)
-    freeze_gc()
+    tune_garbage_collection()
     runs_alone: list[IndexingRun] = []
     runs_with_viewers: list[IndexingRun] = []
     with serve_valid_chain(arguments.events) as chain_url, tempfile.TemporaryDirectory() as folder:

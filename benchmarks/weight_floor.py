@@ -21,9 +21,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from oracle.domain.fixed_point import UNIT, multiply_fixed_point  # noqa: E402
-from oracle.domain.scoring.group_ranking import get_rank_score  # noqa: E402
+from oracle.domain.scoring.group_ranking import get_points_for_rank  # noqa: E402
 from oracle.domain.scoring.node_scores import (  # noqa: E402
-    append_score,
+    append_score_to_pool,
     compute_pool_mean,
     heal_reliability,
     is_below_kickout_threshold,
@@ -119,11 +119,13 @@ class Network:
         for node in members if ranked else ():
             rank = ranks.get(id(node))
             self.apply_score(
-                node, CRYNUX.absent_score if rank is None else get_rank_score(rank, CRYNUX), time
+                node,
+                CRYNUX.absent_score if rank is None else get_points_for_rank(rank, CRYNUX),
+                time,
             )
 
     def apply_score(self, node: Node, score: int, time: int) -> None:
-        node.pool = append_score(node.pool, score, CRYNUX)
+        node.pool = append_score_to_pool(node.pool, score, CRYNUX)
         node.settled_weight = self.compute_settled_weight(node)
         if len(node.pool) == CRYNUX.pool_size and is_below_kickout_threshold(
             sum(node.pool), CRYNUX

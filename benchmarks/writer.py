@@ -31,7 +31,7 @@ from oracle.chain.fetch.fetcher import BlockWindow  # noqa: E402
 from oracle.chain.heads import Heads  # noqa: E402
 from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
 from oracle.chain.segments.segment_queue import join_windows  # noqa: E402
-from oracle.daemon.startup import freeze_gc  # noqa: E402
+from oracle.daemon.startup import tune_garbage_collection  # noqa: E402
 from oracle.domain.blocks import BlockRange  # noqa: E402
 from oracle.domain.ids import Hash  # noqa: E402
 from oracle.domain.logs import LogTable  # noqa: E402
@@ -77,7 +77,7 @@ def main() -> int:
     parser.add_argument("--each", type=int, default=12_000, help="events per transaction")
     parser.add_argument("--postgresql", action="store_true")
     arguments = parser.parse_args()
-    freeze_gc()
+    tune_garbage_collection()
     history = prepare_history(arguments.events, arguments.each)
     print(f"{history.logs:,} events in {len(history.windows)} transactions; {describe_load()}")
     with tempfile.TemporaryDirectory() as folder_name:
@@ -144,7 +144,9 @@ def write_history(url: str, history: PreparedHistory, size_bytes: Callable[[], i
     with Store.open(url, create=True) as store:
         with store.transaction() as uow:
             contracts = {"TaskNetwork": NETWORK}
-            uow.identity.store_or_check(Identity(31337, history.genesis, contracts, None, 0))
+            uow.identity.ensure_stored_identity(
+                Identity(31337, history.genesis, contracts, None, 0)
+            )
         size_before = size_bytes()
         event_folder = EventFolder(CRYNUX, history.reader)
         start = time.perf_counter()

@@ -12,7 +12,7 @@ from gateway.request_bodies import SelectBody, parse_outcomes, parse_ranking, pa
 from gateway.selection_service import SelectionService
 from gateway.session_selector import NodeSelection, SelectionRequest
 from oracle import __version__
-from oracle.systems.pocket.explain_row import format_explanation
+from oracle.systems.pocket.explain_row import format_ticket_explanation
 from oracle.systems.pocket.ranking import NodeStats, RankedNode
 
 
@@ -177,7 +177,7 @@ def _build_explained_row(row: RankedNode) -> dict[str, object]:
         "node": row.node,
         "tickets": row.tickets,
         "reason": row.reason.value,
-        "why": format_explanation(row),
+        "why": format_ticket_explanation(row),
         **_build_stats(row.stats),
     }
 

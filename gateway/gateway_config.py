@@ -19,9 +19,9 @@ from oracle.daemon.config.loader import (
     format_fault,
     format_faults,
     read_toml,
-    resolve_relative_to_config,
+    resolve_config_relative_path,
 )
-from oracle.daemon.config.redaction import SecretText, iter_secret_parts, iter_secret_values
+from oracle.daemon.config.redaction import SecretText, iter_secret_url_parts, iter_secret_values
 from oracle.daemon.config.sections import SecretUrl, Section
 from oracle.errors import InputError
 from oracle.signing.keystore import check_private_file_mode
@@ -152,8 +152,8 @@ def read_gateway_config(path: Path) -> GatewayConfig:
             secret and other users can read it.
     """
     raw_settings = read_toml(path)
-    resolve_relative_to_config(path, raw_settings, "database", "url")
-    resolve_relative_to_config(path, raw_settings, "stakes", "database_url")
+    resolve_config_relative_path(path, raw_settings, "database", "url")
+    resolve_config_relative_path(path, raw_settings, "stakes", "database_url")
     try:
         config = GatewayConfig.model_validate(raw_settings)
     except ValidationError as error:
@@ -167,7 +167,7 @@ def read_gateway_config(path: Path) -> GatewayConfig:
     faults = _find_conflicts(config)
     if faults:
         raise InputError(format_faults(path, faults))
-    secrets = list(iter_secret_parts(iter_secret_values(config)))
+    secrets = list(iter_secret_url_parts(iter_secret_values(config)))
     if secrets:
         check_private_file_mode(path)
     for secret in secrets:

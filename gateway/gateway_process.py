@@ -10,7 +10,7 @@ from gateway.gateway_config import GatewayConfig
 from gateway.node_checks import CheckedNode, NodeChecks
 from gateway.selection_service import SelectionService, unix_ms
 from oracle.daemon.lease_keeper import acquire_lease, keep_lease
-from oracle.daemon.startup import freeze_gc
+from oracle.daemon.startup import tune_garbage_collection
 from oracle.daemon.stopping import StopSignal
 from oracle.daemon.web.http_server import serve_app
 from oracle.errors import FatalError, InputError
@@ -47,7 +47,7 @@ def serve_gateway(config: GatewayConfig, token: str, stop: StopSignal) -> Iterat
         service.writer.write_queued_records()
         # Epochs are created in time even if there are no requests.
         service.writer.start_writing(service.list_ended_and_open_epochs)
-        freeze_gc()
+        tune_garbage_collection()
         exit_stack.callback(schedule.stop_all_checks)
         schedule.start_all_checks()
         yield exit_stack.enter_context(serve_app(app, config.gateway, config.gateway.port))

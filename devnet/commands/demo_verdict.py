@@ -9,7 +9,7 @@ from devnet.demo.objector import ObjectionInApi
 from oracle.cli.options import load_config
 from oracle.domain.ids import Address
 from oracle.queries.explain import EventArchive, explain_score, resolve_block
-from oracle.queries.node_sentences import format_details, format_headline
+from oracle.queries.node_sentences import format_headline, format_secondary_details
 from oracle.queries.node_standing import build_node_summary_from_explanation
 from oracle.queries.text.text_tables import format_table
 
@@ -23,19 +23,19 @@ def explain_node_score(configuration: Path, node: Address) -> str:
     The explanation is as of the last block that the daemon has folded.
     """
     # Imported here because endpoints and clients would slow down `demo --help`.
-    from oracle.daemon.compose import check_index_chain, open_index  # noqa: PLC0415
+    from oracle.daemon.compose import get_checked_chain, open_index  # noqa: PLC0415
     from oracle.daemon.records import open_folded_records  # noqa: PLC0415
 
     with (
         open_folded_records(load_config(configuration)) as records,
         open_index(records) as index,
     ):
-        as_of = resolve_block(lambda: check_index_chain(index), index.store, None)
+        as_of = resolve_block(lambda: get_checked_chain(index), index.store, None)
         explanation = explain_score(
             EventArchive(index.store, index.reader, index.rules), node, as_of
         )
     node_standing = build_node_summary_from_explanation(explanation)
-    return f"{format_headline(node_standing)} {format_details(node_standing)}".strip()
+    return f"{format_headline(node_standing)} {format_secondary_details(node_standing)}".strip()
 
 
 def print_verdict(summary: DemoSummary, reason: str, console: Console) -> None:

@@ -20,7 +20,7 @@ from devnet.demo.node_proofs import fetch_api_json, post_api_json
 from devnet.demo.stage import Stage
 from oracle.domain.reports.objections import ObjectionReason, ObjectionVerdict
 from oracle.errors import FatalError
-from oracle.signing.typed_data import Domain, ObjectionStatement, build_objection_data
+from oracle.signing.typed_data import Domain, ObjectionStatement, build_objection_typed_data
 
 _REASON = ObjectionReason.ONE_CREATOR
 _TEXT_BY_NAME = {
@@ -137,7 +137,9 @@ class Objector:
     def _post(self, due_since: int, seq: int, deadline: int) -> None:
         text = _TEXT_BY_NAME[self.outcome.name]
         statement = ObjectionStatement(self._node, due_since, _REASON.value, text, seq, deadline)
-        typed_data = build_objection_data(statement, Domain(CHAIN_ID, self._stage.objections))
+        typed_data = build_objection_typed_data(
+            statement, Domain(CHAIN_ID, self._stage.objections)
+        )
         signature = self._stage.chain.make_request("eth_signTypedData_v4", self._node, typed_data)
         status, answer = post_api_json(
             f"{self._api_url}/v1/objections",

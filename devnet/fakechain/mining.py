@@ -20,7 +20,13 @@ from oracle.chain.proofs.receipts import (
     encode_receipt_leaf,
     format_bloom,
 )
-from oracle.chain.proofs.rlp import EMPTY_STRING, encode_bytes, encode_int, encode_list, encode_rlp
+from oracle.chain.proofs.rlp import (
+    EMPTY_STRING,
+    encode_int,
+    encode_rlp,
+    encode_rlp_bytes,
+    encode_rlp_list,
+)
 
 _KEY_BY_ADDRESS: dict[str, PrivateKey] = {}
 
@@ -116,7 +122,7 @@ class MinedBlock(Block):
     def _encode_header(self) -> bytes:
         parent = bytes.fromhex(self.parent_hash[2:])
         txs, receipts = self._roots
-        return encode_list(
+        return encode_rlp_list(
             [
                 _RLP_32_BYTES_PREFIX + parent,
                 _RLP_UNCLES_AND_MINER,
@@ -250,14 +256,14 @@ class MinedBlock(Block):
 
 _RLP_32_BYTES_PREFIX = b"\xa0"
 _RLP_BLOOM_PREFIX = b"\xb9\x01\x00"
-_RLP_UNCLES_AND_MINER = encode_bytes(bytes.fromhex(_EMPTY_UNCLES_HASH[2:])) + encode_bytes(
+_RLP_UNCLES_AND_MINER = encode_rlp_bytes(bytes.fromhex(_EMPTY_UNCLES_HASH[2:])) + encode_rlp_bytes(
     bytes(20)
 )
 # mixHash, nonce, base fee, withdrawals root, both blob fields.
 _RLP_HEADER_TAIL = b"".join(
     [
         _RLP_32_BYTES_PREFIX + bytes(32),
-        encode_bytes(bytes(8)),
+        encode_rlp_bytes(bytes(8)),
         encode_int(_BASE_FEE),
         _RLP_32_BYTES_PREFIX + EMPTY_ROOT,
         b"\x80" * 2,
@@ -274,9 +280,9 @@ def _encode_unsigned_fields(tx: Tx, chain_id: int) -> list[bytes]:
         *fee_fields,
         encode_int(_BASE_FEE),
         encode_int(tx.gas_used),
-        encode_bytes(bytes.fromhex(tx.to[2:]) if tx.to else b""),
+        encode_rlp_bytes(bytes.fromhex(tx.to[2:]) if tx.to else b""),
         encode_int(tx.value),
-        encode_bytes(bytes.fromhex(tx.input[2:])),
+        encode_rlp_bytes(bytes.fromhex(tx.input[2:])),
         *([] if tx.tx_type == LEGACY else [b"\xc0"]),
     ]
 
@@ -285,15 +291,15 @@ def _sign_tx(tx: Tx, chain_id: int) -> tuple[int, int, int]:
     """Return v, r and s; v of a legacy transaction includes the chain id (EIP-155)."""
     fields = _encode_unsigned_fields(tx, chain_id)
     if tx.tx_type == LEGACY:
-        content = encode_list([*fields, encode_int(chain_id), EMPTY_STRING, EMPTY_STRING])
+        content = encode_rlp_list([*fields, encode_int(chain_id), EMPTY_STRING, EMPTY_STRING])
         parity, r, s = sign_content(tx.sender, content)
         return 35 + 2 * chain_id + parity, r, s
-    return sign_content(tx.sender, bytes([tx.tx_type]) + encode_list(fields))
+    return sign_content(tx.sender, bytes([tx.tx_type]) + encode_rlp_list(fields))
 
 
 def _encode_signed_tx(tx: Tx, chain_id: int) -> bytes:
     signature = map(encode_int, _sign_tx(tx, chain_id))
-    content = encode_list([*_encode_unsigned_fields(tx, chain_id), *signature])
+    content = encode_rlp_list([*_encode_unsigned_fields(tx, chain_id), *signature])
     return bytes([tx.tx_type]) + content if tx.tx_type else content
 
 

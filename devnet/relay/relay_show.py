@@ -27,7 +27,7 @@ from oracle.domain.ids import Address
 from oracle.domain.scoring.node_scores import compute_reliability, get_status
 from oracle.domain.state import Node
 from oracle.queries.relay_audit.contradictions import RowContradictions
-from oracle.queries.relay_audit.own_figures import DerivedNode, compute_node_stats_from_rows
+from oracle.queries.relay_audit.own_figures import DerivedNode, derive_figures_from_rows
 from oracle.queries.relay_audit.relay_audit import Verdict, audit_relay
 from oracle.queries.relay_audit.relay_watch import RelayWatch, WatchClock
 from oracle.store.database import Store
@@ -122,7 +122,7 @@ class RelayShow:
 
     def verify_stored_state(self) -> RelaySummary:
         """Compare the daemon's state with the rows, and the rows with the relay's figures."""
-        with closing(RelayWatch.connect_to(self.url, 15, 1000, WatchClock())) as watch:
+        with closing(RelayWatch.create_for_url(self.url, 15, 1000, WatchClock())) as watch:
             watch.poll_relay(2, _POLL_SECONDS)
             with self.store.read_transaction() as uow:
                 node_by_address = {node.address: node for node in uow.nodes.iterate_all()}
@@ -136,7 +136,7 @@ class RelayShow:
                 audited_node.node: audited_node
                 for audited_node in audit_relay(watch, RowContradictions()).nodes
             }
-        recomputed = compute_node_stats_from_rows(rows, times).nodes
+        recomputed = derive_figures_from_rows(rows, times).nodes
         nodes = []
         for address, role in self.history.node_by_address.items():
             audit = audit_by_node[address]

@@ -11,7 +11,7 @@ from lab.backtest.system_columns import SystemColumn
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.domain.scoring.rank_correlation import compute_rank_correlation
-from oracle.systems.overrides import format_rules
+from oracle.systems.overrides import format_rule_values
 
 _NO_VALUE = "-"
 
@@ -183,4 +183,4 @@ def _collect_names(rows: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def _format_rules(column: SystemColumn) -> dict[str, str]:
-    return format_rules(json.loads(column.rules.to_json())) if column.has_rules else {}
+    return format_rule_values(json.loads(column.rules.to_json())) if column.has_rules else {}

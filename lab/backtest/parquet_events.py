@@ -14,7 +14,7 @@ from lab.backtest.event_history import History
 from oracle.domain.blocks import BEFORE_EVERYTHING
 from oracle.domain.events.network_events import DomainEvent
 from oracle.errors import InputError
-from oracle.queries.parquet.event_columns import decode_batch
+from oracle.queries.parquet.event_columns import decode_event_batch
 from oracle.queries.parquet.parquet_folder import ParquetFolder
 from oracle.queries.parquet.parquet_tables import SCHEMAS, ExportTable
 
@@ -50,7 +50,7 @@ class ParquetEvents:
         last_position = BEFORE_EVERYTHING
         for path in self.paths:
             for batch in _read_batches(path):
-                events = list(decode_batch(self._filter_until(batch)))
+                events = list(decode_event_batch(self._filter_until(batch)))
                 for event in events:
                     if event.at <= last_position:
                         raise InputError(

@@ -14,7 +14,7 @@ from oracle.domain.scoring.rules import RULES_IGNORED_BY_LEGACY, Rules
 from oracle.systems.overrides import (
     apply_rule_changes,
     get_changeable_rules,
-    get_parameters,
+    get_policy_parameters,
     split_changes,
 )
 from oracle.systems.registry import build_rules, get_policy, get_systems, list_rule_sets
@@ -51,7 +51,7 @@ class SystemColumn:
         Raises:
             ValueError: the policy or a changed parameter does not exist.
         """
-        return get_parameters(get_policy(self.policy, self.policy_changes))
+        return get_policy_parameters(get_policy(self.policy, self.policy_changes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ class SystemBase:
     @property
     def changeable_keys(self) -> tuple[str, ...]:
         """The names of the rules and policy parameters that may be changed."""
-        return (*self.changeable_rule_names, *get_parameters(get_policy(self.policy)))
+        return (*self.changeable_rule_names, *get_policy_parameters(get_policy(self.policy)))
 
     def is_changeable(self, key: str) -> bool:
         """Return whether a changeable rule or policy parameter has this name."""

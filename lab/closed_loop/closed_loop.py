@@ -29,7 +29,7 @@ from oracle.domain.events.network_events import AbortReason
 from oracle.domain.fold.working_set import KickoutDue
 from oracle.domain.reports.kickout_evidence import (
     compute_creator_spread,
-    find_incident_reason,
+    find_incident_hold_reason,
 )
 from oracle.domain.reports.kickout_review import UnansweredScore, count_incident_scores
 from oracle.errors import FatalError
@@ -145,7 +145,7 @@ def _is_kickout_held(state: LoopState, node: LoopNode, opened_at: Position) -> b
     incident_score_count = count_incident_scores(unanswered_scores, incidents, opened_at)
     return (
         spread.find_hold_reason(rules) is not None
-        or find_incident_reason(len(scores), incident_score_count, rules) is not None
+        or find_incident_hold_reason(len(scores), incident_score_count, rules) is not None
     )
 
 

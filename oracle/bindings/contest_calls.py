@@ -33,7 +33,7 @@ class GroupRecord(NamedTuple):
     verdict: Hash | None
 
     @property
-    def is_compared(self) -> bool:
+    def has_compared_answers(self) -> bool:
         """Return whether the contract has compared the group's answers."""
         return self.is_contested or self.is_settled
 
@@ -69,7 +69,7 @@ def compute_answer(group: GroupKey, result: Hash) -> Hash:
     return Hash("0x" + keccak(bytes.fromhex(group[2:] + result[2:])).hex())
 
 
-def get_min_fee(pool_view: PoolView, network: Address, task: Task) -> int:
+def fetch_min_task_fee(pool_view: PoolView, network: Address, task: Task) -> int:
     """Return the minimum fee for a task of this kind and size, in wei.
 
     Raises:
@@ -82,7 +82,7 @@ def get_min_fee(pool_view: PoolView, network: Address, task: Task) -> int:
         return int(decode_result(CONTRACT, "leastFee", str(result))[0])
 
 
-def get_contest_end(
+def fetch_contest_end(
     pool_view: PoolView, network: Address, group: GroupKey, block_tag: str = "latest"
 ) -> int | None:
     """Return the unix time at which a group's contest ends, or None if there is no contest.
@@ -92,14 +92,14 @@ def get_contest_end(
     Raises:
         TransientError: no endpoint responds.
     """
-    record = read_group(pool_view, network, group, block_tag)
+    record = fetch_group_record(pool_view, network, group, block_tag)
     if not record.is_contested:
         return None
-    settings = _read_struct(pool_view, network, block_tag, "settings")
+    settings = _fetch_struct(pool_view, network, block_tag, "settings")
     return record.contested_at + int(settings["revalidationWindow"])
 
 
-def read_group(
+def fetch_group_record(
     pool_view: PoolView, network: Address, group: GroupKey, block_tag: str = "latest"
 ) -> GroupRecord:
     """Return a group as the contract stores it at a block.
@@ -107,7 +107,7 @@ def read_group(
     Raises:
         TransientError: no endpoint responds.
     """
-    fields = _read_struct(pool_view, network, block_tag, "groupOf", bytes.fromhex(group[2:]))
+    fields = _fetch_struct(pool_view, network, block_tag, "groupOf", bytes.fromhex(group[2:]))
     peer = bytes(fields["peer"])
     return GroupRecord(
         is_contested=fields["standing"] == _CONTESTED,
@@ -118,7 +118,7 @@ def read_group(
     )
 
 
-def _read_struct(
+def _fetch_struct(
     pool_view: PoolView, network: Address, block_tag: str, function: str, *arguments: object
 ) -> dict[str, Any]:
     """Call a view that returns a struct, and return the struct's fields by name."""

@@ -18,7 +18,7 @@ class SignatureCheckUnavailableError(TransientError):
     """The contract of an account cannot be called now; the message is sent to the client."""
 
 
-def check_contract_signature(
+def verify_contract_signature(
     pool_view: PoolView, chain_id: int, account: Address, digest: Hash, signature: bytes
 ) -> bool | None:
     """Return whether an account's contract accepts a signature at the newest block.
@@ -44,7 +44,7 @@ def check_contract_signature(
             return None
         return isinstance(result, str) and result[: len(_VALID)].lower() == _VALID
 
-    return pool_view.read_first(call_account)
+    return pool_view.read_from_first(call_account)
 
 
 def _encode_call(digest: Hash, signature: bytes) -> bytes:

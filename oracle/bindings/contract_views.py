@@ -80,7 +80,7 @@ def call_views(
 
     # A null or empty result means that the endpoint has lost the chain or lags behind, and
     # another endpoint may have the contract.
-    return pool_view.read_first(read_views)
+    return pool_view.read_from_first(read_views)
 
 
 def fetch_contract_code(pool_view: PoolView, contract: DeployedContract, block: BlockRef) -> str:
@@ -95,6 +95,6 @@ def fetch_contract_code(pool_view: PoolView, contract: DeployedContract, block: 
     return code
 
 
-def decode_hash(result: tuple[Any, ...]) -> Hash:
+def decode_hash_result(result: tuple[Any, ...]) -> Hash:
     """Return the `0x` form of a view's only result, a bytes32."""
     return Hash("0x" + bytes(result[0]).hex())

@@ -18,7 +18,12 @@ from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RevertError
 from oracle.signing.signer import Fees, Signer, TransactionRequest
 from oracle.txmgr.client.fee_quote import add_gas_margin
-from oracle.txmgr.client.receipts import Receipt, fetch_balance, fetch_mined_count, fetch_receipts
+from oracle.txmgr.client.receipts import (
+    Receipt,
+    fetch_balance,
+    fetch_receipts,
+    fetch_transaction_count,
+)
 from oracle.txmgr.client.send_raw import send_raw_transaction
 
 DEFAULT_KICK_LIMITS = ContractKickLimits(
@@ -188,7 +193,7 @@ def override_limits(limits: RootsLimits, overrides: Mapping[str, int]) -> RootsL
     return replace(limits, **overrides)
 
 
-def compute_min_age(settings: ReportSettings, lag_rounds: int) -> int:
+def compute_min_score_age_limit(settings: ReportSettings, lag_rounds: int) -> int:
     """Return the lowest maximum age, in seconds, with which scores never become stale.
 
     A round may be followed by the next one only after the heartbeat, and a root that counts
@@ -257,7 +262,7 @@ def compute_contract_address(sender: Address, nonce: int) -> Address:
     return Address("0x" + keccak(encoded_sender_and_nonce)[-20:].hex())
 
 
-def check_funds(*plans: DeploymentPlan) -> None:
+def check_deployer_balance(*plans: DeploymentPlan) -> None:
     """Raise InputError if the deploying account cannot pay for all plans."""
     cost = sum(plan.max_cost for plan in plans)
     balance = min(plan.balance for plan in plans)
@@ -282,9 +287,9 @@ def send_deployment(
         FatalError: the transaction was mined but reverted.
         TransientError: the transaction is not mined yet; the message has its hash.
     """
-    check_funds(plan)
+    check_deployer_balance(plan)
     pool_view = pool.create_view()
-    nonce = fetch_mined_count(pool_view, plan.sender, "pending")
+    nonce = fetch_transaction_count(pool_view, plan.sender, "pending")
     code, gas_limit_value, fees = plan.code, plan.gas_limit, plan.fees
     signed = signer.sign_transaction(
         TransactionRequest(chain_id, nonce, None, code, gas_limit_value, fees)

@@ -111,12 +111,12 @@ def _build_expected_values(expected_event: _ExpectedEvent, calldata: str) -> dic
     arguments = decode_arguments(expected_event.contract, expected_event.function, calldata)
     parameters = load_abi(expected_event.contract).functions[expected_event.function].inputs
     return {
-        event_field: _normalize_value(_get_argument(parameters, arguments, input_name))
+        event_field: _normalize_value(_get_argument_at_path(parameters, arguments, input_name))
         for event_field, input_name in expected_event.input_by_event_field.items()
     }
 
 
-def _get_argument(
+def _get_argument_at_path(
     parameters: Sequence[Parameter], arguments: Mapping[str, Any], path: str
 ) -> object:
     """Return the argument, struct member or list item at a path such as `report.root`."""
@@ -153,12 +153,14 @@ def _decode_events(
     for event_log in events:
         if event_log.topics[:1] == (topic,):
             with suppress(DecodingError, ValueError):
-                decoded_logs = event.process_receipt(_wrap_as_receipt(event_log), errors=DISCARD)
+                decoded_logs = event.process_receipt(
+                    _wrap_log_as_receipt(event_log), errors=DISCARD
+                )
                 decoded_arguments += [decoded_log["args"] for decoded_log in decoded_logs]
     return decoded_arguments
 
 
-def _wrap_as_receipt(event: ReceiptLog) -> "TxReceipt":
+def _wrap_log_as_receipt(event: ReceiptLog) -> "TxReceipt":
     """Return a web3 receipt that contains only this log, with all positions set to 0."""
     log: Any = {
         "address": event.contract,

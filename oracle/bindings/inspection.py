@@ -39,7 +39,7 @@ class ContractMismatch:
         return f"{self.subject}: expected {self.expected}, found {self.actual}"
 
 
-def inspect_contract(
+def inspect_roots_contract(
     pool_view: PoolView, address: Address, expected: ExpectedConfiguration
 ) -> tuple[RootsConfiguration, list[ContractMismatch]]:
     """Return the contract's configuration and its mismatches, all read from one endpoint.
@@ -52,13 +52,13 @@ def inspect_contract(
     """
     results: list[tuple[RootsConfiguration, list[ContractMismatch]]] = []
     errors: list[TransientError] = []
-    for endpoint_view in pool_view.build_single_views():
+    for endpoint_view in pool_view.build_single_endpoint_views():
         try:
             configuration = RootsContract(endpoint_view, address).get_configuration()
         except TransientError as error:
             errors.append(error)
             continue
-        results.append((configuration, find_mismatches(configuration, expected)))
+        results.append((configuration, find_configuration_mismatches(configuration, expected)))
         if not results[-1][1]:
             return results[-1]
     if not errors:
@@ -71,7 +71,7 @@ def inspect_contract(
     )
 
 
-def find_mismatches(
+def find_configuration_mismatches(
     configuration: RootsConfiguration, expected: ExpectedConfiguration
 ) -> list[ContractMismatch]:
     """Return every mismatch that prevents this daemon from publishing."""

@@ -21,7 +21,7 @@ from oracle.bindings.kick_targets import (
     NODE_STAKING,
     VSS_TASK,
     KickTarget,
-    encode_address_call,
+    encode_call_with_addresses,
 )
 from oracle.chain.decode.abi import SELECTOR_DIGITS
 from oracle.domain.ids import ZERO_ADDRESS, Address
@@ -70,7 +70,7 @@ def find_kick_target_mismatches(
         TransientError: an endpoint does not respond.
     """
     if target.artifact is None:
-        actual_oracle = _read_address(rpc_caller, target, address, "oracle")
+        actual_oracle = _fetch_view_address(rpc_caller, target, address, "oracle")
         if actual_oracle == oracle.lower():
             return []
         return [ContractMismatch(f"oracle of {target.name}", oracle, actual_oracle)]
@@ -87,7 +87,7 @@ def find_kick_target_mismatches(
     ]
 
 
-def find_shipped_target(rpc_caller: RpcCaller, address: Address) -> KickTarget | None:
+def find_shipped_kick_target(rpc_caller: RpcCaller, address: Address) -> KickTarget | None:
     """Return the shipped adapter that is deployed at this address, or None.
 
     Raises:
@@ -113,7 +113,7 @@ def find_single_key_owner_mismatches(
     """
     if target.artifact is None:
         return []
-    owner = _read_address(rpc_caller, target, address, "owner")
+    owner = _fetch_view_address(rpc_caller, target, address, "owner")
     if rpc_caller.request("eth_getCode", owner, "latest") != _NO_CODE:
         return []
     expected_owner = "a contract that requires several keys (a multisig, a timelock)"
@@ -127,10 +127,10 @@ def find_single_key_owner_mismatches(
 # --- Probes: each returns the fault that it finds, or None. ---
 
 
-def find_owner_mismatch(rpc_caller: RpcCaller, node: Address, adapter: Address) -> str | None:
+def find_node_owner_mismatch(rpc_caller: RpcCaller, node: Address, adapter: Address) -> str | None:
     """Return the owner of the Node contract if it is not the adapter, else None."""
     owner_hex = rpc_caller.request(
-        "eth_call", {"to": node, "data": encode_address_call("owner()")}, "latest"
+        "eth_call", {"to": node, "data": encode_call_with_addresses("owner()")}, "latest"
     )
     with expect_response_format(f"the owner of {node}"):
         (address,) = decode_values(["address"], bytes.fromhex(str(owner_hex).removeprefix("0x")))
@@ -144,8 +144,8 @@ def find_task_contract_mismatch(rpc_caller: RpcCaller, node: Address, task: Addr
     The probe simulates that `task` calls `finishTask` for a node that does not exist. The linked
     task contract passes the check of the sender, and its call fails at the node's status.
     """
-    revert_reason = _get_revert_reason(
-        rpc_caller, task, node, encode_address_call("finishTask(address)", ZERO_ADDRESS)
+    revert_reason = _fetch_revert_reason(
+        rpc_caller, task, node, encode_call_with_addresses("finishTask(address)", ZERO_ADDRESS)
     )
     return None if revert_reason == NOT_BUSY_ERROR else revert_reason
 
@@ -154,8 +154,11 @@ def find_qos_contract_mismatch(
     rpc_caller: RpcCaller, node_contract: Address, qos: Address
 ) -> str | None:
     """Return the QOS contract's revert message if its Node contract differs, else None."""
-    revert_reason = _get_revert_reason(
-        rpc_caller, node_contract, qos, encode_address_call("kickout(address)", ZERO_ADDRESS)
+    revert_reason = _fetch_revert_reason(
+        rpc_caller,
+        node_contract,
+        qos,
+        encode_call_with_addresses("kickout(address)", ZERO_ADDRESS),
     )
     return None if revert_reason == "" else revert_reason
 
@@ -164,8 +167,8 @@ def find_staking_admin_mismatch(
     rpc_caller: RpcCaller, staking: Address, adapter: Address
 ) -> str | None:
     """Return NodeStaking's revert message if the adapter is not its admin, else None."""
-    revert_reason = _get_revert_reason(
-        rpc_caller, adapter, staking, encode_address_call("unstake(address)", ZERO_ADDRESS)
+    revert_reason = _fetch_revert_reason(
+        rpc_caller, adapter, staking, encode_call_with_addresses("unstake(address)", ZERO_ADDRESS)
     )
     return None if revert_reason == NOT_STAKED_ERROR else revert_reason
 
@@ -174,14 +177,14 @@ def _find_node_mismatches(
     rpc_caller: RpcCaller, target: KickTarget, address: Address
 ) -> list[ContractMismatch]:
     node, qos, task = (
-        _read_address(rpc_caller, target, address, name)
+        _fetch_view_address(rpc_caller, target, address, name)
         for name in ("NODE", "QOS", "taskContract")
     )
     checks = [
         (
             "owner of Node",
             f"the kick target, {address}",
-            find_owner_mismatch(rpc_caller, node, address),
+            find_node_owner_mismatch(rpc_caller, node, address),
         ),
         ("task contract of Node", task, find_task_contract_mismatch(rpc_caller, node, task)),
         ("QOS of Node", qos, find_qos_contract_mismatch(rpc_caller, node, qos)),
@@ -196,7 +199,7 @@ def _find_node_mismatches(
 def _find_staking_mismatches(
     rpc_caller: RpcCaller, target: KickTarget, address: Address
 ) -> list[ContractMismatch]:
-    staking = _read_address(rpc_caller, target, address, "STAKING")
+    staking = _fetch_view_address(rpc_caller, target, address, "STAKING")
     revert_reason = find_staking_admin_mismatch(rpc_caller, staking, address)
     if revert_reason is None:
         return []
@@ -232,7 +235,7 @@ def _find_address_mismatches(
             expected_by_view[_VIEWS[name]] = (name, Address(contract_by_name[name].lower()))
     mismatches = []
     for view, (name, address) in expected_by_view.items():
-        actual_address = _read_address(rpc_caller, target, adapter, view)
+        actual_address = _fetch_view_address(rpc_caller, target, adapter, view)
         if actual_address != address.lower():
             mismatches.append(
                 ContractMismatch(f"{name} of the kick target", address, actual_address)
@@ -240,7 +243,7 @@ def _find_address_mismatches(
     return mismatches
 
 
-def _read_address(
+def _fetch_view_address(
     rpc_caller: RpcCaller, target: KickTarget, address: Address, view: str
 ) -> Address:
     """Return the address that a view of the kick target returns."""
@@ -252,7 +255,7 @@ def _read_address(
         return Address(str(decode_result(artifact, view, result)[0]).lower())
 
 
-def _get_revert_reason(
+def _fetch_revert_reason(
     rpc_caller: RpcCaller, sender: Address, recipient: Address, calldata: str
 ) -> str:
     """Return the revert message or data of a simulated call, or "" if the call succeeds."""

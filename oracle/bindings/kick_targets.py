@@ -53,7 +53,7 @@ class KickTarget:
     kick_gas: int = KICK_GAS
 
     @property
-    def can_pass_on_role(self) -> bool:
+    def can_transfer_role(self) -> bool:
         """Return whether the adapter's owner can transfer the role by calling `giveBack`."""
         return self.grant_signature == _TRANSFER_SIGNATURE
 
@@ -162,12 +162,12 @@ def build_role_change(
     return RoleChange(
         target.granted_by,
         grantor_address,
-        encode_address_call(target.grant_signature, adapter),
+        encode_call_with_addresses(target.grant_signature, adapter),
         description,
     )
 
 
-def encode_address_call(signature: str, *addresses: str) -> str:
+def encode_call_with_addresses(signature: str, *addresses: str) -> str:
     """Return the `0x` calldata of a function whose arguments are all addresses."""
     arguments = "".join(address.lower().removeprefix("0x").rjust(64, "0") for address in addresses)
     return "0x" + keccak(signature.encode())[:4].hex() + arguments

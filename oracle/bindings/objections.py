@@ -54,7 +54,7 @@ class ObjectionsContract:
         return int(seq)
 
 
-def find_objections_mismatches(
+def find_objections_contract_mismatches(
     configuration: ObjectionsConfiguration, oracle: Address
 ) -> list[ContractMismatch]:
     """Return the reasons why a contract cannot take objections to this oracle's kickouts."""

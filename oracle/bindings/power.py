@@ -12,7 +12,7 @@ from oracle.bindings.codec import compute_code_hash
 from oracle.bindings.deployment import (
     DEFAULT_FLOORS,
     WordsSetup,
-    compute_min_age,
+    compute_min_score_age_limit,
 )
 from oracle.bindings.inspection import ContractMismatch
 from oracle.bindings.qos_roots import RootsConfiguration
@@ -25,8 +25,8 @@ from oracle.bindings.timelock import (
     MIN_DELAY,
     PROPOSER_NAME,
     TimelockRoles,
-    get_code,
-    get_timelock_delay,
+    fetch_account_code,
+    fetch_timelock_delay,
     load_timelock_code,
 )
 from oracle.domain.events.contract_limits import ContractKickLimits, RootsLimits
@@ -47,7 +47,7 @@ MAX_KICK_DELAY = 7 * _DAY
 MIN_LAG_ROUNDS = 2
 
 
-def find_weaknesses(
+def find_contract_weaknesses(
     pool_view: PoolView, configuration: RootsConfiguration, settings: ReportSettings
 ) -> list[ContractMismatch]:
     """Return the contract roles and limits that give a single key too much power.
@@ -60,12 +60,12 @@ def find_weaknesses(
         *_find_role_weaknesses(configuration),
         *_find_vetoer_weaknesses(configuration),
         *_find_limit_weaknesses(configuration),
-        *_find_age_weaknesses(configuration, settings),
-        *_find_tightening_weaknesses(configuration.tightest, settings),
+        *_find_score_age_weaknesses(configuration, settings),
+        *_find_tightest_limit_weaknesses(configuration.tightest, settings),
     ]
 
 
-def find_words_mismatches(
+def find_words_contract_mismatches(
     words_configuration: WordsConfiguration,
     oracle: Address,
     oracle_configuration: RootsConfiguration,
@@ -106,7 +106,7 @@ def find_timelock_weaknesses(
     three parties replace the third, so no proposer is the vetoer or the pauser. If
     `expected_proposers` is empty, any single proposer is accepted.
     """
-    proposers = expected_proposers or roles.get_accounts(PROPOSER_NAME)
+    proposers = expected_proposers or roles.get_accounts_with_role(PROPOSER_NAME)
     allowed_by_role = {
         PROPOSER_NAME: (proposers, "an address in --proposers"),
         # Anyone may execute a call after its delay.
@@ -117,7 +117,7 @@ def find_timelock_weaknesses(
     mismatches = [
         ContractMismatch(f"{role} of the timelock", description, account)
         for role, (allowed, description) in allowed_by_role.items()
-        for account in roles.get_accounts(role)
+        for account in roles.get_accounts_with_role(role)
         if account not in allowed
     ]
     if len(proposers) > 1 and not expected_proposers:
@@ -132,8 +132,8 @@ def find_timelock_weaknesses(
         mismatches.append(
             ContractMismatch("roles of the timelock", "all its RoleGranted logs", missing_since)
         )
-    if oracle not in roles.get_accounts(CANCELLER_NAME):
-        cancellers = ", ".join(roles.get_accounts(CANCELLER_NAME)) or "nobody"
+    if oracle not in roles.get_accounts_with_role(CANCELLER_NAME):
+        cancellers = ", ".join(roles.get_accounts_with_role(CANCELLER_NAME)) or "nobody"
         mismatches.append(
             ContractMismatch(
                 f"{CANCELLER_NAME} of the timelock",
@@ -144,7 +144,7 @@ def find_timelock_weaknesses(
     mismatches += [
         ContractMismatch(role, "not a proposer of the timelock", holder)
         for role, holder in (("pauser", configuration.pauser), ("vetoer", configuration.vetoer))
-        if holder in roles.get_accounts(PROPOSER_NAME)
+        if holder in roles.get_accounts_with_role(PROPOSER_NAME)
     ]
     return mismatches
 
@@ -155,11 +155,11 @@ def _find_admin_weaknesses(
     if configuration.pending_admin != ZERO_ADDRESS:
         yield ContractMismatch("pending admin", "none", configuration.pending_admin)
     expected = "a timelock"
-    code = get_code(pool_view, configuration.admin)
+    code = fetch_account_code(pool_view, configuration.admin)
     if code == "0x":
         yield ContractMismatch("admin", expected, f"{configuration.admin}, a single key")
         return
-    delay = get_timelock_delay(pool_view, configuration.admin)
+    delay = fetch_timelock_delay(pool_view, configuration.admin)
     if delay is None:
         yield ContractMismatch(
             "admin", expected, f"{configuration.admin}, a contract without a delay"
@@ -200,15 +200,15 @@ def _find_vetoer_weaknesses(configuration: RootsConfiguration) -> Iterator[Contr
 
 
 def _find_limit_weaknesses(configuration: RootsConfiguration) -> Iterator[ContractMismatch]:
-    yield from _find_bucket_weaknesses("kick_limits", configuration.kick_limits)
-    yield from _find_bucket_weaknesses("kick_floors", configuration.kick_floors)
+    yield from _find_kick_bucket_weaknesses("kick_limits", configuration.kick_limits)
+    yield from _find_kick_bucket_weaknesses("kick_floors", configuration.kick_floors)
     yield from _find_unbounded_limits(
         "limits", configuration.contract_status.limits, DEFAULT_FLOORS
     )
     yield from _find_unbounded_limits("floors", configuration.floors, DEFAULT_FLOORS)
 
 
-def _find_bucket_weaknesses(
+def _find_kick_bucket_weaknesses(
     name: str, kick_limits: ContractKickLimits
 ) -> Iterator[ContractMismatch]:
     if kick_limits.bucket_most > MAX_BUCKET:
@@ -233,7 +233,7 @@ def _find_unbounded_limits(
             yield ContractMismatch(f"{name}.{limit_field.name}", f"at most {bound}", str(value))
 
 
-def _find_age_weaknesses(
+def _find_score_age_weaknesses(
     configuration: RootsConfiguration, settings: ReportSettings
 ) -> Iterator[ContractMismatch]:
     """Yield the settings that let scores expire, or roots be discarded, too early."""
@@ -241,7 +241,7 @@ def _find_age_weaknesses(
     if lag_rounds < MIN_LAG_ROUNDS:
         yield ContractMismatch("LAG", f"at least {MIN_LAG_ROUNDS} rounds", str(lag_rounds))
     max_age, period = configuration.contract_status.limits.max_age_seconds, settings.period_seconds
-    min_age = compute_min_age(settings, lag_rounds)
+    min_age = compute_min_score_age_limit(settings, lag_rounds)
     for name, limits in (
         ("limits", configuration.contract_status.limits),
         ("tightest", configuration.tightest),
@@ -260,7 +260,7 @@ def _find_age_weaknesses(
         yield ContractMismatch("KEPT", expected, str(kept_rounds))
 
 
-def _find_tightening_weaknesses(
+def _find_tightest_limit_weaknesses(
     tightest: RootsLimits, settings: ReportSettings
 ) -> Iterator[ContractMismatch]:
     """Yield the limits with which the pauser alone could stop the rounds or all kickouts."""

@@ -90,7 +90,7 @@ def decode_probe_fees(calldata: str) -> int:
     return int(arguments["fee"]) * len(arguments["nodes"])
 
 
-def compute_probe_keys(calldata: str, creator: Address) -> list[TaskKey]:
+def compute_probe_task_keys(calldata: str, creator: Address) -> list[TaskKey]:
     """Return the task keys that a system task's events will have, in node order."""
     arguments = decode_arguments(CONTRACT, "probe", calldata)
     first_id = int.from_bytes(arguments["order"][0])
@@ -116,6 +116,6 @@ def encode_time_out_task_call(key: TaskKey) -> str:
 
 def encode_validate_group_call(calldata: str, creator: Address) -> str:
     """Return the calldata that compares the answers of a system task."""
-    keys = [bytes.fromhex(key[2:]) for key in compute_probe_keys(calldata, creator)]
+    keys = [bytes.fromhex(key[2:]) for key in compute_probe_task_keys(calldata, creator)]
     group = decode_arguments(CONTRACT, "probe", calldata)["order"][1]
     return encode_call(CONTRACT, "validateGroup", group, keys)

@@ -14,7 +14,7 @@ from oracle.bindings.contract_views import (
     DeployedContract,
     ViewCall,
     call_views,
-    decode_hash,
+    decode_hash_result,
     fetch_contract_code,
 )
 from oracle.domain.blocks import BlockRef
@@ -193,9 +193,9 @@ class RootsContract:
             block=block,
             head=RootsHead(*head[0]),
             limits=RootsLimits(*limits[0]),
-            last_root=decode_hash(last_root),
-            rules_hash=decode_hash(rules_hash),
-            config=decode_hash(config),
+            last_root=decode_hash_result(last_root),
+            rules_hash=decode_hash_result(rules_hash),
+            config=decode_hash_result(config),
             signers=tuple(Address(signer.lower()) for signer in signers[0]),
             kick_limits=bucket_limits,
             bucket=KickBucket(
@@ -220,7 +220,9 @@ class RootsContract:
         except RevertError:
             return StoredRoot(block, None)
         with expect_response_format(f"rootOf of a QoSRoots at {self.address}"):
-            return StoredRoot(block, decode_hash(decode_result(CONTRACT, "rootOf", str(result))))
+            return StoredRoot(
+                block, decode_hash_result(decode_result(CONTRACT, "rootOf", str(result)))
+            )
 
     def get_configuration(self) -> RootsConfiguration:
         """Return the contract's accounts, limits and code.
@@ -270,7 +272,9 @@ class RootsContract:
         return DeployedContract(CONTRACT, self.address, "oracle.address")
 
 
-def encode_push_call(statement: ReportStatement, config_count: int, signatures: bytes) -> str:
+def encode_push_report_call(
+    statement: ReportStatement, config_count: int, signatures: bytes
+) -> str:
     """Return the calldata that pushes a report signed under the configuration `config_count`."""
     report = (
         statement.round,
@@ -283,7 +287,7 @@ def encode_push_call(statement: ReportStatement, config_count: int, signatures: 
     return encode_call(CONTRACT, "push", report, signatures)
 
 
-def decode_push_call(calldata: str, config: Hash, prev: Hash) -> ReportStatement:
+def decode_push_report_call(calldata: str, config: Hash, prev: Hash) -> ReportStatement:
     """Return the report statement in a push call, completed with `config` and `prev`.
 
     Raises:
@@ -314,7 +318,7 @@ def encode_execute_kick_call(
     return encode_call(CONTRACT, "executeKick", build_leaf_values(leaf), hashes, astuple(summary))
 
 
-def encode_clear_call(leaf: NodeLeaf, hashes: Sequence[bytes]) -> str:
+def encode_clear_accusation_call(leaf: NodeLeaf, hashes: Sequence[bytes]) -> str:
     """Return the calldata that ends an accusation absent from the last root."""
     return encode_call(CONTRACT, "clear", build_leaf_values(leaf), hashes)
 

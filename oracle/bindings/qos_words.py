@@ -109,7 +109,7 @@ class WordsContract:
             with expect_response_format(f"indexOf of a QoSWords at {self.address}"):
                 return [_decode_seat(result) for result in results]
 
-        return self._pool_view.read_first(read_seats)
+        return self._pool_view.read_from_first(read_seats)
 
     def get_fall_limit(self, block: BlockRef) -> FallLimit:
         """Return how many lanes have fallen today, and how many may fall, as of a block.
@@ -178,7 +178,7 @@ def find_outdated_words(
     ]
 
 
-def group_word_runs(
+def group_words_into_runs(
     indexes: Iterable[int], max_words: int = MAX_RUN_WORDS
 ) -> list[tuple[int, int]]:
     """Return the cheapest runs that write these words, as (first index, word count) pairs.
@@ -191,11 +191,11 @@ def group_word_runs(
         for block, block_indexes in groupby(
             sorted(set(indexes)), key=lambda index: index // max_words
         )
-        for run in _cover_words(list(block_indexes), block * max_words, max_words)[1]
+        for run in _find_cheapest_runs(list(block_indexes), block * max_words, max_words)[1]
     ]
 
 
-def _cover_words(
+def _find_cheapest_runs(
     indexes: Sequence[int], first: int, count: int
 ) -> tuple[int, list[tuple[int, int]]]:
     """Return the cost, in words, and the runs that cover sorted indexes in an aligned run."""
@@ -206,21 +206,21 @@ def _cover_words(
         return whole_cost, [(first, 1)]
     half = count // 2
     split = bisect_left(indexes, first + half)
-    left_cost, left_runs = _cover_words(indexes[:split], first, half)
-    right_cost, right_runs = _cover_words(indexes[split:], first + half, half)
+    left_cost, left_runs = _find_cheapest_runs(indexes[:split], first, half)
+    right_cost, right_runs = _find_cheapest_runs(indexes[split:], first + half, half)
     if whole_cost <= left_cost + right_cost:
         return whole_cost, [(first, count)]
     return left_cost + right_cost, left_runs + right_runs
 
 
-def encode_bring_call(
+def encode_write_words_call(
     round_number: int, first: int, lane_words: Sequence[int], hashes: Sequence[bytes]
 ) -> str:
     """Return the calldata that writes consecutive words of a round, with their proof."""
     return encode_call(CONTRACT, "bring", round_number, first, lane_words, hashes)
 
 
-def encode_bind_call(proofs: Sequence[NodeProof]) -> str:
+def encode_bind_seats_call(proofs: Sequence[NodeProof]) -> str:
     """Return the calldata that binds nodes to their seats.
 
     The proofs are of the round LAG rounds before the last one.

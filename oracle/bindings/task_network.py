@@ -96,7 +96,7 @@ def encode_request_download_call(node: Address, model: str) -> str:
     return encode_call(CONTRACT, "requestDownload", node, model)
 
 
-def check_dispatcher(pool_view: PoolView, network: Address, dispatcher: Address) -> None:
+def check_dispatcher_key(pool_view: PoolView, network: Address, dispatcher: Address) -> None:
     """Check that the network accepts starts from the configured dispatcher key.
 
     Raises:
@@ -105,9 +105,9 @@ def check_dispatcher(pool_view: PoolView, network: Address, dispatcher: Address)
     """
     other_dispatchers: list[str] = []
     errors: list[TransientError] = []
-    for endpoint in pool_view.build_single_views():
+    for endpoint in pool_view.build_single_endpoint_views():
         try:
-            actual_dispatcher = _get_dispatcher(endpoint, network)
+            actual_dispatcher = _fetch_dispatcher(endpoint, network)
         except TransientError as error:
             errors.append(error)
             continue
@@ -122,7 +122,7 @@ def check_dispatcher(pool_view: PoolView, network: Address, dispatcher: Address)
     )
 
 
-def _get_dispatcher(pool_view: PoolView, network: Address) -> str:
+def _fetch_dispatcher(pool_view: PoolView, network: Address) -> str:
     call = {"to": network, "data": encode_call(CONTRACT, "dispatcher")}
     try:
         result = pool_view.request("eth_call", call, "latest")

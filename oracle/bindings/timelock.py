@@ -61,25 +61,25 @@ class TimelockedCall:
 
     def encode_schedule_call(self, delay: int) -> str:
         """Return the calldata with which a proposer schedules the call."""
-        return encode_call(TIMELOCK, "schedule", *self._operation, delay)
+        return encode_call(TIMELOCK, "schedule", *self._operation_arguments, delay)
 
     def encode_execute_call(self) -> str:
         """Return the calldata with which anyone executes the call after its delay."""
-        return encode_call(TIMELOCK, "execute", *self._operation)
+        return encode_call(TIMELOCK, "execute", *self._operation_arguments)
 
     @property
     def operation_id(self) -> Hash:
         """Return the timelock's id of the scheduled call, by which the call is cancelled."""
-        encoded_operation = encode_call(TIMELOCK, "hashOperation", *self._operation)
+        encoded_operation = encode_call(TIMELOCK, "hashOperation", *self._operation_arguments)
         return Hash("0x" + keccak(bytes.fromhex(encoded_operation[SELECTOR_DIGITS:])).hex())
 
     @property
-    def _operation(self) -> tuple[object, ...]:
+    def _operation_arguments(self) -> tuple[object, ...]:
         calldata_bytes = bytes.fromhex(self.calldata[2:])
         return self.target, 0, calldata_bytes, _NO_PREDECESSOR, self.salt.to_bytes(32)
 
 
-def get_timelock_delay(pool_view: PoolView, admin: Address) -> int | None:
+def fetch_timelock_delay(pool_view: PoolView, admin: Address) -> int | None:
     """Return the delay of a timelock in seconds, or None if `admin` is not a timelock.
 
     Raises:
@@ -94,7 +94,7 @@ def get_timelock_delay(pool_view: PoolView, admin: Address) -> int | None:
     return int(delay)
 
 
-def get_code(pool_view: PoolView, address: Address) -> str:
+def fetch_account_code(pool_view: PoolView, address: Address) -> str:
     """Return the `0x` code of an account, "0x" if the account has no code.
 
     Raises:
@@ -111,7 +111,7 @@ def load_timelock_code() -> str:
     return str(load_artifact(TIMELOCK)["deployedBytecode"]).lower()
 
 
-def build_canceller_grant(timelock: Address, account: Address) -> TimelockedCall:
+def build_grant_canceller_call(timelock: Address, account: Address) -> TimelockedCall:
     """Return the call by which the timelock grants an account the right to cancel."""
     return TimelockedCall(timelock, encode_call(TIMELOCK, "grantRole", CANCELLER_ROLE, account))
 
@@ -135,7 +135,7 @@ class TimelockRoles:
     holders: frozenset[RoleHolder]
     is_complete: bool
 
-    def get_accounts(self, role: str) -> list[Address]:
+    def get_accounts_with_role(self, role: str) -> list[Address]:
         return sorted(holder.account for holder in self.holders if holder.role == role)
 
     def format_line(self) -> str:
@@ -143,7 +143,10 @@ class TimelockRoles:
         name_by_account = {ZERO_ADDRESS: "anyone", self.timelock: "itself"}
         role_texts = []
         for role in ROLE_ID_BY_NAME:
-            names = [name_by_account.get(account, account) for account in self.get_accounts(role)]
+            names = [
+                name_by_account.get(account, account)
+                for account in self.get_accounts_with_role(role)
+            ]
             role_texts.append(f"{role} {', '.join(names) or 'nobody'}")
         return f"roles of the timelock: {'; '.join(role_texts)}"
 
@@ -159,12 +162,12 @@ def fetch_timelock_roles(
     Raises:
         TransientError: no endpoint responds.
     """
-    granted_by_endpoint = pool_view.read_each(
+    granted_by_endpoint = pool_view.read_from_each(
         lambda endpoint: _fetch_granted_roles(endpoint, timelock, start_block)
     )
     granted = frozenset(holder for _, holders in granted_by_endpoint for holder in holders)
-    held_by_endpoint = pool_view.read_each(
-        lambda endpoint: _filter_current_holders(endpoint, timelock, granted)
+    held_by_endpoint = pool_view.read_from_each(
+        lambda endpoint: _filter_current_role_holders(endpoint, timelock, granted)
     )
     current_holders = frozenset(holder for _, holders in held_by_endpoint for holder in holders)
     # The constructor makes the timelock its own admin, exactly once.
@@ -210,7 +213,7 @@ def _decode_role_holder(log: Json) -> RoleHolder | None:
     return None if name is None else RoleHolder(name, Address("0x" + account[-40:].lower()))
 
 
-def _filter_current_holders(
+def _filter_current_role_holders(
     endpoint: EndpointCaller, timelock: Address, granted: Iterable[RoleHolder]
 ) -> list[RoleHolder]:
     """Return the holders that still have their role."""

@@ -53,11 +53,15 @@ def verify_contract_code(endpoint: Endpoint, reader: EventReader) -> None:
             topics
             if contract != ORACLE_NAME
             else [
-                event_topic for event_topic in topics if _is_in_runtime_code(reader, event_topic)
+                event_topic
+                for event_topic in topics
+                if _is_topic_in_runtime_code(reader, event_topic)
             ]
         )
         missing = [
-            topic for topic in expected_topics if _to_push_operand(topic) not in str(code).lower()
+            topic
+            for topic in expected_topics
+            if _format_push_operand(topic) not in str(code).lower()
         ]
         if missing:
             names = ", ".join(sorted(map(reader.get_event_name, missing)))
@@ -67,12 +71,12 @@ def verify_contract_code(endpoint: Endpoint, reader: EventReader) -> None:
             )
 
 
-def _is_in_runtime_code(reader: EventReader, topic: str) -> bool:
+def _is_topic_in_runtime_code(reader: EventReader, topic: str) -> bool:
     """Return whether the deployed code, and not only the constructor, can emit the event."""
     return reader.get_event_name(topic) not in CONSTRUCTOR_ONLY_EVENTS
 
 
-def _to_push_operand(topic: str) -> str:
+def _format_push_operand(topic: str) -> str:
     """Return the topic's hex digits without leading zero bytes, as in a PUSH instruction."""
     digits = topic[2:]
     while digits.startswith("00"):

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import structlog
 
-from oracle.chain.heads import Finality, Heads, WrongChainError, read_heads
+from oracle.chain.heads import Finality, Heads, WrongChainError, fetch_heads_in_batch
 from oracle.domain.blocks import BlockRef
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.pool import EndpointPool
@@ -146,7 +146,7 @@ class HeadTracker:
         heads_of_lagging: dict[Endpoint, Heads] = {}
         heads_below_final: list[int] = []
 
-        def fetch_if_ahead(endpoint: Endpoint) -> Heads:
+        def fetch_heads_if_ahead(endpoint: Endpoint) -> Heads:
             try:
                 heads = self._fetch_endpoint_heads(endpoint)
             except RpcError as error:
@@ -160,24 +160,24 @@ class HeadTracker:
             return heads
 
         try:
-            heads = self._endpoints.run_with_endpoint(fetch_if_ahead)
+            heads = self._endpoints.run_with_endpoint(fetch_heads_if_ahead)
         except RpcError:
             if not heads_of_lagging:
-                self._drop_doubtful_final_block(heads_below_final)
+                self._drop_unreached_final_block(heads_below_final)
                 raise
             heads = self._select_best_heads(heads_of_lagging)
         return self._record_heads(heads)
 
     def _fetch_endpoint_heads(self, endpoint: Endpoint) -> Heads:
         try:
-            return read_heads(
+            return fetch_heads_in_batch(
                 endpoint, self.finality, self._final_block, self._endpoints.checkpoints[:1]
             )
         except WrongChainError as error:
             self._endpoints.quarantine(endpoint, error.detail, is_on_other_chain=True)
             raise
 
-    def _drop_doubtful_final_block(self, shown_numbers: list[int]) -> None:
+    def _drop_unreached_final_block(self, shown_numbers: list[int]) -> None:
         """Drop the final block after no endpoint has reached it for a minute.
 
         The final block may have been reported by a single endpoint that was wrong, or is gone. A

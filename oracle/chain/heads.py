@@ -59,14 +59,16 @@ def determine_final_block(
     )
     max_timestamp = latest.time - finality.seconds
     if finality.seconds and candidate.time > max_timestamp:
-        candidate = _find_old_enough_block(endpoint, previous_final, candidate, max_timestamp)
+        candidate = _find_last_block_before_time(
+            endpoint, previous_final, candidate, max_timestamp
+        )
     # If heights were skipped, the candidate may be below the requested height.
     if previous_final is not None and candidate.number < previous_final.number:
         return previous_final
     return candidate
 
 
-def _find_old_enough_block(
+def _find_last_block_before_time(
     endpoint: Endpoint, previous_final: BlockRef | None, top: BlockRef, max_timestamp: int
 ) -> BlockRef:
     """Return the highest block below `top` with a timestamp of at most `max_timestamp`.
@@ -137,7 +139,7 @@ class WrongChainError(RpcError):
     """The endpoint is on another chain than the configured one."""
 
 
-def read_heads(
+def fetch_heads_in_batch(
     endpoint: Endpoint,
     finality: Finality,
     previous_final: BlockRef | None,
@@ -151,7 +153,7 @@ def read_heads(
         WrongChainError: the endpoint's block at a checkpoint has a different hash.
         RpcError: the endpoint gives no usable answer, or is behind the previous final block.
     """
-    checkpoint_blocks, latest, block_by_tag = _request_heads(
+    checkpoint_blocks, latest, block_by_tag = _fetch_tagged_blocks(
         endpoint, [checkpoint.number for checkpoint in checkpoints]
     )
     mismatches = (
@@ -167,24 +169,24 @@ def read_heads(
         message = f"is at block {latest.number}, below the final block {previous_final.number}"
         raise RpcError(endpoint.name, ErrorKind.BEHIND, message)
     safe = block_by_tag.get("safe")
-    finalized = _advance_finalized(endpoint, block_by_tag.get("finalized"))
+    finalized = _advance_finalized_block(endpoint, block_by_tag.get("finalized"))
     final = determine_final_block(endpoint, finality, latest, finalized, previous_final)
     return Heads(latest, safe, final, endpoint=endpoint.name)
 
 
-def probe_supported_tags(endpoint: Endpoint) -> tuple[str, ...]:
+def probe_supported_block_tags(endpoint: Endpoint) -> tuple[str, ...]:
     """Return the block tags that the endpoint accepts.
 
     Raises:
         RpcError: the endpoint does not answer, so its tags remain unknown.
     """
-    return tuple(tag for tag in TAGS if _supports_tag(endpoint, tag))
+    return tuple(tag for tag in TAGS if _supports_block_tag(endpoint, tag))
 
 
 OptionalBlocks = list[BlockRef | None]
 
 
-def _request_heads(
+def _fetch_tagged_blocks(
     endpoint: Endpoint, checkpoint_numbers: list[int]
 ) -> tuple[OptionalBlocks, BlockRef, dict[str, BlockRef | None]]:
     """Return the blocks at the checkpoints, the newest block, and the block of each tag."""
@@ -194,7 +196,7 @@ def _request_heads(
     except RpcError as error:
         if not endpoint.tags or error.kind in _TEMPORARY_ERRORS:
             raise
-        endpoint.tags = probe_supported_tags(endpoint)
+        endpoint.tags = probe_supported_block_tags(endpoint)
         blocks = endpoint.get_headers([*checkpoint_numbers, *endpoint.tags, "latest"])
     latest = blocks[-1]
     if latest is None:
@@ -204,12 +206,12 @@ def _request_heads(
         metrics.TAG.labels(endpoint.name, tag).set(block_by_tag.get(tag) is not None)
     return (
         blocks[: len(checkpoint_numbers)],
-        _recheck_latest(endpoint, latest, block_by_tag),
+        _confirm_latest_block(endpoint, latest, block_by_tag),
         block_by_tag,
     )
 
 
-def _recheck_latest(
+def _confirm_latest_block(
     endpoint: Endpoint, latest: BlockRef, block_by_tag: dict[str, BlockRef | None]
 ) -> BlockRef:
     """Return the newest block, or raise RpcError if a tagged block is above it.
@@ -230,7 +232,7 @@ def _recheck_latest(
     return latest
 
 
-def _advance_finalized(endpoint: Endpoint, finalized: BlockRef | None) -> BlockRef | None:
+def _advance_finalized_block(endpoint: Endpoint, finalized: BlockRef | None) -> BlockRef | None:
     """Return the highest finalized block that the endpoint has returned so far."""
     previous = endpoint.finalized
     if finalized is None:
@@ -252,7 +254,7 @@ _TEMPORARY_ERRORS = {
 }
 
 
-def _supports_tag(endpoint: Endpoint, tag: str) -> bool:
+def _supports_block_tag(endpoint: Endpoint, tag: str) -> bool:
     try:
         endpoint.get_header(tag)
     except RpcError as error:

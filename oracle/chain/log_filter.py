@@ -83,7 +83,7 @@ def validate_logs(
     Raises:
         ValueError: the response is invalid; the message gives the reason.
     """
-    _normalize_hex(responses)
+    _convert_hex_to_lower_case(responses)
     logs = _parse_logs(responses)
     if logs and not (blocks.first <= logs[0].block and logs[-1].block <= blocks.last):
         raise ValueError(f"a log is outside of blocks {blocks.first} to {blocks.last}")
@@ -95,7 +95,7 @@ def validate_logs(
     return logs
 
 
-def read_logs_natively(
+def parse_logs_natively(
     response: Buffer, blocks: BlockRange, log_filter: LogFilter
 ) -> PackedLogs | None:
     """Return the validated logs of an `eth_getLogs` response, parsed by native code.
@@ -116,14 +116,14 @@ def read_logs_natively(
     return PackedLogs(logs, rows, sources)
 
 
-def _normalize_hex(responses: Sequence[LogResponse]) -> None:
+def _convert_hex_to_lower_case(responses: Sequence[LogResponse]) -> None:
     """Convert all hex fields of the responses to lower case, or raise for invalid hex."""
     texts = list(chain.from_iterable([response.topics for response in responses]))
     texts += [response.data for response in responses]
     texts += [response.transaction_hash for response in responses]
     texts += {response.block_hash for response in responses}
     texts += {response.address for response in responses}
-    if _is_lower_hex(texts):
+    if _are_lower_case_hex(texts):
         return
     for response in responses:
         response.address = response.address.lower()
@@ -131,11 +131,11 @@ def _normalize_hex(responses: Sequence[LogResponse]) -> None:
         response.data = response.data.lower()
         response.block_hash = response.block_hash.lower()
         response.transaction_hash = response.transaction_hash.lower()
-    if not _is_lower_hex([text.lower() for text in texts]):
+    if not _are_lower_case_hex([text.lower() for text in texts]):
         raise ValueError("a field of a log is not hex")
 
 
-def _is_lower_hex(texts: Sequence[str]) -> bool:
+def _are_lower_case_hex(texts: Sequence[str]) -> bool:
     """Return whether all texts are lower-case `0x` hex."""
     remaining = "".join(texts).encode().translate(None, b"0123456789abcdef")
     return remaining == b"x" * len(texts)

@@ -52,7 +52,7 @@ class EndpointProber:
         """
         if not self.background_call.is_pending:
             self._start_next_probe()
-        finished_call = self.background_call.take_finished()
+        finished_call = self.background_call.take_finished_call()
         if finished_call is None or self._pending_probe is None:
             return None
         (endpoint, full_probe_at), self._pending_probe = self._pending_probe, None

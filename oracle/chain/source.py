@@ -12,7 +12,7 @@ from oracle.chain.fetch.skipped_heights import fetch_block_at_or_below, fetch_li
 from oracle.chain.fetch.window_source import WindowSource
 from oracle.chain.head_tracker import HeadTracker
 from oracle.chain.heads import Finality, Heads
-from oracle.chain.profiles.event_reader import EventReader, restrict_reader
+from oracle.chain.profiles.event_reader import EventReader, restrict_reader_to_scope
 from oracle.chain.segments.ordering import SegmentCoordinator
 from oracle.chain.segments.pending import SegmentWorkers
 from oracle.chain.segments.process_pool import SegmentExecutor
@@ -71,7 +71,7 @@ class ChainSource:
         self._reverification_queues: dict[tuple[VerificationLevel, str | None], SegmentQueue] = {}
         self._min_worker_blocks = MIN_WORKER_BLOCKS
 
-    def set_verification(
+    def configure_verification(
         self, policy: VerificationPolicy, calibration: Calibration | None = None
     ) -> None:
         """Set the policy by which windows are verified.
@@ -91,7 +91,7 @@ class ChainSource:
     ) -> None:
         """Prepare history with workers while at least `min_worker_blocks` blocks are left.
 
-        Call this after `set_verification`. `close` ends the workers. `stage` stores prepared
+        Call this after `configure_verification`. `close` ends the workers. `stage` stores prepared
         segments, so that they survive a crash.
         """
         self._read_ahead_queue.discard_pending()
@@ -282,7 +282,7 @@ class ChainSource:
         """
         return self._witnesses.fetch_second_witness(number, excluded_endpoint, self.is_deep_enough)
 
-    def wait_for_slow_witnesses(self) -> None:
+    def allow_slow_witnesses(self) -> None:
         """Let `fetch_second_witness` query slow endpoints every time, however long they take."""
         self._witnesses.is_patient = True
 
@@ -372,11 +372,11 @@ class ChainSource:
 
     def restrict_to_scope(self, scope: IngestScope) -> "ChainSource":
         """Return a source that is limited to this scope; it uses the same endpoints."""
-        partial_reader = restrict_reader(self._reader, scope)
+        partial_reader = restrict_reader_to_scope(self._reader, scope)
         partial_source = type(self)(
             self._endpoints, partial_reader, self._finality_depth, self._clock
         )
-        partial_source.set_verification(
+        partial_source.configure_verification(
             self._window_source.policy, self._window_source.calibration
         )
         return partial_source
@@ -391,7 +391,7 @@ class ChainSource:
             lambda endpoint: fetch_contract_counters(endpoint, self._reader, block_hash)
         )
 
-    def query_window(
+    def fetch_window_and_query(
         self, blocks: BlockRange, query: Callable[[Endpoint, BlockWindow], T]
     ) -> tuple[int, T]:
         """Fetch a window that starts at `blocks.first`, and run `query` on the same endpoint.

@@ -36,7 +36,7 @@ def check_endpoints(
         WrongContractError: all endpoints show that an address holds no contract, or another one
             than the profile reads.
     """
-    failures = _verify_chain_ids(endpoints, grace_seconds)
+    failures = _collect_chain_proof_failures(endpoints, grace_seconds)
     if failures and failures.keys() == set(endpoints):
         raise _build_unavailable_error(endpoints, list(failures.values()))
     for endpoint, error in failures.items():
@@ -45,20 +45,22 @@ def check_endpoints(
         else:
             # Other endpoints are used until this one recovers.
             endpoints.record_failure(endpoint, error)
-    _check_contracts(endpoints, reader)
+    _check_contract_code(endpoints, reader)
 
 
-def _verify_chain_ids(endpoints: EndpointPool, grace_seconds: float) -> dict[Endpoint, RpcError]:
+def _collect_chain_proof_failures(
+    endpoints: EndpointPool, grace_seconds: float
+) -> dict[Endpoint, RpcError]:
     """Return the endpoints that could not be proven to be on the chain, with their errors."""
     slots = BoundedSemaphore(_MAX_CONCURRENT)
 
-    def prove_endpoint(endpoint: Endpoint) -> None:
+    def prove_endpoint_chain(endpoint: Endpoint) -> None:
         with slots:
             endpoints.prove_chain(endpoint)
 
     future_by_endpoint = {
         endpoint: run_in_background(
-            lambda endpoint=endpoint: prove_endpoint(endpoint),  # type: ignore[misc]  # no inference
+            lambda endpoint=endpoint: prove_endpoint_chain(endpoint),  # type: ignore[misc]  # no inference
             "start check",
         )
         for endpoint in endpoints
@@ -102,10 +104,10 @@ def _build_unavailable_error(endpoints: EndpointPool, failures: list[RpcError]) 
     return unavailable_error
 
 
-def _check_contracts(endpoints: EndpointPool, reader: EventReader) -> None:
+def _check_contract_code(endpoints: EndpointPool, reader: EventReader) -> None:
     mismatches: list[WrongContractError] = []
 
-    def check_endpoint(endpoint: Endpoint) -> None:
+    def check_endpoint_contracts(endpoint: Endpoint) -> None:
         try:
             verify_contract_code(endpoint, reader)
         except WrongContractError as mismatch:
@@ -113,7 +115,7 @@ def _check_contracts(endpoints: EndpointPool, reader: EventReader) -> None:
             raise RpcError(endpoint.name, ErrorKind.INVALID, str(mismatch)) from None
 
     try:
-        endpoints.run_with_endpoint(check_endpoint)
+        endpoints.run_with_endpoint(check_endpoint_contracts)
     except RpcError:
         # A stalled endpoint, or one that lost its data, also reports a missing contract.
         if len(mismatches) == len(endpoints):

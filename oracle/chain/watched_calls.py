@@ -110,7 +110,7 @@ def set_call_outcomes(endpoint: Endpoint, calls: Sequence[Call]) -> None:
     """
     if not calls:
         return
-    receipts = _fetch_receipts(endpoint, calls)
+    receipts = _fetch_call_receipts(endpoint, calls)
     for call in calls:
         receipt = receipts.get(call.tx_hash)
         if receipt is None:
@@ -122,7 +122,9 @@ def set_call_outcomes(endpoint: Endpoint, calls: Sequence[Call]) -> None:
         call.succeeded = parse_quantity(endpoint.name, receipt.status) == 1
 
 
-def _fetch_receipts(endpoint: Endpoint, calls: Sequence[Call]) -> dict[str, ReceiptStatusResponse]:
+def _fetch_call_receipts(
+    endpoint: Endpoint, calls: Sequence[Call]
+) -> dict[str, ReceiptStatusResponse]:
     """Return receipts by transaction, fetched by block if supported, else singly."""
     try:
         if _serves_block_receipts(endpoint, calls[0].block):

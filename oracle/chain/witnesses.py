@@ -91,11 +91,11 @@ class WitnessFetcher:
                 seconds = max(
                     _BACKOFF_SECONDS, _compute_backoff_seconds(self._clock() - started_at)
                 )
-                self._back_off(endpoint, seconds)
+                self._back_off_endpoint(endpoint, seconds)
                 continue
             elapsed_seconds = self._clock() - started_at
             if elapsed_seconds > _SLOW_SECONDS and not self.is_patient:
-                self._back_off(endpoint, _compute_backoff_seconds(elapsed_seconds))
+                self._back_off_endpoint(endpoint, _compute_backoff_seconds(elapsed_seconds))
             if witness is None or witness.block is None:
                 continue
             if is_deep_enough(witness.block, witness.head):
@@ -104,7 +104,7 @@ class WitnessFetcher:
                 lagging = witness
         return lagging
 
-    def _back_off(self, endpoint: Endpoint, seconds: float) -> None:
+    def _back_off_endpoint(self, endpoint: Endpoint, seconds: float) -> None:
         """Skip the endpoint for this many seconds when a second witness is needed."""
         self._backoff_until[endpoint.name] = self._clock() + seconds
         self._slow_until[endpoint.name] = self._clock() + 2 * seconds

@@ -8,7 +8,7 @@ _VERSION_PATTERN = re.compile(r"\[([0-9][^\]]*)\]")
 _BREAKING_HEADING = "### Breaking changes"
 
 
-def split_releases(changelog: str) -> dict[str, str]:
+def split_changelog_by_version(changelog: str) -> dict[str, str]:
     """Return the text of each version's section, the newest version first."""
     releases = {}
     for section in changelog.split("\n## ")[1:]:

@@ -166,7 +166,7 @@ class _LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
     @override
     def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
         if name not in self._command_by_name:
-            self._command_by_name |= load_commands(COMMANDS[name].module)
+            self._command_by_name |= load_module_commands(COMMANDS[name].module)
         return self._command_by_name[name]
 
     @override
@@ -183,7 +183,7 @@ class _LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
 
 
 @cache
-def load_commands(module_name: str) -> dict[str, TyperCommand | TyperGroup]:
+def load_module_commands(module_name: str) -> dict[str, TyperCommand | TyperGroup]:
     """Import a module and return its commands, with readable metavars of their options."""
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
     with _pause_gc():
@@ -252,23 +252,23 @@ def _log_to_stderr() -> None:
 
 def _set_value_metavars(command_tree: TyperCommand | TyperGroup) -> None:
     """Set the value metavars of a command, or of every command in a group."""
-    for command in _iter_commands(command_tree):
+    for command in _iterate_commands(command_tree):
         for parameter in command.params:
             if isinstance(parameter, TyperArgument):
-                vars(parameter)["display_type_rich"] = _hide_type
+                vars(parameter)["display_type_rich"] = _hide_argument_type
             elif isinstance(parameter, TyperOption) and parameter.metavar is None:
                 vars(parameter)["display_type_rich"] = _ValueMetavar(parameter)
 
 
-def _iter_commands(command_tree: object) -> Iterator[TyperCommand]:
+def _iterate_commands(command_tree: object) -> Iterator[TyperCommand]:
     if isinstance(command_tree, TyperGroup):
         for subcommand in command_tree.commands.values():
-            yield from _iter_commands(subcommand)
+            yield from _iterate_commands(subcommand)
     elif isinstance(command_tree, TyperCommand):
         yield command_tree
 
 
-def _hide_type(ctx: Context) -> str | None:
+def _hide_argument_type(ctx: Context) -> str | None:
     """Hide the type of an argument, because the argument's name and help describe it."""
     del ctx
     return None

@@ -76,7 +76,7 @@ def _print_draws(draw_history: RecentDraws) -> None:
         rows = [
             (*_format_draw_cells(draw), _format_seed_time(draw)) for draw in draw_history.active
         ]
-        _print_rows((*_COLUMNS, "since (UTC)"), rows)
+        _print_table_rows((*_COLUMNS, "since (UTC)"), rows)
     if draw_history.over:
         typer.echo("")
         typer.echo("settled, newest first")
@@ -84,10 +84,10 @@ def _print_draws(draw_history: RecentDraws) -> None:
             (*_format_draw_cells(draw), str(draw.voided_block), _format_outcome(draw))
             for draw in draw_history.over
         ]
-        _print_rows((*_COLUMNS, "settled", "outcome"), settled_rows)
+        _print_table_rows((*_COLUMNS, "settled", "outcome"), settled_rows)
 
 
-def _print_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def _print_table_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     print_table(columns, rows[:_MAX_ROWS], left_columns=("outcome",))
     print_omitted_count(len(rows), _MAX_ROWS)
 

@@ -14,9 +14,9 @@ from oracle.bindings.qos_roots import CONTRACT, KickBucket, RootsContract
 from oracle.chain.heads import Heads
 from oracle.cli.kickout_plans import (
     format_veto_deadline,
-    get_not_due_reason,
+    get_kickout_not_due_reason,
     plan_manual_accusation,
-    plan_manual_clearing,
+    plan_manual_accusation_clearing,
     plan_manual_execution,
 )
 from oracle.cli.options import (
@@ -36,7 +36,7 @@ from oracle.cli.send_now import (
     open_reporter_on_checked_chain,
     plan_and_send_call,
 )
-from oracle.daemon.compose import Index, check_index_chain, open_index
+from oracle.daemon.compose import Index, get_checked_chain, open_index
 from oracle.daemon.contexts import ReporterContexts
 from oracle.daemon.records import open_folded_records
 from oracle.daemon.senders import Reporter, get_oracle_address, open_report_account
@@ -61,7 +61,7 @@ from oracle.queries.kickout_models import (
     KickoutResult,
     VetoerCall,
     build_expulsion_entries,
-    build_kickout_cases,
+    build_kickout_case_entries,
 )
 from oracle.queries.text.prefixes import find_node
 from oracle.store.database import UnitOfWork
@@ -99,11 +99,13 @@ def list_kickouts(
 ) -> None:
     """List due and accused kickouts with progress and obstacles."""
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
-        bucket = _read_bucket(index) if ask_chain else None
+        bucket = _fetch_kick_bucket(index) if ask_chain else None
         with index.store.read_transaction() as uow:
             cursor = uow.cursor.get()
-            cases = _load_cases(index, uow)
-            kickout_list = KickoutList(kickouts=build_kickout_cases(uow, cases), bucket=bucket)
+            cases = _load_delayed_kickout_cases(index, uow)
+            kickout_list = KickoutList(
+                kickouts=build_kickout_case_entries(uow, cases), bucket=bucket
+            )
     if as_json:
         print_model(kickout_list)
         return
@@ -111,14 +113,14 @@ def list_kickouts(
         typer.echo("no kickout is due")
     now = 0 if cursor is None else cursor.time
     for entry in kickout_list.kickouts:
-        for line in _render_case(entry, now):
+        for line in _render_kickout_case(entry, now):
             typer.echo(line)
     if bucket is not None:
         refill_text = f"{bucket.per_frame} more every {bucket.frame} s"
         typer.echo(f"bucket: {bucket.left} of {bucket.most} kickouts left, {refill_text}")
 
 
-def _render_case(entry: KickoutCaseEntry, now: int) -> Iterator[str]:
+def _render_kickout_case(entry: KickoutCaseEntry, now: int) -> Iterator[str]:
     """Yield lines about the progress of a kickout, as of the last folded block."""
     on_chain = entry.on_chain
     if entry.due_since is None:
@@ -140,8 +142,8 @@ def _render_case(entry: KickoutCaseEntry, now: int) -> Iterator[str]:
         yield f"  {on_chain.state} in round {on_chain.round}{veto_note}"
 
 
-def _read_bucket(index: Index) -> KickBucket:
-    account = open_report_account(index.config, check_index_chain(index))
+def _fetch_kick_bucket(index: Index) -> KickBucket:
+    account = open_report_account(index.config, get_checked_chain(index))
     return RootsContract(account.pool_view, account.domain.contract).get_status().bucket
 
 
@@ -161,9 +163,9 @@ def print_evidence(
 ) -> None:
     """Print the evidence against a node, or write it to a file."""
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
-        case = _find_case(index, node)
+        case = _get_kickout_case(index, node)
         if case.interval is None:
-            raise InputError(f"{case.node}: {get_not_due_reason(index, case.node)}")
+            raise InputError(f"{case.node}: {get_kickout_not_due_reason(index, case.node)}")
         with index.store.read_transaction() as uow:
             evidence = load_kickout_evidence(uow, index.kickout_policy, case.interval)
             due_since = uow.nodes.get_many([case.node])[case.node].kickout_due_time or 0
@@ -186,7 +188,7 @@ def accuse(
 
     Anyone may send this call. The kickout can be executed after the veto delay.
     """
-    _run_command(
+    _run_kickout_command(
         node,
         config,
         ("accuse", "accuse", plan_manual_accusation),
@@ -206,7 +208,7 @@ def execute(
     as_json: JsonOption = False,
 ) -> None:
     """Execute the kickout of an accused node, after confirmation."""
-    _run_command(
+    _run_kickout_command(
         node,
         config,
         ("execute", "execute the kickout of", plan_manual_execution),
@@ -230,17 +232,17 @@ def clear(
     The last round must no longer state the accused interval. Before that, only the vetoer can end
     the accusation.
     """
-    _run_command(
+    _run_kickout_command(
         node,
         config,
-        ("clear", "clear the accusation of", plan_manual_clearing),
+        ("clear", "clear the accusation of", plan_manual_accusation_clearing),
         yes=yes,
         dry_run=dry_run,
         as_json=as_json,
     )
 
 
-def _run_command(
+def _run_kickout_command(
     node: str,
     config: Path,
     command: tuple[str, str, _NodePlanner],
@@ -256,7 +258,7 @@ def _run_command(
     name, action, plan_node_call = command
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
         get_oracle_address(index.config)
-        case = _find_case(index, node)
+        case = _get_kickout_case(index, node)
 
         def plan(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
             return plan_node_call(contexts.kickouts, case.node, heads)
@@ -272,7 +274,7 @@ def _run_command(
             else:
                 steps = [describe_dry_run(reporter, plan, "the call would be planned and sent")]
             result = _build_result(reporter, case, steps, dry_run=dry_run)
-    _print_result(result, as_json=as_json)
+    _print_kickout_result(result, as_json=as_json)
 
 
 @kickout.command(epilog="Example: qos-oracle kickout allow 0x…")
@@ -288,7 +290,7 @@ def allow(
     that the last round states.
     """
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
-        case = _find_case(index, node)
+        case = _get_kickout_case(index, node)
         if case.due_since == 0:
             raise InputError(f"{case.node}: {case.obstacle}")
         calldata = encode_call(CONTRACT, "allow", case.node, case.due_since)
@@ -315,7 +317,7 @@ def veto(
     if len(reason) > _MAX_REASON_BYTES:
         raise InputError(f"--why: {len(reason)} bytes; the maximum is {_MAX_REASON_BYTES}")
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
-        case = _find_case(index, node)
+        case = _get_kickout_case(index, node)
         if case.kick is None or not case.kick.is_accused:
             raise InputError(f"{case.node}: the node is not accused")
         calldata = encode_call(CONTRACT, "veto", case.node, reason.ljust(_MAX_REASON_BYTES, b"\0"))
@@ -323,7 +325,7 @@ def veto(
 
 
 def _print_vetoer_call(index: Index, node: Address, calldata: str, *, as_json: bool) -> None:
-    account = open_report_account(index.config, check_index_chain(index))
+    account = open_report_account(index.config, get_checked_chain(index))
     contract = RootsContract(account.pool_view, account.domain.contract)
     vetoer = contract.get_configuration().vetoer
     if vetoer == ZERO_ADDRESS:
@@ -341,19 +343,19 @@ def _print_vetoer_call(index: Index, node: Address, calldata: str, *, as_json: b
     typer.echo(calldata)
 
 
-def _load_cases(
+def _load_delayed_kickout_cases(
     index: Index, uow: UnitOfWork, nodes: Collection[Address] | None = None
 ) -> list[KickoutCase]:
     """Return the cases of all nodes, or of `nodes`."""
     return load_kickout_cases(uow, LeafCache(), index.kickout_policy, index.report_settings, nodes)
 
 
-def _find_case(index: Index, node: str) -> KickoutCase:
+def _get_kickout_case(index: Index, node: str) -> KickoutCase:
     with index.store.read_transaction() as uow:
         address = find_node(uow, node)
-        cases = _load_cases(index, uow, [address])
+        cases = _load_delayed_kickout_cases(index, uow, [address])
     if not cases:
-        raise InputError(f"{node}: {get_not_due_reason(index, address)}")
+        raise InputError(f"{node}: {get_kickout_not_due_reason(index, address)}")
     return cases[0]
 
 
@@ -361,7 +363,7 @@ def _build_result(
     reporter: Reporter, case: KickoutCase, steps: Sequence[str], *, dry_run: bool
 ) -> KickoutResult:
     with reporter.index.store.read_transaction() as uow:
-        (entry,) = build_kickout_cases(uow, [case])
+        (entry,) = build_kickout_case_entries(uow, [case])
     return KickoutResult(
         **dict(entry),
         dry_run=dry_run,
@@ -369,7 +371,7 @@ def _build_result(
     )
 
 
-def _print_result(result: KickoutResult, *, as_json: bool) -> None:
+def _print_kickout_result(result: KickoutResult, *, as_json: bool) -> None:
     """Print the result of a kickout command, as JSON or as text."""
     if as_json:
         print_model(result)

@@ -13,22 +13,22 @@ from oracle.kickouts.kickout_cases import (
     NO_PROVABLE_ROUND,
     KickoutCase,
     StoredRound,
-    is_accused_of,
+    is_accused_for_interval,
     load_kickout_cases,
     load_last_round,
 )
 from oracle.kickouts.kickout_context import KickoutContext
 from oracle.kickouts.kickout_planner import (
-    find_open_call,
+    find_kickout_call_in_flight,
     plan_accusation,
-    plan_clearing,
+    plan_accusation_clearing,
     plan_execution,
 )
 from oracle.queries.text.text_tables import format_block_time
 from oracle.txmgr.context import StepResult
 
 
-def get_not_due_reason(records: Records, node: Address) -> str:
+def get_kickout_not_due_reason(records: Records, node: Address) -> str:
     """Return why a node's kickout is not due, judging by the node's membership."""
     with records.store.read_transaction() as uow:
         known_node = uow.nodes.get_many([node]).get(node)
@@ -58,11 +58,11 @@ def plan_manual_accusation(context: KickoutContext, node: Address, heads: Heads)
         InputError: the database is behind, a report is held, or the node cannot be accused; the
             message has the reason.
     """
-    case, last_round = _load_case(context, node, heads)
+    case, last_round = _load_kickout_case(context, node, heads)
     if case.obstacle is not None:
         raise InputError(f"{node}: {case.obstacle}")
     step = plan_accusation(context, case, last_round)
-    return step or _raise_unplanned(context, node)
+    return step or _raise_not_planned_error(context, node)
 
 
 def plan_manual_execution(context: KickoutContext, node: Address, heads: Heads) -> StepResult:
@@ -73,42 +73,46 @@ def plan_manual_execution(context: KickoutContext, node: Address, heads: Heads) 
             interval, the veto period or the required rounds are not over, or the call cannot be
             planned.
     """
-    case, last_round = _load_case(context, node, heads)
+    case, last_round = _load_kickout_case(context, node, heads)
     accusation = None if case.kick is None or not case.kick.is_accused else case.kick.accusation
     if accusation is None:
         raise InputError(f"{node}: the node is not accused")
-    if not is_accused_of(case.kick, case.due_since):
+    if not is_accused_for_interval(case.kick, case.due_since):
         raise InputError(
             f"{node}: round {last_round.accepted.round} no longer states the accused interval; "
             "`qos-oracle kickout clear` ends the accusation"
         )
     contract_status = context.quorum.fetch_contract_status()
-    pending_text = "; ".join(_list_pending_conditions(accusation, contract_status))
+    pending_text = "; ".join(_iterate_unmet_conditions(accusation, contract_status))
     if pending_text:
         raise InputError(f"{node}: the kickout cannot be executed yet: {pending_text}")
     step = plan_execution(context, case, last_round, contract_status)
-    return step or _raise_unplanned(context, node)
+    return step or _raise_not_planned_error(context, node)
 
 
-def plan_manual_clearing(context: KickoutContext, node: Address, heads: Heads) -> StepResult:
+def plan_manual_accusation_clearing(
+    context: KickoutContext, node: Address, heads: Heads
+) -> StepResult:
     """Plan the call that ends an accusation which the last round no longer states.
 
     Raises:
         InputError: the database is behind, the node is not accused, or the last round still
             states the accused interval.
     """
-    case, last_round = _load_case(context, node, heads, may_hold_reports=True)
+    case, last_round = _load_kickout_case(context, node, heads, may_hold_reports=True)
     if case.kick is None or not case.kick.is_accused:
         raise InputError(f"{node}: the node is not accused")
-    if is_accused_of(case.kick, case.due_since):
+    if is_accused_for_interval(case.kick, case.due_since):
         raise InputError(
             f"{node}: round {last_round.accepted.round} still states the accused interval; only "
             "the vetoer can end the accusation (`qos-oracle kickout veto`)"
         )
-    return plan_clearing(context, case, last_round) or _raise_unplanned(context, node)
+    return plan_accusation_clearing(context, case, last_round) or _raise_not_planned_error(
+        context, node
+    )
 
 
-def _load_case(
+def _load_kickout_case(
     context: KickoutContext, node: Address, heads: Heads, *, may_hold_reports: bool = False
 ) -> tuple[KickoutCase, StoredRound]:
     with context.account_context.store.read_transaction() as uow:
@@ -136,7 +140,7 @@ def _load_case(
     return cases[0], last_round
 
 
-def _list_pending_conditions(
+def _iterate_unmet_conditions(
     accusation: Accusation, contract_status: RootsStatus
 ) -> Iterator[str]:
     now, head = contract_status.block.time, contract_status.head
@@ -149,10 +153,10 @@ def _list_pending_conditions(
         yield f"round {executable_round} must be accepted first, the newest is {head.round}"
 
 
-def _raise_unplanned(context: KickoutContext, node: Address) -> StepResult:
+def _raise_not_planned_error(context: KickoutContext, node: Address) -> StepResult:
     """Raise InputError with the reason why no call was planned."""
     with context.account_context.store.read_transaction() as uow:
-        intent = find_open_call(context, uow, node)
+        intent = find_kickout_call_in_flight(context, uow, node)
     if intent is not None:
         raise InputError(
             f"{node}: another call for it ({intent.request.kind} {intent.id}) is "

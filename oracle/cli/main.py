@@ -116,7 +116,7 @@ def main() -> None:
     # Pydantic would search all installed packages for plugins, which is slow, and run them.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     disable_core_dumps_and_redact_tracebacks()
-    _wrap_stdout()
+    _replace_stdout()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -126,12 +126,12 @@ def run(arguments: Sequence[str]) -> int:
     # nested JSON of an endpoint would then crash the process.
     sys.setrecursionlimit(_MAX_STACK_FRAMES)
     try:
-        with _raise_broken_pipe():
+        with _unwrap_broken_pipe():
             exit_code = build_app()(list(arguments), prog_name="qos-oracle", standalone_mode=False)
         # A full disk must be detected here, before success is reported.
         sys.stdout.flush()
     except TyperException as error:
-        return _print_failure(_rewrite_message(error), error.exit_code)
+        return _print_failure(_rewrite_typer_message(error), error.exit_code)
     except OracleError as error:
         return _print_failure(str(error), 2 if isinstance(error, InputError) else 1)
     except OSError as error:
@@ -142,7 +142,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 @contextmanager
-def _raise_broken_pipe() -> Iterator[None]:
+def _unwrap_broken_pipe() -> Iterator[None]:
     """Raise the BrokenPipeError that Typer has turned into a SystemExit."""
     try:
         yield
@@ -183,7 +183,7 @@ class OutputFile(io.FileIO):
             raise
 
 
-def _wrap_stdout() -> None:
+def _replace_stdout() -> None:
     """Replace `sys.stdout` with a stream that records its own write errors."""
     output = sys.stdout
     if output is None:  # pragma: no cover - closed before the process started
@@ -203,7 +203,7 @@ def _is_stdout_error(error: OSError) -> bool:
     return any(error is failure for failure in OutputFile.failures)
 
 
-def _rewrite_message(error: TyperException) -> str:
+def _rewrite_typer_message(error: TyperException) -> str:
     """Return Typer's message with plainer wording and a hint to the command's help."""
     message = error.format_message()
     if message.startswith("Usage:"):

@@ -9,7 +9,7 @@ from oracle.cli.options import (
     JsonOption,
     print_model,
 )
-from oracle.cli.write_session import reject_lease_holder
+from oracle.cli.write_session import check_no_lease_holder
 from oracle.daemon.config.loader import read_config
 from oracle.queries.command_models import SchemaChange
 from oracle.store.schema import REVISION, SchemaAge, get_schema_state, migrate as migrate_tables
@@ -34,7 +34,7 @@ def migrate(
     schema = (
         get_schema_state(url)
         if dry_run
-        else migrate_tables(url, lambda lease_state: reject_lease_holder(lease_state, "migrate"))
+        else migrate_tables(url, lambda lease_state: check_no_lease_holder(lease_state, "migrate"))
     )
     if as_json:
         print_model(SchemaChange(before=schema.found_revision, wanted=REVISION, dry_run=dry_run))

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_model
-from oracle.daemon.notify_job import open_targets
+from oracle.daemon.notify_job import open_notification_targets
 from oracle.daemon.records import open_records
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError
@@ -48,7 +48,7 @@ def send_test_messages(
     The daemon may be running. Test messages have no sequence number and are not recorded, so the
     delivery progress of the targets is unchanged.
     """
-    targets = open_targets(load_config(config).notify, unix_seconds)
+    targets = open_notification_targets(load_config(config).notify, unix_seconds)
     if not targets:
         raise InputError("[[notify]]: no target is configured; see docs/how-to/notifications.md")
     selected_targets = [recipient for recipient in targets if target in {None, recipient.name}]
@@ -110,10 +110,12 @@ def list_targets(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption =
     if not target_names:
         typer.echo("no notification target is configured in [[notify]], and nobody subscribed")
     for name in target_names:
-        typer.echo(f"{name}: {_describe_progress(progress_by_target.get(name), newest_seq)}")
+        typer.echo(
+            f"{name}: {_describe_delivery_progress(progress_by_target.get(name), newest_seq)}"
+        )
 
 
-def _describe_progress(state: DeliveryProgress | None, newest_seq: int) -> str:
+def _describe_delivery_progress(state: DeliveryProgress | None, newest_seq: int) -> str:
     if state is None:
         return "new: receives notices once the daemon's notifier runs"
     if state.tries:

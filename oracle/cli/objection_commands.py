@@ -73,11 +73,11 @@ def list_objections(
     as_json: JsonOption = False,
 ) -> None:
     """List objections to kickouts, newest first, with check and answer."""
-    with _open_indexed(config) as (index, uow):
+    with _open_folded_index(config) as (index, uow):
         entries = build_objection_entries(
             uow, uow.objections.list_newest(limit), index.kickout_policy
         )
-    _print_entries(entries, as_json=as_json)
+    _print_objections(entries, as_json=as_json)
 
 
 @objection.command("show", epilog="Example: qos-oracle objection show 0x…")
@@ -85,10 +85,10 @@ def show(
     node: NodeArgument, config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
 ) -> None:
     """Show all objections of a node, newest first."""
-    with _open_indexed(config) as (index, uow):
+    with _open_folded_index(config) as (index, uow):
         objections = uow.objections.list_for_node(find_node(uow, node))
         entries = build_objection_entries(uow, objections, index.kickout_policy)
-    _print_entries(entries, as_json=as_json)
+    _print_objections(entries, as_json=as_json)
 
 
 @objection.command(
@@ -121,12 +121,16 @@ def answer(
         raise InputError("--reason: must not be empty")
     with open_folded_records(load_config(config)) as records:
         with records.store.read_transaction() as uow:
-            newest = _find_newest(uow.objections.list_for_node(find_node(uow, node)), node)
+            newest = _get_newest_objection(
+                uow.objections.list_for_node(find_node(uow, node)), node
+            )
         statement = AnswerStatement(
             newest.node, newest.due_since, is_accepted, reason.strip(), int(unix_seconds())
         )
         unsigned = ObjectionAnswer(*astuple(statement))
-        answered = unsigned if dry_run else sign_answer(records.config, statement, unsigned)
+        answered = (
+            unsigned if dry_run else sign_objection_answer(records.config, statement, unsigned)
+        )
         if not dry_run:
             # No lease is needed: a running daemon only reads answers, and waits for this one.
             with records.store.transaction() as uow:
@@ -145,7 +149,7 @@ def answer(
     typer.echo(f"objection {newest.seq} of {newest.node} {'would be' if dry_run else 'is'} {verb}")
 
 
-def sign_answer(
+def sign_objection_answer(
     config: Config, statement: AnswerStatement, unsigned: ObjectionAnswer
 ) -> ObjectionAnswer:
     """Return the answer with the signature of this reporter.
@@ -211,8 +215,8 @@ def sign(  # noqa: PLR0913  a command line's options are its parameters
     Nothing is sent without --send. Any account may send the call; the node itself needs no ether.
     """
     settings = load_config(config)
-    contract = _get_contract_address(settings)
-    number = _parse_reason(reason)
+    contract = _get_objections_address(settings)
+    number = _parse_objection_reason(reason)
     if len(explanation.encode()) > MAX_WORDS_BYTES:
         raise InputError(
             f"--words: {len(explanation.encode())} bytes; the maximum is {MAX_WORDS_BYTES}"
@@ -276,7 +280,7 @@ def post_objection(url: str, signed: SignedObjectionAnswer) -> None:
 
 
 @contextmanager
-def _open_indexed(config: Path) -> Iterator[tuple[Index, UnitOfWork]]:
+def _open_folded_index(config: Path) -> Iterator[tuple[Index, UnitOfWork]]:
     with (
         open_folded_records(load_config(config)) as records,
         open_index(records) as index,
@@ -285,27 +289,27 @@ def _open_indexed(config: Path) -> Iterator[tuple[Index, UnitOfWork]]:
         yield index, uow
 
 
-def _get_contract_address(config: Config) -> Address:
+def _get_objections_address(config: Config) -> Address:
     address = config.objections.address
     if address is None:
         raise InputError("objections.address: required to sign an objection")
     return parse_address(address)
 
 
-def _parse_reason(name: str) -> ObjectionReason:
+def _parse_objection_reason(name: str) -> ObjectionReason:
     reason = ObjectionReason.from_option(name)
     if reason is None:
         raise InputError(f"--reason: unknown reason {name}; expected one of: {_REASONS}")
     return reason
 
 
-def _find_newest(objections: list[Objected], node: str) -> Objected:
+def _get_newest_objection(objections: list[Objected], node: str) -> Objected:
     if not objections:
         raise InputError(f"{node}: the node has not objected; see `qos-oracle objection list`")
     return objections[0]
 
 
-def _print_entries(entries: list[ObjectionEntry], *, as_json: bool) -> None:
+def _print_objections(entries: list[ObjectionEntry], *, as_json: bool) -> None:
     if as_json:
         print_model(entries)
         return

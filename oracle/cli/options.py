@@ -111,7 +111,7 @@ def open_lines(file: str) -> Iterator[Iterator[str]]:
     Raises:
         InputError: the file cannot be read or is not UTF-8, or the caller found a fault in it.
     """
-    with _open_binary(file) as stream:
+    with _open_binary_stream(file) as stream:
         try:
             yield _decode_lines(stream)
         except InputError as error:
@@ -119,7 +119,7 @@ def open_lines(file: str) -> Iterator[Iterator[str]]:
 
 
 @contextmanager
-def _open_binary(file: str) -> Iterator[BinaryIO]:
+def _open_binary_stream(file: str) -> Iterator[BinaryIO]:
     if file == _STDIN:
         yield sys.stdin.buffer
         return

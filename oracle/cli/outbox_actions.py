@@ -24,7 +24,7 @@ from oracle.cli.write_session import (
     open_write_session,
     warn_if_leased,
 )
-from oracle.daemon.compose import Index, check_index_chain, open_index
+from oracle.daemon.compose import Index, get_checked_chain, open_index
 from oracle.daemon.records import Records, open_records
 from oracle.daemon.senders import (
     make_key_opener,
@@ -37,7 +37,7 @@ from oracle.errors import InputError
 from oracle.queries.command_models import OutboxChange
 from oracle.queries.text.prefixes import OUTBOX_HINT, find_address, find_call
 from oracle.store.outbox.records import Account, Intent, IntentState, PauseKind
-from oracle.txmgr.call_replacement import prepare_noop, replace_with_noop
+from oracle.txmgr.call_replacement import prepare_noop_replacement, replace_with_noop
 from oracle.txmgr.context import AccountContext
 from oracle.txmgr.fee_bump import prepare_fee_bump, send_fee_bump as sign_replacement
 from oracle.txmgr.nonce_sync import reconcile_nonces
@@ -63,7 +63,7 @@ CallOrSenderArgument = Annotated[
 ]
 
 
-def add_action_commands(outbox: typer.Typer) -> None:
+def add_outbox_action_commands(outbox: typer.Typer) -> None:
     """Add the action commands next to `outbox list` and `outbox show`."""
     outbox.command("hold", epilog="Example: qos-oracle outbox hold 7")(hold)
     outbox.command("release", epilog="Example: qos-oracle outbox release 0x…")(release)
@@ -89,7 +89,7 @@ def hold(
     hold_reason = reason or "held by an operator"
     with open_records(load_config(config)) as records:
         if not target.isdecimal():
-            account = _find_account(records, target)
+            account = _get_sender_account(records, target)
             with open_write_session(records.store, "outbox hold", dry_run=dry_run) as (uow, stamp):
                 if uow.outbox.accounts.get_next_nonce(account) is None:
                     raise InputError(f"{target}: this account is not a sender in this database")
@@ -107,13 +107,13 @@ def hold(
             with open_write_session(records.store, "outbox hold", dry_run=dry_run) as (uow, stamp):
                 intent = find_call(uow, target)
                 if intent.nonce is not None or intent.state not in _STATES_WITHOUT_NONCE:
-                    raise InputError(_format_refusal(intent, "held"))
+                    raise InputError(_format_intent_refusal(intent, "held"))
                 if not dry_run:
                     uow.outbox.intents.hold(intent, PauseKind.OPERATOR, hold_reason, stamp)
             change = OutboxChange(
                 did="held", dry_run=dry_run, intent=intent.id, reason=hold_reason
             )
-    _print_change(change, as_json=as_json)
+    _print_outbox_change(change, as_json=as_json)
 
 
 def release(
@@ -126,8 +126,8 @@ def release(
     """Release a held call or a paused sender, after its cause is known."""
     with open_records(load_config(config)) as records:
         if not target.isdecimal():
-            account = _find_account(records, target)
-            _reject_account_with_nonce_ahead(records, account)
+            account = _get_sender_account(records, target)
+            _check_nonces_not_ahead(records, account)
             with open_write_session(records.store, "outbox release", dry_run=dry_run) as (
                 uow,
                 stamp,
@@ -150,13 +150,13 @@ def release(
             ):
                 intent = find_call(uow, target)
                 if intent.state is not IntentState.HELD or intent.nonce is not None:
-                    raise InputError(_format_refusal(intent, "released"))
+                    raise InputError(_format_intent_refusal(intent, "released"))
                 if not dry_run:
                     uow.outbox.intents.release(intent, stamp)
             change = OutboxChange(
                 did="released", dry_run=dry_run, intent=intent.id, reason=intent.error_text
             )
-    _print_change(change, as_json=as_json)
+    _print_outbox_change(change, as_json=as_json)
 
 
 def bump(
@@ -168,7 +168,7 @@ def bump(
 ) -> None:
     """Raise the fee of a pending call; the caps of [limits] apply."""
     with open_records(load_config(config)) as records:
-        intent = _find_live_intent(records, call_reference)
+        intent = _get_live_intent(records, call_reference)
         with _open_sender_session(records, intent, "outbox bump", dry_run=dry_run) as (
             context,
             chain,
@@ -178,8 +178,8 @@ def bump(
             detail = replacement.fee_text
             if not dry_run:
                 detail = sign_replacement(context, replacement, heads).detail
-    change = _build_replacement_change("bumped", intent, replacement, detail, dry_run=dry_run)
-    _print_change(change, as_json=as_json)
+    change = _build_replacement_result("bumped", intent, replacement, detail, dry_run=dry_run)
+    _print_outbox_change(change, as_json=as_json)
 
 
 def cancel(
@@ -200,7 +200,7 @@ def cancel(
         with records.store.read_transaction() as uow:
             intent = find_call(uow, call_reference)
         if intent.state not in {*_STATES_WITHOUT_NONCE, IntentState.HELD, IntentState.LIVE}:
-            raise InputError(_format_refusal(intent, "cancelled"))
+            raise InputError(_format_intent_refusal(intent, "cancelled"))
         _reject_replaced_intent(records, intent)
         confirm_action(f"cancel intent {intent.id} irreversibly", yes=yes, dry_run=dry_run)
         change = OutboxChange(
@@ -219,12 +219,12 @@ def cancel(
                 context,
                 chain,
             ):
-                no_op = prepare_noop(context, intent.id)
+                no_op = prepare_noop_replacement(context, intent.id)
                 detail = f"a no-op at nonce {intent.nonce}, {no_op.fee_text}"
                 if not dry_run:
                     detail = replace_with_noop(context, no_op, chain.fetch_heads()).detail
-            change = _build_replacement_change("cancelled", intent, no_op, detail, dry_run=dry_run)
-    _print_change(change, as_json=as_json)
+            change = _build_replacement_result("cancelled", intent, no_op, detail, dry_run=dry_run)
+    _print_outbox_change(change, as_json=as_json)
 
 
 @contextmanager
@@ -256,7 +256,7 @@ def _open_sender_context(index: Index, account: Account, epoch: int) -> Iterator
     Raises:
         InputError: no configured key has this address.
     """
-    with _open_matching_context(index, account, epoch) as context:
+    with _try_open_sender_context(index, account, epoch) as context:
         if context is None:
             raise InputError(
                 f"[keys]: no key is configured for {account.address}, the sender of this call"
@@ -265,7 +265,7 @@ def _open_sender_context(index: Index, account: Account, epoch: int) -> Iterator
 
 
 @contextmanager
-def _open_matching_context(
+def _try_open_sender_context(
     index: Index, account: Account, epoch: int
 ) -> Iterator[AccountContext | None]:
     """Yield the context of the key with this address, or None if there is no such key.
@@ -277,7 +277,7 @@ def _open_matching_context(
     if config.oracle.address is None and index.dispatch_settings is None:
         yield None
         return
-    check_index_chain(index)
+    get_checked_chain(index)
     with ExitStack() as stack:
         if config.oracle.address is not None:
             reporter = stack.enter_context(open_reporter(index, open_key))
@@ -294,7 +294,7 @@ def _open_matching_context(
         yield None
 
 
-def _reject_account_with_nonce_ahead(records: Records, account: Account) -> None:
+def _check_nonces_not_ahead(records: Records, account: Account) -> None:
     """Check that a paused sender's nonces are not ahead on-chain.
 
     Raises:
@@ -306,13 +306,13 @@ def _reject_account_with_nonce_ahead(records: Records, account: Account) -> None
     is_foreign = pause is not None and pause.kind is PauseKind.FOREIGN
     if not is_foreign:
         return
-    with open_index(records) as index, _open_matching_context(index, account, 0) as context:
+    with open_index(records) as index, _try_open_sender_context(index, account, 0) as context:
         # Nothing can be sent from an account whose key is not configured.
         if context is not None:
             reconcile_nonces(context)
 
 
-def _build_replacement_change(
+def _build_replacement_result(
     action: str, intent: Intent, replacement: Replacement, detail: str, *, dry_run: bool
 ) -> OutboxChange:
     """Return the result of a command that replaces a call's transaction."""
@@ -328,7 +328,7 @@ def _build_replacement_change(
     )
 
 
-def _print_change(change: OutboxChange, *, as_json: bool) -> None:
+def _print_outbox_change(change: OutboxChange, *, as_json: bool) -> None:
     """Print the change, or in a dry run the change that would be made."""
     if as_json:
         print_model(change)
@@ -339,11 +339,11 @@ def _print_change(change: OutboxChange, *, as_json: bool) -> None:
     typer.echo(f"{subject}: {prefix}{change.did}{f' ({note})' if note else ''}")
 
 
-def _find_live_intent(records: Records, call_reference: str) -> Intent:
+def _get_live_intent(records: Records, call_reference: str) -> Intent:
     with records.store.read_transaction() as uow:
         intent = find_call(uow, call_reference)
     if intent.state is not IntentState.LIVE:
-        raise InputError(_format_refusal(intent, "bumped"))
+        raise InputError(_format_intent_refusal(intent, "bumped"))
     _reject_replaced_intent(records, intent)
     return intent
 
@@ -367,7 +367,7 @@ def _reject_replaced_intent(records: Records, intent: Intent) -> None:
         )
 
 
-def _format_refusal(intent: Intent, action: str) -> str:
+def _format_intent_refusal(intent: Intent, action: str) -> str:
     nonce_note = "" if intent.nonce is None else f" and has nonce {intent.nonce}"
     return (
         f"intent {intent.id} cannot be {action}: it is {intent.state}{nonce_note}; "
@@ -375,7 +375,7 @@ def _format_refusal(intent: Intent, action: str) -> str:
     )
 
 
-def _find_account(records: Records, sender_text: str) -> Account:
+def _get_sender_account(records: Records, sender_text: str) -> Account:
     if not sender_text.startswith("0x"):
         raise InputError(f"{sender_text}: expected an intent id or an address; {OUTBOX_HINT}")
     with records.store.read_transaction() as uow:

@@ -125,7 +125,7 @@ def _format_row(intent: Intent, sent_state: SentState, now: int) -> list[str]:
     return [
         str(intent.id),
         intent.request.kind.replace("_", " "),
-        _describe_subject(intent),
+        _describe_intent_subject(intent),
         intent.state.value,
         "" if intent.nonce is None else str(intent.nonce),
         ""
@@ -154,7 +154,7 @@ def _format_age(seconds: int) -> str:
     return f"{max(0, seconds)} s"
 
 
-def _describe_subject(intent: Intent) -> str:
+def _describe_intent_subject(intent: Intent) -> str:
     """Return the task or group, or else the round, that an intent is about."""
     request = intent.request
     task_or_group = parse_task_key(intent) or parse_group_key(intent)
@@ -170,7 +170,7 @@ _KINDS = ", ".join((*CALL_KINDS, REBUILT))
 
 
 def register(app: typer.Typer) -> None:
-    outbox_actions.add_action_commands(outbox)
+    outbox_actions.add_outbox_action_commands(outbox)
     outbox_rebuild.add_rebuild_command(outbox)
     app.add_typer(
         outbox,
@@ -204,7 +204,7 @@ def list_intents(
         raise InputError(f"--kind {kind}: unknown kind; expected one of: {_KINDS}")
     with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
         intents = uow.outbox.intents.list_newest(limit, state, kind)
-        paused = uow.outbox.accounts.list_paused()
+        paused = uow.outbox.accounts.list_paused_accounts()
         sent_states = [load_sent_state(uow, intent) for intent in intents]
     for account, pause in paused.items():
         typer.echo(

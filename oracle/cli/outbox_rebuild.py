@@ -21,10 +21,10 @@ from oracle.cli.options import (
 from oracle.cli.write_session import get_actor, hold_command_lease, warn_if_leased
 from oracle.daemon.compose import (
     Index,
-    check_identity,
-    check_index_chain,
+    check_database_identity,
+    get_checked_chain,
     open_index,
-    store_or_check_identity,
+    store_or_check_database_identity,
 )
 from oracle.daemon.records import open_records
 from oracle.daemon.senders import (
@@ -101,25 +101,25 @@ def rebuild(
     with open_records(load_config(config)) as records, open_index(records) as index:
         if not dry_run:
             with hold_command_lease(index.store, _COMMAND) as epoch:
-                check_index_chain(index)
-                store_or_check_identity(index)
+                get_checked_chain(index)
+                store_or_check_database_identity(index)
                 answers = [
                     rebuild_account(account_context, quorum)
-                    for account_context, quorum in _open_accounts(index, epoch)
+                    for account_context, quorum in _open_configured_accounts(index, epoch)
                 ]
         else:
             warn_if_leased(index.store)
-            check_index_chain(index)
-            check_identity(index)
+            get_checked_chain(index)
+            check_database_identity(index)
             answers = [
                 rebuild_account(account_context, quorum)
-                for account_context, quorum in _open_accounts(index, 0)
+                for account_context, quorum in _open_configured_accounts(index, 0)
             ]
     if as_json:
         print_model(answers)
 
 
-def _open_accounts(
+def _open_configured_accounts(
     index: Index, epoch: int
 ) -> Iterator[tuple[AccountContext, QuorumContext | None]]:
     """Yield the report account and the dispatcher account, each if its key is configured.
@@ -172,10 +172,10 @@ def _rebuild_account(
         rebuild_outbox(
             context, findings, get_actor(), build_embargo_writer(quorum, signer_history)
         )
-    pause = _read_pause(context)
+    pause = _load_pause_text(context)
     if show_result:
         _show_rebuild_plan(findings, signer_history, dry_run=dry_run)
-        _show_pause(findings.account, pause)
+        _warn_if_paused(findings.account, pause)
     answer = RebuiltAccount(
         dry_run=dry_run,
         address=findings.account.address,
@@ -193,13 +193,13 @@ def _rebuild_account(
     return _add_signing_embargo(answer, signer_history)
 
 
-def _read_pause(context: AccountContext) -> str | None:
+def _load_pause_text(context: AccountContext) -> str | None:
     with context.store.read_transaction() as uow:
         pause = uow.outbox.accounts.get_pause(context.account)
     return None if pause is None else f"{pause.kind.value}: {pause.reason}"
 
 
-def _show_pause(account: Account, pause: str | None) -> None:
+def _warn_if_paused(account: Account, pause: str | None) -> None:
     """Warn that a sender is still paused, because a rebuild does not end the pause."""
     if pause is not None:
         typer.echo(
@@ -234,7 +234,7 @@ def _show_rebuild_plan(
     nonces = sorted({*rebuild_plan.nonces, *rebuild_plan.nonces_ahead})
     if len(nonces) > _MAX_ROWS:
         rows = [
-            _format_range_row(rebuild_plan, nonce_range)
+            _format_nonce_range_row(rebuild_plan, nonce_range)
             for nonce_range in group_into_ranges(nonces)
         ]
     else:
@@ -266,7 +266,7 @@ def _format_nonce_row(rebuild_plan: RebuildPlan, nonce: int) -> list[str]:
     return [str(nonce), transaction.hash, str(transaction.block_number), outcome]
 
 
-def _format_range_row(rebuild_plan: RebuildPlan, nonce_range: range) -> list[str]:
+def _format_nonce_range_row(rebuild_plan: RebuildPlan, nonce_range: range) -> list[str]:
     """Return one table row for a range of nonces, with a count per outcome."""
     cells = [_format_nonce_row(rebuild_plan, nonce) for nonce in nonce_range]
     blocks = [int(block) for _, _, block, _ in cells if block]

@@ -45,8 +45,10 @@ def show_queue(queue: QueueAnswer) -> None:
     """Print the queue groups, largest VRAM first, then draws, downloads, capacity and offer."""
     tasks = "1 task waits" if queue.waiting == 1 else f"{queue.waiting} tasks wait"
     typer.echo(f"{tasks}, {queue.as_of.to_text()}")
-    for group in sorted({entry.queue_group for entry in queue.entries}, key=_group_sort_key):
-        _show_group(group, [entry for entry in queue.entries if entry.queue_group == group])
+    for group in sorted(
+        {entry.queue_group for entry in queue.entries}, key=_get_queue_group_sort_key
+    ):
+        _show_queue_group(group, [entry for entry in queue.entries if entry.queue_group == group])
     _show_unqueued_tasks(queue.left_out)
     _show_drawn_tasks(queue.entries)
     _show_downloads(queue.downloads)
@@ -56,13 +58,13 @@ def show_queue(queue: QueueAnswer) -> None:
         _show_offer(queue.offer)
 
 
-def _group_sort_key(group: QueueGroupName) -> tuple[bool, int, bool, str]:
+def _get_queue_group_sort_key(group: QueueGroupName) -> tuple[bool, int, bool, str]:
     if group.kind is not None:
         return group.kind == "gpt", group.vram, False, ""
     return False, -group.vram, group.gpu is None, group.gpu or ""
 
 
-def _show_group(group: QueueGroupName, entries: Sequence[QueueEntry]) -> None:
+def _show_queue_group(group: QueueGroupName, entries: Sequence[QueueEntry]) -> None:
     typer.echo("")
     typer.echo(f"{_format_group(group)}: {len(entries)}")
     rows = [
@@ -129,7 +131,7 @@ def _show_offer(offer: QueueOffer) -> None:
         typer.echo("  no waiting task")
     for head in offer.heads:
         if head.why_not is None:
-            _show_taken_head(head)
+            _show_taken_queue_head(head)
     for head in offer.heads:
         if head.why_not is not None:
             typer.echo(f"  not {head.task}")
@@ -138,7 +140,7 @@ def _show_offer(offer: QueueOffer) -> None:
             )
 
 
-def _show_taken_head(head: QueueHead) -> None:
+def _show_taken_queue_head(head: QueueHead) -> None:
     typer.echo(f"  {head.task}")
     if head.partners is None:
         return
@@ -226,15 +228,15 @@ def list_queue(  # noqa: PLR0913 - a command line's options are its parameters
     by its estimated duration in seconds; durations are not published, so they come from
     [dispatch], or from --fixed and --unit. `draws` lists the drawn nodes.
     """
-    fixed_seconds = _parse_seconds("--fixed", fixed)
-    unit_seconds = _parse_seconds("--unit", unit)
+    fixed_seconds = _parse_seconds_by_kind("--fixed", fixed)
+    unit_seconds = _parse_seconds_by_kind("--unit", unit)
     tasks_per_member = _parse_alpha(alpha)
     with open_source(events, config) as source:
         choice = choose_queue_system(policy, source)
         if source.config is not None:
             section = source.config.dispatch
-            fixed_seconds = _add_configured_seconds(fixed_seconds, section.fixed_seconds)
-            unit_seconds = _add_configured_seconds(unit_seconds, section.unit_seconds)
+            fixed_seconds = _add_configured_durations(fixed_seconds, section.fixed_seconds)
+            unit_seconds = _add_configured_durations(unit_seconds, section.unit_seconds)
             if tasks_per_member is None and section.queue_alpha is not None:
                 tasks_per_member = Fraction(section.queue_alpha)
         pricing = _build_pricing(fixed_seconds, unit_seconds)
@@ -247,7 +249,7 @@ def list_queue(  # noqa: PLR0913 - a command line's options are its parameters
         show_queue(answer)
 
 
-def _parse_seconds(option: str, pairs: list[str] | None) -> dict[str, Fraction]:
+def _parse_seconds_by_kind(option: str, pairs: list[str] | None) -> dict[str, Fraction]:
     text_by_kind = parse_key_values(option, pairs)
     for kind in text_by_kind:
         if kind not in set(TaskKind):
@@ -273,7 +275,7 @@ def _parse_decimal(label: str, text: str) -> Fraction:
     return Fraction(text)
 
 
-def _add_configured_seconds(
+def _add_configured_durations(
     seconds_by_kind: Mapping[str, Fraction], configured: Mapping[Kind, Decimal] | None
 ) -> dict[str, Fraction]:
     """Return the durations from the command line, completed with configured defaults."""

@@ -22,15 +22,15 @@ from oracle.cli.options import (
 from oracle.cli.report_push import push
 from oracle.cli.report_signers import show_signers
 from oracle.cli.write_session import open_write_session
-from oracle.daemon.compose import Index, check_index_chain, open_index
+from oracle.daemon.compose import Index, get_checked_chain, open_index
 from oracle.daemon.records import Records, open_folded_records, open_records
 from oracle.daemon.senders import get_oracle_address, open_report_account
 from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import Hash
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE
 from oracle.queries.explain import EventArchive
-from oracle.queries.health import format_dispute
-from oracle.queries.leaf_comparison import PeerLeaves, ReportComparison, compare_with_peer
+from oracle.queries.health import format_disputed_reports
+from oracle.queries.leaf_comparison import PeerLeaves, ReportComparison, compare_report_with_peer
 from oracle.queries.leaf_models import LeafDifference
 from oracle.queries.report_models import (
     HeldReport,
@@ -44,7 +44,7 @@ from oracle.queries.report_models import (
 )
 from oracle.queries.round_check import verify_round
 from oracle.queries.text.text_tables import WIDE_TABLE_WIDTH, print_table
-from oracle.reporting.recompute import find_last_block
+from oracle.reporting.recompute import find_last_block_of_period
 from oracle.reporting.sanity_gate import get_active_hold, release_held_report
 
 _QOS_STEPS = 10_000
@@ -86,7 +86,7 @@ def show(
             _print_reports(records, as_json=as_json)
             return
         with open_index(records) as index:
-            _show_report(index, period, as_json=as_json)
+            _show_recomputed_report(index, period, as_json=as_json)
 
 
 def _print_reports(records: Records, *, as_json: bool) -> None:
@@ -100,22 +100,22 @@ def _print_reports(records: Records, *, as_json: bool) -> None:
         return
     print_table(
         _COLUMNS,
-        map(_format_entry_row, entries),
+        map(_format_report_row, entries),
         left_columns=("state", "reason"),
         width=WIDE_TABLE_WIDTH,
     )
 
 
-def _format_entry_row(entry: ReportEntry) -> list[str]:
+def _format_report_row(entry: ReportEntry) -> list[str]:
     round_text = "" if entry.round is None else str(entry.round)
     cells = (entry.period, entry.as_of, round_text, entry.changed_nodes, entry.state)
     return [*map(str, cells), entry.reason or ""]
 
 
-def _show_report(index: Index, period: int, *, as_json: bool) -> None:
+def _show_recomputed_report(index: Index, period: int, *, as_json: bool) -> None:
     settings = index.report_settings
-    chain = check_index_chain(index)
-    as_of = find_last_block(chain, index.store, period, settings.period_seconds)
+    chain = get_checked_chain(index)
+    as_of = find_last_block_of_period(chain, index.store, period, settings.period_seconds)
     detail = compute_report_detail(index.store, index.reader, index.rules, settings, as_of)
     if as_json:
         print_model(detail)
@@ -212,7 +212,7 @@ def _print_held_reports(records: Records, *, as_json: bool) -> None:
         if not hold.is_disputed:
             typer.echo(f"period {hold.period}: {hold.reason}")
     if disputed:
-        typer.echo(format_dispute(disputed))
+        typer.echo(format_disputed_reports(disputed))
 
 
 @report.command(epilog="Example: qos-oracle report verify 42")
@@ -234,25 +234,25 @@ def verify(
         get_oracle_address(index.config)
         verification = verify_round(
             round_number,
-            check_index_chain(index),
+            get_checked_chain(index),
             EventArchive(index.store, index.reader, index.rules),
-            partial(_read_contract_root, index),
+            partial(_fetch_contract_root, index),
         )
     if as_json:
         print_model(verification)
     else:
-        _print_verification(verification)
+        _print_round_verification(verification)
     if not verification.same:
         raise typer.Exit(1)
 
 
-def _read_contract_root(index: Index, round_number: int) -> Hash | None:
+def _fetch_contract_root(index: Index, round_number: int) -> Hash | None:
     """Return the root of a round in the contract, or None if the contract does not keep it."""
     account = open_report_account(index.config, index.chain)
     return RootsContract(account.pool_view, account.domain.contract).get_root(round_number).root
 
 
-def _print_verification(verification: RoundVerification) -> None:
+def _print_round_verification(verification: RoundVerification) -> None:
     typer.echo(
         f"round {verification.round}, as of block {verification.as_of} {verification.as_of_hash}"
     )
@@ -316,7 +316,7 @@ def diff(
     reports differ.
     """
     with open_folded_records(load_config(config)) as records, closing(PeerLeaves(url)) as peer:
-        comparison = compare_with_peer(records.store, peer, period)
+        comparison = compare_report_with_peer(records.store, peer, period)
     if as_json:
         print_model(comparison)
     else:

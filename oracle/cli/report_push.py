@@ -30,7 +30,7 @@ from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_schedule import ReportHeader
 from oracle.errors import InputError, TransientError
 from oracle.queries.report_models import PushedReport, build_report_basis
-from oracle.reporting.landing import REPORT_MISSED, find_missed_reason, is_awaiting_finality
+from oracle.reporting.landing import REPORT_MISSED, find_missed_reason, is_report_accepted
 from oracle.reporting.report_planner import load_current_cuts, load_scheduled_report, plan_push
 from oracle.reporting.reporting_context import PUSH
 from oracle.reporting.sanity_gate import find_hold_reason
@@ -53,12 +53,12 @@ def push(
         open_index(records) as index,
         open_reporter_on_checked_chain(index) as reporter,
     ):
-        due_report = _find_due_report(reporter)
+        due_report = _get_due_report(reporter)
         if confirm_action(
             f"push the report of period {due_report.period}", yes=yes, dry_run=dry_run
         ):
             sent_steps = plan_and_send_call(reporter, "report push", _plan_and_sign_report)
-            _check_report_pushed(due_report, sent_steps)
+            _check_report_was_pushed(due_report, sent_steps)
             steps = [
                 *(f"{step.action} {step.detail}" for step in sent_steps),
                 *_explain_unsent_report(reporter, sent_steps),
@@ -75,7 +75,7 @@ def push(
         typer.echo(f"  {step}")
 
 
-def _check_report_pushed(report: Report, steps: list[StepResult]) -> None:
+def _check_report_was_pushed(report: Report, steps: list[StepResult]) -> None:
     """Check that a report was pushed, and did not expire before the user confirmed.
 
     Raises:
@@ -94,7 +94,7 @@ def _explain_unsent_report(reporter: Reporter, steps: list[StepResult]) -> Itera
         return
     account = Account(reporter.index.config.chain.id, reporter.account.sender)
     with reporter.index.store.read_transaction() as uow:
-        open_push = uow.outbox.intents.find_pending(account, PUSH)
+        open_push = uow.outbox.intents.find_most_urgent_pending_call(account, PUSH)
     if open_push is not None:
         yield (
             f"nothing was sent: the push of round {open_push.request.round} (intent "
@@ -108,7 +108,7 @@ def _explain_unsent_report(reporter: Reporter, steps: list[StepResult]) -> Itera
         )
 
 
-def _find_due_report(reporter: Reporter) -> Report:
+def _get_due_report(reporter: Reporter) -> Report:
     """Return the report that is due to be pushed.
 
     Raises:
@@ -123,14 +123,18 @@ def _find_due_report(reporter: Reporter) -> Report:
         due_cuts = [
             stored_cut.cut
             for stored_cut in cuts
-            if stored_cut.state is ReportState.DUE and not is_awaiting_finality(uow, stored_cut)
+            if stored_cut.state is ReportState.DUE and not is_report_accepted(uow, stored_cut)
         ]
         is_late = scheduled is not None and any(
             stored_cut.cut.period == scheduled.report.period
             and find_missed_reason(stored_cut.cut, contract_status) is not None
             for stored_cut in cuts
         )
-        hold = _find_hold(reporter, uow, due_cuts) if scheduled is None or is_late else None
+        hold = (
+            _find_due_report_hold(reporter, uow, due_cuts)
+            if scheduled is None or is_late
+            else None
+        )
     if hold is not None:
         period = hold.period
         raise InputError(
@@ -139,10 +143,10 @@ def _find_due_report(reporter: Reporter) -> Report:
         )
     if scheduled is not None and not is_late:
         return scheduled.report
-    raise TransientError(_get_no_report_reason(due_cuts, contract_status))
+    raise TransientError(_explain_no_pushable_report(due_cuts, contract_status))
 
 
-def _get_no_report_reason(due_cuts: list[ReportHeader], contract_status: RootsStatus) -> str:
+def _explain_no_pushable_report(due_cuts: list[ReportHeader], contract_status: RootsStatus) -> str:
     """Return why none of the waiting cuts can be pushed."""
     if not due_cuts:
         return "no report is due; the next one is cut at the end of the period"
@@ -178,7 +182,7 @@ def _describe_push_dry_run(reporter: Reporter, due_report: Report) -> str:
     return description if hold_reason is None else f"it would be held: {hold_reason}"
 
 
-def _find_hold(
+def _find_due_report_hold(
     reporter: Reporter, uow: UnitOfWork, due_cuts: Sequence[ReportHeader]
 ) -> ReportHold | None:
     """Return the newest hold on a due report that this daemon would sign, or None."""

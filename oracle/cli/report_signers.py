@@ -56,19 +56,19 @@ def show_signers(
         account = open_report_account(settings, chain)
         status = RootsContract(account.pool_view, account.domain.contract).get_status()
         number = round_number or status.head.round + 1
-        comparison = _compare_statements(settings, records.store, status, number)
+        comparison = _compare_round_statements(settings, records.store, status, number)
     if as_json:
         print_model(comparison)
     else:
-        _print_comparison(comparison)
+        _print_signature_comparison(comparison)
     if any(entry.state is SignatureState.DIFFERS for entry in comparison.signatures):
         raise typer.Exit(1)
 
 
-def _compare_statements(
+def _compare_round_statements(
     config: Config, store: Store, status: RootsStatus, number: int
 ) -> RoundSignatures:
-    statements, silent = _collect_statements(config, store, number)
+    statements, silent = _collect_round_statements(config, store, number)
     signers_by_digest = defaultdict[Hash, set[Address]](set)
     for _, statement in statements:
         if statement.signer in status.signers:
@@ -93,7 +93,7 @@ def _compare_statements(
     )
 
 
-def _collect_statements(
+def _collect_round_statements(
     config: Config, store: Store, number: int
 ) -> tuple[list[tuple[str, SignedStatement]], list[RoundSignature]]:
     """Return each reporter's newest statement, and entries for reporters without one."""
@@ -104,7 +104,7 @@ def _collect_statements(
     live = [statement for statement in own if statement.expiry_reason is None]
     statements = [(_OWN_NAME, live[0])] if live else []
     silent = [] if live else [_build_silent_entry(_OWN_NAME, SignatureState.NOT_SIGNED)]
-    for name, result, messages in _fetch_messages(config, number):
+    for name, result, messages in _fetch_peer_messages(config, number):
         newest_by_signer = {
             message.signer: (name, build_signed_statement(message))
             for message in reversed(messages)
@@ -124,7 +124,7 @@ def _collect_statements(
     return statements, silent
 
 
-def _fetch_messages(
+def _fetch_peer_messages(
     config: Config, number: int
 ) -> list[tuple[str, PeerResult, list[ReportMessage]]]:
     section = config.reporters
@@ -166,7 +166,7 @@ def _build_silent_entry(
     )
 
 
-def _print_comparison(comparison: RoundSignatures) -> None:
+def _print_signature_comparison(comparison: RoundSignatures) -> None:
     accepted = "accepted" if comparison.is_accepted else "not accepted yet"
     typer.echo(
         f"round {comparison.round}, {accepted}: {comparison.agreeing} signers agree, "
@@ -177,11 +177,11 @@ def _print_comparison(comparison: RoundSignatures) -> None:
         [
             [
                 entry.reporter or "no peer in [reporters]",
-                _shorten(entry.signer),
+                _shorten_or_dash(entry.signer),
                 entry.state.value,
                 "-" if entry.as_of is None else str(entry.as_of),
-                _shorten(entry.root),
-                _shorten(entry.config),
+                _shorten_or_dash(entry.root),
+                _shorten_or_dash(entry.config),
             ]
             for entry in comparison.signatures
         ],
@@ -190,5 +190,5 @@ def _print_comparison(comparison: RoundSignatures) -> None:
     )
 
 
-def _shorten(hash_or_address: str | None) -> str:
+def _shorten_or_dash(hash_or_address: str | None) -> str:
     return "-" if hash_or_address is None else shorten_hash(hash_or_address)

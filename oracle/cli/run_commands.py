@@ -12,7 +12,7 @@ from oracle.cli.options import (
 from oracle.daemon.config.loader import read_config
 from oracle.daemon.main_loop import run_daemon, run_to_head
 from oracle.daemon.senders import check_feed_publishing_allowed
-from oracle.daemon.startup import SendPermissions, export_traces, warn_if_native_ignored
+from oracle.daemon.startup import SendPermissions, export_traces, warn_if_native_code_ignored
 from oracle.daemon.stopping import StopSignal, run_until_signalled
 from oracle.daemon.web.listener import raise_descriptor_limit
 from oracle.errors import InputError
@@ -90,7 +90,7 @@ def run(
         logging_setup.configure_logging(
             "json" if as_json else settings.log.format, settings.log.level
         )
-        warn_if_native_ignored()
+        warn_if_native_code_ignored()
         enabled_sends = SendPermissions(
             reports=settings.oracle.publish if publish is None else publish,
             starts=(settings.dispatch.enabled and publish is not False)

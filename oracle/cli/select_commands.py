@@ -22,11 +22,11 @@ from oracle.cli.system_options import (
     PolicyOption,
     SetOption,
     choose_system,
-    list_changed_numbers,
+    find_changed_parameters,
     open_source,
     parse_key_values,
 )
-from oracle.daemon.compose import check_index_chain, open_index
+from oracle.daemon.compose import get_checked_chain, open_index
 from oracle.daemon.records import open_folded_records
 from oracle.domain.events.jsonl import parse_task_request
 from oracle.domain.events.network_events import TaskCreated
@@ -136,7 +136,7 @@ def _show_candidates(candidates: Sequence[CandidateEntry]) -> None:
         for rank, entry in enumerate(candidates)
         if rank < _MAX_NODES or entry.drawn is not None
     ]
-    column_names, cells = _build_part_columns(shown_entries)
+    column_names, cells = _build_probability_columns(shown_entries)
     rows = [
         (
             entry.node,
@@ -150,7 +150,7 @@ def _show_candidates(candidates: Sequence[CandidateEntry]) -> None:
     print_omitted_count(len(candidates), _MAX_NODES)
 
 
-def _build_part_columns(
+def _build_probability_columns(
     entries: Sequence[CandidateEntry],
 ) -> tuple[Sequence[str], list[Sequence[str]]]:
     """Return the columns and cells that explain the probabilities.
@@ -205,7 +205,7 @@ def _show_draws(result: SelectionResult, draws: int | None) -> None:
 def show_draw_check(check: DrawCheckAnswer | AllDrawsAnswer) -> None:
     """Print each recomputed draw with its verdict, or for `all` the tasks that differ."""
     if isinstance(check, AllDrawsAnswer):
-        _show_all_draws(check)
+        _show_all_draws_check(check)
         return
     typer.echo(f"task {check.task}")
     typer.echo(f"as of block {check.as_of.block}, {format_block_time(check.as_of.time)}")
@@ -237,7 +237,7 @@ def _show_recomputed_draw(draw: DrawMadeAgain) -> None:
     print_omitted_count(len(rows), _MAX_ROWS)
 
 
-def _show_all_draws(check: AllDrawsAnswer) -> None:
+def _show_all_draws_check(check: AllDrawsAnswer) -> None:
     blocks = f"blocks {check.start_block + 1} to {check.as_of.block}"
     typer.echo(f"{blocks}, {format_block_time(check.as_of.time)}")
     if not check.started:
@@ -320,8 +320,8 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
     possible. `all` compares every task in one pass, and exits with 1 if any task differs.
     """
     if verify is not None:
-        _check_no_other_options(task, policy, seed, draws, changes, at_time, events)
-        _verify_draws(config, verify, as_json=as_json)
+        _check_verify_is_sole_option(task, policy, seed, draws, changes, at_time, events)
+        _verify_and_print_draws(config, verify, as_json=as_json)
         return
     if task is None:
         raise InputError(
@@ -351,7 +351,7 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
             draws,
         )
     selection = build_selection_summary(
-        node_choice, snapshot.rules.name, list_changed_numbers(choice)
+        node_choice, snapshot.rules.name, find_changed_parameters(choice)
     )
     result = SelectionResult(as_of=build_snapshot_time(snapshot), **dict(selection))
     if as_json:
@@ -360,19 +360,19 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
         _show_selection(result, draws)
 
 
-def _check_no_other_options(*option_values: object) -> None:
+def _check_verify_is_sole_option(*option_values: object) -> None:
     if any(option is not None for option in option_values):
         raise InputError("--verify: can be combined only with --config and --json")
 
 
-def _verify_draws(config: Path, task: str, *, as_json: bool) -> None:
+def _verify_and_print_draws(config: Path, task: str, *, as_json: bool) -> None:
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
         with index.store.read_transaction() as uow:
             key = None if task == _ALL_TASKS else find_task(uow, task)
         settings = index.dispatch_settings
         if settings is None:
             raise InputError("dispatch.start_block: required; without it no nodes are drawn")
-        check_inputs = (check_index_chain(index), index.store, index.reader, settings)
+        check_inputs = (get_checked_chain(index), index.store, index.reader, settings)
         check: DrawCheckAnswer | AllDrawsAnswer = (
             verify_all_draws(*check_inputs) if key is None else verify_draw(*check_inputs, key)
         )

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from oracle.bindings.inspection import inspect_contract
+from oracle.bindings.inspection import inspect_roots_contract
 from oracle.chain.heads import Heads
 from oracle.cli.write_session import check_lease_is_free, hold_command_lease, warn_if_leased
-from oracle.daemon.compose import Index, check_index_chain
+from oracle.daemon.compose import Index, get_checked_chain
 from oracle.daemon.contexts import ReporterContexts
 from oracle.daemon.senders import (
     Reporter,
@@ -39,7 +39,7 @@ def open_reporter_on_checked_chain(index: Index) -> Iterator[Reporter]:
         TransientError: no endpoint responds.
     """
     with open_reporter(index, make_key_opener(index.config)) as reporter:
-        check_index_chain(index)
+        get_checked_chain(index)
         yield reporter
 
 
@@ -50,7 +50,7 @@ def plan_and_send_call(reporter: Reporter, command: str, plan: CallPlanner) -> l
         InputError: the contract differs from the configuration, or no call can be planned.
         FatalError: a daemon holds the lease of this database, and sends such calls itself.
     """
-    _check_can_send(reporter)
+    _check_sending_is_allowed(reporter)
     chain = reporter.index.chain
     with hold_command_lease(reporter.index.store, command) as epoch:
         contexts = open_reporter_contexts(reporter, epoch, unix_seconds)
@@ -73,7 +73,7 @@ def check_call_can_be_sent(reporter: Reporter, command: str, plan: CallPlanner) 
         FatalError: for the same reasons as `plan_and_send_call`.
     """
     check_lease_is_free(reporter.index.store, command)
-    _describe_call(reporter, plan, "")
+    _describe_planned_call(reporter, plan, "")
 
 
 def describe_dry_run(reporter: Reporter, plan: CallPlanner, default_text: str) -> str:
@@ -85,11 +85,11 @@ def describe_dry_run(reporter: Reporter, plan: CallPlanner, default_text: str) -
         InputError: for the same reasons as `plan_and_send_call`.
     """
     warn_if_leased(reporter.index.store)
-    return _describe_call(reporter, plan, default_text)
+    return _describe_planned_call(reporter, plan, default_text)
 
 
-def _describe_call(reporter: Reporter, plan: CallPlanner, default_text: str) -> str:
-    _check_can_send(reporter)
+def _describe_planned_call(reporter: Reporter, plan: CallPlanner, default_text: str) -> str:
+    _check_sending_is_allowed(reporter)
     chain = reporter.index.chain
     with tempfile.TemporaryDirectory(prefix="qos-oracle-") as folder:
         contexts = open_reporter_contexts(reporter, 0, unix_seconds).build_dry_run_contexts(
@@ -104,9 +104,9 @@ def _describe_call(reporter: Reporter, plan: CallPlanner, default_text: str) -> 
     return description
 
 
-def _check_can_send(reporter: Reporter) -> None:
+def _check_sending_is_allowed(reporter: Reporter) -> None:
     contract = get_oracle_address(reporter.index.config)
-    _, mismatches = inspect_contract(
+    _, mismatches = inspect_roots_contract(
         reporter.account.pool_view, contract, reporter.expected_contract
     )
     if mismatches:

@@ -9,7 +9,7 @@ from oracle import __version__
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, load_config
 from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import open_folded_records
-from oracle.daemon.startup import freeze_gc, open_read_api
+from oracle.daemon.startup import open_read_api, tune_garbage_collection
 from oracle.daemon.stopping import StopSignal, run_until_signalled
 from oracle.daemon.web.http_server import serve_app
 from oracle.daemon.web.listener import raise_descriptor_limit
@@ -34,7 +34,7 @@ def serve(config: ConfigOption = DEFAULT_CONFIG) -> None:
     def serve_until_stopped(stop: StopSignal) -> None:
         with open_folded_records(load_config(config)) as records:
             read_api = open_read_api(records, open_reader(records.config), lambda: None)
-            freeze_gc()
+            tune_garbage_collection()
             section = records.config.api
             with serve_app(read_api, section, section.port) as listen_address:
                 structlog.get_logger().info(

@@ -101,8 +101,8 @@ def init_service(
     with --systemd a systemd unit, and with --kubernetes manifests. Your changes belong in the
     override file, which is never replaced.
     """
-    kind = _choose_kind(is_systemd=is_systemd, is_kubernetes=is_kubernetes)
-    _check_replaceable(folder / kind)
+    kind = _choose_service_kind(is_systemd=is_systemd, is_kubernetes=is_kubernetes)
+    _check_folder_is_replaceable(folder / kind)
     program_files = dict(_RENDERERS[kind]())
     operator_files = _render_operator_files(kind)
     kept = [name for name in operator_files if (folder / name).exists()]
@@ -127,7 +127,7 @@ def init_service(
         _print_next_steps(folder, kind)
 
 
-def _choose_kind(*, is_systemd: bool, is_kubernetes: bool) -> ServiceKind:
+def _choose_service_kind(*, is_systemd: bool, is_kubernetes: bool) -> ServiceKind:
     """Return the kind of service that the options select.
 
     Raises:
@@ -140,7 +140,7 @@ def _choose_kind(*, is_systemd: bool, is_kubernetes: bool) -> ServiceKind:
     return ServiceKind.KUBERNETES if is_kubernetes else ServiceKind.COMPOSE
 
 
-def _check_replaceable(path: Path) -> None:
+def _check_folder_is_replaceable(path: Path) -> None:
     """Check that a folder's compose file or unit was written by this command.
 
     Raises:
@@ -156,9 +156,9 @@ def _check_replaceable(path: Path) -> None:
         raise InputError(f"{path}: cannot be read: {error}") from None
 
 
-def _render_compose() -> Iterator[tuple[str, str]]:
+def _render_compose_files() -> Iterator[tuple[str, str]]:
     text = find_shipped_path(_COMPOSE).read_text("utf-8").replace(_VERSION_VARIABLE, __version__)
-    yield _COMPOSE, f"{_format_mark('compose.override.yaml')}{text}"
+    yield _COMPOSE, f"{_format_header_comment('compose.override.yaml')}{text}"
     for name in _MOUNTED:
         source = find_shipped_path(name)
         files = sorted(path for path in source.rglob("*") if path.is_file()) or [source]
@@ -167,27 +167,27 @@ def _render_compose() -> Iterator[tuple[str, str]]:
             yield str(Path(name) / relative_path), file.read_text("utf-8")
 
 
-def _render_unit() -> Iterator[tuple[str, str]]:
+def _render_systemd_unit() -> Iterator[tuple[str, str]]:
     text = find_shipped_path(f"ops/systemd/{_UNIT}").read_text("utf-8")
     program = shutil.which("qos-oracle", path=str(Path(sys.executable).parent))
-    mark = _format_mark(f"{_UNIT}.d/override.conf")
+    mark = _format_header_comment(f"{_UNIT}.d/override.conf")
     yield _UNIT, mark + text.replace(_UNIT_PROGRAM, program or _UNIT_PROGRAM)
 
 
-def _render_manifests() -> Iterator[tuple[str, str]]:
+def _render_kubernetes_manifests() -> Iterator[tuple[str, str]]:
     for path in sorted(find_shipped_path(_MANIFESTS).glob("*.yaml")):
         text = path.read_text("utf-8").replace(_MANIFEST_TAG, f":{__version__}\n")
-        yield path.name, _format_mark("kustomization.yaml") + text
+        yield path.name, _format_header_comment("kustomization.yaml") + text
 
 
 _RENDERERS = {
-    ServiceKind.COMPOSE: _render_compose,
-    ServiceKind.SYSTEMD: _render_unit,
-    ServiceKind.KUBERNETES: _render_manifests,
+    ServiceKind.COMPOSE: _render_compose_files,
+    ServiceKind.SYSTEMD: _render_systemd_unit,
+    ServiceKind.KUBERNETES: _render_kubernetes_manifests,
 }
 
 
-def _format_mark(override: str) -> str:
+def _format_header_comment(override: str) -> str:
     return f"{_MARK} {__version__}, which replaces it; put your changes into {override}.\n"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from oracle import __version__
-from oracle.cli.changelog import list_breaking_changes, split_releases
+from oracle.cli.changelog import list_breaking_changes, split_changelog_by_version
 from oracle.cli.options import (
     DEFAULT_CONFIG,
     BackupArgument,
@@ -19,8 +19,8 @@ from oracle.cli.options import (
 )
 from oracle.cli.write_session import (
     check_lease_is_free,
+    check_no_lease_holder,
     open_write_session,
-    reject_lease_holder,
     warn_if_leased,
 )
 from oracle.daemon.config.loader import read_config
@@ -33,7 +33,7 @@ from oracle.store.database import Store
 from oracle.store.db_errors import format_database_name
 from oracle.store.engine import parse_database_url
 from oracle.store.lease_repository import LeaseState
-from oracle.store.schema import REVISION, SchemaAge, check_upgradable, migrate
+from oracle.store.schema import REVISION, SchemaAge, get_upgradable_state, migrate
 
 _COMMAND = "service upgrade"
 
@@ -52,7 +52,7 @@ def upgrade(
     upgrades the schema in one transaction, which is rolled back if a row was lost or changed.
     """
     url = read_config(config).database.url
-    schema = check_upgradable(url)
+    schema = get_upgradable_state(url)
     with Store(parse_database_url(url)) as store:
         with store.read_transaction() as uow:
             previous_version = uow.bookmarks.get(PROGRAM_VERSION)
@@ -69,7 +69,7 @@ def upgrade(
             dry_run=dry_run,
         )
         if not as_json:
-            _print_plan(result)
+            _print_upgrade_plan(result)
         if is_needed:
             if dry_run:
                 warn_if_leased(store)
@@ -78,16 +78,16 @@ def upgrade(
             if confirm_action(f"{name}: upgrading", yes=yes, dry_run=dry_run):
                 epoch = check_lease_is_free(store, _COMMAND)
                 back_up_database(url, backup)
-                migrate(url, partial(_check_lease_since_backup, backup, epoch))
+                migrate(url, partial(_check_database_unused_since_backup, backup, epoch))
                 with open_write_session(store, _COMMAND, dry_run=False) as (uow, _):
                     uow.bookmarks.set(PROGRAM_VERSION, __version__)
     if as_json:
         print_model(result)
     elif is_needed and not dry_run:
-        _print_outcome(result)
+        _print_upgrade_outcome(result)
 
 
-def _check_lease_since_backup(backup: Path, epoch: int, lease_state: LeaseState) -> None:
+def _check_database_unused_since_backup(backup: Path, epoch: int, lease_state: LeaseState) -> None:
     """Check that the database has not been used since the backup was begun.
 
     `epoch` is the lease's epoch before the backup.
@@ -95,7 +95,7 @@ def _check_lease_since_backup(backup: Path, epoch: int, lease_state: LeaseState)
     Raises:
         FatalError: a process holds the lease, or has held it, so that the backup is too old.
     """
-    reject_lease_holder(lease_state, _COMMAND)
+    check_no_lease_holder(lease_state, _COMMAND)
     if lease_state.epoch != epoch:
         raise FatalError(
             f"{backup}: another process used the database after this backup was begun, so that "
@@ -110,7 +110,7 @@ def _read_breaking_changes(name: str, previous_version: str | None) -> dict[str,
     Raises:
         InputError: this version is older than the one that used the database last.
     """
-    releases = split_releases(find_shipped_path("CHANGELOG.md").read_text("utf-8"))
+    releases = split_changelog_by_version(find_shipped_path("CHANGELOG.md").read_text("utf-8"))
     if previous_version is not None and previous_version not in releases:
         raise InputError(
             f"{name} was last used by qos-oracle {previous_version}, which is newer than this "
@@ -120,7 +120,7 @@ def _read_breaking_changes(name: str, previous_version: str | None) -> dict[str,
     return list_breaking_changes(releases, previous_version)
 
 
-def _print_plan(result: ServiceUpgrade) -> None:
+def _print_upgrade_plan(result: ServiceUpgrade) -> None:
     previous = result.previous_version or "an unknown version"
     if result.backup is None:
         typer.echo(f"nothing to do: {result.database} is ready for qos-oracle {result.version}")
@@ -138,7 +138,7 @@ def _print_plan(result: ServiceUpgrade) -> None:
         typer.echo(f"the schema changes from revision {result.before} to {result.wanted}")
 
 
-def _print_outcome(result: ServiceUpgrade) -> None:
+def _print_upgrade_outcome(result: ServiceUpgrade) -> None:
     typer.echo(f"wrote the backup {result.backup}")
     if result.before != result.wanted:
         typer.echo(f"the schema was upgraded to revision {result.wanted}; every row is as before")

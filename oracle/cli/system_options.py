@@ -30,8 +30,8 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
 from oracle.systems.overrides import (
     apply_rule_changes,
-    get_parameters,
-    override_parameters,
+    get_policy_parameters,
+    override_policy_parameters,
     split_changes,
 )
 from oracle.systems.policy import SelectionPolicy
@@ -149,7 +149,7 @@ def choose_system(
             missing.
     """
     system_name = _get_default_system_name(source) if name is None else name
-    policy = _find_policy(system_name, source)
+    policy = _get_configured_policy(system_name, source)
     system = get_systems().get(system_name)
     has_own_rules = system is not None and system.has_rules
     rule_set_name = system_name if has_own_rules else source.rules.name
@@ -157,13 +157,13 @@ def choose_system(
         changes, policy_changes = split_changes(
             changes, list_changeable_rules(rule_set_name) if changes else (), policy
         )
-        policy = override_parameters(policy, policy_changes)
+        policy = override_policy_parameters(policy, policy_changes)
         if system is None and not changes and _lacks_legacy_rules(policy, source):
             return _choose_system_without_exclusions(policy, source)
         if rule_set_name == source.rules.name and not changes:
             return SystemChoice(policy, source.rules, needs_history=not has_own_rules)
         rules = build_rules(
-            rule_set_name, {**_get_configured_changes(rule_set_name, source), **changes}
+            rule_set_name, {**_get_configured_rule_changes(rule_set_name, source), **changes}
         )
     except ValueError as error:
         raise InputError(f"--set: {error}") from None
@@ -179,7 +179,7 @@ def choose_queue_system(name: str | None, source: InputSource) -> SystemChoice:
     Raises:
         InputError: the policy is unknown.
     """
-    policy = _find_policy(source.rules.name if name is None else name, source)
+    policy = _get_configured_policy(source.rules.name if name is None else name, source)
     if _lacks_legacy_rules(policy, source):
         return _choose_system_without_exclusions(policy, source)
     return choose_system(name, {}, source)
@@ -214,7 +214,7 @@ def _choose_system_without_exclusions(
     return SystemChoice(policy, remove_falls(source.rules), needs_history=False)
 
 
-def _find_policy(name: str, source: InputSource) -> SelectionPolicy:
+def _get_configured_policy(name: str, source: InputSource) -> SelectionPolicy:
     try:
         policy = get_policy(name)
     except ValueError as error:
@@ -224,7 +224,7 @@ def _find_policy(name: str, source: InputSource) -> SelectionPolicy:
     dispatch_section = source.config.dispatch
     if policy.name == dispatch_section.policy:
         # The daemon draws with this policy.
-        policy = override_parameters(policy, dispatch_section.change)
+        policy = override_policy_parameters(policy, dispatch_section.change)
     if not isinstance(policy, CrynuxPolicy):
         return policy
     # The minimum weight is a setting of the dispatcher, not a rule of scoring.
@@ -235,17 +235,17 @@ def _find_policy(name: str, source: InputSource) -> SelectionPolicy:
     )
 
 
-def _get_configured_changes(rule_set_name: str, source: InputSource) -> Mapping[str, str]:
+def _get_configured_rule_changes(rule_set_name: str, source: InputSource) -> Mapping[str, str]:
     """Return the configured changes of a rule set, empty if the input uses another rule set."""
     if source.config and rule_set_name == source.rules.name:
         return source.config.rules.changes
     return {}
 
 
-def list_changed_numbers(choice: SystemChoice) -> dict[str, str]:
+def find_changed_parameters(choice: SystemChoice) -> dict[str, str]:
     """Return the rule values and policy parameters that differ from the published ones."""
-    published = get_parameters(get_policy(choice.policy.name))
-    policy_numbers = get_parameters(choice.policy).items()
+    published = get_policy_parameters(get_policy(choice.policy.name))
+    policy_numbers = get_policy_parameters(choice.policy).items()
     return {
         **find_rule_changes(choice.rules),
         **{name: text for name, text in policy_numbers if published[name] != text},

@@ -63,11 +63,11 @@ def check_lease_is_free(store: Store, command: str) -> int:
     """
     with store.read_transaction() as uow:
         lease_state = uow.lease.get_state()
-    reject_lease_holder(lease_state, command)
+    check_no_lease_holder(lease_state, command)
     return lease_state.epoch
 
 
-def reject_lease_holder(lease_state: LeaseState, command: str) -> None:
+def check_no_lease_holder(lease_state: LeaseState, command: str) -> None:
     """Check that no living process holds the lease.
 
     Raises:

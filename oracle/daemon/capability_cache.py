@@ -36,7 +36,7 @@ class CapabilityCache:
             }
 
     def save_fact(self, endpoint: str, key: str, value: str, seconds: float | None) -> None:
-        """Keep a value in memory until `store_facts` writes it.
+        """Keep a value in memory until `store_endpoint_facts` writes it.
 
         The value expires after `seconds`, or never if `seconds` is None.
         """
@@ -44,7 +44,7 @@ class CapabilityCache:
         with self._lock:
             self._unstored[endpoint, key] = value, expires
 
-    def store_facts(self, epoch: int) -> int:
+    def store_endpoint_facts(self, epoch: int) -> int:
         """Write the new values under this epoch of the lease, and return their number.
 
         Raises:
@@ -75,4 +75,4 @@ class CapabilityCache:
         """
         with self._lock:
             has_chain_facts = any(endpoint == CHAIN_FACTS_KEY for endpoint, _ in self._unstored)
-        return self.store_facts(epoch) if has_chain_facts else 0
+        return self.store_endpoint_facts(epoch) if has_chain_facts else 0

@@ -46,7 +46,7 @@ from oracle.indexer.rules_binding import (
     bind_or_check_period,
     bind_or_check_rules,
     check_bound_rules,
-    clear_switch,
+    clear_rules_switch,
 )
 from oracle.kickouts.kick_calls import KickoutHook
 from oracle.reporting.report_cutter import ReportCutter
@@ -131,14 +131,14 @@ def open_chain(
             pool, reader, settings.finality_depth, finality_seconds=settings.finality_seconds
         )
     ) as chain:
-        chain.set_verification(
+        chain.configure_verification(
             build_verification_policy(config.verify), Calibration(capability_store=endpoint_facts)
         )
-        _use_history_workers(config, reader, chain)
+        _configure_history_workers(config, reader, chain)
         if settings.checkpoint_block is not None and settings.checkpoint_hash is not None:
             checkpoint = Hash(settings.checkpoint_hash)
             chain.add_checkpoint(settings.checkpoint_block, checkpoint, "[chain] checkpoint_hash")
-        reload_quarantine(chain, endpoint_facts.store)
+        reload_quarantined_endpoints(chain, endpoint_facts.store)
         yield chain
 
 
@@ -154,7 +154,7 @@ def check_chain(config: Config, chain: ChainSource, store: Store | None = None) 
     try:
         chain.check_endpoints()
     except WrongContractError as error:
-        if store is not None and _is_indexed_from_configured_contracts(config, store):
+        if store is not None and _has_configured_contracts(config, store):
             raise TransientError(
                 f"{error}; an earlier check succeeded, so the endpoint may be out of sync"
             ) from error
@@ -174,12 +174,12 @@ def open_checked_chain(config: Config) -> Iterator[ChainSource]:
         yield check_chain(config, chain)
 
 
-def check_index_chain(index: Index) -> ChainSource:
+def get_checked_chain(index: Index) -> ChainSource:
     """Check the endpoints of an index like `check_chain`, and return the index's chain."""
     return check_chain(index.config, index.chain, index.store)
 
 
-def _is_indexed_from_configured_contracts(config: Config, store: Store) -> bool:
+def _has_configured_contracts(config: Config, store: Store) -> bool:
     with store.read_transaction() as uow:
         identity = uow.identity.get()
     return identity is not None and (
@@ -193,16 +193,16 @@ def _get_configured_contracts(config: Config) -> tuple[dict[str, Address], Addre
     return contracts, Address(config.oracle.address) if config.oracle.address else None
 
 
-def reload_quarantine(chain: ChainSource, store: Store | None) -> None:
+def reload_quarantined_endpoints(chain: ChainSource, store: Store | None) -> None:
     """Exclude the endpoints that the database records as proven wrong."""
     if store is not None:
         with store.read_transaction() as uow:
-            reason_by_endpoint = uow.facts.quarantine.get_reason_by_endpoint()
-        chain.endpoints.endpoint_list.sync_endpoints_proven_wrong(reason_by_endpoint)
+            reason_by_endpoint = uow.facts.quarantine.get_quarantine_reason_by_endpoint()
+        chain.endpoints.endpoint_list.sync_proven_wrong_endpoints(reason_by_endpoint)
 
 
 @contextmanager
-def open_fresh_endpoints(config: Config, chain: ChainSource) -> Iterator[EndpointPool]:
+def reopen_endpoints(config: Config, chain: ChainSource) -> Iterator[EndpointPool]:
     """Open the endpoints again for a single check, without past failures; close them on exit.
 
     Endpoints proven wrong stay excluded. Each of the others is contacted and reports its own
@@ -213,11 +213,11 @@ def open_fresh_endpoints(config: Config, chain: ChainSource) -> Iterator[Endpoin
         settings.endpoints, settings.id, providers=settings.providers
     )
     with closing(opened_pool) as pool:
-        pool.endpoint_list.sync_endpoints_proven_wrong(chain.get_proven_wrong_endpoints())
+        pool.endpoint_list.sync_proven_wrong_endpoints(chain.get_proven_wrong_endpoints())
         yield pool
 
 
-def open_prober(index: Index, max_wait_seconds: float | None) -> EndpointProber:
+def open_endpoint_prober(index: Index, max_wait_seconds: float | None) -> EndpointProber:
     """Return the prober that probes every endpoint once an hour.
 
     A tick waits for an answer for at most `max_wait_seconds`, or without limit if it is None.
@@ -235,12 +235,12 @@ def build_log_filter(reader: EventReader) -> LogFilter:
     return LogFilter(frozenset(reader.addresses), frozenset(reader.topics))
 
 
-def use_segment_workers(index: Index, worker_count: int) -> None:
+def set_segment_worker_count(index: Index, worker_count: int) -> None:
     """Prepare segments with `worker_count` workers instead of the number in `[history]`."""
     index.chain.use_workers(_build_segment_executor(index.config, index.reader, worker_count))
 
 
-def _use_history_workers(config: Config, reader: EventReader, chain: ChainSource) -> None:
+def _configure_history_workers(config: Config, reader: EventReader, chain: ChainSource) -> None:
     """Let workers prepare history if the settings configure any workers."""
     workers = resolve_worker_count(config.history)
     if not workers:
@@ -316,40 +316,40 @@ def _build_block_hooks(records: Records, reader: EventReader) -> Iterator[BlockH
     yield KickoutHook()
 
 
-def store_or_check_identity(index: Index) -> None:
+def store_or_check_database_identity(index: Index) -> None:
     """Store the database's identity, or check that the stored identity is the same.
 
     Raises:
         InputError: the database belongs to another chain, contract or start block, or was folded
             with other rules or another period length.
     """
-    identity = _build_identity(index)
+    identity = _build_database_identity(index)
     dispatch = index.dispatch_settings
     with index.store.transaction() as uow:
-        uow.identity.store_or_check(identity)
+        uow.identity.ensure_stored_identity(identity)
         uow.bookmarks.set(PROGRAM_VERSION, __version__)
         bind_or_check_rules(uow, index.rules)
         if index.config.rules.switched_rules is None:
-            clear_switch(uow)
+            clear_rules_switch(uow)
         bind_or_check_period(uow, index.report_settings.period_seconds)
         if dispatch is not None:
             bind_or_check_dispatch_settings(uow, dispatch)
     index.chain.add_checkpoint(0, identity.genesis_hash, "the database")
 
 
-def check_identity(index: Index) -> None:
+def check_database_identity(index: Index) -> None:
     """Check the database's identity without writing anything.
 
     Raises:
-        InputError: see `store_or_check_identity`; the period length is not checked.
+        InputError: see `store_or_check_database_identity`; the period length is not checked.
     """
-    identity = _build_identity(index)
+    identity = _build_database_identity(index)
     with index.store.read_transaction() as uow:
         uow.identity.check(identity)
         check_bound_rules(uow, index.rules)
 
 
-def _build_identity(index: Index) -> Identity:
+def _build_database_identity(index: Index) -> Identity:
     """Return the database identity that follows from the settings and the chain."""
     config = index.config
     with index.store.read_transaction() as uow:

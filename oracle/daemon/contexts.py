@@ -72,10 +72,10 @@ class ReporterContexts:
             replace(self.kickouts, quorum=quorum),
             None if self.hot_set is None else replace(self.hot_set, quorum=quorum),
         )
-        contexts.register_calls()
+        contexts.register_reporter_calls()
         return contexts
 
-    def register_calls(self) -> None:
+    def register_reporter_calls(self) -> None:
         """Add the calls of reports, kickouts, objections and the hot set to the registry."""
         registry = self.account_context.registry
         registry.register(PushCall(self.reporting))

@@ -12,7 +12,7 @@ import structlog
 
 from oracle.bindings.contract_signatures import (
     SignatureCheckUnavailableError,
-    check_contract_signature,
+    verify_contract_signature,
 )
 from oracle.daemon.config.chain_section import ChainSection
 from oracle.daemon.web.rate_limit import ClientBuckets, ConcurrencyLimit, TokenBucket
@@ -76,7 +76,7 @@ class ContractAccounts:
                     "too many signatures of contracts were checked; retry in a minute"
                 )
             try:
-                is_accepted = self._call_account(account, digest, signature)
+                is_accepted = self._call_is_valid_signature(account, digest, signature)
             except TransientError as error:
                 structlog.get_logger().warning(
                     "contract_signature_unchecked", account=account, reason=str(error)
@@ -94,9 +94,11 @@ class ContractAccounts:
                 } | {account: now + _NO_CODE_SECONDS}
             return is_accepted is True
 
-    def _call_account(self, account: Address, digest: Hash, signature: bytes) -> bool | None:
+    def _call_is_valid_signature(
+        self, account: Address, digest: Hash, signature: bytes
+    ) -> bool | None:
         with self._store.read_transaction() as uow:
-            wrong_endpoints = uow.facts.quarantine.get_reason_by_endpoint()
+            wrong_endpoints = uow.facts.quarantine.get_quarantine_reason_by_endpoint()
         with ExitStack() as exit_stack:
             endpoints = []
             for url in self._chain.endpoints:
@@ -110,4 +112,4 @@ class ContractAccounts:
                 raise TransientError("every endpoint was proven wrong")
             quorum = WitnessQuorum({endpoint.name: endpoint.provider for endpoint in endpoints})
             pool_view = PoolView(endpoints, _TIMEOUT_SECONDS, quorum)
-            return check_contract_signature(pool_view, self._chain.id, account, digest, signature)
+            return verify_contract_signature(pool_view, self._chain.id, account, digest, signature)

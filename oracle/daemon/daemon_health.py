@@ -128,7 +128,7 @@ class DaemonHealth:
             return None
         return max(0, self.newest_block - self.folded_block.number)
 
-    def raise_condition(self, condition: Condition, detail: str) -> None:
+    def set_condition(self, condition: Condition, detail: str) -> None:
         """Report a condition until it is cleared, replacing any earlier detail."""
         self._detail_by_condition[condition] = detail
 
@@ -155,8 +155,8 @@ class DaemonHealth:
             (
                 *(
                     *lease_findings,
-                    *self._list_stop_findings(),
-                    *self._list_data_findings(),
+                    *self._list_stalled_work_findings(),
+                    *self._list_untrusted_data_findings(),
                     *raised_findings,
                     *job_findings,
                     *self._list_lag_findings(),
@@ -178,7 +178,7 @@ class DaemonHealth:
             for name in self.liveness.get_silent_jobs()
         ]
 
-    def _list_stop_findings(self) -> list[HealthFinding]:
+    def _list_stalled_work_findings(self) -> list[HealthFinding]:
         """Return a finding for each reason that stops indexing or sending while jobs tick."""
         findings = (
             [] if self.halt_reason is None else [HealthFinding(Condition.HALTED, self.halt_reason)]
@@ -227,7 +227,7 @@ class DaemonHealth:
                 )
         return findings
 
-    def _list_data_findings(self) -> list[HealthFinding]:
+    def _list_untrusted_data_findings(self) -> list[HealthFinding]:
         """Return findings about data that is not trusted, or not trusted yet."""
         findings = []
         if self.refusal_reason is not None:

@@ -13,7 +13,7 @@ from typing import Literal
 import structlog
 
 from oracle.chain.feed.feed_client import FeedClient, FeedPoll
-from oracle.chain.feed.relay_reader import is_unknown_kind
+from oracle.chain.feed.relay_reader import has_unknown_kind
 from oracle.daemon.config.feed_section import FeedSection
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.records import Records
@@ -27,8 +27,8 @@ from oracle.indexer.feed_polls import (
     compare_with_second_feed,
     get_next_poll_start_id,
     get_reread_start_id,
-    ingest_poll,
-    ingest_reread,
+    ingest_poll_response,
+    ingest_reread_response,
 )
 from oracle.rpc.background import BackgroundCall
 from oracle.store.raw.feed_repository import FeedCursor
@@ -70,7 +70,7 @@ class FeedJobs:
         poll_seconds = self.records.config.feed.poll_seconds
         return [
             Job("feed", poll_seconds, self.poll_feed),
-            Job("feed check", CHECK_SECONDS, self.check_old_rows),
+            Job("feed check", CHECK_SECONDS, self.recheck_old_rows),
         ]
 
     def poll_feed(self) -> TickFacts:
@@ -102,10 +102,12 @@ class FeedJobs:
                 return None
             self._polled_at = self.clock()
             self._poll_call.start(lambda: self.feed.poll(start_id, settings.page_rows), "feed")
-        return _take_result(self._poll_call, self.max_wait_seconds)
+        return _take_finished_poll(self._poll_call, self.max_wait_seconds)
 
     def _store_new_rows(self, poll: FeedPoll) -> TickFacts:
-        intake = ingest_poll(self.records.store, poll, self.records.config.feed, self.wall_clock())
+        intake = ingest_poll_response(
+            self.records.store, poll, self.records.config.feed, self.wall_clock()
+        )
         if intake is None:
             return None
         self._has_more_rows = not poll.is_complete
@@ -113,20 +115,23 @@ class FeedJobs:
         indexer_metrics.FEED_POLLS.labels("taken").inc()
         indexer_metrics.FEED_ROWS.inc(intake.row_count)
         indexer_metrics.FEED_UNKNOWN_ROWS.inc(
-            sum(map(is_unknown_kind, poll.rows[-intake.row_count :]))
+            sum(map(has_unknown_kind, poll.rows[-intake.row_count :]))
         )
         self._log_faults(intake.faults)
         if not (
-            intake.row_count or intake.settled_count or intake.faults or self._may_have_unread_rows
+            intake.row_count
+            or intake.settled_count
+            or intake.faults
+            or self._has_possible_unread_rows
         ):
             return None
         return {"did": "read the feed", "rows": intake.row_count, "settled": intake.settled_count}
 
     @property
-    def _may_have_unread_rows(self) -> bool:
+    def _has_possible_unread_rows(self) -> bool:
         return self._has_more_rows and not self._has_seen_end
 
-    def check_old_rows(self) -> TickFacts:
+    def recheck_old_rows(self) -> TickFacts:
         """Read old rows again, and compare rows with the second feed."""
         with self.records.store.read_transaction() as uow:
             cursor = uow.feed.get_cursor()
@@ -145,8 +150,8 @@ class FeedJobs:
             call.start(
                 lambda: self.feed.poll(start_id, settings.page_rows, _REREAD_PAGES), "feed again"
             )
-        answer = _take_result(call, self.max_wait_seconds)
-        return () if answer is None else ingest_reread(self.records.store, answer)
+        answer = _take_finished_poll(call, self.max_wait_seconds)
+        return () if answer is None else ingest_reread_response(self.records.store, answer)
 
     def _compare_second_feed(self, cursor: FeedCursor) -> tuple[FeedFault, ...]:
         second, call = self.second_feed, self._compare_call
@@ -157,7 +162,7 @@ class FeedJobs:
                 return ()
             page_rows = self.records.config.feed.page_rows
             call.start(lambda: second.poll(cursor.compared_id, page_rows, 1), "second feed")
-        answer = _take_result(call, self.max_wait_seconds)
+        answer = _take_finished_poll(call, self.max_wait_seconds)
         if answer is None:
             return ()
         return compare_with_second_feed(self.records.store, answer, second.name)
@@ -182,7 +187,7 @@ class FeedJobs:
             silent_seconds = cursor.asked_at - cursor.changed_at
             indexer_metrics.FEED_STUCK_SECONDS.set(max(0.0, self.wall_clock() - cursor.asked_at))
             indexer_metrics.FEED_SILENT_SECONDS.set(silent_seconds)
-            if self._may_have_unread_rows:
+            if self._has_possible_unread_rows:
                 self.health.feed_fault = (
                     f"is read up to row {cursor.highest_id} only; more rows follow"
                 )
@@ -190,12 +195,12 @@ class FeedJobs:
                 self.health.feed_fault = f"no new row for {silent_seconds} s"
 
 
-def _take_result(
+def _take_finished_poll(
     call: BackgroundCall[FeedPoll], max_wait_seconds: float | None
 ) -> FeedPoll | None:
     """Return the poll of a finished background call, or None while the call is running."""
     call.wait_seconds = max_wait_seconds
-    finished_call = call.take_finished()
+    finished_call = call.take_finished_call()
     return None if finished_call is None else finished_call.result()
 
 

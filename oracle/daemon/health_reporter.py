@@ -57,9 +57,9 @@ class HealthReporter:
         """Evaluate health once, then repeatedly on a thread."""
         self._record_downtime()
         self.evaluate_health()
-        threading.Thread(target=self._run_checks, name="health", daemon=True).start()
+        threading.Thread(target=self._run_health_checks, name="health", daemon=True).start()
 
-    def _run_checks(self) -> None:
+    def _run_health_checks(self) -> None:
         while not self._stop.wait(_CHECK_SECONDS):
             self.evaluate_health()
 
@@ -70,7 +70,7 @@ class HealthReporter:
         low_disk = None if disk is None else find_low_disk_space(disk)
         if low_disk is not None:
             health = HealthReport.from_findings([*health.findings, low_disk])
-        service_metrics.publish_health(health)
+        service_metrics.publish_health_metrics(health)
         self._checks_until_repeat -= 1
         if health == self._reported and self._checks_until_repeat > 0:
             return
@@ -169,12 +169,12 @@ def report_to_systemd(
     """
     stopped = threading.Event()
     watchdog_seconds = _read_watchdog_seconds(environment)
-    _send_state("READY=1", environment)
+    _send_systemd_state("READY=1", environment)
 
     def send_keep_alives(interval_seconds: float) -> None:
         while True:
             if stuck_reason() is None:
-                _send_state("WATCHDOG=1", environment)
+                _send_systemd_state("WATCHDOG=1", environment)
             if stopped.wait(interval_seconds):
                 return
 
@@ -187,7 +187,7 @@ def report_to_systemd(
         yield
     finally:
         stopped.set()
-        _send_state("STOPPING=1", environment)
+        _send_systemd_state("STOPPING=1", environment)
 
 
 def _read_watchdog_seconds(environment: Mapping[str, str]) -> float | None:
@@ -199,7 +199,7 @@ def _read_watchdog_seconds(environment: Mapping[str, str]) -> float | None:
     return int(period_text) / _MICROSECONDS
 
 
-def _send_state(state: str, environment: Mapping[str, str]) -> None:
+def _send_systemd_state(state: str, environment: Mapping[str, str]) -> None:
     """Send a state to systemd; the daemon continues if systemd is unreachable."""
     address = environment.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from oracle.chain.verification.refused_blocks import BlockRefusedError
 from oracle.daemon.compose import Index
 from oracle.daemon.daemon_health import DaemonHealth, record_window_metrics
-from oracle.daemon.maintenance_jobs import MaintenanceJobs, find_unsound_blocks_reason
+from oracle.daemon.maintenance_jobs import MaintenanceJobs, find_unsound_block_reason
 from oracle.daemon.rules_switch import RulesSwitcher
 from oracle.daemon.scheduler import TickFacts
 from oracle.domain.health import Condition
 from oracle.errors import TransientError
-from oracle.indexer.block_confirmation import find_unconfirmed_reason, get_refusal
+from oracle.indexer.block_confirmation import get_confirmation_obstacle, get_refusal
 from oracle.indexer.block_hooks import get_max_header_depth, group_note_numbers_by_hook
 from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.loop import IngestResult, IngestState, ingest_next_window
 from oracle.indexer.reorgs.finality_halt import HaltChanged
 from oracle.indexer.reorgs.reorg import RewindResult
-from oracle.reporting.readiness import find_first_gap
+from oracle.reporting.readiness import find_first_unread_block
 from oracle.telemetry.indexer_metrics import REFUSED
 
 # How long a second provider may be silent before the daemon is not ready.
@@ -45,7 +45,7 @@ class IndexJob:
         index = self.index
         with index.store.read_transaction() as uow:
             is_halted = uow.halts.get_halt_reason() is not None
-        backfilled = None if is_halted else self.maintenance.backfill_scope()
+        backfilled = None if is_halted else self.maintenance.backfill_index_scope()
         if backfilled is not None:
             return backfilled
         try:
@@ -79,11 +79,11 @@ class IndexJob:
         if not self._is_at_head():
             return
         self._is_switch_checked = True
-        reason = self.switcher.switch_if_due()
+        reason = self.switcher.switch_rules_if_due()
         if reason is None:
             self.health.clear_condition(Condition.RULES_NOT_FOLLOWED)
         else:
-            self.health.raise_condition(Condition.RULES_NOT_FOLLOWED, reason)
+            self.health.set_condition(Condition.RULES_NOT_FOLLOWED, reason)
 
     def _is_at_head(self) -> bool:
         """Return whether the index is close enough to the head for reports to be cut."""
@@ -118,22 +118,22 @@ class IndexJob:
         with self.index.store.read_transaction() as uow:
             health.halt_reason = uow.halts.get_halt_reason()
             health.first_gap = (
-                None if maintenance.scope_backfill.is_complete else find_first_gap(uow)
+                None if maintenance.scope_backfill.is_complete else find_first_unread_block(uow)
             )
             refusal = get_refusal(uow)
-            unconfirmed = find_unconfirmed_reason(uow)
+            unconfirmed = get_confirmation_obstacle(uow)
         health.refusal_reason = None if refusal is None else refusal.words
         REFUSED.set(refusal is not None)
         unconfirmed_since = self.ingest.unconfirmed_since
         now = self.ingest.clock()
         is_late = unconfirmed_since is not None and now - unconfirmed_since > UNCONFIRMED_SECONDS
         if unconfirmed is not None and is_late:
-            health.raise_condition(Condition.WAITING_WITNESS, unconfirmed)
+            health.set_condition(Condition.WAITING_WITNESS, unconfirmed)
         else:
             health.clear_condition(Condition.WAITING_WITNESS)
         health.unsure_reason = (
             maintenance.find_unreportable_state_reason()
-            or find_unsound_blocks_reason(self.index, is_running=True)
+            or find_unsound_block_reason(self.index, is_running=True)
         )
         fork_watch = self.ingest.fork_watch
         health.is_fork_in_doubt = fork_watch.is_pending()
@@ -162,10 +162,10 @@ def describe_index_tick(result: IngestResult) -> Mapping[str, object]:
             "reports": result.report_count,
             "endpoints": list(result.endpoints),
         }
-    return dict(_iter_window_facts(result))
+    return dict(_iter_window_log_fields(result))
 
 
-def _iter_window_facts(window: CommittedWindow) -> Iterator[tuple[str, object]]:
+def _iter_window_log_fields(window: CommittedWindow) -> Iterator[tuple[str, object]]:
     yield "did", "indexed"
     yield "blocks", f"{window.blocks.first}..{window.blocks.last}"
     yield "behind", window.newest_number - window.cursor.number

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cache, partial
 
-from oracle.daemon.compose import Index, open_prober
+from oracle.daemon.compose import Index, open_endpoint_prober
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.feed_jobs import open_feed_jobs
 from oracle.daemon.index_job import IndexJob
@@ -67,7 +67,7 @@ def open_jobs(
         is_one_shot=not is_daemon,
     )
     statistics_job = StatisticsJob(index, epoch, senders, ingest, health)
-    get_prober = cache(partial(open_prober, index, max_wait_seconds))
+    get_prober = cache(partial(open_endpoint_prober, index, max_wait_seconds))
     return [
         # A daemon renews its lease on a thread, so that a long tick does not let it expire.
         *(
@@ -79,7 +79,7 @@ def open_jobs(
         # Before the index: notices read blocks that a manual rewind is about to replace.
         *(
             [open_notify_job(index, ingest, health, is_daemon=is_daemon)]
-            if config.sends_notices
+            if config.has_notice_recipients
             else []
         ),
         *([build_node_metrics_job(index)] if config.metrics.nodes and is_daemon else []),

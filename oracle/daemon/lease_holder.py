@@ -44,7 +44,7 @@ def build_holder_name(command: str) -> str:
     return f"{name} (begun {process_stat[1]} at {namespace})"
 
 
-def check_holder_process(holder: str | None) -> HolderState:
+def get_holder_state(holder: str | None) -> HolderState:
     """Return the state of the named process, or UNKNOWN if it cannot be determined."""
     suffix = None if holder is None else _HOLDER_SUFFIX.search(holder)
     if suffix is None or suffix[3] != _read_namespace_digest():

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from oracle.daemon.lease_holder import HolderState, build_holder_name, check_holder_process
+from oracle.daemon.lease_holder import HolderState, build_holder_name, get_holder_state
 from oracle.errors import FatalError, OracleError, TransientError
 from oracle.store.database import Store
 from oracle.store.db_errors import UnknownCommitError
@@ -47,7 +47,7 @@ class LeaseHeldError(FatalError):
 def find_leader(lease_state: LeaseState) -> str | None:
     """Return the holder of the lease, or None if the lease is free or its holder is gone."""
     is_over = lease_state.holder is None or lease_state.seconds_left <= 0
-    if is_over or check_holder_process(lease_state.holder) is HolderState.GONE:
+    if is_over or get_holder_state(lease_state.holder) is HolderState.GONE:
         return None
     return lease_state.holder
 
@@ -100,7 +100,7 @@ def try_acquire_lease(
     with store.read_transaction() as uow:
         previous_state = uow.lease.get_state()
     is_gone = previous_state.holder is not None and (
-        check_holder_process(previous_state.holder) is HolderState.GONE
+        get_holder_state(previous_state.holder) is HolderState.GONE
         or (watch is not None and watch.has_stopped_renewing(previous_state))
     )
     if previous_state.holder is not None and previous_state.seconds_left >= 0 and not is_gone:
@@ -193,9 +193,9 @@ class LeaseKeeper:
     def _run_renewals(self) -> None:
         wait_seconds = RENEW_SECONDS
         while not self._stopped.wait(wait_seconds):
-            wait_seconds = RENEW_SECONDS if self._try_renew() else _AGAIN_SECONDS
+            wait_seconds = RENEW_SECONDS if self._try_renew_lease() else _AGAIN_SECONDS
 
-    def _try_renew(self) -> bool:
+    def _try_renew_lease(self) -> bool:
         started_at = time.monotonic()
         try:
             renew_held_lease(self._store, self._epoch)
@@ -237,7 +237,7 @@ class LeaseKeeper:
         self._on_lost()
 
 
-def _never_report_stuck() -> str | None:
+def _assume_not_stuck() -> str | None:
     """Return None, because nothing watches the progress of the work."""
 
 
@@ -246,7 +246,7 @@ def keep_lease(
     store: Store,
     epoch: int,
     on_lost: Callable[[], None],
-    stuck_reason: Callable[[], str | None] = _never_report_stuck,
+    stuck_reason: Callable[[], str | None] = _assume_not_stuck,
 ) -> Iterator[LeaseKeeper]:
     """Renew the lease during the daemon's work, release it at the end, and yield the keeper.
 

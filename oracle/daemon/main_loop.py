@@ -13,7 +13,7 @@ from oracle.daemon.rules_switch import RulesSwitchedError, has_other_rules
 from oracle.daemon.run_phases import (
     RUN_COMMAND,
     acquire_lease_or_wait,
-    check_final_cursor,
+    get_verified_final_cursor,
     log_daemon_started,
     make_reporter_opener,
     open_existing_records,
@@ -51,15 +51,15 @@ def run_daemon(
         with ExitStack() as exit_stack:
             process = DaemonProcess(config, permissions, stop, exit_stack)
             try:
-                _run_phases(process, is_standby=is_standby)
+                _run_daemon_phases(process, is_standby=is_standby)
                 is_running = False
             except RulesSwitchedError:
                 # All parts depend on the rules.
-                stop.clear_event()
+                stop.clear_stop_event()
     structlog.get_logger().info("process_stopped", by=stop.reason)
 
 
-def _run_phases(process: DaemonProcess, *, is_standby: bool) -> None:
+def _run_daemon_phases(process: DaemonProcess, *, is_standby: bool) -> None:
     """Open all parts in the order in which they can fail, then run the jobs until the end."""
     stop, health, exit_stack = process.stop, process.health, process.exit_stack
     records = open_existing_records(process)
@@ -125,7 +125,7 @@ def _run_to_head(config: Config, permissions: SendPermissions, stop: StopSignal)
             )
             jobs = open_jobs(index, epoch, senders, process.health, exit_stack, stop.event.wait)
             # A block that is still unconfirmed at the end would make the command exit with 1.
-            index.chain.wait_for_slow_witnesses()
+            index.chain.allow_slow_witnesses()
             run_until_idle(wrap_jobs_with_waits(jobs, stop), stop.event)
             stop.exit_if_signalled()
-            return check_final_cursor(index, senders)
+            return get_verified_final_cursor(index, senders)

@@ -20,16 +20,20 @@ from oracle.indexer.audit.scope_backfill import (
     ScopeBackfillResult,
     backfill_next_gap,
 )
-from oracle.indexer.audit.state_check import CounterComparison, CounterQuery, compare_counters
-from oracle.indexer.audit.unproven_history import find_unproven_history_reason, get_disputes
-from oracle.indexer.block_confirmation import find_unconfirmed_reason
+from oracle.indexer.audit.state_check import (
+    CounterComparison,
+    CounterQuery,
+    compare_contract_counters,
+)
+from oracle.indexer.audit.unproven_history import describe_unproven_history, load_disputes
+from oracle.indexer.block_confirmation import get_confirmation_obstacle
 from oracle.indexer.feed_faults import find_fault_blocking_publication, format_fault
 from oracle.indexer.folded_state import NoNearbySnapshotError
 from oracle.indexer.loop import IngestState
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.indexer.snapshots import (
     SnapshotSource,
-    check_sample,
+    check_state_sample,
     find_state_mismatch,
     make_next_snapshot,
     store_sample_result,
@@ -55,7 +59,7 @@ SNAPSHOT_TICK_SECONDS = 10.0
 _BACKOFF_SECONDS = 60.0
 
 
-def find_unsound_blocks_reason(index: Index, *, is_running: bool = False) -> str | None:
+def find_unsound_block_reason(index: Index, *, is_running: bool = False) -> str | None:
     """Return why some blocks must not be used yet, or None if all blocks are sound.
 
     Possible reasons: the blocks came only from endpoints that were proven wrong; two endpoints
@@ -67,13 +71,13 @@ def find_unsound_blocks_reason(index: Index, *, is_running: bool = False) -> str
     with index.store.read_transaction() as uow:
         quarantine = uow.facts.quarantine
         block_count = quarantine.count_suspect_blocks(index.folder.scope.id)
-        wrong_endpoints = quarantine.get_reason_by_endpoint()
-        disputes = get_disputes(uow)
-        unproven_blocks_reason = find_unproven_history_reason(
+        wrong_endpoints = quarantine.get_quarantine_reason_by_endpoint()
+        disputes = load_disputes(uow)
+        unproven_blocks_reason = describe_unproven_history(
             index.chain, uow, index.folder.scope, max_unaudited=allowed_blocks
         )
         unproven_blocks_reason = unproven_blocks_reason or (
-            None if is_running else find_unconfirmed_reason(uow)
+            None if is_running else get_confirmation_obstacle(uow)
         )
         mismatch = find_state_mismatch(uow)
     if mismatch is not None:
@@ -115,11 +119,15 @@ class MaintenanceJobs:
             self.max_wait_seconds
         )
 
-    def backfill_scope(self) -> TickFacts:
+    def backfill_index_scope(self) -> TickFacts:
         """Reindex the next blocks that an older configuration or version indexed."""
         index = self.index
         result = backfill_next_gap(
-            index.chain, index.store, index.folder, self.scope_backfill, self._build_options()
+            index.chain,
+            index.store,
+            index.folder,
+            self.scope_backfill,
+            self._build_rebuild_options(),
         )
         return None if result is None else _describe_backfill(result)
 
@@ -127,7 +135,7 @@ class MaintenanceJobs:
         """Reread the next blocks that can be verified at a higher level."""
         index = self.index
         result = reread_next_window(
-            index.chain, index.store, index.folder, self.rereader, self._build_options()
+            index.chain, index.store, index.folder, self.rereader, self._build_rebuild_options()
         )
         return None if result is None else _describe_reread(result)
 
@@ -141,9 +149,11 @@ class MaintenanceJobs:
             mismatch = find_state_mismatch(uow)
             if mismatch is not None:
                 return mismatch
-            due_blocks = self.rereader.find_due_span(index.chain, uow, index.folder)
+            due_blocks = self.rereader.find_span_to_reread(index.chain, uow, index.folder)
             blocks_left = (
-                0 if due_blocks is None else self.rereader.count_due_blocks(uow, index.folder)
+                0
+                if due_blocks is None
+                else self.rereader.count_blocks_to_reread(uow, index.folder)
             )
         if due_blocks is None:
             return None
@@ -158,7 +168,9 @@ class MaintenanceJobs:
 
         The next process needs both, so they are stored while blocks are read.
         """
-        record_endpoints_proven_wrong(self.index.chain, self.index.store, self._build_options())
+        record_endpoints_proven_wrong(
+            self.index.chain, self.index.store, self._build_rebuild_options()
+        )
         self.index.endpoint_facts.store_chain_facts(self.epoch)
 
     def audit_blocks(self) -> TickFacts:
@@ -186,7 +198,7 @@ class MaintenanceJobs:
             return None
         try:
             result = audit_next_window(
-                index.chain, index.store, index.folder, self.auditor, self._build_options()
+                index.chain, index.store, index.folder, self.auditor, self._build_rebuild_options()
             )
         except TransientError as error:
             integrity_metrics.AUDITS.labels("unanswered").inc()
@@ -221,7 +233,7 @@ class MaintenanceJobs:
         if not is_caught_up or not self.scope_backfill.is_complete:
             return None
         source = SnapshotSource(index.store, index.reader, index.rules)
-        new_snapshot = make_next_snapshot(source, self._build_options())
+        new_snapshot = make_next_snapshot(source, self._build_rebuild_options())
         if new_snapshot is not None:
             return {
                 "did": "made a snapshot",
@@ -231,13 +243,13 @@ class MaintenanceJobs:
         if now < self._next_sample_at:
             return None
         self._next_sample_at = now + _SAMPLE_SECONDS
-        return self._check_state_sample(source)
+        return self._compare_state_sample(source)
 
-    def _check_state_sample(self, source: SnapshotSource) -> TickFacts:
+    def _compare_state_sample(self, source: SnapshotSource) -> TickFacts:
         page = f"0x{self._sample_page:02x}"
         self._sample_page = (self._sample_page + 1) % _SAMPLE_PAGES
         try:
-            check = check_sample(source, page)
+            check = check_state_sample(source, page)
         except NoNearbySnapshotError:
             # Snapshots must exist before samples can be compared.
             check = None
@@ -245,7 +257,7 @@ class MaintenanceJobs:
             return None
         integrity_metrics.STATE_SAMPLES.inc()
         integrity_metrics.STATE_DIFFERENCE.set(len(check.differing))
-        with self._build_options().transaction(self.index.store) as uow:
+        with self._build_rebuild_options().transaction(self.index.store) as uow:
             had_mismatch = find_state_mismatch(uow) is not None
             store_sample_result(uow, check)
             mismatch = find_state_mismatch(uow)
@@ -263,12 +275,12 @@ class MaintenanceJobs:
             self._next_count_at = self.ingest.clock() + _COUNTERS_PERIOD_SECONDS
         chain, store, heads = self.index.chain, self.index.store, self.ingest.heads
         try:
-            comparison = compare_counters(chain, store, heads, self.counters)
+            comparison = compare_contract_counters(chain, store, heads, self.counters)
         except TransientError as error:
             return {"did": "compared no counters", "reason": str(error)}
         return None if comparison is None else _describe_comparison(comparison)
 
-    def _build_options(self) -> RebuildOptions:
+    def _build_rebuild_options(self) -> RebuildOptions:
         return RebuildOptions(
             progress=lambda _block, _last: self.health.liveness.mark_progress(),
             lease_epoch=self.epoch,

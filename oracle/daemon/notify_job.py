@@ -35,8 +35,8 @@ def open_notify_job(
     A daemon waits a moment for a target's response and reads a late response in the next tick.
     `run --once` waits until the response arrives.
     """
-    targets = open_targets(records.config.notify, unix_seconds)
-    subscribers = open_subscribers(records)
+    targets = open_notification_targets(records.config.notify, unix_seconds)
+    subscribers = open_subscriber_deliveries(records)
     notifier = Notifier(targets, records.store, records.rules, unix_seconds, subscribers)
     conditions = ConditionNoticeWriter(records.store, time.monotonic, unix_seconds)
     heartbeats = [
@@ -47,7 +47,7 @@ def open_notify_job(
 
     def collect_health() -> None:
         report = health.build_report()
-        conditions.write_notices(report, health.downtime)
+        conditions.store_condition_notices(report, health.downtime)
         health.downtime = None
         for heartbeat in heartbeats:
             heartbeat.send_if_due(report, int(unix_seconds()))
@@ -62,7 +62,7 @@ def open_notify_job(
     return Job("notify", _TICK_SECONDS, tick)
 
 
-def open_subscribers(records: Records) -> SubscriberDeliveries | None:
+def open_subscriber_deliveries(records: Records) -> SubscriberDeliveries | None:
     """Return the deliveries to owners who subscribed, or None if `[subscriptions]` is off.
 
     Raises:
@@ -80,7 +80,9 @@ def open_subscribers(records: Records) -> SubscriberDeliveries | None:
     return SubscriberDeliveries(settings, records.store, unix_seconds)
 
 
-def open_targets(sections: Sequence[NotifySection], clock: Callable[[], float]) -> list[Target]:
+def open_notification_targets(
+    sections: Sequence[NotifySection], clock: Callable[[], float]
+) -> list[Target]:
     """Return the configured notification targets.
 
     Raises:

@@ -35,7 +35,7 @@ class Records:
 
 def build_configured_rules(config: Config) -> Rules:
     """Return the rule set of `[rules]` with its changes, or the rules that replaced it."""
-    return config.rules.switched_rules or config.rules.build_set()
+    return config.rules.switched_rules or config.rules.build_rule_set()
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def open_records(config: Config, *, create: bool = False) -> Iterator[Records]:
     Raises:
         InputError: the database cannot be opened, or its schema does not match the code.
     """
-    configured_rules = config.rules.build_set()
+    configured_rules = config.rules.build_rule_set()
     with Store.open(config.database.url, create=create) as store:
         with store.read_transaction() as uow:
             switched_rules = find_replacement_rules(uow, configured_rules)

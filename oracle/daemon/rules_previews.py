@@ -23,7 +23,7 @@ from oracle.chain.segments.segment_request import MAX_FRAME_BYTES, read_frame, w
 from oracle.chain.segments.worker_process import DATABASE_VARIABLES, start_worker_process
 from oracle.daemon.compose import Index, compute_rules_hash
 from oracle.daemon.config.loader import Config, read_shadow_rules
-from oracle.daemon.config.redaction import iter_secret_parts, iter_secret_values
+from oracle.daemon.config.redaction import iter_secret_url_parts, iter_secret_values
 from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import Records, open_folded_records
 from oracle.daemon.scheduler import Job, TickFacts
@@ -32,7 +32,12 @@ from oracle.domain.reports.rules_changes import get_rules_in_force
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import OracleError
 from oracle.indexer.provenance import find_stored_block, get_refold_count
-from oracle.indexer.shadow_fold import ShadowFold, ShadowStage, advance_shadow, write_atomically
+from oracle.indexer.shadow_fold import (
+    ShadowFold,
+    ShadowStage,
+    advance_shadow_fold,
+    write_file_atomically,
+)
 from oracle.notify.notice_kinds import NoticeKind
 from oracle.queries.api.rules_preview import (
     PREVIEW_FOLDER,
@@ -41,7 +46,7 @@ from oracle.queries.api.rules_preview import (
     OtherRules,
     RulesPreview,
     build_preview_path,
-    compute_preview,
+    compute_rules_preview,
     encode_preview,
     iterate_previews,
     list_other_rules,
@@ -82,23 +87,29 @@ def update_previews(
         in_force = get_rules_in_force(uow.rounds.get_contract_settings().rules_changes)
     if in_force is None or in_force.rules_hash == compute_rules_hash(config, reader):
         # Otherwise the daemon is about to switch to rules in force, and needs their state.
-        stage.discard_others([records.rules, *(other_set.rules for other_set in other_rules)])
+        stage.delete_other_shadow_files(
+            [records.rules, *(other_set.rules for other_set in other_rules)]
+        )
     _delete_other_previews(folder, other_rules)
     if not other_rules or cursor is None or cursor.final_number is None:
         return []
     last_block = min(cursor.final_number, cursor.number)
-    now = _fold_shadow(store, stage, records.rules, last_block)
-    time = _find_time(store, now, last_block)
+    now = _fold_shadow_rules(store, stage, records.rules, last_block)
+    time = _get_block_time(store, now, last_block)
     for other_set in other_rules:
-        then = _fold_shadow(store, stage, other_set.rules, last_block)
+        then = _fold_shadow_rules(store, stage, other_set.rules, last_block)
         with store.read_transaction() as uow:
             if get_refold_count(uow) != refold_count:
                 return []
         stage.save(then, refold_count)
-        preview = compute_preview(
-            _get_nodes(now), _get_nodes(then), last_block, time, records.dispatch_settings
+        preview = compute_rules_preview(
+            _get_folded_nodes(now),
+            _get_folded_nodes(then),
+            last_block,
+            time,
+            records.dispatch_settings,
         )
-        write_atomically(build_preview_path(folder, other_set.rules), encode_preview(preview))
+        write_file_atomically(build_preview_path(folder, other_set.rules), encode_preview(preview))
     stage.save(now, refold_count)
     return list(iterate_previews(folder, records.rules, other_rules))
 
@@ -111,13 +122,15 @@ def _delete_other_previews(folder: Path, other_rules: list[OtherRules]) -> None:
             path.unlink(missing_ok=True)
 
 
-def _fold_shadow(store: Store, stage: ShadowStage, rules: Rules, last_block: int) -> ShadowFold:
+def _fold_shadow_rules(
+    store: Store, stage: ShadowStage, rules: Rules, last_block: int
+) -> ShadowFold:
     with store.read_transaction() as uow:
         shadow = stage.load(uow, rules, last_block)
-    return advance_shadow(store, stage.reader, shadow, last_block)
+    return advance_shadow_fold(store, stage.reader, shadow, last_block)
 
 
-def _find_time(store: Store, shadow: ShadowFold, block: int) -> int:
+def _get_block_time(store: Store, shadow: ShadowFold, block: int) -> int:
     """Return a block's time, or the time of the last event if the header is missing."""
     with store.read_transaction() as uow:
         stored = find_stored_block(uow, block)
@@ -127,7 +140,7 @@ def _find_time(store: Store, shadow: ShadowFold, block: int) -> int:
     return 0 if last is None else last.time
 
 
-def _get_nodes(shadow: ShadowFold) -> FoldedNodes:
+def _get_folded_nodes(shadow: ShadowFold) -> FoldedNodes:
     return FoldedNodes(shadow.fold.rules, shadow.fold.ledger.nodes)
 
 
@@ -156,9 +169,9 @@ def run_preview_worker() -> None:
     content = read_frame(sys.stdin.buffer, MAX_FRAME_BYTES)
     if content is None:
         return
-    Thread(target=_exit_at_end_of_input, name="parent watch", daemon=True).start()
+    Thread(target=_exit_on_stdin_eof, name="parent watch", daemon=True).start()
     config: Config = pickle.loads(content)  # noqa: S301  # sent by the parent process
-    for secret in iter_secret_parts(iter_secret_values(config)):
+    for secret in iter_secret_url_parts(iter_secret_values(config)):
         register_secret(secret)
     os.nice(_NICENESS)
     try:
@@ -171,7 +184,7 @@ def run_preview_worker() -> None:
         sys.exit(1)
 
 
-def _exit_at_end_of_input() -> None:
+def _exit_on_stdin_eof() -> None:
     """End this process when its parent has ended."""
     # `sys.stdin` is not used, because its lock would disturb the interpreter at exit.
     while os.read(0, 1):
@@ -205,7 +218,7 @@ class PreviewJob:
             other_rules = list_other_rules(uow, reader.identity, folder, self.shadow_rules)
         if not other_rules:
             return None
-        if config.sends_notices:
+        if config.has_notice_recipients:
             self._store_notices(other_rules)
         self._worker = start_preview_worker(config)
         return None
@@ -226,7 +239,7 @@ class PreviewJob:
                 notice
                 for other_set, preview in iterate_previews(folder, self.index.rules, other_rules)
                 if other_set.ready_at is not None
-                for notice in list_loss_notices(uow, other_set, preview)
+                for notice in build_rule_loss_notices(uow, other_set, preview)
             ]
         if notices:
             with store.transaction() as uow:
@@ -240,7 +253,7 @@ def open_preview_job(index: Index, exit_stack: ExitStack) -> Job:
     return Job("previews", PREVIEW_SECONDS, preview_job.tick)
 
 
-def list_loss_notices(
+def build_rule_loss_notices(
     uow: UnitOfWork, other_set: OtherRules, preview: RulesPreview
 ) -> list[Notice]:
     """Return a notice for each node that announced rules affect and that has no notice yet.
@@ -248,7 +261,9 @@ def list_loss_notices(
     A node is affected if it becomes due or excluded, or loses ten places.
     """
     entry_by_subject = {
-        f"rules:{other_set.name}:{entry.node}": entry for entry in preview.nodes if _is_hit(entry)
+        f"rules:{other_set.name}:{entry.node}": entry
+        for entry in preview.nodes
+        if _is_affected_by_rules(entry)
     }
     kind = NoticeKind.RULES_HIT_YOU
     notified = set[str]()
@@ -278,7 +293,7 @@ def list_loss_notices(
     ]
 
 
-def _is_hit(entry: NodePreview) -> bool:
+def _is_affected_by_rules(entry: NodePreview) -> bool:
     is_newly_due = entry.due_then and not entry.due_now
     is_newly_excluded = entry.excluded_then and not entry.excluded_now
     return is_newly_due or is_newly_excluded or entry.places_lost >= _MANY_PLACES

@@ -51,7 +51,7 @@ class RulesSwitcher:
     def __post_init__(self) -> None:
         self._own_hash = compute_rules_hash(self.index.config, self.index.reader)
 
-    def switch_if_due(self) -> str | None:
+    def switch_rules_if_due(self) -> str | None:
         """Switch to the rules in force if they differ; return why the switch is impossible.
 
         Raises:
@@ -97,7 +97,7 @@ class RulesSwitcher:
             RulesSwitchRefusedError: an operator has to change the rules.
         """
         index = self.index
-        rules = find_known_rules(index, uow, rules_hash)
+        rules = get_known_rules(index, uow, rules_hash)
         if index.dispatch_settings is not None:
             raise RulesSwitchRefusedError(
                 "[dispatch] is set; stop the daemon, set [rules], set dispatch.start_block above "
@@ -108,7 +108,7 @@ class RulesSwitcher:
         )
         is_return = index.config.rules.switched_rules is not None and was_removed
         preview = None if is_return else self._load_preview(uow, rules)
-        return RulesSwitch(rules, rules_hash, index.config.rules.build_set(), preview)
+        return RulesSwitch(rules, rules_hash, index.config.rules.build_rule_set(), preview)
 
     def _load_preview(self, uow: UnitOfWork, rules: Rules) -> ShadowFold:
         index = self.index
@@ -126,7 +126,7 @@ class RulesSwitcher:
         )
 
 
-def find_known_rules(index: Index, uow: UnitOfWork, rules_hash: Hash) -> Rules:
+def get_known_rules(index: Index, uow: UnitOfWork, rules_hash: Hash) -> Rules:
     """Return the rules with this hash, from the database or from an announcement.
 
     Raises:
@@ -159,7 +159,7 @@ def has_known_rules(index: Index, rules_hash: Hash) -> bool:
     """Return whether the daemon can switch to the rules with this hash without an operator."""
     with index.store.read_transaction() as uow:
         try:
-            find_known_rules(index, uow, rules_hash)
+            get_known_rules(index, uow, rules_hash)
         except RulesSwitchRefusedError:
             return False
     return True
@@ -168,6 +168,6 @@ def has_known_rules(index: Index, rules_hash: Hash) -> bool:
 def has_other_rules(index: Index) -> bool:
     """Return whether another process has switched the rules since the index was opened."""
     with index.store.read_transaction() as uow:
-        configured_rules = index.config.rules.build_set()
+        configured_rules = index.config.rules.build_rule_set()
         rules = find_replacement_rules(uow, configured_rules) or configured_rules
     return rules != build_configured_rules(index.config)

@@ -13,17 +13,17 @@ from oracle.chain.source import ChainSource
 from oracle.daemon.compose import (
     Index,
     check_chain,
-    check_index_chain,
+    get_checked_chain,
     open_chain,
     open_index,
-    reload_quarantine,
-    store_or_check_identity,
+    reload_quarantined_endpoints,
+    store_or_check_database_identity,
 )
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.event_readers import open_reader
-from oracle.daemon.lease_holder import HolderState, check_holder_process
+from oracle.daemon.lease_holder import HolderState, get_holder_state
 from oracle.daemon.lease_keeper import HolderWatch, LeaseHeldError, try_acquire_lease
-from oracle.daemon.maintenance_jobs import find_unsound_blocks_reason
+from oracle.daemon.maintenance_jobs import find_unsound_block_reason
 from oracle.daemon.records import Records, open_records
 from oracle.daemon.scheduler import Job, Waker, run_jobs
 from oracle.daemon.senders import (
@@ -35,7 +35,7 @@ from oracle.daemon.senders import (
     open_reporter,
     open_reporter_contexts,
 )
-from oracle.daemon.startup import DaemonProcess, freeze_gc, serve_listeners
+from oracle.daemon.startup import DaemonProcess, serve_listeners, tune_garbage_collection
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.health import Condition
 from oracle.errors import FatalError, TransientError
@@ -95,7 +95,7 @@ def wait_for_index(
             return None
         records = closing.enter_context(open_records(config, create=True))
     index = closing.enter_context(open_index(records))
-    run_check(lambda: check_index_chain(index), index)
+    run_check(lambda: get_checked_chain(index), index)
     return None if stop.reason is not None else index
 
 
@@ -127,7 +127,7 @@ def acquire_lease_or_wait(
         if epoch is not None:
             return epoch
         raise_if_holder_alive(previous_state)
-    freeze_gc()
+    tune_garbage_collection()
     with serve_listeners(process, index) as addresses:
         if previous_state is None:
             structlog.get_logger().info("standby_started", **addresses)
@@ -159,7 +159,7 @@ def _wait_for_lease(
     observed_states = [] if previous_state is None else [previous_state]
     holder_watch = HolderWatch()
 
-    def try_takeover() -> Mapping[str, object] | None:
+    def try_take_over_lease() -> Mapping[str, object] | None:
         epoch, lease_state = try_acquire_lease(index.store, RUN_COMMAND, holder_watch)
         indexer_metrics.EPOCH.set(lease_state.epoch)
         if epoch is None:
@@ -177,8 +177,8 @@ def _wait_for_lease(
         stop.event.set()
         return {"did": "took over", "epoch": epoch}
 
-    run_jobs([Job("standby", STANDBY_SECONDS, try_takeover)], stop.event, health.liveness)
-    stop.clear_event()
+    run_jobs([Job("standby", STANDBY_SECONDS, try_take_over_lease)], stop.event, health.liveness)
+    stop.clear_stop_event()
     return acquired_epochs[0] if acquired_epochs else None
 
 
@@ -194,7 +194,7 @@ def raise_if_holder_alive(
         lease_state.epoch != previous_state.epoch
         or lease_state.until_ms != previous_state.until_ms
     )
-    if has_renewed or check_holder_process(lease_state.holder) is HolderState.ALIVE:
+    if has_renewed or get_holder_state(lease_state.holder) is HolderState.ALIVE:
         raise LeaseHeldError(lease_state)
 
 
@@ -218,7 +218,7 @@ def retry_until_answered(
         return request()
     except TransientError as error:
         health = process.health
-        health.raise_condition(Condition.NO_ENDPOINT, str(error))
+        health.set_condition(Condition.NO_ENDPOINT, str(error))
         with serve_listeners(process, index) as addresses:
             structlog.get_logger().warning("waiting_for_endpoint", **addresses, reason=str(error))
             result = retry_request(process, request, index)
@@ -240,14 +240,14 @@ def retry_request(
     def try_request() -> Mapping[str, object]:
         if index is not None:
             # An endpoint that was readmitted meanwhile may be used again.
-            reload_quarantine(index.chain, index.store)
+            reload_quarantined_endpoints(index.chain, index.store)
         results.append(request())
         stop.event.set()
         return {"did": "answered"}
 
     poll_seconds = process.config.chain.poll_seconds
     run_jobs([Job("chain", poll_seconds, try_request)], stop.event, process.health.liveness)
-    stop.clear_event()
+    stop.clear_stop_event()
     return results[0] if results else None
 
 
@@ -257,10 +257,10 @@ def make_reporter_opener(
     """Return a function that opens the reporter once, when it is first needed."""
 
     @cache
-    def open_reporter_once() -> Reporter:
+    def open_cached_reporter() -> Reporter:
         return process.exit_stack.enter_context(open_reporter(index, open_key, process.board))
 
-    return open_reporter_once
+    return open_cached_reporter
 
 
 def prepare_senders(
@@ -280,9 +280,9 @@ def prepare_senders(
     permissions, health = process.permissions, process.health
     index.store.set_fencing_epoch(epoch)
     # The previous leader may have proven an endpoint wrong since this process started.
-    reload_quarantine(index.chain, index.store)
-    store_or_check_identity(index)
-    halt_reason = finality_halt.publish_halt_metric(index.store)
+    reload_quarantined_endpoints(index.chain, index.store)
+    store_or_check_database_identity(index)
+    halt_reason = finality_halt.init_halt_metric(index.store)
     if halt_reason is not None:
         structlog.get_logger().error("daemon_halted", reason=halt_reason)
     with index.store.read_transaction() as uow:
@@ -297,7 +297,7 @@ def prepare_senders(
         _check_and_log_reporter(opened_reporter)
         reporter = open_reporter_contexts(opened_reporter, epoch, unix_seconds)
         health.heartbeat_seconds = index.report_settings.heartbeat_seconds
-    freeze_gc()
+    tune_garbage_collection()
     return Senders(reporter, dispatcher)
 
 
@@ -363,7 +363,7 @@ def wake_on_new_heads(index: Index, waker: Waker) -> Iterator[None]:
         new_heads.stop()
 
 
-def check_final_cursor(index: Index, senders: Senders) -> Cursor | None:
+def get_verified_final_cursor(index: Index, senders: Senders) -> Cursor | None:
     """Return the last folded block after checking that the result of `run --once` is final.
 
     Raises:
@@ -375,7 +375,7 @@ def check_final_cursor(index: Index, senders: Senders) -> Cursor | None:
         halt_reason = uow.halts.get_halt_reason()
     if halt_reason is not None:
         raise FatalError(f"the index has not caught up: {halt_reason}")
-    unaudited_blocks_reason = find_unsound_blocks_reason(index)
+    unaudited_blocks_reason = find_unsound_block_reason(index)
     if unaudited_blocks_reason is not None:
         raise FatalError(f"some blocks are not verified: {unaudited_blocks_reason}")
     if senders.missing_receipt_reasons:

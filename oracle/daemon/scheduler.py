@@ -139,7 +139,7 @@ class Timetable:
         self._changed = threading.Condition()
         self._is_closed = False
 
-    def make_job_due(self, name: str, wait_seconds: float = 0.0) -> None:
+    def bring_job_forward(self, name: str, wait_seconds: float = 0.0) -> None:
         """Make the job due within `wait_seconds`; callable from any thread.
 
         Jobs that are already due run first.
@@ -179,7 +179,7 @@ class Waker:
         """Run the named job now instead of at the end of its period."""
         timetable = self._timetable
         if timetable is not None:
-            timetable.make_job_due(name)
+            timetable.bring_job_forward(name)
 
     def attach_timetable(self, timetable: Timetable | None) -> None:
         """Set the timetable whose jobs can be woken, or remove it with None."""
@@ -203,7 +203,7 @@ def run_jobs(
             while (job := timetable.wait_for_job()) is not None and not stop.is_set():
                 wait_seconds = _run_job_tick(job, liveness)
                 if wait_seconds is not None:
-                    timetable.make_job_due(job.name, wait_seconds)
+                    timetable.bring_job_forward(job.name, wait_seconds)
         except BaseException as error:  # noqa: BLE001  raised again by the thread that waits
             failures.append(error)
         finally:
@@ -243,11 +243,11 @@ def run_until_idle(
 
     def run_tick(job: Job) -> bool:
         ticked_at[job.name] = clock()
-        facts = measure_tick(job)
+        facts = run_measured_tick(job)
         _log_completed_tick(job, facts)
         return facts is not None
 
-    def drain_job(job: Job) -> bool:
+    def run_job_until_idle(job: Job) -> bool:
         has_worked = False
         while not stop.is_set() and run_tick(job):
             has_worked = True
@@ -258,14 +258,14 @@ def run_until_idle(
                     run_tick(other_job)
         return has_worked
 
-    while sum([drain_job(job) for job in jobs]):
+    while sum([run_job_until_idle(job) for job in jobs]):
         pass
 
 
 def _run_job_tick(job: Job, liveness: JobLiveness) -> float | None:
     """Run one tick; return the seconds to the next tick, or None to use the job's period."""
     try:
-        facts = measure_tick(job)
+        facts = run_measured_tick(job)
     except TransientError as error:
         metrics.STEP_FAILURES.labels(job.name).inc()
         _log_failed_tick(job, str(error), liveness.record_failure(job.name, str(error)))
@@ -281,7 +281,7 @@ def _run_job_tick(job: Job, liveness: JobLiveness) -> float | None:
     return None if job.estimate_wait is None else job.estimate_wait()
 
 
-def measure_tick(job: Job) -> TickFacts:
+def run_measured_tick(job: Job) -> TickFacts:
     """Run one tick in a trace span, and record its duration."""
     with start_span(f"{job.name} step") as tick_span:
         started_at = time.perf_counter()

@@ -13,13 +13,13 @@ from oracle.bindings.contract_errors import decode_refusal
 from oracle.bindings.inspection import (
     ContractMismatch,
     ExpectedConfiguration,
-    inspect_contract,
+    inspect_roots_contract,
 )
-from oracle.bindings.objections import ObjectionsContract, find_objections_mismatches
-from oracle.bindings.power import find_words_mismatches
+from oracle.bindings.objections import ObjectionsContract, find_objections_contract_mismatches
+from oracle.bindings.power import find_words_contract_mismatches
 from oracle.bindings.qos_roots import RootsConfiguration, RootsContract
 from oracle.bindings.qos_words import WordsContract
-from oracle.bindings.task_network import check_dispatcher
+from oracle.bindings.task_network import check_dispatcher_key
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.source import ChainSource
 from oracle.daemon.compose import Index, build_probe_settings, compute_rules_hash
@@ -201,7 +201,7 @@ def open_report_account(
     Raises:
         InputError: see `get_oracle_address`.
     """
-    return _build_account(config, chain, get_oracle_address(config), keys)
+    return _build_sender_account(config, chain, get_oracle_address(config), keys)
 
 
 def open_dispatch_account(config: Config, chain: ChainSource, open_key: OpenKey) -> SenderAccount:
@@ -218,10 +218,10 @@ def open_dispatch_account(config: Config, chain: ChainSource, open_key: OpenKey)
         raise InputError("keys.dispatcher_keystore: missing; required to start tasks")
     keys = open_reporter_keys(open_key)
     if keys is not None:
-        keys.check_distinct_from(dispatcher)
+        keys.check_key_is_distinct(dispatcher)
     task_network = Address(config.network.contracts[TASK_NETWORK_CONTRACT])
-    account = _build_account(config, chain, task_network, dispatcher)
-    check_dispatcher(account.pool_view, task_network, dispatcher.address)
+    account = _build_sender_account(config, chain, task_network, dispatcher)
+    check_dispatcher_key(account.pool_view, task_network, dispatcher.address)
     return account
 
 
@@ -296,7 +296,7 @@ def check_contract(reporter: Reporter) -> RootsConfiguration:
         TransientError: too few endpoints answer.
     """
     pool_view, address = reporter.account.pool_view, reporter.account.domain.contract
-    contract_configuration, mismatches = inspect_contract(
+    contract_configuration, mismatches = inspect_roots_contract(
         pool_view, address, reporter.expected_contract
     )
     contract_rules_hash = contract_configuration.contract_status.rules_hash
@@ -311,12 +311,12 @@ def check_contract(reporter: Reporter) -> RootsConfiguration:
         raise InputError(
             f"the oracle contract differs from the configuration; nothing is sent{mismatch_lines}"
         )
-    check_hot_set(reporter.index.config, pool_view, contract_configuration)
+    check_hot_set_contract(reporter.index.config, pool_view, contract_configuration)
     check_objections(reporter.index.config, pool_view, contract_configuration)
     return contract_configuration
 
 
-def check_hot_set(
+def check_hot_set_contract(
     config: Config, pool_view: PoolView, oracle_configuration: RootsConfiguration
 ) -> None:
     """Check that the configured hot set is a QoSWords contract of the oracle contract.
@@ -331,7 +331,7 @@ def check_hot_set(
     words_configuration = WordsContract(pool_view, Address(address)).get_configuration(
         oracle_configuration.contract_status.block
     )
-    mismatches = find_words_mismatches(
+    mismatches = find_words_contract_mismatches(
         words_configuration, get_oracle_address(config), oracle_configuration
     )
     if mismatches:
@@ -367,7 +367,7 @@ def find_configured_objections_mismatches(
     configuration = ObjectionsContract(pool_view, Address(address)).get_configuration(
         oracle_configuration.contract_status.block
     )
-    return find_objections_mismatches(configuration, get_oracle_address(config))
+    return find_objections_contract_mismatches(configuration, get_oracle_address(config))
 
 
 def open_reporter_contexts(
@@ -413,7 +413,7 @@ def open_reporter_contexts(
     contexts = ReporterContexts(
         reporting, kickouts, _build_hot_set_context(index.config, quorum, leaf_cache)
     )
-    contexts.register_calls()
+    contexts.register_reporter_calls()
     return contexts
 
 
@@ -504,7 +504,7 @@ def _build_account_context(
     )
 
 
-def _build_account(
+def _build_sender_account(
     config: Config,
     chain: ChainSource,
     contract: Address,

@@ -65,14 +65,14 @@ class SendingJobs:
         self._update_held_report_reason(reporting)
         key_alarm = check_for_foreign_signatures(reporter.quorum, heads)
         if key_alarm is not None:
-            return describe_step(key_alarm)
+            return describe_step_result(key_alarm)
         transmitter = self.senders.transmitter
         sent_step = None if transmitter is None else run_step(transmitter, heads)
         step = sent_step or plan_push(reporting, heads) or plan_objection_call(kickouts, heads)
         step = step or plan_kickout_call(kickouts, heads)
         if step is None and hot_set is not None:
             step = plan_hot_set_calls(hot_set, heads)
-        return describe_step(step)
+        return describe_step_result(step)
 
     def _update_held_report_reason(self, context: ReportingContext) -> None:
         """Update the reason why no report is sent, and log it when it changes."""
@@ -88,7 +88,7 @@ class SendingJobs:
             return None
         if not self.is_reconciled:
             self.reconcile_nonces()
-        return describe_step(
+        return describe_step_result(
             plan_next_calls(dispatcher, heads) or run_step(dispatcher.account_context, heads)
         )
 
@@ -101,7 +101,7 @@ class SendingJobs:
             confirm_transactions(account_context, heads)
             for account_context in self.senders.account_contexts
         ]
-        return describe_step(next((step for step in steps if step is not None), None))
+        return describe_step_result(next((step for step in steps if step is not None), None))
 
     def reconcile_nonces(self) -> TickFacts:
         """Compare the nonces of the accounts with the chain's.
@@ -146,10 +146,10 @@ def update_pause_reasons(senders: Senders, health: DaemonHealth) -> None:
     if blocked_reason is None:
         health.clear_condition(Condition.SIMULATION_BLOCKED)
     else:
-        health.raise_condition(Condition.SIMULATION_BLOCKED, blocked_reason)
+        health.set_condition(Condition.SIMULATION_BLOCKED, blocked_reason)
 
 
-def describe_step(step: StepResult | None) -> TickFacts:
+def describe_step_result(step: StepResult | None) -> TickFacts:
     """Return the log facts of a step."""
     if step is None:
         return None

@@ -104,7 +104,7 @@ def serve_listeners(process: DaemonProcess, index: Index | None) -> Iterator[dic
         yield addresses
 
 
-def warn_if_native_ignored() -> None:
+def warn_if_native_code_ignored() -> None:
     """Log a warning if the native code is ignored because its version differs."""
     if ignored_version is not None:
         structlog.get_logger().warning(
@@ -179,7 +179,7 @@ def _open_objection_intake(
         section.daily_gas,
     )
     return ObjectionIntake(
-        records.store.open_unfenced(), settings, contract_accounts.accepts_signature
+        records.store.open_unfenced_store(), settings, contract_accounts.accepts_signature
     )
 
 
@@ -190,7 +190,10 @@ def _open_subscription_intake(
     if terms is None:
         return None
     return SubscriptionIntake(
-        records.store.open_unfenced(), terms, unix_seconds, contract_accounts.accepts_signature
+        records.store.open_unfenced_store(),
+        terms,
+        unix_seconds,
+        contract_accounts.accepts_signature,
     )
 
 
@@ -231,7 +234,7 @@ def _preload_ranking(source: ApiSource) -> None:
         snapshot.get_ranking().get_sorted_keys("qos")
 
 
-def freeze_gc() -> None:
+def tune_garbage_collection() -> None:
     """Exclude long-lived objects from garbage collection, and collect less often.
 
     A window creates and drops some ten thousand events and rows, none of them in a reference

@@ -56,8 +56,8 @@ class StatisticsJob:
         update_pause_reasons(self.senders, self.health)
         self._update_announced_rules()
         self.health.endpoints = refresh_endpoint_views(self.index.chain, self.index.endpoint_facts)
-        self._check_clock()
-        self.index.endpoint_facts.store_facts(self.epoch)
+        self._check_system_clock()
+        self.index.endpoint_facts.store_endpoint_facts(self.epoch)
         database_counts = self._database_count.collect_statistics(read_balance(transmitter))
         if database_counts is not None:
             metrics.publish_statistics(
@@ -76,14 +76,14 @@ class StatisticsJob:
         )
         return None
 
-    def _check_clock(self) -> None:
+    def _check_system_clock(self) -> None:
         """Report a wrong clock of this machine, because statements and logs depend on it."""
         offset = self.index.chain.endpoints.compute_clock_offset(unix_seconds())
         if abs(offset) <= MAX_CLOCK_OFFSET_SECONDS:
             self.health.clear_condition(Condition.WRONG_CLOCK)
             return
         side = "ahead of" if offset > 0 else "behind"
-        self.health.raise_condition(
+        self.health.set_condition(
             Condition.WRONG_CLOCK,
             f"this machine's clock is {abs(offset):.0f} s {side} that of every endpoint",
         )
@@ -97,7 +97,7 @@ class StatisticsJob:
         if missing is None:
             self.health.clear_condition(Condition.ANNOUNCED_RULES_MISSING)
         else:
-            self.health.raise_condition(Condition.ANNOUNCED_RULES_MISSING, missing)
+            self.health.set_condition(Condition.ANNOUNCED_RULES_MISSING, missing)
 
     def _count_objections(self) -> int:
         policy = self.index.kickout_policy

@@ -59,7 +59,7 @@ class StopSignal:
         self._is_final = True
         self.event.set()
 
-    def clear_event(self) -> None:
+    def clear_stop_event(self) -> None:
         """Clear the event, so that it can be waited for again, unless it was set permanently."""
         self.event.clear()
         # In this order, so that a signal that arrives now is not lost.
@@ -142,24 +142,24 @@ def _handle_signals(
     force_exit: Callable[[int], object] | None,
 ) -> None:
     """Record the first signal; force the exit after a second signal or the timeout."""
-    first_signal = _receive_signal(receiver, signal_numbers)
+    first_signal = _receive_next_signal(receiver, signal_numbers)
     if first_signal == _STOP_LISTENING:
         return
     stop.record_signal(first_signal)
     if force_exit is None:
-        while _receive_signal(receiver, signal_numbers) != _STOP_LISTENING:
+        while _receive_next_signal(receiver, signal_numbers) != _STOP_LISTENING:
             pass
         return
     receiver.settimeout(STOP_SECONDS)
     try:
-        next_signal = _receive_signal(receiver, signal_numbers)
+        next_signal = _receive_next_signal(receiver, signal_numbers)
     except TimeoutError:
         next_signal = first_signal
     if next_signal != _STOP_LISTENING:
         force_exit(SIGNAL_EXIT_BASE + next_signal)
 
 
-def _receive_signal(receiver: socket.socket, signal_numbers: tuple[int, ...]) -> int:
+def _receive_next_signal(receiver: socket.socket, signal_numbers: tuple[int, ...]) -> int:
     """Return the next of these signals or the end marker, skipping other signals.
 
     Raises:

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.dispatch.dispatch_settings import DispatchSettings
-from oracle.dispatch.downloads import plan_downloads
+from oracle.dispatch.downloads import plan_model_downloads
 from oracle.dispatch.drawer import BlockDrawer
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.fold.working_set import Changes
@@ -185,7 +185,7 @@ class DrawHook(BlockHook):
         drawn_through = uow.bookmarks.get(_THROUGH_BOOKMARK)
         if drawn_through is not None and int(drawn_through) >= block.number:
             if self._drawer.block_number != block.number:
-                self._drawer.restore_plan(view, block, get_active_draws(uow))
+                self._drawer.restore_plan(view, block, load_active_draws(uow))
             return
         if block.number == self.first_block:
             # The active draws were made with earlier settings, which end at this block.
@@ -206,7 +206,7 @@ class DrawHook(BlockHook):
                     number_in_block=draw_number,
                 )
             )
-        plan_downloads(uow, self._drawer, block, step.ended_draws)
+        plan_model_downloads(uow, self._drawer, block, step.ended_draws)
         uow.bookmarks.set(_THROUGH_BOOKMARK, str(block.number))
 
     @override
@@ -279,7 +279,7 @@ def _format_rewind_hint(block: int) -> str:
     return f"run `qos-oracle resync rewind --to-block {block}`"
 
 
-def get_active_draws(uow: UnitOfWork) -> dict[TaskKey, Address]:
+def load_active_draws(uow: UnitOfWork) -> dict[TaskKey, Address]:
     """Return the node drawn for each task whose draw is active at the cursor."""
     return {draw.task: draw.node for draw in uow.draws.list_active()}
 

@@ -10,7 +10,7 @@ from oracle.bindings.contest_calls import (
     compute_answer,
     decode_contested_group,
     encode_settle_contest_call,
-    read_group,
+    fetch_group_record,
 )
 from oracle.chain.heads import Heads
 from oracle.dispatch.contest_settlement import SETTLE_CONTEST, SETTLED_REASON, find_open_contests
@@ -19,7 +19,7 @@ from oracle.dispatch.second_groups import NOT_OPEN_REASON, load_second_group_cal
 from oracle.domain.ids import ZERO_HASH, GroupKey, Hash
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import CallRequest, Intent, IntentState
-from oracle.txmgr.context import StepResult, format_counts
+from oracle.txmgr.context import StepResult, format_name_counts
 
 # Why a call that waits for the end of the window is superseded.
 DECIDED_REASON = (
@@ -30,7 +30,7 @@ _PRIORITY = 200
 _ORDERED = frozenset({IntentState.MINED, IntentState.FINAL})
 
 
-def plan_decided_settlements(context: DispatchContext, heads: Heads) -> StepResult | None:
+def plan_decided_contest_settlements(context: DispatchContext, heads: Heads) -> StepResult | None:
     """Plan the settlement of each contest that its second group has decided, once per block.
 
     Return None if no contest is decided. The second group is read at the final block, so that no
@@ -42,24 +42,28 @@ def plan_decided_settlements(context: DispatchContext, heads: Heads) -> StepResu
     if context.account_context.is_halted():
         return None
     with context.account_context.store.read_transaction() as uow:
-        cursor = context.get_unchecked_cursor(uow, heads, SETTLE_CONTEST)
+        cursor = context.get_cursor_unless_checked(uow, heads, SETTLE_CONTEST)
         if cursor is None:
             return None
         contests = list(_find_contests_with_second_group(uow, context, cursor.time))
-    settled, decided = _read_contests(context, heads, contests)
+    settled, decided = _classify_contests(context, heads, contests)
     context.checked_at[SETTLE_CONTEST] = cursor.hash
     if not settled and not decided:
         return None
     stamp = context.account_context.stamp
     with context.account_context.write_transaction() as uow:
         for call in settled:
-            uow.outbox.intents.end_unsent(call, IntentState.SUPERSEDED, SETTLED_REASON, stamp)
+            uow.outbox.intents.end_unsent_intent(
+                call, IntentState.SUPERSEDED, SETTLED_REASON, stamp
+            )
         for call, request in decided:
-            uow.outbox.intents.end_unsent(call, IntentState.SUPERSEDED, DECIDED_REASON, stamp)
+            uow.outbox.intents.end_unsent_intent(
+                call, IntentState.SUPERSEDED, DECIDED_REASON, stamp
+            )
             uow.outbox.intents.add(request, stamp)
     calls = [*settled, *(call for call, _ in decided)]
     return StepResult(
-        "contests decided", calls[0].id, format_counts([SETTLE_CONTEST] * len(calls))
+        "contests decided", calls[0].id, format_name_counts([SETTLE_CONTEST] * len(calls))
     )
 
 
@@ -78,7 +82,7 @@ def _find_contests_with_second_group(
             yield contest
 
 
-def _read_contests(
+def _classify_contests(
     context: DispatchContext, heads: Heads, contests: Sequence[Intent]
 ) -> tuple[list[Intent], list[tuple[Intent, CallRequest]]]:
     """Return the settled contests and the decided contests as of the final block.
@@ -93,14 +97,14 @@ def _read_contests(
     settled, decided = [], []
     for contest in contests:
         key, _ = decode_contested_group(contest.request.calldata)
-        group = read_group(endpoints, network, key, block)
+        group = fetch_group_record(endpoints, network, key, block)
         if group.is_settled:
             settled.append(contest)
         elif group.is_contested and group.peer is not None:
-            second_group = read_group(endpoints, network, group.peer, block)
+            second_group = fetch_group_record(endpoints, network, group.peer, block)
             result = (
-                _find_result(context, contest, group.peer, second_group.verdict)
-                if second_group.is_compared
+                _find_accepted_result(context, contest, group.peer, second_group.verdict)
+                if second_group.has_compared_answers
                 else None
             )
             if result is not None:
@@ -108,7 +112,7 @@ def _read_contests(
     return settled, decided
 
 
-def _find_result(
+def _find_accepted_result(
     context: DispatchContext, contest: Intent, second_group: GroupKey, verdict: Hash | None
 ) -> Hash | None:
     """Return the result that the contract accepts for this verdict, or None if it is unknown.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
-from oracle.bindings.contest_calls import encode_settle_contest_call, get_contest_end
+from oracle.bindings.contest_calls import encode_settle_contest_call, fetch_contest_end
 from oracle.chain.heads import Heads
 from oracle.dispatch.dispatch_calls import DispatchContext
 from oracle.domain.state import GroupResult
@@ -18,7 +18,7 @@ from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Account, CallRequest, Intent, IntentState
 from oracle.txmgr.call_registry import CallKind, Decision
 from oracle.txmgr.client.preflight import PreflightResult
-from oracle.txmgr.context import StepResult, format_counts
+from oracle.txmgr.context import StepResult, format_name_counts
 
 # The kind of these calls in the outbox.
 SETTLE_CONTEST = "settle_contest"
@@ -35,7 +35,7 @@ _RETRY_SECONDS = 60
 _MAX_AGE_SECONDS = 30 * 86_400
 
 
-def plan_settlements(context: DispatchContext, heads: Heads) -> StepResult | None:
+def plan_contest_settlements(context: DispatchContext, heads: Heads) -> StepResult | None:
     """Plan a call to settle each contest in new final blocks; return None if there is no contest.
 
     Raises:
@@ -52,7 +52,7 @@ def plan_settlements(context: DispatchContext, heads: Heads) -> StepResult | Non
         last = min(heads.final.number, cursor.number)
         if first > last:
             return None
-        groups, last = _read_next_groups(uow, first, last)
+        groups, last = _load_next_contested_groups(uow, first, last)
     requests = _build_requests(context, groups, cursor.time)
     with context.account_context.write_transaction() as uow:
         uow.bookmarks.set(_SCANNED_BOOKMARK, last)
@@ -62,7 +62,7 @@ def plan_settlements(context: DispatchContext, heads: Heads) -> StepResult | Non
     if not added_ids:
         return None
     return StepResult(
-        "contests found", added_ids[0], format_counts([SETTLE_CONTEST] * len(added_ids))
+        "contests found", added_ids[0], format_name_counts([SETTLE_CONTEST] * len(added_ids))
     )
 
 
@@ -81,7 +81,9 @@ def find_open_contests(uow: UnitOfWork, account: Account, time: int) -> list[Int
     return waiting_calls[:_MAX_PER_STEP]
 
 
-def _read_next_groups(uow: UnitOfWork, first: int, last: int) -> tuple[list[GroupResult], int]:
+def _load_next_contested_groups(
+    uow: UnitOfWork, first: int, last: int
+) -> tuple[list[GroupResult], int]:
     """Return the possibly contested groups of the next blocks, and the last of these blocks.
 
     The groups of a block are never split between two steps.
@@ -106,7 +108,7 @@ def _build_requests(
         if result.time < now - _MAX_AGE_SECONDS:
             continue
         # The last second of the window, in block time.
-        window_end = get_contest_end(endpoints, network, result.group)
+        window_end = fetch_contest_end(endpoints, network, result.group)
         if window_end is None:
             continue
         tasks = tuple(member.task for member in result.members)

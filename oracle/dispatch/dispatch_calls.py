@@ -20,7 +20,7 @@ from oracle.bindings.task_network import (
     strip_as_of_check,
 )
 from oracle.chain.heads import Heads
-from oracle.dispatch.assigner import StoredNetworkView, get_active_draws
+from oracle.dispatch.assigner import StoredNetworkView, load_active_draws
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.downloads import find_pending_downloads
 from oracle.dispatch.drawer import load_queue_view
@@ -33,11 +33,11 @@ from oracle.store.outbox.records import Account, CallRequest, Intent, IntentStat
 from oracle.store.state.cursor_repository import Cursor
 from oracle.store.state.draw_repository import PlannedDownload, StoredDraw
 from oracle.systems.assignment import AssignmentPlan, get_queued_items
-from oracle.systems.legacy.trio_line import get_age_key
+from oracle.systems.legacy.trio_line import get_age_sort_key
 from oracle.systems.task_queue import compute_queue_capacity
 from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.client.preflight import PreflightResult
-from oracle.txmgr.context import AccountContext, StepResult, format_counts
+from oracle.txmgr.context import AccountContext, StepResult, format_name_counts
 from oracle.txmgr.deferral import find_held_subjects
 
 # Kinds of these calls in the outbox.
@@ -75,7 +75,7 @@ class DispatchContext:
     # Per kind of call: the hash of the block at which its planner last checked the network.
     checked_at: dict[str, Hash] = field(default_factory=dict)
 
-    def get_unchecked_cursor(self, uow: UnitOfWork, heads: Heads, kind: str) -> Cursor | None:
+    def get_cursor_unless_checked(self, uow: UnitOfWork, heads: Heads, kind: str) -> Cursor | None:
         """Return the cursor, or None if it is behind the head or was checked for `kind` before."""
         cursor = uow.cursor.get()
         if cursor is None or not self.account_context.is_at_head(uow, heads):
@@ -115,8 +115,8 @@ def build_planned_calls(
 ) -> Mapping[tuple[str, str], PlannedCall]:
     """Return the calls that are valid at the cursor, the most urgent first."""
     planned_calls = (
-        *_plan_starts(uow, settings),
-        *_plan_queue_calls(uow, settings),
+        *_plan_task_starts(uow, settings),
+        *_plan_queue_notices_and_drops(uow, settings),
         *_plan_download_requests(uow),
     )
     return {planned_call.key: planned_call for planned_call in planned_calls}
@@ -127,7 +127,7 @@ def get_call_key(call: Intent) -> tuple[str, str]:
     return call.request.kind, call.request.subject
 
 
-def find_pending_keys(uow: UnitOfWork, account: Account) -> set[tuple[str, str]]:
+def find_pending_call_keys(uow: UnitOfWork, account: Account) -> set[tuple[str, str]]:
     """Return the keys of the calls that are unfinished, or held by the operator."""
     unfinished = uow.outbox.intents.list_unfinished(account)
     return {get_call_key(intent) for intent in unfinished} | find_held_subjects(uow, account)
@@ -142,10 +142,12 @@ def enqueue_calls(
     stamp = context.account_context.stamp
     with context.account_context.write_transaction() as uow:
         intent_ids = [uow.outbox.intents.add_next_try(request, stamp) for request in requests]
-    return StepResult(action, intent_ids[0], format_counts([request.kind for request in requests]))
+    return StepResult(
+        action, intent_ids[0], format_name_counts([request.kind for request in requests])
+    )
 
 
-def _plan_starts(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[PlannedCall]:
+def _plan_task_starts(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[PlannedCall]:
     active_draws = uow.draws.list_active()
     if settings.legacy_policy is not None:
         yield from _plan_group_starts(uow, active_draws)
@@ -161,7 +163,9 @@ def _plan_group_starts(
     """Yield a start for each drawn group; the draws of a group were all made at the same block."""
     tasks = uow.tasks.get_many({draw.task for draw in active_draws})
     draws_by_group: dict[GroupKey, list[StoredDraw]] = {}
-    for draw in sorted(active_draws, key=lambda active_draw: get_age_key(tasks[active_draw.task])):
+    for draw in sorted(
+        active_draws, key=lambda active_draw: get_age_sort_key(tasks[active_draw.task])
+    ):
         group = tasks[draw.task].group
         if group is not None:
             draws_by_group.setdefault(group, []).append(draw)
@@ -182,7 +186,9 @@ def _plan_download_requests(uow: UnitOfWork) -> Iterator[PlannedCall]:
         )
 
 
-def _plan_queue_calls(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[PlannedCall]:
+def _plan_queue_notices_and_drops(
+    uow: UnitOfWork, settings: DispatchSettings
+) -> Iterator[PlannedCall]:
     """Yield notices of tasks without a free node, and drops of tasks beyond the queue's capacity.
 
     A group is dropped as a whole, but not while a node runs one of its tasks or was drawn for one.
@@ -190,7 +196,7 @@ def _plan_queue_calls(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[P
     cursor = uow.cursor.get()
     if cursor is None:
         return
-    active_draws = get_active_draws(uow)
+    active_draws = load_active_draws(uow)
     queue_view = load_queue_view(StoredNetworkView(uow), settings)
     queue = get_queued_items(
         queue_view.items, AssignmentPlan(active_draws, frozenset()), cursor.number
@@ -198,7 +204,7 @@ def _plan_queue_calls(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[P
     capacity = _compute_queue_capacity(uow, settings) if queue else 0
     overflow = [entry.task for entry in reversed(queue[capacity:])]
     dropped_keys: set[TaskKey] = set()
-    for drop in queue_view.find_drops(overflow):
+    for drop in queue_view.find_queue_drops(overflow):
         if active_draws.keys().isdisjoint(drop.tasks):
             dropped_keys.update(drop.tasks)
             subject = f"task={drop.tasks[0]}" if drop.group is None else f"group={drop.group}"
@@ -222,10 +228,10 @@ def build_calldata(planned_call: PlannedCall, heads: Heads) -> str:
     """
     if planned_call.draws:
         return _build_start_calldata(planned_call, heads)
-    return _build_other_calldata(planned_call)
+    return _build_non_start_calldata(planned_call)
 
 
-def _build_other_calldata(planned_call: PlannedCall) -> str:
+def _build_non_start_calldata(planned_call: PlannedCall) -> str:
     if planned_call.download is not None:
         return encode_request_download_call(
             planned_call.download.node, planned_call.download.model
@@ -294,11 +300,11 @@ class _QueuedTaskCall(DispatcherCall):
         self, uow: UnitOfWork, calls: Sequence[Intent], heads: Heads
     ) -> Sequence[Decision]:
         call_by_key = {planned_call.key: planned_call for planned_call in self._plan_calls(uow)}
-        return [_decide_call(call, call_by_key, heads) for call in calls]
+        return [_decide_on_planned_call(call, call_by_key, heads) for call in calls]
 
     def _plan_calls(self, uow: UnitOfWork) -> Iterator[PlannedCall]:
         """Yield the planned calls of this kind, and possibly of other kinds."""
-        return _plan_queue_calls(uow, self._context.settings)
+        return _plan_queue_notices_and_drops(uow, self._context.settings)
 
 
 class StartCall(_QueuedTaskCall):
@@ -308,7 +314,7 @@ class StartCall(_QueuedTaskCall):
 
     @override
     def _plan_calls(self, uow: UnitOfWork) -> Iterator[PlannedCall]:
-        return _plan_starts(uow, self._context.settings)
+        return _plan_task_starts(uow, self._context.settings)
 
     @override
     def build_simulation_calldata(self, call: Intent, heads: Heads) -> str:
@@ -349,7 +355,7 @@ class DownloadCall(_QueuedTaskCall):
         return _plan_download_requests(uow)
 
 
-def _decide_call(
+def _decide_on_planned_call(
     call: Intent, call_by_key: Mapping[tuple[str, str], PlannedCall], heads: Heads
 ) -> Decision:
     planned_call = call_by_key.get(get_call_key(call))

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from oracle.bindings.probe_calls import encode_probe_call
 from oracle.chain.heads import Heads
-from oracle.dispatch.contest_decisions import plan_decided_settlements
-from oracle.dispatch.contest_settlement import plan_settlements
+from oracle.dispatch.contest_decisions import plan_decided_contest_settlements
+from oracle.dispatch.contest_settlement import plan_contest_settlements
 from oracle.dispatch.dispatch_calls import (
     STARTS,
     DispatchContext,
@@ -17,7 +17,7 @@ from oracle.dispatch.dispatch_calls import (
     build_calldata,
     build_planned_calls,
     enqueue_calls,
-    find_pending_keys,
+    find_pending_call_keys,
     get_call_key,
 )
 from oracle.dispatch.probe_wants import (
@@ -47,8 +47,8 @@ def plan_next_calls(context: DispatchContext, heads: Heads) -> StepResult | None
     """
     return (
         plan_dispatch(context, heads)
-        or plan_settlements(context, heads)
-        or plan_decided_settlements(context, heads)
+        or plan_contest_settlements(context, heads)
+        or plan_decided_contest_settlements(context, heads)
         or plan_second_groups(context, heads)
         or plan_probes(context, heads)
     )
@@ -75,7 +75,7 @@ def _build_requests(
     """Yield the requests of planned calls; only starts count against the limit for starts."""
     settings = context.settings
     intents = uow.outbox.intents.list_unfinished(context.account_context.account)
-    abandoned_ids = _find_abandoned_intents(context, uow, heads)
+    abandoned_ids = _find_abandoned_intent_ids(context, uow, heads)
     pending_keys = {get_call_key(intent) for intent in intents if intent.id not in abandoned_ids}
     pending_keys |= find_held_subjects(uow, context.account_context.account)
     in_flight_kinds = [
@@ -92,7 +92,9 @@ def _build_requests(
             yield _build_request(context, planned_call, heads)
 
 
-def _find_abandoned_intents(context: DispatchContext, uow: UnitOfWork, heads: Heads) -> set[int]:
+def _find_abandoned_intent_ids(
+    context: DispatchContext, uow: UnitOfWork, heads: Heads
+) -> set[int]:
     """Return the ids of the mined calls that failed long enough ago to be tried again.
 
     The wait is 2, 4, 8, ... blocks and doubles with every try. A call is tried again before its
@@ -136,7 +138,7 @@ def plan_probes(context: DispatchContext, heads: Heads) -> StepResult | None:
     if context.probing is None or context.account_context.is_halted():
         return None
     with context.account_context.store.read_transaction() as uow:
-        cursor = context.get_unchecked_cursor(uow, heads, PROBE)
+        cursor = context.get_cursor_unless_checked(uow, heads, PROBE)
         if cursor is None:
             return None
         requests = list(_build_probe_requests(context, uow))
@@ -151,7 +153,7 @@ def _build_probe_requests(context: DispatchContext, uow: UnitOfWork) -> Iterator
     settings, account = state.settings, context.account_context.account
     window = settings.get_window_number(state.time)
     calls = load_probe_calls(uow, account, window - _WINDOWS_BACK)
-    pending_keys = find_pending_keys(uow, account)
+    pending_keys = find_pending_call_keys(uow, account)
     for subject, calldata in find_due_end_calls(uow, calls, account.address, state.time).items():
         if (END_PROBE, subject) not in pending_keys:
             yield _build_probe_request(context, (END_PROBE, subject, window), calldata)

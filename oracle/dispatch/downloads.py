@@ -22,7 +22,7 @@ from oracle.systems.policy import PolicyInput
 PLANNED_DOWNLOAD_SECONDS = 1_800
 
 
-def plan_downloads(
+def plan_model_downloads(
     uow: UnitOfWork, drawer: BlockDrawer, block: BlockRef, ended_draws: Sequence[TaskKey]
 ) -> None:
     """Plan model downloads for the tasks that started in `block`, and store the plan.
@@ -38,7 +38,7 @@ def plan_downloads(
             running_nodes = frozenset(() if task.node is None else (task.node,))
             network_after = replace(
                 network,
-                nodes=apply_planned_downloads(network, planned_downloads),
+                nodes=simulate_planned_downloads(network, planned_downloads),
                 reserved=running_nodes,
             )
             for predownload in plan_predownloads(task, network_after, weighting, spread):
@@ -59,18 +59,18 @@ def find_pending_downloads(uow: UnitOfWork) -> list[PlannedDownload]:
     return [
         download
         for download in planned_downloads
-        if _is_pending(download, nodes.get(download.node))
+        if _is_download_pending(download, nodes.get(download.node))
     ]
 
 
-def apply_planned_downloads(
+def simulate_planned_downloads(
     network: PolicyInput, planned_downloads: Iterable[PlannedDownload]
 ) -> Mapping[Address, Node]:
     """Return the nodes as if the planned downloads had already been requested."""
     nodes = dict(network.nodes)
     for download in planned_downloads:
         node = nodes.get(download.node)
-        if node is not None and _is_pending(download, node):
+        if node is not None and _is_download_pending(download, node):
             request = DownloadRequest(
                 download.model, download.time, download.time + PLANNED_DOWNLOAD_SECONDS
             )
@@ -78,7 +78,7 @@ def apply_planned_downloads(
     return nodes
 
 
-def _is_pending(planned: PlannedDownload, node: Node | None) -> bool:
+def _is_download_pending(planned: PlannedDownload, node: Node | None) -> bool:
     return (
         node is not None
         and node.membership is Membership.MEMBER

@@ -37,7 +37,7 @@ from oracle.systems.task_queue import (
     collect_tasks_by_group,
     find_queue_drop,
     is_group_unstartable,
-    sort_by_value,
+    sort_items_by_value,
 )
 from oracle.systems.weighted_draw import draw_nodes
 
@@ -226,7 +226,7 @@ class BlockDrawer:
 
     def _update_queue(self, view: NetworkView) -> TaskQueue:
         if self._waiting_tasks is None:
-            self._waiting_tasks = WaitingTasks(_get_queue_builder(self.settings))
+            self._waiting_tasks = WaitingTasks(_select_queue_builder(self.settings))
             self._waiting_tasks.update(view.get_waiting_tasks(), view.get_group_tasks)
         else:
             self._waiting_tasks.update(view.pop_changed_tasks(), view.get_group_tasks)
@@ -273,11 +273,11 @@ class QueueView:
     @property
     def items(self) -> list[QueueItem]:
         """Return the queue items, most valuable first; a legacy item is a group of three."""
-        return sort_by_value(
-            _get_queue_builder(self.settings)(self.waiting_tasks, self.group_tasks)
+        return sort_items_by_value(
+            _select_queue_builder(self.settings)(self.waiting_tasks, self.group_tasks)
         )
 
-    def find_drops(self, overflow: Iterable[Task]) -> list[QueueDrop]:
+    def find_queue_drops(self, overflow: Iterable[Task]) -> list[QueueDrop]:
         """Return the drops of the tasks in `overflow`, and of tasks that can never start.
 
         A task can never start if the policy cannot start it on any node, or if its group can no
@@ -304,6 +304,6 @@ def load_queue_view(view: NetworkView, settings: DispatchSettings) -> QueueView:
     return QueueView(settings, waiting_tasks, view.get_group_tasks(groups) if groups else ())
 
 
-def _get_queue_builder(settings: DispatchSettings) -> QueueBuilder:
+def _select_queue_builder(settings: DispatchSettings) -> QueueBuilder:
     builder = build_queue if settings.legacy_policy is None else build_trio_queue
     return partial(builder, value_of=settings.pricing.compute_value)

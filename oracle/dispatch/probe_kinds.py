@@ -22,7 +22,7 @@ from oracle.dispatch.second_groups import (
     NOT_OPEN_REASON,
     SECOND_GROUP,
     find_due_second_group_ends,
-    is_start_still_due,
+    is_group_start_still_due,
 )
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent, IntentState
@@ -95,7 +95,8 @@ class SecondGroupCall(_SystemTaskCall):
         cursor = uow.cursor.get()
         rules = self._context.settings.rules
         return [
-            cursor is not None and is_start_still_due(uow, call, rules, cursor) for call in calls
+            cursor is not None and is_group_start_still_due(uow, call, rules, cursor)
+            for call in calls
         ]
 
     @override

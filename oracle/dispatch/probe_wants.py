@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from oracle.bindings.probe_calls import (
-    compute_probe_keys,
+    compute_probe_task_keys,
     decode_probe_fees,
     decode_probe_nodes,
     encode_accept_error_call,
@@ -15,7 +15,7 @@ from oracle.bindings.probe_calls import (
     encode_validate_group_call,
     encode_validate_task_call,
 )
-from oracle.dispatch.assigner import get_active_draws
+from oracle.dispatch.assigner import load_active_draws
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.probe_windows import ProbeSettings, get_open_window
 from oracle.domain.ids import Address, TaskKey
@@ -64,11 +64,12 @@ class ProbeState:
             node for call in unfinished_calls for node in decode_probe_nodes(_get_calldata(call))
         }
         if not any(
-            window.compute_due_time(node.address) <= self.time and node.address not in busy_nodes
+            window.compute_probe_due_time(node.address) <= self.time
+            and node.address not in busy_nodes
             for node in self.uow.nodes.list_idle_since(window.start)
         ):
             return []
-        reserved = busy_nodes | set(get_active_draws(self.uow).values())
+        reserved = busy_nodes | set(load_active_draws(self.uow).values())
         probes = select_due_probes(
             (node for node in self.uow.nodes.iterate_all() if node.address not in reserved),
             window,
@@ -78,10 +79,10 @@ class ProbeState:
             with_companions=self.settings.group,
         )
         spent_wei = sum(
-            decode_probe_fees(_get_calldata(call)) for call in calls if _is_effective(call)
+            decode_probe_fees(_get_calldata(call)) for call in calls if _is_call_effective(call)
         )
         return list(
-            _limit_to_budget(
+            _limit_probes_to_budget(
                 probes, (self.settings.max_fee_wei - spent_wei) // self.settings.order.fee
             )
         )
@@ -93,13 +94,14 @@ class ProbeState:
             return False
         nodes = decode_probe_nodes(call.request.calldata)
         rows = self.uow.nodes.get_many(nodes)
-        drawn_nodes = set(get_active_draws(self.uow).values())
+        drawn_nodes = set(load_active_draws(self.uow).values())
         are_available = all(
-            node in rows and self._is_available(rows[node], drawn_nodes) for node in nodes
+            node in rows and self._is_available_for_probe(rows[node], drawn_nodes)
+            for node in nodes
         )
         return are_available and is_probe_due(rows[nodes[0]], window)
 
-    def _is_available(self, node: Node, drawn_nodes: set[Address]) -> bool:
+    def _is_available_for_probe(self, node: Node, drawn_nodes: set[Address]) -> bool:
         return (
             node.address not in drawn_nodes
             and find_unavailability_reason(node, self.time, self.rules) is None
@@ -118,7 +120,7 @@ def load_probe_state(
 
 def load_probe_calls(uow: UnitOfWork, account: Account, window: int) -> list[Intent]:
     """Return every `probe` call of this window and later ones."""
-    return uow.outbox.intents.list_from_period(account, PROBE, window)
+    return uow.outbox.intents.list_intents_from_period(account, PROBE, window)
 
 
 def find_due_end_calls(
@@ -127,8 +129,8 @@ def find_due_end_calls(
     """Return, by subject, the calldata of each due call that ends tasks of `calls`."""
     calldata_by_subject: dict[str, str] = {}
     for call in calls:
-        if _is_effective(call):
-            keys = compute_probe_keys(_get_calldata(call), creator)
+        if _is_call_effective(call):
+            keys = compute_probe_task_keys(_get_calldata(call), creator)
             rows = uow.tasks.get_many(keys)
             tasks = [rows[key] for key in keys if key in rows]
             if len(tasks) == len(keys):
@@ -140,9 +142,9 @@ def _iter_due_end_calls(
     call: Intent, tasks: Sequence[Task], creator: Address, time: int
 ) -> Iterator[tuple[str, str]]:
     open_tasks = [task for task in tasks if task.ending is None]
-    late_tasks = [task for task in open_tasks if _is_late(task, tasks, time)]
+    late_tasks = [task for task in open_tasks if _has_missed_deadline(task, tasks, time)]
     for task in late_tasks:
-        yield _format_subject(task.key), encode_time_out_task_call(task.key)
+        yield _format_task_subject(task.key), encode_time_out_task_call(task.key)
     if late_tasks or not open_tasks:
         return
     if tasks[0].group is None:
@@ -150,12 +152,12 @@ def _iter_due_end_calls(
             build_call = (
                 encode_accept_error_call if tasks[0].error_reported else encode_validate_task_call
             )
-            yield _format_subject(tasks[0].key), build_call(tasks[0].key)
+            yield _format_task_subject(tasks[0].key), build_call(tasks[0].key)
     elif all(_is_answered_or_ended(task) for task in tasks):
         yield f"group={tasks[0].group}", encode_validate_group_call(_get_calldata(call), creator)
 
 
-def _is_late(task: Task, group_tasks: Sequence[Task], time: int) -> bool:
+def _has_missed_deadline(task: Task, group_tasks: Sequence[Task], time: int) -> bool:
     """Return whether the task's node missed its deadline to answer or to reveal."""
     if task.stopped_time is None:
         return time > (task.started_time or 0) + (task.timeout or 0)
@@ -174,7 +176,7 @@ def _is_answered_or_ended(task: Task) -> bool:
     return is_answer_known or task.ending is not None
 
 
-def _limit_to_budget(probes: Sequence[Probe], remaining_tasks: int) -> Iterator[Probe]:
+def _limit_probes_to_budget(probes: Sequence[Probe], remaining_tasks: int) -> Iterator[Probe]:
     """Yield the probes, in order, up to the first one whose tasks exceed the limit."""
     for probe in probes:
         remaining_tasks -= len(probe.nodes)
@@ -183,7 +185,7 @@ def _limit_to_budget(probes: Sequence[Probe], remaining_tasks: int) -> Iterator[
         yield probe
 
 
-def _is_effective(call: Intent) -> bool:
+def _is_call_effective(call: Intent) -> bool:
     return call.state not in _INEFFECTIVE_STATES
 
 
@@ -191,5 +193,5 @@ def _get_calldata(call: Intent) -> str:
     return call.request.calldata
 
 
-def _format_subject(task: TaskKey) -> str:
+def _format_task_subject(task: TaskKey) -> str:
     return f"task={task}"

@@ -75,7 +75,7 @@ class HeaderReader:
             )
         return block
 
-    def get_header_up_to(self, number: int) -> BlockRef:
+    def get_header_at_or_below(self, number: int) -> BlockRef:
         """Return the block at a height, or the next lower block if the chain skipped the height.
 
         Raises:
@@ -106,16 +106,16 @@ class Redrawer:
         for number, block_events in groupby(events, key=lambda event: event.at.block):
             if number > last:
                 break
-            yield from self._draw_at_blocks(drawn_through + 1, number - 1)
+            yield from self._draw_in_block_range(drawn_through + 1, number - 1)
             draws_before = self.active_draws
             for task in self._view.fold_block(number, list(block_events)):
                 if not is_started_at_creation(task):
                     yield TaskStart(task.key, task.node, number, draws_before.get(task.key))
-            yield from self._draw_at_blocks(number, number)
+            yield from self._draw_in_block_range(number, number)
             drawn_through = max(drawn_through, number)
-        yield from self._draw_at_blocks(drawn_through + 1, last)
+        yield from self._draw_in_block_range(drawn_through + 1, last)
 
-    def _draw_at_blocks(self, first: int, last: int) -> Iterator[TaskDraw]:
+    def _draw_in_block_range(self, first: int, last: int) -> Iterator[TaskDraw]:
         """Yield the draws at the end of each block, skipping blocks while no task waits."""
         for number in range(max(first, self._start), last + 1):
             if self._view.is_idle and not self._drawer.plan.active_draws:

@@ -58,15 +58,15 @@ class ResultsFolder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            self._log_fault(path, error.strerror or "cannot be read")
+            self._log_unreadable_result(path, error.strerror or "cannot be read")
             return None
         if _HASH.fullmatch(text) is None:
-            self._log_fault(path, "expected a hash: 0x and 64 hex digits")
+            self._log_unreadable_result(path, "expected a hash: 0x and 64 hex digits")
             return None
         self._logged.pop(path, None)
         return Hash(text)
 
-    def _log_fault(self, path: Path, reason: str) -> None:
+    def _log_unreadable_result(self, path: Path, reason: str) -> None:
         if self._logged.get(path) == reason:
             return
         self._logged[path] = reason

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
-from oracle.bindings.contest_calls import decode_contested_group, get_min_fee
+from oracle.bindings.contest_calls import decode_contested_group, fetch_min_task_fee
 from oracle.bindings.probe_calls import decode_probe_nodes, encode_second_group_call
 from oracle.chain.heads import Heads
-from oracle.dispatch.assigner import get_active_draws
+from oracle.dispatch.assigner import load_active_draws
 from oracle.dispatch.contest_settlement import find_open_contests
-from oracle.dispatch.dispatch_calls import DispatchContext, enqueue_calls, find_pending_keys
+from oracle.dispatch.dispatch_calls import DispatchContext, enqueue_calls, find_pending_call_keys
 from oracle.dispatch.probe_wants import PROBE, find_due_end_calls
 from oracle.domain.ids import Address, GroupKey
 from oracle.domain.scoring.rules import Rules
@@ -73,12 +73,14 @@ def plan_second_groups(context: DispatchContext, heads: Heads) -> StepResult | N
     if context.account_context.is_halted():
         return None
     with context.account_context.store.read_transaction() as uow:
-        cursor = context.get_unchecked_cursor(uow, heads, SECOND_GROUP)
+        cursor = context.get_cursor_unless_checked(uow, heads, SECOND_GROUP)
         if cursor is None:
             return None
         contests = find_open_contests(uow, context.account_context.account, cursor.time)
         calls = load_second_group_calls(uow, context.account_context.account, cursor.time)
-        planned_groups = list(_plan_groups(context, uow, contests, calls)) if contests else []
+        planned_groups = (
+            list(_iter_planned_second_groups(context, uow, contests, calls)) if contests else []
+        )
         requests = list(_build_end_requests(context, uow, calls, cursor.time))
     requests += [
         _build_start_request(context, cursor, planned_group) for planned_group in planned_groups
@@ -90,7 +92,7 @@ def plan_second_groups(context: DispatchContext, heads: Heads) -> StepResult | N
 def load_second_group_calls(uow: UnitOfWork, account: Account, time: int) -> list[Intent]:
     """Return the calls for second groups whose tasks may still be open at block time `time`."""
     first_day = time // _DAY_SECONDS - _DAYS_BACK
-    return uow.outbox.intents.list_from_period(account, SECOND_GROUP, first_day)
+    return uow.outbox.intents.list_intents_from_period(account, SECOND_GROUP, first_day)
 
 
 def find_due_second_group_ends(uow: UnitOfWork, account: Account, time: int) -> Mapping[str, str]:
@@ -100,14 +102,14 @@ def find_due_second_group_ends(uow: UnitOfWork, account: Account, time: int) -> 
     )
 
 
-def is_start_still_due(uow: UnitOfWork, call: Intent, rules: Rules, cursor: Cursor) -> bool:
+def is_group_start_still_due(uow: UnitOfWork, call: Intent, rules: Rules, cursor: Cursor) -> bool:
     """Return whether an unsent call is recent and its nodes are still available."""
     request = call.request
     if cursor.number - (request.as_of_block or 0) > MAX_DRAW_AGE_BLOCKS:
         return False
     nodes = decode_probe_nodes(request.calldata)
     rows = uow.nodes.get_many(nodes)
-    drawn_nodes = set(get_active_draws(uow).values())
+    drawn_nodes = set(load_active_draws(uow).values())
     return all(
         node in rows
         and node not in drawn_nodes
@@ -116,13 +118,13 @@ def is_start_still_due(uow: UnitOfWork, call: Intent, rules: Rules, cursor: Curs
     )
 
 
-def _plan_groups(
+def _iter_planned_second_groups(
     context: DispatchContext, uow: UnitOfWork, contests: Sequence[Intent], calls: Sequence[Intent]
 ) -> Iterator[PlannedSecondGroup]:
     """Yield a second group for each contest that has none, if enough nodes are idle."""
     cursor = uow.cursor.get()
     account = context.account_context.account
-    ordered_subjects = {call.request.subject for call in calls if _is_ordered(call)}
+    ordered_subjects = {call.request.subject for call in calls if _is_second_group_ordered(call)}
     ordered_subjects |= {
         subject for kind, subject in find_held_subjects(uow, account) if kind == SECOND_GROUP
     }
@@ -131,7 +133,7 @@ def _plan_groups(
     ]
     if cursor is None or not unordered:
         return
-    reserved = set(get_active_draws(uow).values())
+    reserved = set(load_active_draws(uow).values())
     for call in uow.outbox.intents.list_in_states(account, UNFINISHED_STATES):
         if call.request.kind in {PROBE, SECOND_GROUP}:
             reserved.update(decode_probe_nodes(call.request.calldata))
@@ -145,7 +147,7 @@ def _plan_groups(
         group, keys = decode_contested_group(contest.request.calldata)
         rows = uow.tasks.get_many(keys)
         tasks = [rows[key] for key in keys if key in rows]
-        if len(tasks) < len(keys) or not _has_order_fields(tasks[0]):
+        if len(tasks) < len(keys) or not _has_order_hash_fields(tasks[0]):
             continue
         ineligible = reserved | {task.node for task in tasks if task.node is not None}
         candidates = [node for node in idle if node.address not in ineligible]
@@ -174,11 +176,11 @@ def choose_nodes(idle: Iterable[Node], task: Task, count: int, seed: str) -> tup
     return tuple(node.address for node in candidates[:count])
 
 
-def _is_ordered(call: Intent) -> bool:
+def _is_second_group_ordered(call: Intent) -> bool:
     return call.state not in _UNSENT_STATES or call.error_text == NOT_OPEN_REASON
 
 
-def _has_order_fields(task: Task) -> bool:
+def _has_order_hash_fields(task: Task) -> bool:
     """Return whether the database has every field of the task that the order hash covers."""
     return None not in (task.kind, task.size, task.timeout, task.version)
 
@@ -187,7 +189,7 @@ def _build_end_requests(
     context: DispatchContext, uow: UnitOfWork, calls: Sequence[Intent], time: int
 ) -> Iterator[CallRequest]:
     account = context.account_context.account
-    pending_keys = find_pending_keys(uow, account)
+    pending_keys = find_pending_call_keys(uow, account)
     for subject, calldata in find_due_end_calls(uow, calls, account.address, time).items():
         if (END_SECOND_GROUP, subject) not in pending_keys:
             yield CallRequest(
@@ -208,7 +210,7 @@ def _build_start_request(
     endpoints = context.account_context.get_synced_pool_view()
     network = context.account_context.sender_account.domain.contract
     subject = f"group={planned_group.group}"
-    fee = get_min_fee(endpoints, network, planned_group.task)
+    fee = fetch_min_task_fee(endpoints, network, planned_group.task)
     return CallRequest(
         account=context.account_context.account,
         contract=network,

@@ -114,7 +114,9 @@ def subtract_coverage(
             yield replace(interval, first=max(interval.first, removed.last + 1))
 
 
-def merge_neighbours(sorted_intervals: Iterable[CoverageInterval]) -> Iterator[CoverageInterval]:
+def merge_adjacent_intervals(
+    sorted_intervals: Iterable[CoverageInterval],
+) -> Iterator[CoverageInterval]:
     """Yield the intervals, merging neighbours with equal level, endpoint and auditor.
 
     A merged interval has the newest `audited_at` of its parts.

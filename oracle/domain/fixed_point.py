@@ -44,7 +44,7 @@ def compute_decay(seconds: int, tau_seconds: int) -> int:
         return ONE
     if seconds >> DECAY_BITS:
         return 0
-    remaining = _compute_short_decays(tau_seconds)[seconds & (1 << _SHORT_BITS) - 1]
+    remaining = _compute_decays_by_second(tau_seconds)[seconds & (1 << _SHORT_BITS) - 1]
     if seconds >> _SHORT_BITS:
         factors = compute_decay_table(tau_seconds)
         for k in range(_SHORT_BITS, seconds.bit_length()):
@@ -54,7 +54,7 @@ def compute_decay(seconds: int, tau_seconds: int) -> int:
 
 
 @cache
-def _compute_short_decays(tau_seconds: int) -> tuple[int, ...]:
+def _compute_decays_by_second(tau_seconds: int) -> tuple[int, ...]:
     """Return the decay factors of 0 to 2047 seconds, indexed by the number of seconds."""
     decays = [ONE]
     for factor in compute_decay_table(tau_seconds)[:_SHORT_BITS]:
@@ -64,7 +64,7 @@ def _compute_short_decays(tau_seconds: int) -> tuple[int, ...]:
     return tuple(decays)
 
 
-def shrink_gap_to_one(base: int, remaining_fraction: int) -> int:
+def move_towards_one(base: int, remaining_fraction: int) -> int:
     """Return `base` moved towards 1 until `remaining_fraction` of the gap is left.
 
     `base` and the result are in units of 10^-18, `remaining_fraction` is in units of 2^-128.

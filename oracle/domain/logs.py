@@ -225,8 +225,8 @@ class LogTable(Sequence[Log]):
         if isinstance(logs, cls):
             return logs
         if isinstance(logs, PackedLogs):
-            return cls([LogPart(_collect_blocks(logs), list(logs.sources), logs.rows)])
-        blocks = _collect_blocks(logs)
+            return cls([LogPart(_collect_log_blocks(logs), list(logs.sources), logs.rows)])
+        blocks = _collect_log_blocks(logs)
         sources = SourceIndexes()
         to_bytes = bytearray.fromhex
         # A single list comprehension is fastest, and every log of the chain passes here.
@@ -329,7 +329,7 @@ def get_block_hashes(logs: Sequence[Log]) -> dict[int, Hash]:
     return {log.block: log.block_hash for log in logs}
 
 
-def _collect_blocks(logs: Sequence[Log]) -> dict[int, LogBlock]:
+def _collect_log_blocks(logs: Sequence[Log]) -> dict[int, LogBlock]:
     """Return the hash of each block that has a log, and the time in the block's first log."""
     if logs and not 0 <= min(map(_GET_INDEX, logs)) <= max(map(_GET_INDEX, logs)) <= MAX_LOG_INDEX:
         raise ValueError(f"the index of a log is out of range; expected 0 to {MAX_LOG_INDEX}")

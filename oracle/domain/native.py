@@ -153,7 +153,7 @@ class Native(Protocol):
         """Return the first index whose cumulative weight exceeds `x`."""
 
 
-def _load_native() -> tuple[Native | None, int | None]:
+def _load_native_package() -> tuple[Native | None, int | None]:
     """Return the native package, or the version of an installed package that is unusable."""
     try:
         module = cast("Native", import_module("oracle_native"))
@@ -166,4 +166,4 @@ def _load_native() -> tuple[Native | None, int | None]:
 
 native: Native | None
 ignored_version: int | None
-native, ignored_version = _load_native()
+native, ignored_version = _load_native_package()

@@ -17,7 +17,11 @@ def count_falls(previous_word: int, new_word: int, big_fall: int) -> int:
     """Return the number of lanes that fall between two words; `big_fall` is in steps of 0.0001."""
     return sum(
         previous - lane > big_fall or previous >= LOWEST_SCORE > lane
-        for previous, lane in zip(_fill_lanes(previous_word), _fill_lanes(new_word), strict=True)
+        for previous, lane in zip(
+            _unpack_comparable_lanes(previous_word),
+            _unpack_comparable_lanes(new_word),
+            strict=True,
+        )
     )
 
 
@@ -41,5 +45,5 @@ def split_by_fall_limit(
     return within, beyond
 
 
-def _fill_lanes(lane_word: int) -> list[int]:
+def _unpack_comparable_lanes(lane_word: int) -> list[int]:
     return [_NEWCOMER_LANE if lane == NEVER_REPORTED else lane for lane in unpack_lanes(lane_word)]

@@ -7,7 +7,11 @@ the contract; nothing is stored but the calls. See docs/how-to/production.md#hot
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from oracle.bindings.qos_words import encode_bind_call, encode_bring_call, group_word_runs
+from oracle.bindings.qos_words import (
+    encode_bind_seats_call,
+    encode_write_words_call,
+    group_words_into_runs,
+)
 from oracle.chain.heads import Heads
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.oracle_events import RoundAccepted
@@ -81,8 +85,8 @@ def plan_hot_set_calls(context: HotSetContext, heads: Heads) -> StepResult | Non
         return None
     checked_seats = progress.bound_seats
     calls = [
-        *_iter_bring_calls(context, last_round, due_round, contract_status.block),
-        *_iter_bind_calls(context, last_round, due_round, contract_status.block),
+        *_plan_word_calls(context, last_round, due_round, contract_status.block),
+        *_plan_seat_calls(context, last_round, due_round, contract_status.block),
     ]
     if calls:
         return _enqueue_calls(context, last_round, calls[:_MAX_CALLS_PER_STEP])
@@ -94,7 +98,8 @@ def plan_hot_set_calls(context: HotSetContext, heads: Heads) -> StepResult | Non
 def _has_pending_call(context: HotSetContext, uow: UnitOfWork) -> bool:
     account = context.account_context.account
     return is_report_in_flight(uow, account) or any(
-        uow.outbox.intents.find_pending(account, kind) is not None for kind in HOT_SET_KINDS
+        uow.outbox.intents.find_most_urgent_pending_call(account, kind) is not None
+        for kind in HOT_SET_KINDS
     )
 
 
@@ -122,7 +127,7 @@ def _is_fee_too_high(context: HotSetContext) -> bool:
     return fee_market.base_fee + fee_market.tip > context.max_fee
 
 
-def _iter_bring_calls(
+def _plan_word_calls(
     context: HotSetContext, last_round: RoundAccepted, due_round: RoundAccepted, block: BlockRef
 ) -> Iterator[_PlannedCall]:
     """Yield the calls that write words which are outdated since `due_round`, or soon stale.
@@ -133,7 +138,7 @@ def _iter_bring_calls(
     if context.progress.words_root == due_round.root:
         return
     configuration = context.get_configuration(block)
-    source, due_source = _load_rounds(context, last_round.round, due_round.round)
+    source, due_source = _load_hot_set_rounds(context, last_round.round, due_round.round)
     if source is None or due_source is None:
         return
     contract = context.get_contract()
@@ -141,8 +146,8 @@ def _iter_bring_calls(
     # A word is renewed LAG rounds before it is stale.
     renewed_rounds = configuration.max_rounds - configuration.lag_rounds - 1
     min_round = last_round.round - renewed_rounds
-    outdated = source.find_outdated(stored_words, min_round)
-    left = due_source.find_outdated(stored_words, due_round.round - renewed_rounds)
+    outdated = source.find_outdated_indexes(stored_words, min_round)
+    left = due_source.find_outdated_indexes(stored_words, due_round.round - renewed_rounds)
     within, beyond = split_by_fall_limit(
         sorted(set(outdated).intersection(left)),
         stored_words,
@@ -151,30 +156,34 @@ def _iter_bring_calls(
         configuration.big_fall,
     )
     is_complete = not within
-    yield from _iter_run_calls(source, within, "")
+    yield from _plan_word_run_calls(source, within, "")
     lagged = _load_round(context, last_round.round - configuration.lag_rounds) if beyond else None
     if lagged is not None:
-        late = sorted(set(beyond).intersection(lagged.find_outdated(stored_words, min_round)))
+        late = sorted(
+            set(beyond).intersection(lagged.find_outdated_indexes(stored_words, min_round))
+        )
         is_complete = is_complete and not late
-        yield from _iter_run_calls(lagged, late, f" of round {lagged.accepted.round}")
+        yield from _plan_word_run_calls(lagged, late, f" of round {lagged.accepted.round}")
     if is_complete:
         context.progress.words_root = due_round.root
 
 
-def _iter_run_calls(
+def _plan_word_run_calls(
     source: HotSetRound, indexes: Iterable[int], suffix: str
 ) -> Iterator[_PlannedCall]:
-    runs = group_word_runs(indexes, _MAX_RUN_WORDS)
+    runs = group_words_into_runs(indexes, _MAX_RUN_WORDS)
     proofs = source.pieced_round.prove_word_runs(source.lane_words, runs)
     for (first, count), hashes in zip(runs, proofs, strict=True):
         run_words = source.lane_words[first : first + count]
         padding = (0,) * (count - len(run_words))
-        calldata = encode_bring_call(source.accepted.round, first, (*run_words, *padding), hashes)
+        calldata = encode_write_words_call(
+            source.accepted.round, first, (*run_words, *padding), hashes
+        )
         subject = f"words {first} to {first + count - 1}{suffix}"
         yield _PlannedCall(BRING_WORDS, subject, calldata)
 
 
-def _iter_bind_calls(
+def _plan_seat_calls(
     context: HotSetContext, last_round: RoundAccepted, due_round: RoundAccepted, block: BlockRef
 ) -> Iterator[_PlannedCall]:
     """Yield the calls that bind the first unbound nodes, by their leaves LAG rounds ago.
@@ -186,7 +195,7 @@ def _iter_bind_calls(
     if progress.seats_root == due_round.root:
         return
     lag_rounds = context.get_configuration(block).lag_rounds
-    source, due_source = _load_rounds(
+    source, due_source = _load_hot_set_rounds(
         context, last_round.round - lag_rounds, due_round.round - lag_rounds
     )
     node_count = 0 if due_source is None else due_source.pieced_round.summary.node_count
@@ -207,13 +216,13 @@ def _iter_bind_calls(
         for start in range(0, len(unbound), _MAX_NODES_PER_CALL):
             bind_proofs = unbound[start : start + _MAX_NODES_PER_CALL]
             subject = f"seats {bind_proofs[0].leaf.seat} to {bind_proofs[-1].leaf.seat}"
-            yield _PlannedCall(BIND_NODES, subject, encode_bind_call(bind_proofs))
+            yield _PlannedCall(BIND_NODES, subject, encode_bind_seats_call(bind_proofs))
         if unbound or len(proofs) < len(seats):
             return
         progress.bound_seats = seats.stop
 
 
-def _load_rounds(
+def _load_hot_set_rounds(
     context: HotSetContext, round_number: int, due_number: int
 ) -> tuple[HotSetRound | None, HotSetRound | None]:
     """Return the rounds with these numbers, which share their words if they are the same."""

@@ -22,7 +22,9 @@ class HotSetRound:
     pieced_round: PiecedRound
     lane_words: Sequence[int]
 
-    def find_outdated(self, stored_words: Sequence[StoredWord], min_round: int = 0) -> list[int]:
+    def find_outdated_indexes(
+        self, stored_words: Sequence[StoredWord], min_round: int = 0
+    ) -> list[int]:
         """Return the indexes of stored words that are outdated after this round.
 
         See `find_outdated_words`.
@@ -67,13 +69,13 @@ def measure_hot_set_lag(
         stored_words = contract.get_words(0, len(last_round.lane_words), block)
     except TransientError:
         return None
-    words_left = len(last_round.find_outdated(stored_words))
+    words_left = len(last_round.find_outdated_indexes(stored_words))
     rounds_behind = 0
     checked_round: HotSetRound | None = last_round
     while (
         checked_round is not None
         and rounds_behind < MAX_LAG_ROUNDS
-        and checked_round.find_outdated(stored_words)
+        and checked_round.find_outdated_indexes(stored_words)
     ):
         rounds_behind += 1
         checked_round = load_hot_set_round(

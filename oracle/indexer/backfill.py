@@ -10,9 +10,18 @@ from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
 from oracle.domain.logs import Call, Log
-from oracle.indexer.audit.row_diff import check_same_chain, compare_rows, require_indexed_blocks
+from oracle.indexer.audit.row_diff import (
+    check_window_on_same_chain,
+    compare_window_with_database,
+    require_indexed_blocks,
+)
 from oracle.indexer.folder import EventFolder
-from oracle.indexer.rebuild import RebuildOptions, RebuildResult, rebuild_up_to, rewrite_cursor
+from oracle.indexer.rebuild import (
+    RebuildOptions,
+    RebuildResult,
+    rebuild_state_up_to,
+    renew_cursor_epoch,
+)
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
@@ -40,7 +49,7 @@ class BackfillResult:
         return bool(self.missing_logs or self.missing_calls)
 
 
-def backfill_range(
+def backfill_block_range(
     chain: ChainSource,
     store: Store,
     folder: EventFolder,
@@ -63,11 +72,11 @@ def backfill_range(
         rebuild_options.renew_lease()
         rebuild_options.progress(window.range.last, blocks.last)
     if result.has_missing_rows:
-        with folder.resume_from(None), rebuild_options.transaction(store) as uow:
-            rewrite_cursor(uow, cursor)
+        with folder.keep_cached_rows_if_current(None), rebuild_options.transaction(store) as uow:
+            renew_cursor_epoch(uow, cursor)
             uow.logs.append(result.missing_logs)
             uow.calls.append(result.missing_calls)
-            result.rebuilt = rebuild_up_to(uow, folder, cursor.number, rebuild_options)
+            result.rebuilt = rebuild_state_up_to(uow, folder, cursor.number, rebuild_options)
         folder.discard_cached_rows()
     return result
 
@@ -84,8 +93,8 @@ def _compare_window(
     uow: UnitOfWork, cursor: Cursor, window: BlockWindow, result: BackfillResult
 ) -> None:
     """Add the differences between the window and the stored rows to the result."""
-    check_same_chain(uow, cursor, window)
-    difference = compare_rows(uow, window)
+    check_window_on_same_chain(uow, cursor, window)
+    difference = compare_window_with_database(uow, window)
     result.served_count += len(window.logs)
     result.missing_logs += difference.missing_logs
     result.missing_calls += difference.missing_calls

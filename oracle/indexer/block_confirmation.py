@@ -29,7 +29,7 @@ from oracle.indexer.reorgs.fork_detection import (
     ForkContext,
     OutvotedError,
     count_providers,
-    fetch_hashes_at,
+    fetch_hashes_by_endpoint,
 )
 from oracle.rpc.endpoints.probe import CHAIN_FACTS_KEY
 from oracle.store.database import Store, UnitOfWork
@@ -82,12 +82,12 @@ def confirm_block(
         WITNESSED_WINDOWS.labels("agreed").inc()
     else:
         WITNESSED_WINDOWS.labels("disputed").inc()
-        _resolve_conflict(fork_context, block, source_endpoint, blocks)
+        _resolve_block_conflict(fork_context, block, source_endpoint, blocks)
     result = Confirmation.SINGLE_PROVIDER if has_single_provider else Confirmation.AGREED
     return result, second_witness.head
 
 
-def find_unconfirmed_reason(uow: UnitOfWork) -> str | None:
+def get_confirmation_obstacle(uow: UnitOfWork) -> str | None:
     """Return why no further block counts as final, or None if blocks are confirmed."""
     return uow.facts.get(CHAIN_FACTS_KEY, _UNCONFIRMED_FACT, 0)
 
@@ -99,9 +99,9 @@ def record_confirmation(fork_context: ForkContext, block: BlockRef, result: Conf
     """
     is_waiting = result is Confirmation.UNANSWERED
     with fork_context.store.read_transaction() as uow:
-        was_waiting = find_unconfirmed_reason(uow) is not None
+        was_waiting = get_confirmation_obstacle(uow) is not None
         refusal = get_refusal(uow)
-    ends_dispute = not is_waiting and _is_dispute_up_to(refusal, block.number)
+    ends_dispute = not is_waiting and _is_hash_dispute_up_to_block(refusal, block.number)
     if is_waiting == was_waiting and not ends_dispute:
         return
     with fork_context.store.transaction() as uow:
@@ -114,10 +114,10 @@ def record_confirmation(fork_context: ForkContext, block: BlockRef, result: Conf
         else:
             uow.facts.delete(CHAIN_FACTS_KEY, _UNCONFIRMED_FACT)
         if ends_dispute and refusal is not None:
-            clear_refusal(uow, BlockRange(refusal.number, refusal.number))
+            clear_block_refusal(uow, BlockRange(refusal.number, refusal.number))
 
 
-def _is_dispute_up_to(refusal: BlockRefusal | None, block_number: int) -> bool:
+def _is_hash_dispute_up_to_block(refusal: BlockRefusal | None, block_number: int) -> bool:
     return (
         refusal is not None
         and refusal.check == BLOCK_HASH_CHECK
@@ -129,21 +129,23 @@ def _check_refused_block(fork_context: ForkContext, blocks: BlockRange) -> None:
     """Raise the stored refusal again unless two providers now agree on the block."""
     with fork_context.store.read_transaction() as uow:
         refusal = get_refusal(uow)
-    if refusal is None or not _is_dispute_up_to(refusal, blocks.last):
+    if refusal is None or not _is_hash_dispute_up_to_block(refusal, blocks.last):
         return
     supporters = _group_providers_by_hash(
-        fork_context, fetch_hashes_at(fork_context.chain, refusal.number)
+        fork_context, fetch_hashes_by_endpoint(fork_context.chain, refusal.number)
     )
     if max(map(len, supporters.values()), default=0) < MIN_PROVIDERS:
-        raise store_refusal(fork_context.store, refusal)
+        raise store_block_refusal(fork_context.store, refusal)
 
 
-def _resolve_conflict(
+def _resolve_block_conflict(
     fork_context: ForkContext, block: BlockRef, source_endpoint: str, blocks: BlockRange
 ) -> None:
     """Determine which of two blocks is on the chain, and demote the wrong endpoints."""
     block_number, chain = block.number, fork_context.chain
-    hash_by_endpoint = fetch_hashes_at(chain, block_number) | {source_endpoint: block.hash}
+    hash_by_endpoint = fetch_hashes_by_endpoint(chain, block_number) | {
+        source_endpoint: block.hash
+    }
     providers_by_hash = _group_providers_by_hash(fork_context, hash_by_endpoint)
     accepted_hashes = {
         block_hash
@@ -168,7 +170,7 @@ def _resolve_conflict(
         hash_by_endpoint[endpoint] for endpoint in hash_by_endpoint.keys() - set(wrong_endpoints)
     }
     if len(right_hashes) != 1:
-        raise _store_conflict(fork_context, block_number, hash_by_endpoint, block.hash)
+        raise _store_block_conflict(fork_context, block_number, hash_by_endpoint, block.hash)
     for endpoint in wrong_endpoints:
         message = f"shows a different block {block_number}: {reason}"
         if reason == _INCONSISTENT_HEADERS:
@@ -190,7 +192,7 @@ def _group_providers_by_hash(
     return providers_by_hash
 
 
-def _store_conflict(
+def _store_block_conflict(
     fork_context: ForkContext,
     block_number: int,
     hash_by_endpoint: Mapping[str, Hash],
@@ -203,7 +205,7 @@ def _store_conflict(
         f"block {block_number} is {hashes_text}: each fits itself, and no second endpoint "
         "says the same"
     )
-    return store_refusal(
+    return store_block_refusal(
         fork_context.store, BlockRefusal(block_number, stored_hash, BLOCK_HASH_CHECK, message)
     )
 
@@ -214,7 +216,7 @@ def get_refusal(uow: UnitOfWork) -> BlockRefusal | None:
     return None if text is None else BlockRefusal.from_json(text)
 
 
-def store_refusal(store: Store, refusal: BlockRefusal) -> BlockRefusedError:
+def store_block_refusal(store: Store, refusal: BlockRefusal) -> BlockRefusedError:
     """Store a refusal unless one is stored, and return the stored refusal's error."""
     with store.transaction() as uow:
         existing_refusal = get_refusal(uow)
@@ -223,7 +225,7 @@ def store_refusal(store: Store, refusal: BlockRefusal) -> BlockRefusedError:
     return BlockRefusedError(existing_refusal or refusal)
 
 
-def clear_refusal(uow: UnitOfWork, blocks: BlockRange) -> None:
+def clear_block_refusal(uow: UnitOfWork, blocks: BlockRange) -> None:
     """Delete a refusal inside these blocks, because they were read at the required level."""
     refusal = get_refusal(uow)
     if refusal is not None and blocks.first <= refusal.number <= blocks.last:

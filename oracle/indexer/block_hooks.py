@@ -113,7 +113,7 @@ class HookStops:
         """All blocks to stop at, ascending."""
         return [self._block_by_number[number] for number in sorted(self._block_by_number)]
 
-    def get_hooks(self, block: BlockRef) -> Sequence[BlockHook]:
+    def get_hooks_at_block(self, block: BlockRef) -> Sequence[BlockHook]:
         """Return the hooks to call at this block, in order."""
         return self._hooks_by_number[block.number]
 
@@ -123,7 +123,7 @@ def get_max_header_depth(hooks: Iterable[BlockHook]) -> int:
     return max((hook.header_depth for hook in hooks), default=0)
 
 
-def find_first_header_block(hooks: Iterable[BlockHook]) -> int | None:
+def find_first_block_needing_headers(hooks: Iterable[BlockHook]) -> int | None:
     """Return the lowest block from which a hook needs every header, or None."""
     return min((hook.first_block for hook in hooks if hook.first_block is not None), default=None)
 

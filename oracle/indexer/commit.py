@@ -15,7 +15,7 @@ from oracle.chain.profiles.event_reader import DecodedEvents
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.reports.contract_state import ContractState
 from oracle.errors import FatalError, TransientError
-from oracle.indexer.block_confirmation import clear_refusal
+from oracle.indexer.block_confirmation import clear_block_refusal
 from oracle.indexer.block_hooks import HookNote, HookStops, get_max_header_depth
 from oracle.indexer.feed_events import merge_feed_events
 from oracle.indexer.folder import EventFolder
@@ -66,9 +66,9 @@ def commit_window(
     decoded = window.decoded or folder.reader.decode_rows(window.logs, window.calls)
     started_at = clock()
     blocks, last = window.range, window.last
-    final_block_number = get_highest_final_number(heads, cursor)
+    final_block_number = get_highest_final_block_number(heads, cursor)
     with start_span("commit", first=blocks.first, last=blocks.last, last_hash=last.hash):
-        with folder.resume_from(cursor):
+        with folder.keep_cached_rows_if_current(cursor):
             with store.transaction() as uow:
                 if uow.cursor.get() != cursor:
                     raise FatalError(
@@ -79,12 +79,12 @@ def commit_window(
                     record_fold_version(uow, folder.reader)
                 check_final_block(uow, select_final_block_to_store(window, heads, cursor))
                 with start_span("fold", first=blocks.first, last=blocks.last):
-                    stops = _collect_stop_blocks(uow, folder, window, heads.latest.number)
+                    stops = _collect_hook_stops(uow, folder, window, heads.latest.number)
                     decoded = merge_feed_events(uow, folder.reader, decoded, blocks)
                     notes = _fold_window(uow, folder, decoded, final_block_number, stops)
                 folded_at = clock()
                 new_cursor = _move_cursor(uow, folder, window, heads, cursor)
-            folder.set_cursor_of_cached_rows(new_cursor)
+            folder.set_cached_rows_cursor(new_cursor)
             for hook in folder.hooks:
                 hook.on_committed(store, last, heads.latest.number)
         committed_at = clock()
@@ -122,7 +122,7 @@ def select_final_block_to_store(
     return select_newer_final_block(heads.final if is_in_window else window.last, cursor)
 
 
-def get_highest_final_number(heads: Heads, cursor: Cursor | None) -> int:
+def get_highest_final_block_number(heads: Heads, cursor: Cursor | None) -> int:
     """Return the number of the higher final block of `heads` and `cursor`."""
     known_final = None if cursor is None else cursor.final_number
     return max(heads.final.number, -1 if known_final is None else known_final)
@@ -155,7 +155,7 @@ def _store_window(
     uow.blocks.save(window.headers or [window.last])
     uow.dead_letters.append(decoded.dead_letters)
     record_window(uow, folder.scope, window)
-    clear_refusal(uow, window.range)
+    clear_block_refusal(uow, window.range)
 
 
 def _fold_window(
@@ -169,7 +169,7 @@ def _fold_window(
     notes: list[HookNote] = []
 
     def run_hooks(uow: UnitOfWork, contract_state: ContractState, block: BlockRef) -> None:
-        for hook in stops.get_hooks(block):
+        for hook in stops.get_hooks_at_block(block):
             note = hook.on_block(uow, contract_state, block, final_block_number)
             if note is not None:
                 notes.append(note)
@@ -180,7 +180,7 @@ def _fold_window(
     return tuple(notes)
 
 
-def _collect_stop_blocks(
+def _collect_hook_stops(
     uow: UnitOfWork, folder: EventFolder, window: BlockWindow, newest_block: int
 ) -> HookStops:
     """Call `on_window` of the hooks, and return the blocks at which they are to be called."""
@@ -202,8 +202,8 @@ def _move_cursor(
 ) -> Cursor | None:
     """Prune journal and headers, then move the cursor; return the new cursor."""
     last = window.last
-    journaled_above = min(get_highest_final_number(heads, cursor), last.number)
-    uow.undo.prune_to(journaled_above)
+    journaled_above = min(get_highest_final_block_number(heads, cursor), last.number)
+    uow.undo.prune_journal_to(journaled_above)
     near_head = heads.latest.number - get_max_header_depth(folder.hooks)
     uow.blocks.prune_below(min(journaled_above, near_head))
     lease_epoch = 0 if cursor is None else cursor.epoch

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from oracle.domain.blocks import BlockRange, Position, format_block_count
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
-from oracle.domain.reports.kickout_review import compute_evidence_range
+from oracle.domain.reports.kickout_review import compute_evidence_block_range
 from oracle.domain.state import Task
-from oracle.indexer.kickout_reviews import find_first_blocks
+from oracle.indexer.kickout_reviews import load_counted_scores
 from oracle.store.database import UnitOfWork
 
 
@@ -45,8 +45,8 @@ def build_evidence_verification(
 
     A score depends on the blocks of its task and of the tasks that were ranked in the same group.
     """
-    scores = find_first_blocks(uow, entries)
-    evidence_range = compute_evidence_range(scores, interval.opened_at)
+    scores = load_counted_scores(uow, entries)
+    evidence_range = compute_evidence_block_range(scores, interval.opened_at)
     dead_letters = uow.dead_letters.list_open(evidence_range.first, evidence_range.last)
     if dead_letters:
         problem = f"{dead_letters[0].name} of block {dead_letters[0].block}"
@@ -54,7 +54,7 @@ def build_evidence_verification(
             level,
             obstacle=f"{problem} could not be decoded; run `qos-oracle resync dead-letters`",
         )
-    blocks = find_evidence_blocks(uow, interval, entries)
+    blocks = find_evidence_block_numbers(uow, interval, entries)
     first = blocks[0]
     last = blocks[-1]
     scope = uow.coverage.get_current_scope()
@@ -66,7 +66,7 @@ def build_evidence_verification(
     single_source_blocks = [
         block_number
         for span in quarantined_spans
-        for block_number in _filter_range(blocks, span.first, span.last)
+        for block_number in _select_numbers_in_range(blocks, span.first, span.last)
     ]
     if single_source_blocks:
         problem = (
@@ -78,7 +78,7 @@ def build_evidence_verification(
         )
     level_by_block = uow.verified_blocks.get_level_by_number(first, last)
     for span in uow.coverage.list_spans(scope.id, first, last):
-        for number in _filter_range(blocks, span.first, span.last):
+        for number in _select_numbers_in_range(blocks, span.first, span.last):
             level_by_block[number] = max(span.level, level_by_block.get(number, span.level))
     return EvidenceVerification(
         level,
@@ -88,7 +88,7 @@ def build_evidence_verification(
     )
 
 
-def find_evidence_blocks(
+def find_evidence_block_numbers(
     uow: UnitOfWork, interval: KickoutDue, entries: Sequence[ScoreEntry]
 ) -> list[int]:
     """Return the numbers of the blocks that a kickout depends on, ascending."""
@@ -97,16 +97,16 @@ def find_evidence_blocks(
     task_keys |= {member.task for result in results for member in result.members}
     positions = [interval.opened_at, *(entry.at for entry in entries)]
     for task in uow.tasks.get_many(task_keys).values():
-        positions += _iter_positions(task)
+        positions += _iter_task_positions(task)
     return sorted({position.block for position in positions})
 
 
-def _iter_positions(task: Task) -> Iterator[Position]:
+def _iter_task_positions(task: Task) -> Iterator[Position]:
     positions = [task.created_at, task.started_at, task.stopped_at, task.ended_at]
     for run in task.runs:
         positions += [run.started_at, run.committed_at, run.disclosed_at, run.reported_at]
     yield from (position for position in positions if position is not None)
 
 
-def _filter_range(sorted_numbers: Iterable[int], first: int, last: int) -> list[int]:
+def _select_numbers_in_range(sorted_numbers: Iterable[int], first: int, last: int) -> list[int]:
     return [number for number in sorted_numbers if first <= number <= last]

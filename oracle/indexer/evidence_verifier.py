@@ -58,14 +58,14 @@ class EvidenceVerifier:
             return 0
         context = RepairContext(self.chain, self.store, self.folder, self.options)
         verified_count = 0
-        for blocks in _group_into_ranges(proof.unproven[:_BLOCKS_PER_TICK]):
+        for blocks in _group_blocks_into_ranges(proof.unproven[:_BLOCKS_PER_TICK]):
             verified = reverify_and_repair(context, blocks, proof.level)
             if verified.reached_level >= proof.level and not verified.difference:
                 verified_count += len(blocks)
         return verified_count
 
 
-def _group_into_ranges(sorted_numbers: Iterable[int]) -> Iterator[BlockRange]:
+def _group_blocks_into_ranges(sorted_numbers: Iterable[int]) -> Iterator[BlockRange]:
     """Join consecutive block numbers into ranges."""
     run: list[int] = []
     for number in sorted_numbers:

@@ -20,8 +20,8 @@ from oracle.chain.feed.relay_reader import (
     SEARCH_IDS,
     FeedSpan,
     RelayReader,
-    collect_scores,
-    collect_start_ids,
+    collect_start_row_ids,
+    collect_submitted_results,
     find_scored_task,
 )
 from oracle.chain.profiles.event_reader import DecodedEvents, EventReader
@@ -47,7 +47,9 @@ def merge_feed_events(
     feed_events: list[DomainEvent] = []
     placed_rows = uow.feed.list_rows_of_blocks(blocks.first, blocks.last)
     for stream, rows in groupby(placed_rows, key=attrgetter("stream")):
-        feed_events += reader.feed.decode_span(_build_span(uow, stream, list(rows), reader.feed))
+        feed_events += reader.feed.decode_span(
+            _build_feed_span(uow, stream, list(rows), reader.feed)
+        )
     if not feed_events:
         return decoded
     # A position orders rows by stream before id, because a later stream may begin with low ids
@@ -55,34 +57,34 @@ def merge_feed_events(
     return replace(decoded, events=sorted([*decoded.events, *feed_events], key=attrgetter("at")))
 
 
-def _build_span(
+def _build_feed_span(
     uow: UnitOfWork, stream: int, rows: Sequence[FeedRow], reader: RelayReader
 ) -> FeedSpan:
     """Return a span of these rows and the rows near them.
 
     If a group has fewer rows than members, the span has many more of the earlier rows.
     """
-    near_span = _build_span_from(uow, stream, rows, rows[0].id - CONTEXT_IDS)
+    near_span = _build_feed_span_from_row(uow, stream, rows, rows[0].id - CONTEXT_IDS)
     if not reader.has_silent_members(near_span):
         return near_span
-    far_span = _build_span_from(uow, stream, rows, rows[0].id - 2 * SEARCH_IDS)
+    far_span = _build_feed_span_from_row(uow, stream, rows, rows[0].id - 2 * SEARCH_IDS)
     starts = uow.feed.list_rows_for_tasks(
-        stream, _find_scored_tasks(far_span.context_rows), "TaskStarted"
+        stream, _list_scored_tasks(far_span.context_rows), "TaskStarted"
     )
-    return replace(far_span, start_id_by_task=collect_start_ids(starts))
+    return replace(far_span, start_id_by_task=collect_start_row_ids(starts))
 
 
-def _build_span_from(
+def _build_feed_span_from_row(
     uow: UnitOfWork, stream: int, rows: Sequence[FeedRow], first_row: int
 ) -> FeedSpan:
     context_rows = uow.feed.list_canonical_rows(stream, first_row, rows[-1].id + CONTEXT_IDS)
     scores = uow.feed.list_rows_for_tasks(
-        stream, _find_scored_tasks(context_rows), "TaskScoreReady"
+        stream, _list_scored_tasks(context_rows), "TaskScoreReady"
     )
-    return FeedSpan(rows, context_rows, collect_scores(scores))
+    return FeedSpan(rows, context_rows, collect_submitted_results(scores))
 
 
-def _find_scored_tasks(rows: Sequence[FeedRow]) -> list[str]:
+def _list_scored_tasks(rows: Sequence[FeedRow]) -> list[str]:
     return sorted({task for row in rows if (task := find_scored_task(row)) is not None})
 
 

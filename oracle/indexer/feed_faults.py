@@ -69,7 +69,7 @@ def is_corrected_abort_reason(old_row: FeedRow, new_row: FeedRow) -> bool:
 
     See docs/explanation/feed.md#rewritten-abort-reasons.
     """
-    if old_row.kind != "TaskEndAborted" or not _is_same_except_args(old_row, new_row):
+    if old_row.kind != "TaskEndAborted" or not _are_rows_equal_except_args(old_row, new_row):
         return False
     old_args, new_args = ("".join(row.args.split()) for row in (old_row, new_row))
     return any(
@@ -78,7 +78,7 @@ def is_corrected_abort_reason(old_row: FeedRow, new_row: FeedRow) -> bool:
     )
 
 
-def _is_same_except_args(first_row: FeedRow, second_row: FeedRow) -> bool:
+def _are_rows_equal_except_args(first_row: FeedRow, second_row: FeedRow) -> bool:
     return (first_row.id, first_row.kind, first_row.node, first_row.task) == (
         second_row.id,
         second_row.kind,

@@ -74,11 +74,11 @@ def get_next_poll_start_id(
     with store.read_transaction() as uow:
         if find_fault_blocking_reads(uow) is not None:
             return None
-        cursor = _get_cursor(uow, settings)
+        cursor = _get_feed_cursor(uow, settings)
         return cursor.highest_id if is_continuation else _get_poll_start_id(uow, cursor)
 
 
-def ingest_poll(
+def ingest_poll_response(
     store: Store, response: FeedPoll, settings: FeedSettings, local_time: float
 ) -> PollResult | None:
     """Store the rows of a poll; return None if reading has stopped or moved on since the request.
@@ -94,14 +94,14 @@ def ingest_poll(
             "rows are not ingested"
         )
     with store.transaction() as uow:
-        cursor = _get_cursor(uow, settings)
+        cursor = _get_feed_cursor(uow, settings)
         expected_starts = (_get_poll_start_id(uow, cursor), cursor.highest_id)
         if find_fault_blocking_reads(uow) is not None or response.start_id not in expected_starts:
             return None
         return _ingest_page(uow, cursor, response, settings)
 
 
-def _get_cursor(uow: UnitOfWork, settings: FeedSettings) -> FeedCursor:
+def _get_feed_cursor(uow: UnitOfWork, settings: FeedSettings) -> FeedCursor:
     start_id = settings.start_id
     new_cursor = FeedCursor(settled_id=start_id, highest_id=start_id, compared_id=start_id)
     return uow.feed.get_cursor() or new_cursor
@@ -123,7 +123,7 @@ def _ingest_page(
         replace(row, stream=cursor.stream, seen_from=cursor.whole_at or now, seen_to=now)
         for row in response.rows
     ]
-    stop_fault = _find_stop_fault(cursor, response, now)
+    stop_fault = _find_continuity_fault(cursor, response, now)
     if stop_fault is not None:
         return PollResult(faults=record_faults(uow, [stop_fault]))
     stored_rows = uow.feed.list_canonical_rows(
@@ -132,17 +132,18 @@ def _ingest_page(
     changed, missing, added = compare_feed_rows(stored_rows, rows)
     # The new version of a changed row is stored as evidence.
     uow.feed.append([served_row for _, served_row in changed], canonical=False)
-    faults = _build_change_faults(changed, now)
+    faults = _build_changed_row_faults(changed, now)
     faults += [
-        _build_fault(VANISHED, row, now, "it was there, and is told no more") for row in missing
+        _build_row_fault(VANISHED, row, now, "it was there, and is told no more")
+        for row in missing
     ]
     faults += [
-        _build_fault(BAD_ROW, row, now, reason)
+        _build_row_fault(BAD_ROW, row, now, reason)
         for row in added
         if (reason := find_unreadable_reason(row))
     ]
     uow.feed.append(added)
-    cursor = _advance_cursor(cursor, added, now)
+    cursor = _advance_feed_cursor(cursor, added, now)
     if response.is_complete:
         cursor = replace(cursor, whole_at=now)
     settled_count, cursor = _settle_rows(uow, cursor, settings, is_complete=response.is_complete)
@@ -157,7 +158,7 @@ def _compute_expected_last_id(cursor: FeedCursor, response: FeedPoll) -> int:
     return response.rows[-1].id if response.rows else response.start_id
 
 
-def _find_stop_fault(cursor: FeedCursor, response: FeedPoll, now: int) -> FeedFault | None:
+def _find_continuity_fault(cursor: FeedCursor, response: FeedPoll, now: int) -> FeedFault | None:
     """Return a fault if the stream does not continue where reading stopped, else None."""
     is_anchored = response.start_id < cursor.settled_id
     if response.newest_id is not None and response.newest_id < cursor.settled_id:
@@ -169,12 +170,12 @@ def _find_stop_fault(cursor: FeedCursor, response: FeedPoll, now: int) -> FeedFa
     return None
 
 
-def _build_change_faults(
+def _build_changed_row_faults(
     changed_rows: Sequence[tuple[FeedRow, FeedRow]], now: int
 ) -> list[FeedFault]:
     """Return the faults of changed rows, given as the stored and the served version."""
     return [
-        _build_fault(
+        _build_row_fault(
             CHANGED,
             stored_row,
             now,
@@ -185,11 +186,11 @@ def _build_change_faults(
     ]
 
 
-def _build_fault(kind: str, row: FeedRow, now: int, detail: str) -> FeedFault:
+def _build_row_fault(kind: str, row: FeedRow, now: int, detail: str) -> FeedFault:
     return FeedFault(kind, row.stream, row.id, now, detail)
 
 
-def _advance_cursor(cursor: FeedCursor, added: Sequence[FeedRow], now: int) -> FeedCursor:
+def _advance_feed_cursor(cursor: FeedCursor, added: Sequence[FeedRow], now: int) -> FeedCursor:
     if not added:
         return replace(cursor, asked_at=now, changed_at=cursor.changed_at or now)
     first_id = added[0].id if cursor.first_id is None else cursor.first_id
@@ -242,7 +243,7 @@ def get_reread_start_id(cursor: FeedCursor) -> int:
     return max(0, cursor.settled_id - REREAD_ROWS)
 
 
-def ingest_reread(store: Store, response: FeedPoll) -> tuple[FeedFault, ...]:
+def ingest_reread_response(store: Store, response: FeedPoll) -> tuple[FeedFault, ...]:
     """Compare settled rows with the feed's current ones; return new faults.
 
     Rows below the feed's first row do not count, because a relay may delete rows by age. A late
@@ -264,12 +265,12 @@ def ingest_reread(store: Store, response: FeedPoll) -> tuple[FeedFault, ...]:
         changed, missing, late_rows = compare_feed_rows(stored_rows, served_rows)
         uow.feed.append([*(served_row for _, served_row in changed), *late_rows], canonical=False)
         faults = [
-            _build_fault(LATE, row, now, "it came after its place was settled")
+            _build_row_fault(LATE, row, now, "it came after its place was settled")
             for row in late_rows
             if row.id > (cursor.first_id or 0)
         ]
-        faults += _build_change_faults(changed, now)
-        faults += [_build_fault(VANISHED, row, now, "it is told no more") for row in missing]
+        faults += _build_changed_row_faults(changed, now)
+        faults += [_build_row_fault(VANISHED, row, now, "it is told no more") for row in missing]
         uow.feed.move_cursor(replace(cursor, reread_at=now), cursor.polls)
         return record_faults(uow, faults)
 
@@ -291,7 +292,7 @@ def compare_with_second_feed(store: Store, response: FeedPoll, name: str) -> tup
         changed, missing, added = compare_feed_rows(stored_rows, served_rows)
         now = cursor.asked_at
         faults = [
-            _build_fault(
+            _build_row_fault(
                 DISAGREE, stored_row, now, f"{stored_row.hash} here, {served_row.hash} at {name}"
             )
             for stored_row, served_row in changed
@@ -300,8 +301,8 @@ def compare_with_second_feed(store: Store, response: FeedPoll, name: str) -> tup
                 or is_corrected_abort_reason(served_row, stored_row)
             )
         ]
-        faults += [_build_fault(DISAGREE, row, now, f"{name} lacks it") for row in missing]
-        faults += [_build_fault(DISAGREE, row, now, f"only {name} has it") for row in added]
+        faults += [_build_row_fault(DISAGREE, row, now, f"{name} lacks it") for row in missing]
+        faults += [_build_row_fault(DISAGREE, row, now, f"only {name} has it") for row in added]
         uow.feed.move_cursor(replace(cursor, compared_id=last_id), cursor.polls)
         return record_faults(uow, faults)
 

@@ -98,13 +98,13 @@ def fold_state_up_to(
         _check_log_count(uow, snapshot.block + 1, last_block, max_logs)
         try:
             state = _restore_state(uow, snapshot, rules)
-            _fold_remaining(uow, reader, state, last_block)
+            _fold_remaining_blocks(uow, reader, state, last_block)
         except _ChangedRowError:
             continue
         return state
     _check_log_count(uow, 0, last_block, max_logs)
     state = FoldedState(Fold(rules), ContractState(KEPT_ROUNDS), ScoreHistory(rules))
-    _fold_remaining(uow, reader, state, last_block)
+    _fold_remaining_blocks(uow, reader, state, last_block)
     return state
 
 
@@ -151,7 +151,7 @@ def _restore_state(uow: UnitOfWork, snapshot: StateSnapshot, rules: Rules) -> Fo
     )
 
 
-def _fold_remaining(
+def _fold_remaining_blocks(
     uow: UnitOfWork, reader: EventReader, state: FoldedState, last_block: int
 ) -> None:
     first_block = 0 if state.snapshot_block is None else state.snapshot_block + 1

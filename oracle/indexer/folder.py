@@ -27,7 +27,7 @@ from oracle.domain.ids import TaskKey
 from oracle.domain.reports.contract_state import ContractState
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer.block_hooks import BlockHook
-from oracle.indexer.provenance import build_scope
+from oracle.indexer.provenance import build_ingest_scope
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
@@ -61,10 +61,10 @@ class EventFolder:
     @cached_property
     def scope(self) -> IngestScope:
         """Addresses, topics and calls that are read in every block."""
-        return build_scope(self.reader)
+        return build_ingest_scope(self.reader)
 
     @contextmanager
-    def resume_from(self, cursor: Cursor | None) -> Iterator[None]:
+    def keep_cached_rows_if_current(self, cursor: Cursor | None) -> Iterator[None]:
         """Keep the rows in memory only if they belong to `cursor` and the context does not fail.
 
         The context must enclose the whole transaction, because a failed commit leaves wrong rows
@@ -78,7 +78,7 @@ class EventFolder:
             self.discard_cached_rows()
             raise
 
-    def set_cursor_of_cached_rows(self, cursor: Cursor | None) -> None:
+    def set_cached_rows_cursor(self, cursor: Cursor | None) -> None:
         """Record that the rows in memory belong to `cursor`."""
         self._cursor = cursor
 
@@ -106,18 +106,18 @@ class EventFolder:
         each block in `stops`, which must ascend; for a block below the range, it is called at
         once. The caller moves the cursor.
         """
-        contract_state = self._get_contract_state(uow)
+        contract_state = self._load_contract_state(uow)
         self._load_rows(uow, decoded.events)
         remaining = decoded
         for stop in stops:
-            part, remaining = _split_at_block(remaining, stop.number)
+            part, remaining = _split_events_at_block(remaining, stop.number)
             self._fold_blocks(uow, contract_state, part, final_number)
             if on_stop is not None:
                 on_stop(uow, contract_state, stop)
         self._fold_blocks(uow, contract_state, remaining, final_number)
         self._evict_finished_tasks()
 
-    def _get_contract_state(self, uow: UnitOfWork) -> ContractState:
+    def _load_contract_state(self, uow: UnitOfWork) -> ContractState:
         if self._contract_state is None:
             self._contract_state = uow.rounds.load()
             self._rule_set_number = uow.rule_sets.get_or_assign_number(self.rules)
@@ -151,7 +151,7 @@ class EventFolder:
         final_number: int,
     ) -> None:
         """Fold and store whole blocks: final blocks together, others one by one with a journal."""
-        final_part, journaled_part = _split_at_block(part, final_number)
+        final_part, journaled_part = _split_events_at_block(part, final_number)
         if final_part.events:
             self._fold.fold_events(final_part.events)
         for number, events in groupby(journaled_part.events, key=_get_block_number):
@@ -186,7 +186,7 @@ def _select_rows(row_by_key: dict[Key, Row], keys: set[Key]) -> dict[Key, Row]:
     return {key: row_by_key[key] for key in keys if key in row_by_key}
 
 
-def _split_at_block(
+def _split_events_at_block(
     decoded: DecodedEvents, block_number: int
 ) -> tuple[DecodedEvents, DecodedEvents]:
     """Split events into those up to `block_number` and those above it."""

@@ -15,12 +15,12 @@ from oracle.domain.reports.kickout_review import (
     CountedScore,
     KickoutPolicy,
     KickoutReview,
-    compute_evidence_range,
+    collect_task_creators,
+    compute_evidence_block_range,
     count_incident_scores,
-    find_creators,
-    find_first_block,
+    find_first_block_of_score,
     find_unanswered_scores,
-    get_counted_limit,
+    get_max_counted_scores,
     review_kickout,
     select_counted_entries,
 )
@@ -47,7 +47,7 @@ class KickoutReviewCache:
     def refresh(self, uow: UnitOfWork) -> None:
         """Drop all reviews if the state was refolded, or rewound by another process.
 
-        Call this before the first `get_or_load` of a block.
+        Call this before the first `get_or_load_review` of a block.
         """
         rewrite_count = uow.bookmarks.get_rewrite_count()
         cursor = uow.cursor.get()
@@ -60,12 +60,12 @@ class KickoutReviewCache:
     def follow_rewind(self, uow: UnitOfWork, ancestor: int) -> None:
         """Drop the reviews above block `ancestor`, to which this process rewinds the state."""
         if uow.bookmarks.get_rewrite_count() == self._rewrite_count + 1:
-            self._drop_above(ancestor)
+            self._drop_reviews_above(ancestor)
             self._rewrite_count += 1
 
-    def get_or_load(self, uow: UnitOfWork, node: Node) -> KickoutReview:
+    def get_or_load_review(self, uow: UnitOfWork, node: Node) -> KickoutReview:
         """Return the cached review of a node whose kickout is due, or load the review."""
-        opened_at = _get_opening(node)
+        opened_at = _get_kickout_opening(node)
         cached = self._review_by_node.get(node.address)
         if cached is not None and cached[0] == opened_at:
             return cached[1]
@@ -73,7 +73,7 @@ class KickoutReviewCache:
         self._review_by_node[node.address] = opened_at, review
         return review
 
-    def discard_settled(self, rows: Iterable[LeafRow]) -> None:
+    def discard_settled_reviews(self, rows: Iterable[LeafRow]) -> None:
         """Drop the reviews of the nodes whose kickout is no longer due."""
         if not self._review_by_node:
             return
@@ -83,13 +83,13 @@ class KickoutReviewCache:
 
     def drop_non_final_reviews(self) -> None:
         """Drop the reviews above the final block, because their transaction was rolled back."""
-        self._drop_above(self._final_block)
+        self._drop_reviews_above(self._final_block)
 
     def clear(self) -> None:
         """Drop all reviews, because a refold retries the dead letters."""
         self._review_by_node.clear()
 
-    def _drop_above(self, block: int) -> None:
+    def _drop_reviews_above(self, block: int) -> None:
         self._review_by_node = {
             node: (opened_at, review)
             for node, (opened_at, review) in self._review_by_node.items()
@@ -102,12 +102,12 @@ def load_kickout_review(uow: UnitOfWork, node: Node, policy: KickoutPolicy) -> K
 
     The database may be ahead of the state of `node`, but must be folded with the same rules.
     """
-    opened_at = _get_opening(node)
+    opened_at = _get_kickout_opening(node)
     entries = load_counted_entries(uow, node, opened_at, policy.rules)
     tasks = uow.tasks.get_many([entry.task for entry in entries])
     return review_kickout(
         entries,
-        find_creators(tasks.values(), opened_at),
+        collect_task_creators(tasks.values(), opened_at),
         policy,
         has_dead_letter=_has_stored_dead_letter(uow, entries, opened_at),
         incident_score_count=count_stored_incident_scores(
@@ -154,7 +154,7 @@ def _has_stored_dead_letter(
     if not uow.dead_letters.has_open(0, opened_at.block):
         # Without any dead letter, the tasks of the groups need not be read.
         return False
-    blocks = compute_evidence_range(find_first_blocks(uow, entries), opened_at)
+    blocks = compute_evidence_block_range(load_counted_scores(uow, entries), opened_at)
     return uow.dead_letters.has_open(blocks.first, blocks.last)
 
 
@@ -166,20 +166,20 @@ def load_counted_entries(
     `opened_at` is the position at which the kickout of `node` became due. Under legacy rules, the
     window of `node` must still be the window of this interval.
     """
-    limit = get_counted_limit(node, rules)
+    limit = get_max_counted_scores(node, rules)
     entries = uow.scores.list_for_node_at(node.address, opened_at, limit)
     return select_counted_entries(entries, node, opened_at, rules)
 
 
-def load_creators(
+def load_task_creators(
     uow: UnitOfWork, entries: Sequence[ScoreEntry], opened_at: Position
 ) -> dict[TaskKey, Address]:
     """Return the creator of each scored task, as known when an interval opened."""
     tasks = uow.tasks.get_many([entry.task for entry in entries])
-    return find_creators(tasks.values(), opened_at)
+    return collect_task_creators(tasks.values(), opened_at)
 
 
-def find_first_blocks(uow: UnitOfWork, entries: Sequence[ScoreEntry]) -> list[CountedScore]:
+def load_counted_scores(uow: UnitOfWork, entries: Sequence[ScoreEntry]) -> list[CountedScore]:
     """Return stored scores with the first block that each of them depends on."""
     results_by_position: dict[Position, list[GroupResult]] = {}
     for result in uow.results.list_closed_at([entry.at for entry in entries]):
@@ -189,12 +189,14 @@ def find_first_blocks(uow: UnitOfWork, entries: Sequence[ScoreEntry]) -> list[Co
         task_keys.update(member.task for result in results for member in result.members)
     tasks = uow.tasks.get_many(task_keys)
     return [
-        CountedScore(entry, find_first_block(entry, results_by_position.get(entry.at, ()), tasks))
+        CountedScore(
+            entry, find_first_block_of_score(entry, results_by_position.get(entry.at, ()), tasks)
+        )
         for entry in entries
     ]
 
 
-def build_folded_context(
+def build_folded_scoring_context(
     uow: UnitOfWork, state: FoldedState, time: int, policy: KickoutPolicy
 ) -> ScoringContext:
     """Return the scoring context of a state that was folded in memory.
@@ -216,10 +218,14 @@ def review_folded_kickout(
 
     Only what lies before the state's snapshot is read from the database.
     """
-    opened_at = _get_opening(node)
-    scores = list(state.score_history.get_due_scores(node))
-    if state.snapshot_block is not None and len(scores) < get_counted_limit(node, policy.rules):
-        scores = _add_earlier_scores(uow, state.snapshot_block, node, scores, policy.rules)
+    opened_at = _get_kickout_opening(node)
+    scores = list(state.score_history.get_scores_behind_kickout(node))
+    if state.snapshot_block is not None and len(scores) < get_max_counted_scores(
+        node, policy.rules
+    ):
+        scores = _prepend_scores_before_snapshot(
+            uow, state.snapshot_block, node, scores, policy.rules
+        )
     entries = [score.entry for score in scores]
     tasks = state.fold.ledger.tasks
     scored_tasks = {entry.task: tasks[entry.task] for entry in entries if entry.task in tasks}
@@ -227,9 +233,11 @@ def review_folded_kickout(
     scored_tasks |= uow.tasks.get_many(earlier_keys)
     return review_kickout(
         entries,
-        find_creators(scored_tasks.values(), opened_at),
+        collect_task_creators(scored_tasks.values(), opened_at),
         policy,
-        has_dead_letter=_has_dead_letter(uow, state, compute_evidence_range(scores, opened_at)),
+        has_dead_letter=_has_dead_letter(
+            uow, state, compute_evidence_block_range(scores, opened_at)
+        ),
         incident_score_count=_count_incident_scores(
             entries,
             scored_tasks,
@@ -252,7 +260,7 @@ def _list_incidents(
     return list(incidents.values())
 
 
-def _add_earlier_scores(
+def _prepend_scores_before_snapshot(
     uow: UnitOfWork,
     snapshot_block: int,
     node: Node,
@@ -260,17 +268,17 @@ def _add_earlier_scores(
     rules: Rules,
 ) -> list[CountedScore]:
     """Add stored scores up to the snapshot to those that were folded after it."""
-    opened_at = _get_opening(node)
+    opened_at = _get_kickout_opening(node)
     after_snapshot = Position(snapshot_block + 1, *BEFORE_EVERYTHING[1:])
     earlier_entries = uow.scores.list_for_node_at(
-        node.address, min(opened_at, after_snapshot), get_counted_limit(node, rules)
+        node.address, min(opened_at, after_snapshot), get_max_counted_scores(node, rules)
     )
     all_entries = [*earlier_entries, *(score.entry for score in scores)]
     counted_seqs = {
         entry.seq for entry in select_counted_entries(all_entries, node, opened_at, rules)
     }
     counted_earlier = [entry for entry in earlier_entries if entry.seq in counted_seqs]
-    return [*find_first_blocks(uow, counted_earlier), *scores]
+    return [*load_counted_scores(uow, counted_earlier), *scores]
 
 
 def _has_dead_letter(uow: UnitOfWork, state: FoldedState, blocks: BlockRange) -> bool:
@@ -280,7 +288,7 @@ def _has_dead_letter(uow: UnitOfWork, state: FoldedState, blocks: BlockRange) ->
     return uow.dead_letters.has_open(blocks.first, last_stored)
 
 
-def _get_opening(node: Node) -> Position:
+def _get_kickout_opening(node: Node) -> Position:
     if node.kickout_due_since is None:
         raise ValueError(f"{node.address}: no kickout is due")
     return node.kickout_due_since

@@ -18,9 +18,9 @@ from oracle.indexer.block_confirmation import (
     Confirmation,
     confirm_block,
     record_confirmation,
-    store_refusal,
+    store_block_refusal,
 )
-from oracle.indexer.block_hooks import find_first_header_block, get_max_header_depth
+from oracle.indexer.block_hooks import find_first_block_needing_headers, get_max_header_depth
 from oracle.indexer.commit import (
     CommittedWindow,
     check_final_block,
@@ -147,13 +147,13 @@ def ingest_next_window(
     """
     for _ in chain.list_endpoint_names()[1:]:
         try:
-            return _ingest_once(chain, store, folder, ingest)
+            return _ingest_or_rewind_once(chain, store, folder, ingest)
         except OutvotedError:
             ingest.discard_heads()
-    return _ingest_once(chain, store, folder, ingest)
+    return _ingest_or_rewind_once(chain, store, folder, ingest)
 
 
-def _ingest_once(
+def _ingest_or_rewind_once(
     chain: ChainSource, store: Store, folder: EventFolder, ingest: IngestState
 ) -> IngestResult | None:
     with store.read_transaction() as uow:
@@ -161,9 +161,9 @@ def _ingest_once(
         next_block = _get_next_block_number(uow)
     started_at = ingest.clock()
     head_depth = get_max_header_depth(folder.hooks)
-    headers_from = find_first_header_block(folder.hooks)
+    headers_from = find_first_block_needing_headers(folder.hooks)
     heads = ingest.get_heads(chain, next_block, head_depth)
-    ingest.update_heads(_get_confirmed_final(store))
+    ingest.update_heads(_load_confirmed_final_block(store))
     fork_context = ForkContext(chain, store, ingest.fork_watch, ingest.clock())
     is_paused, pause_result = check_for_reorg(fork_context, folder, heads)
     if is_paused:
@@ -193,14 +193,14 @@ def _ingest_once(
     heads = _confirm_heads(fork_context, ingest, heads, window)
     if heads.final.number < window.last.number and not window.headers:
         # Read the block again like one at the head: with all headers, and journaled.
-        return _ingest_once(chain, store, folder, ingest)
+        return _ingest_or_rewind_once(chain, store, folder, ingest)
     committed = commit_window(
         store, folder, window, heads=heads, cursor=cursor, clock=ingest.clock
     )
     work_seconds = committed.fold_seconds + committed.commit_seconds
     fetch_seconds = ingest.clock() - started_at - work_seconds
     ingest.fork_watch.clear_dispute()
-    ingest.update_heads(_get_confirmed_final(store))
+    ingest.update_heads(_load_confirmed_final_block(store))
     ingest.adapt_window_size(len(window.range), work_seconds)
     return replace(committed, fetch_seconds=fetch_seconds)
 
@@ -227,7 +227,7 @@ def _read_window(
             remaining = BlockRange(blocks.first, newest_number)
             window = chain.fetch_window(remaining, with_headers=True, max_blocks=max_blocks)
     except BlockRefusedError as error:
-        raise store_refusal(fork_context.store, error.refusal) from error
+        raise store_block_refusal(fork_context.store, error.refusal) from error
     if window.last.number > newest_number:
         raise TransientError(
             f"the chain returned block {window.last.number}, but the newest known block is "
@@ -236,7 +236,7 @@ def _read_window(
     return window
 
 
-def _get_confirmed_final(store: Store) -> BlockRef:
+def _load_confirmed_final_block(store: Store) -> BlockRef:
     """Return the highest final block in the database: the cursor's, or the genesis block."""
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()
@@ -263,7 +263,7 @@ def _confirm_heads(
         OutvotedError: the endpoint of the block was found wrong.
         TransientError: two providers show two blocks, and neither can be accepted.
     """
-    known_final = _get_confirmed_final(fork_context.store)
+    known_final = _load_confirmed_final_block(fork_context.store)
     if window is not None and window.last.number <= heads.final.number:
         block, source_endpoint, blocks = window.last, window.endpoint, window.range
     else:
@@ -282,14 +282,14 @@ def _confirm_heads(
         ingest.max_final_number = None
         return heads
     headers = [] if window is None else window.headers
-    final = _find_deepest_final(
+    final = _find_highest_final_block(
         fork_context, headers, BlockRange(known_final.number, block.number), second_head
     )
     ingest.max_final_number = (final or known_final).number
     return replace(heads, final=final or known_final)
 
 
-def _find_deepest_final(
+def _find_highest_final_block(
     fork_context: ForkContext,
     headers: Sequence[BlockRef],
     blocks: BlockRange,
@@ -358,7 +358,7 @@ def _handle_no_new_block(
             f"chain.start_block: block {first_block_number} does not exist yet; the newest block "
             f"is {heads.latest.number}; the daemon waits for the start block"
         )
-    _check_height(heads.latest, cursor)
+    _check_endpoint_height(heads.latest, cursor)
     if heads.latest.hash != cursor.hash:
         return rewind_if_forked(fork_context, folder, heads)
     fork_context.fork_watch.tip.reset()
@@ -366,18 +366,18 @@ def _handle_no_new_block(
         _confirm_heads(fork_context, ingest, heads, None).final, cursor
     )
     if final is not None:
-        with folder.resume_from(cursor):
+        with folder.keep_cached_rows_if_current(cursor):
             with store.transaction() as uow:
                 check_final_block(uow, final)
-                uow.undo.prune_to(min(final.number, cursor.number))
+                uow.undo.prune_journal_to(min(final.number, cursor.number))
                 uow.cursor.move_to(heads.latest, final, cursor.epoch)
                 new_cursor = uow.cursor.get()
-            folder.set_cursor_of_cached_rows(new_cursor)
+            folder.set_cached_rows_cursor(new_cursor)
         ingest.update_heads(final)
     return None
 
 
-def _check_height(newest_block: BlockRef, cursor: Cursor) -> None:
+def _check_endpoint_height(newest_block: BlockRef, cursor: Cursor) -> None:
     """Check that the endpoint's head is not below the indexed final block.
 
     An endpoint that lags behind that far cannot be compared.

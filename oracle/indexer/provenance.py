@@ -16,7 +16,7 @@ FIRST_CUT_KEY = "first_cut_since_rebuild"
 _REFOLD_COUNT_KEY = "rebuilds"
 
 
-def build_scope(reader: EventReader) -> IngestScope:
+def build_ingest_scope(reader: EventReader) -> IngestScope:
     """Return the addresses, topics and calls that this reader reads in every block."""
     calls = [
         f"{address}:{selector}"
@@ -79,8 +79,8 @@ def find_rebuild_reason(uow: UnitOfWork, reader: EventReader) -> str | None:
     stored_version = uow.bookmarks.get(_FOLD_VERSION_KEY) or "1"
     if stored_version != _format_fold_version(reader):
         return (
-            f"the state was folded by {_describe_version(stored_version)}, but the program has "
-            f"{_describe_version(_format_fold_version(reader))}"
+            f"the state was folded by {_describe_fold_version(stored_version)}, but the program "
+            f"has {_describe_fold_version(_format_fold_version(reader))}"
         )
     return None
 
@@ -89,7 +89,7 @@ def _format_fold_version(reader: EventReader) -> str:
     return f"{FOLD_VERSION} {reader.identity}"
 
 
-def _describe_version(version_text: str) -> str:
+def _describe_fold_version(version_text: str) -> str:
     version, _, profile = version_text.partition(" ")
     return f"version {version} of the fold" + (f" with the profile {profile}" if profile else "")
 

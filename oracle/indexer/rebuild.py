@@ -45,11 +45,13 @@ def find_damaged_spans(
     first_block = 0 if identity is None else min(identity.start_block, last_block)
     spans = uow.raw_checksums.find_damaged_spans(first_block, last_block)
     return [
-        span for span in spans if verified_blocks is None or not _is_inside(span, verified_blocks)
+        span
+        for span in spans
+        if verified_blocks is None or not _is_span_inside(span, verified_blocks)
     ]
 
 
-def check_raw_rows(
+def check_raw_rows_complete(
     uow: UnitOfWork, last_block: int, verified_blocks: BlockRange | None = None
 ) -> None:
     """Check that the raw rows are complete before they are refolded.
@@ -59,11 +61,11 @@ def check_raw_rows(
     """
     spans = find_damaged_spans(uow, last_block, verified_blocks)
     if spans:
-        damage_text = "; ".join(describe_damage(spans[:_MAX_LISTED_SPANS]))
+        damage_text = "; ".join(describe_damaged_spans(spans[:_MAX_LISTED_SPANS]))
         raise IncompleteLogsError(f"raw rows: {damage_text}; {_format_repair_advice(spans)}")
 
 
-def describe_damage(spans: Sequence[DamagedSpan]) -> list[str]:
+def describe_damaged_spans(spans: Sequence[DamagedSpan]) -> list[str]:
     """Return a line for each span: its blocks, and what is wrong with their rows."""
     return [
         f"the {_NAME_BY_KIND[span.kind]} of blocks {span.blocks.first} to {span.blocks.last} "
@@ -89,7 +91,7 @@ def _format_repair_advice(spans: Sequence[DamagedSpan]) -> str:
     )
 
 
-def _is_inside(span: DamagedSpan, verified_blocks: BlockRange) -> bool:
+def _is_span_inside(span: DamagedSpan, verified_blocks: BlockRange) -> bool:
     is_contained = (
         verified_blocks.first <= span.blocks.first and span.blocks.last <= verified_blocks.last
     )
@@ -179,7 +181,7 @@ class _HookCheck:
         self, uow: UnitOfWork, contract_state: ContractState, block: BlockRef
     ) -> None:
         """Compare the stored results of one block with those of the fold."""
-        for hook in self._stops.get_hooks(block):
+        for hook in self._stops.get_hooks_at_block(block):
             self.checked_count += 1
             note = hook.find_difference(uow, contract_state, block)
             if note is not None:
@@ -194,17 +196,17 @@ def rebuild_state(
     Raises:
         InputError: nothing is indexed yet, or raw rows are missing.
     """
-    with folder.resume_from(None), rebuild_options.transaction(store) as uow:
+    with folder.keep_cached_rows_if_current(None), rebuild_options.transaction(store) as uow:
         cursor = uow.cursor.get()
         if cursor is None:
             raise InputError("nothing is indexed yet; there is nothing to refold")
-        rewrite_cursor(uow, cursor)
-        rebuilt = rebuild_up_to(uow, folder, cursor.number, rebuild_options)
+        renew_cursor_epoch(uow, cursor)
+        rebuilt = rebuild_state_up_to(uow, folder, cursor.number, rebuild_options)
     folder.discard_cached_rows()
     return rebuilt
 
 
-def rewrite_cursor(uow: UnitOfWork, cursor: Cursor) -> None:
+def renew_cursor_epoch(uow: UnitOfWork, cursor: Cursor) -> None:
     """Give the cursor a new epoch, so that windows read before are no longer committed.
 
     Raises:
@@ -216,7 +218,7 @@ def rewrite_cursor(uow: UnitOfWork, cursor: Cursor) -> None:
     uow.cursor.move_to(block, None, cursor.epoch)
 
 
-def rebuild_up_to(
+def rebuild_state_up_to(
     uow: UnitOfWork,
     folder: EventFolder,
     last_block: int,
@@ -231,7 +233,7 @@ def rebuild_up_to(
     Raises:
         IncompleteLogsError: other raw rows were lost or changed; nothing was changed.
     """
-    check_raw_rows(uow, last_block, verified_blocks)
+    check_raw_rows_complete(uow, last_block, verified_blocks)
     old_digest = uow.projections.compute_digest()
     uow.projections.clear()
     bind_rules(uow, folder.rules, block=last_block)
@@ -272,7 +274,7 @@ def fold_stored_rows(
         )
         log_count += chunk_log_count
         rebuild_options.progress(chunk.last, blocks.last)
-    uow.undo.prune_to(min(final_number, blocks.last))
+    uow.undo.prune_journal_to(min(final_number, blocks.last))
     increment_refold_count(uow)
     return log_count
 
@@ -310,7 +312,7 @@ def retry_dead_letters(
         InputError: nothing is indexed yet.
     """
     open_before = list_open_dead_letters(store)
-    unreadable = list(_find_unreadable_letters(store, folder, open_before))
+    unreadable = list(_iter_unreadable_dead_letters(store, folder, open_before))
     unreadable_positions = {_get_position(letter) for letter in unreadable}
     readable = tuple(
         letter for letter in open_before if _get_position(letter) not in unreadable_positions
@@ -319,7 +321,7 @@ def retry_dead_letters(
     return RetryResult(readable, tuple(unreadable), rebuilt)
 
 
-def _find_unreadable_letters(
+def _iter_unreadable_dead_letters(
     store: Store, folder: EventFolder, letters: list[DeadLetter]
 ) -> Iterator[DeadLetter]:
     """Decode the blocks of these dead letters again, and yield the dead letters that remain."""

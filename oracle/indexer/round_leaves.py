@@ -140,13 +140,13 @@ def load_round_lanes(uow: UnitOfWork, cache: LeafCache, accepted: RoundAccepted)
 
     def load() -> Lanes:
         pieced_round = load_pieced_round(uow, cache, accepted)
-        lanes = None if pieced_round is None else load_lanes(uow, pieced_round)
+        lanes = None if pieced_round is None else load_lanes_of_round(uow, pieced_round)
         return array("H") if lanes is None else lanes
 
     return cache.lanes.get_or_make(accepted.root, load)
 
 
-def load_lanes(uow: UnitOfWork, pieced_round: PiecedRound) -> Lanes | None:
+def load_lanes_of_round(uow: UnitOfWork, pieced_round: PiecedRound) -> Lanes | None:
     """Return the lanes of a round, by seat, or None if pieces of it were pruned.
 
     One piece is in memory at a time.
@@ -201,7 +201,7 @@ def load_piece(
     return cache.trees.get_or_make(digest.nodes_hash, load)
 
 
-def prove_from_pieces(
+def prove_address_from_pieces(
     uow: UnitOfWork,
     cache: LeafCache,
     pieced_round: PiecedRound,
@@ -223,7 +223,7 @@ def prove_from_pieces(
     if seat is not None:
         piece, index = divmod(seat, PIECE_LEAVES)
         tree = load_piece(uow, cache, pieced_round, piece)
-        if tree is not None and tree.is_proof_of(index, address_bytes):
+        if tree is not None and tree.is_address_covered_by_leaf(index, address_bytes):
             return _build_proof(address, pieced_round, piece, tree, index)
     for piece in range(len(pieced_round.digests)):
         tree = load_piece(uow, cache, pieced_round, piece)

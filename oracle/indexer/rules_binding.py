@@ -106,7 +106,7 @@ def bind_rules(uow: UnitOfWork, rules: Rules, *, block: int = -1) -> None:
     uow.bookmarks.set(_RULES_KEY, f"{rules.name} {identify_rules(rules).sha256}")
 
 
-def get_block_of_replacement(uow: UnitOfWork) -> int:
+def get_rules_replacement_block(uow: UnitOfWork) -> int:
     """Return the block at which the current rules replaced other rules, or -1.
 
     A report as of this block or before was cut under other rules, and must not be signed.
@@ -115,19 +115,19 @@ def get_block_of_replacement(uow: UnitOfWork) -> int:
     return -1 if block is None else block
 
 
-def rewind_block_of_replacement(uow: UnitOfWork, block: int) -> None:
+def rewind_rules_replacement_block(uow: UnitOfWork, block: int) -> None:
     """Lower the block of the rules replacement to the block of a rewind."""
-    if get_block_of_replacement(uow) > block:
+    if get_rules_replacement_block(uow) > block:
         uow.bookmarks.set(_REPLACED_AT_KEY, block)
 
 
-def record_switch(uow: UnitOfWork, configured_rules: Rules, rules: Rules) -> None:
+def record_rules_switch(uow: UnitOfWork, configured_rules: Rules, rules: Rules) -> None:
     """Record that `rules` replaced the configured rules without a change of the configuration."""
     digests = (identify_rules(configured_rules).sha256, identify_rules(rules).sha256)
     uow.bookmarks.set(_SWITCH_KEY, " ".join(digests))
 
 
-def clear_switch(uow: UnitOfWork) -> None:
+def clear_rules_switch(uow: UnitOfWork) -> None:
     """Record that the database's rules are the configured rules."""
     uow.bookmarks.delete(_SWITCH_KEY)
 

@@ -20,8 +20,13 @@ from oracle.errors import OracleError
 from oracle.indexer.block_hooks import BlockHook, HookNote
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.provenance import find_rebuild_reason
-from oracle.indexer.rebuild import RebuildOptions, RebuildResult, rebuild_up_to, rewrite_cursor
-from oracle.indexer.rules_binding import record_switch
+from oracle.indexer.rebuild import (
+    RebuildOptions,
+    RebuildResult,
+    rebuild_state_up_to,
+    renew_cursor_epoch,
+)
+from oracle.indexer.rules_binding import record_rules_switch
 from oracle.indexer.shadow_fold import ShadowFold
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.snapshot_repository import PackedState, encode_state
@@ -66,13 +71,13 @@ def switch_rules(
             raise RulesSwitchRefusedError("the rules changed again meanwhile")
         if reason is not None:
             raise RulesSwitchRefusedError(reason)
-        rewrite_cursor(uow, cursor)
-        result = rebuild_up_to(uow, folder, cursor.number, rebuild_options)
+        renew_cursor_epoch(uow, cursor)
+        result = rebuild_state_up_to(uow, folder, cursor.number, rebuild_options)
         if switch.preview is not None and (result.differing or result.report_count != 1):
             raise RulesSwitchRefusedError(
                 f"the state at block {switch.preview.block} differs from the preview of the rules"
             )
-        record_switch(uow, switch.configured_rules, switch.rules)
+        record_rules_switch(uow, switch.configured_rules, switch.rules)
     return result
 
 

@@ -91,7 +91,7 @@ class ShadowFold:
             del tasks[key]
 
 
-def advance_shadow(
+def advance_shadow_fold(
     store: Store, reader: EventReader, shadow: ShadowFold, last_block: int
 ) -> ShadowFold:
     """Return the shadow fold after the final block `last_block`.
@@ -99,14 +99,16 @@ def advance_shadow(
     The result is another object if the fold had to start again.
     """
     try:
-        _fold_up_to(store, reader, shadow, last_block)
+        _advance_shadow_to_block(store, reader, shadow, last_block)
     except _DroppedTaskError:
         shadow = ShadowFold.start(shadow.fold.rules, keeps_all=True)
-        _fold_up_to(store, reader, shadow, last_block)
+        _advance_shadow_to_block(store, reader, shadow, last_block)
     return shadow
 
 
-def _fold_up_to(store: Store, reader: EventReader, shadow: ShadowFold, last_block: int) -> None:
+def _advance_shadow_to_block(
+    store: Store, reader: EventReader, shadow: ShadowFold, last_block: int
+) -> None:
     while shadow.block < last_block:
         with store.read_transaction() as uow:
             first_block = shadow.block + 1
@@ -170,9 +172,9 @@ class ShadowStage:
         content = _StoredShadow(version, refold_count, shadow.block, shadow.keeps_all, state)
         path = self._build_path(version)
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, append_digest(msgspec.msgpack.encode(content)))
+        write_file_atomically(path, append_digest(msgspec.msgpack.encode(content)))
 
-    def discard_others(self, rule_sets: Iterable[Rules]) -> None:
+    def delete_other_shadow_files(self, rule_sets: Iterable[Rules]) -> None:
         """Delete the shadow files of all rules except these."""
         kept = {
             self._build_path(compute_snapshot_version(self.reader, rules)) for rules in rule_sets
@@ -185,7 +187,7 @@ class ShadowStage:
         return self.folder / f"{version.hex()}{_SUFFIX}"
 
 
-def write_atomically(path: Path, content: bytes) -> None:
+def write_file_atomically(path: Path, content: bytes) -> None:
     """Replace a file atomically, without fsync."""
     temporary_path = path.with_suffix(_TEMPORARY_SUFFIX)
     temporary_path.write_bytes(content)

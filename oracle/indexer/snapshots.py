@@ -25,7 +25,7 @@ from oracle.indexer.folded_state import (
 )
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.provenance import find_rebuild_reason, get_refold_count
-from oracle.indexer.rebuild import RebuildOptions, check_raw_rows, fold_stored_rows
+from oracle.indexer.rebuild import RebuildOptions, check_raw_rows_complete, fold_stored_rows
 from oracle.indexer.rules_binding import is_folded_with_rules
 from oracle.store.bulk import Row
 from oracle.store.database import Store, UnitOfWork
@@ -115,7 +115,7 @@ def _find_first_kept_block(uow: UnitOfWork, block: int) -> int:
     return uow.logs.find_block_of_nth_log_down(block, max(1, _KEPT_INTERVALS * SNAPSHOT_LOGS)) or 0
 
 
-def check_sample(source: SnapshotSource, node_page: str) -> SampleCheck | None:
+def check_state_sample(source: SnapshotSource, node_page: str) -> SampleCheck | None:
     """Compare a sample of the state at the cursor with a refold from the newest snapshot.
 
     The sample: nodes and tasks that changed since the snapshot, nodes whose address begins with
@@ -265,7 +265,7 @@ def refold_from_snapshot(
     )
     if snapshot_block is None:
         return None
-    check_raw_rows(uow, last_block)
+    check_raw_rows_complete(uow, last_block)
     fold_stored_rows(uow, folder, BlockRange(snapshot_block + 1, last_block), rebuild_options)
     return snapshot_block
 

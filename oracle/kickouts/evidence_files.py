@@ -18,7 +18,7 @@ def export_evidence(
     """
     path = build_evidence_path(folder, node, due_since)
     try:
-        if _is_intact(path, evidence):
+        if _is_evidence_file_intact(path, evidence):
             return path
         folder.mkdir(parents=True, exist_ok=True)
         with replace_file(path) as temporary_path:
@@ -33,6 +33,6 @@ def build_evidence_path(folder: Path, node: Address, due_since: int) -> Path:
     return folder / f"{node}-{due_since}.json"
 
 
-def _is_intact(path: Path, evidence: KickoutEvidence) -> bool:
+def _is_evidence_file_intact(path: Path, evidence: KickoutEvidence) -> bool:
     """Return whether the file exists and is complete; a disk failure may have truncated it."""
     return path.exists() and path.read_bytes() == evidence.text.encode()

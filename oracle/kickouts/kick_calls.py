@@ -16,11 +16,11 @@ from oracle.domain.state import Membership
 from oracle.indexer.block_hooks import BlockHook
 from oracle.kickouts.kickout_cases import (
     find_accusation_obstacle,
-    is_accused_of,
-    is_due_at_head,
+    is_accused_for_interval,
+    is_kickout_due_at_head,
     load_cursor_time,
     load_last_round,
-    prove_in_last_round,
+    prove_node_in_last_round,
 )
 from oracle.kickouts.kickout_context import (
     ACCUSE,
@@ -68,25 +68,27 @@ def find_kickout_obstacle(
 
     A call carries a proof of the last round. After the next round it is planned again.
     """
-    node = get_subject(request)
+    node = get_subject_node(request)
     kick = uow.rounds.get_kicks([node]).get(node)
     if request.kind == RETRY_KICK:
-        return None if kick is not None and is_retry_due(uow, kick) else _RETRY_NOT_DUE
+        return None if kick is not None and is_kick_retry_due(uow, kick) else _RETRY_NOT_DUE
     last_round = load_last_round(uow, context.leaf_cache)
     if last_round is None or last_round.accepted.round != request.round:
         return f"its proof is of round {request.round}, which is no longer the last one"
-    proof = prove_in_last_round(uow, context.leaf_cache, last_round, node)
+    proof = prove_node_in_last_round(uow, context.leaf_cache, last_round, node)
     due_since = 0 if proof is None else proof.leaf.kickout_due_since
     if request.kind == CLEAR_KICK:
-        is_pending = kick is not None and kick.is_accused and not is_accused_of(kick, due_since)
+        is_pending = (
+            kick is not None and kick.is_accused and not is_accused_for_interval(kick, due_since)
+        )
         return None if is_pending else "the accusation has ended, or is stated again"
-    if not is_due_at_head(uow, node, due_since, context.policy.rules):
+    if not is_kickout_due_at_head(uow, node, due_since, context.policy.rules):
         return _NOT_DUE
     if request.kind == ACCUSE:
         time = load_cursor_time(uow)
         return find_accusation_obstacle(
             last_round, proof, kick, context.settings, time
-        ) or _find_delay_reason(context, uow, node, due_since, time)
+        ) or _find_objection_delay_reason(context, uow, node, due_since, time)
     return _find_execution_obstacle(uow, node, kick, due_since)
 
 
@@ -95,10 +97,10 @@ def _find_execution_obstacle(
 ) -> str | None:
     if is_objection_accepted(uow, node, due_since):
         return "this reporter accepted the objection of the node"
-    return None if is_accused_of(kick, due_since) else _NOT_DUE
+    return None if is_accused_for_interval(kick, due_since) else _NOT_DUE
 
 
-def _find_delay_reason(
+def _find_objection_delay_reason(
     context: KickoutContext, uow: UnitOfWork, node: Address, due_since: int, time: int
 ) -> str | None:
     """Return why an objection that came in since the planning delays an accusation, or None."""
@@ -110,7 +112,7 @@ def _find_delay_reason(
     return None if delay is None else delay.reason
 
 
-def is_retry_due(uow: UnitOfWork, kick: NodeKick) -> bool:
+def is_kick_retry_due(uow: UnitOfWork, kick: NodeKick) -> bool:
     """Return whether the network must be called again to end an expelled node's membership.
 
     After a refusal the call is repeated until the network has refused twice for the same reason.
@@ -133,7 +135,7 @@ def is_retry_due(uow: UnitOfWork, kick: NodeKick) -> bool:
     return has_rejoined and expulsion.target != NO_TARGET
 
 
-def end_obsolete_call(context: KickoutContext) -> StepResult | None:
+def end_obsolete_kickout_call(context: KickoutContext) -> StepResult | None:
     """End an unsent call that is no longer due; return None if there is none.
 
     The review before the signature would end the call as well. But a waiting call, for example one
@@ -142,7 +144,7 @@ def end_obsolete_call(context: KickoutContext) -> StepResult | None:
     with context.account_context.store.read_transaction() as uow:
         intents_with_reason = [
             (unsent_intent, find_kickout_obstacle(context, uow, unsent_intent.request))
-            for unsent_intent in list_unsent_calls(uow, context.account_context.account)
+            for unsent_intent in list_unsent_kickout_calls(uow, context.account_context.account)
         ]
     for intent, reason in intents_with_reason:
         if reason is not None:
@@ -150,13 +152,13 @@ def end_obsolete_call(context: KickoutContext) -> StepResult | None:
     return None
 
 
-def list_unsent_calls(uow: UnitOfWork, account: Account) -> list[Intent]:
+def list_unsent_kickout_calls(uow: UnitOfWork, account: Account) -> list[Intent]:
     """Return the calls that lead to an expulsion and have no nonce yet."""
     unsent_intents = uow.outbox.intents.list_in_states(account, _UNSENT_STATES)
     return [intent for intent in unsent_intents if intent.request.kind in EXPULSION_KINDS]
 
 
-def get_subject(request: CallRequest) -> Address:
+def get_subject_node(request: CallRequest) -> Address:
     """Return the node whose kickout the call is about."""
     return Address(request.subject)
 

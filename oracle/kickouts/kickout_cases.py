@@ -16,7 +16,7 @@ from oracle.domain.reports.kickout_evidence import (
     KickoutEvidence,
     build_kickout_evidence,
 )
-from oracle.domain.reports.kickout_review import KickoutPolicy, find_creators
+from oracle.domain.reports.kickout_review import KickoutPolicy, collect_task_creators
 from oracle.domain.reports.lanes import LOWEST_SCORE
 from oracle.domain.reports.node_kicks import NodeKick
 from oracle.domain.reports.report import ReportSettings
@@ -29,7 +29,7 @@ from oracle.indexer.kickout_reviews import (
     load_counted_entries,
     load_kickout_review,
 )
-from oracle.indexer.round_leaves import LeafCache, load_pieced_round, prove_from_pieces
+from oracle.indexer.round_leaves import LeafCache, load_pieced_round, prove_address_from_pieces
 from oracle.kickouts.objection_delay import ObjectionDelay, load_objection_delays
 from oracle.store.database import UnitOfWork
 
@@ -82,7 +82,7 @@ def load_last_round(uow: UnitOfWork, cache: LeafCache) -> StoredRound | None:
     return StoredRound(accepted, pieced_round.summary)
 
 
-def prove_in_last_round(
+def prove_node_in_last_round(
     uow: UnitOfWork,
     cache: LeafCache,
     last_round: StoredRound,
@@ -98,7 +98,7 @@ def prove_in_last_round(
         pieced_round = load_pieced_round(uow, cache, last_round.accepted)
         if pieced_round is None:
             return None
-        return prove_from_pieces(uow, cache, pieced_round, node, seat)
+        return prove_address_from_pieces(uow, cache, pieced_round, node, seat)
 
     proof = cache.proofs.get_or_make((last_round.accepted.root, node), prove)
     return None if proof is None or proof.is_absent else proof
@@ -118,7 +118,7 @@ def load_kickout_cases(
     With `nodes`, only their cases are returned. Without `with_hold_reasons`, no scores are read,
     because in a mass outage thousands of nodes are due.
     """
-    intervals = find_due_intervals(uow, policy.rules)
+    intervals = load_open_kickout_intervals(uow, policy.rules)
     kicks = {kick.node: kick for kick in uow.rounds.list_kicks()}
     last_round = load_last_round(uow, cache)
     due_nodes = {interval.node for interval in intervals}
@@ -128,7 +128,7 @@ def load_kickout_cases(
     ]
     if nodes is not None:
         subjects = [subject for subject in subjects if subject[0] in nodes]
-    proofs = _prove_all_in_last_round(uow, cache, last_round, [node for node, _ in subjects])
+    proofs = _prove_nodes_in_last_round(uow, cache, last_round, [node for node, _ in subjects])
     time = load_cursor_time(uow)
     cases = []
     for node, interval in subjects:
@@ -167,7 +167,7 @@ def _apply_objection_delays(
     ]
 
 
-def _prove_all_in_last_round(
+def _prove_nodes_in_last_round(
     uow: UnitOfWork, cache: LeafCache, last_round: StoredRound | None, nodes: Sequence[Address]
 ) -> dict[Address, NodeProof | None]:
     """Return the proof in the last round of each node, or None for a node without a leaf.
@@ -186,7 +186,7 @@ def _prove_all_in_last_round(
     known_nodes = uow.nodes.get_many(unproven_nodes)
     for node in unproven_nodes:
         seat = known_nodes[node].seat if node in known_nodes else None
-        proofs[node] = prove_in_last_round(uow, cache, last_round, node, seat)
+        proofs[node] = prove_node_in_last_round(uow, cache, last_round, node, seat)
     return proofs
 
 
@@ -231,7 +231,7 @@ def _find_kick_obstacle(leaf: NodeLeaf, kick: NodeKick | None, time: int) -> str
         return "the node is expelled"
     if kick.is_spared(due_since):
         return "this interval was vetoed, or the node was readmitted since"
-    if is_accused_of(kick, due_since):
+    if is_accused_for_interval(kick, due_since):
         return "the node is accused already"
     return None
 
@@ -244,7 +244,7 @@ def _find_hold_reason(
     return load_kickout_review(uow, uow.nodes.get_many([node])[node], policy).hold_reason
 
 
-def is_accused_of(kick: NodeKick | None, due_since: int) -> bool:
+def is_accused_for_interval(kick: NodeKick | None, due_since: int) -> bool:
     """Return whether a node is accused for the interval that began at `due_since`."""
     return (
         kick is not None
@@ -254,7 +254,7 @@ def is_accused_of(kick: NodeKick | None, due_since: int) -> bool:
     )
 
 
-def find_due_intervals(uow: UnitOfWork, rules: Rules) -> list[KickoutDue]:
+def load_open_kickout_intervals(uow: UnitOfWork, rules: Rules) -> list[KickoutDue]:
     """Return the open intervals, oldest first.
 
     Under legacy rules, intervals that ended with their window are left out, although no event of
@@ -281,7 +281,7 @@ def count_held_intervals(
     )
 
 
-def is_due_at_head(uow: UnitOfWork, node: Address, due_since: int, rules: Rules) -> bool:
+def is_kickout_due_at_head(uow: UnitOfWork, node: Address, due_since: int, rules: Rules) -> bool:
     """Return whether the interval that a leaf states is still open as of the cursor."""
     cursor = uow.cursor.get()
     known = uow.nodes.get_many([node]).get(node)
@@ -318,7 +318,7 @@ def load_kickout_evidence(
         entries,
         policy.rules,
         subject=subject,
-        creators=find_creators(tasks.values(), interval.opened_at),
+        creators=collect_task_creators(tasks.values(), interval.opened_at),
         incident_score_count=count_stored_incident_scores(
             uow, entries, tasks, interval.opened_at, policy.rules
         ),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from oracle.bindings.qos_roots import (
     RootsStatus,
     encode_accuse_call,
-    encode_clear_call,
+    encode_clear_accusation_call,
     encode_execute_kick_call,
     encode_retry_kick_call,
 )
@@ -19,12 +19,12 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.node_kicks import NodeKick
 from oracle.errors import InputError, TransientError
 from oracle.kickouts.evidence_files import export_evidence
-from oracle.kickouts.kick_calls import end_obsolete_call, is_retry_due
+from oracle.kickouts.kick_calls import end_obsolete_kickout_call, is_kick_retry_due
 from oracle.kickouts.kickout_cases import (
     KickoutCase,
     StoredRound,
-    is_accused_of,
-    is_due_at_head,
+    is_accused_for_interval,
+    is_kickout_due_at_head,
     load_kickout_cases,
     load_kickout_evidence,
     load_last_round,
@@ -86,7 +86,7 @@ def plan_kickout_call(context: KickoutContext, heads: Heads) -> StepResult | Non
         )
     if plan_inputs is None:
         return None
-    return end_obsolete_call(context) or _plan_calls(context, plan_inputs)
+    return end_obsolete_kickout_call(context) or _plan_calls(context, plan_inputs)
 
 
 def _load_plan_inputs(context: KickoutContext, uow: UnitOfWork) -> _PlanInputs | None:
@@ -100,7 +100,7 @@ def _load_plan_inputs(context: KickoutContext, uow: UnitOfWork) -> _PlanInputs |
     return _PlanInputs(
         last_round,
         tuple(cases),
-        tuple(kick for kick in expulsions if is_retry_due(uow, kick)),
+        tuple(kick for kick in expulsions if is_kick_retry_due(uow, kick)),
         uow.holds.is_awaiting_operator(),
     )
 
@@ -117,19 +117,19 @@ def _plan_calls(context: KickoutContext, plan_inputs: _PlanInputs) -> StepResult
         # A newer round was accepted, which is not indexed yet.
         return None
     steps: list[StepResult] = []
-    for step in _iter_steps(context, plan_inputs, contract_status):
+    for step in _iter_plan_results(context, plan_inputs, contract_status):
         steps.append(step)
         if len(steps) == _MAX_CALLS_PER_STEP:
             break
     return merge_results("kickouts", steps)
 
 
-def _iter_steps(
+def _iter_plan_results(
     context: KickoutContext, plan_inputs: _PlanInputs, contract_status: RootsStatus
 ) -> Iterator[StepResult]:
     last_round = plan_inputs.last_round
     for case in plan_inputs.cases:
-        step = plan_clearing(context, case, last_round)
+        step = plan_accusation_clearing(context, case, last_round)
         if step is None and not plan_inputs.is_holding_reports:
             step = plan_execution(context, case, last_round, contract_status) or plan_accusation(
                 context, case, last_round
@@ -153,12 +153,12 @@ def plan_accusation(
     Raises:
         TransientError: the evidence file cannot be written.
     """
-    if case.obstacle is not None or case.proof is None or not _is_due_at_head(context, case):
+    if case.obstacle is not None or case.proof is None or not _is_case_due_at_head(context, case):
         return None
     calldata = encode_accuse_call(case.proof.leaf, case.proof.hashes)
     if _has_open_or_held_call(context, case.node, ACCUSE):
         return None
-    not_before = _find_earliest_time(context, calldata)
+    not_before = _find_earliest_call_time(context, calldata)
     if not_before is None:
         return None
     _export_evidence(context, case)
@@ -180,10 +180,10 @@ def plan_execution(
     if (
         case.proof is None
         or accusation is None
-        or not is_accused_of(case.kick, case.due_since)
+        or not is_accused_for_interval(case.kick, case.due_since)
         or contract_status.block.time < accusation.ready_at
         or contract_status.head.round < accusation.round + contract_status.limits.kick_rounds
-        or not _is_due_at_head(context, case)
+        or not _is_case_due_at_head(context, case)
         or _has_open_or_held_call(context, case.node, EXECUTE_KICK)
     ):
         return None
@@ -191,14 +191,14 @@ def plan_execution(
         if is_objection_accepted(uow, case.node, case.due_since):
             return None
     calldata = encode_execute_kick_call(case.proof.leaf, case.proof.hashes, last_round.summary)
-    not_before = _find_earliest_time(context, calldata)
+    not_before = _find_earliest_call_time(context, calldata)
     if not_before is None:
         return None
     request = _build_case_request(context, EXECUTE_KICK, case, calldata, last_round)
     return _enqueue_call(context, request, not_before)
 
 
-def plan_clearing(
+def plan_accusation_clearing(
     context: KickoutContext, case: KickoutCase, last_round: StoredRound
 ) -> StepResult | None:
     """Plan the end of an accusation that the last round no longer states, or return None."""
@@ -206,12 +206,12 @@ def plan_clearing(
         case.kick is None
         or not case.kick.is_accused
         or case.proof is None
-        or is_accused_of(case.kick, case.due_since)
+        or is_accused_for_interval(case.kick, case.due_since)
         or _has_open_or_held_call(context, case.node, CLEAR_KICK)
     ):
         return None
-    calldata = encode_clear_call(case.proof.leaf, case.proof.hashes)
-    if _find_earliest_time(context, calldata) is None:
+    calldata = encode_clear_accusation_call(case.proof.leaf, case.proof.hashes)
+    if _find_earliest_call_time(context, calldata) is None:
         return None
     request = _build_case_request(context, CLEAR_KICK, case, calldata, last_round)
     return _enqueue_call(context, request)
@@ -238,12 +238,12 @@ def plan_retry(
     )
 
 
-def _is_due_at_head(context: KickoutContext, case: KickoutCase) -> bool:
+def _is_case_due_at_head(context: KickoutContext, case: KickoutCase) -> bool:
     with context.account_context.store.read_transaction() as uow:
-        return is_due_at_head(uow, case.node, case.due_since, context.policy.rules)
+        return is_kickout_due_at_head(uow, case.node, case.due_since, context.policy.rules)
 
 
-def _find_earliest_time(context: KickoutContext, calldata: str) -> int | None:
+def _find_earliest_call_time(context: KickoutContext, calldata: str) -> int | None:
     """Return the chain time from which a call may succeed (0 for now), or None if never.
 
     The call is simulated. If the rate limit's bucket is empty, the call waits until the bucket is
@@ -270,7 +270,9 @@ def _export_evidence(context: KickoutContext, case: KickoutCase) -> None:
         raise TransientError(str(error)) from error
 
 
-def find_open_call(context: KickoutContext, uow: UnitOfWork, subject: str) -> Intent | None:
+def find_kickout_call_in_flight(
+    context: KickoutContext, uow: UnitOfWork, subject: str
+) -> Intent | None:
     """Return the call about this node that is in flight and not final, or None."""
     unfinished = uow.outbox.intents.list_unfinished(context.account_context.account)
     return next((intent for intent in unfinished if intent.request.subject == subject), None)
@@ -280,7 +282,7 @@ def _has_open_or_held_call(context: KickoutContext, node: str, kind: str) -> boo
     """Return whether a call about the node is in flight, or a call of this kind is held."""
     with context.account_context.store.read_transaction() as uow:
         is_held = (kind, node) in find_held_subjects(uow, context.account_context.account)
-        return is_held or find_open_call(context, uow, node) is not None
+        return is_held or find_kickout_call_in_flight(context, uow, node) is not None
 
 
 def _build_case_request(

@@ -14,7 +14,7 @@ from oracle.domain.fold.working_set import KickoutDue
 from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_review import (
     KickoutPolicy,
-    find_creators,
+    collect_task_creators,
     find_unanswered_scores,
 )
 from oracle.domain.reports.objection_terms import ObjectionTerms
@@ -24,7 +24,7 @@ from oracle.domain.reports.objections import (
     ObjectionReason,
     ObjectionVerdict,
     check_objection,
-    select_counting_objection,
+    select_effective_objection,
 )
 from oracle.indexer.evidence_verification import build_evidence_verification
 from oracle.indexer.kickout_reviews import load_counted_entries
@@ -48,7 +48,7 @@ class ObjectionDelay:
     is_accepted: bool = False
 
 
-def load_objection_check(
+def check_objection_against_events(
     uow: UnitOfWork, policy: KickoutPolicy, interval: KickoutDue, reason: int
 ) -> ObjectionCheck:
     """Check the reason of an objection to an open interval against the stored events."""
@@ -60,7 +60,7 @@ def load_objection_check(
     verification = build_evidence_verification(uow, interval, entries, VerificationLevel.PROVEN)
     scores = KickoutScores(
         entries=entries,
-        creators=find_creators(tasks.values(), interval.opened_at),
+        creators=collect_task_creators(tasks.values(), interval.opened_at),
         unanswered=unanswered,
         incidents=uow.incidents.list_between(min(times), max(times)) if times else (),
         unverified=verification.reason,
@@ -98,7 +98,7 @@ def load_objection_delays(
     for answer in uow.objections.list_answers(nodes):
         answers[answer.node][answer.due_since] = answer
     delays = {
-        interval.node: _find_delay(
+        interval.node: _find_delay_of_accusation(
             uow,
             policy,
             terms,
@@ -118,7 +118,7 @@ class _NodeObjections(NamedTuple):
     time: int
 
 
-def _find_delay(
+def _find_delay_of_accusation(
     uow: UnitOfWork,
     policy: KickoutPolicy,
     terms: ObjectionTerms,
@@ -129,7 +129,7 @@ def _find_delay(
     objections, answers, time = of_node
     node = interval.node
     answer = answers.get(due_since)
-    objection = select_counting_objection(objections, due_since, terms)
+    objection = select_effective_objection(objections, due_since, terms)
     if answer is not None and answer.is_accepted:
         # An operator may also accept an objection that came too late to delay anything.
         accepted = objection or next(
@@ -147,9 +147,9 @@ def _find_delay(
         )
     if objection is None or not _has_answered_since(uow, node, due_since):
         return None
-    if _was_declined_recently(objections, answers, due_since, terms):
+    if _was_objection_declined_recently(objections, answers, due_since, terms):
         return None
-    check = load_objection_check(uow, policy, interval, objection.reason)
+    check = check_objection_against_events(uow, policy, interval, objection.reason)
     return _find_delay_after_check(objection, check, terms, time)
 
 
@@ -178,7 +178,7 @@ def _has_answered_since(uow: UnitOfWork, node: Address, due_since: int) -> bool:
     )
 
 
-def _was_declined_recently(
+def _was_objection_declined_recently(
     objections: Sequence[Objected],
     answers: Mapping[int, ObjectionAnswer],
     due_since: int,

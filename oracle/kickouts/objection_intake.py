@@ -13,8 +13,8 @@ from oracle.domain.ids import Address, Hash
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership
 from oracle.errors import InputError
-from oracle.kickouts.kickout_cases import is_due_at_head, load_cursor_time
-from oracle.signing.signature_checks import recover_statement_signature
+from oracle.kickouts.kickout_cases import is_kickout_due_at_head, load_cursor_time
+from oracle.signing.signature_checks import normalize_statement_signature
 from oracle.signing.typed_data import Domain, ObjectionStatement
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.objection_inbox import PostedObjection
@@ -72,7 +72,7 @@ class IntakeSettings:
 
 @dataclass(frozen=True, slots=True)
 class ObjectionIntake:
-    """Where posted objections are stored; `store` needs no lease (`Store.open_unfenced`).
+    """Where posted objections are stored; `store` needs no lease (`Store.open_unfenced_store`).
 
     `accepts_signature` returns whether the contract of a node accepts a signature of a digest
     (ERC-1271), or raises SignatureCheckUnavailableError. It is None if contracts cannot be called.
@@ -93,12 +93,12 @@ class ObjectionIntake:
             InputError: the database is read-only.
         """
         with self.store.read_transaction() as uow:
-            _check_subject(uow, statement, self.settings.rules)
+            _check_node_may_object(uow, statement, self.settings.rules)
         posted = self._check_signature(statement, signature, now)
         with self.store.transaction() as uow:
             # Another server may have accepted one meanwhile.
-            _check_subject(uow, statement, self.settings.rules)
-            _check_limits(uow, self.settings, posted, statement)
+            _check_node_may_object(uow, statement, self.settings.rules)
+            _check_intake_limits(uow, self.settings, posted, statement)
             uow.objection_inbox.add(posted)
 
     def _check_signature(
@@ -111,7 +111,7 @@ class ObjectionIntake:
         """
         domain = self.settings.domain
         digest = statement.compute_digest(domain)
-        key_signature = recover_statement_signature(signature, digest, statement.node)
+        key_signature = normalize_statement_signature(signature, digest, statement.node)
         reserved_gas = RESERVED_GAS
         if key_signature is None:
             self._check_contract_signature(statement, digest, signature)
@@ -147,13 +147,13 @@ class ObjectionIntake:
             )
 
 
-def _check_subject(uow: UnitOfWork, statement: ObjectionStatement, rules: Rules) -> None:
+def _check_node_may_object(uow: UnitOfWork, statement: ObjectionStatement, rules: Rules) -> None:
     node = uow.nodes.get_many([statement.node]).get(statement.node)
     if node is None or node.membership is not Membership.MEMBER:
         raise ObjectionRefusedError(
             ObjectionRefusal.NOT_MEMBER, f"{statement.node} is not a member of the network"
         )
-    if not is_due_at_head(uow, statement.node, statement.due_since, rules):
+    if not is_kickout_due_at_head(uow, statement.node, statement.due_since, rules):
         expected = (
             "no kickout of the node is due"
             if node.kickout_due_time is None
@@ -170,7 +170,7 @@ def _check_subject(uow: UnitOfWork, statement: ObjectionStatement, rules: Rules)
 
 
 def _check_earlier_objections(uow: UnitOfWork, statement: ObjectionStatement) -> None:
-    if has_waiting_objection(uow, statement.node):
+    if has_unsubmitted_objection(uow, statement.node):
         raise ObjectionRefusedError(
             ObjectionRefusal.ALREADY_OBJECTED,
             "an objection of the node was accepted here, and is not on the chain yet",
@@ -187,7 +187,7 @@ def _check_earlier_objections(uow: UnitOfWork, statement: ObjectionStatement) ->
         )
 
 
-def has_waiting_objection(uow: UnitOfWork, node: Address) -> bool:
+def has_unsubmitted_objection(uow: UnitOfWork, node: Address) -> bool:
     """Return whether an objection of a node was accepted here and may still be submitted."""
     time = load_cursor_time(uow)
     return any(
@@ -202,7 +202,7 @@ def get_next_seq(uow: UnitOfWork, node: Address) -> int:
     return newest[0].seq + 1 if newest else 0
 
 
-def _check_limits(
+def _check_intake_limits(
     uow: UnitOfWork,
     settings: IntakeSettings,
     posted: PostedObjection,

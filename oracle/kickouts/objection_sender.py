@@ -11,7 +11,7 @@ from oracle.bindings.expected_events import ContractCall
 from oracle.bindings.objections import encode_signed_objection_call
 from oracle.chain.heads import Heads
 from oracle.domain.ids import Address
-from oracle.kickouts.kickout_cases import is_due_at_head, load_cursor_time
+from oracle.kickouts.kickout_cases import is_kickout_due_at_head, load_cursor_time
 from oracle.kickouts.kickout_context import KickoutContext
 from oracle.signing.typed_data import ObjectionStatement
 from oracle.store.database import UnitOfWork
@@ -39,7 +39,7 @@ def plan_objection_call(context: KickoutContext, heads: Heads) -> StepResult | N
     ):
         return None
     with account_context.store.read_transaction() as uow:
-        posted = uow.objection_inbox.find_unplanned()
+        posted = uow.objection_inbox.find_unplanned_objection()
         if posted is None or not account_context.is_at_head(uow, heads):
             return None
     with account_context.write_transaction() as uow:
@@ -47,7 +47,9 @@ def plan_objection_call(context: KickoutContext, heads: Heads) -> StepResult | N
         if reason is None:
             return _enqueue_call(context, uow, posted, contract)
         uow.objection_inbox.end(posted, account_context.stamp.at, reason)
-    return StepResult("objection withdrawn", None, f"{_build_subject(posted)}: {reason}")
+    return StepResult(
+        "objection withdrawn", None, f"{_format_objection_subject(posted)}: {reason}"
+    )
 
 
 def _enqueue_call(
@@ -55,13 +57,13 @@ def _enqueue_call(
 ) -> StepResult:
     """Store the call in the commit that marks the posted objection as planned."""
     account_context = context.account_context
-    subject = _build_subject(posted)
+    subject = _format_objection_subject(posted)
     request = CallRequest(
         account=account_context.account,
         contract=contract,
         kind=BRING_OBJECTION,
         dedup_key=f"{BRING_OBJECTION}:{posted.id}",
-        calldata=encode_signed_objection_call(build_statement(posted), posted.signature),
+        calldata=encode_signed_objection_call(build_objection_statement(posted), posted.signature),
         subject=subject,
         priority=_PRIORITY,
         deadline=posted.deadline,
@@ -74,11 +76,11 @@ def _enqueue_call(
     return StepResult(f"{BRING_OBJECTION} planned", intent_id, subject)
 
 
-def _build_subject(posted: PostedObjection) -> str:
+def _format_objection_subject(posted: PostedObjection) -> str:
     return f"objection={posted.node}:{posted.seq}"
 
 
-def build_statement(posted: PostedObjection) -> ObjectionStatement:
+def build_objection_statement(posted: PostedObjection) -> ObjectionStatement:
     """Return the objection statement that the node signed."""
     names = [field.name for field in fields(ObjectionStatement)]
     return ObjectionStatement(**{name: getattr(posted, name) for name in names})
@@ -91,7 +93,7 @@ def find_withdrawal_reason(
 
     The contract would reject such an objection, or the objection would have no effect.
     """
-    if not is_due_at_head(uow, posted.node, posted.due_since, context.policy.rules):
+    if not is_kickout_due_at_head(uow, posted.node, posted.due_since, context.policy.rules):
         return "the kickout is no longer due"
     if any(
         objection.seq >= posted.seq or objection.due_since == posted.due_since

@@ -31,7 +31,7 @@ class ConditionNoticeWriter:
     wall_clock: Callable[[], float]
     _changed_at: dict[Condition, float] = field(default_factory=dict)
 
-    def write_notices(self, health: HealthReport, downtime: str | None) -> None:
+    def store_condition_notices(self, health: HealthReport, downtime: str | None) -> None:
         """Store notices of the conditions that began or ended, and of a downtime.
 
         `downtime` describes the duration and the reason; it is None if there was no downtime.

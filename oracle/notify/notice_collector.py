@@ -53,7 +53,7 @@ _RETENTION_SECONDS = 30 * 86_400
 def mark_cleared_halts_as_notified(uow: UnitOfWork) -> None:
     """Record the newest cleared halt, so that cleared halts up to this one get no notices."""
     cleared_ids = [
-        halt.id for halt in uow.halts.list_history(_MAX_HALTS) if halt.cleared is not None
+        halt.id for halt in uow.halts.list_newest_halts(_MAX_HALTS) if halt.cleared is not None
     ]
     uow.bookmarks.set(_OLD_HALT_BOOKMARK, max(cleared_ids, default=0))
 
@@ -65,7 +65,7 @@ def collect_halt_and_hold_notices(uow: UnitOfWork, time: int) -> list[Notice]:
     """
     last_old_id = uow.bookmarks.get_number(_OLD_HALT_BOOKMARK) or 0
     halt_by_subject = {
-        f"halt:{halt.id}": halt for halt in reversed(uow.halts.list_history(_MAX_HALTS))
+        f"halt:{halt.id}": halt for halt in reversed(uow.halts.list_newest_halts(_MAX_HALTS))
     }
     notified, notified_cleared = (
         uow.notices.filter_notified_subjects(kind, halt_by_subject.keys())

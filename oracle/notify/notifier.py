@@ -15,7 +15,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.notify.notice_collector import NoticeCollector
 from oracle.notify.subscriber_delivery import SubscriberDeliveries
 from oracle.notify.target import Message, Target
-from oracle.notify.target_delivery import TargetDelivery, describe_failure
+from oracle.notify.target_delivery import TargetDelivery, describe_delivery_failure
 from oracle.rpc.background import BackgroundCall
 from oracle.store.database import Store
 from oracle.store.notice_repository import DeliveryProgress
@@ -119,7 +119,7 @@ class Heartbeat:
         self._call.start(lambda: self.target.send(message), f"heartbeat {self.target.name}")
 
     def _log_failed_delivery(self) -> None:
-        outcome = self._call.take_finished()
+        outcome = self._call.take_finished_call()
         if outcome is None:
             return
         try:
@@ -128,5 +128,5 @@ class Heartbeat:
             structlog.get_logger().warning(
                 "heartbeat_delivery_failed",
                 target=self.target.name,
-                reason=describe_failure(error),
+                reason=describe_delivery_failure(error),
             )

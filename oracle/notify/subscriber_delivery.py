@@ -17,7 +17,7 @@ from oracle.notify.subscriptions import (
     MAIL,
     SubscriptionTerms,
     activate,
-    build_link,
+    build_subscription_link,
     compute_link_token,
     find_target_rejection_reason,
 )
@@ -25,7 +25,7 @@ from oracle.notify.target import Message, NoticeFilter
 from oracle.notify.target_delivery import (
     TargetDelivery,
     compute_backoff_seconds,
-    describe_failure,
+    describe_delivery_failure,
 )
 from oracle.notify.webhook import Webhook, WebhookEndpoint
 from oracle.rpc.background import BackgroundCall
@@ -74,14 +74,14 @@ class SubscriberTarget:
             network_kinds=OWNER_NETWORK_KINDS,
         )
         self._entry = entry
-        self._link = build_link(settings.terms, entry)
+        self._link = build_subscription_link(settings.terms, entry)
         self._target = _open_target(self.name, self.notice_filter, settings, entry, clock)
 
     def send(self, message: Message) -> None:
         """Send a message once; raise NotDeliveredError if it is not accepted."""
-        self._target.send(self._add_link(message, "End this subscription"))
+        self._target.send(self._add_subscription_link(message, "End this subscription"))
 
-    def send_confirmation(self) -> None:
+    def send_confirmation_request(self) -> None:
         """Send the challenge to a webhook, or the link for confirmation to a mailbox.
 
         Raises:
@@ -94,7 +94,7 @@ class SubscriberTarget:
         )
         body: dict[str, object] = {"kind": "confirm", "node": entry.node, "text": text}
         message = Message(f"confirm-{entry.id}", "confirm", text, body)
-        message = self._add_link(message, "Confirm it")
+        message = self._add_subscription_link(message, "Confirm it")
         if isinstance(self._target, AppriseTarget):
             self._target.send(message)
             return
@@ -102,7 +102,7 @@ class SubscriberTarget:
         body = {**message.body, "challenge": challenge}
         self._target.send_challenge(replace(message, body=body), challenge)
 
-    def _add_link(self, message: Message, purpose: str) -> Message:
+    def _add_subscription_link(self, message: Message, purpose: str) -> Message:
         text = message.text
         if self._entry.channel == MAIL:
             text = f"{text}\n\n{purpose}: {self._link}\n"
@@ -173,8 +173,8 @@ class SubscriptionConfirmation:
         """Start or finish the call; return whether it succeeded."""
         self.call.wait_seconds = wait_seconds
         if not self.call.is_pending:
-            self.call.start(self.target.send_confirmation, f"confirm {self.entry.id}")
-        outcome = self.call.take_finished()
+            self.call.start(self.target.send_confirmation_request, f"confirm {self.entry.id}")
+        outcome = self.call.take_finished_call()
         if outcome is None:
             return False
         now = int(self.clock())
@@ -186,7 +186,7 @@ class SubscriptionConfirmation:
             if entry is None or entry.state != SubscriptionState.NEW:
                 return False
             if isinstance(error, Exception):
-                self._record_failure(uow, describe_failure(error), now)
+                self._record_failure(uow, describe_delivery_failure(error), now)
             elif self.entry.channel == MAIL:
                 uow.subscriptions.set_state(entry.id, SubscriptionState.UNCONFIRMED, now)
             else:

@@ -16,7 +16,7 @@ from oracle.bindings.contract_signatures import SignatureCheckUnavailableError
 from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError, TransientError
 from oracle.notify.notice_kinds import OWNER_KINDS
-from oracle.signing.signature_checks import recover_statement_signature
+from oracle.signing.signature_checks import normalize_statement_signature
 from oracle.signing.typed_data import MAX_TTL_SECONDS, NoticeRequest
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.notice_repository import DeliveryProgress
@@ -98,7 +98,7 @@ def compute_link_token(subscription: Subscription) -> str:
     return digest.hex()[:_TOKEN_DIGITS]
 
 
-def build_link(terms: SubscriptionTerms, subscription: Subscription) -> str:
+def build_subscription_link(terms: SubscriptionTerms, subscription: Subscription) -> str:
     """Return the link that shows, confirms and ends a subscription without a key."""
     return f"{terms.site}/subscriptions/{subscription.id}/{compute_link_token(subscription)}"
 
@@ -189,13 +189,13 @@ class SubscriptionIntake:
             reason = find_target_rejection_reason(self.terms, request.channel, request.target)
             if reason is not None:
                 raise SubscriptionError(reason)
-            if not _split_kinds(request.kinds) <= OWNER_KINDS:
+            if not _split_notice_kinds(request.kinds) <= OWNER_KINDS:
                 kinds = ", ".join(sorted(OWNER_KINDS))
                 raise SubscriptionError(f"kinds: expected a comma-separated list of: {kinds}")
 
     def _check_signature(self, request: NoticeRequest, raw_signature: bytes) -> None:
         digest = request.compute_digest(self.load_chain_id())
-        is_signed = recover_statement_signature(raw_signature, digest, request.node) is not None
+        is_signed = normalize_statement_signature(raw_signature, digest, request.node) is not None
         if not is_signed and self.accepts_signature is not None:
             try:
                 is_signed = self.accepts_signature(request.node, digest, raw_signature)
@@ -232,7 +232,7 @@ class SubscriptionIntake:
             node=request.node,
             channel=request.channel,
             target=request.target,
-            kinds=_split_kinds(request.kinds),
+            kinds=_split_notice_kinds(request.kinds),
             secret=secrets.token_bytes(32),
             created_at=now,
         )
@@ -264,5 +264,5 @@ def _end_own_subscription(uow: UnitOfWork, request: NoticeRequest, now: int) -> 
         uow.subscriptions.end(entry.id, "unsubscribed", now)
 
 
-def _split_kinds(text: str) -> frozenset[str]:
+def _split_notice_kinds(text: str) -> frozenset[str]:
     return frozenset(filter(None, text.split(",")))

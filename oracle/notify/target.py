@@ -61,7 +61,7 @@ class Target(Protocol):
         """Send a message once, in bounded time. Raise NotDeliveredError if it is not accepted."""
 
 
-def build_message(notice: Notice, retracted_seqs: tuple[int, ...] = ()) -> Message:
+def build_notice_message(notice: Notice, retracted_seqs: tuple[int, ...] = ()) -> Message:
     """Build the message of a notice.
 
     For a reorg, `undone` lists the retracted notices that the target had received.

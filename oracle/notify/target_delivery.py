@@ -8,7 +8,7 @@ import structlog
 
 from oracle.errors import OracleError
 from oracle.notify.notice_kinds import NoticeKind
-from oracle.notify.target import Target, build_message
+from oracle.notify.target import Target, build_notice_message
 from oracle.rpc.background import BackgroundCall
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.notice_repository import MAX_RETRY_SECONDS, DeliveryProgress, Notice
@@ -56,9 +56,9 @@ class TargetDelivery:
             with self.store.read_transaction() as uow:
                 is_fork = self._in_flight.kind == NoticeKind.REORG
                 retracted = self._list_retracted_seqs(uow, self._in_flight) if is_fork else ()
-                message = build_message(self._in_flight, retracted)
+                message = build_notice_message(self._in_flight, retracted)
             self.call.start(lambda: self.target.send(message), f"notify {self.target.name}")
-        outcome = self.call.take_finished()
+        outcome = self.call.take_finished_call()
         if outcome is None:
             return False
         notice, self._in_flight = self._in_flight, None
@@ -69,7 +69,7 @@ class TargetDelivery:
         try:
             outcome.result()
         except Exception as error:  # noqa: BLE001  whatever a library raises, the daemon goes on
-            self._record_failure(notice, describe_failure(error))
+            self._record_failure(notice, describe_delivery_failure(error))
             return False
         with self.store.transaction() as uow:
             self.save_progress(uow, DeliveryProgress(self.target.name, notice.seq))
@@ -119,14 +119,14 @@ class TargetDelivery:
                 return None
             notices = uow.notices.list_after(progress.seq, _MAX_NOTICES_SCANNED)
             selected = next(
-                (notice for notice in notices if self._should_deliver(uow, notice)), None
+                (notice for notice in notices if self._should_deliver_notice(uow, notice)), None
             )
         if notices and selected is None:
             with self.store.transaction() as uow:
                 self.save_progress(uow, DeliveryProgress(self.target.name, notices[-1].seq))
         return selected
 
-    def _should_deliver(self, uow: UnitOfWork, notice: Notice) -> bool:
+    def _should_deliver_notice(self, uow: UnitOfWork, notice: Notice) -> bool:
         """Return whether the target gets a notice.
 
         A reorg is delivered if it retracted a notice that matches the target's filter.
@@ -142,7 +142,7 @@ class TargetDelivery:
         )
 
 
-def describe_failure(error: Exception) -> str:
+def describe_delivery_failure(error: Exception) -> str:
     """Return the text of an error of the daemon, or only the type of another error."""
     # The text of a library's error may contain the address and its tokens.
     return str(error) if isinstance(error, OracleError) else type(error).__name__

@@ -24,7 +24,7 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 _NAT64_LOCAL = IPv6Network("64:ff9b:1::/48")
 
 
-def compute_signature(secret: bytes, message_id: str, timestamp: int, body: bytes) -> str:
+def compute_webhook_signature(secret: bytes, message_id: str, timestamp: int, body: bytes) -> str:
     """Return the signature of a message: `v1=` and HMAC-SHA256 of `id.timestamp.body`, in hex."""
     signed_bytes = f"{message_id}.{timestamp}.".encode() + body
     return "v1=" + hmac.new(secret, signed_bytes, hashlib.sha256).hexdigest()
@@ -95,7 +95,7 @@ class Webhook:
         headers = {
             "X-QoS-Id": message.id,
             "X-QoS-Timestamp": str(timestamp),
-            "X-QoS-Signature": compute_signature(
+            "X-QoS-Signature": compute_webhook_signature(
                 self._endpoint.secret, message.id, timestamp, body
             ),
         }

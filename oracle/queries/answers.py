@@ -130,7 +130,7 @@ def build_as_of(
         replica_lag_seconds=uow.get_replica_lag_seconds(),
         rules=f"{rules.name} {rules.version}",
         # A halt does not move the index, but it changes the answer.
-        epoch=cursor.epoch + uow.halts.count_changes(),
+        epoch=cursor.epoch + uow.halts.count_halt_changes(),
     )
 
 

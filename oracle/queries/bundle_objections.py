@@ -7,13 +7,13 @@ from pydantic import Field
 from oracle.domain.events.oracle_events import Objected
 from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_review import KickoutPolicy
-from oracle.kickouts.objection_sender import build_statement
+from oracle.kickouts.objection_sender import build_objection_statement
 from oracle.queries.answers import AddressText
 from oracle.queries.objection_models import (
     ObjectionEntry,
     build_objection_entries,
 )
-from oracle.signing.signature_checks import recover_statement_signature
+from oracle.signing.signature_checks import normalize_statement_signature
 from oracle.signing.typed_data import Domain
 from oracle.store.database import UnitOfWork
 
@@ -40,15 +40,15 @@ def build_bundle_objections(
     """Return the entries of objections with their signatures, in the same order."""
     entries = build_objection_entries(uow, objections, policy)
     return [
-        _add_signature(uow, objection, entry, chain_id)
+        _build_bundle_objection(uow, objection, entry, chain_id)
         for objection, entry in zip(objections, entries, strict=True)
     ]
 
 
-def _add_signature(
+def _build_bundle_objection(
     uow: UnitOfWork, objection: Objected, entry: ObjectionEntry, chain_id: int
 ) -> BundleObjection:
-    contract = _find_contract(uow, objection)
+    contract = _find_objections_contract(uow, objection)
     deadline = signature = None
     if contract is not None:
         signed = _find_signature(uow, objection, Domain(chain_id, contract))
@@ -61,7 +61,7 @@ def _add_signature(
     )
 
 
-def _find_contract(uow: UnitOfWork, objection: Objected) -> Address | None:
+def _find_objections_contract(uow: UnitOfWork, objection: Objected) -> Address | None:
     block = objection.at.block
     logs = uow.logs.iterate_between(block, block)
     return next((log.address for log in logs if log.index == objection.at.log), None)
@@ -72,7 +72,7 @@ def _find_signature(
 ) -> tuple[int, bytes] | None:
     """Return the deadline and the node key's signature, or None if no signature is stored."""
     for posted in uow.objection_inbox.list_for_node(objection.node):
-        statement = build_statement(posted)
+        statement = build_objection_statement(posted)
         if (statement.due_since, statement.reason, statement.text, statement.seq) != (
             objection.due_since,
             objection.reason,
@@ -81,7 +81,7 @@ def _find_signature(
         ):
             continue
         digest = statement.compute_digest(domain)
-        signature = recover_statement_signature(posted.signature, digest, objection.node)
+        signature = normalize_statement_signature(posted.signature, digest, objection.node)
         if signature is not None:
             return statement.deadline, signature
     return None

@@ -71,7 +71,7 @@ def refresh_endpoint_views(
         if head is not None:
             capabilities.save_fact(endpoint.name, "head", str(head), _STATE_TTL_SECONDS)
         capabilities.save_fact(endpoint.name, "state", state, _STATE_TTL_SECONDS)
-    return _build_views(head_by_endpoint, state_by_endpoint)
+    return _build_endpoint_views(head_by_endpoint, state_by_endpoint)
 
 
 def load_endpoint_views(source: ChainSource, capabilities: CapabilityStore) -> list[EndpointView]:
@@ -88,10 +88,10 @@ def load_endpoint_views(source: ChainSource, capabilities: CapabilityStore) -> l
         head_by_endpoint[endpoint.name] = int(head) if head.isdecimal() else None
         if endpoint.name not in proven_wrong:
             state_by_endpoint[endpoint.name] = stored_facts.get("state", _UNKNOWN_STATE)
-    return _build_views(head_by_endpoint, state_by_endpoint)
+    return _build_endpoint_views(head_by_endpoint, state_by_endpoint)
 
 
-def _build_views(
+def _build_endpoint_views(
     head_by_endpoint: Mapping[str, int | None], state_by_endpoint: Mapping[str, str]
 ) -> list[EndpointView]:
     newest_block = max((head for head in head_by_endpoint.values() if head is not None), default=0)

@@ -16,7 +16,7 @@ from oracle.domain.fold.working_set import ScoreEntry
 from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
 from oracle.domain.reports.kickout_evidence import justifies_kickout
 from oracle.domain.state import Node, Task
-from oracle.indexer.kickout_reviews import load_counted_entries, load_creators
+from oracle.indexer.kickout_reviews import load_counted_entries, load_task_creators
 from oracle.indexer.round_leaves import LeafCache, load_domain
 from oracle.indexer.stored_events import iterate_decoded_chunks
 from oracle.kickouts.kickout_cases import load_kickout_evidence
@@ -141,11 +141,11 @@ def build_evidence_bundle(
     with archive.store.read_transaction() as uow:
         accepted = load_accepted_round(uow, proof.summary.round)
         node = uow.nodes.get_many([address]).get(address)
-        scores = _load_scores(uow, proof, accepted)
-        evidence_scores, evidence = _load_evidence(archive, uow, node, proof)
+        scores = _load_proven_scores(uow, proof, accepted)
+        evidence_scores, evidence = _load_kickout_evidence(archive, uow, node, proof)
         counted = {entry.seq: entry for entry in (*scores, *evidence_scores)}
         events, logs = _load_events(archive, uow, list(counted.values()), accepted.as_of)
-        creators = load_creators(uow, scores, Position(accepted.as_of + 1, 0, 0))
+        creators = load_task_creators(uow, scores, Position(accepted.as_of + 1, 0, 0))
         return EvidenceBundle(
             bundle_version=BUNDLE_VERSION,
             node=address,
@@ -161,7 +161,7 @@ def build_evidence_bundle(
         )
 
 
-def _load_scores(
+def _load_proven_scores(
     uow: UnitOfWork, proof: NodeProofDetail, accepted: RoundAccepted
 ) -> list[ScoreEntry]:
     if proof.is_absent or not proof.leaf.score_count:
@@ -171,7 +171,7 @@ def _load_scores(
     )
 
 
-def _load_evidence(
+def _load_kickout_evidence(
     archive: EventArchive, uow: UnitOfWork, node: Node | None, proof: NodeProofDetail
 ) -> tuple[Sequence[ScoreEntry], str | None]:
     """Return the scores and text of the kickout evidence that the leaf refers to, if any."""
@@ -217,7 +217,7 @@ def _load_events(
     tasks = uow.tasks.get_many(task_keys)
     blocks = {entry.at.block for entry in entries}
     for task in tasks.values():
-        blocks.update(_iter_blocks(task))
+        blocks.update(_iter_task_blocks(task))
     events, logs = [], []
     for block in sorted(block for block in blocks if block <= last_block):
         block_range = BlockRange(block, block)
@@ -225,7 +225,7 @@ def _load_events(
             event
             for _, _, decoded in iterate_decoded_chunks(uow, archive.reader, block_range)
             for event in decoded.events
-            if _is_about(event, task_keys, group_keys)
+            if _is_about_tasks(event, task_keys, group_keys)
         ]
         places = {(event.at.tx, event.at.log) for event in matching_events}
         events += matching_events
@@ -246,7 +246,7 @@ def _load_events(
     return events, logs
 
 
-def _iter_blocks(task: Task) -> Iterator[int]:
+def _iter_task_blocks(task: Task) -> Iterator[int]:
     """Yield the blocks of a task's events that a score may depend on."""
     positions = (
         task.created_at,
@@ -259,7 +259,7 @@ def _iter_blocks(task: Task) -> Iterator[int]:
     yield from (position.block for position in positions if position is not None)
 
 
-def _is_about(event: DomainEvent, tasks: set[TaskKey], groups: set[GroupKey]) -> bool:
+def _is_about_tasks(event: DomainEvent, tasks: set[TaskKey], groups: set[GroupKey]) -> bool:
     if isinstance(event, GroupValidated):
         return event.group in groups
     return getattr(event, "task", None) in tasks
@@ -301,13 +301,15 @@ def _build_round(uow: UnitOfWork, accepted: RoundAccepted) -> BundleRound:
         deadline=signed[0].deadline if signed else None,
         root=accepted.root,
         config=accepted.config,
-        configuration=_find_configuration(uow, accepted),
+        configuration=_find_round_configuration(uow, accepted),
         signatures=["0x" + statement.signature.hex() for statement in signed],
         accepted_at=load_event_sources(uow, [accepted.at])[accepted.at],
     )
 
 
-def _find_configuration(uow: UnitOfWork, accepted: RoundAccepted) -> BundleConfiguration | None:
+def _find_round_configuration(
+    uow: UnitOfWork, accepted: RoundAccepted
+) -> BundleConfiguration | None:
     settings = uow.rounds.get_contract_settings()
     config, signers = settings.config, settings.signers
     if config is None or signers is None or config.digest != accepted.config:

@@ -33,7 +33,7 @@ from oracle.domain.reports.lanes import (
 )
 from oracle.domain.reports.objection_terms import ObjectionTerms
 from oracle.domain.scoring.node_figures import NodeScores
-from oracle.domain.scoring.node_scores import compute_pool_mean, count_scores
+from oracle.domain.scoring.node_scores import compute_pool_mean, count_effective_scores
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import GroupMember, Node, Run, Task
 from oracle.errors import InputError
@@ -43,7 +43,7 @@ from oracle.queries.explanation_models import (
     EarningView,
     LaneOnChain,
     SentLane,
-    build_origin,
+    build_event_origin,
     compute_task_earning,
 )
 from oracle.queries.incident_models import TimeoutMarks, load_timeout_marks
@@ -51,12 +51,12 @@ from oracle.queries.objection_models import (
     ObjectionDelayEntry,
     ObjectionEntry,
     build_objection_entries,
-    load_delay_entries,
+    load_objection_delay_entries,
 )
 from oracle.queries.population import (
     OnChainScores,
     Population,
-    compute_rank,
+    compute_qos_rank,
     load_on_chain_scores,
     load_population_of_nodes,
 )
@@ -144,7 +144,7 @@ class Explanation:
             entry.task, self.members_by_position.get(entry.at, ()), self.task_by_key
         )
 
-    def find_runs(self, entry: ScoreEntry) -> Sequence[Run]:
+    def get_task_runs(self, entry: ScoreEntry) -> Sequence[Run]:
         """Return the task parts of a two-round legacy task, or an empty list for other tasks."""
         task = self.task_by_key.get(entry.task)
         if task is not None and task.runs:
@@ -164,10 +164,10 @@ class Explanation:
 
     def find_creator(self, task_key: TaskKey) -> Address | None:
         """Return the creator of a task, or None if it was not known at the block."""
-        return find_creator_at_block(self.task_by_key, task_key, self.as_of.number)
+        return find_task_creator_at_block(self.task_by_key, task_key, self.as_of.number)
 
 
-def find_creator_at_block(
+def find_task_creator_at_block(
     tasks: Mapping[TaskKey, Task], task_key: TaskKey, block: int
 ) -> Address | None:
     """Return the creator of a task, or None if it was not known at a block."""
@@ -206,7 +206,7 @@ def explain_score(archive: EventArchive, address: Address, as_of: BlockRef) -> E
     """
     rules = archive.rules
     with archive.store.read_transaction() as uow:
-        nodes, contract_state = _load_state(archive, uow, as_of)
+        nodes, contract_state = _load_state_at_block(archive, uow, as_of)
         on_chain = load_on_chain_scores(uow, contract_state.head)
         node = nodes.get(address)
         if node is None:
@@ -216,7 +216,7 @@ def explain_score(archive: EventArchive, address: Address, as_of: BlockRef) -> E
             )
         population = load_population_of_nodes(uow, nodes.values(), as_of.time, rules, on_chain)
         node_scores = population.compute_node_scores(node)
-        score_count = count_scores(node, as_of.time, rules)
+        score_count = count_effective_scores(node, as_of.time, rules)
         scores = (
             uow.scores.list_for_node_up_to(address, as_of.number, score_count)
             if score_count
@@ -237,19 +237,19 @@ def explain_score(archive: EventArchive, address: Address, as_of: BlockRef) -> E
             population=population,
             node=node,
             node_scores=node_scores,
-            place=compute_rank(node, node_scores.qos, nodes.values(), population),
+            place=compute_qos_rank(node, node_scores.qos, nodes.values(), population),
             pool=node.pool if rules.legacy is None else bytes(entry.score for entry in scores),
             scores=scores,
             rule_set_by_score=uow.scores.get_rule_sets(address, [entry.seq for entry in scores]),
             changes=changes,
             kickouts=kickout_intervals,
             members_by_position=members_by_position,
-            transaction_by_position=_load_transactions(uow, positions),
+            transaction_by_position=_load_transaction_hashes(uow, positions),
             task_by_key=tasks,
             timeout_marks=load_timeout_marks(
                 uow,
                 changes,
-                lambda task_key: find_creator_at_block(tasks, task_key, as_of.number),
+                lambda task_key: find_task_creator_at_block(tasks, task_key, as_of.number),
                 up_to_block=as_of.number,
             ),
             on_chain_lane=_build_on_chain_lane(on_chain, node),
@@ -262,7 +262,7 @@ def explain_score(archive: EventArchive, address: Address, as_of: BlockRef) -> E
             else load_kickout_review(uow, node, archive.kickout_policy).hold_reason,
             possible_zeros=_find_possible_zeros(archive, uow, node, scores, as_of),
             objections=_load_objections(archive, uow, address, as_of.number),
-            objection_delay=_load_delay(archive, uow, node, as_of),
+            objection_delay=_load_objection_delay(archive, uow, node, as_of),
         )
 
 
@@ -277,14 +277,14 @@ def _load_objections(
     return build_objection_entries(uow, objections, archive.kickout_policy)
 
 
-def _load_delay(
+def _load_objection_delay(
     archive: EventArchive, uow: UnitOfWork, node: Node, as_of: BlockRef
 ) -> ObjectionDelayEntry | None:
     cursor = uow.cursor.get()
     if cursor is None or cursor.number != as_of.number:
         return None
     policy = archive.kickout_policy
-    return load_delay_entries(uow, [node], policy, as_of.time).get(node.address)
+    return load_objection_delay_entries(uow, [node], policy, as_of.time).get(node.address)
 
 
 def resolve_block(
@@ -324,7 +324,7 @@ def find_as_of_block(store: Store, round_number: int) -> int:
     return accepted.as_of
 
 
-def _load_state(
+def _load_state_at_block(
     archive: EventArchive, uow: UnitOfWork, as_of: BlockRef
 ) -> tuple[Mapping[Address, Node], ContractState]:
     """Return all nodes and the contract's state as of a block."""
@@ -406,14 +406,16 @@ def _load_reported_lane(uow: UnitOfWork, node: Node, as_of: int) -> SentLane | N
         return None
     lane = load_on_chain_scores(uow, accepted).get_lane(node)
     return SentLane(
-        **build_origin(accepted.at).model_dump(),
+        **build_event_origin(accepted.at).model_dump(),
         round=accepted.round,
-        transaction=_load_transactions(uow, [accepted.at]).get(accepted.at),
+        transaction=_load_transaction_hashes(uow, [accepted.at]).get(accepted.at),
         lane=None if lane == NEVER_REPORTED else lane,
     )
 
 
-def _load_transactions(uow: UnitOfWork, all_positions: Iterable[Position]) -> dict[Position, Hash]:
+def _load_transaction_hashes(
+    uow: UnitOfWork, all_positions: Iterable[Position]
+) -> dict[Position, Hash]:
     positions = set(all_positions)
     hash_by_log: dict[tuple[int, int], Hash] = {}
     for block in {position.block for position in positions}:

@@ -13,7 +13,7 @@ from oracle.chain.profiles.profile import Token
 from oracle.domain.blocks import Position
 from oracle.domain.feed_rows import get_feed_row_key, is_feed_position
 from oracle.domain.ids import TaskKey
-from oracle.domain.scoring.group_ranking import split_fee
+from oracle.domain.scoring.group_ranking import split_fee_by_scores
 from oracle.domain.state import Ending, GroupMember, Task
 from oracle.queries.answers import (
     AddressText,
@@ -213,7 +213,7 @@ class NodeExplanation(ApiModel):
     )
 
 
-def build_origin(position: Position) -> Origin:
+def build_event_origin(position: Position) -> Origin:
     """Return the source of an event; only logs, not feed rows, can have a proof."""
     if not is_feed_position(position):
         return Origin(block=position.block, log=position.log, feed=None, proof="chain")
@@ -254,5 +254,5 @@ def compute_task_earning(
         fee=fee,
         points=scores[task_index],
         of_points=sum(scores),
-        by_points=split_fee(fee, scores)[task_index],
+        by_points=split_fee_by_scores(fee, scores)[task_index],
     )

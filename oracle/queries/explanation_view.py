@@ -17,7 +17,7 @@ from oracle.queries.explanation_models import (
     ReliabilityView,
     ScorePoolView,
     ScoreView,
-    build_origin,
+    build_event_origin,
 )
 from oracle.queries.incident_models import build_incident_view
 from oracle.queries.legacy_models import LegacyRounds, build_legacy_rounds
@@ -42,11 +42,14 @@ def build_explanation_view(
         rules_sha256=identify_rules(rules).sha256,
         pool=_build_pool_view(explanation),
         lowest_long_term=explanation.min_long_term_score,
-        possible_zeros=[build_origin(position) for position in explanation.possible_zeros],
+        possible_zeros=[build_event_origin(position) for position in explanation.possible_zeros],
         reliability=ReliabilityView(
             base=node.base,
             since=node.since,
-            changes=[_build_change_view(explanation, change) for change in explanation.changes],
+            changes=[
+                _build_reliability_change_view(explanation, change)
+                for change in explanation.changes
+            ],
         ),
         incidents=list(map(build_incident_view, explanation.timeout_marks.incidents)),
         kickouts=[_build_kickout_interval(interval) for interval in explanation.kickouts],
@@ -80,14 +83,14 @@ def _build_legacy_rounds(explanation: Explanation) -> Iterator[LegacyRounds]:
     """Yield both rounds of every task in the window."""
     for entry in explanation.scores:
         if entry.task in explanation.task_by_key:
-            runs = explanation.find_runs(entry)
+            runs = explanation.get_task_runs(entry)
             yield build_legacy_rounds(entry.task, runs, explanation.rules)
 
 
 def _build_score_view(explanation: Explanation, entry: ScoreEntry) -> ScoreView:
     rule_set = explanation.rule_set_by_score.get(entry.seq)
     return ScoreView(
-        **build_origin(entry.at).model_dump(),
+        **build_event_origin(entry.at).model_dump(),
         transaction=explanation.transaction_by_position.get(entry.at),
         seq=entry.seq,
         task=entry.task,
@@ -95,7 +98,7 @@ def _build_score_view(explanation: Explanation, entry: ScoreEntry) -> ScoreView:
         creator=explanation.find_creator(entry.task),
         rank=entry.rank,
         elapsed=entry.elapsed,
-        error_reported=_has_error_reported(explanation, entry.task),
+        error_reported=_is_error_reported(explanation, entry.task),
         score=entry.score,
         derived=entry.is_derived,
         rules=None if rule_set is None else build_rule_set_view(rule_set),
@@ -107,7 +110,7 @@ def _build_score_view(explanation: Explanation, entry: ScoreEntry) -> ScoreView:
                 node=member.node,
                 rank=member.rank,
                 elapsed=member.elapsed,
-                error_reported=_has_error_reported(explanation, member.task),
+                error_reported=_is_error_reported(explanation, member.task),
                 # Only a feed's closing event can list tasks that may not be members of the group.
                 possible=member.is_possible_member and is_feed_position(entry.at),
             )
@@ -117,28 +120,28 @@ def _build_score_view(explanation: Explanation, entry: ScoreEntry) -> ScoreView:
     )
 
 
-def _has_error_reported(explanation: Explanation, task_key: TaskKey) -> bool:
+def _is_error_reported(explanation: Explanation, task_key: TaskKey) -> bool:
     task = explanation.task_by_key.get(task_key)
     return task is not None and task.error_reported
 
 
-def _build_change_view(
+def _build_reliability_change_view(
     explanation: Explanation, change: ReliabilityChange
 ) -> ReliabilityChangeView:
     return ReliabilityChangeView(
-        **build_origin(change.at).model_dump(),
+        **build_event_origin(change.at).model_dump(),
         transaction=explanation.transaction_by_position.get(change.at),
         cause=change.cause.value,
         task=change.task,
         before=change.before,
         after=change.after,
         time=change.time,
-        incident=explanation.timeout_marks.find_number(change.at),
+        incident=explanation.timeout_marks.find_incident_number(change.at),
     )
 
 
 def _build_kickout_interval(interval: KickoutDue) -> KickoutInterval:
     return KickoutInterval(
-        opened_at=build_origin(interval.opened_at),
-        closed_at=None if interval.closed_at is None else build_origin(interval.closed_at),
+        opened_at=build_event_origin(interval.opened_at),
+        closed_at=None if interval.closed_at is None else build_event_origin(interval.closed_at),
     )

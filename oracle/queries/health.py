@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 
 from oracle.domain.blocks import format_block_count
 from oracle.domain.health import Condition, HealthFinding, HealthReport
-from oracle.indexer.audit.unproven_history import get_disputes
-from oracle.indexer.block_confirmation import find_unconfirmed_reason, get_refusal
+from oracle.indexer.audit.unproven_history import load_disputes
+from oracle.indexer.block_confirmation import get_confirmation_obstacle, get_refusal
 from oracle.indexer.feed_faults import format_fault
 from oracle.indexer.snapshots import find_state_mismatch
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView
@@ -46,7 +46,7 @@ def build_health_report(uow: UnitOfWork, find_leader: LeaderLookup) -> HealthRep
     return HealthReport.from_findings([*stored_findings, *reported_findings])
 
 
-def has_current_report(uow: UnitOfWork, find_leader: LeaderLookup) -> bool:
+def has_current_health_report(uow: UnitOfWork, find_leader: LeaderLookup) -> bool:
     """Return whether a daemon holds the lease and has reported its health recently."""
     daemon_report = uow.health.get()
     return (
@@ -99,7 +99,7 @@ def list_database_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
     refusal = get_refusal(uow)
     if refusal is not None:
         yield HealthFinding(Condition.REFUSED, f"{refusal.words}; see `qos-oracle resync refusal`")
-    unconfirmed_text = find_unconfirmed_reason(uow)
+    unconfirmed_text = get_confirmation_obstacle(uow)
     if unconfirmed_text is not None:
         yield HealthFinding(Condition.WAITING_WITNESS, unconfirmed_text)
     yield from _list_integrity_findings(uow)
@@ -110,10 +110,10 @@ def list_database_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
 
 def _list_integrity_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
     """Yield the reasons not to trust stored blocks, or the state folded from them."""
-    for endpoint, reason in uow.facts.quarantine.get_reason_by_endpoint().items():
+    for endpoint, reason in uow.facts.quarantine.get_quarantine_reason_by_endpoint().items():
         hint = f"`qos-oracle endpoint readmit {endpoint}` readmits it"
         yield HealthFinding(Condition.PROVEN_WRONG, f"{endpoint} is not used: {reason}; {hint}")
-    for dispute in get_disputes(uow):
+    for dispute in load_disputes(uow):
         yield HealthFinding(Condition.UNPROVEN, dispute.message)
     mismatch = find_state_mismatch(uow)
     if mismatch is not None:
@@ -151,7 +151,7 @@ def _list_sending_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
             )
     disputed = [hold for hold in waiting if hold.is_disputed]
     if disputed:
-        yield HealthFinding(Condition.HELD, format_dispute(disputed))
+        yield HealthFinding(Condition.HELD, format_disputed_reports(disputed))
 
 
 def build_pause_finding(account: Account, pause: Pause) -> HealthFinding:
@@ -164,7 +164,7 @@ def build_pause_finding(account: Account, pause: Pause) -> HealthFinding:
     )
 
 
-def format_dispute(holds: list[ReportHold]) -> str:
+def format_disputed_reports(holds: list[ReportHold]) -> str:
     """Return one line for the reports that another reporter disputes.
 
     `holds` has at least one hold, and is in the order of periods.
@@ -237,7 +237,7 @@ def list_chain_findings(
     unix seconds.
     """
     findings, head = [], chain.head
-    lag_blocks = status.compute_lag(head)
+    lag_blocks = status.compute_lag_blocks(head)
     if head is None and status.folded_block is not None:
         findings.append(
             HealthFinding(

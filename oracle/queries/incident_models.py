@@ -8,7 +8,7 @@ from pydantic import Field
 from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.fold.working_set import ReliabilityChange
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.incidents.incident import Incident, find_marking_incident
+from oracle.domain.incidents.incident import Incident, find_incident_marking_timeout
 from oracle.domain.scoring.reliability import ReliabilityCause
 from oracle.queries.answers import AddressText, ApiModel
 from oracle.store.database import UnitOfWork
@@ -55,7 +55,7 @@ def describe_incident(incident: Incident) -> str:
     return f"burst of timeouts of the application {incident.creator}"
 
 
-def format_marked_count(count: int) -> str:
+def format_marked_timeouts(count: int) -> str:
     """Return a phrase on how many of a node's timeouts are marked by incidents."""
     subject = "One of its timeouts was" if count == 1 else f"{count} of its timeouts were"
     return f"{subject} probably not its fault"
@@ -71,7 +71,7 @@ class TimeoutMarks(NamedTuple):
         """The incidents that mark any of the timeouts, oldest first."""
         return sorted(set(self.incident_by_position.values()))
 
-    def find_number(self, position: Position) -> int | None:
+    def find_incident_number(self, position: Position) -> int | None:
         """Return the number of the incident that marks a timeout, or None if none does."""
         incident = self.incident_by_position.get(position)
         return None if incident is None else incident.number
@@ -99,7 +99,7 @@ def load_timeout_marks(
     incident_by_position = {}
     for change in timeouts if incidents else ():
         creator = None if change.task is None else find_creator(change.task)
-        incident = find_marking_incident(incidents, change.time, creator, known_at)
+        incident = find_incident_marking_timeout(incidents, change.time, creator, known_at)
         if incident is not None:
             incident_by_position[change.at] = incident
     return TimeoutMarks(incident_by_position)

@@ -65,7 +65,7 @@ class Advice(NamedTuple):
     what_to_do: str
 
 
-def build_advice(intent: Intent, sent_state: SentState) -> Advice:
+def recommend_intent_action(intent: Intent, sent_state: SentState) -> Advice:
     """Return the recommended action for a call, using stored rows only."""
     ended_text = _ENDED_TEXT_BY_STATE.get(intent.state)
     if ended_text is not None:
@@ -125,7 +125,7 @@ def _advise_on_live_intent(intent: Intent, sent_state: SentState) -> Advice:
         )
     if sent_state.pause is not None:
         return Advice(
-            f"{waiting_text}; and for {_format_pause(sent_state.pause)}",
+            f"{waiting_text}; and for {_format_pause_reason(sent_state.pause)}",
             "it is sent again unchanged, and not bumped: "
             f"{format_resume_action(intent.request.account, sent_state.pause)}",
         )
@@ -156,7 +156,7 @@ def _format_release_action(intent: Intent) -> str:
     return f"fix what the reason names, then {release_text}"
 
 
-def _format_pause(pause: Pause) -> str:
+def _format_pause_reason(pause: Pause) -> str:
     return f"its sender, which is paused ({pause.kind.value}): {pause.reason}"
 
 
@@ -178,7 +178,7 @@ def format_resume_action(account: Account, pause: Pause) -> str:
 def _advise_on_waiting_intent(intent: Intent, sent_state: SentState) -> Advice:
     if sent_state.pause is not None:
         return Advice(
-            _format_pause(sent_state.pause),
+            _format_pause_reason(sent_state.pause),
             format_resume_action(intent.request.account, sent_state.pause),
         )
     reason = intent.error_text or intent.error_class
@@ -273,7 +273,7 @@ class IntentDetail(IntentView):
 def build_intent_view(intent: Intent, sent_state: SentState, now: int) -> IntentView:
     """Return the answer for a call at unix time `now`."""
     request = intent.request
-    call_advice = build_advice(intent, sent_state)
+    call_advice = recommend_intent_action(intent, sent_state)
     slot = sent_state.slot
     return IntentView(
         id=intent.id,

@@ -131,7 +131,9 @@ def build_node_kickout(kick: NodeKick) -> NodeKickout:
     return NodeKickout(node=kick.node, **dict(build_contract_kickout(kick)))
 
 
-def build_kickout_cases(uow: UnitOfWork, cases: Sequence[KickoutCase]) -> list[KickoutCaseEntry]:
+def build_kickout_case_entries(
+    uow: UnitOfWork, cases: Sequence[KickoutCase]
+) -> list[KickoutCaseEntry]:
     """Return the entries of nodes whose kickout is due or accused."""
     intervals = [case.interval for case in cases if case.interval is not None]
     log_place_by_position = load_event_sources(uow, (interval.opened_at for interval in intervals))

@@ -11,7 +11,7 @@ from oracle.domain.roots.pieces import (
     PIECE_LEAVES,
     PieceDigest,
     PiecedRound,
-    digest_piece,
+    compute_piece_digest,
 )
 from oracle.errors import InputError
 from oracle.indexer.round_leaves import LeafCache, load_piece, load_pieced_round_of_report
@@ -22,7 +22,7 @@ from oracle.queries.leaf_models import (
     LeafPieces,
     LeavesAnswer,
     ProofLeaf,
-    describe_pieces,
+    build_piece_digests,
 )
 from oracle.rpc.rpc_errors import RpcError
 from oracle.rpc.transport import BoundedHttp, redact_url
@@ -58,7 +58,7 @@ class PeerLeaves:
     def close(self) -> None:
         self._http.close()
 
-    def fetch_pieces(self, period: int) -> LeafPieces:
+    def fetch_piece_hashes(self, period: int) -> LeafPieces:
         """Fetch the hashes of a report's pieces, and check them against the root.
 
         Raises:
@@ -77,7 +77,7 @@ class PeerLeaves:
             raise InputError(f"{self.name}: the pieces do not lead to the root {leaves.root}")
         return leaves
 
-    def fetch_piece(self, period: int, leaves: LeafPieces, piece: int) -> bytes:
+    def fetch_piece_leaves(self, period: int, leaves: LeafPieces, piece: int) -> bytes:
         """Fetch the leaves of a piece, and check them against the hash of the piece.
 
         Raises:
@@ -85,7 +85,9 @@ class PeerLeaves:
         """
         content = self._fetch(f"/v1/reports/{period}/leaves/{piece}")
         try:
-            digest = digest_piece(piece, content, keccak, is_only_piece=len(leaves.pieces) == 1)
+            digest = compute_piece_digest(
+                piece, content, keccak, is_only_piece=len(leaves.pieces) == 1
+            )
         except ValueError as error:
             raise InputError(f"{self.name}: {error}") from None
         if digest != _decode_digest(leaves, piece):
@@ -107,7 +109,7 @@ class PeerLeaves:
         return answer.body
 
 
-def compare_with_peer(store: Store, peer: PeerLeaves, period: int) -> ReportComparison:
+def compare_report_with_peer(store: Store, peer: PeerLeaves, period: int) -> ReportComparison:
     """Compare a report with that of another reporter, and find the first differing leaf.
 
     Only the first piece that differs is fetched.
@@ -128,8 +130,8 @@ def compare_with_peer(store: Store, peer: PeerLeaves, period: int) -> ReportComp
                 f"period {period}: the leaves are deleted, because the report can no "
                 "longer be accepted"
             )
-    own_round = describe_pieces(report.root, report.as_of.hash, pieced_round)
-    peer_round = peer.fetch_pieces(period)
+    own_round = build_piece_digests(report.root, report.as_of.hash, pieced_round)
+    peer_round = peer.fetch_piece_hashes(period)
     difference: LeafDifference | None = None
     differing_piece = _find_differing_piece(own_round, peer_round)
     if differing_piece is not None:
@@ -137,23 +139,25 @@ def compare_with_peer(store: Store, peer: PeerLeaves, period: int) -> ReportComp
             has_piece = differing_piece < len(own_round.pieces)
             tree = load_piece(uow, cache, pieced_round, differing_piece) if has_piece else None
         peer_leaves = (
-            peer.fetch_piece(period, peer_round, differing_piece)
+            peer.fetch_piece_leaves(period, peer_round, differing_piece)
             if differing_piece < len(peer_round.pieces)
             else b""
         )
         own_leaves = b"" if tree is None else tree.leaves
-        difference = find_first_difference(differing_piece, own_leaves, peer_leaves)
+        difference = find_first_leaf_difference(differing_piece, own_leaves, peer_leaves)
     return ReportComparison(
         period=period,
         same=own_round.root == peer_round.root,
         own_root=own_round.root,
         peer_root=peer_round.root,
-        summary=_compare_models(own_round.summary, peer_round.summary),
+        summary=_list_field_differences(own_round.summary, peer_round.summary),
         leaf=difference,
     )
 
 
-def find_first_difference(piece: int, leaves: bytes, other_leaves: bytes) -> LeafDifference | None:
+def find_first_leaf_difference(
+    piece: int, leaves: bytes, other_leaves: bytes
+) -> LeafDifference | None:
     """Return the first differing leaf of two pieces with the same index, or None."""
     pairs = zip_longest(split_leaves(leaves), split_leaves(other_leaves))
     for index, (own_bytes, other_bytes) in enumerate(pairs):
@@ -163,7 +167,7 @@ def find_first_difference(piece: int, leaves: bytes, other_leaves: bytes) -> Lea
             fields = (
                 []
                 if own_leaf is None or other_leaf is None
-                else _compare_models(own_leaf, other_leaf)
+                else _list_field_differences(own_leaf, other_leaf)
             )
             return LeafDifference(
                 seat=PIECE_LEAVES * piece + index,
@@ -217,7 +221,7 @@ def _decode_leaf(encoded: bytes | None) -> ProofLeaf | None:
     return None if encoded is None else ProofLeaf.from_leaf(NodeLeaf.decode(encoded))
 
 
-def _compare_models(model: ApiModel, other_model: ApiModel) -> list[FieldDifference]:
+def _list_field_differences(model: ApiModel, other_model: ApiModel) -> list[FieldDifference]:
     own_fields = model.model_dump(mode="json")
     other_fields = other_model.model_dump(mode="json")
     return [

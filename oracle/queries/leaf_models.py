@@ -142,7 +142,7 @@ class LeafDifference(ApiModel):
     fields: list[FieldDifference]
 
 
-def describe_pieces(root: Hash, as_of_hash: Hash, pieced_round: PiecedRound) -> LeafPieces:
+def build_piece_digests(root: Hash, as_of_hash: Hash, pieced_round: PiecedRound) -> LeafPieces:
     """Return the digests of the pieces of a root."""
     return LeafPieces(
         root=root,

@@ -15,13 +15,13 @@ from oracle.domain.roots.node_leaves import iter_linked_leaves
 from oracle.domain.roots.proofs import NodeProof, ProvableRound
 from oracle.errors import InputError
 from oracle.indexer.folded_state import fold_state_up_to
-from oracle.indexer.kickout_reviews import build_folded_context
+from oracle.indexer.kickout_reviews import build_folded_scoring_context
 from oracle.indexer.provenance import get_refold_count
 from oracle.indexer.round_leaves import (
     LeafCache,
     load_domain,
     load_pieced_round,
-    prove_from_pieces,
+    prove_address_from_pieces,
 )
 from oracle.queries.answers import AccountId, AddressText, ApiModel, HashText
 from oracle.queries.explain import EventArchive
@@ -78,9 +78,9 @@ def prove_node(
         accepted = load_accepted_round(uow, round_number)
         pieced_round = load_pieced_round(uow, cache, accepted)
         if pieced_round is not None:
-            proof = prove_from_pieces(uow, cache, pieced_round, address)
+            proof = prove_address_from_pieces(uow, cache, pieced_round, address)
             if proof is not None:
-                return _build_detail(pieced_round.root, pieced_round.summary, proof)
+                return _build_proof_detail(pieced_round.root, pieced_round.summary, proof)
         refolded = _refold_round(archive, uow, cache, accepted)
     root = _format_hash(refolded.root)
     if refolded.summary.node_count == 0:
@@ -90,7 +90,7 @@ def prove_node(
             f"round {accepted.round}: the stored logs lead to the root {root}, but the contract "
             f"accepted the root {accepted.root}; run `qos-oracle report verify {accepted.round}`"
         )
-    return _build_detail(refolded.root, refolded.summary, refolded.prove_node(address))
+    return _build_proof_detail(refolded.root, refolded.summary, refolded.prove_node(address))
 
 
 def has_stored_leaves(uow: UnitOfWork, cache: LeafCache, round_number: int | None) -> bool:
@@ -140,7 +140,7 @@ def _build_round(archive: EventArchive, uow: UnitOfWork, accepted: RoundAccepted
     nodes = folded.fold.ledger.nodes
     leaves = iter_linked_leaves(
         (nodes[address] for address in sorted(nodes)),
-        build_folded_context(uow, folded, as_of.time, archive.kickout_policy),
+        build_folded_scoring_context(uow, folded, as_of.time, archive.kickout_policy),
         keccak,
     )
     return ProvableRound(
@@ -148,7 +148,7 @@ def _build_round(archive: EventArchive, uow: UnitOfWork, accepted: RoundAccepted
     )
 
 
-def _build_detail(root: bytes, summary: RoundSummary, proof: NodeProof) -> NodeProofDetail:
+def _build_proof_detail(root: bytes, summary: RoundSummary, proof: NodeProof) -> NodeProofDetail:
     return NodeProofDetail(
         address=proof.address,
         account_id=format_account_id(summary.chain_id, proof.address),

@@ -19,12 +19,12 @@ from oracle.queries.text.human_numbers import (
     capitalize_first,
     format_count,
     format_duration,
+    format_enumeration,
     format_number_in_words,
     format_ordinal,
     format_rank,
     format_time,
     format_two_decimals,
-    join_parts,
 )
 from oracle.queries.text.reliability_falls import count_falls, name_falls
 
@@ -107,7 +107,7 @@ def format_headline(summary: NodeSummary) -> str:
     return (
         _format_exclusion(summary)
         if summary.node_scores.state == "excluded"
-        else _format_member(summary)
+        else _format_member_headline(summary)
     )
 
 
@@ -131,7 +131,7 @@ def _format_mean_points(summary: NodeSummary) -> str:
     return f"{_format_last_tasks(summary)} brought {points} points on average"
 
 
-def _format_member(summary: NodeSummary) -> str:
+def _format_member_headline(summary: NodeSummary) -> str:
     if summary.node_scores.factors is not None:
         return _format_factor_costs(summary, summary.node_scores.factors)
     if _is_caused_by_falls(summary):
@@ -142,7 +142,7 @@ def _format_member(summary: NodeSummary) -> str:
     return _format_ranks_headline(summary)
 
 
-def format_details(summary: NodeSummary) -> str:
+def format_secondary_details(summary: NodeSummary) -> str:
     """Return the secondary cause of a score and the node's rank among the members."""
     node_scores = summary.node_scores
     needs_line = node_scores.state == "kicked_out" or node_scores.is_kickout_due
@@ -154,11 +154,11 @@ def format_details(summary: NodeSummary) -> str:
         parts.append(_format_factor_costs(summary, summary.node_scores.factors))
     elif summary.ranks and summary.node_scores.factors is not None:
         parts.append(
-            f"{capitalize_first(_format_window(summary))} {format_two_decimals(summary.points)} "
-            "points on average."
+            f"{capitalize_first(_format_window_tasks(summary))} "
+            f"{format_two_decimals(summary.points)} points on average."
         )
     elif summary.ranks and not is_ranked:
-        parts.append(f"Of {_format_last_tasks(summary)} it {_format_ranks(summary)}.")
+        parts.append(f"Of {_format_last_tasks(summary)} it {_format_rank_counts(summary)}.")
     cost = UNIT - summary.node_scores.reliability
     if summary.place is not None and is_ranked and cost >= _MIN_MENTIONED_COST:
         parts.append(
@@ -188,7 +188,7 @@ def format_improvement(summary: NodeSummary) -> str | None:
         target = f"the {format_ordinal(lift.place_then)} of {summary.members}"
         parts.append(f"{'then ' if parts else ''}{steps_text} would make it {target}")
     if lift.successes and summary.node_scores.back_at is None:
-        steps_text = format_count(lift.successes, "success", "successes") + _format_repetition(
+        steps_text = format_count(lift.successes, "success", "successes") + _format_streak_suffix(
             lift.successes
         )
         parts.append(f"{steps_text} would fully restore its reliability")
@@ -197,7 +197,7 @@ def format_improvement(summary: NodeSummary) -> str | None:
 
 def format_first_places(first_places: int) -> str:
     """Return a phrase for a number of first places in a row."""
-    return format_count(first_places, "first place") + _format_repetition(first_places)
+    return format_count(first_places, "first place") + _format_streak_suffix(first_places)
 
 
 def format_ranks_that_avoid_kickout(outlook: KickoutOutlook) -> str:
@@ -214,12 +214,12 @@ def format_ranks_that_avoid_kickout(outlook: KickoutOutlook) -> str:
     return f"{' or '.join(places)} in these tasks would avoid the kickout"
 
 
-def format_interval(interval: QosIntervalView) -> str:
+def format_qos_interval(interval: QosIntervalView) -> str:
     """Return a phrase for the interval of a QoS, rounded down."""
     return f"between {format_two_decimals(interval.low)} and {format_two_decimals(interval.high)}"
 
 
-def format_short_reason(causes: NodeCauses) -> str:
+def format_short_cause(causes: NodeCauses) -> str:
     """Return a short phrase for the cause of a score, used in list rows."""
     if causes.node_scores.back_at is not None:
         return f"back in {format_duration(causes.node_scores.back_at - causes.time)}"
@@ -227,7 +227,7 @@ def format_short_reason(causes: NodeCauses) -> str:
         return _format_factors(causes.node_scores.factors)
     if _is_caused_by_falls(causes):
         return f"{format_falls(causes)}, H {format_two_decimals(causes.node_scores.reliability)}"
-    rank, count = _find_commonest_rank(causes)
+    rank, count = _find_most_common_rank(causes)
     if not count:
         return "no score yet"
     return (
@@ -261,7 +261,7 @@ def _format_factors(factors: Factors) -> str:
     )
 
 
-def _format_window(summary: NodeSummary) -> str:
+def _format_window_tasks(summary: NodeSummary) -> str:
     task_count = len(summary.ranks)
     tasks_text = (
         "its only task" if task_count == 1 else f"its {format_number_in_words(task_count)} tasks"
@@ -277,7 +277,7 @@ def _format_exclusion(summary: NodeSummary) -> str:
     return f"Excluded for {remaining} more: {cause}."
 
 
-def _format_repetition(count: int) -> str:
+def _format_streak_suffix(count: int) -> str:
     return "" if count == 1 else " in a row"
 
 
@@ -332,7 +332,7 @@ def _format_rank_among_members(rank: int, member_count: int) -> str:
     return f"It is the {format_ordinal(rank)} of {member_count} nodes."
 
 
-def _find_commonest_rank(causes: NodeCauses) -> tuple[int | None, int]:
+def _find_most_common_rank(causes: NodeCauses) -> tuple[int | None, int]:
     commonest = Counter(causes.ranks).most_common(1)
     return commonest[0] if commonest else (None, 0)
 
@@ -344,11 +344,11 @@ def _format_group_size(summary: NodeSummary) -> str:
 
 
 def _format_ranks_headline(summary: NodeSummary) -> str:
-    rank, count = _find_commonest_rank(summary)
+    rank, count = _find_most_common_rank(summary)
     if not summary.ranks:
         return "No task was scored yet, so it counts as an average node."
     if rank is None or 2 * count <= len(summary.ranks):
-        return f"Of {_format_last_tasks(summary)} it {_format_ranks(summary)}."
+        return f"Of {_format_last_tasks(summary)} it {_format_rank_counts(summary)}."
     rank_phrase = capitalize_first(format_rank(rank)) + _format_group_size(summary)
     if count == len(summary.ranks):
         return f"{rank_phrase} in {'' if count == 1 else 'all of '}{_format_last_tasks(summary)}."
@@ -362,7 +362,7 @@ def _format_ranks_headline(summary: NodeSummary) -> str:
     )
 
 
-def _format_ranks(summary: NodeSummary) -> str:
+def _format_rank_counts(summary: NodeSummary) -> str:
     count_by_rank = Counter(summary.ranks)
     ranked = sorted(rank for rank in count_by_rank if rank is not None)
     parts = [
@@ -372,4 +372,4 @@ def _format_ranks(summary: NodeSummary) -> str:
         parts[0] = f"was {parts[0]}"
     if count_by_rank[None]:
         parts.append(f"gave no right answer in {format_number_in_words(count_by_rank[None])}")
-    return join_parts(parts)
+    return format_enumeration(parts)

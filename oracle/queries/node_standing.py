@@ -11,7 +11,7 @@ from oracle.domain.fixed_point import UNIT, multiply_fixed_point
 from oracle.domain.fold.working_set import ReliabilityChange, ScoreEntry
 from oracle.domain.reports.node_kicks import EXPELLED_STATES, KickState
 from oracle.domain.scoring.node_figures import compute_node_scores
-from oracle.domain.scoring.node_scores import count_scores
+from oracle.domain.scoring.node_scores import count_effective_scores
 from oracle.domain.scoring.reliability import FALL_CAUSES
 from oracle.domain.state import Node
 from oracle.queries.advice.kickout_outlook import build_kickout_outlook, compute_median_gap
@@ -55,7 +55,7 @@ def build_node_summary(
         members=view.members,
         lift=view.lift,
         kickout=build_kickout_outlook(node, causes.time, causes.rules, scores),
-        kick_at=_find_kick_time(view),
+        kick_at=_find_kickout_time(view),
         obstacle=view.kickout.obstacle,
         is_expelled=_is_expelled(view),
         shown_round=_find_round_of_kickout(snapshot, view),
@@ -92,7 +92,7 @@ def build_node_summary_from_explanation(
 
 def build_score_causes(snapshot: "ApiSnapshot", node: Node) -> NodeCauses:
     """Return only the causes of a node's score as of the cursor."""
-    score_count = count_scores(node, snapshot.cursor.time, snapshot.source.archive.rules)
+    score_count = count_effective_scores(node, snapshot.cursor.time, snapshot.source.archive.rules)
     scores = snapshot.uow.scores.list_for_node_up_to(
         node.address, snapshot.cursor.number, score_count
     )
@@ -129,7 +129,7 @@ def _find_group_size(record: "AdviceRecord") -> int | None:
     return sizes.pop() if len(sizes) == 1 else None
 
 
-def _find_kick_time(view: "NodeView") -> int | None:
+def _find_kickout_time(view: "NodeView") -> int | None:
     kick = view.kickout.on_chain
     is_accused = kick is not None and kick.state == KickState.ACCUSED.value
     return kick.ready_at if kick is not None and is_accused else None
@@ -161,7 +161,7 @@ class ScoreCost(NamedTuple):
     cause: str
 
 
-def find_score_costs(explanation: Explanation, summary: NodeSummary) -> list[ScoreCost]:
+def compute_score_costs(explanation: Explanation, summary: NodeSummary) -> list[ScoreCost]:
     """Return the causes that keep a member's QoS below 1, by descending cost."""
     node_scores = explanation.node_scores
     if node_scores.qos is None:

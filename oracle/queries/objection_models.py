@@ -14,11 +14,11 @@ from oracle.domain.reports.objections import (
     ObjectionCheck,
     ObjectionReason,
     ObjectionVerdict,
-    select_counting_objection,
+    select_effective_objection,
 )
 from oracle.domain.state import Node
-from oracle.kickouts.kickout_cases import find_due_intervals
-from oracle.kickouts.objection_delay import load_objection_check, load_objection_delays
+from oracle.kickouts.kickout_cases import load_open_kickout_intervals
+from oracle.kickouts.objection_delay import check_objection_against_events, load_objection_delays
 from oracle.queries.answers import AddressText, ApiModel, LogPlace, load_event_sources
 from oracle.store.database import UnitOfWork
 from oracle.store.state.objection_repository import ObjectionAnswer
@@ -112,7 +112,7 @@ def build_objection_entries(
     due_since_by_node = {node: row.kickout_due_time for node, row in rows.items()}
     intervals = {
         interval.node: interval
-        for interval in find_due_intervals(uow, policy.rules)
+        for interval in load_open_kickout_intervals(uow, policy.rules)
         if interval.node in nodes
     }
     answers = {
@@ -126,12 +126,12 @@ def build_objection_entries(
         is_due = node in intervals and due_since_by_node.get(node) == due_since
         check = None
         if is_due:
-            check = load_objection_check(uow, policy, intervals[node], objection.reason)
+            check = check_objection_against_events(uow, policy, intervals[node], objection.reason)
         of_node = [counted for counted in all_objections if counted.node == node]
         answer = answers.get((node, due_since))
         is_counted = (
             policy.objection_terms is not None
-            and select_counting_objection(of_node, due_since, policy.objection_terms) == objection
+            and select_effective_objection(of_node, due_since, policy.objection_terms) == objection
         )
         entries.append(
             ObjectionEntry(
@@ -143,11 +143,11 @@ def build_objection_entries(
                 at=log_place_by_position[objection.at],
                 time=objection.time,
                 is_due=is_due,
-                is_executed=_is_executed(kicks.get(node), due_since),
+                is_executed=_is_kickout_executed(kicks.get(node), due_since),
                 is_counted=is_counted,
                 verdict=None if check is None else check.verdict.value,
                 finding=None if check is None else check.finding,
-                answer=_build_answer(answer),
+                answer=_build_answer_entry(answer),
                 answer_until=_find_answer_deadline(objection, check, policy.objection_terms)
                 if is_counted and answer is None
                 else None,
@@ -156,7 +156,7 @@ def build_objection_entries(
     return entries
 
 
-def _is_executed(kick: NodeKick | None, due_since: int) -> bool:
+def _is_kickout_executed(kick: NodeKick | None, due_since: int) -> bool:
     return (
         kick is not None
         and kick.state in EXPELLED_STATES
@@ -174,7 +174,7 @@ def _find_answer_deadline(
     return objection.time + terms.answer
 
 
-def load_delay_entries(
+def load_objection_delay_entries(
     uow: UnitOfWork, nodes: Sequence[Node], policy: KickoutPolicy, time: int
 ) -> dict[Address, ObjectionDelayEntry]:
     """Return why this reporter delays the accusation of some due nodes at block time `time`.
@@ -205,13 +205,13 @@ def count_unanswered_objections(uow: UnitOfWork, policy: KickoutPolicy) -> int:
     """
     if policy.objection_terms is None:
         return 0
-    nodes = [interval.node for interval in find_due_intervals(uow, policy.rules)]
+    nodes = [interval.node for interval in load_open_kickout_intervals(uow, policy.rules)]
     objections = uow.objections.list_for_nodes(nodes)
     entries = build_objection_entries(uow, objections, policy)
     return sum(entry.answer_until is not None for entry in entries)
 
 
-def _build_answer(answer: ObjectionAnswer | None) -> AnswerEntry | None:
+def _build_answer_entry(answer: ObjectionAnswer | None) -> AnswerEntry | None:
     if answer is None:
         return None
     return AnswerEntry(

@@ -35,7 +35,7 @@ from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import NOOP, Account, Intent
 from oracle.telemetry.outbox_counts import AccountStatistics, ContractStatistics, OutboxStatistics
 from oracle.txmgr.budget import compute_runway_seconds, update_budget_metrics
-from oracle.txmgr.client.receipts import fetch_mined_count
+from oracle.txmgr.client.receipts import fetch_transaction_count
 from oracle.txmgr.context import AccountContext
 
 # Kinds that are exported as zero before the first call, so that alerts have a series.
@@ -70,7 +70,7 @@ class OutboxCounter:
                     self._final_stats, account, counted_below, lowest_open
                 )
                 self._final_below[account] = max(counted_below, lowest_open)
-            stats = self._final_stats.copy_counters()
+            stats = self._final_stats.copy_nonce_counters()
             for account, (next_nonce, lowest_open) in accounts.items():
                 uow.outbox.counts.add_finished_nonces(stats, account, lowest_open, next_nonce)
             superseded = uow.outbox.counts.count_superseded_calls()
@@ -85,8 +85,8 @@ class OutboxCounter:
                 for kind_and_state, oldest_time in oldest_times.items()
             }
             stats.attempts = uow.outbox.counts.count_attempts()
-            stats.kickouts = _count_kickouts(uow.rounds.list_kicks())
-            _add_report_stats(stats, uow)
+            stats.kickouts = _count_kickouts_by_state(uow.rounds.list_kicks())
+            _add_report_change_stats(stats, uow)
             abandoned = find_abandoned_pushes(uow)
             self._log_abandoned_statements(abandoned)
             stats.abandoned_statements = len(abandoned)
@@ -164,8 +164,8 @@ def _load_account_stats(context: AccountContext, heads: Heads) -> AccountStatist
         )
     try:
         balance = context.fetch_balance()
-        latest = fetch_mined_count(pool_view, account.address, "latest")
-        final = fetch_mined_count(pool_view, account.address, hex(heads.final.number))
+        latest = fetch_transaction_count(pool_view, account.address, "latest")
+        final = fetch_transaction_count(pool_view, account.address, hex(heads.final.number))
     except TransientError:
         return stats
     with context.store.read_transaction() as uow:
@@ -179,12 +179,12 @@ def _load_account_stats(context: AccountContext, heads: Heads) -> AccountStatist
     )
 
 
-def _count_kickouts(kicks: list[NodeKick]) -> dict[str, int]:
+def _count_kickouts_by_state(kicks: list[NodeKick]) -> dict[str, int]:
     count_by_state = Counter(kick.state.value for kick in kicks)
     return {state.value: count_by_state[state.value] for state in KickState}
 
 
-def _add_report_stats(stats: OutboxStatistics, uow: UnitOfWork) -> None:
+def _add_report_change_stats(stats: OutboxStatistics, uow: UnitOfWork) -> None:
     """Add the difference between the newest report and the round before it."""
     newest_reports = uow.reports.list_latest(1)
     if newest_reports:

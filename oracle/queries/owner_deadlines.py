@@ -60,7 +60,7 @@ def describe_owner_action(
     if summary.is_expelled or view.row.state == "kicked_out":
         return _describe_expulsion(summary, view)
     if summary.node_scores.is_kickout_due:
-        return _describe_due_action(summary, view, posted)
+        return _describe_due_kickout_action(summary, view, posted)
     if summary.kick_at is not None and view.row.qos is not None:
         return (
             "Nothing, as long as the scores stay like this: once the next round shows them, no "
@@ -71,10 +71,10 @@ def describe_owner_action(
         delay = "" if not outlook.seconds else f" (about {format_duration(outlook.seconds)})"
         tasks_text = format_count(outlook.scores, "scored task")
         return f"In the next {tasks_text}{delay}: {format_ranks_that_avoid_kickout(outlook)}."
-    return _describe_calm_state(summary, view)
+    return _describe_safe_state(summary, view)
 
 
-def _describe_calm_state(summary: NodeSummary, view: NodeView) -> str:
+def _describe_safe_state(summary: NodeSummary, view: NodeView) -> str:
     """Return why a node that no kickout threatens needs nothing, and what would improve it."""
     state = view.row.state
     if state == "quit" and view.kickout.due_since is not None:
@@ -92,7 +92,9 @@ def _describe_calm_state(summary: NodeSummary, view: NodeView) -> str:
     return f"Nothing: no kickout is due or near. {improvement or ''}".rstrip()
 
 
-def _describe_due_action(summary: NodeSummary, view: NodeView, posted: PostedEntry | None) -> str:
+def _describe_due_kickout_action(
+    summary: NodeSummary, view: NodeView, posted: PostedEntry | None
+) -> str:
     """Return what the owner of a node with a due kickout should do."""
     delay = view.objection_delay
     if summary.obstacle is not None:
@@ -105,8 +107,10 @@ def _describe_due_action(summary: NodeSummary, view: NodeView, posted: PostedEnt
     if summary.kick_at is None:
         return _describe_action_before_accusation(summary, view, posted)
     if summary.kick_at <= summary.time:
-        return f"At once: {_format_rescue(summary)}. Any account may kick the node out now."
-    rescue = _format_rescue(summary, summary.kick_at)
+        return (
+            f"At once: {_format_score_recovery(summary)}. Any account may kick the node out now."
+        )
+    rescue = _format_score_recovery(summary, summary.kick_at)
     return (
         f"{_format_deadline('Before', summary.kick_at, summary.time)}: {rescue}. From then on, "
         "any account may kick the node out, unless the vetoer (the account that may cancel an "
@@ -118,7 +122,7 @@ def _describe_action_before_accusation(
     summary: NodeSummary, view: NodeView, posted: PostedEntry | None
 ) -> str:
     delay = view.objection_delay
-    rescue = _format_rescue(summary)
+    rescue = _format_score_recovery(summary)
     if delay is not None and delay.is_accepted:
         return (
             f"Nothing, as far as {_THIS_REPORTER} decides: it accepted the objection, and does "
@@ -139,7 +143,7 @@ def _describe_action_before_accusation(
         )
     object_until = view.kickout.object_until
     can_object = object_until is not None and object_until >= summary.time
-    if object_until is not None and can_object and _find_objection(view) is None:
+    if object_until is not None and can_object and _find_relevant_objection(view) is None:
         return (
             f"{_format_deadline('Until', object_until, summary.time)}: object to the kickout, if "
             f"the node is not at fault. In any case {rescue}."
@@ -154,7 +158,7 @@ def _describe_accusation(summary: NodeSummary) -> str:
     return f"can accuse the node now, because round {summary.shown_round} shows the kickout"
 
 
-def _format_rescue(summary: NodeSummary, deadline: int | None = None) -> str:
+def _format_score_recovery(summary: NodeSummary, deadline: int | None = None) -> str:
     """Return what would end a due kickout, how long it takes, and how often the node did it.
 
     `deadline` is in unix seconds; the text states whether it allows the time that is needed.
@@ -194,7 +198,7 @@ def list_owner_deadlines(
     """
     deadlines = (
         deadline
-        for deadline in _iterate_deadlines(summary, view, posted, rules_times)
+        for deadline in _iterate_owner_deadlines(summary, view, posted, rules_times)
         if deadline.time >= summary.time
     )
     return [
@@ -210,7 +214,7 @@ def _iterate_kickout_steps(
     if due_since is None or not summary.node_scores.is_kickout_due or summary.is_expelled:
         return
     yield OwnerDeadline("Since", due_since, _describe_due_kickout(summary, view), "distances")
-    objection = _find_objection(view)
+    objection = _find_relevant_objection(view)
     if objection is not None:
         text = f"objection {objection.seq}, {describe_objection_state(objection)}"
         yield OwnerDeadline("At", objection.time, text, "objections")
@@ -237,7 +241,7 @@ def _is_under_way(posted: PostedEntry | None) -> bool:
     return posted is not None and posted.state is not PostedState.ENDED
 
 
-def _find_objection(view: NodeView) -> ObjectionEntry | None:
+def _find_relevant_objection(view: NodeView) -> ObjectionEntry | None:
     """Return the counted objection to the due kickout, or the first one if none counts."""
     objections = [entry for entry in view.objections if entry.due_since == view.kickout.due_since]
     return min(objections, key=lambda entry: (not entry.is_counted, entry.seq), default=None)
@@ -251,7 +255,7 @@ def _describe_wait(view: NodeView) -> str:
 
 def _is_refuted(view: NodeView) -> bool:
     """Return whether the counted objection is refuted and unanswered, so it waits for nothing."""
-    objection = _find_objection(view)
+    objection = _find_relevant_objection(view)
     return (
         objection is not None
         and objection.answer is None
@@ -259,7 +263,7 @@ def _is_refuted(view: NodeView) -> bool:
     )
 
 
-def _iterate_deadlines(
+def _iterate_owner_deadlines(
     summary: NodeSummary, view: NodeView, posted: PostedEntry | None, rules_times: Iterable[int]
 ) -> Iterator[OwnerDeadline]:
     back_at = summary.node_scores.back_at
@@ -267,8 +271,12 @@ def _iterate_deadlines(
         text = "the exclusion ends by itself"
         yield OwnerDeadline("At", back_at, text, "distances")
     object_until, delay = view.kickout.object_until, view.objection_delay
-    if object_until is not None and _find_objection(view) is None and not _is_under_way(posted):
-        yield OwnerDeadline("Until", object_until, _describe_objecting(summary), "objections")
+    if (
+        object_until is not None
+        and _find_relevant_objection(view) is None
+        and not _is_under_way(posted)
+    ):
+        yield OwnerDeadline("Until", object_until, _describe_how_to_object(summary), "objections")
     if delay is not None and delay.objection is not None and delay.until is not None:
         text = _describe_wait(view)
         yield OwnerDeadline("Until", delay.until, text, "objections")
@@ -287,7 +295,7 @@ def _iterate_deadlines(
         yield OwnerDeadline("From", rules_time, "announced rules may take effect", "other-rules")
 
 
-def _describe_objecting(summary: NodeSummary) -> str:
+def _describe_how_to_object(summary: NodeSummary) -> str:
     text = "object to the kickout, if the node is not at fault"
     if summary.kick_at is None:
         return text

@@ -102,7 +102,7 @@ def load_population_of_nodes(
     return load_population(uow, time, rules, on_chain, peers, shares)
 
 
-def compute_rank(
+def compute_qos_rank(
     node: Node, qos: int | None, nodes: Iterable[Node], population: Population
 ) -> int | None:
     """Return a node's rank by QoS, counted from 1, or None if it has no QoS."""

@@ -19,13 +19,13 @@ from oracle.domain.scoring.legacy_factors import (
     compute_incentive_shares,
     compute_population_maxima,
 )
-from oracle.domain.scoring.legacy_tally import compute_tally
+from oracle.domain.scoring.legacy_tally import compute_window_tally
 from oracle.domain.scoring.node_scores import (
     compute_legacy_factors,
     compute_long_term_score,
     compute_node_qos,
     compute_reliability,
-    count_scores,
+    count_effective_scores,
     get_status,
     is_excluded,
     is_kickout_due,
@@ -72,12 +72,14 @@ def replay_events(
             build_legacy_rounds(task.key, task.runs, rules).model_dump()
             for task in _select_ended_tasks(tasks)
         ]
-    return _format_document(
+    return _format_json_document(
         {"rules": rules.name, "as_of": {"block": block, "time": encode_int(time)}}, lists
     )
 
 
-def _format_document(header: dict[str, object], lists: dict[str, list[dict[str, object]]]) -> str:
+def _format_json_document(
+    header: dict[str, object], lists: dict[str, list[dict[str, object]]]
+) -> str:
     """Return a JSON object as text, with each list row on a separate line."""
     parts = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in header.items()]
     for key, rows in lists.items():
@@ -97,7 +99,7 @@ def _build_node_rows(
 ) -> Iterator[dict[str, object]]:
     peers = compute_population_maxima(nodes, time, rules)
     legacy = _build_legacy_rows(nodes, time, rules)
-    pools = _build_pools(nodes, scores, time, rules)
+    pools = _build_score_pools(nodes, scores, time, rules)
     for node in nodes:
         row = _build_node_row(node, pools[node.address], time, rules, peers)
         if node.address in legacy:
@@ -118,7 +120,7 @@ def _build_legacy_rows(
     shares = compute_incentive_shares(nodes, time, rules)
     rows: dict[Address, dict[str, object]] = {}
     for node in nodes:
-        tally = compute_tally(node, time, rules.legacy)
+        tally = compute_window_tally(node, time, rules.legacy)
         is_member = node.membership is Membership.MEMBER
         factors = compute_legacy_factors(node, time, rules, peers) if is_member else None
         rows[node.address] = {
@@ -139,7 +141,7 @@ def _format_fraction(value: int | None) -> str | None:
     return None if value is None else format_decimal(value)
 
 
-def _build_pools(
+def _build_score_pools(
     nodes: list[Node], scores: list[ScoreEntry], time: int, rules: Rules
 ) -> dict[Address, list[int]]:
     """Return each node's counted scores, from its pool or from the legacy window."""
@@ -149,7 +151,7 @@ def _build_pools(
     for entry in scores:
         scores_by_node[entry.node].append(entry.score)
     for node in nodes:
-        counted = count_scores(node, time, rules)
+        counted = count_effective_scores(node, time, rules)
         del scores_by_node[node.address][: node.scored - counted]
     return scores_by_node
 

@@ -19,7 +19,7 @@ from oracle.indexer.folded_state import fold_state_up_to
 from oracle.indexer.round_leaves import LeafCache, load_round_lanes
 from oracle.queries.answers import AddressText, ApiModel, FixedPoint, HashText, LogPlace
 from oracle.queries.leaf_models import LeafDifference
-from oracle.reporting.recompute import build_folded_tree, build_report
+from oracle.reporting.recompute import build_report, build_tree_of_folded_state
 from oracle.store.database import Store
 from oracle.store.report_repository import StoredReport
 
@@ -200,7 +200,7 @@ def compute_report_detail(
     with store.read_transaction() as uow:
         folded = fold_state_up_to(uow, reader, rules, as_of.number)
         computed = build_report(uow, reader, folded, as_of, rules, settings)
-        lanes = build_folded_tree(uow, reader, folded, as_of.time, rules).lanes
+        lanes = build_tree_of_folded_state(uow, reader, folded, as_of.time, rules).lanes
         stored = uow.reports.get(computed.period)
         head = folded.contract_state.head
         last_lanes = None if head is None else load_round_lanes(uow, LeafCache(), head)
@@ -209,7 +209,7 @@ def compute_report_detail(
     return ReportDetail(
         **dict(_build_report_entry(computed, stored)),
         same_as_cut=None if stored is None else stored.report == computed,
-        lanes=list(_build_lanes(nodes, lanes, last_lanes, shares)),
+        lanes=list(_build_report_lanes(nodes, lanes, last_lanes, shares)),
     )
 
 
@@ -244,7 +244,7 @@ def _build_report_entry(report: Report, stored_report: StoredReport | None) -> R
     )
 
 
-def _build_lanes(
+def _build_report_lanes(
     nodes: Iterable[Node],
     lanes: Lanes,
     last_lanes: Lanes | None,

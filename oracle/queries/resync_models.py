@@ -261,7 +261,9 @@ def build_gaps_answer(gaps: Gaps) -> GapsAnswer:
     return GapsAnswer(
         first=gaps.blocks.first,
         last=gaps.blocks.last,
-        levels={level.name.lower(): gaps.count_blocks_at(level) for level in VerificationLevel},
+        levels={
+            level.name.lower(): gaps.count_blocks_at_level(level) for level in VerificationLevel
+        },
         coverage=[
             CoverageSpan(
                 first=span.first,

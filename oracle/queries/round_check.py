@@ -16,10 +16,10 @@ from oracle.indexer.folded_state import fold_state_up_to
 from oracle.indexer.round_leaves import LeafCache, load_domain, load_pieced_round
 from oracle.queries.answers import load_event_sources
 from oracle.queries.explain import EventArchive
-from oracle.queries.leaf_comparison import find_first_difference
+from oracle.queries.leaf_comparison import find_first_leaf_difference
 from oracle.queries.leaf_models import LeafDifference
 from oracle.queries.report_models import RoundVerification, build_round_entry
-from oracle.reporting.recompute import build_folded_tree
+from oracle.reporting.recompute import build_tree_of_folded_state
 from oracle.store.database import UnitOfWork
 
 
@@ -47,7 +47,7 @@ def verify_round(
     as_of = _fetch_block(chain, accepted.as_of)
     with archive.store.read_transaction() as uow:
         folded = fold_state_up_to(uow, archive.reader, archive.rules, as_of.number)
-        tree = build_folded_tree(uow, archive.reader, folded, as_of.time, archive.rules)
+        tree = build_tree_of_folded_state(uow, archive.reader, folded, as_of.time, archive.rules)
         domain = load_domain(uow)
         root = tree.compute_round_root(
             domain.chain_id, domain.contract, round_number, as_of.number
@@ -87,7 +87,7 @@ def _find_first_difference(
     ]
     pairs = zip_longest(computed_pieces, accepted_pieces, fillvalue=b"")
     for piece, (computed_leaves, accepted_leaves) in enumerate(pairs):
-        difference = find_first_difference(piece, computed_leaves, accepted_leaves)
+        difference = find_first_leaf_difference(piece, computed_leaves, accepted_leaves)
         if difference is not None:
             return difference
     return None

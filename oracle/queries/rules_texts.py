@@ -14,7 +14,7 @@ from oracle.domain.reports.rules_changes import list_pending_changes
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.text.text_tables import format_block_time
 from oracle.store.database import UnitOfWork
-from oracle.systems.overrides import format_rules
+from oracle.systems.overrides import format_rule_values
 
 # A rules id is about 3 KB, and a reason is a few sentences.
 _MAX_BYTES = 64 * 1024
@@ -34,13 +34,13 @@ def find_rules_text(rules_hash: Hash, configured_text: str, folder: Path | None)
     """Return the configured or stored rules id with this hash, or None if it is unknown."""
     if hash_rules_text(configured_text) == rules_hash:
         return configured_text
-    text = _read_file(folder, f"{rules_hash}.json")
+    text = _read_rules_file(folder, f"{rules_hash}.json")
     return text if text is not None and hash_rules_text(text) == rules_hash else None
 
 
 def find_reason(salt: Hash, folder: Path | None) -> str | None:
     """Return the reason with this hash from a file, or None if it is not known."""
-    text = _read_file(folder, f"{salt}.txt")
+    text = _read_rules_file(folder, f"{salt}.txt")
     return text if text is not None and hash_reason(text) == salt else None
 
 
@@ -61,7 +61,7 @@ def describe_missing_rules(
     return None if not missing else f"rules were announced but not published: {'; '.join(missing)}"
 
 
-def _read_file(folder: Path | None, name: str) -> str | None:
+def _read_rules_file(folder: Path | None, name: str) -> str | None:
     if folder is None:
         return None
     try:
@@ -89,5 +89,7 @@ def flatten_rules_text(text: str) -> dict[str, str]:
     rules = content.pop("rules")
     settings = {name: str(value) for name, value in content.items()}
     return (
-        settings | {"name": rules["name"], "version": str(rules["version"])} | format_rules(rules)
+        settings
+        | {"name": rules["name"], "version": str(rules["version"])}
+        | format_rule_values(rules)
     )

@@ -42,7 +42,9 @@ class ScorePeriod(NamedTuple):
     @property
     def change(self) -> int:
         """The QoS that the node gained, or lost if negative, computed from rounded values."""
-        return _round_down(self.qos_after) - _round_down(self.qos_before)
+        return _round_down_to_hundredths(self.qos_after) - _round_down_to_hundredths(
+            self.qos_before
+        )
 
 
 def list_score_periods(history: NodeHistory, points: Sequence[HistoryPoint]) -> list[ScorePeriod]:
@@ -58,7 +60,7 @@ def list_score_periods(history: NodeHistory, points: Sequence[HistoryPoint]) -> 
     periods = []
     for start, period_points in _group_by_period(points, seconds):
         marks = [mark for mark in history.marks if mark.time // seconds * seconds == start]
-        periods.append(_build_period(start, seconds, [*before, *period_points], marks))
+        periods.append(_build_score_period(start, seconds, [*before, *period_points], marks))
         before = period_points[-1:]
     return [
         period
@@ -67,7 +69,7 @@ def list_score_periods(history: NodeHistory, points: Sequence[HistoryPoint]) -> 
     ]
 
 
-def list_score_totals(history: NodeHistory, points: Sequence[HistoryPoint]) -> list[ScorePeriod]:
+def list_total_periods(history: NodeHistory, points: Sequence[HistoryPoint]) -> list[ScorePeriod]:
     """Return the last UTC day of a history, and its whole span if that began earlier.
 
     `points` are all points of the history. The list is empty under rules without a history of
@@ -81,7 +83,9 @@ def list_score_totals(history: NodeHistory, points: Sequence[HistoryPoint]) -> l
         split_index = bisect_left(points, start, key=lambda point: point.time)
         marks = [mark for mark in history.marks if mark.time >= start]
         totals.append(
-            _build_period(start, history.last - start, points[max(0, split_index - 1) :], marks)
+            _build_score_period(
+                start, history.last - start, points[max(0, split_index - 1) :], marks
+            )
         )
     return totals
 
@@ -93,7 +97,7 @@ def _group_by_period(
         yield start, list(group)
 
 
-def _build_period(
+def _build_score_period(
     start: int, seconds: int, points: Sequence[HistoryPoint], marks: Sequence[HistoryMark]
 ) -> ScorePeriod:
     """Return a period; `points` begins with the last point before the period."""
@@ -113,10 +117,12 @@ def _build_period(
         falls=falls,
         has_recovered=bool(falls) and after.reliability > before.reliability - _MIN_CHANGE,
     )
-    return period._replace(parts=_split_change(before, after, period.change))
+    return period._replace(parts=_split_change_by_cause(before, after, period.change))
 
 
-def _split_change(before: HistoryPoint, after: HistoryPoint, change: int) -> list[tuple[str, int]]:
+def _split_change_by_cause(
+    before: HistoryPoint, after: HistoryPoint, change: int
+) -> list[tuple[str, int]]:
     """Return what scores and reliability brought or cost, in whole hundredths.
 
     Only the states at both ends count, so that a fall of reliability that has recovered costs
@@ -138,5 +144,5 @@ def _split_change(before: HistoryPoint, after: HistoryPoint, change: int) -> lis
     return [(name, part) for name, part in rounded.items() if part]
 
 
-def _round_down(units: int) -> int:
+def _round_down_to_hundredths(units: int) -> int:
     return units // _MIN_CHANGE * _MIN_CHANGE

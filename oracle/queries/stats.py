@@ -64,7 +64,7 @@ class StatisticsCollector:
             self._background_call.start(
                 lambda: self._compute_statistics(balance_wei), "statistics"
             )
-        finished_call = self._background_call.take_finished()
+        finished_call = self._background_call.take_finished_call()
         self._background_call.wait_seconds = _WAIT_SECONDS
         if finished_call is None:
             return None

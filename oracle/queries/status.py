@@ -26,7 +26,7 @@ from oracle.domain.state import Membership
 from oracle.indexer.block_confirmation import get_refusal
 from oracle.indexer.rules_binding import get_bound_rules
 from oracle.indexer.snapshots import find_state_mismatch
-from oracle.kickouts.kickout_cases import count_held_intervals, find_due_intervals
+from oracle.kickouts.kickout_cases import count_held_intervals, load_open_kickout_intervals
 from oracle.queries.answers import BlockView, build_rule_set_view
 from oracle.queries.contract_view import AccountBalance, ChainView
 from oracle.queries.endpoint_view import EndpointView
@@ -101,7 +101,7 @@ class StatusReport:
     refused_kick_count: int = 0
     feed: FeedView | None = None
 
-    def compute_lag(self, head: BlockRef | None) -> int | None:
+    def compute_lag_blocks(self, head: BlockRef | None) -> int | None:
         """Return how many blocks the fold is behind `head`, or None if either block is unknown."""
         if head is None or self.folded_block is None:
             return None
@@ -141,7 +141,7 @@ def load_status_report(
             held_reports=tuple(uow.holds.list_awaiting_operator()),
             planned_push=next(iter(uow.outbox.intents.list_newest(1, *_PLANNED_PUSH)), None),
             accused_kicks=tuple(uow.rounds.list_accused()),
-            proven_wrong=uow.facts.quarantine.get_reason_by_endpoint(),
+            proven_wrong=uow.facts.quarantine.get_quarantine_reason_by_endpoint(),
             suspect_block_count=count_suspect_blocks(uow),
             missing_receipts=tuple(
                 call.error_text or ""
@@ -202,7 +202,7 @@ def compute_index_statistics(
         peers = compute_population_maxima(members, cursor.time, rules)
         round_number, round_age_seconds = _load_last_round(uow, cursor.time)
         kicked_count = statuses[Membership.KICKED_OUT.value]
-        due_kickouts = find_due_intervals(uow, rules)
+        due_kickouts = load_open_kickout_intervals(uow, rules)
         return IndexStatistics(
             nodes=statuses,
             excluded=sum(is_excluded(node, cursor.time, rules) for node in members),
@@ -245,7 +245,9 @@ def _count_due_kickouts(uow: UnitOfWork) -> int:
     rule_set = get_bound_rules(uow)
     rules = None if rule_set is None else uow.rule_sets.get_rules(rule_set.sha256)
     # Rules of another release may be unreadable; `status` is shown nevertheless.
-    return len(uow.kickouts.list_open() if rules is None else find_due_intervals(uow, rules))
+    return len(
+        uow.kickouts.list_open() if rules is None else load_open_kickout_intervals(uow, rules)
+    )
 
 
 def _load_last_round(uow: UnitOfWork, now: int | None) -> tuple[int, int | None]:
@@ -290,7 +292,7 @@ def build_operator_status(
         final=report.final_block,
         head=None if chain.head is None else chain.head.number,
         head_time=None if chain.head is None else chain.head.time,
-        lag_blocks=report.compute_lag(chain.head),
+        lag_blocks=report.compute_lag_blocks(chain.head),
         contract=chain.build_contract_view(),
         senders=[
             SenderView(

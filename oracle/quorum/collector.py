@@ -56,13 +56,13 @@ def _load_counted_signatures(
     context: QuorumContext, record: SignedStatement, signers: Collection[Address]
 ) -> dict[Address, bytes]:
     with context.account_context.store.read_transaction() as uow:
-        signature_by_signer = load_signatures(uow, record)
+        signature_by_signer = load_statement_signatures(uow, record)
     return {
         signer: signature_by_signer[signer] for signer in signature_by_signer if signer in signers
     }
 
 
-def load_signatures(uow: UnitOfWork, record: SignedStatement) -> dict[Address, bytes]:
+def load_statement_signatures(uow: UnitOfWork, record: SignedStatement) -> dict[Address, bytes]:
     """Return every stored signature of this digest, by signer."""
     # In reverse, so that this reporter's own signature replaces a copy from a peer.
     return {
@@ -88,7 +88,7 @@ def fetch_peer_statements(
     if context.peers is None:
         return 0
     responses = context.peers.fetch_statements(record.round)
-    return _store_responses(
+    return _store_peer_statements(
         context, record.round, responses, lambda: contract_status, own_digest=record.digest
     )
 
@@ -105,10 +105,10 @@ def refetch_peer_statements(context: QuorumContext, round_number: int) -> int:
     if context.peers is None:
         return 0
     responses = context.peers.refetch_statements(round_number)
-    return _store_responses(context, round_number, responses, context.fetch_contract_status)
+    return _store_peer_statements(context, round_number, responses, context.fetch_contract_status)
 
 
-def _store_responses(
+def _store_peer_statements(
     context: QuorumContext,
     round_number: int,
     responses: list[tuple[str, ReportMessage]],
@@ -120,7 +120,7 @@ def _store_responses(
         return 0
     contract_status = fetch_status()
     signers = contract_status.signers
-    _warn_of_unknown_signers(
+    _warn_about_unknown_signers(
         context,
         [(host, message) for host, message in new_messages if message.signer not in signers],
     )
@@ -128,7 +128,7 @@ def _store_responses(
     return _store_signatures(context, from_signers, contract_status, own_digest)
 
 
-def _warn_of_unknown_signers(
+def _warn_about_unknown_signers(
     context: QuorumContext, messages: list[tuple[str, ReportMessage]]
 ) -> None:
     for host, message in messages:

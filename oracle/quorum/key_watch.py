@@ -35,7 +35,9 @@ def check_for_foreign_signatures(context: QuorumContext, heads: Heads) -> StepRe
     with context.account_context.store.read_transaction() as uow:
         newest_root = uow.rounds.get_newest_root() or ""
         bookmark = uow.bookmarks.get(_BOOKMARK)
-        first_bookmark = _build_first_bookmark(context, uow, heads) if bookmark is None else None
+        first_bookmark = (
+            _format_initial_bookmark(context, uow, heads) if bookmark is None else None
+        )
         since, _, last_root = (bookmark or "").partition(" ")
         has_new_rounds = bookmark is not None and last_root != newest_root
         foreign_rounds = (
@@ -48,13 +50,15 @@ def check_for_foreign_signatures(context: QuorumContext, heads: Heads) -> StepRe
         return None
     with context.account_context.write_transaction() as uow:
         embargoing_rounds = [
-            accepted for accepted in foreign_rounds if _extend_embargo(context, uow, accepted.time)
+            accepted
+            for accepted in foreign_rounds
+            if _extend_signing_embargo(context, uow, accepted.time)
         ]
         uow.bookmarks.set(_BOOKMARK, f"{since} {newest_root}")
     return _log_foreign_signatures(context, embargoing_rounds) if embargoing_rounds else None
 
 
-def _build_first_bookmark(context: QuorumContext, uow: UnitOfWork, heads: Heads) -> str | None:
+def _format_initial_bookmark(context: QuorumContext, uow: UnitOfWork, heads: Heads) -> str | None:
     cursor = uow.cursor.get()
     if cursor is None or not context.account_context.is_at_head(uow, heads):
         return None
@@ -98,7 +102,7 @@ def _was_signed_locally(
     )
 
 
-def _extend_embargo(context: QuorumContext, uow: UnitOfWork, since: int) -> bool:
+def _extend_signing_embargo(context: QuorumContext, uow: UnitOfWork, since: int) -> bool:
     """Embargo the signer for a report's time to live, counted from `since`.
 
     Return False if an earlier embargo already covers `since`.

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing_extensions import override
 
 from oracle.domain.ids import Address
-from oracle.quorum.wire_format import ReportMessage, decode_statements, is_genuine
+from oracle.quorum.wire_format import ReportMessage, decode_statements, is_genuine_message
 from oracle.rpc.rpc_errors import RpcError
 from oracle.rpc.transport import BoundedHttp, HttpAccess, redact_url
 from oracle.telemetry import quorum_metrics
@@ -101,7 +101,7 @@ class Peer:
             return PeerResult.NO_RESPONSE, []
         except ValueError:
             return PeerResult.MALFORMED, []
-        genuine = [statement for statement in statements if is_genuine(statement)]
+        genuine = [statement for statement in statements if is_genuine_message(statement)]
         is_genuine_response = len(genuine) == len(statements)
         return PeerResult.GENUINE if is_genuine_response else PeerResult.FORGED, genuine
 
@@ -179,7 +179,7 @@ class PeerClients:
             for earlier_round, fetched_at in self._last_fetch_by_round.items()
             if now - fetched_at < self._interval_seconds
         } | {round_number: now}
-        return self._fetch_from_all(round_number)
+        return self._fetch_from_all_peers(round_number)
 
     def refetch_statements(self, round_number: int) -> list[tuple[str, ReportMessage]]:
         """Fetch the statements about a settled round again, if a refetch is due."""
@@ -194,7 +194,7 @@ class PeerClients:
         )
         for oldest_round in list(self._refetches_by_round)[:-_MAX_ENTRIES]:
             del self._refetches_by_round[oldest_round]
-        return self._fetch_from_all(round_number) if is_due else []
+        return self._fetch_from_all_peers(round_number) if is_due else []
 
     def record_unknown_signer(self, host: str, signer: Address) -> bool:
         """Record an unknown signer of a host, and return whether the signer is new."""
@@ -204,7 +204,7 @@ class PeerClients:
             del self._reported_signers[oldest_key]
         return is_new
 
-    def _fetch_from_all(self, round_number: int) -> list[tuple[str, ReportMessage]]:
+    def _fetch_from_all_peers(self, round_number: int) -> list[tuple[str, ReportMessage]]:
         requests = [(peer, peer.start_fetch(round_number)) for peer in self.all]
         pending = [answer for _, answer in requests if answer is not None]
         wait(pending, self._timeout_seconds)

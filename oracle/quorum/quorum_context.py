@@ -31,7 +31,7 @@ class MissingSignatures:
         """The reason to show first, or None."""
         return self.signer_reason or self.evidence_reason or self.missing_reason
 
-    def record_waiting_statement(self, digest: Hash, block_time: int) -> int:
+    def record_statement_without_quorum(self, digest: Hash, block_time: int) -> int:
         """Record that a statement lacks signatures; return the chain time since when."""
         if self._waiting_since is None or self._waiting_since[0] != digest:
             self._waiting_since = (digest, block_time)

@@ -41,7 +41,7 @@ def sign_once(
     with context.account_context.store.read_transaction() as uow:
         earlier = uow.statements.get_live(record)
         is_signed = earlier is not None and earlier.digest == record.digest
-        if not is_signed and not _can_sign(uow, record, earlier, contract_status):
+        if not is_signed and not _can_sign_statement(uow, record, earlier, contract_status):
             return None
     if earlier is not None and is_signed:
         publish_statement(context, earlier)
@@ -56,7 +56,7 @@ def sign_once(
     with context.account_context.write_transaction() as uow:
         # The check is repeated in the commit that stores the statement.
         earlier = uow.statements.get_live(record)
-        if not _can_sign(uow, record, earlier, contract_status):
+        if not _can_sign_statement(uow, record, earlier, contract_status):
             return None
         if earlier is not None:
             reason = find_expiry_reason(uow, earlier, contract_status) or "expired"
@@ -81,7 +81,7 @@ def _request_signature(context: QuorumContext, statement: ReportStatement) -> by
     return signature
 
 
-def _can_sign(
+def _can_sign_statement(
     uow: UnitOfWork,
     record: SignedStatement,
     earlier: SignedStatement | None,

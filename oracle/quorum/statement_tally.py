@@ -54,7 +54,7 @@ class SignerTally:
             f"quorum of {self.quorum} is left"
         )
 
-    def describe_missing(self, round_number: int) -> str:
+    def describe_missing_signatures(self, round_number: int) -> str:
         """Return the signature count of a round, and the signers that disagree or are missing."""
         missing_signers = frozenset(self.signers) - self.agreeing
         signers_by_label = {
@@ -120,11 +120,13 @@ def conflicts_with_own_report(
     if find_unproven_expiry_reason(uow, statement, contract_status) is not None:
         return False
     as_of = statement.as_of_block
-    period = _compute_period(context, uow, statement)
+    period = _compute_statement_period(context, uow, statement)
     own_reports = uow.reports.list_between(as_of, as_of)
     if not own_reports and period < uow.reports.get_first_complete_period():
         return False
-    return all(not _is_same_report(own_report.report, statement) for own_report in own_reports)
+    return all(
+        not _is_statement_about_report(own_report.report, statement) for own_report in own_reports
+    )
 
 
 def differs_from_own_report(
@@ -170,31 +172,31 @@ def log_conflicts(
         and statement.signer == context.account_context.sender_account.signer.address
     ):
         quorum_metrics.EQUIVOCATION.labels(statement.signer).inc()
-        _record_conflict(context, uow, "unknown_signature_from_peer", statement, message)
+        _log_and_journal_conflict(context, uow, "unknown_signature_from_peer", statement, message)
     elif is_alive and any(
         find_unproven_expiry_reason(uow, other_statement, contract_status) is None
         for other_statement in earlier_statements
     ):
         quorum_metrics.EQUIVOCATION.labels(statement.signer).inc()
         earlier_log_fields = {"ours": earlier_statements[0].root}
-        _record_conflict(
+        _log_and_journal_conflict(
             context, uow, "signer_equivocated", statement, message, earlier_log_fields
         )
     if conflicts_with_own_report(
         context, uow, statement, contract_status
     ) or differs_from_own_report(uow, statement, contract_status):
         quorum_metrics.DISAGREEMENT.labels(statement.signer).inc()
-        _record_conflict(
+        _log_and_journal_conflict(
             context,
             uow,
             "report_root_mismatch",
             statement,
             message,
-            _load_own_log_fields(uow, statement),
+            _load_own_report_log_fields(uow, statement),
         )
 
 
-def _is_same_report(report: Report, statement: SignedStatement) -> bool:
+def _is_statement_about_report(report: Report, statement: SignedStatement) -> bool:
     """Return whether a statement is about this report."""
     return (report.as_of.hash, report.prev, report.deadline, report.root) == (
         statement.as_of_hash,
@@ -204,14 +206,18 @@ def _is_same_report(report: Report, statement: SignedStatement) -> bool:
     )
 
 
-def _compute_period(context: QuorumContext, uow: UnitOfWork, statement: SignedStatement) -> int:
+def _compute_statement_period(
+    context: QuorumContext, uow: UnitOfWork, statement: SignedStatement
+) -> int:
     """Return the period of a statement, assuming that all reporters have the same settings."""
     block = uow.blocks.get_canonical(statement.as_of_block)
     time = statement.deadline - context.settings.ttl_seconds if block is None else block.time
     return time // context.settings.period_seconds
 
 
-def _load_own_log_fields(uow: UnitOfWork, statement: SignedStatement) -> dict[str, str | int]:
+def _load_own_report_log_fields(
+    uow: UnitOfWork, statement: SignedStatement
+) -> dict[str, str | int]:
     """Return root and period of the report of the same block, or an empty dict without one."""
     own_reports = uow.reports.list_between(statement.as_of_block, statement.as_of_block)
     if not own_reports:
@@ -219,7 +225,7 @@ def _load_own_log_fields(uow: UnitOfWork, statement: SignedStatement) -> dict[st
     return {"ours": own_reports[0].report.root, "our_period": own_reports[0].report.period}
 
 
-def _record_conflict(
+def _log_and_journal_conflict(
     context: QuorumContext,
     uow: UnitOfWork,
     event_name: str,

@@ -7,7 +7,7 @@ earlier statements can no longer land, and the report is signed again
 
 from dataclasses import replace
 
-from oracle.bindings.qos_roots import RootsStatus, decode_push_call
+from oracle.bindings.qos_roots import RootsStatus, decode_push_report_call
 from oracle.chain.heads import Heads
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_ADDRESS, Address
@@ -44,7 +44,7 @@ def build_report_statement(report: Report, contract_status: RootsStatus) -> Repo
     )
 
 
-def build_report_record(context: QuorumContext, statement: ReportStatement) -> SignedStatement:
+def build_statement_record(context: QuorumContext, statement: ReportStatement) -> SignedStatement:
     """Return the record of a report's statement; the signer is zero without a key."""
     sender_account = context.account_context.sender_account
     return SignedStatement(
@@ -183,7 +183,7 @@ def build_retry_with_more_gas(failed_call: Intent, heads: Heads) -> CallRequest 
     return replace(request, dedup_key=request.dedup_key + _RETRY_SUFFIX, not_before=None)
 
 
-def find_pushed_statement(
+def load_pushed_statement(
     context: QuorumContext, uow: UnitOfWork, push: Intent, contract_status: RootsStatus
 ) -> SignedStatement:
     """Return the stored statement of a push, or the statement decoded from its call."""
@@ -195,5 +195,7 @@ def find_pushed_statement(
     if statement is not None:
         return statement
     # A call has neither the configuration nor the previous root, so the current ones are assumed.
-    pushed = decode_push_call(request.calldata, contract_status.config, contract_status.last_root)
-    return build_report_record(context, pushed)
+    pushed = decode_push_report_call(
+        request.calldata, contract_status.config, contract_status.last_root
+    )
+    return build_statement_record(context, pushed)

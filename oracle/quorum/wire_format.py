@@ -81,7 +81,7 @@ def encode_statements(statements: list[ReportMessage]) -> bytes:
     return msgspec.json.encode(StatementsResponse(statements))
 
 
-def is_genuine(message: ReportMessage) -> bool:
+def is_genuine_message(message: ReportMessage) -> bool:
     """Return whether the digest matches the content, and the signature matches the signer."""
     if message.compute_digest() != message.digest:
         return False

@@ -10,7 +10,7 @@ from oracle.domain.blocks import format_block_count
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Address
 from oracle.domain.reports.report import Report
-from oracle.domain.roots.leaves import NodeLeaf, is_kickout_due_in, split_leaves
+from oracle.domain.roots.leaves import NodeLeaf, is_kickout_due_in_leaf, split_leaves
 from oracle.errors import TransientError
 from oracle.indexer.evidence_verification import (
     EvidenceVerification,
@@ -52,7 +52,7 @@ def find_unverified_kickout(
     verifier = context.verifier
     level = VerificationLevel.PROVEN if verifier is None else verifier.get_level()
     for leaf in _list_newly_due_leaves(context, uow, report):
-        verification = _load_verification(context, uow, report, leaf.node, level)
+        verification = _load_kickout_verification(context, uow, report, leaf.node, level)
         if verification.reason is not None:
             return UnverifiedKickout(leaf.node, verification)
     return None
@@ -80,13 +80,13 @@ def _list_newly_due_leaves(
     leaves = load_report_leaves(context, uow, report)
     if leaves is None:
         raise TransientError(f"period {report.period}: the leaves of its report are not stored")
-    due_leaves = [leaf for leaf in split_leaves(leaves) if is_kickout_due_in(leaf)]
+    due_leaves = [leaf for leaf in split_leaves(leaves) if is_kickout_due_in_leaf(leaf)]
     if not due_leaves:
         return []
     last_leaves = load_last_round_leaves(context, uow, report) or b""
     due_since_by_node = {
         leaf.node: leaf.kickout_due_since
-        for leaf in map(NodeLeaf.decode, filter(is_kickout_due_in, split_leaves(last_leaves)))
+        for leaf in map(NodeLeaf.decode, filter(is_kickout_due_in_leaf, split_leaves(last_leaves)))
     }
     return [
         leaf
@@ -95,7 +95,7 @@ def _list_newly_due_leaves(
     ]
 
 
-def _load_verification(
+def _load_kickout_verification(
     context: ReportingContext,
     uow: UnitOfWork,
     report: Report,

@@ -42,7 +42,7 @@ def mark_landed_reports(
         landed_periods = [
             stored_cut.cut.period
             for stored_cut in open_cuts
-            if _has_landed(context, uow, stored_cut, heads)
+            if _has_report_landed(context, uow, stored_cut, heads)
         ]
     if not landed_periods:
         return None
@@ -81,10 +81,10 @@ def mark_missed_reports(
         ]
     missed = [(period, reason) for period, reason in reasons if reason is not None]
     detail = "; ".join(f"period {period}: {reason}" for period, reason in missed)
-    return _store_missed(context, missed, detail)
+    return _store_missed_reports(context, missed, detail)
 
 
-def mark_unsigned_missed_reports(
+def mark_unsigned_reports_as_missed(
     context: ReportingContext, cuts: list[StoredReportHeader], status: RootsStatus
 ) -> StepResult | None:
     """Mark unsigned reports that can no longer be accepted as missed.
@@ -98,10 +98,10 @@ def mark_unsigned_missed_reports(
     ]
     candidates = [(cut.period, find_missed_reason(cut, status)) for cut in unsigned_cuts]
     missed = [(period, reason) for period, reason in candidates if reason is not None]
-    return _store_missed(context, missed, format_missed_periods(missed))
+    return _store_missed_reports(context, missed, format_missed_periods(missed))
 
 
-def _store_missed(
+def _store_missed_reports(
     context: ReportingContext, missed: list[tuple[int, str]], detail: str
 ) -> StepResult | None:
     """Store the reports of these periods as missed; return None if there are none."""
@@ -142,7 +142,7 @@ def find_missed_reason(report: ReportHeader, contract_status: RootsStatus) -> st
     return None
 
 
-def is_awaiting_finality(uow: UnitOfWork, stored_cut: StoredReportHeader) -> bool:
+def is_report_accepted(uow: UnitOfWork, stored_cut: StoredReportHeader) -> bool:
     """Return whether the contract accepted the signed report, in a final round or not."""
     accepted = uow.rounds.get_accepted_round(stored_cut.cut.head_round + 1)
     return accepted is not None and accepted.root == stored_cut.cut.root
@@ -159,7 +159,7 @@ def _find_missed_reason_in_index(uow: UnitOfWork, stored_cut: StoredReportHeader
     return "its deadline passed" if is_late else None
 
 
-def _has_landed(
+def _has_report_landed(
     context: ReportingContext, uow: UnitOfWork, stored_cut: StoredReportHeader, heads: Heads
 ) -> bool:
     accepted = uow.rounds.get_accepted_round(stored_cut.cut.head_round + 1)

@@ -4,11 +4,11 @@ See docs/explanation/storage.md#leaf-pieces.
 """
 
 from oracle.domain.blocks import BlockRef
-from oracle.domain.reports.report import Lanes, Report, ReportSettings, compute_period
+from oracle.domain.reports.report import Lanes, Report, ReportSettings, compute_period_number
 from oracle.domain.roots.pieces import KEPT_ROUNDS
 from oracle.domain.roots.round_tree import RoundTree
 from oracle.indexer.round_leaves import (
-    load_lanes,
+    load_lanes_of_round,
     load_leaves,
     load_pieced_round,
     load_pieced_round_of_report,
@@ -46,7 +46,7 @@ def prune_pieces(
     databases that read the chain in different windows keep the same pieces.
     """
     final_time = uow.reports.get_newest_time_up_to(final_number)
-    first_period = compute_period(
+    first_period = compute_period_number(
         max(0, final_time - settings.ttl_seconds), settings.period_seconds
     )
     released_report = find_released_report(uow)
@@ -78,7 +78,7 @@ def load_report_leaves(context: ReportingContext, uow: UnitOfWork, report: Repor
 def load_report_lanes(context: ReportingContext, uow: UnitOfWork, report: Report) -> Lanes | None:
     """Return the lanes of a cut report, by seat, or None if its leaves are not stored."""
     pieced_round = load_pieced_round_of_report(uow, context.leaf_cache, report)
-    return None if pieced_round is None else load_lanes(uow, pieced_round)
+    return None if pieced_round is None else load_lanes_of_round(uow, pieced_round)
 
 
 def load_last_round_leaves(

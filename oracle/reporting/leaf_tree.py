@@ -26,7 +26,7 @@ from oracle.domain.roots.round_tree import RoundTree
 from oracle.domain.roots.scoring_context import ScoringContext
 from oracle.domain.scoring.legacy_factors import PopulationMaxima, compute_population_maxima
 from oracle.domain.scoring.legacy_tally import compute_window_number
-from oracle.domain.scoring.node_scores import count_restarts
+from oracle.domain.scoring.node_scores import count_pool_restarts
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import TransientError
 from oracle.indexer.kickout_reviews import KickoutReviewCache
@@ -73,7 +73,7 @@ class LeafTree:
             self._clear()
         if needs_edits:
             self._restore_last_cut(uow)
-        self._evaluate(uow, as_of.number, as_of.time, is_cut=True, keeps_leaves=needs_edits)
+        self._evaluate_nodes(uow, as_of.number, as_of.time, is_cut=True, keeps_leaves=needs_edits)
         return self._tree
 
     def store_pieces(self, uow: UnitOfWork, as_of: BlockRef) -> None:
@@ -115,7 +115,7 @@ class LeafTree:
         if self._running_update is not None and not self._running_update.done():
             return
         self._finish_update()
-        store.call_before_close(self._stop_update)
+        store.call_before_close(self._cancel_update)
         self._running_update = run_in_background(
             partial(self._update_to_cursor, store), "leaf-tree"
         )
@@ -125,7 +125,7 @@ class LeafTree:
 
         The reviews of kickouts that became due up to the final block are kept.
         """
-        self._stop_update()
+        self._cancel_update()
         self._clear()
 
     def follow_rewind(self, uow: UnitOfWork, ancestor: int) -> None:
@@ -133,7 +133,7 @@ class LeafTree:
         self.reset()
         self._reviews.follow_rewind(uow, ancestor)
 
-    def clear_reviews(self) -> None:
+    def clear_kickout_reviews(self) -> None:
         """Discard the reviews of kickouts, because a refold may change them."""
         self._finish_update()
         self._reviews.clear()
@@ -157,7 +157,7 @@ class LeafTree:
             if not self.edits_are_complete:
                 self._clear()
             self._restore_last_cut(uow)
-            self._evaluate(uow, cursor.number, cursor.time, is_cut=False, keeps_leaves=True)
+            self._evaluate_nodes(uow, cursor.number, cursor.time, is_cut=False, keeps_leaves=True)
         self._tree.hash_changed()
 
     def _restore_last_cut(self, uow: UnitOfWork) -> None:
@@ -166,7 +166,7 @@ class LeafTree:
         Nothing is done if the state does not continue that cut, or if the stored leaves do not
         have the root of its report.
         """
-        report = self._find_continued_cut(uow) if self._number is None else None
+        report = self._find_resumable_cut(uow) if self._number is None else None
         if report is None:
             return
         pieced_round = load_pieced_round_of_report(uow, LeafCache(), report)
@@ -175,7 +175,8 @@ class LeafTree:
         number = report.as_of.number
         pieces = range(len(pieced_round.digests))
         self._tree.append_stored_leaves(
-            self._check_stop(uow.leaf_pieces.load_leaves(piece, number)) for piece in pieces
+            self._pass_batch_unless_stopped(uow.leaf_pieces.load_leaves(piece, number))
+            for piece in pieces
         )
         if self._tree.node_count != pieced_round.summary.node_count or any(
             self._tree.get_piece_digest(piece) != pieced_round.digests[piece] for piece in pieces
@@ -184,7 +185,7 @@ class LeafTree:
             return
         self._number, self._time = number, report.as_of.time
 
-    def _find_continued_cut(self, uow: UnitOfWork) -> Report | None:
+    def _find_resumable_cut(self, uow: UnitOfWork) -> Report | None:
         """Return the last cut, or None if the state may differ from it by more than new blocks.
 
         A refold may change any node. A rewind leaves no report above its block, except accepted
@@ -214,7 +215,7 @@ class LeafTree:
         except TransientError:
             self._clear()
 
-    def _stop_update(self) -> None:
+    def _cancel_update(self) -> None:
         """End the running update, whatever its result, within a batch of rows."""
         update, self._running_update = self._running_update, None
         if update is not None:
@@ -222,7 +223,7 @@ class LeafTree:
             wait([update])
             self._must_stop = False
 
-    def _evaluate(
+    def _evaluate_nodes(
         self, uow: UnitOfWork, number: int, time: int, *, is_cut: bool, keeps_leaves: bool
     ) -> None:
         """Evaluate the nodes changed up to block `number` and, at a cut, recovering nodes.
@@ -231,7 +232,7 @@ class LeafTree:
         """
         max_kept_seats = None if keeps_leaves else 0
         self._reviews.refresh(uow)
-        if self._number is None or self._is_outdated(uow, self._number, number, time):
+        if self._number is None or self._needs_full_evaluation(uow, self._number, number, time):
             self._clear()
             is_complete = True
             self._population_maxima = compute_population_maxima(
@@ -259,25 +260,27 @@ class LeafTree:
             self._rules,
             time,
             uow.nodes.get_many,
-            partial(self._reviews.get_or_load, uow),
+            partial(self._reviews.get_or_load_review, uow),
             self._population_maxima,
         )
 
     def _encode_leaves(self, rows: list[LeafRow], context: ScoringContext) -> bytes:
         """Encode leaves; discard the reviews of the nodes whose kickout is no longer due."""
-        self._reviews.discard_settled(self._check_stop(rows))
+        self._reviews.discard_settled_reviews(self._pass_batch_unless_stopped(rows))
         return encode_leaves(rows, context, keccak)
 
-    def _check_stop(self, batch: Batch) -> Batch:
+    def _pass_batch_unless_stopped(self, batch: Batch) -> Batch:
         """Return the batch, or raise an error if the running update has to end."""
         if self._must_stop:
             raise _UpdateStoppedError
         return batch
 
-    def _is_outdated(self, uow: UnitOfWork, last_number: int, number: int, time: int) -> bool:
+    def _needs_full_evaluation(
+        self, uow: UnitOfWork, last_number: int, number: int, time: int
+    ) -> bool:
         """Return whether all nodes must be evaluated again, for block `number` at `time`."""
         # A restart may end the kickouts that are due, although no event reports it.
-        has_restarted = count_restarts(self._time, self._rules) != count_restarts(
+        has_restarted = count_pool_restarts(self._time, self._rules) != count_pool_restarts(
             time, self._rules
         )
         if has_restarted or last_number > number:

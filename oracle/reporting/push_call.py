@@ -12,11 +12,11 @@ from oracle.bindings.qos_roots import RootsStatus
 from oracle.chain.heads import Heads
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Hash
-from oracle.domain.reports.report import measure_change
+from oracle.domain.reports.report import measure_lane_changes
 from oracle.quorum.statements import (
     build_retry_with_more_gas,
     find_expiry_reason,
-    find_pushed_statement,
+    load_pushed_statement,
 )
 from oracle.reporting.leaf_storage import load_report_lanes
 from oracle.reporting.reporting_context import PUSH, ReportingContext
@@ -43,13 +43,13 @@ def find_push_expiry_reason(
 ) -> str | None:
     """Return why a sent push can no longer land, or None if it has landed or may still land."""
     accepted = uow.rounds.get_accepted_round(push.request.round or 0)
-    if accepted is not None and _has_sent_round(uow, push, accepted):
+    if accepted is not None and _was_round_sent_by_push(uow, push, accepted):
         return None
-    statement = find_pushed_statement(context.quorum, uow, push, contract_status)
+    statement = load_pushed_statement(context.quorum, uow, push, contract_status)
     return find_expiry_reason(uow, statement, contract_status)
 
 
-def _has_sent_round(uow: UnitOfWork, push: Intent, accepted: RoundAccepted) -> bool:
+def _was_round_sent_by_push(uow: UnitOfWork, push: Intent, accepted: RoundAccepted) -> bool:
     """Return whether the round was accepted in a transaction of this push."""
     slots = uow.outbox.slots
     slot = None if push.nonce is None else slots.get_slot(push.request.account, push.nonce)
@@ -99,10 +99,12 @@ def find_abandoned_pushes(uow: UnitOfWork) -> list[Intent]:
     for push in uow.outbox.intents.list_newest(MAX_SCANNED_PUSHES, kind=PUSH):
         if push.request.digest is not None:
             pushes_by_digest.setdefault(push.request.digest, []).append(push)
-    return [pushes[0] for pushes in pushes_by_digest.values() if _is_abandoned(uow, pushes)]
+    return [
+        pushes[0] for pushes in pushes_by_digest.values() if _is_statement_abandoned(uow, pushes)
+    ]
 
 
-def _is_abandoned(uow: UnitOfWork, pushes: list[Intent]) -> bool:
+def _is_statement_abandoned(uow: UnitOfWork, pushes: list[Intent]) -> bool:
     """Return whether no further push of a statement is planned, although it could still land."""
     newest = pushes[0]
     request = pushes[0].request
@@ -197,7 +199,9 @@ class PushCall(ContractCall):
         later_lanes = load_report_lanes(self._context, uow, later_reports[-1])
         if lanes is None or later_lanes is None:
             return False
-        return measure_change(lanes, later_lanes, self._context.settings.kick_line).crosses_band
+        return measure_lane_changes(
+            lanes, later_lanes, self._context.settings.kick_line
+        ).crosses_band
 
     @override
     def on_closed(

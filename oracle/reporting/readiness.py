@@ -19,7 +19,7 @@ def find_reporting_obstacle(
     """
     if not context.account_context.is_at_head(uow, heads):
         return "the database is behind the head"
-    gap = find_first_gap(uow)
+    gap = find_first_unread_block(uow)
     if gap is not None:
         return f"block {gap} was never read: `qos-oracle resync gaps`"
     folded_head = uow.rounds.get_last_root()
@@ -31,7 +31,7 @@ def find_reporting_obstacle(
     return None
 
 
-def find_first_gap(uow: UnitOfWork) -> int | None:
+def find_first_unread_block(uow: UnitOfWork) -> int | None:
     """Return the lowest block, up to the last folded one, that was never read, or None."""
     identity = uow.identity.get()
     cursor = uow.cursor.get()

@@ -15,7 +15,7 @@ from oracle.domain.roots.round_tree import RoundTree
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
 from oracle.indexer.folded_state import FoldedState, fold_state_up_to
-from oracle.indexer.kickout_reviews import build_folded_context
+from oracle.indexer.kickout_reviews import build_folded_scoring_context
 from oracle.indexer.provenance import find_stored_block
 from oracle.indexer.round_leaves import load_domain
 from oracle.store.database import Store, UnitOfWork
@@ -48,14 +48,14 @@ def build_report(
     """
     contract_state = folded.contract_state
     domain = load_domain(uow)
-    tree = build_folded_tree(uow, reader, folded, as_of.time, rules)
+    tree = build_tree_of_folded_state(uow, reader, folded, as_of.time, rules)
     root = tree.compute_round_root(
         domain.chain_id, domain.contract, contract_state.head_round + 1, as_of.number
     )
     return cut_report(as_of, PreviousRound.from_state(contract_state), tree.lanes, root, settings)
 
 
-def build_folded_tree(
+def build_tree_of_folded_state(
     uow: UnitOfWork, reader: EventReader, folded: FoldedState, time: int, rules: Rules
 ) -> RoundTree:
     """Return the tree of all nodes of a folded state, whose time is `time`."""
@@ -63,13 +63,13 @@ def build_folded_tree(
     nodes = folded.fold.ledger.nodes
     leaves = iter_linked_leaves(
         (nodes[address] for address in sorted(nodes)),
-        build_folded_context(uow, folded, time, policy),
+        build_folded_scoring_context(uow, folded, time, policy),
         keccak,
     )
     return RoundTree((leaf.encode() for leaf in leaves), keccak)
 
 
-def fold_tree_of_round(
+def fold_round_tree(
     uow: UnitOfWork, reader: EventReader, accepted: RoundAccepted, rules: Rules
 ) -> RoundTree | None:
     """Return the tree of all nodes in a round, folded from the stored logs.
@@ -80,7 +80,7 @@ def fold_tree_of_round(
     if as_of is None:
         return None
     folded = fold_state_up_to(uow, reader, rules, as_of.number)
-    return build_folded_tree(uow, reader, folded, as_of.time, rules)
+    return build_tree_of_folded_state(uow, reader, folded, as_of.time, rules)
 
 
 def find_as_of_block(uow: UnitOfWork, accepted: RoundAccepted) -> BlockRef | None:
@@ -96,7 +96,7 @@ def find_as_of_block(uow: UnitOfWork, accepted: RoundAccepted) -> BlockRef | Non
     return None if block is None or block.hash != accepted.as_of_hash else block
 
 
-def find_last_block(
+def find_last_block_of_period(
     chain: ChainSource, store: Store, period: int, period_seconds: int
 ) -> BlockRef:
     """Return the last block of a period, which is the as-of block of its report.

@@ -21,17 +21,17 @@ from oracle.domain.reports.report import (
     PreviousRound,
     Report,
     ReportSettings,
-    compute_period,
+    compute_period_number,
     cut_report,
 )
 from oracle.domain.roots.round_tree import RoundTree
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer.block_hooks import BlockHook, HookNote
-from oracle.indexer.round_leaves import LeafCache, load_lanes, load_pieced_round
-from oracle.indexer.rules_binding import get_block_of_replacement
+from oracle.indexer.round_leaves import LeafCache, load_lanes_of_round, load_pieced_round
+from oracle.indexer.rules_binding import get_rules_replacement_block
 from oracle.reporting.leaf_storage import prune_pieces, store_changed_pieces
 from oracle.reporting.leaf_tree import LeafTree
-from oracle.reporting.recompute import find_as_of_block, fold_tree_of_round
+from oracle.reporting.recompute import find_as_of_block, fold_round_tree
 from oracle.signing.typed_data import Domain
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Stamp
@@ -71,7 +71,9 @@ class ReportCutter(BlockHook):
         backfill. See docs/explanation/reports.md#cut-at-period-end.
         """
         length = self.settings.period_seconds
-        opens_period = compute_period(block.time, length) > compute_period(parent.time, length)
+        opens_period = compute_period_number(block.time, length) > compute_period_number(
+            parent.time, length
+        )
         return opens_period and newest_block - parent.number <= self.header_depth
 
     @override
@@ -92,7 +94,7 @@ class ReportCutter(BlockHook):
             return
         first_kept = headers[min(len(too_old), len(headers) - 1)] if headers else last_block
         uow.reports.set_first_complete_period(
-            compute_period(first_kept.time, self.settings.period_seconds)
+            compute_period_number(first_kept.time, self.settings.period_seconds)
         )
 
     @override
@@ -104,7 +106,7 @@ class ReportCutter(BlockHook):
         If a report of this or a later period exists, write nothing and return None. As reports are
         cut once per period, that happens only if block time went back.
         """
-        period = compute_period(block.time, self.settings.period_seconds)
+        period = compute_period_number(block.time, self.settings.period_seconds)
         newest_period = uow.reports.get_newest_period()
         if newest_period is not None and newest_period >= period:
             return None
@@ -127,16 +129,16 @@ class ReportCutter(BlockHook):
 
     @override
     def get_stored_stop_blocks(self, uow: UnitOfWork, blocks: BlockRange) -> list[BlockRef]:
-        return [report.as_of for report in _load_kept_reports(uow, blocks)]
+        return [report.as_of for report in _load_reproducible_reports(uow, blocks)]
 
     @override
     def find_difference(
         self, uow: UnitOfWork, contract_state: ContractState, block: BlockRef
     ) -> HookNote | None:
-        (kept,) = _load_kept_reports(uow, BlockRange(block.number, block.number))
+        (kept,) = _load_reproducible_reports(uow, BlockRange(block.number, block.number))
         is_same = self.build_report(uow, contract_state, block) == kept
         # The refold may still fail and be rolled back.
-        self._leaf_tree.clear_reviews()
+        self._leaf_tree.clear_kickout_reviews()
         return None if is_same else HookNote("reports", kept.period)
 
     def build_report(
@@ -172,10 +174,10 @@ class ReportCutter(BlockHook):
         if head is None:
             return None
         if self._round_lanes[0] != head.root:
-            self._round_lanes = head.root, self._load_lanes(uow, head)
+            self._round_lanes = head.root, self._load_or_fold_lanes(uow, head)
         return self._round_lanes[1]
 
-    def _load_lanes(self, uow: UnitOfWork, accepted: RoundAccepted) -> Lanes:
+    def _load_or_fold_lanes(self, uow: UnitOfWork, accepted: RoundAccepted) -> Lanes:
         """Return the lanes of a round; empty if they cannot be computed.
 
         A database that did not cut the report of the round, for example a new one, folds the
@@ -183,10 +185,10 @@ class ReportCutter(BlockHook):
         """
         cache = LeafCache()
         pieced_round = load_pieced_round(uow, cache, accepted)
-        lanes = None if pieced_round is None else load_lanes(uow, pieced_round)
+        lanes = None if pieced_round is None else load_lanes_of_round(uow, pieced_round)
         if lanes is not None:
             return lanes
-        tree = fold_tree_of_round(uow, self._reader, accepted, self._rules)
+        tree = fold_round_tree(uow, self._reader, accepted, self._rules)
         as_of = find_as_of_block(uow, accepted)
         if tree is None or as_of is None:
             return array("H")
@@ -204,16 +206,16 @@ class ReportCutter(BlockHook):
 
     @override
     def on_rebuild(self) -> None:
-        self._leaf_tree.clear_reviews()
+        self._leaf_tree.clear_kickout_reviews()
 
 
-def _load_kept_reports(uow: UnitOfWork, blocks: BlockRange) -> list[Report]:
+def _load_reproducible_reports(uow: UnitOfWork, blocks: BlockRange) -> list[Report]:
     """Return the stored reports as of these blocks that the present rules should reproduce.
 
     The block of a missed report may have left the chain. Reports before the replacement of the
     rules were cut under others.
     """
-    first_block = max(blocks.first, get_block_of_replacement(uow) + 1)
+    first_block = max(blocks.first, get_rules_replacement_block(uow) + 1)
     return [
         stored_report.report
         for stored_report in uow.reports.list_between(first_block, blocks.last)

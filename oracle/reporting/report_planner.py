@@ -6,7 +6,7 @@ report is sent and whether it is worth its gas, but this does not change the con
 
 from dataclasses import dataclass
 
-from oracle.bindings.qos_roots import RootsStatus, encode_push_call
+from oracle.bindings.qos_roots import RootsStatus, encode_push_report_call
 from oracle.chain.heads import Heads
 from oracle.domain.reports.report import Report, ReportSettings
 from oracle.domain.reports.round_schedule import (
@@ -22,13 +22,13 @@ from oracle.quorum.collector import (
 )
 from oracle.quorum.sign_once import sign_once
 from oracle.quorum.statement_tally import tally_signatures
-from oracle.quorum.statements import build_report_record, build_report_statement
+from oracle.quorum.statements import build_report_statement, build_statement_record
 from oracle.reporting.evidence_gate import find_unverified_kickout, verify_next_blocks
 from oracle.reporting.landing import (
-    is_awaiting_finality,
+    is_report_accepted,
     mark_landed_reports,
     mark_missed_reports,
-    mark_unsigned_missed_reports,
+    mark_unsigned_reports_as_missed,
 )
 from oracle.reporting.push_call import (
     MAX_SCANNED_PUSHES,
@@ -44,7 +44,7 @@ from oracle.reporting.reporting_context import PUSH, ReportingContext
 from oracle.reporting.sanity_gate import (
     find_hold_reason,
     hold_report,
-    skip_unsignable_reports,
+    mark_unsignable_reports_not_due,
     update_hold_metrics,
 )
 from oracle.reporting.submission import decide_report_submission
@@ -122,15 +122,15 @@ def _sign_and_plan_push(
     A push in flight does not prevent signing, because the other reporters may be ahead.
     """
     status = context.quorum.fetch_contract_status()
-    step = mark_unsigned_missed_reports(context, cuts, status) if mark_outcomes else None
+    step = mark_unsigned_reports_as_missed(context, cuts, status) if mark_outcomes else None
     if step is not None:
         return step
-    scheduled = _check_scheduled_report(context, heads, cuts, status)
+    scheduled = _find_publishable_report(context, heads, cuts, status)
     if scheduled is None:
         return None
     is_free = push_in_flight is None or _is_push_stuck(context, push_in_flight, status)
     return _sign_report(context, scheduled) or (
-        _plan_report_push(context, scheduled) if is_free else None
+        _plan_push_of_signed_report(context, scheduled) if is_free else None
     )
 
 
@@ -153,10 +153,10 @@ def _needs_work(
     """Return whether a report needs work for which the contract has to be queried."""
     if (
         stored_cut.state is not ReportState.DUE
-        or stored_cut.cut.as_of > context.compute_max_as_of_block(heads)
+        or stored_cut.cut.as_of > context.find_latest_reportable_block(heads)
     ):
         return False
-    return stored_cut.digest is None or not is_awaiting_finality(uow, stored_cut)
+    return stored_cut.digest is None or not is_report_accepted(uow, stored_cut)
 
 
 def _find_push_in_flight(context: ReportingContext, uow: UnitOfWork) -> Intent | None:
@@ -181,7 +181,7 @@ def _is_push_stuck(context: ReportingContext, push: Intent, status: RootsStatus)
         return find_push_expiry_reason(context, uow, push, status) is not None
 
 
-def _check_scheduled_report(
+def _find_publishable_report(
     context: ReportingContext, heads: Heads, cuts: list[StoredReportHeader], status: RootsStatus
 ) -> _ScheduledReport | None:
     """Return the scheduled report, or None if there is none or nothing may be reported.
@@ -192,7 +192,7 @@ def _check_scheduled_report(
     with context.account_context.store.read_transaction() as uow:
         if find_reporting_obstacle(context, uow, heads, status) is not None:
             return None
-    scheduled = _bind_scheduled_report(context, heads, cuts, status)
+    scheduled = _prepare_scheduled_report(context, heads, cuts, status)
     if scheduled is None:
         return None
     if status.rules_hash != context.rules_hash:
@@ -203,16 +203,16 @@ def _check_scheduled_report(
     return scheduled
 
 
-def _bind_scheduled_report(
+def _prepare_scheduled_report(
     context: ReportingContext, heads: Heads, cuts: list[StoredReportHeader], status: RootsStatus
 ) -> _ScheduledReport | None:
     with context.account_context.store.read_transaction() as uow:
         stored = load_scheduled_report(uow, context.settings, cuts, status)
-    if stored is None or stored.report.as_of.number > context.compute_max_as_of_block(heads):
+    if stored is None or stored.report.as_of.number > context.find_latest_reportable_block(heads):
         return None
     statement = build_report_statement(stored.report, status)
     return _ScheduledReport(
-        stored.report, status, statement, build_report_record(context.quorum, statement)
+        stored.report, status, statement, build_statement_record(context.quorum, statement)
     )
 
 
@@ -237,7 +237,7 @@ def load_scheduled_report(
         anchor_window=status.limits.anchor_window,
     )
     scheduled_cut = find_scheduled_report(
-        skip_unsignable_reports(uow, cuts),
+        mark_unsignable_reports_not_due(uow, cuts),
         uow.reports.get_first_complete_period(),
         moment,
         settings,
@@ -285,7 +285,9 @@ def _sign_report(context: ReportingContext, scheduled: _ScheduledReport) -> Step
     )
 
 
-def _plan_report_push(context: ReportingContext, scheduled: _ScheduledReport) -> StepResult | None:
+def _plan_push_of_signed_report(
+    context: ReportingContext, scheduled: _ScheduledReport
+) -> StepResult | None:
     """Plan the push of a report that a quorum has signed, if this reporter transmits."""
     quorum_signatures = collect_signatures(
         context.quorum, scheduled.record, scheduled.contract_status
@@ -299,10 +301,10 @@ def _plan_report_push(context: ReportingContext, scheduled: _ScheduledReport) ->
     ):
         return None
     report, record = scheduled.report, scheduled.record
-    calldata = encode_push_call(
+    calldata = encode_push_report_call(
         scheduled.statement, scheduled.contract_status.head.config_count, quorum_signatures
     )
-    tries = _count_tries(context, record)
+    tries = _count_push_tries(context, record)
     if (
         tries is None
         or not decide_report_submission(context, report, scheduled.contract_status).should_send
@@ -337,7 +339,7 @@ def _plan_report_push(context: ReportingContext, scheduled: _ScheduledReport) ->
     return StepResult("push planned", intent_id, f"round {record.round}, period {report.period}")
 
 
-def _count_tries(context: ReportingContext, record: SignedStatement) -> int | None:
+def _count_push_tries(context: ReportingContext, record: SignedStatement) -> int | None:
     """Count the pushes of this statement so far; return None if it may not be pushed again.
 
     An unsent push whose round was taken is tried again, because a reorg may have freed the round.
@@ -366,11 +368,11 @@ def _hold_disputed_report(
         return None
     signer_tally = tally_signatures(context.quorum, scheduled.record, scheduled.contract_status)
     block_time, reason = scheduled.contract_status.block.time, signer_tally.quorum_obstacle
-    waited_seconds = block_time - context.quorum.missing.record_waiting_statement(
+    waited_seconds = block_time - context.quorum.missing.record_statement_without_quorum(
         scheduled.record.digest, block_time
     )
     is_late = reason is None and waited_seconds > context.settings.period_seconds
     context.quorum.missing.missing_reason = (
-        signer_tally.describe_missing(scheduled.record.round) if is_late else None
+        signer_tally.describe_missing_signatures(scheduled.record.round) if is_late else None
     )
     return None if reason is None else hold_report(context, scheduled.report, reason)

@@ -48,7 +48,7 @@ class ReportingContext:
         """The settings that decide which reports are signed, and when."""
         return self.quorum.settings
 
-    def compute_max_as_of_block(self, heads: Heads) -> int:
+    def find_latest_reportable_block(self, heads: Heads) -> int:
         """Return the highest as-of block that a report may currently have."""
         max_block = heads.latest.number - BLOCKS_UNDER_HEAD
         if self.level == "safe":

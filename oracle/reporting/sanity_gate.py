@@ -14,13 +14,13 @@ from oracle.domain.reports.round_schedule import ReportHeader
 from oracle.domain.reports.sanity_limits import (
     Activity,
     LaneChange,
-    find_excess_change_reason,
+    find_excessive_change_reason,
     find_quiet_period_reason,
 )
-from oracle.domain.roots.leaves import LeafFlag, read_flags, read_lane, split_leaves
+from oracle.domain.roots.leaves import LeafFlag, read_leaf_flags, read_leaf_lane, split_leaves
 from oracle.domain.state import Membership
 from oracle.errors import InputError
-from oracle.indexer.rules_binding import get_block_of_replacement
+from oracle.indexer.rules_binding import get_rules_replacement_block
 from oracle.reporting.leaf_storage import (
     find_released_report,
     load_last_round_leaves,
@@ -34,7 +34,7 @@ from oracle.telemetry import quorum_metrics
 from oracle.txmgr.context import StepResult
 
 
-def load_activity(uow: UnitOfWork, report: Report, periods: int) -> list[Activity]:
+def load_period_activity(uow: UnitOfWork, report: Report, periods: int) -> list[Activity]:
     """Return the activity of a report's period and of up to `periods` earlier ones, oldest first.
 
     A period ends at the block where its report was cut. If no report was cut for some periods
@@ -74,7 +74,7 @@ def find_hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report)
     )
 
 
-def skip_unsignable_reports(
+def mark_unsignable_reports_not_due(
     uow: UnitOfWork, headers: Sequence[StoredReportHeader]
 ) -> list[ReportHeader]:
     """Return the headers of cut reports, with unsignable reports marked as not due.
@@ -84,7 +84,7 @@ def skip_unsignable_reports(
     no longer land.
     """
     held_periods = {hold.period for hold in uow.holds.list_held() if not hold.is_disputed}
-    replaced_at = get_block_of_replacement(uow)
+    replaced_at = get_rules_replacement_block(uow)
     return [
         header.cut._replace(is_due=False)
         if header.cut.period in held_periods or header.cut.as_of <= replaced_at
@@ -96,7 +96,7 @@ def skip_unsignable_reports(
 def hold_report(context: ReportingContext, report: Report, reason: str) -> StepResult | None:
     """Store and log that a report is held; return None if the hold is already stored."""
     with context.account_context.write_transaction() as uow:
-        activity = load_activity(uow, report, context.sanity.periods)
+        activity = load_period_activity(uow, report, context.sanity.periods)
         facts = {
             "as_of": report.as_of.number,
             "head_round": report.head_round,
@@ -142,13 +142,14 @@ def _find_change_hold_reason(
         return "its leaves are not stored; `qos-oracle resync rebuild` computes them"
     # A node without an old leaf does not count as a change.
     changes = [
-        LaneChange(read_lane(old_leaf), read_lane(new_leaf))
+        LaneChange(read_leaf_lane(old_leaf), read_leaf_lane(new_leaf))
         for old_leaf, new_leaf in zip(
             split_leaves(old_leaves), split_leaves(new_leaves), strict=False
         )
-        if LeafFlag.MEMBER in read_flags(new_leaf) and read_lane(old_leaf) != read_lane(new_leaf)
+        if LeafFlag.MEMBER in read_leaf_flags(new_leaf)
+        and read_leaf_lane(old_leaf) != read_leaf_lane(new_leaf)
     ]
-    return find_excess_change_reason(
+    return find_excessive_change_reason(
         changes, _count_members(uow), context.settings.kick_line, context.sanity
     )
 
@@ -156,7 +157,7 @@ def _find_change_hold_reason(
 def _find_quiet_period_hold_reason(
     context: ReportingContext, uow: UnitOfWork, report: Report
 ) -> str | None:
-    activity = load_activity(uow, report, context.sanity.periods)
+    activity = load_period_activity(uow, report, context.sanity.periods)
     if not activity:
         return None
     reason = find_quiet_period_reason(
@@ -167,10 +168,10 @@ def _find_quiet_period_hold_reason(
     (_, previous_end), (_, own_end) = _load_period_ends(uow, report, context.sanity.periods + 2)[
         -2:
     ]
-    return None if _are_logs_complete(uow, previous_end + 1, own_end) else reason
+    return None if _are_all_logs_indexed(uow, previous_end + 1, own_end) else reason
 
 
-def _are_logs_complete(uow: UnitOfWork, first: int, last: int) -> bool:
+def _are_all_logs_indexed(uow: UnitOfWork, first: int, last: int) -> bool:
     """Return whether no log of these blocks can be missing.
 
     Either the block headers prove that the logs are complete, or a second endpoint later returned

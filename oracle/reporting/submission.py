@@ -27,7 +27,7 @@ def decide_report_submission(
     with context.account_context.store.read_transaction() as uow:
         reason = find_hold_reason(context, uow, report)
         times = contract_status.head.pushed_at, contract_status.block.time
-        value = _decide_by_change(context, report, times)
+        value = _decide_submission_by_change(context, report, times)
     if reason is not None:
         hold_report(context, report, reason)
         return SubmissionDecision(should_send=False, reason=f"held: {reason}", max_fee_per_gas=0)
@@ -78,10 +78,12 @@ def decide_push_submission(
             should_send=False, reason=f"held: {hold.reason}", max_fee_per_gas=0
         )
     newest = uow.rounds.list_accepted(1)
-    return _decide_by_change(context, stored.report, (newest[-1].time if newest else 0, now))
+    return _decide_submission_by_change(
+        context, stored.report, (newest[-1].time if newest else 0, now)
+    )
 
 
-def _decide_by_change(
+def _decide_submission_by_change(
     context: ReportingContext, report: Report, times: tuple[int, int]
 ) -> SubmissionDecision:
     """Return whether a report is worth sending, given the last round's time and now."""

@@ -30,7 +30,7 @@ def run_in_background(work: Callable[[], T], name: str) -> Future[T]:
 class BackgroundCall(Generic[T]):
     """At most one slow call at a time, started in one tick and collected in a later one.
 
-    `take_finished` waits at most `wait_seconds` for the call to end; None means without a limit.
+    `take_finished_call` waits at most `wait_seconds` for the end of the call; None means no limit.
     """
 
     wait_seconds: float | None = None
@@ -45,7 +45,7 @@ class BackgroundCall(Generic[T]):
         """Start `work` in the background; no other call may be pending."""
         self._future = run_in_background(work, name)
 
-    def take_finished(self) -> Future[T] | None:
+    def take_finished_call(self) -> Future[T] | None:
         """Return the finished call and clear it, or None if there is no finished call."""
         if self._future is None or not wait([self._future], self.wait_seconds).done:
             return None

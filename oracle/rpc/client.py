@@ -15,7 +15,7 @@ from oracle.rpc.replies import (
     JsonRpcErrorBody,
     JsonRpcResponse,
     RawReader,
-    index_by_request_id,
+    index_responses_by_request_id,
     matches_request_id,
     parse_error_body,
     read_raw_responses,
@@ -209,7 +209,7 @@ class JsonRpcClient:
                 batch_size = self._shrink_batch_size(len(params_chunk), error)
                 continue
             results += [
-                self._get_result_or_retry_alone(
+                self._get_result_or_resend(
                     method,
                     request,
                     responses.get(request["id"]),
@@ -326,7 +326,7 @@ class JsonRpcClient:
             list[JsonRpcResponse[result_type]],  # type: ignore[valid-type]  # made at run time
             request_ids,
         )
-        response_by_id = index_by_request_id(responses, request_ids)
+        response_by_id = index_responses_by_request_id(responses, request_ids)
         if response_by_id is None:
             raise self._wire.reset_after_misrouted_response(method)
         if all(response.error is not None for response in responses):
@@ -343,7 +343,10 @@ class JsonRpcClient:
         refusal: JsonRpcResponse[object] = self._wire.decode_response(
             method, body, JsonRpcResponse[object], request_ids
         )
-        if refusal.has_result_or_error and index_by_request_id([refusal], request_ids) is None:
+        if (
+            refusal.has_result_or_error
+            and index_responses_by_request_id([refusal], request_ids) is None
+        ):
             raise self._wire.reset_after_misrouted_response(method)
         if refusal.error is None:
             message = f"{method}: a single response to a batch"
@@ -367,7 +370,7 @@ class JsonRpcClient:
         error.is_for_whole_batch = True
         return error
 
-    def _get_result_or_retry_alone(
+    def _get_result_or_resend(
         self,
         method: str,
         request: dict[str, Any],
@@ -439,7 +442,7 @@ class JsonRpcClient:
             response.error is not None and response.id is None for response in responses
         ):
             raise self._build_mixed_batch_error(method, responses)
-        response_by_id = index_by_request_id(responses, request_ids)
+        response_by_id = index_responses_by_request_id(responses, request_ids)
         if response_by_id is None or len(response_by_id) != len(request_ids):
             raise self._wire.reset_after_misrouted_response(method)
         pairs = zip(requests, request_ids, strict=True)

@@ -105,11 +105,11 @@ class EndpointCaller:
                 raise RpcError(self.name, ErrorKind.INVALID, "eth_chainId: not a number") from None
         return endpoint.chain_id == chain_id
 
-    def has_reached(self, block_number: int) -> bool:
+    def has_reached_block(self, block_number: int) -> bool:
         """Return whether the endpoint has reached this block, or False if unreachable."""
         if self.endpoint.status.quarantine_reason is not None:
             return False
-        if self.endpoint.has_recently_reached(block_number):
+        if self.endpoint.has_recently_reached_block(block_number):
             return True
         try:
             is_reached = int(self.request("eth_blockNumber"), 16) >= block_number
@@ -152,7 +152,7 @@ class PoolView:
             EndpointCaller(endpoint, self._timeout_seconds) for endpoint in self._endpoints
         )
 
-    def build_single_views(self) -> "tuple[PoolView, ...]":
+    def build_single_endpoint_views(self) -> "tuple[PoolView, ...]":
         """Return one view for each endpoint."""
         return tuple(self._with_endpoints([endpoint]) for endpoint in self._endpoints)
 
@@ -165,7 +165,7 @@ class PoolView:
         if len(self._endpoints) < 2:  # noqa: PLR2004  there is no other to ask
             return self
         synced_endpoints = [
-            caller.endpoint for caller in self.callers if caller.has_reached(block_number)
+            caller.endpoint for caller in self.callers if caller.has_reached_block(block_number)
         ]
         return self._with_endpoints(synced_endpoints) if synced_endpoints else self
 
@@ -176,11 +176,13 @@ class PoolView:
             TransientError: no endpoint reports its chain id.
         """
 
-        def check_caller(caller: EndpointCaller) -> Endpoint:
+        def check_caller_chain(caller: EndpointCaller) -> Endpoint:
             caller.serves_chain(chain_id)
             return caller.endpoint
 
-        return self._with_endpoints([endpoint for _, endpoint in self.read_each(check_caller)])
+        return self._with_endpoints(
+            [endpoint for _, endpoint in self.read_from_each(check_caller_chain)]
+        )
 
     def check_chain(self, chain_id: int) -> None:
         """Check that no endpoint serves another chain; unreachable endpoints are checked later.
@@ -203,10 +205,10 @@ class PoolView:
                 )
 
     def request(self, method: str, *parameters: object) -> Json:
-        """Return the first result of one request; see `request_first`."""
-        return self.request_first([(method, parameters)])[0]
+        """Return the first result of one request; see `request_from_first`."""
+        return self.request_from_first([(method, parameters)])[0]
 
-    def request_first(self, requests: Sequence[RpcRequest]) -> list[Json]:
+    def request_from_first(self, requests: Sequence[RpcRequest]) -> list[Json]:
         """Return the results of several requests, all from the first endpoint that returns them.
 
         A revert counts only if no other endpoint returns the results, because a single endpoint
@@ -227,7 +229,7 @@ class PoolView:
         refusals = [error for error in failures if isinstance(error, CallRefusedError)]
         raise [*reverts, *refusals, *failures][0]
 
-    def read_first(self, read: Callable[[EndpointCaller], Read]) -> Read:
+    def read_from_first(self, read: Callable[[EndpointCaller], Read]) -> Read:
         """Return what `read` returns for the first endpoint that responds.
 
         Raises:
@@ -241,7 +243,7 @@ class PoolView:
                 failures.append(error)
         raise failures[0]
 
-    def read_each(self, read: Callable[[EndpointCaller], Read]) -> "list[tuple[str, Read]]":
+    def read_from_each(self, read: Callable[[EndpointCaller], Read]) -> "list[tuple[str, Read]]":
         """Return the name of each responding endpoint with the result of `read`.
 
         Raises:
@@ -267,7 +269,7 @@ class PoolView:
             TransientError: no endpoint responds.
         """
         numbers_by_witness: dict[str, list[int]] = defaultdict(list)
-        for endpoint, number in self.read_each(read):
+        for endpoint, number in self.read_from_each(read):
             numbers_by_witness[self.quorum.get_witness(endpoint)].append(number)
         return statistics.median_low(map(statistics.median_low, numbers_by_witness.values()))
 

@@ -66,7 +66,7 @@ def parse_headers(
     return blocks
 
 
-def get_linked_headers(client: JsonRpcClient, block_range: BlockRange) -> list[BlockRef]:
+def fetch_linked_block_refs(client: JsonRpcClient, block_range: BlockRange) -> list[BlockRef]:
     """Return the blocks of the range, and check that each is the parent of the next.
 
     Heights that the chain skipped are left out: the next block links to the block before them.

@@ -81,7 +81,7 @@ class SubscriptionWatchdog:
         """Return whether to connect; two failures prevent this for five minutes."""
         return now >= self._paused_until
 
-    def record_connect(self, polled_head: PolledHead, now: float) -> None:
+    def record_connection(self, polled_head: PolledHead, now: float) -> None:
         """Record that a connection was opened."""
         self._received_at, self._newest_block = now, polled_head.newest_block
 
@@ -159,7 +159,7 @@ class NewHeadSubscription:
                 close_timeout=_CLOSE_SECONDS,
                 max_size=_MAX_MESSAGE_BYTES,
             ) as connection:
-                self._watchdog.record_connect(self._get_polled_head(), self._clock())
+                self._watchdog.record_connection(self._get_polled_head(), self._clock())
                 connection.send(_SUBSCRIBE)
                 return self._receive_messages(connection)
         except ConnectionClosed:
@@ -191,15 +191,19 @@ class NewHeadSubscription:
         structlog.get_logger().warning("websocket_closed", endpoint=self.name, reason=reason)
 
 
-def find_websocket(endpoint_url: str, chain_id: int) -> str | None:
+def find_websocket_url(endpoint_url: str, chain_id: int) -> str | None:
     """Return the URL of a websocket at the endpoint's host that announces blocks, or None."""
     return next(
-        (url for url in _list_likely_websockets(endpoint_url) if _can_subscribe(url, chain_id)),
+        (
+            url
+            for url in _list_likely_websocket_urls(endpoint_url)
+            if _can_subscribe(url, chain_id)
+        ),
         None,
     )
 
 
-def _list_likely_websockets(endpoint_url: str) -> list[str]:
+def _list_likely_websocket_urls(endpoint_url: str) -> list[str]:
     """Return the usual websocket URLs of an endpoint: same path, below /ws, or geth's port."""
     parts = urlsplit(endpoint_url.strip())
     scheme = _WEBSOCKET_SCHEMES.get(parts.scheme)

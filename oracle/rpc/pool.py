@@ -142,7 +142,7 @@ class EndpointPool:
         """Require every endpoint to show this block from now on, and prove their chains again."""
         if self._checkpoints.get(checkpoint.number) != checkpoint:
             self._checkpoints[checkpoint.number] = checkpoint
-            self.require_new_proofs()
+            self.require_new_chain_proofs()
 
     def run_with_endpoint(
         self,
@@ -161,7 +161,7 @@ class EndpointPool:
             InputError: `only_endpoint` names no endpoint, or no endpoint was ever on the
                 configured chain.
         """
-        candidates = self._list_candidates(only_endpoint, set(avoided_endpoints))
+        candidates = self._list_candidate_endpoints(only_endpoint, set(avoided_endpoints))
         self._recheck_due_endpoints(candidates)
         failures: list[RpcError] = []
         for endpoint in self._endpoints.sort_by_preference(candidates):
@@ -169,7 +169,7 @@ class EndpointPool:
             skip_error = endpoint.find_unavailability_error()
             if skip_error is None:
                 try:
-                    return self._run_work(endpoint, work, failures)
+                    return self._run_with_proven_endpoint(endpoint, work, failures)
                 except RpcError as error:
                     skip_error = error
                     self._record_failure(endpoint, error)
@@ -232,7 +232,7 @@ class EndpointPool:
             self.chain_id, self.checkpoints, timeout_seconds=timeout_seconds
         )
         if chain_fault is None:
-            endpoint.status.mark_proven(self.clock())
+            endpoint.status.mark_chain_proven(self.clock())
             return
         endpoint.status.quarantine(chain_fault, self.clock(), None, is_on_other_chain=True)
         if all(listed_endpoint.status.is_of_another_chain for listed_endpoint in self._endpoints):
@@ -240,10 +240,10 @@ class EndpointPool:
         self.quarantine(endpoint, chain_fault, is_on_other_chain=True)
         raise RpcError(endpoint.name, ErrorKind.QUARANTINED, chain_fault)
 
-    def require_new_proofs(self) -> None:
+    def require_new_chain_proofs(self) -> None:
         """Require that the chain of every endpoint is proven again before its next use."""
         for endpoint in self._endpoints:
-            endpoint.status.clear_proof()
+            endpoint.status.clear_chain_proof()
 
     def quarantine(
         self,
@@ -302,7 +302,7 @@ class EndpointPool:
 
     # --- one piece of work ---
 
-    def _list_candidates(
+    def _list_candidate_endpoints(
         self, only_endpoint: str | None, avoided_endpoints: set[str]
     ) -> list[Endpoint]:
         endpoints = self._endpoints
@@ -319,12 +319,12 @@ class EndpointPool:
             if endpoint.name not in avoided_endpoints and only_endpoint in {None, endpoint.name}
         ]
 
-    def _run_work(
+    def _run_with_proven_endpoint(
         self, endpoint: Endpoint, work: Callable[[Endpoint], T], failures: Sequence[RpcError]
     ) -> T:
         if self._last_used is not None and self._last_used is not endpoint:
             # Prove again on each switch: the node behind the address may have changed.
-            endpoint.status.clear_proof()
+            endpoint.status.clear_chain_proof()
         self.prove_chain(endpoint)
         result = work(endpoint)
         endpoint.status.record_success()
@@ -354,7 +354,7 @@ class EndpointPool:
             status = endpoint.status
             if status.is_release_check_due(now, no_endpoint_usable=is_sole):
                 self._try_release_from_quarantine(endpoint)
-            elif len(candidates) > 1 and status.is_recheck_due(now):
+            elif len(candidates) > 1 and status.is_recovery_check_due(now):
                 self._check_recovery(endpoint)
 
     def _check_recovery(self, endpoint: Endpoint) -> None:
@@ -362,14 +362,14 @@ class EndpointPool:
         try:
             mismatch = self._find_recovery_mismatch(endpoint, self.checkpoints)
         except RpcError as error:
-            endpoint.status.schedule_recheck(self.clock())
+            endpoint.status.schedule_recovery_check(self.clock())
             self._record_failure(endpoint, error)
             return
         now = self.clock()
         if mismatch is not None:
             self.quarantine(endpoint, mismatch, is_on_other_chain=True)
             return
-        endpoint.status.mark_proven(now)
+        endpoint.status.mark_chain_proven(now)
         endpoint.status.mark_recovered()
         structlog.get_logger().info("endpoint_recovered", endpoint=endpoint.name)
         endpoint.health.limit_breaker_wait(0.0)

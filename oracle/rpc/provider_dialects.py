@@ -445,17 +445,17 @@ _THROTTLED_PAGE = re.compile(r"too many requests|rate.?limit|throttl", re.IGNORE
 
 def classify_error(code: int, message: str) -> ErrorKind:
     """Return the kind of a JSON-RPC error, by its message or else by its code."""
-    row = _find_dialect(message)
+    row = _find_provider_message(message)
     return _KIND_BY_CODE.get(code, ErrorKind.UNKNOWN) if row is None else row.kind
 
 
 def is_batch_refusal(message: str) -> bool:
     """Return whether a message refuses batches in general, whatever they contain."""
-    row = _find_dialect(message)
+    row = _find_provider_message(message)
     return row is not None and row.refused_feature is RefusedFeature.BATCH
 
 
-def _find_dialect(message: str) -> ProviderMessage | None:
+def _find_provider_message(message: str) -> ProviderMessage | None:
     return next(
         (row for row, pattern in _get_compiled_patterns() if pattern.search(message)), None
     )
@@ -485,6 +485,6 @@ def _parse_height(height_text: str) -> int:
     return int(height_text, 16) if height_text[:2] in {"0x", "0X"} else int(height_text)
 
 
-def is_throttled_page(body: bytes) -> bool:
+def is_rate_limit_page(body: bytes) -> bool:
     """Return whether a body that is not JSON-RPC reports a rate limit."""
     return _THROTTLED_PAGE.search(body[:2_000].decode("utf-8", "replace")) is not None

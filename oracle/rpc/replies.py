@@ -106,15 +106,15 @@ def _extract_error_text(error: dict[str, Any]) -> str:
     if isinstance(message, dict):
         message = _extract_error_text(message)
     data = error.get("data")
-    parts = [_to_text(message)]
+    parts = [_convert_to_text(message)]
     if isinstance(data, str) and not data.startswith("0x"):
         parts.append(data)
     elif not message and data is not None:
-        parts.append(_to_text(data))
+        parts.append(_convert_to_text(data))
     return ": ".join(text for text in parts if text)
 
 
-def _to_text(value: object) -> str:
+def _convert_to_text(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
@@ -126,7 +126,7 @@ def matches_request_id(response_id: object, request_id: int, *, is_error: bool) 
     return is_error if response_id is None else _parse_response_id(response_id) == request_id
 
 
-def index_by_request_id(
+def index_responses_by_request_id(
     responses: Iterable[AnyResponse], request_ids: Collection[int]
 ) -> dict[int, AnyResponse] | None:
     """Return the responses of a batch by request id, of which some may be missing.
@@ -163,11 +163,11 @@ def read_raw_responses(
     """Return the undecoded responses by request id, or None if one must be decoded."""
     body_type = list[_RawJsonRpcResponse] if is_batch else _RawJsonRpcResponse
     try:
-        decoded = get_decoder(body_type).decode(body)
+        decoded = get_body_decoder(body_type).decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     params_by_id = {request["id"]: request["params"] for request in requests}
-    raw_by_id = index_by_request_id(decoded if is_batch else [decoded], params_by_id)
+    raw_by_id = index_responses_by_request_id(decoded if is_batch else [decoded], params_by_id)
     if raw_by_id is None or len(raw_by_id) < len(params_by_id):
         return None
     response_by_id: dict[int, JsonRpcResponse[T]] = {}
@@ -186,16 +186,16 @@ def extract_body_excerpt(body: bytes) -> str:
     return " ".join(text.split())[:_MAX_EXCERPT_CHARACTERS]
 
 
-def is_for_other_request(body: bytes, request_ids: Collection[int]) -> bool:
+def is_response_to_other_request(body: bytes, request_ids: Collection[int]) -> bool:
     """Return whether a body that failed to decode is a response to another request."""
     try:
-        decoded_body = get_decoder(JsonRpcResponse[object] | list[JsonRpcResponse[object]]).decode(
-            body
-        )
+        decoded_body = get_body_decoder(
+            JsonRpcResponse[object] | list[JsonRpcResponse[object]]
+        ).decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return (
-        index_by_request_id(
+        index_responses_by_request_id(
             decoded_body if isinstance(decoded_body, list) else [decoded_body], request_ids
         )
         is None
@@ -207,7 +207,7 @@ def is_for_other_request(body: bytes, request_ids: Collection[int]) -> bool:
 _DECODER_LOCK = Lock()
 
 
-def get_decoder(body_type: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401  # a type made at run time
+def get_body_decoder(body_type: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401  # a type made at run time
     """Return the cached JSON decoder for this type of body, safely from any thread."""
     with _DECODER_LOCK:
         return _build_decoder(body_type)

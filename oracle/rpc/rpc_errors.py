@@ -17,7 +17,7 @@ from oracle.rpc.error_kinds import BLAMELESS, DIVISIBLE, ErrorKind
 from oracle.rpc.provider_dialects import (
     classify_error,
     is_batch_refusal,
-    is_throttled_page,
+    is_rate_limit_page,
     parse_max_blocks,
     parse_suggested_range,
 )
@@ -182,7 +182,7 @@ def build_error_from_status(
     """
     retry_after_seconds = _parse_retry_after(headers)
     is_json = body[:1] in (b"{", b"[")
-    is_throttled = (not is_json or status in _ACCESS_DENIED_STATUSES) and is_throttled_page(body)
+    is_throttled = (not is_json or status in _ACCESS_DENIED_STATUSES) and is_rate_limit_page(body)
     if status == HTTPStatus.TOO_MANY_REQUESTS or is_throttled:
         return RpcError(
             endpoint,
@@ -298,7 +298,7 @@ def build_error_from_invalid_body(
     endpoint: str, method: str, body: bytes, problem: str
 ) -> RpcError:
     """Return the error for a body with status 200 that is not a JSON-RPC response."""
-    if is_throttled_page(body):
+    if is_rate_limit_page(body):
         message = f"{method}: the body is not JSON-RPC and reports a rate limit"
         return RpcError(endpoint, ErrorKind.THROTTLED, message)
     kind = ErrorKind.CUT if is_truncated_json(body) else ErrorKind.INVALID

@@ -25,7 +25,7 @@ from urllib3.util.wait import wait_for_read
 from oracle.errors import InputError
 from oracle.rpc.rpc_errors import ErrorKind, RpcError, RpcTimeoutError
 from oracle.telemetry.rpc_metrics import CERTIFICATE_EXPIRY
-from oracle.telemetry.safe_text import REDACTED, find_host_tokens, register_secret
+from oracle.telemetry.safe_text import REDACTED, find_api_keys_in_host, register_secret
 
 CONNECT_SECONDS = 5.0
 # The library must never retry a request, because it may be a transaction.
@@ -171,13 +171,13 @@ class BoundedHttp:
             # The library's own errors are subclasses of these; a redirect can raise any of them.
             # The message may contain the URL, which must not be in a traceback either.
             raise _translate_error(self.name, error) from None
-        self._read_server_time(response.headers.get("date", ""), started_at)
+        self._record_server_time(response.headers.get("date", ""), started_at)
         is_binary = response.headers.get("content-type") == _BINARY_MEDIA_TYPE
         content = body if is_binary else strip_body(body)
         status_headers_body = response.status_code, response.headers, content
         return RawHttpResponse(*status_headers_body, is_truncated=len(body) > self.max_bytes)
 
-    def _read_server_time(self, date: str, started_at: float) -> None:
+    def _record_server_time(self, date: str, started_at: float) -> None:
         now = time.monotonic()
         is_known = now - self._server_time_read_at < _SERVER_TIME_SECONDS
         if is_known or now - started_at > _MAX_SERVER_TIME_AGE_SECONDS:
@@ -476,11 +476,11 @@ def redact_url(url: str, schemes: tuple[str, ...], setting: str) -> str:
     secrets += [
         credential for credential in credentials if len(credential) >= _MIN_PASSWORD_LENGTH
     ]
-    secrets += find_host_tokens(parts.hostname)
+    secrets += find_api_keys_in_host(parts.hostname)
     for secret in secrets:
         register_secret(secret)
         register_secret(unquote(secret))
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    for token in find_host_tokens(host):
+    for token in find_api_keys_in_host(host):
         host = host.replace(token, REDACTED)
     return f"{parts.scheme}://{host}{port}"

@@ -9,8 +9,8 @@ import msgspec
 from oracle.rpc.replies import (
     JsonRpcResponse,
     extract_body_excerpt,
-    get_decoder,
-    is_for_other_request,
+    get_body_decoder,
+    is_response_to_other_request,
 )
 from oracle.rpc.rpc_errors import (
     ErrorKind,
@@ -86,9 +86,9 @@ class JsonRpcConnection:
     ) -> Any:  # a type made at run time  # noqa: ANN401
         """Decode the response to these requests as `body_type`, or raise RpcError."""
         try:
-            return get_decoder(body_type).decode(body)
+            return get_body_decoder(body_type).decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            if is_for_other_request(body, request_ids):
+            if is_response_to_other_request(body, request_ids):
                 raise self.reset_after_misrouted_response(method) from None
             RPC_ERRORS.labels(method).inc()
             raise build_error_from_invalid_body(self.name, method, body, str(error)) from None

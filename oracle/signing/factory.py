@@ -15,7 +15,7 @@ from oracle.signing.key_locations import (
     KeyLocation,
     KmsKey,
     RemoteKey,
-    find_environment_key_mismatch,
+    find_environment_key_obstacle,
 )
 from oracle.signing.kms import KmsSigner
 from oracle.signing.local import KeySigner
@@ -73,7 +73,7 @@ def _open_key(location: KeyLocation, role: str, chain_id: int) -> Signer:
 
 
 def _open_environment_key(variable: str, role: str, chain_id: int) -> KeySigner:
-    mismatch = find_environment_key_mismatch(role, chain_id)
+    mismatch = find_environment_key_obstacle(role, chain_id)
     if mismatch is not None:
         raise InputError(f"{mismatch}; use a keystore, a KMS or a remote signer")
     key_text = os.environ.get(variable)

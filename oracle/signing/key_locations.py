@@ -59,7 +59,7 @@ class EnvironmentKey:
     variable: str
 
 
-def find_environment_key_mismatch(role: str, chain_id: int) -> str | None:
+def find_environment_key_obstacle(role: str, chain_id: int) -> str | None:
     """Return why a role's key must not be in the environment on a chain, or None."""
     if chain_id in DEVELOPMENT_CHAINS:
         return None

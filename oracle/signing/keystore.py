@@ -54,9 +54,9 @@ def create_keystore(
         account.key, password, kdf="pbkdf2", iterations=iterations
     )
     # Write the password first: a keystore without its password is a lost key.
-    _write_new_file(password_file, password + "\n")
+    _write_new_private_file(password_file, password + "\n")
     try:
-        _write_new_file(keystore, json.dumps(keystore_json) + "\n")
+        _write_new_private_file(keystore, json.dumps(keystore_json) + "\n")
     except InputError:
         # Remove the password of a key that was not stored; the file would block the next attempt.
         password_file.unlink(missing_ok=True)
@@ -138,7 +138,7 @@ def check_private_file_mode(path: Path) -> None:
         raise InputError(f"{path}: other users have access to this file; run `chmod 600` on it")
 
 
-def _write_new_file(path: Path, text: str) -> None:
+def _write_new_private_file(path: Path, text: str) -> None:
     """Create a file and fsync it, leaving no partial file after a failure."""
     try:
         descriptor = _create_private_file(path)

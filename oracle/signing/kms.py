@@ -90,7 +90,9 @@ class KmsSigner:
                 f"{response.get('KeyUsage')}; expected {_REQUIRED_SPEC_AND_USAGE[0]} and "
                 f"{_REQUIRED_SPEC_AND_USAGE[1]}"
             )
-        return cls(client, location.key_id, _derive_address(public_key, location.key_id))
+        return cls(
+            client, location.key_id, _derive_address_from_public_key(public_key, location.key_id)
+        )
 
     @override
     def __repr__(self) -> str:
@@ -163,7 +165,7 @@ def _decode_der_integer(content: bytes) -> int:
     return int.from_bytes(content, "big", signed=True)
 
 
-def _derive_address(public_key_info: bytes, key_id: str) -> Address:
+def _derive_address_from_public_key(public_key_info: bytes, key_id: str) -> Address:
     # Slow to import, and only a key in a KMS needs them.
     from eth_keys.datatypes import PublicKey  # noqa: PLC0415
     from eth_utils.exceptions import ValidationError  # noqa: PLC0415
@@ -220,7 +222,7 @@ def _list_boto_error_types() -> tuple[type[Exception], ...]:
     )
 
 
-def _get_error_code(error: Exception) -> str:
+def _get_aws_error_code(error: Exception) -> str:
     """Return AWS's error code, or the exception's class name if there is no code.
 
     The message of the error is never returned.
@@ -230,24 +232,24 @@ def _get_error_code(error: Exception) -> str:
     return str(code) if code else type(error).__name__
 
 
-def _is_refusal(error: Exception) -> bool:
+def _is_rejected_by_kms(error: Exception) -> bool:
     """Return whether the KMS rejected the request, not counting 5xx and throttling."""
     response = getattr(error, "response", None)
     metadata = response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}
     is_client_error = 400 <= metadata.get("HTTPStatusCode", 0) < 500  # noqa: PLR2004  HTTP
-    return is_client_error and _get_error_code(error) != "ThrottlingException"
+    return is_client_error and _get_aws_error_code(error) != "ThrottlingException"
 
 
 def _build_open_error(location: KmsKey, error: Exception) -> InputError | TransientError:
-    code = _get_error_code(error)
-    if _is_refusal(error) or code in _ADVICE_BY_ERROR_CODE:
+    code = _get_aws_error_code(error)
+    if _is_rejected_by_kms(error) or code in _ADVICE_BY_ERROR_CODE:
         advice = _ADVICE_BY_ERROR_CODE.get(code, "the KMS rejected the request")
         return InputError(f"KMS key {location.key_id}: cannot be used: {advice} ({code})")
     return TransientError(f"KMS key {location.key_id}: the KMS did not answer ({code})")
 
 
 def _build_signing_error(address: Address, error: Exception) -> TransientError:
-    code = _get_error_code(error)
-    if _is_refusal(error):
+    code = _get_aws_error_code(error)
+    if _is_rejected_by_kms(error):
         return SignerRefusedError(f"the KMS refused to sign for {address} ({code})")
     return TransientError(f"the KMS did not sign for {address} ({code}); the outcome is unknown")

@@ -101,8 +101,8 @@ class RemoteSigner:
         except (RpcError, ValueError, RecursionError) as error:
             RPC_ERRORS.labels(method).inc()
             raise TransientError(
-                f"the signer at {self._name} did not answer {method} ({_summarize_error(error)}); "
-                "the same request is sent again"
+                f"the signer at {self._name} did not answer {method} "
+                f"({_describe_error_without_url(error)}); the same request is sent again"
             ) from None
         return _extract_result(response, request_id, f"the signer at {self._name}", method)
 
@@ -169,7 +169,7 @@ def _build_http_access(location: RemoteKey) -> HttpAccess:
     return HttpAccess(headers, certificate, ca_file)
 
 
-def _summarize_error(error: Exception) -> str:
+def _describe_error_without_url(error: Exception) -> str:
     """Describe an error in a text that contains no URL."""
     if isinstance(error, RpcError):
         return error.detail

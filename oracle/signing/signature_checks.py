@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from oracle.chain.proofs.keccak import keccak
-from oracle.chain.proofs.rlp import encode_bytes, encode_int, encode_list
+from oracle.chain.proofs.rlp import encode_int, encode_rlp_bytes, encode_rlp_list
 from oracle.domain.ids import Address, Hash
 from oracle.signing.signer import SignedBytes, TransactionRequest, WrongSignatureError
 
@@ -124,7 +124,7 @@ def verify_statement_signature(raw_signature: bytes, digest: Hash, address: Addr
     ).raw_bytes
 
 
-def recover_statement_signature(
+def normalize_statement_signature(
     raw_signature: bytes, digest: Hash, address: Address
 ) -> bytes | None:
     """Return the normalised signature if this account signed this digest, else None.
@@ -141,7 +141,7 @@ def recover_statement_signature(
 
 def encode_unsigned_transaction(transaction: TransactionRequest) -> bytes:
     """Return the payload of a type 2 transaction, whose keccak256 is signed."""
-    return _TRANSACTION_TYPE + encode_list(_encode_transaction_fields(transaction))
+    return _TRANSACTION_TYPE + encode_rlp_list(_encode_transaction_fields(transaction))
 
 
 def assemble_signed_transaction(
@@ -156,7 +156,7 @@ def assemble_signed_transaction(
     signature_fields = [
         encode_int(number) for number in (signature.parity, signature.r, signature.s)
     ]
-    raw = _TRANSACTION_TYPE + encode_list(
+    raw = _TRANSACTION_TYPE + encode_rlp_list(
         [*_encode_transaction_fields(transaction), *signature_fields]
     )
     return SignedBytes(raw, Hash("0x" + keccak(raw).hex()))
@@ -222,7 +222,7 @@ def _flatten_items(items: list[Any]) -> Iterator[bytes]:
 
 
 def _encode_transaction_fields(transaction: TransactionRequest) -> list[bytes]:
-    return [*map(encode_bytes, _get_field_contents(transaction)[:-1]), encode_list([])]
+    return [*map(encode_rlp_bytes, _get_field_contents(transaction)[:-1]), encode_rlp_list([])]
 
 
 def _get_field_contents(transaction: TransactionRequest) -> list[bytes]:

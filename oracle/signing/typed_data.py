@@ -80,7 +80,7 @@ class ObjectionStatement:
 
     def compute_digest(self, domain: Domain) -> Hash:
         """Return the digest that is signed."""
-        return _hash_typed_data(build_objection_data(self, domain))
+        return _hash_typed_data(build_objection_typed_data(self, domain))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class NoticeRequest:
 
     def compute_digest(self, chain_id: int) -> Hash:
         """Return the digest that is signed."""
-        return _hash_typed_data(build_notice_request_data(self, chain_id))
+        return _hash_typed_data(build_notice_request_typed_data(self, chain_id))
 
 
 def compute_config_digest(
@@ -175,7 +175,7 @@ def build_typed_data(statement: SignableStatement, domain: Domain) -> dict[str, 
             "because": statement.because,
             "answeredAt": statement.answered_at,
         }
-        return _build_objections_data("ObjectionAnswer", _ANSWER_TYPE, message, domain)
+        return _build_objections_typed_data("ObjectionAnswer", _ANSWER_TYPE, message, domain)
     return {
         "types": {
             "EIP712Domain": _parse_type_members(_DOMAIN_TYPE),
@@ -200,7 +200,7 @@ def build_typed_data(statement: SignableStatement, domain: Domain) -> dict[str, 
     }
 
 
-def build_objection_data(statement: ObjectionStatement, domain: Domain) -> dict[str, Any]:
+def build_objection_typed_data(statement: ObjectionStatement, domain: Domain) -> dict[str, Any]:
     """Return the objection as EIP-712 data, which wallets show and sign."""
     message = {
         "node": statement.node,
@@ -210,10 +210,10 @@ def build_objection_data(statement: ObjectionStatement, domain: Domain) -> dict[
         "seq": statement.seq,
         "deadline": statement.deadline,
     }
-    return _build_objections_data("Objection", _OBJECTION_TYPE, message, domain)
+    return _build_objections_typed_data("Objection", _OBJECTION_TYPE, message, domain)
 
 
-def _build_objections_data(
+def _build_objections_typed_data(
     name: str, type_members: str, message: dict[str, Any], domain: Domain
 ) -> dict[str, Any]:
     return {
@@ -232,7 +232,7 @@ def _build_objections_data(
     }
 
 
-def build_notice_request_data(request: NoticeRequest, chain_id: int) -> dict[str, Any]:
+def build_notice_request_typed_data(request: NoticeRequest, chain_id: int) -> dict[str, Any]:
     """Return the request as EIP-712 data, which wallets show and sign."""
     return {
         "types": {

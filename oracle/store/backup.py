@@ -51,7 +51,7 @@ def back_up_database(url: str, backup: Path) -> None:
             _create_private_file(temporary_path)
             if parsed_url.get_backend_name() == "sqlite":
                 with closing(Store(parsed_url)) as store:
-                    store.copy_to(temporary_path)
+                    store.copy_sqlite_database(temporary_path)
                 _check_sqlite_file(temporary_path, format_database_name(parsed_url))
             else:
                 _run_client_program(
@@ -86,7 +86,7 @@ def restore_database(url: str, backup: Path, replaced_path: Path, *, dry_run: bo
             with _open_checked_copy(backup, database.parent) as copy:
                 if not dry_run:
                     _mark_as_restored(parsed_url.set(database=str(copy)))
-                    _set_database_aside(database, replaced_path)
+                    _move_database_aside(database, replaced_path)
                     with replace_file(database) as temporary_path:
                         copy.rename(temporary_path)
             return
@@ -161,7 +161,7 @@ def _check_sqlite_file(path: Path, name: str) -> None:
         raise FatalError(f"{name} is corrupted: {finding}")
 
 
-def _set_database_aside(database: Path, replaced_path: Path) -> None:
+def _move_database_aside(database: Path, replaced_path: Path) -> None:
     """Rename all files of a SQLite database, including its write-ahead log."""
     for suffix in ("", "-wal", "-shm"):
         file = database.with_name(database.name + suffix)

@@ -62,7 +62,7 @@ def insert_rows(connection: Connection, target: Table, rows: list[Row]) -> None:
     if _should_use_copy(connection, rows):
         _copy_rows(connection, target, rows)
     else:
-        _insert_with_policy(connection, target, rows, _ConflictPolicy.FAIL)
+        _insert_with_conflict_policy(connection, target, rows, _ConflictPolicy.FAIL)
 
 
 def upsert_rows(connection: Connection, target: Table, rows: list[Row]) -> None:
@@ -71,12 +71,12 @@ def upsert_rows(connection: Connection, target: Table, rows: list[Row]) -> None:
         _delete_rows(connection, target, rows)
         _copy_rows(connection, target, rows)
     else:
-        _insert_with_policy(connection, target, rows, _ConflictPolicy.REPLACE)
+        _insert_with_conflict_policy(connection, target, rows, _ConflictPolicy.REPLACE)
 
 
 def insert_missing_rows(connection: Connection, target: Table, rows: list[Row]) -> int:
     """Insert the rows whose key does not exist yet, and return their number."""
-    return _insert_with_policy(connection, target, rows, _ConflictPolicy.KEEP)
+    return _insert_with_conflict_policy(connection, target, rows, _ConflictPolicy.KEEP)
 
 
 def insert_canonical_rows(connection: Connection, target: Table, rows: list[Row]) -> int:
@@ -85,7 +85,7 @@ def insert_canonical_rows(connection: Connection, target: Table, rows: list[Row]
     A stored orphan of the same key is overwritten and becomes canonical; a stored canonical row is
     kept.
     """
-    return _insert_with_policy(connection, target, rows, _ConflictPolicy.REVIVE)
+    return _insert_with_conflict_policy(connection, target, rows, _ConflictPolicy.REVIVE)
 
 
 def fetch_rows(connection: Connection, target: Table, keys: Iterable[bytes]) -> Iterator[Row]:
@@ -166,7 +166,7 @@ def _build_delete_sql(target: Table) -> str:
     )
 
 
-def _insert_with_policy(
+def _insert_with_conflict_policy(
     connection: Connection, target: Table, rows: list[Row], policy: _ConflictPolicy
 ) -> int:
     if not rows:

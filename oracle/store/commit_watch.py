@@ -49,7 +49,7 @@ class FileCommitWatch:
         self._committed = committed
         self._is_closed = False
         self._version = -1
-        self._version = self._read_version()
+        self._version = self._read_data_version()
 
     def wait(self, seconds: float) -> bool:
         """Wait for a commit, at most `seconds`, and return whether a commit was seen."""
@@ -57,7 +57,7 @@ class FileCommitWatch:
             for _ in range(ceil(seconds / _LOOK_SECONDS)):
                 if self._is_closed:
                     return False
-                version = self._read_version()
+                version = self._read_data_version()
                 if version != self._version:
                     self._version = version
                     return True
@@ -70,7 +70,7 @@ class FileCommitWatch:
             self._is_closed = True
             self._connection.close()
 
-    def _read_version(self) -> int:
+    def _read_data_version(self) -> int:
         """Return the file's data version, or the last known one while the file is locked."""
         try:
             with closing(self._connection.execute("PRAGMA data_version")) as rows:
@@ -106,10 +106,12 @@ class ServerCommitWatch:
                 self._is_closed.wait(seconds)
                 return False
             try:
-                notifications = self._listen().notifies(timeout=seconds, stop_after=1)
+                notifications = self._get_listening_connection().notifies(
+                    timeout=seconds, stop_after=1
+                )
                 return bool(list(notifications))
             except (DBAPIError, self._engine.dialect.loaded_dbapi.Error):
-                self._disconnect()
+                self._close_listening_connection()
                 self._refused_waits = _REFUSED_WAITS
                 return False
 
@@ -117,15 +119,15 @@ class ServerCommitWatch:
         """Close the connection, after the call of `wait` that is running."""
         self._is_closed.set()
         with self._lock:
-            self._disconnect()
+            self._close_listening_connection()
 
-    def _listen(self) -> Any:  # noqa: ANN401  the driver's connection; the driver is not imported here
+    def _get_listening_connection(self) -> Any:  # noqa: ANN401  the driver's connection; the driver is not imported here
         if self._connection is None:
             self._connection = self._engine.connect()
             self._connection.exec_driver_sql(f"LISTEN {COMMIT_CHANNEL}")
         return self._connection.connection.driver_connection
 
-    def _disconnect(self) -> None:
+    def _close_listening_connection(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()

@@ -111,7 +111,7 @@ class _LazyRepository:
         return attributes[self._name]
 
 
-def _open_lazily(module: str) -> Any:  # noqa: ANN401  the annotation has the type
+def _declare_lazy_repository(module: str) -> Any:  # noqa: ANN401  the annotation has the type
     """Return a descriptor that imports a repository on first use."""
     return _LazyRepository(f"oracle.store.{module}")
 
@@ -119,53 +119,55 @@ def _open_lazily(module: str) -> Any:  # noqa: ANN401  the annotation has the ty
 class UnitOfWork:
     """All repositories inside one database transaction; the repositories never commit."""
 
-    identity: "IdentityRepository" = _open_lazily("identity")
-    cursor: "CursorRepository" = _open_lazily("state.cursor_repository")
-    blocks: "BlockRepository" = _open_lazily("raw.block_repository")
-    logs: "LogRepository" = _open_lazily("raw.log_repository")
-    calls: "CallRepository" = _open_lazily("raw.call_repository")
-    feed: "FeedRepository" = _open_lazily("raw.feed_repository")
-    nodes: "NodeRepository" = _open_lazily("state.node_repository")
-    tasks: "TaskRepository" = _open_lazily("state.task_repository")
-    groups: "GroupRepository" = _open_lazily("state.group_repository")
-    results: "GroupResultRepository" = _open_lazily("state.group_repository")
-    last_event: "LastEventRepository" = _open_lazily("state.cursor_repository")
-    rounds: "RoundRepository" = _open_lazily("state.round_repository")
-    objections: "ObjectionRepository" = _open_lazily("state.objection_repository")
-    objection_inbox: "ObjectionInbox" = _open_lazily("objection_inbox")
-    undo: "UndoJournal" = _open_lazily("state.undo_journal")
-    projections: "ProjectionRepository" = _open_lazily("state.projections")
-    snapshots: "SnapshotRepository" = _open_lazily("state.snapshot_repository")
-    bookmarks: "Bookmarks" = _open_lazily("bookmarks")
-    rule_sets: "RuleSetRepository" = _open_lazily("state.rule_set_repository")
-    lease: "LeaseRepository" = _open_lazily("lease_repository")
-    health: "HealthRepository" = _open_lazily("health_repository")
-    coverage: "CoverageRepository" = _open_lazily("raw.coverage_repository")
-    raw_checksums: "RawChecksums" = _open_lazily("raw.raw_checksums")
-    verified_blocks: "VerifiedBlockRepository" = _open_lazily("raw.block_repository")
-    dead_letters: "DeadLetterRepository" = _open_lazily("raw.dead_letter_repository")
-    facts: "EndpointFactsRepository" = _open_lazily("endpoint_facts")
-    halts: "HaltRepository" = _open_lazily("halts")
-    reorgs: "ReorgRepository" = _open_lazily("raw.block_repository")
-    notices: "NoticeRepository" = _open_lazily("notice_repository")
-    subscriptions: "SubscriptionRepository" = _open_lazily("subscription_repository")
-    gateway: "GatewayRepositories" = _open_lazily("gateway_repositories")
-    draws: "DrawRepository" = _open_lazily("state.draw_repository")
-    downloads: "DownloadRepository" = _open_lazily("state.draw_repository")
-    scores: "ScoreRepository" = _open_lazily("history_repository")
-    reliability: "ReliabilityRepository" = _open_lazily("history_repository")
-    memberships: "MembershipRepository" = _open_lazily("history_repository")
-    anomalies: "AnomalyRepository" = _open_lazily("history_repository")
-    histories: "HistoryRows" = _open_lazily("history_rows")
-    kickouts: "KickoutRepository" = _open_lazily("history_repository")
-    incidents: "IncidentRepository" = _open_lazily("state.incident_repository")
-    activity: "ActivityRepository" = _open_lazily("activity_repository")
-    outbox: "Outbox" = _open_lazily("outbox.outbox")
-    reports: "ReportRepository" = _open_lazily("report_repository")
-    leaf_pieces: "LeafPieceRepository" = _open_lazily("leaf_piece_repository")
-    holds: "HoldRepository" = _open_lazily("report_repository")
-    statements: "SignatureRepository" = _open_lazily("outbox.statement_repository")
-    peer_statements: "PeerStatementRepository" = _open_lazily("outbox.statement_repository")
+    identity: "IdentityRepository" = _declare_lazy_repository("identity")
+    cursor: "CursorRepository" = _declare_lazy_repository("state.cursor_repository")
+    blocks: "BlockRepository" = _declare_lazy_repository("raw.block_repository")
+    logs: "LogRepository" = _declare_lazy_repository("raw.log_repository")
+    calls: "CallRepository" = _declare_lazy_repository("raw.call_repository")
+    feed: "FeedRepository" = _declare_lazy_repository("raw.feed_repository")
+    nodes: "NodeRepository" = _declare_lazy_repository("state.node_repository")
+    tasks: "TaskRepository" = _declare_lazy_repository("state.task_repository")
+    groups: "GroupRepository" = _declare_lazy_repository("state.group_repository")
+    results: "GroupResultRepository" = _declare_lazy_repository("state.group_repository")
+    last_event: "LastEventRepository" = _declare_lazy_repository("state.cursor_repository")
+    rounds: "RoundRepository" = _declare_lazy_repository("state.round_repository")
+    objections: "ObjectionRepository" = _declare_lazy_repository("state.objection_repository")
+    objection_inbox: "ObjectionInbox" = _declare_lazy_repository("objection_inbox")
+    undo: "UndoJournal" = _declare_lazy_repository("state.undo_journal")
+    projections: "ProjectionRepository" = _declare_lazy_repository("state.projections")
+    snapshots: "SnapshotRepository" = _declare_lazy_repository("state.snapshot_repository")
+    bookmarks: "Bookmarks" = _declare_lazy_repository("bookmarks")
+    rule_sets: "RuleSetRepository" = _declare_lazy_repository("state.rule_set_repository")
+    lease: "LeaseRepository" = _declare_lazy_repository("lease_repository")
+    health: "HealthRepository" = _declare_lazy_repository("health_repository")
+    coverage: "CoverageRepository" = _declare_lazy_repository("raw.coverage_repository")
+    raw_checksums: "RawChecksums" = _declare_lazy_repository("raw.raw_checksums")
+    verified_blocks: "VerifiedBlockRepository" = _declare_lazy_repository("raw.block_repository")
+    dead_letters: "DeadLetterRepository" = _declare_lazy_repository("raw.dead_letter_repository")
+    facts: "EndpointFactsRepository" = _declare_lazy_repository("endpoint_facts")
+    halts: "HaltRepository" = _declare_lazy_repository("halts")
+    reorgs: "ReorgRepository" = _declare_lazy_repository("raw.block_repository")
+    notices: "NoticeRepository" = _declare_lazy_repository("notice_repository")
+    subscriptions: "SubscriptionRepository" = _declare_lazy_repository("subscription_repository")
+    gateway: "GatewayRepositories" = _declare_lazy_repository("gateway_repositories")
+    draws: "DrawRepository" = _declare_lazy_repository("state.draw_repository")
+    downloads: "DownloadRepository" = _declare_lazy_repository("state.draw_repository")
+    scores: "ScoreRepository" = _declare_lazy_repository("history_repository")
+    reliability: "ReliabilityRepository" = _declare_lazy_repository("history_repository")
+    memberships: "MembershipRepository" = _declare_lazy_repository("history_repository")
+    anomalies: "AnomalyRepository" = _declare_lazy_repository("history_repository")
+    histories: "HistoryRows" = _declare_lazy_repository("history_rows")
+    kickouts: "KickoutRepository" = _declare_lazy_repository("history_repository")
+    incidents: "IncidentRepository" = _declare_lazy_repository("state.incident_repository")
+    activity: "ActivityRepository" = _declare_lazy_repository("activity_repository")
+    outbox: "Outbox" = _declare_lazy_repository("outbox.outbox")
+    reports: "ReportRepository" = _declare_lazy_repository("report_repository")
+    leaf_pieces: "LeafPieceRepository" = _declare_lazy_repository("leaf_piece_repository")
+    holds: "HoldRepository" = _declare_lazy_repository("report_repository")
+    statements: "SignatureRepository" = _declare_lazy_repository("outbox.statement_repository")
+    peer_statements: "PeerStatementRepository" = _declare_lazy_repository(
+        "outbox.statement_repository"
+    )
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -238,7 +240,7 @@ class Store:
         check_schema(url, create=create)
         return cls(parse_database_url(url))
 
-    def open_unfenced(self) -> "Store":
+    def open_unfenced_store(self) -> "Store":
         """Return an unfenced store over the same database, which is closed with this store.
 
         Its writes need no lease. Only inboxes that clients fill are written this way.
@@ -270,7 +272,7 @@ class Store:
         self._await_unknown_commit()
         is_committing = False
         try:
-            with self._translate_errors(), self._write_engine.begin() as connection:
+            with self._translate_db_errors(), self._write_engine.begin() as connection:
                 uow = UnitOfWork(connection)
                 if self._epoch is not None:
                     uow.lease.lock_held_lease(self._epoch)
@@ -301,7 +303,7 @@ class Store:
         """
         if not self._has_unknown_commit:
             return
-        with self._translate_errors(), self._write_engine.begin():
+        with self._translate_db_errors(), self._write_engine.begin():
             # Beginning a transaction takes the writers' lock.
             pass
         self._has_unknown_commit = False
@@ -367,7 +369,7 @@ class Store:
             TransientError: the connection was lost.
         """
         self._await_unknown_commit()
-        with self._translate_errors(), self._read_engine.begin() as connection:
+        with self._translate_db_errors(), self._read_engine.begin() as connection:
             yield UnitOfWork(connection)
 
     def watch_commits(self) -> CommitWatch:
@@ -381,7 +383,7 @@ class Store:
         return watch
 
     @contextmanager
-    def temporary_copy(self) -> Iterator[str | None]:
+    def open_temporary_copy(self) -> Iterator[str | None]:
         """Yield the URL of a temporary copy of the SQLite database, or None for a server.
 
         The copy is in the folder of the database file, takes as much disk space, and blocks no
@@ -396,17 +398,17 @@ class Store:
         directory = Path(self._url.database or "").absolute().parent
         with tempfile.TemporaryDirectory(prefix="qos-oracle-copy-", dir=directory) as folder:
             path = Path(folder) / "copy.sqlite"
-            self.copy_to(path)
+            self.copy_sqlite_database(path)
             yield f"sqlite:///{path}"
 
-    def copy_to(self, path: Path) -> None:
+    def copy_sqlite_database(self, path: Path) -> None:
         """Copy one snapshot of the SQLite database to a file without blocking writers.
 
         Raises:
             TransientError: the file cannot be written, or the database cannot be read.
         """
         with (
-            self._translate_errors(),
+            self._translate_db_errors(),
             closing(self._read_engine.raw_connection()) as connection,
             closing(sqlite3.connect(path)) as copy,
         ):
@@ -449,7 +451,7 @@ class Store:
         return create_read_engine(self._url)
 
     @contextmanager
-    def _translate_errors(self) -> Iterator[None]:
+    def _translate_db_errors(self) -> Iterator[None]:
         try:
             yield
         except Exception as error:

@@ -88,8 +88,10 @@ def _translate_sqlite_error(error: DBAPIError, url: URL) -> OracleError | None:
 
 def _translate_postgresql_error(error: DBAPIError, url: URL) -> OracleError | None:
     sqlstate = getattr(error.orig, "sqlstate", None) or ""
-    message = _get_first_line(error)
-    user_error = _USER_ERROR_BY_SQLSTATE.get(sqlstate) or _find_connect_error(sqlstate, message)
+    message = _get_first_error_line(error)
+    user_error = _USER_ERROR_BY_SQLSTATE.get(sqlstate) or _find_connect_failure_reason(
+        sqlstate, message
+    )
     if user_error:
         return InputError(f"{format_database_name(url)}: {user_error}")
     if sqlstate == _READ_ONLY:
@@ -119,7 +121,7 @@ def _is_sqlite(error: DBAPIError) -> bool:
     return isinstance(error.orig, sqlite3.Error)
 
 
-def _find_connect_error(sqlstate: str, message: str) -> str | None:
+def _find_connect_failure_reason(sqlstate: str, message: str) -> str | None:
     """Return why a connection failed, or None for any other error.
 
     While connecting, libpq provides a message but no SQLSTATE.
@@ -133,5 +135,5 @@ def _find_connect_error(sqlstate: str, message: str) -> str | None:
     )
 
 
-def _get_first_line(error: DBAPIError) -> str:
+def _get_first_error_line(error: DBAPIError) -> str:
     return str(error.orig).strip().partition("\n")[0]

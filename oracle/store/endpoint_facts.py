@@ -63,7 +63,7 @@ class QuarantineRepository:
         )
         self._connection.execute(delete(endpoint_fact).where(is_quarantine_fact))
 
-    def get_reason_by_endpoint(self) -> Mapping[str, str]:
+    def get_quarantine_reason_by_endpoint(self) -> Mapping[str, str]:
         """Return the quarantine reasons by endpoint name."""
         query = select(endpoint_fact.c.endpoint, endpoint_fact.c.value).where(
             endpoint_fact.c.name == _PROVEN_WRONG

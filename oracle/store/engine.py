@@ -82,7 +82,7 @@ def create_write_engine(url: URL) -> Engine:
     if url.get_backend_name() == "sqlite":
         _restrict_file_mode(url)
         engine = _create_sqlite_engine(url)
-        event.listen(engine, "begin", _begin_immediate)
+        event.listen(engine, "begin", _begin_immediate_transaction)
         return engine
     engine = create_engine(
         url,
@@ -101,8 +101,8 @@ def create_read_engine(url: URL) -> Engine:
     """Create a read-only engine whose transactions each see one snapshot."""
     if url.get_backend_name() == "sqlite":
         engine = _create_sqlite_engine(url)
-        event.listen(engine, "connect", _set_query_only)
-        event.listen(engine, "begin", _begin_deferred)
+        event.listen(engine, "connect", _make_connection_read_only)
+        event.listen(engine, "begin", _begin_deferred_transaction)
         return engine
     return create_engine(
         url,
@@ -117,7 +117,7 @@ def create_read_engine(url: URL) -> Engine:
     )
 
 
-def is_missing_sqlite_file(url: URL) -> bool:
+def is_sqlite_file_missing(url: URL) -> bool:
     """Return whether the URL names a SQLite file that does not exist yet."""
     return url.get_backend_name() == "sqlite" and not Path(url.database or "").exists()
 
@@ -170,7 +170,7 @@ def _configure_sqlite_connection(connection: DBAPIConnection, _entry: Connection
     cursor.close()
 
 
-def _set_query_only(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+def _make_connection_read_only(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
     cursor = connection.cursor()
     cursor.execute("PRAGMA query_only=ON")
     cursor.close()
@@ -189,11 +189,11 @@ def build_keepalive_args(url: URL) -> dict[str, int]:
     return {name: value for name, value in defaults.items() if name not in url.query}
 
 
-def _begin_immediate(connection: Connection) -> None:
+def _begin_immediate_transaction(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-def _begin_deferred(connection: Connection) -> None:
+def _begin_deferred_transaction(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN")
 
 

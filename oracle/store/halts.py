@@ -112,7 +112,7 @@ class HaltRepository:
         open_halts = self.list_open_halts()
         return f"halt {open_halts[0].name}: {open_halts[0].reason}" if open_halts else None
 
-    def count_changes(self) -> int:
+    def count_halt_changes(self) -> int:
         """Return the number of times that halts were opened or cleared.
 
         The count reveals changes that the cursor cannot, because the cursor does not move while a
@@ -126,7 +126,7 @@ class HaltRepository:
         query = select(halt).order_by(halt.c.id).offset(offset).limit(limit)
         return [_decode_halt_row(row) for row in self._connection.execute(query)]
 
-    def list_history(self, limit: int) -> list[Halt]:
+    def list_newest_halts(self, limit: int) -> list[Halt]:
         """Return up to `limit` halts, open and cleared, newest first."""
         query = select(halt).order_by(halt.c.id.desc()).limit(limit)
         return [_decode_halt_row(row) for row in self._connection.execute(query)]

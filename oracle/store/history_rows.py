@@ -119,7 +119,7 @@ class HistoryRows:
         Raises:
             FatalError: the journal does not reach back to the last block.
         """
-        rows_after = UndoJournal(self._connection).get_node_rows_after(blocks.last)
+        rows_after = UndoJournal(self._connection).get_changed_node_rows(blocks.last)
         yield from iterate_nodes_as_of(self._connection, blocks, rows_after)
 
     def _iterate_pages(self, query: Select[*tuple[Any, ...]]) -> Iterator[Any]:

@@ -53,7 +53,7 @@ class IdentityRepository:
             start_block=row.start_block,
         )
 
-    def store_or_check(self, configured_identity: Identity) -> None:
+    def ensure_stored_identity(self, configured_identity: Identity) -> None:
         """Store a new database's identity, or check the stored one and add new contracts.
 
         Raises:
@@ -81,7 +81,7 @@ class IdentityRepository:
         for field in fields(Identity):
             stored_value = getattr(stored, field.name)
             configured_value = getattr(configured_identity, field.name)
-            if stored_value != configured_value and not _is_addition(
+            if stored_value != configured_value and not _is_contract_addition(
                 stored_value, configured_value
             ):
                 raise InputError(
@@ -126,7 +126,7 @@ def _encode_contracts(configured_identity: Identity) -> str:
     return msgspec.json.encode(dict(sorted(configured_identity.contracts.items()))).decode()
 
 
-def _is_addition(stored_value: object, configured_value: object) -> bool:
+def _is_contract_addition(stored_value: object, configured_value: object) -> bool:
     """Return whether the configured value only adds contracts to the stored value."""
     if isinstance(stored_value, dict) and isinstance(configured_value, dict):
         return stored_value.items() <= configured_value.items()

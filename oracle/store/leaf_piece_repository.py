@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, insert, select
 
 from oracle.domain.reports.lanes import NEVER_REPORTED
-from oracle.domain.roots.leaves import LEAF_BYTES, read_lane
+from oracle.domain.roots.leaves import LEAF_BYTES, read_leaf_lane
 from oracle.domain.roots.pieces import PIECE_LEAVES, PieceDigest
 from oracle.store.tables.round_tables import leaf_piece, report
 
@@ -89,7 +89,7 @@ class LeafPieceRepository:
             position = bisect_right(stored_blocks, as_of)
             if position:
                 leaf = bytes(rows[position - 1].leaf)
-                lanes[as_of] = read_lane(leaf) if leaf else NEVER_REPORTED
+                lanes[as_of] = read_leaf_lane(leaf) if leaf else NEVER_REPORTED
         return lanes
 
     def delete_after_last_report(self) -> None:

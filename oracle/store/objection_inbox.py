@@ -79,19 +79,21 @@ class ObjectionInbox:
     def list_for_node(self, node: Address, limit: int = 50) -> list[PostedObjection]:
         """Return the newest posted objections of a node, newest first."""
         query = select(objection_inbox).where(objection_inbox.c.node == decode_hex(node))
-        return self._list(query.order_by(objection_inbox.c.id.desc()).limit(limit))
+        return self._select_objections(query.order_by(objection_inbox.c.id.desc()).limit(limit))
 
-    def find_unplanned(self) -> PostedObjection | None:
+    def find_unplanned_objection(self) -> PostedObjection | None:
         """Return the oldest posted objection without a call, or None if there is none."""
         query = select(objection_inbox).where(
             objection_inbox.c.ended_at.is_(None), objection_inbox.c.intent_id.is_(None)
         )
-        return next(iter(self._list(query.order_by(objection_inbox.c.id).limit(1))), None)
+        return next(
+            iter(self._select_objections(query.order_by(objection_inbox.c.id).limit(1))), None
+        )
 
     def find_by_intent(self, intent_id: int) -> PostedObjection | None:
         """Return the objection that a call submits, or None if there is none."""
         query = select(objection_inbox).where(objection_inbox.c.intent_id == intent_id)
-        return next(iter(self._list(query)), None)
+        return next(iter(self._select_objections(query)), None)
 
     def set_intent(self, posted: PostedObjection, intent_id: int) -> None:
         """Store the call that submits an objection."""
@@ -105,7 +107,7 @@ class ObjectionInbox:
         statement = update(objection_inbox).where(objection_inbox.c.id == posted.id)
         self._connection.execute(statement.values(values))
 
-    def _list(self, query: Any) -> list[PostedObjection]:  # noqa: ANN401  a select of the table
+    def _select_objections(self, query: Any) -> list[PostedObjection]:  # noqa: ANN401  a select of the table
         return [_decode_row(row) for row in self._connection.execute(query)]
 
 

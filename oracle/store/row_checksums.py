@@ -40,7 +40,7 @@ def list_compared_columns(
     }
 
 
-def checksum_tables(
+def compute_table_checksums(
     connection: Connection, columns_by_table: Mapping[str, Sequence[str]]
 ) -> dict[str, tuple[int, int]]:
     """Return the number of rows of each table, and the sum of the hashes of its rows.
@@ -48,7 +48,7 @@ def checksum_tables(
     The sum does not depend on the order of the rows. It is 0 for a table without columns.
     """
     return {
-        name: _checksum_rows(connection, name, columns)
+        name: _compute_table_checksum(connection, name, columns)
         if columns
         else (connection.execute(select(func.count()).select_from(table(name))).scalar_one(), 0)
         for name, columns in columns_by_table.items()
@@ -67,11 +67,13 @@ def find_changed_tables(
         for name, columns in columns_by_table.items()
         if name in present_columns and set(columns) <= set(present_columns[name])
     }
-    kept_checksums = checksum_tables(connection, kept_columns)
+    kept_checksums = compute_table_checksums(connection, kept_columns)
     return sorted(name for name in checksums if kept_checksums.get(name) != checksums[name])
 
 
-def _checksum_rows(connection: Connection, name: str, columns: Sequence[str]) -> tuple[int, int]:
+def _compute_table_checksum(
+    connection: Connection, name: str, columns: Sequence[str]
+) -> tuple[int, int]:
     query = select(table(name, *map(column, columns)))
     row_count, checksum = 0, 0
     for row in connection.execute(query.execution_options(yield_per=_PAGE_ROWS)):

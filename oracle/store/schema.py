@@ -17,12 +17,12 @@ from oracle.store.db_errors import format_database_name, translate_db_error
 from oracle.store.engine import (
     create_read_engine,
     create_write_engine,
-    is_missing_sqlite_file,
+    is_sqlite_file_missing,
     parse_database_url,
 )
 from oracle.store.lease_repository import LeaseRepository, LeaseState
 from oracle.store.row_checksums import (
-    checksum_tables,
+    compute_table_checksums,
     find_changed_tables,
     list_compared_columns,
 )
@@ -67,7 +67,7 @@ def get_schema_state(url: str) -> SchemaState:
         TransientError: the server does not respond, for example because it is not started yet.
     """
     parsed_url = parse_database_url(url)
-    if is_missing_sqlite_file(parsed_url):
+    if is_sqlite_file_missing(parsed_url):
         folder = Path(parsed_url.database or "").parent
         if not folder.is_dir():
             raise InputError(
@@ -79,7 +79,7 @@ def get_schema_state(url: str) -> SchemaState:
         return _read_schema_state(connection)
 
 
-def check_upgradable(url: str) -> SchemaState:
+def get_upgradable_state(url: str) -> SchemaState:
     """Return the state of a schema that this version can use as it is or after `migrate`.
 
     Raises:
@@ -88,7 +88,7 @@ def check_upgradable(url: str) -> SchemaState:
         TransientError: the server does not respond.
     """
     schema = get_schema_state(url)
-    _reject_schema(schema, parse_database_url(url), (SchemaAge.EMPTY, *_NOT_UPGRADABLE))
+    _check_schema_age(schema, parse_database_url(url), (SchemaAge.EMPTY, *_NOT_UPGRADABLE))
     return schema
 
 
@@ -108,7 +108,7 @@ def migrate(url: str, check_lease: Callable[[LeaseState], None] | None = None) -
     parsed_url = parse_database_url(url)
     with _open_transaction(create_write_engine(parsed_url), parsed_url) as connection:
         previous = _read_schema_state(connection)
-        _reject_schema(previous, parsed_url, _NOT_UPGRADABLE)
+        _check_schema_age(previous, parsed_url, _NOT_UPGRADABLE)
         if previous.age is SchemaAge.OLDER:
             if check_lease is not None:
                 # Every release reads the lease in the same way.
@@ -131,7 +131,7 @@ def check_schema(url: str, *, create: bool) -> None:
     if create and state.age is SchemaAge.EMPTY:
         migrate(url)
         return
-    _reject_schema(
+    _check_schema_age(
         state,
         parse_database_url(url),
         tuple(age for age in SchemaAge if age is not SchemaAge.CURRENT),
@@ -141,7 +141,7 @@ def check_schema(url: str, *, create: bool) -> None:
 _NOT_UPGRADABLE = (SchemaAge.NEWER, SchemaAge.UNRELEASED, SchemaAge.FOREIGN)
 
 
-def _reject_schema(state: SchemaState, url: URL, ages: tuple[SchemaAge, ...]) -> None:
+def _check_schema_age(state: SchemaState, url: URL, ages: tuple[SchemaAge, ...]) -> None:
     if state.age not in ages:
         return
     message = {
@@ -205,7 +205,7 @@ def _upgrade_and_compare(connection: Connection, url: URL, previous: SchemaState
         name for revision in revisions for name in getattr(revision.module, "REWRITTEN", ())
     }
     columns = list_compared_columns(connection, rewritten)
-    checksums = checksum_tables(connection, columns)
+    checksums = compute_table_checksums(connection, columns)
     _upgrade_to_head(config)
     changed_tables = find_changed_tables(connection, columns, checksums)
     if changed_tables:

@@ -101,7 +101,7 @@ def compute_next_plan(
     again, including tasks whose draw ended in this block.
     """
     active_draws: dict[TaskKey, Address] = {}
-    for item in queue.find_items(before.active_draws):
+    for item in queue.find_items_of_tasks(before.active_draws):
         active_draws |= _find_remaining_draws(item, before.active_draws, pool)
     ended_draws = tuple(key for key in before.active_draws if key not in active_draws)
     new_draws = tuple(_draw_ready_tasks(before, active_draws, block, queue, pool))
@@ -122,7 +122,7 @@ def find_ready_tasks(
     reserved = frozenset(active_draws.values())
     ready_classes = (
         equivalence_class
-        for equivalence_class in queue.get_classes()
+        for equivalence_class in queue.get_equivalence_classes()
         if _has_candidates(pool, equivalence_class.first, reserved)
     )
     return (
@@ -181,7 +181,9 @@ def _draw_ready_tasks(
                     return
                 yield ordered_item
 
-    for *_, item in merge(*map(iter_armed, queue.get_classes())) if before.armed_tasks else ():
+    for *_, item in (
+        merge(*map(iter_armed, queue.get_equivalence_classes())) if before.armed_tasks else ()
+    ):
         # Draws since that check may have taken the item's candidates.
         if not _has_candidates(pool, item, reserved):
             continue

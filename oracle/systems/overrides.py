@@ -15,7 +15,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.legacy_rules import LegacyRules
 from oracle.domain.scoring.rule_fields import (
     get_declared_rules,
-    get_value_type,
+    get_rule_value_type,
     is_fraction,
     is_optional,
     rule_to_json,
@@ -65,7 +65,7 @@ def apply_rule_changes(base: Mapping[str, Any], changes: Mapping[str, str]) -> R
     return Rules.from_json(json.dumps(values))
 
 
-def parse_changes(table: object) -> dict[str, str]:
+def parse_change_table(table: object) -> dict[str, str]:
     """Return the changes in a TOML or JSON table, with dotted names for nested tables.
 
     Raises:
@@ -76,13 +76,13 @@ def parse_changes(table: object) -> dict[str, str]:
     changes: dict[str, str] = {}
     for name, value in table.items():
         if isinstance(value, dict):
-            changes |= {f"{name}.{rule}": text for rule, text in parse_changes(value).items()}
+            changes |= {f"{name}.{rule}": text for rule, text in parse_change_table(value).items()}
         else:
             changes[name] = _format_value(name, value)
     return changes
 
 
-def format_rules(values: Mapping[str, Any]) -> dict[str, str]:
+def format_rule_values(values: Mapping[str, Any]) -> dict[str, str]:
     """Return every rule of a rule set's JSON object by dotted name, with its value as text.
 
     Rules that were never published are left out.
@@ -140,7 +140,7 @@ def _parse_value(name: str, field: Field[Any], text: str) -> object:
     """Return the JSON value of a rule that is given as text."""
     if text == _NONE and is_optional(field):
         return None
-    kind = get_value_type(field)
+    kind = get_rule_value_type(field)
     if is_fraction(field) or kind is str:
         # Fractions are text in JSON too, and are validated there.
         return text
@@ -180,7 +180,7 @@ _FRACTIONS = frozenset(
 )
 
 
-def get_parameters(policy: SelectionPolicy) -> dict[str, str]:
+def get_policy_parameters(policy: SelectionPolicy) -> dict[str, str]:
     """Return the parameters of a policy by name, with their values as text.
 
     The result is empty if the policy has no parameters.
@@ -188,11 +188,13 @@ def get_parameters(policy: SelectionPolicy) -> dict[str, str]:
     parameters = _get_parameter_object(policy)
     return {
         parameter_field.name: _format_parameter(parameters, parameter_field)
-        for parameter_field in _get_fields(parameters)
+        for parameter_field in _get_parameter_fields(parameters)
     }
 
 
-def override_parameters(policy: SelectionPolicy, changes: Mapping[str, str]) -> SelectionPolicy:
+def override_policy_parameters(
+    policy: SelectionPolicy, changes: Mapping[str, str]
+) -> SelectionPolicy:
     """Return a policy with some of its parameters changed; its name and version stay.
 
     A change is the name of a field of `Weighting` or of Pocket's `Parameters`, and a text: a
@@ -206,7 +208,8 @@ def override_parameters(policy: SelectionPolicy, changes: Mapping[str, str]) -> 
         return policy
     parameters = _get_parameter_object(policy)
     field_by_name = {
-        parameter_field.name: parameter_field for parameter_field in _get_fields(parameters)
+        parameter_field.name: parameter_field
+        for parameter_field in _get_parameter_fields(parameters)
     }
     for name in changes:
         if name not in field_by_name:
@@ -232,7 +235,7 @@ def split_changes(
     Raises:
         ValueError: a name is neither a rule nor a parameter, or is both and thus ambiguous.
     """
-    policy_parameters = get_parameters(policy)
+    policy_parameters = get_policy_parameters(policy)
     for name in changes:
         if name not in policy_parameters and name not in rules:
             raise ValueError(
@@ -255,7 +258,7 @@ def _get_parameter_object(policy: SelectionPolicy) -> Any:  # noqa: ANN401 - eac
     return None if field_name is None else getattr(policy, field_name)
 
 
-def _get_fields(value: Any) -> tuple[Field[Any], ...]:  # noqa: ANN401 - as above
+def _get_parameter_fields(value: Any) -> tuple[Field[Any], ...]:  # noqa: ANN401 - as above
     return () if value is None else fields(value)
 
 
@@ -270,7 +273,7 @@ def _format_parameter(parameters: object, field: Field[Any]) -> str:
 
 
 def _parse_parameter(field: Field[Any], text: str) -> object:
-    kind = get_value_type(field)
+    kind = get_rule_value_type(field)
     if kind is bool:
         return _parse_boolean(field.name, text)
     return _parse_number(field, kind, text)

@@ -41,7 +41,7 @@ class ProbeWindow(NamedTuple):
         """Return the block time at which the window began."""
         return self.number * self.seconds
 
-    def compute_due_time(self, node: Address) -> int:
+    def compute_probe_due_time(self, node: Address) -> int:
         """Return the block time from which a node without a task in the window is due."""
         return self.start + self._hash_nodes(node) % max(
             1, self.seconds - self.seconds // _LAST_SHARE
@@ -104,7 +104,7 @@ def select_due_probes(
     probes: list[Probe] = []
     busy_addresses: set[Address] = set()
     for node in available:
-        is_due = is_probe_due(node, window) and window.compute_due_time(node.address) <= time
+        is_due = is_probe_due(node, window) and window.compute_probe_due_time(node.address) <= time
         if is_due and node.address not in busy_addresses:
             free_nodes = [
                 candidate
@@ -113,7 +113,7 @@ def select_due_probes(
             ]
             team = [
                 node,
-                *(_choose_companions(node, free_nodes, window) if with_companions else ()),
+                *(_choose_probe_companions(node, free_nodes, window) if with_companions else ()),
             ]
             busy_addresses.update(member.address for member in team)
             probes.append(_build_probe(team))
@@ -132,7 +132,7 @@ def _get_urgency_key(node: Node, time: int, rules: Rules) -> tuple[int, int, Add
     return rank, node.last_start, node.address
 
 
-def _choose_companions(
+def _choose_probe_companions(
     node: Node, free_nodes: Sequence[Node], window: ProbeWindow
 ) -> Sequence[Node]:
     """Return two free nodes with the same hardware, or none if there are fewer than two.

@@ -17,9 +17,9 @@ from oracle.systems.legacy.legacy_rule_sets import BASE_RULES as LEGACY
 from oracle.systems.overrides import (
     apply_rule_changes,
     fill_missing_rules,
-    format_rules,
+    format_rule_values,
     get_changeable_rules,
-    override_parameters,
+    override_policy_parameters,
 )
 from oracle.systems.pocket.pocket_policy import ARTICLE, PORTAL_API_HEAD
 from oracle.systems.policy import SelectionPolicy
@@ -138,7 +138,7 @@ def get_published_rules(name: str) -> Mapping[str, str]:
     Raises:
         ValueError: there is no rule set of that name.
     """
-    return format_rules(_get_rule_values(name))
+    return format_rule_values(_get_rule_values(name))
 
 
 def rule_set_to_json(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> dict[str, Any]:
@@ -183,7 +183,7 @@ def find_rule_changes(rules: Rules) -> dict[str, str]:
         ValueError: there is no rule set of that name.
     """
     published = get_published_rules(rules.name)
-    texts = format_rules(json.loads(rules.to_json()))
+    texts = format_rule_values(json.loads(rules.to_json()))
     return {name: text for name, text in texts.items() if published.get(name) != text}
 
 
@@ -199,7 +199,7 @@ def get_rules(name: str) -> Rules:
 def get_policy(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> SelectionPolicy:
     """Return a policy with changed parameters, where `pocket` means the profile `article`.
 
-    `changes` maps names to text: `{"weight_floor": "0.01"}`; `overrides.get_parameters`
+    `changes` maps names to text: `{"weight_floor": "0.01"}`; `overrides.get_policy_parameters`
     lists all names. The result keeps the name and version of the policy.
 
     Raises:
@@ -210,7 +210,7 @@ def get_policy(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> Selection
     policy_name = _ALIASES.get(name, name)
     if policy_name not in policy_by_name:
         raise ValueError(f"unknown policy {name!r}; expected one of: {', '.join(policy_by_name)}")
-    return override_parameters(policy_by_name[policy_name], changes)
+    return override_policy_parameters(policy_by_name[policy_name], changes)
 
 
 def get_policies() -> Mapping[str, SelectionPolicy]:

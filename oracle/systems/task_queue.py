@@ -182,10 +182,10 @@ class TaskQueue:
         for task in ordered_item.item.tasks:
             del self._places[task.key]
 
-    def get_classes(self) -> Collection[EquivalenceClass]:
+    def get_equivalence_classes(self) -> Collection[EquivalenceClass]:
         return self._classes.values()
 
-    def find_items(self, keys: Iterable[TaskKey]) -> list[QueueItem]:
+    def find_items_of_tasks(self, keys: Iterable[TaskKey]) -> list[QueueItem]:
         """Return the items that these tasks are part of, in order."""
         ordered_items = (self._places[key] for key in keys if key in self._places)
         item_by_key = {ordered_item.item.task.key: ordered_item for ordered_item in ordered_items}
@@ -226,9 +226,9 @@ class WaitingTasks:
                 grouped[group_task.group].append(group_task)
         for group, changed_tasks in grouped.items():
             if group in self._groups:
-                self._update_group(group, changed_tasks)
+                self._update_waiting_group(group, changed_tasks)
 
-    def _update_group(self, group: GroupKey, changed_tasks: Iterable[Task]) -> None:
+    def _update_waiting_group(self, group: GroupKey, changed_tasks: Iterable[Task]) -> None:
         task_by_key = self._groups[group]
         task_by_key |= {task.key: task for task in changed_tasks}
         if not self._requeue(task_by_key):
@@ -269,7 +269,7 @@ def build_queue(
             items.append(QueueItem(task, value_of(task), frozenset()))
         elif task.group in nodes_by_group:
             items.append(QueueItem(task, value_of(task), nodes_by_group[task.group]))
-    return sort_by_value(items)
+    return sort_items_by_value(items)
 
 
 def is_group_unstartable(tasks: Collection[Task]) -> bool:
@@ -317,7 +317,7 @@ def _get_group_size(tasks: Collection[Task]) -> int:
     return max((task.group_size or 0 for task in tasks), default=0)
 
 
-def sort_by_value(items: Iterable[QueueItem]) -> list[QueueItem]:
+def sort_items_by_value(items: Iterable[QueueItem]) -> list[QueueItem]:
     """Return the queue items by descending value, older items first if equal.
 
     Tasks that start together are as old as the last of them.

@@ -45,7 +45,7 @@ def configure_logging(log_format: str, level: str, stream: TextIO | None = None)
         logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", log_stream)),
         cache_logger_on_first_use=False,
     )
-    _configure_libraries(log_stream, shared_processors, is_readable=is_readable)
+    _configure_library_logging(log_stream, shared_processors, is_readable=is_readable)
 
 
 class LogStream:
@@ -105,7 +105,7 @@ def _get_file_descriptor(stream: TextIO) -> int | None:
         return None
 
 
-def _configure_libraries(
+def _configure_library_logging(
     log_stream: LogStream, shared_processors: list[Processor], *, is_readable: bool
 ) -> None:
     """Log the warnings and errors of libraries, which use stdlib logging, in the same format."""

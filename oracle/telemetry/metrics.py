@@ -172,7 +172,10 @@ class _StatisticsCollector(Collector):
         if statistics is None:
             return
         yield build_gauge(
-            "oracle_nodes", "Nodes by status.", ["status"], _key_by_label_tuple(statistics.nodes)
+            "oracle_nodes",
+            "Nodes by status.",
+            ["status"],
+            _convert_keys_to_label_tuples(statistics.nodes),
         )
         yield GaugeMetricFamily(
             "oracle_excluded_nodes",
@@ -190,7 +193,7 @@ class _StatisticsCollector(Collector):
             "(a due kickout whose objection waits for an answer), done (nodes that were kicked "
             "out).",
             ["state"],
-            _key_by_label_tuple(statistics.kickouts),
+            _convert_keys_to_label_tuples(statistics.kickouts),
         )
         yield GaugeMetricFamily("oracle_round", "Last accepted round.", value=statistics.round)
         if statistics.round_age is not None:
@@ -217,10 +220,10 @@ class _StatisticsCollector(Collector):
                 value=statistics.balance_wei,
             )
         if statistics.dispatch is not None:
-            yield from _collect_dispatch(statistics.dispatch)
+            yield from _collect_dispatch_metrics(statistics.dispatch)
 
 
-def _collect_dispatch(statistics: DispatchStatistics) -> Iterator[Metric]:
+def _collect_dispatch_metrics(statistics: DispatchStatistics) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "oracle_tasks_waiting",
         "With [dispatch]: tasks that were created and have neither started nor ended.",
@@ -252,7 +255,7 @@ def _collect_dispatch(statistics: DispatchStatistics) -> Iterator[Metric]:
         "planned (not on chain yet), open, answered (the node has the model), unanswered "
         "(deadline passed).",
         ["state"],
-        _key_by_label_tuple(
+        _convert_keys_to_label_tuples(
             {**dict.fromkeys(DOWNLOAD_STATES, 0), **statistics.downloads_by_state}
         ),
     )
@@ -289,7 +292,7 @@ def render_metrics(accept_header: str = "") -> tuple[bytes, str]:
     return encode(REGISTRY), media_type
 
 
-def _key_by_label_tuple(counts: Mapping[str, int]) -> dict[tuple[str, ...], int]:
+def _convert_keys_to_label_tuples(counts: Mapping[str, int]) -> dict[tuple[str, ...], int]:
     return {(label,): count for label, count in counts.items()}
 
 

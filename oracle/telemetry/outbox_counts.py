@@ -172,7 +172,7 @@ class OutboxStatistics:
             self.blocks.setdefault(kind, BucketCounts(BLOCK_BOUNDS)).add_value(blocks)
         self.bumps.setdefault(kind, BucketCounts(BUMP_BOUNDS)).add_value(bumps)
 
-    def copy_counters(self) -> "OutboxStatistics":
+    def copy_nonce_counters(self) -> "OutboxStatistics":
         """Return a copy with only the counts of finished nonces."""
         return OutboxStatistics(
             outcomes=Tally(self.outcomes),

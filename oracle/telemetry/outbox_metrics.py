@@ -38,7 +38,7 @@ class _OutboxCollector(Collector):
         stats = self.stats
         if stats is None:
             return
-        yield from _collect_nonces(stats)
+        yield from _collect_nonce_metrics(stats)
         yield build_gauge(
             "oracle_txmgr_intent_age_seconds",
             "Age of the oldest call in a state, in seconds.",
@@ -63,11 +63,11 @@ class _OutboxCollector(Collector):
             "Statements that could still land but have used all their attempts.",
             value=stats.abandoned_statements,
         )
-        yield from _collect_accounts(stats.accounts)
+        yield from _collect_account_metrics(stats.accounts)
         if stats.contract is not None:
-            yield from _collect_contract(stats.contract)
+            yield from _collect_contract_metrics(stats.contract)
         if stats.report_nodes is not None and stats.report_deviation is not None:
-            yield from _collect_report(stats.report_nodes, stats.report_deviation)
+            yield from _collect_report_metrics(stats.report_nodes, stats.report_deviation)
         if stats.heartbeat_seconds is not None:
             yield GaugeMetricFamily(
                 "oracle_report_heartbeat_seconds",
@@ -76,7 +76,7 @@ class _OutboxCollector(Collector):
             )
 
 
-def _collect_nonces(stats: OutboxStatistics) -> Iterator[Metric]:
+def _collect_nonce_metrics(stats: OutboxStatistics) -> Iterator[Metric]:
     yield _build_counters(
         "oracle_txmgr_transactions_final",
         "Finalized nonces, by outcome: success, reverted, superseded (by another call of this "
@@ -121,7 +121,7 @@ def _collect_nonces(stats: OutboxStatistics) -> Iterator[Metric]:
         yield family
 
 
-def _collect_accounts(accounts: Mapping[str, AccountStatistics]) -> Iterator[Metric]:
+def _collect_account_metrics(accounts: Mapping[str, AccountStatistics]) -> Iterator[Metric]:
     for name, text, get_value in _ACCOUNT_GAUGES:
         value_by_labels = {(role,): get_value(account) for role, account in accounts.items()}
         known_values = {
@@ -177,7 +177,7 @@ _ACCOUNT_GAUGES: tuple[tuple[str, str, Callable[[AccountStatistics], float | Non
 )
 
 
-def _collect_contract(stats: ContractStatistics) -> Iterator[Metric]:
+def _collect_contract_metrics(stats: ContractStatistics) -> Iterator[Metric]:
     for name, text, value in (
         (
             "oracle_report_round_on_chain",
@@ -225,7 +225,7 @@ def _collect_contract(stats: ContractStatistics) -> Iterator[Metric]:
         )
 
 
-def _collect_report(node_count: int, deviation: int) -> Iterator[Metric]:
+def _collect_report_metrics(node_count: int, deviation: int) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "oracle_report_changed_nodes",
         "Nodes whose score differs from the last round in the newest report.",

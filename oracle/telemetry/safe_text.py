@@ -26,7 +26,7 @@ def register_secret(value: str) -> None:
         _hidden.add(value)
 
 
-def find_host_tokens(host: str) -> list[str]:
+def find_api_keys_in_host(host: str) -> list[str]:
     """Return the parts of a host name that look like API keys, which some providers put there."""
     return _TOKEN_IN_HOST.findall(host)
 

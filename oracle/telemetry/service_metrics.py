@@ -30,7 +30,7 @@ HEALTH_WRITE_FAILURES = Counter(
 )
 
 
-def publish_health(health: HealthReport) -> None:
+def publish_health_metrics(health: HealthReport) -> None:
     """Set the health metrics from a report."""
     active_conditions = set(health.conditions)
     for condition in Condition:

@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from oracle import __version__
 from oracle.telemetry.safe_text import redact_secrets
-from oracle.telemetry.tracing import TraceSpan, set_exporter
+from oracle.telemetry.tracing import TraceSpan, set_span_exporter
 
 _SERVICE = "qos-oracle"
 _PREFIX = "qos."
@@ -45,12 +45,12 @@ class _RecordedTraceIds(RandomIdGenerator):
 @contextmanager
 def export_spans(endpoint: str) -> Iterator[None]:
     """Export spans to a collector (OTLP over HTTP), and send pending spans on exit."""
-    with export_spans_with(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint))):
+    with export_spans_to_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint))):
         yield
 
 
 @contextmanager
-def export_spans_with(processor: SpanProcessor) -> Iterator[None]:
+def export_spans_to_processor(processor: SpanProcessor) -> Iterator[None]:
     """Pass every finished span to this span processor."""
     resource = Resource.create({"service.name": _SERVICE, "service.version": __version__})
     trace_ids = _RecordedTraceIds()
@@ -70,23 +70,23 @@ def export_spans_with(processor: SpanProcessor) -> Iterator[None]:
         for span in reversed(spans):
             _end_span(otel_span_by_id[id(span)], span)
 
-    set_exporter(export_trace)
+    set_span_exporter(export_trace)
     try:
         yield
     finally:
-        set_exporter(None)
+        set_span_exporter(None)
         provider.shutdown()
 
 
 def _end_span(otel_span: Traced, span: TraceSpan) -> None:
     for name, value in span.attributes.items():
-        otel_span.set_attribute(f"{_PREFIX}{name}", _to_attribute(value))
+        otel_span.set_attribute(f"{_PREFIX}{name}", _convert_to_attribute(value))
     if span.error is not None:
         otel_span.set_status(Status(StatusCode.ERROR, span.error))
     otel_span.end(span.ended_ns)
 
 
-def _to_attribute(value: object) -> bool | int | float | str:
+def _convert_to_attribute(value: object) -> bool | int | float | str:
     """Convert a value to a type that OTLP supports, with secrets redacted."""
     if isinstance(value, bool | float):
         return value

@@ -70,7 +70,7 @@ class _TracingState:
 _state = _TracingState()
 
 
-def set_exporter(exporter: Exporter | None) -> None:
+def set_span_exporter(exporter: Exporter | None) -> None:
     """Set the exporter of spans, or stop recording spans if it is None."""
     _state.exporter = exporter
 

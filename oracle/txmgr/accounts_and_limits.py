@@ -44,7 +44,7 @@ class ReporterKeys:
         """
         return cls(KeySigner.open(*signer), KeySigner.open(*transmitter))
 
-    def check_distinct_from(self, other_key: Signer) -> None:
+    def check_key_is_distinct(self, other_key: Signer) -> None:
         """Check that another key is neither the signer nor the transmitter.
 
         Each account counts its own nonces, so two senders must not share a key.

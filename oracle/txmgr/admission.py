@@ -23,14 +23,14 @@ from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.client.preflight import (
     PreflightOutcome,
     PreflightResult,
-    count_preflight,
+    count_preflight_result,
     is_duplicate_pending,
 )
 from oracle.txmgr.client.receipts import SimulatedCall
-from oracle.txmgr.context import AccountContext, StepResult, format_counts
+from oracle.txmgr.context import AccountContext, StepResult, format_name_counts
 from oracle.txmgr.deferral import (
     apply_decision,
-    compute_margin_seconds,
+    compute_deadline_margin_seconds,
     decide_calls,
     decide_on_deadline,
     defer_call,
@@ -66,7 +66,7 @@ def find_head_start_reason(
     return "not_our_turn", f"left to transmitters of a lower rank until block {until_block}"
 
 
-def find_pending_duplicate_wait(
+def find_wait_for_pending_duplicate(
     context: AccountContext, intent: Intent, heads: Heads
 ) -> tuple[int, tuple[str, str]] | None:
     """Return until when a call waits for another transmitter's pending call, or None.
@@ -81,7 +81,7 @@ def find_pending_duplicate_wait(
         return None
     with context.store.read_transaction() as uow:
         wait_until = heads.latest.time + max(
-            context.rank.head_start_seconds, compute_margin_seconds(context, uow)
+            context.rank.head_start_seconds, compute_deadline_margin_seconds(context, uow)
         )
         if find_deadline_obstacle(context, uow, request.deadline, wait_until) is not None:
             return None
@@ -102,7 +102,7 @@ class AdmissionCheck:
     result: PreflightResult | None = None
 
     @property
-    def is_admissible(self) -> bool:
+    def is_call_admissible(self) -> bool:
         """Whether the call is still wanted and its simulation succeeded."""
         is_ok = self.result is not None and self.result.outcome is PreflightOutcome.OK
         return is_ok and self.decision is None
@@ -133,7 +133,9 @@ def admit_calls(context: AccountContext, heads: Heads) -> StepResult | None:
     batches = (
         due_intents[start : start + batch_size] for start in range(0, len(due_intents), batch_size)
     )
-    return next((step for batch in batches for step in _admit_batch(context, batch, heads)), None)
+    return next(
+        (step for batch in batches for step in _admit_call_batch(context, batch, heads)), None
+    )
 
 
 def preflight_calls(
@@ -145,7 +147,7 @@ def preflight_calls(
     that transaction. The check is repeated before the signature, because the call is sent in the
     same step.
     """
-    decision_by_intent = _decide_before_preflight(context, intents, heads, stage)
+    decision_by_intent = _decide_calls_before_preflight(context, intents, heads, stage)
     accepted_intents = [intent for intent in intents if decision_by_intent[intent.id].is_accepted]
     simulated_calls = [
         _build_simulated_call(context, intent, heads) for intent in accepted_intents
@@ -155,7 +157,7 @@ def preflight_calls(
         intent.id: result for intent, result in zip(accepted_intents, results, strict=True)
     }
     for intent in accepted_intents:
-        count_preflight(intent.request.kind, result_by_intent[intent.id])
+        count_preflight_result(intent.request.kind, result_by_intent[intent.id])
     checks = [
         AdmissionCheck(
             intent,
@@ -165,8 +167,10 @@ def preflight_calls(
         for intent in intents
     ]
     return [
-        AdmissionCheck(check.intent, _decide_on_duplicate(context, check, heads), check.result)
-        if check.is_admissible
+        AdmissionCheck(
+            check.intent, _decide_on_pending_duplicate(context, check, heads), check.result
+        )
+        if check.is_call_admissible
         else check
         for check in checks
     ]
@@ -209,7 +213,7 @@ def _select_due_intents(
     return [intent for intent in planned if intent.id not in waiting_ids]
 
 
-def _decide_before_preflight(
+def _decide_calls_before_preflight(
     context: AccountContext, intents: Sequence[Intent], heads: Heads, stage: CallStage
 ) -> dict[int, Decision]:
     """Return the decision about each call, by intent id, before any endpoint is queried."""
@@ -246,22 +250,24 @@ def _build_simulated_call(context: AccountContext, intent: Intent, heads: Heads)
     )
 
 
-def _decide_on_duplicate(
+def _decide_on_pending_duplicate(
     context: AccountContext, check: AdmissionCheck, heads: Heads
 ) -> Decision | None:
-    duplicate_wait = find_pending_duplicate_wait(context, check.intent, heads)
+    duplicate_wait = find_wait_for_pending_duplicate(context, check.intent, heads)
     return None if duplicate_wait is None else Decision.wait_until(*duplicate_wait)
 
 
-def _admit_batch(
+def _admit_call_batch(
     context: AccountContext, intents: Sequence[Intent], heads: Heads
 ) -> Iterator[StepResult]:
     """Yield the results of a batch; calls that can be sent are made ready together."""
     checks = preflight_calls(context, intents, heads, CallStage.ADMIT)
     steps = [
-        defer_or_end_call(context, check, heads) for check in checks if not check.is_admissible
+        defer_or_end_call(context, check, heads)
+        for check in checks
+        if not check.is_call_admissible
     ]
-    admissible = [check for check in checks if check.is_admissible]
+    admissible = [check for check in checks if check.is_call_admissible]
     steps += _mark_affordable_calls_ready(context, admissible, heads) if admissible else []
     yield from (step for step in steps if step is not None)
 
@@ -400,5 +406,7 @@ def _build_ready_result(ready_calls: Sequence[_PricedCall]) -> StepResult:
             f"{first.intent.request.kind} ready", first.intent.id, f"up to {first.cost} wei"
         )
     return StepResult(
-        "ready", first.intent.id, format_counts([call.intent.request.kind for call in ready_calls])
+        "ready",
+        first.intent.id,
+        format_name_counts([call.intent.request.kind for call in ready_calls]),
     )

@@ -38,10 +38,10 @@ def attribute_used_nonce(
 ) -> StepResult | None:
     """Store which transaction used a nonce without a receipt; return None if nothing is new."""
     with context.store.read_transaction() as uow:
-        own_hashes = _load_own_hashes(uow, slot, attempts)
+        own_hashes = _load_own_transaction_hashes(uow, slot, attempts)
         logged_block = _find_logged_block(uow, slot, attempts, own_hashes)
     if logged_block is not None:
-        return _record_wait_reason(
+        return _record_nonce_wait_reason(
             context, slot, f"by an own transaction with a log in block {logged_block}"
         )
     if not context.search_backoff.is_due(slot.nonce, heads.final.number):
@@ -58,12 +58,12 @@ def attribute_used_nonce(
         ):
             return record_foreign_use(context, slot, use)
     context.search_backoff.record_failure(slot.nonce, heads.final.number)
-    return _record_wait_reason(context, slot, _describe_nonce_use(use, own_hashes))
+    return _record_nonce_wait_reason(context, slot, _describe_nonce_use(use, own_hashes))
 
 
 def record_missing_receipt(context: AccountContext, slot: NonceSlot) -> StepResult | None:
     """Store that the receipt of a mined nonce is gone; return None if this is already stored."""
-    return _record_wait_reason(
+    return _record_nonce_wait_reason(
         context, slot, f"by an own transaction, mined in block {slot.block_number}"
     )
 
@@ -82,7 +82,9 @@ def find_intents_without_receipt(uow: UnitOfWork, account: Account) -> list[Inte
     return [intent for intent in sent_intents if intent.error_class == NO_RECEIPT]
 
 
-def _load_own_hashes(uow: UnitOfWork, slot: NonceSlot, attempts: Sequence[Attempt]) -> set[Hash]:
+def _load_own_transaction_hashes(
+    uow: UnitOfWork, slot: NonceSlot, attempts: Sequence[Attempt]
+) -> set[Hash]:
     """Return every stored transaction hash of the nonce, signed or rebuilt."""
     rebuilt_hashes = [
         intent.error_text.split()[0]
@@ -113,7 +115,7 @@ def _describe_nonce_use(use: NonceUse | None, own_hashes: Collection[Hash]) -> s
     return f"by {use.hash} of block {use.block_number}, but too few witnesses confirm it"
 
 
-def _record_wait_reason(
+def _record_nonce_wait_reason(
     context: AccountContext, slot: NonceSlot, use_text: str
 ) -> StepResult | None:
     """Store on the intent why its nonce waits; return None if this is already stored."""

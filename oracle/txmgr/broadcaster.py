@@ -27,7 +27,9 @@ def broadcast_unsent_attempts(context: AccountContext, heads: Heads) -> StepResu
     with context.store.read_transaction() as uow:
         unsent_attempts = [
             (slot, attempt)
-            for slot, attempts in uow.outbox.slots.list_unfinished_with_attempts(context.account)
+            for slot, attempts in uow.outbox.slots.list_unfinished_slots_with_attempts(
+                context.account
+            )
             for attempt in attempts
             if attempt.sends == 0
         ]
@@ -49,7 +51,7 @@ def send_attempts(
     """
     results = _send_and_record_attempts(context, unsent_attempts, heads)
     return StepResult(
-        "sent", unsent_attempts[0][1].intent_id, _describe_results(unsent_attempts, results)
+        "sent", unsent_attempts[0][1].intent_id, _describe_send_results(unsent_attempts, results)
     )
 
 
@@ -73,7 +75,7 @@ def rebroadcast_attempt(
             context.rebroadcast_backoff.double_wait(attempt.id)
         return result.outcome, None
     context.rebroadcast_backoff.reset_wait(attempt.id)
-    detail = _describe_results([(slot, attempt)], [result])
+    detail = _describe_send_results([(slot, attempt)], [result])
     return result.outcome, StepResult("sent", attempt.intent_id, detail)
 
 
@@ -104,7 +106,7 @@ def build_trace_attributes(attempts: Sequence[Attempt]) -> dict[str, object]:
     }
 
 
-def _describe_results(
+def _describe_send_results(
     attempts: Sequence[tuple[NonceSlot, Attempt]], results: Sequence[SendResult]
 ) -> str:
     if len(attempts) == 1:

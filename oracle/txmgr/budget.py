@@ -62,7 +62,7 @@ class Budget:
         max_cost = self.context.sender_account.caps.cost_per_transaction
         if cost > max_cost:
             return "cost_cap", f"up to {cost} wei, above max_cost_per_transaction_wei {max_cost}"
-        reserved_for_others = self._compute_reserve_for_others(intent)
+        reserved_for_others = self._compute_reserve_for_other_kinds(intent)
         for name, limit, spent in self.windows:
             if spent + cost + reserved_for_others > limit:
                 reserve_note = (
@@ -85,7 +85,7 @@ class Budget:
         self.reserved += cost
         self.windows = [(name, limit, spent + cost) for name, limit, spent in self.windows]
 
-    def _compute_reserve_for_others(self, intent: Intent) -> int:
+    def _compute_reserve_for_other_kinds(self, intent: Intent) -> int:
         """Return the amount reserved for other kinds, so that one kind cannot use up the limit."""
         caps = self.context.sender_account.caps
         smallest_limit = min(caps.cost_per_day, caps.cost_per_hour or caps.cost_per_day)
@@ -250,7 +250,7 @@ def fetch_block_gas_limit(context: AccountContext) -> int:
         with expect_response_format("the newest block"):
             return parse_quantity(block["gasLimit"])
 
-    return max(gas for _, gas in context.sender_account.pool_view.read_each(read_gas_limit))
+    return max(gas for _, gas in context.sender_account.pool_view.read_from_each(read_gas_limit))
 
 
 def fetch_l1_cost(context: AccountContext, calldata: str, gas: int) -> int:

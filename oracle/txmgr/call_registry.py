@@ -137,9 +137,9 @@ class CallKind(Protocol):
             TransientError: no endpoint answers.
         """
         del call
-        return self.decide_by_refusal(result, heads.latest.time)
+        return self.decide_on_refusal(result, heads.latest.time)
 
-    def decide_by_refusal(self, result: PreflightResult, now: int) -> Decision:
+    def decide_on_refusal(self, result: PreflightResult, now: int) -> Decision:
         """Decide from the contract's decoded revert whether the call waits or ends."""
         refusal = result.refusal
         if refusal is None:

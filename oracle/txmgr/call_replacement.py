@@ -21,7 +21,7 @@ from oracle.store.outbox.records import (
 from oracle.telemetry.txmgr_metrics import FEE_CAPPED
 from oracle.txmgr.budget import compute_gas_limit, compute_nonce_budget, fetch_block_gas_limit
 from oracle.txmgr.client.fee_quote import PLAIN_GAS, add_gas_margin
-from oracle.txmgr.client.preflight import PreflightOutcome, count_preflight, preflight
+from oracle.txmgr.client.preflight import PreflightOutcome, count_preflight_result, preflight
 from oracle.txmgr.client.receipts import SimulatedCall
 from oracle.txmgr.context import AccountContext, StepResult
 from oracle.txmgr.deferral import apply_decision, decide_on_deadline, handle_refused_call
@@ -30,10 +30,10 @@ from oracle.txmgr.signing_queue import sign_call
 from oracle.txmgr.unconfirmed import (
     Replacement,
     UnconfirmedNonce,
-    check_not_mined,
+    check_nonce_not_mined,
     find_takeover_target,
-    get_requested_intent,
     is_nonce_mined,
+    load_requested_intent,
     price_replacement,
 )
 
@@ -46,7 +46,7 @@ def replace_stuck_call(context: AccountContext, heads: Heads) -> StepResult | No
     with context.store.read_transaction() as uow:
         if uow.outbox.accounts.get_pause(context.account) is not None:
             return None
-        ready_intent = _find_ready_call(uow, context)
+        ready_intent = _find_call_ready_to_take_over(uow, context)
         unconfirmed = (
             None if ready_intent is None else find_takeover_target(uow, context, ready_intent)
         )
@@ -64,7 +64,7 @@ def replace_stuck_call(context: AccountContext, heads: Heads) -> StepResult | No
     return _replace_call(context, unconfirmed, ready_intent, heads)
 
 
-def prepare_noop(context: AccountContext, intent_id: int) -> Replacement:
+def prepare_noop_replacement(context: AccountContext, intent_id: int) -> Replacement:
     """Return the no-op that may take the nonce of a sent call, without writing anything.
 
     Raises:
@@ -75,7 +75,7 @@ def prepare_noop(context: AccountContext, intent_id: int) -> Replacement:
     account = context.account
     context.sender_account.pool_view.check_chain(account.chain_id)
     with context.store.read_transaction() as uow:
-        intent = get_requested_intent(uow, intent_id)
+        intent = load_requested_intent(uow, intent_id)
         slot = None if intent.nonce is None else uow.outbox.slots.get_slot(account, intent.nonce)
         attempts = [] if slot is None else uow.outbox.slots.list_attempts(slot)
     if slot is None or slot.state is not NonceState.LIVE or intent.id != slot.intent_id:
@@ -89,7 +89,7 @@ def prepare_noop(context: AccountContext, intent_id: int) -> Replacement:
             "it has been sent"
         )
     unconfirmed = UnconfirmedNonce(slot, intent, attempts)
-    check_not_mined(context, unconfirmed)
+    check_nonce_not_mined(context, unconfirmed)
     self_call = SimulatedCall(account.address, account.address, "0x")
     preflight_result = preflight(
         context.sender_account.pool_view, self_call, context.registry.decode_refusal
@@ -111,7 +111,7 @@ def _replace_call(
 ) -> StepResult | None:
     request, slot = ready_intent.request, unconfirmed.slot
     preflight_result = context.preflight(request.calldata, request.contract)
-    count_preflight(request.kind, preflight_result)
+    count_preflight_result(request.kind, preflight_result)
     if preflight_result.outcome is not PreflightOutcome.OK:
         return handle_refused_call(context, ready_intent, preflight_result, heads)
     gas_limit = compute_gas_limit(
@@ -128,7 +128,7 @@ def _replace_call(
     signed = sign_call(context, ready_intent, slot.nonce, replacement.fees, replacement.gas_limit)
     with context.write_transaction() as uow:
         # This is checked again in the commit that reserves the cost and assigns the nonce.
-        is_same = _find_ready_call(uow, context) == ready_intent
+        is_same = _find_call_ready_to_take_over(uow, context) == ready_intent
         is_same = is_same and find_takeover_target(uow, context, ready_intent) == unconfirmed
         if not is_same or replacement.max_cost > compute_nonce_budget(uow, context, slot):
             return None
@@ -203,7 +203,7 @@ def _reassign_nonce(
     )
 
 
-def _find_ready_call(uow: UnitOfWork, context: AccountContext) -> Intent | None:
+def _find_call_ready_to_take_over(uow: UnitOfWork, context: AccountContext) -> Intent | None:
     """Return the most urgent ready call that may take another's nonce, or None."""
     ready_intents = uow.outbox.intents.list_in_states(context.account, [IntentState.READY])
     return next(

@@ -20,8 +20,8 @@ from oracle.txmgr.client.receipts import (
     Receipt,
     ReceiptQuorum,
     fetch_block_hashes,
-    fetch_mined_count,
     fetch_receipt_quorum,
+    fetch_transaction_count,
     is_block_reorged,
     is_in_block,
 )
@@ -65,8 +65,10 @@ def confirm_transactions(context: AccountContext, heads: Heads) -> StepResult | 
         return None
     with context.store.read_transaction() as uow:
         slots = uow.outbox.slots.list_unfinished(context.account)
-    settled_nonces = {candidate.nonce for candidate in _find_settled_slots(context, slots, heads)}
-    selected, deferred_count = _select_slots(
+    settled_nonces = {
+        candidate.nonce for candidate in _find_slots_awaiting_finality(context, slots, heads)
+    }
+    selected, deferred_count = _select_slots_to_check(
         context, [candidate for candidate in slots if candidate.nonce not in settled_nonces], heads
     )
     with context.store.read_transaction() as uow:
@@ -74,7 +76,7 @@ def confirm_transactions(context: AccountContext, heads: Heads) -> StepResult | 
     confirmation_pass = _ConfirmationPass(context, heads, watched)
     results: list[StepResult] = []
     for slot, attempts in watched:
-        if slot.nonce < confirmation_pass.used_nonce_count or not confirmation_pass.can_skip(
+        if slot.nonce < confirmation_pass.used_nonce_count or not confirmation_pass.can_skip_slot(
             slot, attempts
         ):
             with start_span("confirm", **build_trace_attributes(attempts)) as traced:
@@ -111,7 +113,7 @@ class _ConfirmationPass:
         """The number of used nonces at the final block, from the first endpoint that answers."""
         account = self.context.account
         final_block = hex(self.heads.final.number)
-        return fetch_mined_count(
+        return fetch_transaction_count(
             self.context.sender_account.pool_view, account.address, final_block
         )
 
@@ -120,11 +122,11 @@ class _ConfirmationPass:
         UNDECIDED.labels(self.context.role).set(self.undecided_count + deferred_count)
         WITHOUT_RECEIPT.labels(self.context.role).set(self.missing_receipt_count)
 
-    def can_skip(self, slot: NonceSlot, attempts: Sequence[Attempt]) -> bool:
+    def can_skip_slot(self, slot: NonceSlot, attempts: Sequence[Attempt]) -> bool:
         """Return whether a call has no receipt, and no rebroadcast of it is due."""
         if (
             slot.state is NonceState.MINED
-            or self.receipt_quorum.find_receipt(_get_hashes(attempts)) is not None
+            or self.receipt_quorum.find_receipt(_get_transaction_hashes(attempts)) is not None
         ):
             return False
         return not any(
@@ -134,14 +136,14 @@ class _ConfirmationPass:
     def process_slot(self, slot: NonceSlot, attempts: list[Attempt]) -> StepResult | None:
         """Record what happened to a nonce, or rebroadcast it; return None if nothing was done."""
         receipt = find_canonical_receipt(
-            self.context, self.receipt_quorum, _get_hashes(attempts), slot.block_hash
+            self.context, self.receipt_quorum, _get_transaction_hashes(attempts), slot.block_hash
         )
         if receipt is None:
             return self._process_missing_receipt(slot, attempts)
         mined_attempt = next(
             attempt for attempt in attempts if attempt.signed.tx_hash == receipt.hash
         )
-        if not _is_recorded(slot, mined_attempt, receipt):
+        if not _is_receipt_recorded(slot, mined_attempt, receipt):
             return record_mined_receipt(self.context, slot, mined_attempt, receipt)
         if not self.context.is_final(receipt.block_number, self.heads):
             return None
@@ -213,7 +215,7 @@ class _ConfirmationPass:
         if block_number is None or block_hash is None:
             return False
         pool_view = self.context.sender_account.pool_view
-        hashes = _get_hashes(attempts)
+        hashes = _get_transaction_hashes(attempts)
         if len(self.receipt_quorum.list_endpoints_without_receipt(hashes)) == len(
             pool_view.callers
         ):
@@ -221,7 +223,7 @@ class _ConfirmationPass:
         return is_block_reorged(self.context.get_synced_pool_view(), block_number, block_hash)
 
 
-def _is_recorded(slot: NonceSlot, mined_attempt: Attempt, receipt: Receipt) -> bool:
+def _is_receipt_recorded(slot: NonceSlot, mined_attempt: Attempt, receipt: Receipt) -> bool:
     return (slot.state, slot.won_attempt, slot.block_hash, slot.succeeded) == (
         NonceState.MINED,
         mined_attempt.id,
@@ -230,11 +232,11 @@ def _is_recorded(slot: NonceSlot, mined_attempt: Attempt, receipt: Receipt) -> b
     )
 
 
-def _get_hashes(attempts: Sequence[Attempt]) -> list[Hash]:
+def _get_transaction_hashes(attempts: Sequence[Attempt]) -> list[Hash]:
     return [attempt.signed.tx_hash for attempt in attempts]
 
 
-def _select_slots(
+def _select_slots_to_check(
     context: AccountContext, slots: Sequence[NonceSlot], heads: Heads
 ) -> tuple[list[NonceSlot], int]:
     """Return the slots whose receipts to request in this pass, by nonce, and how many wait.
@@ -260,7 +262,7 @@ def _select_slots(
     return [slot for slot in slots if slot.nonce not in deferred_nonces], len(deferred_nonces)
 
 
-def _find_settled_slots(
+def _find_slots_awaiting_finality(
     context: AccountContext, slots: list[NonceSlot], heads: Heads
 ) -> list[NonceSlot]:
     """Return the mined slots whose block is canonical but not final."""

@@ -199,11 +199,11 @@ def merge_results(action: str, results: Sequence[StepResult]) -> StepResult | No
     if len(results) < 2:  # noqa: PLR2004
         return results[0] if results else None
     return StepResult(
-        action, results[0].intent_id, format_counts([result.action for result in results])
+        action, results[0].intent_id, format_name_counts([result.action for result in results])
     )
 
 
-def format_counts(names: Sequence[str]) -> str:
+def format_name_counts(names: Sequence[str]) -> str:
     """Return how often each name occurs, in the order of first occurrence."""
     return ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names))
 

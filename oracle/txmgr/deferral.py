@@ -30,13 +30,13 @@ def find_deadline_obstacle(
         return None
     if now > deadline:
         return "its deadline passed"
-    margin_s = compute_margin_seconds(context, uow)
+    margin_s = compute_deadline_margin_seconds(context, uow)
     if now + margin_s <= deadline:
         return None
     return f"its deadline is in {deadline - now} s, but landing may take {margin_s} s"
 
 
-def compute_margin_seconds(context: AccountContext, uow: UnitOfWork) -> int:
+def compute_deadline_margin_seconds(context: AccountContext, uow: UnitOfWork) -> int:
     """Return for how many seconds of chain time before its deadline a call is no longer signed.
 
     The margin is the time of as many blocks as a slow transaction takes from its first broadcast
@@ -50,11 +50,11 @@ def compute_margin_seconds(context: AccountContext, uow: UnitOfWork) -> int:
     slow_blocks = (
         inclusion_blocks[(len(inclusion_blocks) - 1) * 19 // 20] if inclusion_blocks else 0
     )
-    seconds = _estimate_seconds(uow, max(_MIN_BLOCKS, slow_blocks))
+    seconds = _estimate_seconds_for_blocks(uow, max(_MIN_BLOCKS, slow_blocks))
     return min(seconds, context.send_settings.max_margin_seconds)
 
 
-def _estimate_seconds(uow: UnitOfWork, blocks: int) -> int:
+def _estimate_seconds_for_blocks(uow: UnitOfWork, blocks: int) -> int:
     """Return how many seconds `blocks` blocks take, at the 75th percentile of recent times."""
     newest = uow.blocks.get_newest()
     recent_blocks = (
@@ -142,16 +142,18 @@ def store_decision(
     error_class, text = decision.reason
     intents, kind = uow.outbox.intents, intent.request.kind
     if decision.replacement is not None:
-        intents.end_unsent(intent, IntentState.SUPERSEDED, text, context.stamp)
+        intents.end_unsent_intent(intent, IntentState.SUPERSEDED, text, context.stamp)
         added_id = intents.add(decision.replacement, context.stamp)
         return StepResult(
             f"{kind} {error_class}", added_id, f"instead of intent {intent.id}: {text}"
         )
     if decision.state is not None:
-        intents.end_unsent(intent, decision.state, text, context.stamp, error_class)
+        intents.end_unsent_intent(intent, decision.state, text, context.stamp, error_class)
         context.registry.get_kind(intent).on_closed(uow, intent, text)
         return StepResult(f"{kind} {decision.state}", intent.id, text)
-    is_news = intents.postpone(intent, decision.not_before or 0, decision.reason, context.stamp)
+    is_news = intents.postpone_intent(
+        intent, decision.not_before or 0, decision.reason, context.stamp
+    )
     return StepResult(f"{kind} waits", intent.id, f"{error_class}: {text}") if is_news else None
 
 

@@ -23,9 +23,9 @@ from oracle.txmgr.unconfirmed import (
     UNDERPRICED,
     Replacement,
     UnconfirmedNonce,
-    check_not_mined,
-    get_requested_intent,
+    check_nonce_not_mined,
     is_nonce_mined,
+    load_requested_intent,
     price_replacement,
 )
 
@@ -54,7 +54,7 @@ def bump_lowest_nonce(context: AccountContext, heads: Heads) -> StepResult | Non
         is_paused = uow.outbox.accounts.get_pause(context.account) is not None
         unconfirmed = None if is_paused else find_lowest_unconfirmed(uow, context)
         may_bump = unconfirmed is not None and _has_attempts_left(context, unconfirmed)
-        is_urgent = unconfirmed is not None and _is_urgent(uow, context, unconfirmed)
+        is_urgent = unconfirmed is not None and _is_bump_urgent(uow, context, unconfirmed)
     if unconfirmed is None or not may_bump:
         FEE_CAPPED.labels(context.role).set(0)
         if unconfirmed is None and not is_paused:
@@ -74,7 +74,7 @@ def bump_lowest_nonce(context: AccountContext, heads: Heads) -> StepResult | Non
     gas = _compute_bump_gas(context, unconfirmed, heads)
     if gas.is_malformed:
         _pause_account(context, gas.reason)
-    return None if gas.limit is None else _bump_within_limits(context, unconfirmed, gas.limit)
+    return None if gas.limit is None else _bump_fee_within_limits(context, unconfirmed, gas.limit)
 
 
 def send_fee_bump(context: AccountContext, replacement: Replacement, heads: Heads) -> StepResult:
@@ -103,7 +103,7 @@ def prepare_fee_bump(context: AccountContext, heads: Heads, intent_id: int) -> R
     context.sender_account.pool_view.check_chain(context.account.chain_id)
     with context.store.read_transaction() as uow:
         unconfirmed = find_lowest_unconfirmed(uow, context)
-        intent = get_requested_intent(uow, intent_id)
+        intent = load_requested_intent(uow, intent_id)
     if unconfirmed is None or intent.nonce is None or intent.nonce < unconfirmed.slot.nonce:
         raise InputError(
             f"cannot bump intent {intent_id}: it is {intent.state} and has no pending transaction"
@@ -113,7 +113,7 @@ def prepare_fee_bump(context: AccountContext, heads: Heads, intent_id: int) -> R
             f"cannot bump intent {intent_id}: it waits for nonce {unconfirmed.slot.nonce}; bump "
             f"intent {unconfirmed.intent.id} first"
         )
-    check_not_mined(context, unconfirmed)
+    check_nonce_not_mined(context, unconfirmed)
     gas = _compute_bump_gas(context, unconfirmed, heads)
     if gas.limit is None:
         raise InputError(f"cannot bump intent {intent_id}: {gas.reason}")
@@ -149,7 +149,9 @@ def send_newest_attempt(
     return send_attempts(context, [(slot, attempts[-1])], heads)
 
 
-def _is_urgent(uow: UnitOfWork, context: AccountContext, unconfirmed: UnconfirmedNonce) -> bool:
+def _is_bump_urgent(
+    uow: UnitOfWork, context: AccountContext, unconfirmed: UnconfirmedNonce
+) -> bool:
     return context.registry.get_kind(unconfirmed.intent).is_urgent(uow, unconfirmed.intent)
 
 
@@ -248,7 +250,7 @@ def _is_blocking_later_nonces(context: AccountContext, unconfirmed: UnconfirmedN
     return any(slot.nonce > unconfirmed.slot.nonce for slot in watched)
 
 
-def _bump_within_limits(
+def _bump_fee_within_limits(
     context: AccountContext, unconfirmed: UnconfirmedNonce, gas_limit: int
 ) -> StepResult | None:
     """Sign the fee bump within every limit; return None if no limit allows the minimum raise."""

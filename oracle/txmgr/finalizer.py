@@ -16,7 +16,7 @@ from oracle.store.outbox.records import (
 from oracle.telemetry.txmgr_metrics import FOREIGN, TAKEN_BACK, WITHOUT_EFFECT
 from oracle.txmgr.budget import compute_paid_cost
 from oracle.txmgr.client.nonce_uses import NonceUse
-from oracle.txmgr.client.receipts import Receipt, SimulatedCall, find_revert_reason
+from oracle.txmgr.client.receipts import Receipt, SimulatedCall, fetch_revert_reason
 from oracle.txmgr.context import AccountContext, StepResult
 from oracle.txmgr.deferral import WITHOUT_EFFECT_CLASS
 
@@ -68,7 +68,7 @@ def finalize_nonce(
     If a call succeeded without its expected event, it is held.
     """
     with context.store.read_transaction() as uow:
-        intent = _get_intent(uow, slot)
+        intent = _load_intent_of_slot(uow, slot)
     request = intent.request
     paid_cost = (
         compute_paid_cost(context, slot, mined_attempt, receipt)
@@ -77,7 +77,7 @@ def finalize_nonce(
     )
     if not receipt.succeeded:
         call = SimulatedCall(request.account.address, request.contract, request.calldata)
-        revert_reason = find_revert_reason(
+        revert_reason = fetch_revert_reason(
             context.sender_account.pool_view,
             receipt,
             call,
@@ -88,7 +88,7 @@ def finalize_nonce(
     missing_event = context.registry.get_kind(intent).find_missing_event(receipt, intent)
     if missing_event is None:
         return _finalize_slot(context, slot, paid_cost)
-    return _hold_slot(
+    return _hold_slot_for_missing_event(
         context, slot, paid_cost, f"{receipt.hash} succeeded without our {missing_event}"
     )
 
@@ -98,13 +98,13 @@ def record_foreign_use(context: AccountContext, slot: NonceSlot, use: NonceUse) 
     reason = _build_foreign_use_reason(context, slot, use)
     with context.write_transaction() as uow:
         bound_intents = uow.outbox.intents.list_for_nonce(context.account, slot.nonce)
-        uow.outbox.slots.mark_foreign(slot, context.stamp, reason)
+        uow.outbox.slots.mark_nonce_foreign(slot, context.stamp, reason)
         pause = uow.outbox.accounts.get_pause(context.account)
         # An existing pause for a foreign transaction is kept, because it has more details.
         if pause is None or pause.kind is not PauseKind.FOREIGN:
             uow.outbox.accounts.pause(context.account, PauseKind.FOREIGN, reason, context.stamp)
         for intent in bound_intents:
-            _notify_kind_of_closed_call(context, uow, intent, reason)
+            _notify_call_kind_on_close(context, uow, intent, reason)
     FOREIGN.inc()
     structlog.get_logger().error(
         "foreign_nonce_used",
@@ -124,14 +124,14 @@ def _build_foreign_use_reason(context: AccountContext, slot: NonceSlot, use: Non
     )
 
 
-def _get_intent(uow: UnitOfWork, slot: NonceSlot) -> Intent:
+def _load_intent_of_slot(uow: UnitOfWork, slot: NonceSlot) -> Intent:
     intent = uow.outbox.intents.get(slot.intent_id)
     if intent is None:
         raise FatalError(f"outbox intent {slot.intent_id} is missing")
     return intent
 
 
-def _notify_kind_of_closed_call(
+def _notify_call_kind_on_close(
     context: AccountContext, uow: UnitOfWork, intent: Intent, reason: str | None
 ) -> None:
     context.registry.get_kind(intent).on_closed(uow, intent, reason)
@@ -141,26 +141,26 @@ def _finalize_slot(
     context: AccountContext, slot: NonceSlot, paid_cost: CallCost | None, reason: str | None = None
 ) -> StepResult:
     with context.write_transaction() as uow:
-        intent = _get_intent(uow, slot)
+        intent = _load_intent_of_slot(uow, slot)
         uow.outbox.slots.finalize(slot, context.stamp, reason, paid_cost)
-        _notify_kind_of_closed_call(context, uow, intent, reason)
+        _notify_call_kind_on_close(context, uow, intent, reason)
     action = f"{intent.request.kind} {'reverted' if reason else 'final'}"
     return StepResult(action, intent.id, reason or f"block {slot.block_number}")
 
 
-def _hold_slot(
+def _hold_slot_for_missing_event(
     context: AccountContext, slot: NonceSlot, paid_cost: CallCost | None, missing_event: str
 ) -> StepResult:
     reason = f"{WITHOUT_EFFECT_CLASS}({missing_event})"
     with context.write_transaction() as uow:
         uow.outbox.slots.finalize(slot, context.stamp, call_cost=paid_cost)
-        intent = _get_intent(uow, slot)
+        intent = _load_intent_of_slot(uow, slot)
         error_values: dict[str, str | int | None] = {
             "error_class": WITHOUT_EFFECT_CLASS,
             "error_text": reason,
         }
         uow.outbox.intents.change_state(intent, IntentState.HELD, context.stamp, error_values)
-        _notify_kind_of_closed_call(context, uow, intent, reason)
+        _notify_call_kind_on_close(context, uow, intent, reason)
     WITHOUT_EFFECT.inc()
     structlog.get_logger().error(
         "transaction_missing_effect", intent=intent.id, missing=missing_event

@@ -17,10 +17,14 @@ from oracle.txmgr.broadcaster import broadcast_unsent_attempts
 from oracle.txmgr.budget import Budget, resume_account_if_funded
 from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.call_replacement import replace_stuck_call
-from oracle.txmgr.context import AccountContext, StepResult, format_counts
+from oracle.txmgr.context import AccountContext, StepResult, format_name_counts
 from oracle.txmgr.deferral import decide_calls, store_decision
 from oracle.txmgr.fee_bump import bump_lowest_nonce
-from oracle.txmgr.signing_queue import can_sign, resume_account_after_refusal, sign_assigned_calls
+from oracle.txmgr.signing_queue import (
+    can_use_account_key,
+    resume_account_after_refusal,
+    sign_assigned_calls,
+)
 
 _MAX_RETRY_CANDIDATES = 50
 
@@ -70,7 +74,7 @@ def plan_retry(context: AccountContext, heads: Heads) -> StepResult | None:
 def assign_nonces(context: AccountContext, heads: Heads) -> StepResult | None:
     """Assign the lowest free nonces to ready calls; return None if no call may get one."""
     with context.store.read_transaction() as uow:
-        if not _select_assignable_calls(uow, context) or not can_sign(context):
+        if not _select_assignable_calls(uow, context) or not can_use_account_key(context):
             return None
     balance = context.fetch_balance()
     assignments: list[tuple[Intent, int]] = []
@@ -93,11 +97,13 @@ def assign_nonces(context: AccountContext, heads: Heads) -> StepResult | None:
                 deferrals += [] if step is None else [step]
                 continue
             budget.reserve_cost(cost)
-            assignments.append((intent, _open_slot(uow, context, intent, heads)))
+            assignments.append((intent, _assign_nonce_slot(uow, context, intent, heads)))
     return _build_assigned_result(assignments) or next(iter(deferrals), None)
 
 
-def _open_slot(uow: UnitOfWork, context: AccountContext, intent: Intent, heads: Heads) -> int:
+def _assign_nonce_slot(
+    uow: UnitOfWork, context: AccountContext, intent: Intent, heads: Heads
+) -> int:
     outbox, account = uow.outbox, context.account
     vacant_slot = outbox.slots.find_vacant_slot(account)
     nonce = outbox.accounts.allocate_nonce(account) if vacant_slot is None else vacant_slot.nonce
@@ -112,7 +118,9 @@ def _build_assigned_result(assignments: Sequence[tuple[Intent, int]]) -> StepRes
     if len(assignments) == 1:
         return StepResult(f"{first.request.kind} assigned", first.id, f"nonce {nonce}")
     return StepResult(
-        "assigned", first.id, format_counts([intent.request.kind for intent, _ in assignments])
+        "assigned",
+        first.id,
+        format_name_counts([intent.request.kind for intent, _ in assignments]),
     )
 
 

@@ -164,7 +164,7 @@ def _enroll_account(context: AccountContext, counts: Sequence[NonceCounts]) -> S
             "same"
         )
     with context.write_transaction() as uow:
-        uow.outbox.accounts.enroll(context.account, 0, context.stamp)
+        uow.outbox.accounts.register_account(context.account, 0, context.stamp)
     return StepResult("enrolled", None, f"{context.account.address} at nonce 0")
 
 
@@ -197,7 +197,7 @@ def sync_nonces_at_start(
     try:
         return reconcile_nonces(context)
     except NonceAheadError:
-        pause = _get_pause(context)
+        pause = _load_account_pause(context)
         if pause is None or pause.kind is not PauseKind.FOREIGN:
             raise
         if on_known_conflict is not None:
@@ -216,13 +216,13 @@ def sync_nonces_while_running(context: AccountContext) -> StepResult | None:
     try:
         return reconcile_nonces(context)
     except NonceAheadError as error:
-        pause = _get_pause(context)
-        if pause is not None and pause.reason.startswith(_format_conflict(context, error)):
+        pause = _load_account_pause(context)
+        if pause is not None and pause.reason.startswith(_format_nonce_conflict(context, error)):
             return None
         use = _find_first_foreign_use(context, error)
         if use is None:
             raise TransientError(
-                f"{_format_conflict(context, error)}, and the endpoints do not agree on the "
+                f"{_format_nonce_conflict(context, error)}, and the endpoints do not agree on the "
                 f"transaction that used nonce {error.next_nonce}; the sender is paused once they "
                 "do"
             ) from error
@@ -240,7 +240,7 @@ def _find_first_foreign_use(context: AccountContext, error: NonceAheadError) -> 
     return evidence.use if evidence.is_agreed else None
 
 
-def _format_conflict(context: AccountContext, error: NonceAheadError) -> str:
+def _format_nonce_conflict(context: AccountContext, error: NonceAheadError) -> str:
     address = context.account.address
     return (
         f"{address} has used nonces up to {error.highest - 1}, {_CONFLICT_MARKER} "
@@ -251,12 +251,12 @@ def _format_conflict(context: AccountContext, error: NonceAheadError) -> str:
 def _pause_sender(context: AccountContext, error: NonceAheadError, use: NonceUse) -> StepResult:
     """Pause the sender, and log the transaction that used its nonce."""
     address = context.account.address
-    conflict_text = _format_conflict(context, error)
+    conflict_text = _format_nonce_conflict(context, error)
     reason = (
         f"{conflict_text}: nonce {error.next_nonce} was used by {describe_transaction(use)}; "
         f"{RECOVERY_OPTIONS}; then `qos-oracle outbox release {address}`"
     )
-    earlier_pause = _get_pause(context)
+    earlier_pause = _load_account_pause(context)
     was_reported = earlier_pause is not None and _CONFLICT_MARKER in earlier_pause.reason
     with context.write_transaction() as uow:
         # It replaces every other pause, because some of them end automatically.
@@ -290,6 +290,6 @@ def _format_earlier_pause(earlier_pause: Pause | None) -> str:
     return f"{_EARLIER_MARKER}{earlier_pause.kind.value}: {earlier_pause.reason}"
 
 
-def _get_pause(context: AccountContext) -> Pause | None:
+def _load_account_pause(context: AccountContext) -> Pause | None:
     with context.store.read_transaction() as uow:
         return uow.outbox.accounts.get_pause(context.account)

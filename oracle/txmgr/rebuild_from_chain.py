@@ -14,8 +14,8 @@ from oracle.txmgr.client.chain_nonces import (
     MinedTransaction,
     NonceCounts,
     fetch_nonce_counts,
-    find_agreed_counts,
-    find_mined_transactions,
+    fetch_transactions_by_nonce,
+    find_agreed_nonce_counts,
 )
 from oracle.txmgr.context import AccountContext
 
@@ -57,7 +57,7 @@ def plan_outbox_rebuild(context: AccountContext, max_blocks: int) -> RebuildPlan
         TransientError: too few witnesses answer, or too few agree on the transaction count.
     """
     account, pool_view = context.account, context.sender_account.pool_view
-    count = _fetch_agreed_count(context)
+    count = _fetch_agreed_counts(context)
     with context.store.read_transaction() as uow:
         next_nonce = uow.outbox.accounts.get_next_nonce(account)
         open_nonces = [
@@ -71,7 +71,7 @@ def plan_outbox_rebuild(context: AccountContext, max_blocks: int) -> RebuildPlan
         lost_nonces = uow.outbox.slots.list_foreign_nonces(account)
         dropped_nonces = uow.outbox.gaps.list_gaps(account, count.pending)
     lowest_nonce = min([next_nonce or 0, *(nonce for nonce, _ in open_nonces), *lost_nonces])
-    spent = find_mined_transactions(
+    spent = fetch_transactions_by_nonce(
         pool_view, account.address, range(lowest_nonce, count.mined), max_blocks
     )
     # If the whole database was lost, transactions below the searched blocks are not written.
@@ -116,7 +116,7 @@ def rebuild_outbox(
         if outbox.accounts.get_next_nonce(account) != rebuild_plan.next_nonce:
             raise TransientError("the outbox has changed in the meantime; run the command again")
         if rebuild_plan.next_nonce is None:
-            outbox.accounts.enroll(account, rebuild_plan.nonces.start, stamp)
+            outbox.accounts.register_account(account, rebuild_plan.nonces.start, stamp)
         for nonce in sorted({*rebuild_plan.nonces, *rebuild_plan.nonces_ahead}):
             spent = rebuild_plan.transaction_by_nonce.get(nonce)
             tx_hash, mined = (
@@ -125,17 +125,17 @@ def rebuild_outbox(
             outbox.slots.record_rebuilt_nonce(account, nonce, tx_hash, mined, stamp)
         for nonce in rebuild_plan.dropped:
             outbox.gaps.reopen_nonce(account, nonce, stamp)
-            outbox.intents.add(_build_noop(account, nonce), stamp)
+            outbox.intents.add(_build_noop_request(account, nonce), stamp)
         outbox.accounts.raise_next_nonce(
             account, max(rebuild_plan.next_nonce or 0, rebuild_plan.nonces.stop), stamp
         )
         write_extra(uow, stamp)
 
 
-def _fetch_agreed_count(context: AccountContext) -> NonceCounts:
+def _fetch_agreed_counts(context: AccountContext) -> NonceCounts:
     pool_view, address = context.sender_account.pool_view, context.account.address
     counts = fetch_nonce_counts(pool_view, address)
-    agreed = find_agreed_counts(counts, pool_view.quorum)
+    agreed = find_agreed_nonce_counts(counts, pool_view.quorum)
     if agreed is None:
         reported_counts = ", ".join(
             f"{count.endpoint} {count.mined} and {count.pending}" for count in counts
@@ -148,7 +148,7 @@ def _fetch_agreed_count(context: AccountContext) -> NonceCounts:
     return agreed
 
 
-def _build_noop(account: Account, nonce: int) -> CallRequest:
+def _build_noop_request(account: Account, nonce: int) -> CallRequest:
     """Return a no-op call to the account itself, to fill a nonce."""
     return CallRequest(
         account=account,

@@ -29,7 +29,7 @@ from oracle.store.outbox.records import (
 from oracle.txmgr.admission import AdmissionCheck, defer_or_end_call, preflight_calls
 from oracle.txmgr.budget import fetch_l1_cost
 from oracle.txmgr.call_registry import CallStage
-from oracle.txmgr.context import AccountContext, StepResult, format_counts
+from oracle.txmgr.context import AccountContext, StepResult, format_name_counts
 from oracle.txmgr.deferral import defer_call
 
 # A nonce slot and the call that it is assigned to.
@@ -62,7 +62,7 @@ def sign_transaction_as_payer(
     return signed
 
 
-def can_sign(context: AccountContext) -> bool:
+def can_use_account_key(context: AccountContext) -> bool:
     """Return whether the account's key may be used.
 
     It may not be used during its backoff, or while the account is paused because of the key or of
@@ -105,17 +105,19 @@ def sign_assigned_calls(context: AccountContext, heads: Heads) -> StepResult | N
     with context.store.read_transaction() as uow:
         assigned = _load_unsigned_calls(uow, context)
         vacant_slot = uow.outbox.slots.find_vacant_slot(context.account) if assigned else None
-    if not assigned or not can_sign(context):
+    if not assigned or not can_use_account_key(context):
         return None
     if vacant_slot is not None and vacant_slot.nonce < assigned[0][0].nonce:
         return _release_nonces(context, assigned, heads)
     assigned = assigned[: context.batch_size]
     checks = preflight_calls(context, [intent for _, intent in assigned], heads, CallStage.SIGN)
-    if not checks[0].is_admissible:
+    if not checks[0].is_call_admissible:
         return defer_or_end_call(context, checks[0], heads)
     signable = [
         assigned_call
-        for assigned_call, _ in takewhile(_is_within_limits, zip(assigned, checks, strict=True))
+        for assigned_call, _ in takewhile(
+            _is_call_within_limits, zip(assigned, checks, strict=True)
+        )
     ]
     fees = (
         context.quote_fees(
@@ -141,13 +143,13 @@ def _build_signed_result(signed_calls: Sequence[_AssignedCall], first: SignedCal
     return StepResult(
         "signed",
         intent.id,
-        format_counts([assigned_intent.request.kind for _, assigned_intent in signed_calls]),
+        format_name_counts([assigned_intent.request.kind for _, assigned_intent in signed_calls]),
     )
 
 
-def _is_within_limits(call_and_check: tuple[_AssignedCall, AdmissionCheck]) -> bool:
+def _is_call_within_limits(call_and_check: tuple[_AssignedCall, AdmissionCheck]) -> bool:
     (_, intent), check = call_and_check
-    return check.is_admissible and check.gas_estimate <= (intent.gas_limit or 0)
+    return check.is_call_admissible and check.gas_estimate <= (intent.gas_limit or 0)
 
 
 def _compute_max_fee_per_gas(context: AccountContext, intent: Intent) -> int:
@@ -180,11 +182,11 @@ def _release_nonces(
     stamp = context.stamp
     with context.write_transaction() as uow:
         for _, intent in assigned:
-            uow.outbox.intents.postpone(intent, heads.latest.time, reason, stamp)
+            uow.outbox.intents.postpone_intent(intent, heads.latest.time, reason, stamp)
     return StepResult(
         "gave back",
         assigned[0][1].id,
-        format_counts([assigned_intent.request.kind for _, assigned_intent in assigned]),
+        format_name_counts([assigned_intent.request.kind for _, assigned_intent in assigned]),
     )
 
 

@@ -24,7 +24,7 @@ from oracle.txmgr.client.fee_quote import (
 from oracle.txmgr.client.receipts import (
     Receipt,
     ReceiptQuorum,
-    exclude_blocks,
+    exclude_reorged_blocks,
     fetch_receipt_quorum,
     is_block_reorged,
 )
@@ -53,7 +53,7 @@ class UnconfirmedNonce:
         return self.newest_attempt.first_sent_block or 0
 
 
-def get_requested_intent(uow: UnitOfWork, intent_id: int) -> Intent:
+def load_requested_intent(uow: UnitOfWork, intent_id: int) -> Intent:
     """Return the intent that an operator's request names.
 
     Raises:
@@ -127,7 +127,7 @@ def find_canonical_receipt(
     """
     reorged_hashes: set[Hash] = set()
     while True:
-        receipt = exclude_blocks(receipt_quorum, reorged_hashes).find_receipt(
+        receipt = exclude_reorged_blocks(receipt_quorum, reorged_hashes).find_receipt(
             hashes, known_block_hash
         )
         if receipt is None or receipt_quorum.has_agreement_on(receipt):
@@ -139,7 +139,7 @@ def find_canonical_receipt(
         reorged_hashes.add(receipt.block_hash)
 
 
-def check_not_mined(context: AccountContext, unconfirmed: UnconfirmedNonce) -> None:
+def check_nonce_not_mined(context: AccountContext, unconfirmed: UnconfirmedNonce) -> None:
     """Raise an error if the nonce of a transaction to replace is already used.
 
     Raises:
@@ -197,7 +197,7 @@ def price_replacement(
     fee_market = context.fetch_fee_market()
     last_fees = compute_highest_fees(unconfirmed.attempts)
     l1_cost_wei = fetch_l1_cost(context, calldata, gas_limit)
-    cap, setting = _find_fee_cap(context, unconfirmed, gas_limit, l1_cost_wei)
+    cap, setting = _compute_fee_cap(context, unconfirmed, gas_limit, l1_cost_wei)
     newest = unconfirmed.newest_attempt
     market_fee = fee_market.base_fee + fee_market.tip
     error_text = newest.last_error_text if newest.last_error_class in UNDERPRICED else None
@@ -222,7 +222,7 @@ def compute_highest_fees(attempts: Sequence[Attempt]) -> Fees:
     )
 
 
-def _find_fee_cap(
+def _compute_fee_cap(
     context: AccountContext, unconfirmed: UnconfirmedNonce, gas_limit: int, l1_cost_wei: int
 ) -> tuple[int, str]:
     """Return the maximum fee per gas, and the name of the limit that sets it.

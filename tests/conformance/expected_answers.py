@@ -11,8 +11,8 @@ from oracle.domain.reports.kickout_review import (
     KickoutPolicy,
     KickoutReview,
     ScoreHistory,
+    collect_task_creators,
     count_incident_scores,
-    find_creators,
     find_unanswered_scores,
     review_kickout,
 )
@@ -47,10 +47,10 @@ def _compute_root(case: Case, lines: list[str], rules: Rules) -> str:
     policy = KickoutPolicy(rules, case["holds_kickouts"])
 
     def review(node: Node) -> KickoutReview:
-        entries = [score.entry for score in history.get_due_scores(node)]
+        entries = [score.entry for score in history.get_scores_behind_kickout(node)]
         opened_at = node.kickout_due_since
         assert opened_at is not None
-        creators = find_creators((tasks[entry.task] for entry in entries), opened_at)
+        creators = collect_task_creators((tasks[entry.task] for entry in entries), opened_at)
         unanswered = find_unanswered_scores(entries, tasks, opened_at)
         return review_kickout(
             entries,

@@ -10,8 +10,8 @@ from pydantic.fields import FieldInfo
 from gateway.gateway_config import GatewayConfig
 from oracle.daemon.config.loader import Config
 from oracle.daemon.config.redaction import (
-    iter_secret_parts,
     iter_secret_settings,
+    iter_secret_url_parts,
     iter_secret_values,
 )
 from oracle.daemon.config.sections import Section
@@ -125,4 +125,4 @@ def test_settings_repr_shows_no_secret():
     ],
 )
 def test_credential_parts_of_url_are_secret(url: str, parts: set[str]):
-    assert set(iter_secret_parts([url])) == parts
+    assert set(iter_secret_url_parts([url])) == parts

@@ -10,9 +10,9 @@ from typing import cast
 
 from oracle.bindings.qos_roots import (
     encode_accuse_call,
-    encode_clear_call,
+    encode_clear_accusation_call,
     encode_execute_kick_call,
-    encode_push_call,
+    encode_push_report_call,
     encode_retry_kick_call,
 )
 from oracle.daemon.daemon_health import DaemonHealth
@@ -148,11 +148,11 @@ def test_transmitter_policy_allows_every_function_the_daemon_calls():
     leaf = NodeLeaf(ZERO_ADDRESS, ZERO_ADDRESS, 1, LeafFlag(0), 0, 0, 0, 0, 0, 0, bytes(32))
     summary = RoundSummary(1, ZERO_ADDRESS, 0, 0, 0, 0, 0)
     called = {
-        "push": encode_push_call(VOID_STATEMENT, 0, b""),
+        "push": encode_push_report_call(VOID_STATEMENT, 0, b""),
         "accuse": encode_accuse_call(leaf, ()),
         "executeKick": encode_execute_kick_call(leaf, (), summary),
         "retryKick": encode_retry_kick_call(ZERO_ADDRESS),
-        "clear": encode_clear_call(leaf, ()),
+        "clear": encode_clear_accusation_call(leaf, ()),
     }
     transaction_policy = policy("transmitter-policy.json")["transaction"]
     named = {

@@ -7,7 +7,7 @@ from oracle.chain.heads import Heads
 from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.sign_once import sign_once
-from oracle.quorum.statements import build_report_record
+from oracle.quorum.statements import build_statement_record
 from oracle.reporting.reporting_context import PUSH
 from oracle.signing.typed_data import ReportStatement
 from oracle.store.outbox.records import (
@@ -111,19 +111,19 @@ class Planner:
         dice, head = self.world.dice, heads.latest
         terms = (max(head.number - _UNDER_HEAD, 0), head.time + dice.choice(_TTLS))
         statement = _build_statement(effect, *terms)
-        record = build_report_record(context, statement)
+        record = build_statement_record(context, statement)
         with context.account_context.store.read_transaction() as uow:
             live = uow.statements.get_live(record)
         if live is not None and live.deadline >= head.time:
             terms = (live.as_of_block, live.deadline)
             statement = _build_statement(effect, *terms)
-            record = build_report_record(context, statement)
+            record = build_statement_record(context, statement)
         publisher = context.account_context.sender_account
         standing = RootsContract(publisher.pool_view, publisher.domain.contract).get_status()
         signed = sign_once(context, statement, record, standing)
         if signed is not None and dice.randrange(_CONTRARY) == 0:
             contrary = _build_statement(effect, terms[0], terms[1] + 1)
-            sign_once(context, contrary, build_report_record(context, contrary), standing)
+            sign_once(context, contrary, build_statement_record(context, contrary), standing)
         return signed
 
 

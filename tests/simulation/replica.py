@@ -105,7 +105,7 @@ class Replica:
             ReportingContext(quorum, ZERO_HASH, KickoutPolicy(CRYNUX)),
             KickoutContext(quorum, KickoutPolicy(CRYNUX), Path("/nowhere")),
         )
-        contexts.register_calls()
+        contexts.register_reporter_calls()
         tx.registry.register(SimpleCallKind(OTHER))
         return quorum
 

@@ -56,7 +56,7 @@ class IndexedHistory:
         as_of = make_block(block, time)
         with self.store.transaction() as uow:
             bind_or_check_rules(uow, self.rules)
-            uow.identity.store_or_check(IDENTITY)
+            uow.identity.ensure_stored_identity(IDENTITY)
             uow.write_changes(
                 self.fold.drain_changes(), uow.rule_sets.get_or_assign_number(self.rules)
             )

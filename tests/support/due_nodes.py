@@ -14,7 +14,7 @@ from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.reports.node_kicks import NodeKick
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf
-from oracle.domain.roots.pieces import PIECE_LEAVES, PiecedRound, digest_piece
+from oracle.domain.roots.pieces import PIECE_LEAVES, PiecedRound, compute_piece_digest
 from oracle.domain.state import Membership, create_node
 from oracle.signing.typed_data import Domain
 from oracle.store.database import Store
@@ -42,7 +42,7 @@ def store_nodes(store: Store, node_count: int, due_count: int) -> list[Address]:
     nodes = [make_address(1 + number) for number in range(node_count)]
     due_nodes = nodes[:due_count]
     with store.transaction() as uow:
-        uow.identity.store_or_check(
+        uow.identity.ensure_stored_identity(
             Identity(DOMAIN.chain_id, ZERO_HASH, {}, DOMAIN.contract, start_block=0)
         )
         uow.nodes.save(
@@ -104,7 +104,7 @@ def store_leaves(store: Store, number: int, leaves: Sequence[NodeLeaf]) -> tuple
         for first in range(0, len(leaves), PIECE_LEAVES)
     ]
     digests = [
-        digest_piece(piece, encoded, keccak, is_only_piece=len(pieces) == 1)
+        compute_piece_digest(piece, encoded, keccak, is_only_piece=len(pieces) == 1)
         for piece, encoded in enumerate(pieces)
     ]
     pieced_round = PiecedRound(digests, DOMAIN.chain_id, DOMAIN.contract, number, as_of, keccak)

@@ -191,7 +191,7 @@ class Harness(WithContexts):
         )
         with self.store.transaction() as uow:
             genesis = self.testbed.chain.rpc("eth_getBlockByNumber", "0x0", False)["hash"]
-            uow.identity.store_or_check(
+            uow.identity.ensure_stored_identity(
                 Identity(CHAIN_ID, genesis, contracts, self.testbed.address, 0)
             )
             epoch = uow.lease.acquire("test", 3600)
@@ -223,7 +223,7 @@ class Harness(WithContexts):
             RULES, load_profile("reference").identity, self.settings
         )
         self.contexts = contexts_of(self, domain, RULES, rules_hash)
-        self.contexts.register_calls()
+        self.contexts.register_reporter_calls()
         if self.context.sender_account.has_payer:
             reconcile_nonces(self.context)
 

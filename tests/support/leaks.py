@@ -113,7 +113,9 @@ def learn(value: str | bytes, what: str = "a secret of a test") -> None:
 
 def pytest_configure() -> None:
     """Install the hooks where secrets are created and where texts are shown."""
-    _record_calls(keystore, "_write_new_file", before=lambda _path, text: _learn_password(text))
+    _record_calls(
+        keystore, "_write_new_private_file", before=lambda _path, text: _learn_password(text)
+    )
     _record_calls(keystore, "read_secret_file", after=_learn_password)
     _record_calls(keystore, "import_eth_account", after=_learn_what_it_makes)
     _record_calls(KeySigner, "__init__", before=lambda _self, key: watch.learn(key, "a key"))

@@ -9,7 +9,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rule_fields import (
     RuleInfo,
     get_declared_rules,
-    get_value_type,
+    get_rule_value_type,
     is_fraction,
     is_optional,
     to_json_value,
@@ -35,9 +35,9 @@ def _draw_values(rule_field: Field[Any], info: RuleInfo) -> st.SearchStrategy[An
         return st.sampled_from(info.bounds.choices)
     if is_fraction(rule_field):
         values = st.integers(0, UNIT)
-    elif get_value_type(rule_field) is tuple:
+    elif get_rule_value_type(rule_field) is tuple:
         values = st.sets(st.integers(0, 10), max_size=5).map(lambda each: tuple(sorted(each)))
-    elif get_value_type(rule_field) is bool:
+    elif get_rule_value_type(rule_field) is bool:
         values = st.booleans()
     else:
         values = st.integers(10, 255)

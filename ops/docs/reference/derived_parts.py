@@ -14,7 +14,7 @@ from typing import Any
 
 from oracle.domain.scoring.rule_fields import (
     get_rule_info,
-    get_value_type,
+    get_rule_value_type,
     is_fraction,
     is_optional,
     rule_to_json,
@@ -103,7 +103,7 @@ def _describe_rule_type(rule_field: Field[Any]) -> str | list[str]:
         return list(info.bounds.choices)
     if is_fraction(rule_field):
         return "decimal?" if is_optional(rule_field) else "decimal"
-    return _TYPE_NAMES[get_value_type(rule_field)]
+    return _TYPE_NAMES[get_rule_value_type(rule_field)]
 
 
 def update_event_kinds(page: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from oracle.cli.changelog import split_releases
+from oracle.cli.changelog import split_changelog_by_version
 from oracle.daemon.web.pages.verify_page import build_verify_page
 from release.constraints import load_project
 from release.images import list_unpinned_images
@@ -110,7 +110,7 @@ def _check_preconditions(options: argparse.Namespace) -> str:
     if obstacle is not None:
         raise SystemExit(f"no container images: {obstacle}; or pass --no-images")
     version = load_project()["project"]["version"]
-    notes = split_releases((ROOT / "CHANGELOG.md").read_text("utf-8")).get(version)
+    notes = split_changelog_by_version((ROOT / "CHANGELOG.md").read_text("utf-8")).get(version)
     if notes is None:
         raise SystemExit(f"CHANGELOG.md has no section [{version}]; write it")
     return notes

@@ -40,7 +40,7 @@ def read_bytes(raw: bytes, offset: int) -> tuple[bytes, int]:
     return raw[start:stop], end
 
 
-def read_hex(raw: bytes, offset: int) -> tuple[str, int]:
+def read_bytes_as_hex(raw: bytes, offset: int) -> tuple[str, int]:
     """Return the bytes at `offset` as `0x` hex, and the offset after them."""
     value, end = read_bytes(raw, offset)
     return "0x" + value.hex(), end

@@ -24,8 +24,8 @@ from oracle.chain.decode.abi_values import (
     build_word_array_reader,
     build_word_reader,
     find_word_layout,
+    read_bytes_as_hex,
     read_hash_array,
-    read_hex,
     read_string,
 )
 from oracle.chain.decode.call_arguments import build_arguments_decoder
@@ -184,7 +184,7 @@ class DataLayout:
     def _build_reader_with_tails(self) -> DataReader:
         size = self.size
         unused_mask = self.unused_mask
-        read_tails = _build_tails_reader(self.size, self.tails)
+        read_tails = _build_all_tails_reader(self.size, self.tails)
         unpack, unpack_offsets = (
             struct.Struct(struct_format).unpack_from
             for struct_format in (self.value_format, self.offset_format)
@@ -220,7 +220,7 @@ def _build_word_value(
     return "31x?" if word_layout.family == "bool" else "24xQ", TypedValue.at_index(index, abi_type)
 
 
-def _build_tails_reader(
+def _build_all_tails_reader(
     static_size: int, readers: Sequence[TailReader]
 ) -> Callable[[bytes, tuple[int, ...]], Parts]:
     """Return a reader of all tails, whose offsets count from the start of the static part."""
@@ -258,7 +258,7 @@ def _build_tail_reader(abi_type: str) -> TailReader:
 
 _TAIL_READERS: dict[str, TailReader] = {
     "string": read_string,
-    "bytes": read_hex,
+    "bytes": read_bytes_as_hex,
     "bytes32[]": read_hash_array,
 }
 

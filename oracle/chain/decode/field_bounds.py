@@ -44,15 +44,15 @@ def find_zero_value(abi_type: str) -> str | int | None:
         return ZERO_ADDRESS
     if abi_type == "bytes32":
         return ZERO_HASH
-    return 0 if _get_unsigned_bits(abi_type) else "" if abi_type == "string" else None
+    return 0 if _find_unsigned_bit_width(abi_type) else "" if abi_type == "string" else None
 
 
 def is_unsigned_type(abi_type: str) -> bool:
     """Return whether a type is an unsigned integer."""
-    return _get_unsigned_bits(abi_type) is not None
+    return _find_unsigned_bit_width(abi_type) is not None
 
 
-def _get_unsigned_bits(abi_type: str) -> int | None:
+def _find_unsigned_bit_width(abi_type: str) -> int | None:
     """Return the bit width of an unsigned integer type, or None for any other type."""
     word_layout = find_word_layout(abi_type)
     return word_layout.bits if word_layout is not None and word_layout.family == "uint" else None
@@ -65,18 +65,18 @@ def _find_address_getter(typed_value: TypedValue) -> Getter | None:
 def _find_hash_getter(typed_value: TypedValue) -> Getter | None:
     if typed_value.abi_type == "bytes32":
         return typed_value.getter
-    if _get_unsigned_bits(typed_value.abi_type):
+    if _find_unsigned_bit_width(typed_value.abi_type):
         return typed_value.build_converting_getter(_format_as_hash)
     return None
 
 
 def _find_amount_getter(typed_value: TypedValue) -> Getter | None:
-    return typed_value.getter if _get_unsigned_bits(typed_value.abi_type) else None
+    return typed_value.getter if _find_unsigned_bit_width(typed_value.abi_type) else None
 
 
-def _build_capped_getter_lookup(max_value: int) -> Callable[[TypedValue], Getter | None]:
+def _build_capped_getter_finder(max_value: int) -> Callable[[TypedValue], Getter | None]:
     def find_capped_getter(typed_value: TypedValue) -> Getter | None:
-        bits = _get_unsigned_bits(typed_value.abi_type)
+        bits = _find_unsigned_bit_width(typed_value.abi_type)
         if bits is None:
             return None
         if 2**bits - 1 <= max_value:
@@ -88,14 +88,14 @@ def _build_capped_getter_lookup(max_value: int) -> Callable[[TypedValue], Getter
 
 def _find_size_getter(typed_value: TypedValue) -> Getter | None:
     """Return a getter of a size that returns None for a size of zero."""
-    bits = _get_unsigned_bits(typed_value.abi_type)
+    bits = _find_unsigned_bit_width(typed_value.abi_type)
     if bits is None or 2**bits - 1 <= INT63_MAX:
         return typed_value.build_converting_getter(lambda size: size or None) if bits else None
     return typed_value.build_converting_getter(lambda size: min(size, INT63_MAX) or None)
 
 
 def _find_round_position_getter(typed_value: TypedValue) -> Getter | None:
-    if _get_unsigned_bits(typed_value.abi_type):
+    if _find_unsigned_bit_width(typed_value.abi_type):
         return typed_value.build_converting_getter(_validate_round_position)
     return None
 
@@ -115,7 +115,7 @@ def _find_text_list_getter(typed_value: TypedValue) -> Getter | None:
 def _find_version_getter(typed_value: TypedValue) -> Getter | None:
     element, length = parse_array_type(typed_value.abi_type) or ("", None)
     abi_types = typed_value.abi_types or (element,) * (length or 0)
-    widths = [_get_unsigned_bits(abi_type) for abi_type in abi_types]
+    widths = [_find_unsigned_bit_width(abi_type) for abi_type in abi_types]
     if len(widths) != _VERSION_PARTS or None in widths:
         return None
     if all(2 ** (bits or 0) - 1 <= UINT32_MAX for bits in widths):
@@ -130,7 +130,7 @@ def _find_task_list_getter(typed_value: TypedValue) -> Getter | None:
     abi_types = set(typed_value.abi_types) or {element}
     if abi_types == {"bytes32"}:
         return typed_value.build_converting_getter(_validate_tasks)
-    if all(_get_unsigned_bits(abi_type) for abi_type in abi_types):
+    if all(_find_unsigned_bit_width(abi_type) for abi_type in abi_types):
         return typed_value.build_converting_getter(
             lambda tasks: _validate_tasks(tuple(map(_format_as_hash, tasks)))
         )
@@ -149,7 +149,7 @@ def _validate_tasks(tasks: tuple[str, ...]) -> tuple[str, ...]:
     return tasks
 
 
-def _find_no_getter(_typed_value: TypedValue) -> None:
+def _reject_all_types(_typed_value: TypedValue) -> None:
     return None
 
 
@@ -163,14 +163,14 @@ _FIT_BY_FIELD_KIND: Mapping[FieldKind, _FieldFit] = {
     kinds.AMOUNT: (_find_amount_getter, _NUMBER),
     kinds.TEXT: (_find_text_getter, "a string"),
     kinds.TEXTS: (_find_text_list_getter, "a list of strings"),
-    kinds.GIGABYTES: (_build_capped_getter_lookup(UINT32_MAX), _NUMBER),
-    kinds.SECONDS: (_build_capped_getter_lookup(INT63_MAX), _NUMBER),
+    kinds.GIGABYTES: (_build_capped_getter_finder(UINT32_MAX), _NUMBER),
+    kinds.SECONDS: (_build_capped_getter_finder(INT63_MAX), _NUMBER),
     kinds.COUNT: (_find_size_getter, _NUMBER),
     kinds.PLACE: (_find_round_position_getter, _NUMBER),
     kinds.VERSION: (_find_version_getter, "three unsigned numbers"),
 }
 # Boolean and enumeration fields fit no argument; an enumeration needs an enum of the profile.
-_NO_FIT: _FieldFit = (_find_no_getter, "a constant, or an argument with an enum")
+_NO_FIT: _FieldFit = (_reject_all_types, "a constant, or an argument with an enum")
 
 
 def can_equal_literal(abi_type: str, literal: object) -> bool:
@@ -178,8 +178,8 @@ def can_equal_literal(abi_type: str, literal: object) -> bool:
     if isinstance(literal, bool):
         return abi_type == "bool"
     if isinstance(literal, int):
-        return _get_unsigned_bits(abi_type) is not None and 0 <= literal < 2 ** (
-            _get_unsigned_bits(abi_type) or 0
+        return _find_unsigned_bit_width(abi_type) is not None and 0 <= literal < 2 ** (
+            _find_unsigned_bit_width(abi_type) or 0
         )
     if not isinstance(literal, str):
         return False

@@ -79,7 +79,9 @@ LIMITS_EVENTS: Mapping[type[ContractEvent], type] = {
 CONSTRUCTOR_ONLY_EVENTS = frozenset({"NodeExpelled"})
 
 
-def iterate_objection_readers() -> Iterator[tuple[AbiSignature, Callable[[Log], ContractEvent]]]:
+def iterate_objection_event_readers() -> Iterator[
+    tuple[AbiSignature, Callable[[Log], ContractEvent]]
+]:
     """Yield the objection event, with the reader of its logs.
 
     The reader accepts any bytes as text, because a dead letter would prevent kickouts.
@@ -88,7 +90,9 @@ def iterate_objection_readers() -> Iterator[tuple[AbiSignature, Callable[[Log], 
     yield event, build_log_reader(event, _OBJECTION_INPUTS, Objected)
 
 
-def iterate_event_readers() -> Iterator[tuple[AbiSignature, Callable[[Log], ContractEvent]]]:
+def iterate_oracle_event_readers() -> Iterator[
+    tuple[AbiSignature, Callable[[Log], ContractEvent]]
+]:
     """Yield each oracle event that is indexed, with the reader of its logs.
 
     A reader raises ValueError for a log of another event, or for a malformed one.

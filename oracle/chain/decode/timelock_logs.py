@@ -28,7 +28,7 @@ _MAX_TIME = 2**53 - 1
 EventReaders = Iterator[tuple[AbiSignature, Callable[[Log], Sequence[ContractEvent]]]]
 
 
-def iterate_timelock_readers(oracle: Address) -> EventReaders:
+def iterate_timelock_event_readers(oracle: Address) -> EventReaders:
     """Yield each timelock event that is indexed, with the reader of its logs.
 
     A reader raises ValueError for a log of another event, or for a malformed one.
@@ -36,12 +36,16 @@ def iterate_timelock_readers(oracle: Address) -> EventReaders:
     abi = load_abi(TIMELOCK_NAME)
     set_rules = load_abi(ORACLE_CONTRACT).functions["setRules"].selector
     for event_name, input_names, build_events in (
-        ("CallScheduled", ("id", "target", "value", "data", "delay"), _build_scheduled),
-        ("CallExecuted", ("id", "target", "value", "data"), _build_executed),
+        (
+            "CallScheduled",
+            ("id", "target", "value", "data", "delay"),
+            _build_rules_scheduled_event,
+        ),
+        ("CallExecuted", ("id", "target", "value", "data"), _build_rules_executed_event),
     ):
         event = abi.get_event(event_name)
         decode = build_log_decoder(event, input_names)
-        yield event, _build_call_reader(decode, oracle, set_rules, build_events)
+        yield event, _build_rules_call_reader(decode, oracle, set_rules, build_events)
     salted = abi.get_event("CallSalt")
     cancelled = abi.get_event("Cancelled")
     decode_salted = build_log_decoder(salted, ("id", "salt"))
@@ -56,7 +60,7 @@ def iterate_timelock_readers(oracle: Address) -> EventReaders:
     )
 
 
-def _build_call_reader(
+def _build_rules_call_reader(
     decode: Decoder,
     oracle: Address,
     selector: str,
@@ -64,7 +68,7 @@ def _build_call_reader(
 ) -> Callable[[Log], Sequence[ContractEvent]]:
     """Return a reader that yields an event if the call sets the rules of the oracle contract."""
 
-    def read_call(log: Log) -> Sequence[ContractEvent]:
+    def read_rules_call(log: Log) -> Sequence[ContractEvent]:
         operation, target, value, data, *delay = decode(log)
         arguments = data[SELECTOR_DIGITS:]
         if target != oracle or data[:SELECTOR_DIGITS] != selector:
@@ -74,15 +78,17 @@ def _build_call_reader(
             return ()
         return [build_event(log, operation, Hash("0x" + arguments[:_WORD_DIGITS]), *delay)]
 
-    return read_call
+    return read_rules_call
 
 
-def _build_scheduled(log: Log, operation: Hash, rules_hash: Hash, delay: int) -> RulesScheduled:
+def _build_rules_scheduled_event(
+    log: Log, operation: Hash, rules_hash: Hash, delay: int
+) -> RulesScheduled:
     ready_at = min(log.time + delay, _MAX_TIME)
     return RulesScheduled(_get_position(log), log.time, operation, rules_hash, ready_at)
 
 
-def _build_executed(log: Log, operation: Hash, rules_hash: Hash) -> RulesExecuted:
+def _build_rules_executed_event(log: Log, operation: Hash, rules_hash: Hash) -> RulesExecuted:
     return RulesExecuted(_get_position(log), log.time, operation, rules_hash)
 
 

@@ -69,7 +69,7 @@ class FeedClient:
             RpcError: the feed does not answer in time.
             FeedResponseError: a response is not a valid page.
         """
-        feed_time = self.fetch_clock()
+        feed_time = self.fetch_feed_time()
         rows = list[FeedRow]()
         is_complete = False
         for _ in range(max_pages):
@@ -79,20 +79,20 @@ class FeedClient:
             if not page:
                 is_complete = True
                 break
-        newest_id = None if rows else self.fetch_newest_id()
+        newest_id = None if rows else self.fetch_newest_row_id()
         return FeedPoll(start_id, feed_time, tuple(rows), is_complete, newest_id)
 
-    def fetch_clock(self) -> int:
+    def fetch_feed_time(self) -> int:
         """Return the feed's current time in unix seconds, or raise the errors of `poll`."""
-        data = self._fetch_data("/v1/now")
+        data = self._fetch_response_data("/v1/now")
         feed_time = data.get("now") if isinstance(data, Mapping) else None
         if type(feed_time) is not int or not 0 < feed_time <= MAX_ROW_ID:
             raise FeedResponseError(f"{self.name}: /v1/now returned no valid time")
         return feed_time
 
-    def fetch_newest_id(self) -> int:
+    def fetch_newest_row_id(self) -> int:
         """Return the newest row id, 0 if there is no row, or raise the errors of `poll`."""
-        newest_id = self._fetch_data("/v1/events/current_id")
+        newest_id = self._fetch_response_data("/v1/events/current_id")
         if type(newest_id) is not int or not 0 <= newest_id <= MAX_ROW_ID:
             raise FeedResponseError(f"{self.name}: /v1/events/current_id returned no valid id")
         return newest_id
@@ -103,7 +103,7 @@ class FeedClient:
         while True:
             body = self._fetch_body(f"/v1/events?start={after_id}&limit={requested_rows}")
             if body is not None:
-                return self._parse_rows(self._parse_data(body), after_id)
+                return self._parse_rows(self._parse_response_data(body), after_id)
             if requested_rows == 1:
                 raise FeedResponseError(
                     f"{self.name}: the row after id {after_id} exceeds the size limit of a "
@@ -111,11 +111,11 @@ class FeedClient:
                 )
             requested_rows //= 2
 
-    def _fetch_data(self, path: str) -> object:
+    def _fetch_response_data(self, path: str) -> object:
         body = self._fetch_body(path)
         if body is None:
             raise FeedResponseError(f"{self.name}: a response exceeds feed.max_response_mib")
-        return self._parse_data(body)
+        return self._parse_response_data(body)
 
     def _fetch_body(self, path: str) -> bytes | None:
         """Return the body of a response, or None if it is larger than the limit."""
@@ -124,7 +124,7 @@ class FeedClient:
             raise FeedResponseError(f"{self.name}: HTTP status {response.status}; expected 200")
         return None if response.is_truncated else response.body
 
-    def _parse_data(self, body: bytes) -> object:
+    def _parse_response_data(self, body: bytes) -> object:
         try:
             document = json.loads(body)
         except (ValueError, RecursionError):
@@ -169,7 +169,7 @@ class FeedClient:
                 f"{self.name}: a row has no valid id; expected a whole number from 1 to "
                 f"{MAX_ROW_ID}"
             )
-        if not all(isinstance(text, str) and _is_storable(text) for text in texts):
+        if not all(isinstance(text, str) and _is_storable_text(text) for text in texts):
             raise FeedResponseError(
                 f"{self.name}: row {row_id} is malformed; type, node, task and arguments must be "
                 "valid strings without NUL"
@@ -186,7 +186,7 @@ class FeedClient:
 _ROW_FIELDS = ("id", "type", "node_address", "task_id_commitment", "args")
 
 
-def _is_storable(text: str) -> bool:
+def _is_storable_text(text: str) -> bool:
     """Return whether both databases accept the text (no NUL and no lone surrogate)."""
     return "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
 

@@ -15,7 +15,7 @@ from itertools import combinations
 from operator import attrgetter
 from typing import NamedTuple
 
-from oracle.chain.feed.relay_rows import GROUP_TIMEOUT, INCORRECT, parse_abort
+from oracle.chain.feed.relay_rows import GROUP_TIMEOUT, INCORRECT, parse_abort_row
 from oracle.domain.feed_rows import SAME_TRANSACTION_SECONDS, FeedRow
 from oracle.domain.ids import GroupKey
 
@@ -91,10 +91,12 @@ class _CandidateGroup:
     is_ambiguous: bool = False
     invalid: list[FeedRow] = field(default_factory=list)
 
-    def can_include(self, invalid_row: FeedRow, scores: Mapping[str, SubmittedResult]) -> bool:
+    def can_include_invalid_result(
+        self, invalid_row: FeedRow, scores: Mapping[str, SubmittedResult]
+    ) -> bool:
         """Return whether an invalid result is near this group and differs from the winner's."""
         if not self.accepts_invalid or not all(
-            _is_near(row, invalid_row) for row in self.anchor_rows
+            _are_rows_near(row, invalid_row) for row in self.anchor_rows
         ):
             return False
         return self.winner is None or not _have_matching_results(self.winner, invalid_row, scores)
@@ -105,7 +107,7 @@ class _CandidateGroup:
         return self.rows if self.winner is None else [self.winner]
 
 
-def find_groups(
+def find_validation_groups(
     rows: Sequence[FeedRow], scores: Mapping[str, SubmittedResult]
 ) -> GroupSearchResult:
     """Find the validation groups among the readable rows of one stream.
@@ -115,7 +117,7 @@ def find_groups(
         scores: the first result submitted for each task; used only for rows after the result.
     """
     result = GroupSearchResult([], [])
-    aborts = [(row, *parse_abort(row)) for row in rows if row.kind == "TaskEndAborted"]
+    aborts = [(row, *parse_abort_row(row)) for row in rows if row.kind == "TaskEndAborted"]
     rejected_aborts = {
         row: (issuer, status)
         for row, reason, status, issuer in aborts
@@ -149,7 +151,7 @@ def _find_majority_groups(
         refund: [
             winner
             for winner in slice_rows_by_id(winners, refund.id - MAX_ID_GAP, refund.id)
-            if _can_share_group(winner, refund, refunds, scores)
+            if _can_be_in_same_group(winner, refund, refunds, scores)
         ]
         for refund in refunds
     }
@@ -178,7 +180,7 @@ def _find_majority_groups(
     ]
 
 
-def _can_share_group(
+def _can_be_in_same_group(
     winner: FeedRow,
     refund: FeedRow,
     refunds: Sequence[FeedRow],
@@ -188,7 +190,7 @@ def _can_share_group(
 
     Its result must agree with the winner's, and earlier refunds must not have filled the group.
     """
-    if not _is_near(winner, refund):
+    if not _are_rows_near(winner, refund):
         return False
     if not _have_matching_results(winner, refund, scores):
         return False
@@ -218,7 +220,7 @@ def _find_groups_without_winner(
             for nearby_row in slice_rows_by_id(
                 rejected_rows, row.id - MAX_ID_GAP, row.id + MAX_ID_GAP
             )
-            if rejected[nearby_row][0] == issuer and _is_near(nearby_row, row)
+            if rejected[nearby_row][0] == issuer and _are_rows_near(nearby_row, row)
         }
         for row, (issuer, _) in rejected.items()
     }
@@ -271,11 +273,15 @@ def _assign_invalid_results(
         )
         # Deduplicate by first row, because two aborts of one group may be near the same result.
         unique_cores = {core.rows[0].id: core for core in nearby_cores}.values()
-        candidates = [core for core in unique_cores if core.can_include(row, scores)]
+        candidates = [
+            core for core in unique_cores if core.can_include_invalid_result(row, scores)
+        ]
         if len(candidates) > 1:
             # Other transactions rarely write between the rows of a transaction, so prefer an
             # adjacent group.
-            adjacent_cores = [core for core in candidates if _is_adjacent(row, core, rows)]
+            adjacent_cores = [
+                core for core in candidates if _is_adjacent_to_group(row, core, rows)
+            ]
             candidates = adjacent_cores if len(adjacent_cores) == 1 else candidates
         if len(candidates) == 1:
             candidates[0].invalid.append(row)
@@ -285,7 +291,9 @@ def _assign_invalid_results(
                 core.is_ambiguous = True
 
 
-def _is_adjacent(invalid_row: FeedRow, core: _CandidateGroup, rows: Sequence[FeedRow]) -> bool:
+def _is_adjacent_to_group(
+    invalid_row: FeedRow, core: _CandidateGroup, rows: Sequence[FeedRow]
+) -> bool:
     """Return whether only node exits lie between an invalid result and a group."""
     closest = min(core.rows, key=lambda row: abs(row.id - invalid_row.id))
     low_id, high_id = sorted((closest.id, invalid_row.id))
@@ -300,7 +308,7 @@ def slice_rows_by_id(rows: Sequence[FeedRow], first_id: int, last_id: int) -> Se
     return rows[start : bisect_right(rows, last_id, key=attrgetter("id"))]
 
 
-def _is_near(left: FeedRow, right: FeedRow) -> bool:
+def _are_rows_near(left: FeedRow, right: FeedRow) -> bool:
     is_same_time = abs(left.seen_to - right.seen_to) < SAME_TRANSACTION_SECONDS
     return abs(left.id - right.id) <= MAX_ID_GAP and is_same_time
 
@@ -309,8 +317,8 @@ def _have_matching_results(
     row: FeedRow, other_row: FeedRow, scores: Mapping[str, SubmittedResult]
 ) -> bool:
     """Return whether two results are equal, or images whose hashes differ in only a few bits."""
-    score = _find_earlier_score(row, scores)
-    other_score = _find_earlier_score(other_row, scores)
+    score = _find_earlier_result(row, scores)
+    other_score = _find_earlier_result(other_row, scores)
     if score is None or other_score is None:
         return False
     if score.lower() == other_score.lower():
@@ -328,16 +336,16 @@ def _have_matching_results(
         return False
     return all(
         different_bits < _MIN_DIFFERENT_BITS
-        for different_bits in _count_different_bits(score_bytes, other_score_bytes)
+        for different_bits in _iterate_bit_differences(score_bytes, other_score_bytes)
     )
 
 
-def _find_earlier_score(row: FeedRow, scores: Mapping[str, SubmittedResult]) -> str | None:
+def _find_earlier_result(row: FeedRow, scores: Mapping[str, SubmittedResult]) -> str | None:
     submitted = scores.get(row.task)
     return submitted.score if submitted is not None and submitted.id < row.id else None
 
 
-def _count_different_bits(score_bytes: bytes, other_score_bytes: bytes) -> Iterator[int]:
+def _iterate_bit_differences(score_bytes: bytes, other_score_bytes: bytes) -> Iterator[int]:
     for image_hash, other_image_hash in zip(
         _split_image_hashes(score_bytes), _split_image_hashes(other_score_bytes), strict=True
     ):

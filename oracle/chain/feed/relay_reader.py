@@ -11,14 +11,14 @@ from oracle.chain.feed.relay_groups import (
     CONTEXT_IDS,
     DetectedGroup,
     SubmittedResult,
-    find_groups,
+    find_validation_groups,
     slice_rows_by_id,
 )
 from oracle.chain.feed.relay_rows import (
     DECODER_IDENTITY,
     KNOWN_KINDS,
     decode_event,
-    parse_arguments,
+    parse_row_arguments,
     parse_task_key,
 )
 from oracle.chain.feed.silent_members import (
@@ -68,7 +68,7 @@ def find_unreadable_reason(row: FeedRow) -> str | None:
     return None
 
 
-def is_unknown_kind(row: FeedRow) -> bool:
+def has_unknown_kind(row: FeedRow) -> bool:
     """Return whether the row's kind is unknown, so that the row is only stored and counted."""
     return row.kind not in KNOWN_KINDS
 
@@ -78,17 +78,17 @@ def find_scored_task(row: FeedRow) -> str | None:
     return row.task if row.kind in _SCORED_KINDS else None
 
 
-def collect_scores(rows: Iterable[FeedRow]) -> dict[str, SubmittedResult]:
+def collect_submitted_results(rows: Iterable[FeedRow]) -> dict[str, SubmittedResult]:
     """Return the first result submitted for each task, from rows in order of ids."""
     score_by_task: dict[str, SubmittedResult] = {}
     for row in rows:
-        score = _parse_score(row)
+        score = _parse_submitted_result(row)
         if score is not None:
             score_by_task.setdefault(row.task, SubmittedResult(row.id, score))
     return score_by_task
 
 
-def collect_start_ids(rows: Iterable[FeedRow]) -> dict[str, int]:
+def collect_start_row_ids(rows: Iterable[FeedRow]) -> dict[str, int]:
     """Return the id of each task's first start row, from rows in order of ids."""
     start_id_by_task: dict[str, int] = {}
     for row in rows:
@@ -97,12 +97,12 @@ def collect_start_ids(rows: Iterable[FeedRow]) -> dict[str, int]:
     return start_id_by_task
 
 
-def _parse_score(row: FeedRow) -> str | None:
+def _parse_submitted_result(row: FeedRow) -> str | None:
     """Return the result that this row submits, as hex, or None if it submits none."""
     if row.kind != "TaskScoreReady":
         return None
     try:
-        score = parse_arguments(row).get("score")
+        score = parse_row_arguments(row).get("score")
     except ValueError:
         return None
     return score if isinstance(score, str) else None
@@ -126,7 +126,7 @@ class RelayReader:
         """Return whether a group of the span has fewer rows than members."""
         first_id = span.rows[0].id
         last_id = span.rows[-1].id
-        groups = find_groups(_select_readable_rows(span), span.score_by_task).groups
+        groups = find_validation_groups(_select_readable_rows(span), span.score_by_task).groups
         return any(
             group.missing_count and first_id <= group.first_id <= last_id for group in groups
         )
@@ -134,7 +134,7 @@ class RelayReader:
     def decode_span(self, span: FeedSpan) -> list[DomainEvent]:
         """Return the events of the span's rows, skipping rows that cannot be decoded."""
         readable = _select_readable_rows(span)
-        group_search = find_groups(readable, span.score_by_task)
+        group_search = find_validation_groups(readable, span.score_by_task)
         abort_rows = [row for row in readable if row.kind == "TaskEndAborted"]
         group_by_first_id = {group.first_id: group for group in group_search.groups}
         events: list[DomainEvent] = []

@@ -105,18 +105,18 @@ def decode_event(row: FeedRow, position: Position) -> DomainEvent | None:
     time = row.time or 0
     if row.kind in _NODE_EVENT_TYPES:
         decoded = _NODE_EVENT_TYPES[row.kind](at=position, time=time, node=_parse_node(row))
-        parse_arguments(row)
+        parse_row_arguments(row)
     elif row.kind in _TASK_EVENT_TYPES:
         decoded = _TASK_EVENT_TYPES[row.kind](
-            at=position, time=time, task=parse_task_key(row), node=_parse_runner(row)
+            at=position, time=time, task=parse_task_key(row), node=_parse_running_node(row)
         )
     elif row.kind == "TaskValidated":
         decoded = TaskValidated(position, time, parse_task_key(row))
-        _parse_runner(row)
+        _parse_running_node(row)
     elif row.kind == "TaskEndAborted":
         decoded = _build_abort_event(row, position)
     elif row.kind == "NodeStaking":
-        stake = _parse_decimal(parse_arguments(row), "staking_amount")
+        stake = _parse_decimal(parse_row_arguments(row), "staking_amount")
         decoded = NodeUpdated(position, time, _parse_node(row), stake=stake)
     else:
         return None
@@ -124,9 +124,9 @@ def decode_event(row: FeedRow, position: Position) -> DomainEvent | None:
     return event
 
 
-def parse_arguments(row: FeedRow) -> Mapping[str, Any]:
+def parse_row_arguments(row: FeedRow) -> Mapping[str, Any]:
     """Return the row's arguments, or raise ValueError if they are invalid."""
-    if _is_nested_deeper(row.args, _MAX_NESTING):
+    if _exceeds_json_depth(row.args, _MAX_NESTING):
         raise ValueError(f"args: must not be nested deeper than {_MAX_NESTING} levels")
     try:
         arguments = json.loads(row.args)
@@ -140,7 +140,7 @@ def parse_arguments(row: FeedRow) -> Mapping[str, Any]:
     return arguments
 
 
-def _is_nested_deeper(text: str, max_depth: int) -> bool:
+def _exceeds_json_depth(text: str, max_depth: int) -> bool:
     """Return whether a JSON text nests arrays and objects deeper than `max_depth`.
 
     The JSON parser itself is limited only by the remaining stack, so that the stack depth of the
@@ -162,7 +162,7 @@ def parse_task_key(row: FeedRow) -> TaskKey:
     return TaskKey(_parse_hex(row.task, 32, "task_id_commitment"))
 
 
-def parse_abort(row: FeedRow) -> tuple[int, int, str]:
+def parse_abort_row(row: FeedRow) -> tuple[int, int, str]:
     """Return an abort's reason, the task's last status, and the address that aborted it.
 
     Reason and status are the relay's numbers.
@@ -170,7 +170,7 @@ def parse_abort(row: FeedRow) -> tuple[int, int, str]:
     Raises:
         ValueError: the arguments are invalid.
     """
-    arguments = parse_arguments(row)
+    arguments = parse_row_arguments(row)
     issuer = arguments.get("abort_issuer", "")
     if not isinstance(issuer, str):
         raise ValueError("abort_issuer: must be a string")  # noqa: TRY004 - the row is at fault
@@ -191,7 +191,7 @@ def _build_abort_event(row: FeedRow, position: Position) -> DomainEvent:
 
     The node column of an abort's row holds the issuer, not the node, and is never read.
     """
-    reason, status, _ = parse_abort(row)
+    reason, status, _ = parse_abort_row(row)
     time = row.time or 0
     task = parse_task_key(row)
     last_status = _STATUS_BY_NUMBER.get(status)
@@ -205,10 +205,10 @@ def _parse_node(row: FeedRow) -> Address:
     return Address(_parse_hex(row.node, 20, "node_address"))
 
 
-def _parse_runner(row: FeedRow) -> Address:
+def _parse_running_node(row: FeedRow) -> Address:
     """Return the node that runs the task, on which the row and its arguments must agree."""
     node = _parse_node(row)
-    selected_node = parse_arguments(row).get("selected_node", node)
+    selected_node = parse_row_arguments(row).get("selected_node", node)
     if not isinstance(selected_node, str) or selected_node.lower() != node:
         raise ValueError("selected_node: differs from the row's node")
     return node

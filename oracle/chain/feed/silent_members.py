@@ -26,7 +26,7 @@ from oracle.chain.feed.relay_rows import (
     INCORRECT,
     UPLOAD_TIMEOUT,
     is_execution_timeout,
-    parse_abort,
+    parse_abort_row,
 )
 from oracle.domain.feed_rows import FeedRow
 
@@ -78,14 +78,14 @@ def find_silent_members(
     for earlier_group in detected.groups[start_index:end_index]:
         if not earlier_group.missing_count:
             continue
-        members = _derive_members(
+        members = _derive_silent_members(
             earlier_group, detected, abort_rows, start_id_by_task, claimed_tasks
         )
         claimed_tasks |= {end.task for end in members.derived}
     return members
 
 
-def _derive_members(
+def _derive_silent_members(
     group: DetectedGroup,
     detected: GroupSearchResult,
     abort_rows: Sequence[FeedRow],
@@ -97,7 +97,7 @@ def _derive_members(
     earlier_start_ids = [start for start in start_ids if start < group.first_id]
     if not earlier_start_ids:
         return SilentMembers()
-    timeouts, has_inconclusive = _collect_silent_ends(
+    timeouts, has_inconclusive = _collect_candidate_end_rows(
         group, abort_rows, start_id_by_task, earlier_start_ids, claimed_tasks
     )
     ranked_ends = sorted(timeouts, key=itemgetter(0))
@@ -112,7 +112,7 @@ def _derive_members(
     )
     if has_inconclusive or is_near_ambiguous:
         return SilentMembers(possible=all_ends)
-    rivals = _find_ambiguous_ends(near_ends, group.missing_count)
+    rivals = _find_ambiguous_end_rows(near_ends, group.missing_count)
     if rivals:
         return SilentMembers(possible=tuple(rivals))
     derived = tuple(end for _, end in near_ends[: group.missing_count])
@@ -121,7 +121,7 @@ def _derive_members(
     return SilentMembers(derived, tuple(end for end in all_ends if end not in derived))
 
 
-def _collect_silent_ends(
+def _collect_candidate_end_rows(
     group: DetectedGroup,
     abort_rows: Sequence[FeedRow],
     start_id_by_task: Mapping[str, int],
@@ -138,11 +138,11 @@ def _collect_silent_ends(
     has_inconclusive = False
     # The creator of the group's tasks, or None if no row shows it.
     own_abort_rows = [row for row in group.rows if row.kind == "TaskEndAborted"]
-    creator = parse_abort(own_abort_rows[0])[2] if own_abort_rows else None
+    creator = parse_abort_row(own_abort_rows[0])[2] if own_abort_rows else None
     for end in slice_rows_by_id(abort_rows, group.first_id - SEARCH_IDS, group.first_id - 1):
         if end.task in claimed_tasks:
             continue
-        reason, status, end_issuer = parse_abort(end)
+        reason, status, end_issuer = parse_abort_row(end)
         if is_execution_timeout(reason, status):
             end_start_id = start_id_by_task.get(end.task)
             if end_start_id is None or end_start_id > end.id:
@@ -158,7 +158,7 @@ def _collect_silent_ends(
     return timeouts, has_inconclusive
 
 
-def _find_ambiguous_ends(
+def _find_ambiguous_end_rows(
     near_ends: Sequence[tuple[int, FeedRow]], missing_count: int
 ) -> list[FeedRow]:
     """Return the candidate ends if they outnumber the missing members, else an empty list."""

@@ -16,7 +16,7 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 Line = dict[str, Any]
 
 
-def record_blocks(endpoint: Endpoint, window: BlockWindow) -> list[Line]:
+def fetch_fixture_lines(endpoint: Endpoint, window: BlockWindow) -> list[Line]:
     """Return the lines that record a window's blocks in a fixture file.
 
     `endpoint` is the endpoint that returned the window.

@@ -9,8 +9,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from oracle.chain.fetch.log_query import LogQuery, set_log_times
-from oracle.chain.fetch.skipped_heights import fetch_linked_range, require_height
+from oracle.chain.fetch.log_query import LogQuery, set_log_timestamps
+from oracle.chain.fetch.skipped_heights import (
+    check_endpoint_has_height,
+    fetch_linked_headers_or_next,
+)
 from oracle.chain.profiles.event_reader import DecodedEvents, EventReader
 from oracle.chain.verification.calibration import HeaderFeature
 from oracle.chain.verification.full_headers import (
@@ -108,9 +111,9 @@ class WindowFetcher:
             "last": request.blocks.last,
         }
         with start_span("fetch", **span_fields):
-            require_height(endpoint, request.blocks.last)
+            check_endpoint_has_height(endpoint, request.blocks.last)
             if request.max_level >= VerificationLevel.BLOOMED:
-                self.verifier.sampler.scan_chain(endpoint)
+                self.verifier.sampler.scan_chain_for_samples(endpoint)
             if request.with_headers or self.needs_all_headers(request.max_level):
                 fetched = self._fetch_linked_window(endpoint, request)
             else:
@@ -128,8 +131,8 @@ class WindowFetcher:
         Raises:
             RpcError: the endpoint does not return its newest headers.
         """
-        require_height(endpoint, 0)
-        self.verifier.sampler.scan_chain(endpoint)
+        check_endpoint_has_height(endpoint, 0)
+        self.verifier.sampler.scan_chain_for_samples(endpoint)
 
     def needs_all_headers(self, max_level: VerificationLevel) -> bool:
         """Return whether every header is needed to verify history up to this level.
@@ -149,7 +152,7 @@ class WindowFetcher:
         """
         blocks, limits = request.blocks, endpoint.limits
         if limits.omits_logs:
-            return self._fetch_linked_window(endpoint, _limit_to_header_batch(request))
+            return self._fetch_linked_window(endpoint, _limit_request_to_header_batch(request))
         logs = self.query.fetch_logs(
             endpoint, blocks, splits_on_unknown_error=request.divides_unknown
         )
@@ -171,13 +174,13 @@ class WindowFetcher:
         ]
         if len(headers) < len(header_numbers):
             # The block is missing, or the chain skipped the height; the parent links decide.
-            return self._fetch_linked_window(endpoint, _limit_to_header_batch(request))
+            return self._fetch_linked_window(endpoint, _limit_request_to_header_batch(request))
         sampled_blocks = [
             header.block for header in headers if header.block.number in sampled_numbers
         ]
-        set_log_times(endpoint.name, logs, headers)
+        set_log_timestamps(endpoint.name, logs, headers)
         if sampled_blocks and self.query.range_omits_logs(endpoint, blocks, sampled_blocks, logs):
-            return self._fetch_linked_window(endpoint, _limit_to_header_batch(request))
+            return self._fetch_linked_window(endpoint, _limit_request_to_header_batch(request))
         return VerifiedWindow(
             endpoint,
             blocks,
@@ -250,14 +253,14 @@ class WindowFetcher:
             and blocks.first == blocks.last == newest_header.block.number
         ):
             return [newest_header]
-        return fetch_linked_range(
+        return fetch_linked_headers_or_next(
             endpoint, blocks, self.verifier.calibration, with_transactions=with_transactions
         )
 
     def _verify_window(
         self, endpoint: Endpoint, request: WindowRequest, fetched: VerifiedWindow
     ) -> BlockWindow:
-        set_log_times(endpoint.name, fetched.returned_logs or (), fetched.headers)
+        set_log_timestamps(endpoint.name, fetched.returned_logs or (), fetched.headers)
         senders = SenderChecker(endpoint.name, self.verifier.calibration)
         fetched.calls_by_block = self._extract_watched_calls(endpoint, fetched, senders)
         fetched.required_blocks = _select_blocks_to_prove(request, fetched)
@@ -265,7 +268,7 @@ class WindowFetcher:
         logs = fetched.returned_logs
         if logs is None or fetched.is_repaired:
             logs = fetched.collect_logs()
-        calls = _complete_watched_calls(fetched)
+        calls = _resolve_watched_call_outcomes(fetched)
         fetched.mark_blocks_unproven(senders.unproven_blocks)
         if fetched.returned_logs is None:
             # The time spent on headers and receipts must not affect the range limit of logs.
@@ -295,7 +298,7 @@ class WindowFetcher:
         return extract_watched_calls(endpoint, fetched.headers, selectors, senders.check_sender)
 
 
-def _complete_watched_calls(fetched: VerifiedWindow) -> list[Call]:
+def _resolve_watched_call_outcomes(fetched: VerifiedWindow) -> list[Call]:
     """Set whether each watched call succeeded, and return the calls in block order."""
     calls_by_block = fetched.calls_by_block or {}
     calls = [call for number in sorted(calls_by_block) for call in calls_by_block[number]]
@@ -321,7 +324,7 @@ def _select_blocks_to_prove(request: WindowRequest, fetched: VerifiedWindow) -> 
     return [number for number in nonempty_blocks if number in heights_without_logs][:1]
 
 
-def _limit_to_header_batch(request: WindowRequest) -> WindowRequest:
+def _limit_request_to_header_batch(request: WindowRequest) -> WindowRequest:
     """Return the request limited to the blocks whose headers can be fetched in one batch."""
     return replace(request, blocks=request.blocks.take_first(MAX_BLOCKS_WITH_HEADERS))
 

@@ -34,7 +34,7 @@ class LimitStore:
     def store_limits(self, endpoint: Endpoint) -> None:
         """Store new limits, and move an endpoint that omits logs behind the others."""
         limits = endpoint.limits
-        for name, value in build_limit_facts(limits).items():
+        for name, value in describe_limits(limits).items():
             if limits.stored_facts.get(name) == value:
                 continue
             limits.stored_facts[name] = value
@@ -45,7 +45,7 @@ class LimitStore:
 
     def collect_facts(self) -> dict[str, dict[str, str]]:
         """Return the learned limits by endpoint name, in the format of a CapabilityStore."""
-        return {endpoint.name: build_limit_facts(endpoint.limits) for endpoint in self.endpoints}
+        return {endpoint.name: describe_limits(endpoint.limits) for endpoint in self.endpoints}
 
     def _load_limits(self, endpoint_name: str) -> LearnedLimits:
         stored_facts = (
@@ -68,7 +68,7 @@ class LimitStore:
         )
 
 
-def build_limit_facts(limits: LearnedLimits) -> dict[str, str]:
+def describe_limits(limits: LearnedLimits) -> dict[str, str]:
     """Return the learned limits of one endpoint as stored facts, by name."""
     fact_by_name = dict[str, str]()
     if limits.range_sizer.is_limited:

@@ -15,7 +15,7 @@ from oracle.chain.log_filter import (
     NO_TIME,
     UNKNOWN_TIME,
     LogFilter,
-    read_logs_natively,
+    parse_logs_natively,
     validate_logs,
 )
 from oracle.chain.verification.full_headers import FullHeader, fetch_required_headers
@@ -76,7 +76,7 @@ class LogQuery:
         try:
             logs = self._request_logs(endpoint, blocks)
         except RpcError as error:
-            return self._fetch_split_range(
+            return self._fetch_logs_of_split_range(
                 endpoint,
                 blocks,
                 error,
@@ -86,18 +86,18 @@ class LogQuery:
         if not limits.may_be_truncated(len(logs)):
             return logs
         if len(blocks) == 1:
-            return self._compare_with_receipts(endpoint, blocks, logs)
+            return self._complete_logs_from_receipts(endpoint, blocks, logs)
         WINDOW_SPLITS.labels("may be cut off").inc()
-        halves = self._fetch_in_chunks(
+        halves = self._fetch_logs_in_chunks(
             endpoint,
             blocks,
             (len(blocks) + 1) // 2,
             splits_on_unknown_error=splits_on_unknown_error,
             max_timeouts=max_timeouts,
         )
-        return self._select_fuller_result(endpoint, logs, halves)
+        return self._select_fuller_logs(endpoint, logs, halves)
 
-    def _fetch_split_range(
+    def _fetch_logs_of_split_range(
         self,
         endpoint: Endpoint,
         blocks: BlockRange,
@@ -118,10 +118,10 @@ class LogQuery:
                 error.retry_after = _RETRY_SECONDS
             raise error
         if len(blocks) == 1:
-            return self._fetch_single_block(endpoint, blocks, error)
+            return self._fetch_single_block_logs(endpoint, blocks, error)
         WINDOW_SPLITS.labels(error.kind).inc()
         chunk_size = endpoint.limits.range_sizer.record_refusal(blocks, error)
-        return self._fetch_in_chunks(
+        return self._fetch_logs_in_chunks(
             endpoint,
             blocks,
             chunk_size,
@@ -159,7 +159,7 @@ class LogQuery:
         for block, response in zip(blocks, responses, strict=True):
             block_logs = self._validate_block_logs(endpoint, block, response)
             if not is_proof_pending and limits.may_be_truncated(len(block_logs)):
-                block_logs = self._compare_with_receipts(
+                block_logs = self._complete_logs_from_receipts(
                     endpoint, BlockRange(block.number, block.number), block_logs
                 )
             logs += block_logs
@@ -232,7 +232,7 @@ class LogQuery:
             limits.rejects_unknown_blocks = response is None
         return limits.rejects_unknown_blocks
 
-    def _fetch_in_chunks(
+    def _fetch_logs_in_chunks(
         self,
         endpoint: Endpoint,
         blocks: BlockRange,
@@ -261,7 +261,7 @@ class LogQuery:
             "eth_getLogs",
             log_filter.build_range_params(blocks),
             list[LogResponse],
-            read_raw=lambda _params, response: read_logs_natively(response, blocks, log_filter),
+            read_raw=lambda _params, response: parse_logs_natively(response, blocks, log_filter),
         )
         if responses is None:
             raise RpcError(endpoint.name, ErrorKind.INVALID, "eth_getLogs returned null")
@@ -271,7 +271,7 @@ class LogQuery:
             return responses
         return self._validate_logs(endpoint, responses, blocks)
 
-    def _compare_with_receipts(
+    def _complete_logs_from_receipts(
         self, endpoint: Endpoint, block: BlockRange, logs: list[Log]
     ) -> list[Log]:
         """Return the logs in the block's receipts if there are more of them, else `logs`.
@@ -279,12 +279,12 @@ class LogQuery:
         If the endpoint serves no receipts, return `logs`; the block then stays unproven.
         """
         try:
-            receipt_logs = self._fetch_from_receipts(endpoint, block, _NO_REFUSAL)
+            receipt_logs = self._fetch_logs_from_receipts(endpoint, block, _NO_REFUSAL)
         except RpcError:
             return logs
-        return self._select_fuller_result(endpoint, logs, receipt_logs)
+        return self._select_fuller_logs(endpoint, logs, receipt_logs)
 
-    def _select_fuller_result(
+    def _select_fuller_logs(
         self, endpoint: Endpoint, logs: list[Log], second_logs: list[Log]
     ) -> list[Log]:
         """Return the fuller of two results of the same query."""
@@ -308,18 +308,18 @@ class LogQuery:
             where=context,
         )
 
-    def _fetch_single_block(
+    def _fetch_single_block_logs(
         self, endpoint: Endpoint, block: BlockRange, original_error: RpcError
     ) -> list[Log]:
         """Fetch a block's logs from its receipts, or by topic, if they exceed one response."""
         try:
-            return self._fetch_from_receipts(endpoint, block, original_error)
+            return self._fetch_logs_from_receipts(endpoint, block, original_error)
         except RpcError as error:
             if original_error.kind is not ErrorKind.TOO_LARGE:
                 raise
-            return self._fetch_by_topic(endpoint, block, error)
+            return self._fetch_logs_by_topic(endpoint, block, error)
 
-    def _fetch_by_topic(
+    def _fetch_logs_by_topic(
         self, endpoint: Endpoint, block: BlockRange, original_error: RpcError
     ) -> list[Log]:
         """Fetch the logs of each topic separately, or raise the original error."""
@@ -336,7 +336,7 @@ class LogQuery:
         WINDOW_SPLITS.labels("by topic").inc()
         return sorted(logs, key=lambda log: log.index)
 
-    def _fetch_from_receipts(
+    def _fetch_logs_from_receipts(
         self, endpoint: Endpoint, block: BlockRange, original_error: RpcError
     ) -> list[Log]:
         """Fetch one block's logs from its receipts, if the endpoint serves receipts."""
@@ -382,7 +382,7 @@ def _find_missing_logs(logs: Sequence[Log], present_logs: Sequence[Log]) -> list
 _TIMESTAMP_MISMATCH_WARNING = RepeatedWarning("log_timestamp_mismatch")
 
 
-def set_log_times(endpoint: str, logs: Iterable[Log], headers: Iterable[FullHeader]) -> None:
+def set_log_timestamps(endpoint: str, logs: Iterable[Log], headers: Iterable[FullHeader]) -> None:
     """Set each log's time to the timestamp of its block header, and compare the block hashes.
 
     The header's timestamp is used because all endpoints show it and it can be proven.

@@ -17,7 +17,7 @@ from oracle.chain.verification.full_headers import (
 from oracle.chain.verification.header_check import has_valid_hash
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.rpc.endpoints.endpoint import Endpoint
-from oracle.rpc.headers import get_linked_headers
+from oracle.rpc.headers import fetch_linked_block_refs
 from oracle.rpc.responses import Quantity, parse_quantity
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
@@ -27,7 +27,7 @@ _MAX_SINGLE_STEPS = 16
 _MAX_ROUNDS = 64
 
 
-def fetch_linked_range(
+def fetch_linked_headers_or_next(
     endpoint: Endpoint, blocks: BlockRange, calibration: Calibration, *, with_transactions: bool
 ) -> list[FullHeader]:
     """Return the linked blocks of a range, or the next block if the range has none.
@@ -42,14 +42,14 @@ def fetch_linked_range(
     """
     chain = fetch_linked_headers(endpoint, blocks, with_transactions=with_transactions)
     if not chain:
-        _, next_header = _find_neighbours(endpoint, blocks)
+        _, next_header = _fetch_neighbour_headers(endpoint, blocks)
         next_number = next_header.block.number
         chain = fetch_linked_headers(
             endpoint, BlockRange(next_number, next_number), with_transactions=with_transactions
         )
     if chain and chain[0].block.number == blocks.first:
         return chain
-    parent = fetch_parent(endpoint, chain[0]) if chain else None
+    parent = fetch_parent_header(endpoint, chain[0]) if chain else None
     if parent is None or parent.block.number >= blocks.first:
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, f"no block {blocks.first}")
     if calibration.is_proven(HeaderFeature.HEADER) and not has_valid_hash(parent):
@@ -64,10 +64,10 @@ def fetch_linked_blocks(endpoint: Endpoint, blocks: BlockRange) -> list[BlockRef
     Raises:
         RpcError: a block is missing, or the blocks are not linked by parent hash.
     """
-    chain = get_linked_headers(endpoint.client, blocks)
+    chain = fetch_linked_block_refs(endpoint.client, blocks)
     next_number = chain[-1].number + 1 if chain else blocks.first
     if next_number <= blocks.last:
-        before, after = _find_neighbours(endpoint, BlockRange(next_number, blocks.last))
+        before, after = _fetch_neighbour_headers(endpoint, BlockRange(next_number, blocks.last))
         if chain and before.block.hash != chain[-1].hash:
             message = f"block {after.block.number} does not follow block {next_number - 1}"
             raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
@@ -88,7 +88,7 @@ def fetch_highest_block_number(endpoint: Endpoint, required_height: int) -> int:
     return endpoint.highest_block
 
 
-def require_height(endpoint: Endpoint, height: int) -> None:
+def check_endpoint_has_height(endpoint: Endpoint, height: int) -> None:
     """Check that the endpoint has reached a height.
 
     Above their head, endpoints return empty results instead of errors, so the check precedes a
@@ -102,7 +102,7 @@ def require_height(endpoint: Endpoint, height: int) -> None:
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
 
 
-def _find_neighbours(
+def _fetch_neighbour_headers(
     endpoint: Endpoint, skipped_range: BlockRange
 ) -> tuple[FullHeader, FullHeader]:
     """Return the blocks directly before and after skipped heights, proven by parent hashes.
@@ -115,8 +115,8 @@ def _find_neighbours(
     """
     highest_number = fetch_highest_block_number(endpoint, skipped_range.last + 1)
     for _ in range(_MAX_ROUNDS):
-        after = _find_lowest_block_above(endpoint, skipped_range, highest_number)
-        before = fetch_parent(endpoint, after)
+        after = _fetch_lowest_header_above(endpoint, skipped_range, highest_number)
+        before = fetch_parent_header(endpoint, after)
         if before.block.number < skipped_range.first:
             return before, after
         highest_number = before.block.number
@@ -139,11 +139,11 @@ def fetch_block_at_or_below(endpoint: Endpoint, height: int) -> BlockRef:
     block = endpoint.get_header(height)
     if block is not None:
         return block
-    previous_header, _ = _find_neighbours(endpoint, BlockRange(height, height))
+    previous_header, _ = _fetch_neighbour_headers(endpoint, BlockRange(height, height))
     return previous_header.block
 
 
-def fetch_parent(endpoint: Endpoint, child: FullHeader) -> FullHeader:
+def fetch_parent_header(endpoint: Endpoint, child: FullHeader) -> FullHeader:
     """Return a block's parent, fetched by its hash.
 
     Raises:
@@ -161,7 +161,7 @@ def fetch_parent(endpoint: Endpoint, child: FullHeader) -> FullHeader:
     return parent
 
 
-def _find_lowest_block_above(
+def _fetch_lowest_header_above(
     endpoint: Endpoint, skipped_range: BlockRange, highest_number: int
 ) -> FullHeader:
     """Return the block that ends the gap above `skipped_range`.
@@ -173,7 +173,7 @@ def _find_lowest_block_above(
     missing_height = skipped_range.last
     for height, block in zip(heights, headers, strict=True):
         if block is not None:
-            return _bisect_lowest_block(endpoint, missing_height, block)
+            return _bisect_lowest_header(endpoint, missing_height, block)
         missing_height = height
     message = (
         f"no block {skipped_range.first}, nor any later block up to "
@@ -192,7 +192,7 @@ def _select_probe_heights(lower_height: int, highest_number: int) -> Sequence[in
     return [*heights, highest_number] if highest_number > lower_height else []
 
 
-def _bisect_lowest_block(
+def _bisect_lowest_header(
     endpoint: Endpoint, missing_height: int, lowest: FullHeader
 ) -> FullHeader:
     while lowest.block.number - missing_height > 1:

@@ -69,7 +69,7 @@ class WindowSource:
         for endpoint in endpoints:
             endpoint.limits = LearnedLimits()
         self._log_query = LogQuery(log_filter, calibration.clock)
-        blooms = BloomChecker(log_filter, calibration, self._fetch_logs_of_other_witness)
+        blooms = BloomChecker(log_filter, calibration, self._fetch_logs_from_other_witness)
         accuse = endpoints.deprioritise
         reads_transactions = self._reads_transactions = bool(reader.selectors)
         sampler = HeaderSampler(
@@ -159,7 +159,7 @@ class WindowSource:
     ) -> BlockWindow:
         """Fetch blocks again and verify them; see `ChainSource.fetch_verified_window`."""
         max_level = min(level, VerificationLevel.PROVEN)
-        first_part = self.limit_verified_range(blocks, level)
+        first_part = self.limit_range_to_one_fetch(blocks, level)
         request = WindowRequest(
             first_part,
             max_level >= VerificationLevel.PINNED,
@@ -176,7 +176,7 @@ class WindowSource:
             request, only_endpoint=endpoint_name, excluded_endpoints=excluded_endpoints
         )
 
-    def limit_verified_range(self, blocks: BlockRange, level: VerificationLevel) -> BlockRange:
+    def limit_range_to_one_fetch(self, blocks: BlockRange, level: VerificationLevel) -> BlockRange:
         """Return the first part of the range that `fetch_verified_window` reads in one call."""
         if level < VerificationLevel.PINNED:
             return self.limit_range(blocks, with_headers=False)
@@ -272,7 +272,7 @@ class WindowSource:
                     only_endpoint=only_endpoint,
                     avoided_endpoints=excluded_endpoints,
                 )
-                return self._accept_window(window, _select_contradictions(errors))
+                return self._record_fetched_window(window, _select_contradictions(errors))
             except CalibrationUndecidedError as error:
                 raise (
                     error
@@ -290,7 +290,7 @@ class WindowSource:
                 elif demotions_before == self.calibration.demotion_count:
                     if only_endpoint or excluded_endpoints or not contradictions:
                         raise
-                    raise _build_lowest_refusal(contradictions) from error
+                    raise _build_lowest_block_refusal(contradictions) from error
         return self._endpoints.run_with_endpoint(
             partial(self._fetch_from_endpoint, request=request, errors=[]),
             only_endpoint=only_endpoint,
@@ -311,7 +311,7 @@ class WindowSource:
                 self._endpoints.deprioritise(endpoint, "logs")
             raise
 
-    def _accept_window(
+    def _record_fetched_window(
         self, window: BlockWindow, contradictions: Sequence[ContradictionError]
     ) -> BlockWindow:
         if contradictions:
@@ -350,7 +350,7 @@ class WindowSource:
                     feature, f"all providers contradict it at {block_hash}"
                 )
 
-    def _fetch_logs_of_other_witness(
+    def _fetch_logs_from_other_witness(
         self, excluded_endpoint: str, header: FullHeader
     ) -> list[Log] | None:
         for endpoint in self._iterate_proven_endpoints(
@@ -392,7 +392,7 @@ def _select_contradictions(errors: Sequence[RpcError]) -> list[ContradictionErro
     return [error for error in errors if isinstance(error, ContradictionError)]
 
 
-def _build_lowest_refusal(contradictions: Sequence[ContradictionError]) -> BlockRefusedError:
+def _build_lowest_block_refusal(contradictions: Sequence[ContradictionError]) -> BlockRefusedError:
     """Return a refusal of the lowest block that contradicts its header."""
     lowest = min(contradictions, key=lambda error: (error.number, error.feature, error.endpoint))
     message = f"{lowest.endpoint}: {lowest.detail}; no endpoint can prove the block"

@@ -11,10 +11,10 @@ from oracle.chain.decode.abi_values import MalformedError
 from oracle.chain.decode.oracle_logs import (
     OBJECTIONS_NAME,
     ORACLE_NAME,
-    iterate_event_readers,
-    iterate_objection_readers,
+    iterate_objection_event_readers,
+    iterate_oracle_event_readers,
 )
-from oracle.chain.decode.timelock_logs import TIMELOCK_NAME, iterate_timelock_readers
+from oracle.chain.decode.timelock_logs import TIMELOCK_NAME, iterate_timelock_event_readers
 from oracle.chain.feed.relay_reader import RelayReader
 from oracle.chain.hex_names import HexNameError, parse_address
 from oracle.chain.profiles.profile import Contract, Literal, MappedSignature, Profile
@@ -74,7 +74,7 @@ class EventReader:
         for address, contract_name in contract_by_address.items():
             contract = profile.contracts.get(contract_name)
             if contract is not None:
-                routes = _build_routes(contract)
+                routes = _build_log_routes(contract)
             elif contract_name == TIMELOCK_NAME:
                 routes = _build_timelock_routes(contract_by_address)
             else:
@@ -204,7 +204,7 @@ def _build_dead_letter(row: Log | Call, index: int, name: str, error: ValueError
     return DeadLetter(block, block_hash, time, tx, index, address, name, str(error))
 
 
-def _build_routes(contract: Contract) -> dict[str, _Route]:
+def _build_log_routes(contract: Contract) -> dict[str, _Route]:
     """Return the route of each event, by its first topic."""
     signatures_by_topic: dict[str, list[MappedSignature]] = {}
     for mapped in contract.events:
@@ -263,14 +263,16 @@ def _build_call_routes(contract: Contract) -> dict[str, _Route]:
 
 def _build_oracle_routes(contract_name: str) -> dict[str, _Route]:
     is_objections = contract_name == OBJECTIONS_NAME
-    readers = iterate_objection_readers() if is_objections else iterate_event_readers()
+    readers = (
+        iterate_objection_event_readers() if is_objections else iterate_oracle_event_readers()
+    )
     return {
-        event.digest: _Route(_build_list_reader(decode_log), _ORACLE_EVENTS, event.name)
+        event.digest: _Route(_wrap_in_list_reader(decode_log), _ORACLE_EVENTS, event.name)
         for event, decode_log in readers
     }
 
 
-def _build_list_reader(
+def _wrap_in_list_reader(
     decode_log: Callable[[Log], ContractEvent],
 ) -> Callable[[Log], list[ContractEvent]]:
     return lambda log: [decode_log(log)]
@@ -281,7 +283,7 @@ def _build_timelock_routes(contract_by_address: Mapping[Address, str]) -> dict[s
     oracle = next(address for address, name in contract_by_address.items() if name == ORACLE_NAME)
     return {
         event.digest: _Route(read_log, _ORACLE_EVENTS, event.name)
-        for event, read_log in iterate_timelock_readers(oracle)
+        for event, read_log in iterate_timelock_event_readers(oracle)
     }
 
 
@@ -292,7 +294,7 @@ def _parse_contract_address(contract: str, address_text: str) -> Address:
         raise InputError(f"{contract}: {error}") from error
 
 
-def restrict_reader(reader: EventReader, scope: IngestScope) -> EventReader:
+def restrict_reader_to_scope(reader: EventReader, scope: IngestScope) -> EventReader:
     """Return a copy of the reader whose addresses, topics and selectors are limited to this scope.
 
     The copy is used to fetch rows; it can still decode all of them. The fetched rows are decoded

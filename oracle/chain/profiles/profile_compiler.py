@@ -35,7 +35,11 @@ from oracle.chain.profiles.profile import (
     Literal,
     MappedSignature,
 )
-from oracle.chain.profiles.value_paths import InputValues, collect_argument_names, suggest_name
+from oracle.chain.profiles.value_paths import (
+    InputValues,
+    collect_argument_names,
+    format_name_suggestion,
+)
 from oracle.domain.events.event_fields import get_field_kinds, get_required_fields
 from oracle.domain.events.network_events import FIELD_KINDS, NAME_BY_TYPE, DomainEvent
 from oracle.domain.logs import Call, Log
@@ -75,7 +79,7 @@ def build_enum_getter(
     Raises:
         ValueError: the enum's words or input type do not fit the field or value.
     """
-    _check_enum_fits(enum, field_name, typed_value)
+    _check_enum_fits_argument(enum, field_name, typed_value)
     tables_by_block = [
         (first_block, _build_enum_table(enum, field_name, table))
         for first_block, table in enum.tables
@@ -111,7 +115,7 @@ def _parse_enum_value(field_name: str, text: str) -> StrEnum | None:
     return None if text == ABSENT else ENUM_CLASS_BY_FIELD[field_name](text)
 
 
-def _check_enum_fits(enum: EnumMapping, field_name: str, typed_value: TypedValue) -> None:
+def _check_enum_fits_argument(enum: EnumMapping, field_name: str, typed_value: TypedValue) -> None:
     if field_name not in ENUM_CLASS_BY_FIELD:
         raise ValueError(f"an enum is only valid for {', '.join(ENUM_CLASS_BY_FIELD)}")
     is_text = typed_value.abi_type == "string"
@@ -161,7 +165,9 @@ class MappingCompiler:
             return None
         # An enum with several tables selects its table by block number.
         has_block_tables = any(len(enum.tables) > 1 for enum in self.enums.values())
-        split_log = _append_block_number(plan.split_log) if has_block_tables else plan.split_log
+        split_log = (
+            _append_block_number_to_parts(plan.split_log) if has_block_tables else plan.split_log
+        )
         inputs = InputValues(signature, plan.value_by_input, is_log=True)
         return self._compile_mappings(inputs, mappings, split_log, plan.data_length)
 
@@ -207,7 +213,7 @@ def _iterate_argument_paths(mappings: Sequence[EventMapping]) -> Iterator[str]:
             yield from value.arguments
 
 
-def _append_block_number(split_log: LogSplitter) -> LogSplitter:
+def _append_block_number_to_parts(split_log: LogSplitter) -> LogSplitter:
     return lambda log: (*split_log(log), log.block)
 
 
@@ -270,7 +276,7 @@ class _FieldCompiler:
         for name, value in mapping.value_by_field.items():
             try:
                 if name not in field_kinds:
-                    similar = suggest_name(name, field_kinds)
+                    similar = format_name_suggestion(name, field_kinds)
                     message = f"{NAME_BY_TYPE[event_type]} has no such field{similar}"
                     raise ValueError(message)  # noqa: TRY301  # beside the others
                 if value.zero_is_absent and name in required_fields:

@@ -21,7 +21,7 @@ from oracle.chain.profiles.profile import (
 )
 from oracle.chain.profiles.profile_compiler import MappingCompiler
 from oracle.chain.profiles.toml_tables import FaultCollector, ProfileSettings, Table
-from oracle.chain.profiles.value_paths import suggest_name
+from oracle.chain.profiles.value_paths import format_name_suggestion
 from oracle.domain.events.jsonl import parse_field_value
 from oracle.domain.events.network_events import TYPE_BY_NAME, DomainEvent
 
@@ -56,7 +56,7 @@ def parse_contract(
     calls = parse_mapped("function", faults.get_tables(f"{key}.calls", raw_value))
     if not {"events", "calls"} & raw_value.keys():
         faults.add_fault(key, "needs events or calls; the contract has neither")
-    _check_for_duplicates(key, events, faults)
+    _report_ambiguous_events(key, events, faults)
     return Contract(
         name,
         tuple(events),
@@ -127,7 +127,9 @@ def _parse_mapped_signatures(
                 known_signature.name for known_signature in abi.signatures_by_kind[signature_kind]
             }
             faults.add_fault(
-                key, f"the ABI has no {signature_kind} {name}{suggest_name(name, known_names)}"
+                key,
+                f"the ABI has no {signature_kind} {name}"
+                f"{format_name_suggestion(name, known_names)}",
             )
         active, inactive = parse_event_mappings(key, rows, settings, faults)
         compile_mapping = (
@@ -148,7 +150,7 @@ def _parse_mapped_signatures(
 _TABLE_BY_KIND = {"event": "events", "function": "calls"}
 
 
-def _check_for_duplicates(
+def _report_ambiguous_events(
     key: str, events: Sequence[MappedSignature], faults: FaultCollector
 ) -> None:
     """Report events that cannot be distinguished.
@@ -204,7 +206,7 @@ def parse_event_mappings(
     """Return the mappings of an event or call that the options enable, and the others."""
     active = list[EventMapping]()
     inactive = list[EventMapping]()
-    for row_key, table in faults.get_rows(key, raw_value):
+    for row_key, table in faults.get_keyed_tables(key, raw_value):
         event_type = _parse_event_type(row_key, table, faults)
         required_options, when = _parse_conditions(f"{row_key}.when", table, settings, faults)
         forbidden_options, unless = _parse_conditions(f"{row_key}.unless", table, settings, faults)
@@ -231,7 +233,7 @@ def _parse_event_type(key: str, table: Table, faults: FaultCollector) -> type[Do
         )
         return None
     if name not in TYPE_BY_NAME:
-        suggestion = suggest_name(name, TYPE_BY_NAME)
+        suggestion = format_name_suggestion(name, TYPE_BY_NAME)
         faults.add_fault(f"{key}.says", f"{name!r} is not a domain event{suggestion}")
         return None
     return TYPE_BY_NAME[name]
@@ -247,7 +249,9 @@ def _parse_conditions(
         try:
             literals = settings.parse_literals(raw_literals)
             if settings.is_reference(path):
-                option_results.append(_is_option_in(settings.resolve_reference(path), literals))
+                option_results.append(
+                    _matches_option_condition(settings.resolve_reference(path), literals)
+                )
             else:
                 literals_by_argument[path] = literals
         except ValueError as error:
@@ -255,7 +259,7 @@ def _parse_conditions(
     return option_results, literals_by_argument
 
 
-def _is_option_in(option_value: object, literals: Sequence[Literal]) -> bool:
+def _matches_option_condition(option_value: object, literals: Sequence[Literal]) -> bool:
     """Return whether an option has one of the values, or raise ValueError if types differ."""
     for literal in literals:
         if type(literal) is not type(option_value):
@@ -295,7 +299,7 @@ def _parse_value_table(
     if enum is not None and not isinstance(enum, str):
         raise ValueError("enum must be the name of an enum")
     if enum is not None and enum not in settings.enums:
-        raise ValueError(f"there is no enum {enum}{suggest_name(enum, settings.enums)}")
+        raise ValueError(f"there is no enum {enum}{format_name_suggestion(enum, settings.enums)}")
     if not isinstance(zero_is_absent, bool):
         raise ValueError("zero_is_absent must be true or false")  # noqa: TRY004  # a fault of the file
     return FieldValue(source.arguments, source.is_list, None, enum, zero_is_absent)

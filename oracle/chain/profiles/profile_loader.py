@@ -100,7 +100,7 @@ def _read_profile(path: Path, options: Mapping[str, Literal]) -> Profile:
     enums = {
         name: enum
         for name, table in faults.get_tables("enums", document).items()
-        if (enum := parse_enum(f"enums.{name}", table, settings, faults)) is not None
+        if (enum := parse_enum_mapping(f"enums.{name}", table, settings, faults)) is not None
     }
     compiler = MappingCompiler(enums)
     parse_contract_table = partial(
@@ -123,9 +123,9 @@ def _read_profile(path: Path, options: Mapping[str, Literal]) -> Profile:
         faults.add_fault("name, rounds", "name must be a string, and rounds true or false")
     faults.messages += compiler.faults
     token = _parse_token(document, faults)
-    holds_kickouts = _parse_holds_kickouts(document, settings, faults)
+    holds_kickouts = _parse_kickout_hold(document, settings, faults)
     faults.raise_if_any()
-    identity = _compute_identity(
+    identity = _compute_profile_identity(
         name, document, contracts, settings.options, holds_kickouts=holds_kickouts
     )
     return Profile(
@@ -140,7 +140,7 @@ def _read_profile(path: Path, options: Mapping[str, Literal]) -> Profile:
     )
 
 
-def _parse_holds_kickouts(
+def _parse_kickout_hold(
     document: Table, settings: ProfileSettings, faults: FaultCollector
 ) -> bool:
     """Return whether every due kickout of the network waits for an operator."""
@@ -170,7 +170,7 @@ def _parse_token(document: Table, faults: FaultCollector) -> Token:
     return Token(str(symbol), decimals if type(decimals) is int else 18)
 
 
-def _compute_identity(
+def _compute_profile_identity(
     name: str,
     document: Table,
     contracts: Mapping[str, Contract],
@@ -217,14 +217,14 @@ def _list_signature_parts(signature: AbiSignature) -> list[object]:
 _ENUM_KEYS = ("words", "otherwise", "from_block")
 
 
-def parse_enum(
+def parse_enum_mapping(
     key: str, raw_value: object, settings: ProfileSettings, faults: FaultCollector
 ) -> EnumMapping | None:
     """Return the enum mapping in one or more tables, or None if a table is faulty."""
     fault_count = len(faults.messages)
     tables: list[tuple[int, Mapping[Literal, str]]] = []
     defaults: set[str | None] = set()
-    for table_key, table in faults.get_rows(key, raw_value):
+    for table_key, table in faults.get_keyed_tables(key, raw_value):
         faults.check_keys(table_key, table, _ENUM_KEYS)
         tables.append(
             (
@@ -232,7 +232,7 @@ def parse_enum(
                 _parse_enum_values(f"{table_key}.words", table, faults),
             )
         )
-        defaults.add(_parse_otherwise(f"{table_key}.otherwise", table, faults))
+        defaults.add(_parse_otherwise_word(f"{table_key}.otherwise", table, faults))
     if tables and tables[0][0] != 0:
         faults.add_fault(key, "the first table must be valid from block 0")
     if len(defaults) > 1:
@@ -242,7 +242,7 @@ def parse_enum(
     if len(faults.messages) > fault_count:
         return None
     enum = EnumMapping(key, tuple(tables), defaults.pop())
-    _check_for_gaps(enum, faults)
+    _report_enum_gaps(enum, faults)
     return enum
 
 
@@ -275,7 +275,7 @@ def _parse_enum_values(key: str, table: Table, faults: FaultCollector) -> Mappin
     return dict(raw_words)
 
 
-def _parse_otherwise(key: str, table: Table, faults: FaultCollector) -> str | None:
+def _parse_otherwise_word(key: str, table: Table, faults: FaultCollector) -> str | None:
     otherwise = table.get("otherwise")
     if otherwise is not None and not isinstance(otherwise, str):
         faults.add_fault(key, f"must be a word, or {ABSENT!r}")
@@ -283,7 +283,7 @@ def _parse_otherwise(key: str, table: Table, faults: FaultCollector) -> str | No
     return otherwise
 
 
-def _check_for_gaps(enum: EnumMapping, faults: FaultCollector) -> None:
+def _report_enum_gaps(enum: EnumMapping, faults: FaultCollector) -> None:
     """Report gaps between an enum's numbers, with which events could not be decoded."""
     if enum.otherwise is not None:
         return

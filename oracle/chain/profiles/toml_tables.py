@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oracle.chain.profiles.profile import Literal
-from oracle.chain.profiles.value_paths import suggest_name
+from oracle.chain.profiles.value_paths import format_name_suggestion
 from oracle.errors import InputError
 
 Table = dict[str, Any]
@@ -31,7 +31,7 @@ class FaultCollector:
         for name in table.keys() - set(allowed_keys):
             self.add_fault(
                 f"{key}.{name}".lstrip("."),
-                f"is not a key of a profile{suggest_name(name, allowed_keys)}",
+                f"is not a key of a profile{format_name_suggestion(name, allowed_keys)}",
             )
 
     def get_tables(
@@ -46,7 +46,7 @@ class FaultCollector:
             self.add_fault(key, "is missing")
         return tables
 
-    def get_rows(self, key: str, raw_value: object) -> list[tuple[str, Table]]:
+    def get_keyed_tables(self, key: str, raw_value: object) -> list[tuple[str, Table]]:
         """Return a single table with its key, or each table of a list with its own key."""
         if isinstance(raw_value, dict):
             return [(key, raw_value)]
@@ -92,7 +92,9 @@ class ProfileSettings:
         for name, value in overrides.items():
             message = f"is set in [network] options, but {faults.file} has no such option"
             if name not in defaults:
-                faults.add_fault(f"options.{name}", message + suggest_name(name, defaults))
+                faults.add_fault(
+                    f"options.{name}", message + format_name_suggestion(name, defaults)
+                )
             elif type(value) is not type(defaults[name]):
                 kind = _TYPE_NAMES[type(defaults[name])]
                 message = f"is set in [network] options to {value!r}, but must be {kind}"
@@ -120,7 +122,8 @@ class ProfileSettings:
         value_by_name = {**self.constants, **self.options}
         if name not in value_by_name:
             raise ValueError(
-                f"there is no option or constant {name}{suggest_name(name, value_by_name)}"
+                f"there is no option or constant {name}"
+                f"{format_name_suggestion(name, value_by_name)}"
             )
         return value_by_name[name]
 

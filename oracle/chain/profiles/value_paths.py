@@ -53,7 +53,9 @@ class InputValues:
         if name not in parameter_by_name:
             available_note = f" (available: {', '.join(parameter_by_name) or 'none'})"
             fault = f"{self.signature.text} has no argument {name}"
-            raise ValueError(fault + suggest_name(name, parameter_by_name) + available_note)
+            raise ValueError(
+                fault + format_name_suggestion(name, parameter_by_name) + available_note
+            )
         typed_value = self.value_by_input[name]
         parameter = parameter_by_name[name]
         for step in steps:
@@ -100,7 +102,7 @@ def _resolve_member(
     raise ValueError(f"there is no {step} in {typed_value.type_description}")
 
 
-def suggest_name(name: str, known_names: Iterable[str]) -> str:
+def format_name_suggestion(name: str, known_names: Iterable[str]) -> str:
     """Return `; did you mean …?` with the closest known name, or an empty string."""
     matches = get_close_matches(name, list(known_names), 1)
     return f"; did you mean {matches[0]}?" if matches else ""

@@ -8,7 +8,7 @@ headers cannot be proven.
 import msgspec
 
 from oracle.chain.proofs.keccak import keccak
-from oracle.chain.proofs.rlp import encode_bytes, encode_int, encode_list
+from oracle.chain.proofs.rlp import encode_int, encode_rlp_bytes, encode_rlp_list
 from oracle.rpc.responses import Hex20, Hex32, Quantity
 
 
@@ -64,7 +64,7 @@ def compute_block_hash(header: HeaderResponse) -> str:
     ):
         if value is not None:
             fields.append(encode_value(value))
-    return "0x" + keccak(encode_list(fields)).hex()
+    return "0x" + keccak(encode_rlp_list(fields)).hex()
 
 
 def _encode_quantity(quantity: str) -> bytes:
@@ -72,4 +72,4 @@ def _encode_quantity(quantity: str) -> bytes:
 
 
 def _encode_hex(hex_text: str) -> bytes:
-    return encode_bytes(bytes.fromhex(hex_text[2:]))
+    return encode_rlp_bytes(bytes.fromhex(hex_text[2:]))

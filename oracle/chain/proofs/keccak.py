@@ -17,7 +17,7 @@ def _select_fastest_keccak() -> Callable[[bytes], bytes]:
     try:
         keccak_256: Callable[[bytes], _Hasher] = import_module("sha3").keccak_256
     except ImportError:
-        return keccak_pycryptodome
+        return hash_with_pycryptodome
     return lambda content: keccak_256(content).digest()
 
 
@@ -28,7 +28,7 @@ class _Hasher(Protocol):
     def digest(self) -> bytes: ...
 
 
-def keccak_pycryptodome(content: bytes) -> bytes:
+def hash_with_pycryptodome(content: bytes) -> bytes:
     """Return the keccak256, computed with pycryptodome, which web3 always installs."""
     hasher: _Hasher = import_module("Crypto.Hash.keccak").new(
         digest_bits=256, update_after_digest=True

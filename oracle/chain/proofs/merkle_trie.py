@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import groupby
 
 from oracle.chain.proofs.keccak import keccak
-from oracle.chain.proofs.rlp import EMPTY_STRING, encode_bytes, encode_int, encode_list
+from oracle.chain.proofs.rlp import EMPTY_STRING, encode_int, encode_rlp_bytes, encode_rlp_list
 
 EMPTY_ROOT = keccak(EMPTY_STRING)
 # A shorter node is embedded in its parent; others are referenced by hash.
@@ -53,15 +53,17 @@ def compute_trie_root(leaves: Sequence[bytes]) -> bytes:
 
 def _encode_node(shape: _TrieShape, leaves: Sequence[bytes]) -> bytes:
     if isinstance(shape, _LeafShape):
-        return encode_list((shape.path, encode_bytes(leaves[shape.leaf_index])))
+        return encode_rlp_list((shape.path, encode_rlp_bytes(leaves[shape.leaf_index])))
     if isinstance(shape, _ExtensionShape):
-        return encode_list((shape.path, _encode_node_reference(_encode_node(shape.child, leaves))))
+        return encode_rlp_list(
+            (shape.path, _encode_node_reference(_encode_node(shape.child, leaves)))
+        )
     nodes = [
         EMPTY_STRING if child is None else _encode_node_reference(_encode_node(child, leaves))
         for child in shape.children
     ]
     nodes.append(EMPTY_STRING)
-    return encode_list(nodes)
+    return encode_rlp_list(nodes)
 
 
 # The number of leaves determines the shape of the trie, because keys are indexes.
@@ -98,11 +100,11 @@ def _compute_common_prefix_length(left: str, right: str, min_length: int) -> int
 
 
 def _encode_node_reference(node: bytes) -> bytes:
-    return node if len(node) < _MIN_HASHED_BYTES else encode_bytes(keccak(node))
+    return node if len(node) < _MIN_HASHED_BYTES else encode_rlp_bytes(keccak(node))
 
 
 def _encode_path(nibbles: str, flag: int) -> bytes:
     """Encode a path in hex-prefix form; `flag` is 0x20 if the path ends in a leaf, else 0."""
     if len(nibbles) % 2:
-        return encode_bytes(bytes.fromhex(f"{(flag >> 4) + 1:x}{nibbles}"))
-    return encode_bytes(bytes.fromhex(f"{flag:02x}{nibbles}"))
+        return encode_rlp_bytes(bytes.fromhex(f"{(flag >> 4) + 1:x}{nibbles}"))
+    return encode_rlp_bytes(bytes.fromhex(f"{flag:02x}{nibbles}"))

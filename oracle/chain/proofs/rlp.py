@@ -1,6 +1,6 @@
 """Encodes RLP, the encoding of everything that block hashes are computed from (Yellow Paper, B).
 
-`encode_list` joins parts that are already encoded, so that nothing is copied twice.
+`encode_rlp_list` joins parts that are already encoded, so that nothing is copied twice.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,13 +19,13 @@ EMPTY_STRING = b"\x80"
 def encode_rlp(item: RlpItem) -> bytes:
     """Return the RLP of bytes, a non-negative integer, or a nested sequence of them."""
     if isinstance(item, bytes):
-        return encode_bytes(item)
+        return encode_rlp_bytes(item)
     if isinstance(item, int):
         return encode_int(item)
-    return encode_list([encode_rlp(part) for part in item])
+    return encode_rlp_list([encode_rlp(part) for part in item])
 
 
-def encode_bytes(content: bytes) -> bytes:
+def encode_rlp_bytes(content: bytes) -> bytes:
     """Return the RLP of a byte string."""
     size = len(content)
     if size == 1 and content[0] < _STRING_BASE:
@@ -39,10 +39,10 @@ def encode_int(number: int) -> bytes:
     """Encode a non-negative integer: big-endian, without leading zeros."""
     if number < _STRING_BASE:
         return EMPTY_STRING if number == 0 else bytes([number])
-    return encode_bytes(number.to_bytes((number.bit_length() + 7) // 8, "big"))
+    return encode_rlp_bytes(number.to_bytes((number.bit_length() + 7) // 8, "big"))
 
 
-def encode_list(parts: Iterable[bytes]) -> bytes:
+def encode_rlp_list(parts: Iterable[bytes]) -> bytes:
     """Return the RLP of a list whose parts are already encoded."""
     body = b"".join(parts)
     return encode_list_head(len(body)) + body

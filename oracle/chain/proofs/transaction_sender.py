@@ -4,8 +4,12 @@ libsecp256k1 is used if coincurve is installed, else pure Python, which is a hun
 """
 
 from oracle.chain.proofs.keccak import keccak
-from oracle.chain.proofs.rlp import EMPTY_STRING, encode_int, encode_list
-from oracle.chain.proofs.transactions_root import KNOWN_TYPES, SignedTransaction, encode_fields
+from oracle.chain.proofs.rlp import EMPTY_STRING, encode_int, encode_rlp_list
+from oracle.chain.proofs.transactions_root import (
+    KNOWN_TYPES,
+    SignedTransaction,
+    encode_transaction_fields,
+)
 
 # The lowest `v` of a legacy transaction: without the chain id, and with it (EIP-155).
 _MIN_V_UNPROTECTED, _MIN_V_PROTECTED = 27, 35
@@ -52,13 +56,13 @@ def _parse_quantity(quantity: str | None) -> int:
 def _build_signed_payload(transaction: SignedTransaction) -> tuple[bytes, int]:
     """Return the signed payload and the parity, 0 or 1, of the signature."""
     transaction_type = int(transaction.type, 16)
-    fields = encode_fields(transaction)[:-3]
+    fields = encode_transaction_fields(transaction)[:-3]
     if transaction_type:
-        return bytes([transaction_type]) + encode_list(fields), _parse_quantity(
+        return bytes([transaction_type]) + encode_rlp_list(fields), _parse_quantity(
             transaction.y_parity or transaction.v
         )
     v = _parse_quantity(transaction.v)
     if v < _MIN_V_PROTECTED:
-        return encode_list(fields), v - _MIN_V_UNPROTECTED
+        return encode_rlp_list(fields), v - _MIN_V_UNPROTECTED
     chain_id, parity = divmod(v - _MIN_V_PROTECTED, 2)
-    return encode_list([*fields, encode_int(chain_id), EMPTY_STRING, EMPTY_STRING]), parity
+    return encode_rlp_list([*fields, encode_int(chain_id), EMPTY_STRING, EMPTY_STRING]), parity

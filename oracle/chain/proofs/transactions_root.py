@@ -10,7 +10,7 @@ import msgspec
 
 from oracle.chain.proofs.keccak import keccak
 from oracle.chain.proofs.merkle_trie import compute_trie_root
-from oracle.chain.proofs.rlp import encode_bytes, encode_int, encode_list
+from oracle.chain.proofs.rlp import encode_int, encode_rlp_bytes, encode_rlp_list
 from oracle.rpc.responses import Hex20, Hex32, Quantity
 
 
@@ -70,7 +70,7 @@ class SignedTransaction(msgspec.Struct, rename="camel"):
                 not hex.
         """
         transaction_type = int(self.type, 16)
-        encoded = encode_list(encode_fields(self))
+        encoded = encode_rlp_list(encode_transaction_fields(self))
         return bytes([transaction_type]) + encoded if transaction_type else encoded
 
     def compute_hash(self) -> str:
@@ -82,7 +82,7 @@ class SignedTransaction(msgspec.Struct, rename="camel"):
         return "0x" + keccak(self.encode_leaf()).hex()
 
 
-def encode_fields(transaction: SignedTransaction) -> list[bytes]:
+def encode_transaction_fields(transaction: SignedTransaction) -> list[bytes]:
     """Return the RLP of each field of a transaction, the three of the signature last.
 
     Raises:
@@ -112,7 +112,7 @@ def _encode_quantity(quantity: str | None) -> bytes:
 
 
 def _encode_hex(hex_text: str | None) -> bytes:
-    return encode_bytes(bytes.fromhex(hex_text[2:]) if hex_text else b"")
+    return encode_rlp_bytes(bytes.fromhex(hex_text[2:]) if hex_text else b"")
 
 
 def _encode_parity(signed: SignedTransaction | Authorization) -> bytes:
@@ -153,7 +153,7 @@ def _encode_dynamic_fee_fields(transaction: SignedTransaction) -> list[bytes]:
 
 
 def _encode_blob_fields(transaction: SignedTransaction) -> list[bytes]:
-    blob_hashes = encode_list(map(_encode_hex, transaction.blob_versioned_hashes or ()))
+    blob_hashes = encode_rlp_list(map(_encode_hex, transaction.blob_versioned_hashes or ()))
     return [
         *_encode_fee_fields(transaction),
         *_encode_call_fields(transaction),
@@ -164,7 +164,9 @@ def _encode_blob_fields(transaction: SignedTransaction) -> list[bytes]:
 
 
 def _encode_set_code_fields(transaction: SignedTransaction) -> list[bytes]:
-    authorizations = encode_list(map(_encode_authorization, transaction.authorization_list or ()))
+    authorizations = encode_rlp_list(
+        map(_encode_authorization, transaction.authorization_list or ())
+    )
     return [
         *_encode_fee_fields(transaction),
         *_encode_call_fields(transaction),
@@ -184,8 +186,8 @@ def _encode_fee_fields(transaction: SignedTransaction) -> list[bytes]:
 
 def _encode_call_fields(transaction: SignedTransaction) -> list[bytes]:
     entries = [
-        encode_list(
-            (_encode_hex(entry.address), encode_list(map(_encode_hex, entry.storage_keys)))
+        encode_rlp_list(
+            (_encode_hex(entry.address), encode_rlp_list(map(_encode_hex, entry.storage_keys)))
         )
         for entry in transaction.access_list or ()
     ]
@@ -195,7 +197,7 @@ def _encode_call_fields(transaction: SignedTransaction) -> list[bytes]:
         _encode_quantity(transaction.value),
         _encode_hex(transaction.input),
     ]
-    return [*fields, encode_list(entries)]
+    return [*fields, encode_rlp_list(entries)]
 
 
 def _encode_signature_fields(transaction: SignedTransaction) -> list[bytes]:
@@ -212,7 +214,7 @@ def _encode_authorization(authorization: Authorization) -> bytes:
         _encode_hex(authorization.address),
         _encode_quantity(authorization.nonce),
     ]
-    return encode_list(
+    return encode_rlp_list(
         [
             *fields,
             _encode_parity(authorization),

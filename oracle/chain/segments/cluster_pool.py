@@ -82,7 +82,7 @@ class ClusterPool:
         executor = client.get_executor(pure=False, retries=0)  # type: ignore[no-untyped-call]
         try:
             cluster_future = executor.submit(
-                prepare_on_worker, self._plan_frame, encode_frame(request), key=key
+                prepare_range_on_worker, self._plan_frame, encode_frame(request), key=key
             )
         except Exception as error:  # noqa: BLE001  # whatever it is, the writer reads the range
             answer.set_exception(RefusedSegmentError(f"the Dask scheduler failed: {error}"))
@@ -205,7 +205,7 @@ _order_lock = Lock()
 _preparer_by_plan: dict[bytes, SegmentPreparer] = {}
 
 
-def prepare_on_worker(plan_frame: bytes, request_frame: bytes) -> bytes:
+def prepare_range_on_worker(plan_frame: bytes, request_frame: bytes) -> bytes:
     """Prepare a range on a cluster worker, with encoded frames as arguments and result.
 
     Raises:

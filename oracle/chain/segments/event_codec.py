@@ -25,11 +25,11 @@ class EventRows(msgspec.Struct, frozen=True, array_like=True):
     columns_by_class: dict[int, msgspec.Raw]
 
 
-def _to_word_bytes(values: Iterable[int | None]) -> list[bytes | None]:
+def _encode_words(values: Iterable[int | None]) -> list[bytes | None]:
     return [None if value is None else value.to_bytes(_WORD) for value in values]
 
 
-def _from_word_bytes(values: list[bytes | None]) -> list[int | None]:
+def _decode_words(values: list[bytes | None]) -> list[int | None]:
     return [None if value is None else int.from_bytes(value) for value in values]
 
 
@@ -68,7 +68,7 @@ class _EventClassCodec(NamedTuple):
     def encode_columns(self, events: Sequence[object]) -> msgspec.Raw:
         columns: list[Any] = list(zip(*map(self.get_fields, events), strict=True))
         for index in self.wide_fields:
-            columns[index] = _to_word_bytes(columns[index])
+            columns[index] = _encode_words(columns[index])
         return msgspec.Raw(msgspec.msgpack.encode(columns))
 
     def decode_columns(self, encoded: msgspec.Raw) -> Iterator[Any]:
@@ -79,13 +79,13 @@ class _EventClassCodec(NamedTuple):
         """
         columns: list[Any] = list(self.decoder.decode(encoded))
         for index in self.wide_fields:
-            columns[index] = _from_word_bytes(columns[index])
+            columns[index] = _decode_words(columns[index])
         return iter(
             build_events(self.event_class, dict(zip(self.field_names, columns, strict=True)))
         )
 
 
-def _iterate_classes(*unions: object) -> Iterator[type]:
+def _iterate_event_classes(*unions: object) -> Iterator[type]:
     for union in unions:
         yield from get_args(union) or (union,)
 
@@ -94,14 +94,14 @@ def _iterate_classes(*unions: object) -> Iterator[type]:
 def _list_event_codecs() -> tuple[_EventClassCodec, ...]:
     """Return the codecs of all event classes, in the same order in all workers of a version."""
     event_classes = set(
-        _iterate_classes(NodeEvent, TaskEvent, DomainEvent, SettingEvent, ContractEvent)
+        _iterate_event_classes(NodeEvent, TaskEvent, DomainEvent, SettingEvent, ContractEvent)
     )
     classes = sorted(event_classes | {DeadLetter}, key=lambda event_class: event_class.__name__)
     return tuple(_EventClassCodec.build(event_class) for event_class in classes)
 
 
 @cache
-def _get_number_by_class() -> dict[type, int]:
+def _get_event_class_numbers() -> dict[type, int]:
     return {kind.event_class: number for number, kind in enumerate(_list_event_codecs())}
 
 
@@ -111,7 +111,7 @@ def encode_events(events: Sequence[object]) -> EventRows:
     Raises:
         OverflowError: a number is larger than the maximum of its field.
     """
-    number_by_class = _get_number_by_class()
+    number_by_class = _get_event_class_numbers()
     event_classes = _list_event_codecs()
     class_numbers = bytes(map(number_by_class.__getitem__, map(type, events)))
     events_by_class: dict[int, list[object]] = {number: [] for number in set(class_numbers)}

@@ -56,7 +56,7 @@ class SegmentCoordinator:
     def __post_init__(self) -> None:
         self._plan_id = self.plan.id
 
-    def can_prepare(self) -> bool:
+    def can_prepare_ranges(self) -> bool:
         """Return whether workers may prepare ranges, which needs a settled calibration.
 
         Missing samples are taken here, before the first request, so that the level of a block does
@@ -72,7 +72,7 @@ class SegmentCoordinator:
                 return False
         return self.window_source.is_calibrated()
 
-    def create_request(self, blocks: BlockRange) -> SegmentRequest | None:
+    def create_segment_request(self, blocks: BlockRange) -> SegmentRequest | None:
         """Return a request for a range, or None if no endpoint may be queried at present."""
         endpoint = self._select_endpoint()
         if endpoint is None:
@@ -93,7 +93,7 @@ class SegmentCoordinator:
             None if self.level is None else int(self.level),
         )
 
-    def cancel_request(self, request: SegmentRequest) -> None:
+    def release_reserved_calls(self, request: SegmentRequest) -> None:
         """Release the calls reserved for a request that will not be answered."""
         self._reserved_calls.pop(request.number, None)
 
@@ -116,7 +116,7 @@ class SegmentCoordinator:
         if not is_restored:
             self._merge_observations(request, endpoint, answer.observed)
         if isinstance(answer, SegmentRefusal):
-            self._record_throttling(request, endpoint, answer)
+            self._record_endpoint_throttling(request, endpoint, answer)
             raise RefusedSegmentError(answer.message)
         if answer.endpoint != request.endpoint:
             raise SegmentError("the segment was read from a different endpoint than requested")
@@ -154,7 +154,7 @@ class SegmentCoordinator:
                 lower_block_limit(self.endpoints.endpoint_list.get(name), facts)
         endpoint.highest_block = max(endpoint.highest_block, observed.highest)
 
-    def _record_throttling(
+    def _record_endpoint_throttling(
         self, request: SegmentRequest, endpoint: Endpoint, refusal: SegmentRefusal
     ) -> None:
         """Apply an endpoint's rate limit once for all requests that were pending."""

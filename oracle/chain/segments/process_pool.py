@@ -155,14 +155,14 @@ class _Worker:
                 self._process.kill()
         if self._thread is not None:
             self._thread.join(_JOIN_SECONDS)
-        self._end_process()
+        self._end_worker_process()
 
     def _process_requests(self) -> None:
         while not self._is_closed:
             try:
                 queued = self._requests.get(timeout=IDLE_SECONDS)
             except Empty:
-                self._end_process()
+                self._end_worker_process()
                 continue
             if queued is None:
                 return
@@ -171,9 +171,9 @@ class _Worker:
 
     def _execute_request(self, queued: _QueuedRequest) -> None:
         try:
-            process = self._ensure_process()
+            process = self._ensure_worker_process()
         except (OSError, FrameError) as error:
-            self._end_process()
+            self._end_worker_process()
             queued.future.set_exception(WorkerStartError(f"a worker failed to start: {error}"))
             return
         with self._lock:
@@ -186,12 +186,12 @@ class _Worker:
         except (OSError, FrameError, ValueError):
             answer = None
         if answer is None:
-            self._end_process()
+            self._end_worker_process()
             queued.future.set_exception(WorkerDiedError("a worker died while preparing a range"))
         else:
             queued.future.set_result(answer)
 
-    def _ensure_process(self) -> "subprocess.Popen[bytes]":
+    def _ensure_worker_process(self) -> "subprocess.Popen[bytes]":
         """Return the worker process, starting it if it is not running.
 
         Raises:
@@ -203,7 +203,7 @@ class _Worker:
                 return self._process
             if self._is_closed:
                 raise FrameError("the worker pool is closed")
-        self._end_process()
+        self._end_worker_process()
         process = start_worker_process(_WORKER_MODULE)
         with self._lock:
             self._process = process
@@ -214,7 +214,7 @@ class _Worker:
             raise FrameError("the worker exited before it was ready")
         return process
 
-    def _end_process(self) -> None:
+    def _end_worker_process(self) -> None:
         with self._lock:
             process, self._process = self._process, None
         if process is None:

@@ -129,7 +129,7 @@ class LogRows(msgspec.Struct, frozen=True, array_like=True):
             and source_indexes == set(range(len(self.sources)))
         )
 
-    def to_table(self) -> LogTable:
+    def to_log_table(self) -> LogTable:
         blocks = {number: (block_hash, time) for number, block_hash, time in self.blocks}
         return LogTable([LogPart(blocks, self.sources, self.rows)])
 
@@ -186,7 +186,7 @@ class Segment(msgspec.Struct, frozen=True, array_like=True, tag="segment"):
             self.first_parent,
             self.newest,
             self.headers,
-            self.logs.to_table(),
+            self.logs.to_log_table(),
             [row.to_call() for row in self.calls],
             VerificationLevel(self.level),
             self.endpoint,

@@ -156,7 +156,7 @@ class SegmentQueue:
         self._last_returned, self._failed_range = -1, None
 
     def _can_use_workers(self) -> bool:
-        return self.workers is not None and self.workers.coordinator.can_prepare()
+        return self.workers is not None and self.workers.coordinator.can_prepare_ranges()
 
     def _continues_queue(self, blocks: BlockRange) -> bool:
         following = self._failed_range or self._pending_ranges[0].blocks
@@ -175,7 +175,7 @@ class SegmentQueue:
             # Use a thread again, because later ranges are pending too.
             reordered = self._submit_request(PendingRange(failed_range)) if use_workers else None
             self._pending_ranges.appendleft(
-                reordered or self._fetch_locally(failed_range, is_only_range=False)
+                reordered or self._fetch_range_locally(failed_range, is_only_range=False)
             )
         next_block = (
             self._pending_ranges[-1].blocks.last + 1 if self._pending_ranges else blocks.first
@@ -194,7 +194,7 @@ class SegmentQueue:
                 return
             is_only_range = not self._pending_ranges and next_range.last == blocks.last
             self._pending_ranges.append(
-                pending or self._fetch_locally(next_range, is_only_range=is_only_range)
+                pending or self._fetch_range_locally(next_range, is_only_range=is_only_range)
             )
             next_block = self._pending_ranges[-1].blocks.last + 1
 
@@ -208,7 +208,7 @@ class SegmentQueue:
         request = (
             None
             if self.workers is None
-            else self.workers.coordinator.create_request(pending.blocks)
+            else self.workers.coordinator.create_segment_request(pending.blocks)
         )
         if request is None or self.workers is None:
             return None
@@ -229,7 +229,7 @@ class SegmentQueue:
             return None
         return self.workers.restore_range(first_block, last_block)
 
-    def _fetch_locally(self, blocks: BlockRange, *, is_only_range: bool) -> PendingRange:
+    def _fetch_range_locally(self, blocks: BlockRange, *, is_only_range: bool) -> PendingRange:
         if not is_only_range:
             future = run_in_background(
                 lambda: self._fetch_window(blocks), f"read ahead {blocks.first}"
@@ -242,7 +242,7 @@ class SegmentQueue:
         if pending.worker_answer is not None and pending.request is not None:
             pending.worker_answer.cancel()
             if self.workers is not None:
-                self.workers.coordinator.cancel_request(pending.request)
+                self.workers.coordinator.release_reserved_calls(pending.request)
 
     # --- the next window ---
 
@@ -274,7 +274,7 @@ class SegmentQueue:
         try:
             window = self._wait_for_answer(pending)
         except RefusedSegmentError as refusal:
-            self._retry_locally(pending, refusal)
+            self._retry_range_locally(pending, refusal)
         except WorkerStartError as error:
             self._disable_workers(error)
         except (TimeoutError, WorkerDiedError, SegmentError) as error:
@@ -291,14 +291,14 @@ class SegmentQueue:
             pending.request, answer, is_restored=pending.is_restored
         )
 
-    def _retry_locally(self, pending: PendingRange, error: RefusedSegmentError) -> None:
+    def _retry_range_locally(self, pending: PendingRange, error: RefusedSegmentError) -> None:
         """Fetch a refused range in this process, where any error is reported as usual."""
         SEGMENTS.labels("refused").inc()
         if self.workers is not None:
             self.workers.discard_range(pending)
         first_block = pending.blocks.first
         structlog.get_logger().debug("segment_refused", first=first_block, reason=str(error))
-        self._pending_ranges[0] = self._fetch_locally(pending.blocks, is_only_range=False)
+        self._pending_ranges[0] = self._fetch_range_locally(pending.blocks, is_only_range=False)
 
     def _join_ready_windows(self, window: BlockWindow, max_blocks: int | None) -> BlockWindow:
         """Join a window with the ready windows after it, up to the size of one commit."""
@@ -393,7 +393,7 @@ def build_verification_queue(
     window_source = coordinator.window_source
     queue = SegmentQueue(
         lambda blocks: window_source.fetch_verified_window(blocks, level, endpoint, None),
-        lambda blocks: window_source.limit_verified_range(blocks, level),
+        lambda blocks: window_source.limit_range_to_one_fetch(blocks, level),
     )
     verifying_coordinator = SegmentCoordinator(
         coordinator.plan,

@@ -167,7 +167,7 @@ class SegmentPreparer:
         self._pool = self._window_source = None
 
     def _fetch_window(self, request: SegmentRequest) -> BlockWindow:
-        window_source, pool = self._open_source(request.writer_state)
+        window_source, pool = self._open_window_source(request.writer_state)
         for endpoint in pool:
             endpoint.highest_block = max(
                 endpoint.highest_block, request.writer_state.highest.get(endpoint.name, -1)
@@ -198,7 +198,9 @@ class SegmentPreparer:
             raise RefusedSegmentError("the range contains no block")
         return window
 
-    def _open_source(self, writer_state: WriterState) -> tuple[WindowSource, _RecordingPool]:
+    def _open_window_source(
+        self, writer_state: WriterState
+    ) -> tuple[WindowSource, _RecordingPool]:
         """Return the window source, with the writer's facts, and its endpoint pool."""
         pool, window_source = self._pool, self._window_source
         if pool is None:
@@ -256,13 +258,13 @@ def main() -> None:
     # The writer logs errors when it reads the range again.
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     try:
-        serve_requests(sys.stdin.buffer, answer_stream)
+        serve_segment_requests(sys.stdin.buffer, answer_stream)
     except BrokenPipeError:
         # The parent process has ended.
         os._exit(0)
 
 
-def serve_requests(request_stream: BinaryIO, answer_stream: BinaryIO) -> None:
+def serve_segment_requests(request_stream: BinaryIO, answer_stream: BinaryIO) -> None:
     """Answer each segment request, after a first frame with the plan and endpoints.
 
     Raises:

@@ -164,7 +164,7 @@ class Calibration:
         """Return whether the block is a new sample of a feature that needs samples."""
         with self._lock:
             return any(
-                self.needs_samples(feature) and not self._is_sampled(feature, block_hash)
+                self.needs_samples(feature) and not self._is_block_sampled(feature, block_hash)
                 for feature in features
             )
 
@@ -183,7 +183,7 @@ class Calibration:
                 tuple(sorted(unanswered_providers)) or self._unanswered_providers
             )
             for feature, is_valid in validity_by_feature.items():
-                if self.needs_samples(feature) and not self._is_sampled(feature, block_hash):
+                if self.needs_samples(feature) and not self._is_block_sampled(feature, block_hash):
                     if is_valid or not unanswered_providers:
                         self._count_sample(feature, block_hash, is_valid=is_valid)
                     else:
@@ -223,7 +223,7 @@ class Calibration:
                         feature, f"invalid in all {len(state.invalid_blocks)} blocks with logs"
                     )
 
-    def assume_proven(self, feature: HeaderFeature) -> None:
+    def assume_feature_proven(self, feature: HeaderFeature) -> None:
         """Treat a feature as proven, because a block was refused for contradicting it."""
         with self._lock:
             if not self._state_by_feature[feature].is_proven:
@@ -280,13 +280,13 @@ class Calibration:
         if REFUSAL_FACT in stored_facts and (
             check := BlockRefusal.from_json(stored_facts[REFUSAL_FACT]).check
         ) in set(HeaderFeature):
-            self.assume_proven(HeaderFeature(check))
+            self.assume_feature_proven(HeaderFeature(check))
         for name in stored_facts:
             check, _, block_hash = name.removeprefix(ACCEPTED_PREFIX).partition(" ")
             if name.startswith(ACCEPTED_PREFIX) and check in set(HeaderFeature):
                 self.accept_block(HeaderFeature(check), block_hash)
 
-    def _is_sampled(self, feature: HeaderFeature, block_hash: str) -> bool:
+    def _is_block_sampled(self, feature: HeaderFeature, block_hash: str) -> bool:
         state = self._state_by_feature[feature]
         return block_hash in state.valid_blocks or block_hash in state.invalid_blocks
 

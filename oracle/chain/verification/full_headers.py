@@ -13,7 +13,7 @@ from oracle.chain.proofs.merkle_trie import EMPTY_ROOT
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.ids import Hash
 from oracle.rpc.endpoints.endpoint import Endpoint
-from oracle.rpc.replies import get_decoder
+from oracle.rpc.replies import get_body_decoder
 from oracle.rpc.responses import FullHeaderResponse, parse_block
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.indexer_metrics import WINDOW_SPLITS
@@ -39,29 +39,29 @@ class FullHeader:
     def bloom(self) -> int | None:
         """The bloom as an integer, or None if the header has no readable bloom."""
         try:
-            return int(_text_or_empty(self.response.logs_bloom), 16)
+            return int(_get_text_or_empty(self.response.logs_bloom), 16)
         except ValueError:
             return None
 
     @property
     def receipts_root(self) -> str:
         """The receipts root in lower case, or an empty string if the header has none."""
-        return _text_or_empty(self.response.receipts_root).lower()
+        return _get_text_or_empty(self.response.receipts_root).lower()
 
     @property
     def transactions_root(self) -> str:
         """The transactions root in lower case, or an empty string if the header has none."""
-        return _text_or_empty(self.response.transactions_root).lower()
+        return _get_text_or_empty(self.response.transactions_root).lower()
 
     @property
-    def is_without_transactions(self) -> bool:
+    def has_no_transactions(self) -> bool:
         """Whether the header commits to an empty list of receipts."""
         return self.receipts_root == EMPTY_TRIE_ROOT
 
     @property
     def may_have_transactions(self) -> bool:
         """Whether the block may have transactions, even if the chain fills no roots."""
-        return not self.is_without_transactions and bytes(self.response.transactions) != b"[]"
+        return not self.has_no_transactions and bytes(self.response.transactions) != b"[]"
 
     @property
     def hashed_fields(self) -> HeaderResponse | None:
@@ -80,7 +80,7 @@ class FullHeader:
             ValueError: the list of transactions is malformed.
         """
         try:
-            transactions = get_decoder(list[str | _HashedTransaction]).decode(
+            transactions = get_body_decoder(list[str | _HashedTransaction]).decode(
                 self.response.transactions
             )
         except msgspec.DecodeError as error:
@@ -90,7 +90,7 @@ class FullHeader:
             for transaction in transactions
         ]
 
-    def get_tx_hashes_json(self) -> Buffer:
+    def encode_tx_hashes_json(self) -> Buffer:
         """Return the block's transaction hashes as JSON, without validating them."""
         transactions = self.response.transactions
         if bytes(memoryview(transactions)[:2]) != b"[{":
@@ -101,7 +101,7 @@ class FullHeader:
             return b""
 
 
-def _text_or_empty(value: object) -> str:
+def _get_text_or_empty(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 

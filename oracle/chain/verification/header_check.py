@@ -45,7 +45,7 @@ def has_valid_hash(header: FullHeader) -> bool:
 _ZERO_ROOT = "0x" + "00" * 32
 
 
-def is_root_absent(header: FullHeader, feature: HeaderFeature) -> bool:
+def is_root_provably_absent(header: FullHeader, feature: HeaderFeature) -> bool:
     """Return whether a header with a valid hash proves that its block lacks this root.
 
     The hash commits to both roots: a zero root is not the root of any list, and a block with
@@ -53,7 +53,7 @@ def is_root_absent(header: FullHeader, feature: HeaderFeature) -> bool:
     receipts that do not match a root may be forged.
     """
     if feature is HeaderFeature.RECEIPTS:
-        is_empty = header.is_without_transactions and header.transactions_root != EMPTY_TRIE_ROOT
+        is_empty = header.has_no_transactions and header.transactions_root != EMPTY_TRIE_ROOT
         is_absent = header.receipts_root == _ZERO_ROOT or is_empty
     else:
         is_absent = (
@@ -70,7 +70,7 @@ def try_compute_receipts_root(block_receipts: Receipts) -> str:
         return "unwritable"
 
 
-def check_header_features(
+def compare_header_features(
     header: FullHeader, block_receipts: Receipts
 ) -> dict[HeaderFeature, bool]:
     """Return, for each header feature, whether it matches the receipts of the block."""

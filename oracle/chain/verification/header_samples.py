@@ -15,7 +15,7 @@ from oracle.chain.verification.calibration import (
     HeaderFeature,
 )
 from oracle.chain.verification.full_headers import FullHeader, fetch_full_headers
-from oracle.chain.verification.header_check import check_header_features
+from oracle.chain.verification.header_check import compare_header_features
 from oracle.chain.verification.receipt_fetch import Receipts, fetch_receipts
 from oracle.chain.verification.transaction_check import has_valid_transactions_root
 from oracle.rpc.endpoints.endpoint import Endpoint
@@ -56,7 +56,7 @@ class HeaderSampler:
             kinds | {HeaderFeature.TRANSACTIONS} if self.reads_transactions else kinds
         )
 
-    def scan_chain(self, endpoint: Endpoint) -> None:
+    def scan_chain_for_samples(self, endpoint: Endpoint) -> None:
         """Sample the newest blocks, and older blocks if the newest yield too few samples.
 
         Does nothing if no samples are needed, or if the last scan is recent. If several threads
@@ -65,7 +65,7 @@ class HeaderSampler:
 
         Raises:
             RpcError: the endpoint does not return its newest headers.
-            CalibrationUndecidedError: see `sample_blocks`.
+            CalibrationUndecidedError: see `sample_block_headers`.
         """
         if self.calibration.is_scan_due(self.features):
             self._scan_ranges(endpoint)
@@ -75,7 +75,9 @@ class HeaderSampler:
         with self.calibration.scan_lock:
             if not self.calibration.is_scan_due(self.features):
                 return
-            newest_range, *older_ranges = _select_ranges(endpoint.highest_block, self._batch_size)
+            newest_range, *older_ranges = _select_sample_ranges(
+                endpoint.highest_block, self._batch_size
+            )
             self._sample_heights(endpoint, newest_range, 2 * REQUIRED_SAMPLES)
             for heights in older_ranges:
                 if not self.calibration.needs_any_samples(self.features):
@@ -88,7 +90,7 @@ class HeaderSampler:
             self.calibration.mark_unsupported_features()
             self.calibration.mark_scanned()
 
-    def sample_blocks(self, endpoint: Endpoint, blocks: Iterable[FullHeader]) -> None:
+    def sample_block_headers(self, endpoint: Endpoint, blocks: Iterable[FullHeader]) -> None:
         """Sample the headers of blocks that were already read.
 
         Raises:
@@ -111,7 +113,7 @@ class HeaderSampler:
     def _sample_heights(self, endpoint: Endpoint, heights: range, max_samples: int) -> None:
         headers = fetch_full_headers(endpoint, heights, with_transactions=self.reads_transactions)
         nonempty_headers = [
-            header for header in reversed(headers) if header and not header.is_without_transactions
+            header for header in reversed(headers) if header and not header.has_no_transactions
         ]
         self._record_samples(endpoint, nonempty_headers, max_samples)
 
@@ -142,10 +144,10 @@ class HeaderSampler:
         """Yield the blocks with logs, and which of their features match the receipts."""
         for header, block_receipts in fetch_receipts(endpoint, blocks):
             if any(receipt.logs for receipt in block_receipts):
-                yield header, self._check_features(header, block_receipts)
+                yield header, self._compare_features(header, block_receipts)
 
-    def _check_features(self, header: FullHeader, block_receipts: Receipts) -> FeatureValidity:
-        validity = check_header_features(header, block_receipts)
+    def _compare_features(self, header: FullHeader, block_receipts: Receipts) -> FeatureValidity:
+        validity = compare_header_features(header, block_receipts)
         if self.reads_transactions:
             return {**validity, HeaderFeature.TRANSACTIONS: has_valid_transactions_root(header)}
         return validity
@@ -204,7 +206,7 @@ class HeaderSampler:
                     if header is not None and header.block.hash in remaining_hashes
                 ]
                 for header, validity in self._check_blocks(other_endpoint, same_headers):
-                    answers.add_answer(header.block.hash, validity)
+                    answers.merge_answer(header.block.hash, validity)
                 # A provider whose receipts are gone counts as having answered.
                 answers.record_answer(
                     other_endpoint.provider, [header.block.hash for header in same_headers]
@@ -230,7 +232,7 @@ class _ProviderAnswers:
     validity_by_block: dict[str, FeatureValidity] = field(default_factory=dict)
     unanswered_providers: dict[str, frozenset[str]] = field(default_factory=dict)
 
-    def add_answer(self, block_hash: str, validity: FeatureValidity) -> None:
+    def merge_answer(self, block_hash: str, validity: FeatureValidity) -> None:
         """Merge one result: a feature is valid if any endpoint shows its validity."""
         merged = self.validity_by_block.setdefault(block_hash, dict.fromkeys(validity, False))
         for feature, is_right in validity.items():
@@ -249,7 +251,7 @@ class _ProviderAnswers:
         return all(validity.get(feature) for feature in features)
 
 
-def _select_ranges(newest_block: int, range_size: int) -> list[range]:
+def _select_sample_ranges(newest_block: int, range_size: int) -> list[range]:
     """Return the range of the newest heights, and older ranges spread evenly below it."""
     ends = [
         newest_block - newest_block * step // (_OLDER_RANGES + 1)

@@ -72,10 +72,10 @@ def fetch_receipts_to_prove(
     Raises:
         RpcError: the endpoint does not return the receipts of a block that it knows.
     """
-    return _fetch_all_receipts(endpoint, blocks, _build_native_reader(blocks, log_filter))
+    return _fetch_all_receipts(endpoint, blocks, _build_native_receipt_prover(blocks, log_filter))
 
 
-def _build_native_reader(
+def _build_native_receipt_prover(
     blocks: Sequence[FullHeader], log_filter: LogFilter
 ) -> RawReader[ProvenReceipts] | None:
     """Return a function that proves a block's receipts, or None without native code."""
@@ -101,7 +101,7 @@ def prove_receipts_natively(
         return None
     statuses = native.read_receipts(
         receipts,
-        header.get_tx_hashes_json(),
+        header.encode_tx_hashes_json(),
         log_filter.native_filter,
         (header.block.number, header.block.hash, header.block.time, header.receipts_root),
         (Log, sources, logs, rows),
@@ -178,7 +178,7 @@ def _fetch_block_receipts(
 ) -> list[Receipts | ProvenReceipts]:
     params = [[header.block.hash] for header in blocks]
     responses = endpoint.client.call_batch("eth_getBlockReceipts", params, Receipts, read_raw)
-    return [*map(partial(_require_response, endpoint), blocks, responses)]
+    return [*map(partial(_require_receipts_response, endpoint), blocks, responses)]
 
 
 def _fetch_transaction_receipts(endpoint: Endpoint, block: FullHeader) -> Receipts:
@@ -186,14 +186,14 @@ def _fetch_transaction_receipts(endpoint: Endpoint, block: FullHeader) -> Receip
         params = [[tx_hash] for tx_hash in block.decode_tx_hashes()]
     except ValueError as error:
         raise RpcError(endpoint.name, ErrorKind.INVALID, str(error)) from None
-    if not params and not block.is_without_transactions:
+    if not params and not block.has_no_transactions:
         message = f"block {block.block.number}: the transactions are missing"
         raise RpcError(endpoint.name, ErrorKind.INVALID, message)
     responses = endpoint.client.call_batch("eth_getTransactionReceipt", params, ProvenReceipt)
-    return [_require_response(endpoint, block, response) for response in responses]
+    return [_require_receipts_response(endpoint, block, response) for response in responses]
 
 
-def _require_response(
+def _require_receipts_response(
     endpoint: Endpoint, block: FullHeader, response: Response | None
 ) -> Response:
     if response is None:

@@ -25,7 +25,7 @@ from oracle.chain.watched_calls import (
 )
 from oracle.domain.logs import Call
 from oracle.rpc.endpoints.endpoint import Endpoint
-from oracle.rpc.replies import get_decoder
+from oracle.rpc.replies import get_body_decoder
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.indexer_metrics import UNPROVEN_SENDERS, VERIFY_FAILURES
 
@@ -43,7 +43,7 @@ def extract_watched_calls(
     calls_by_block = {}
     for header in blocks:
         try:
-            transactions = get_decoder(list[SentTransactionResponse]).decode(
+            transactions = get_body_decoder(list[SentTransactionResponse]).decode(
                 header.response.transactions
             )
         except msgspec.DecodeError as error:
@@ -52,9 +52,13 @@ def extract_watched_calls(
         calls = select_watched_calls(endpoint.name, header.block, transactions, selectors)
         if calls:
             calls_by_block[header.block.number] = calls
-            raw_transactions = get_decoder(list[msgspec.Raw]).decode(header.response.transactions)
+            raw_transactions = get_body_decoder(list[msgspec.Raw]).decode(
+                header.response.transactions
+            )
             for call in calls:
-                check_call(call, get_decoder(RawTransaction).decode(raw_transactions[call.tx]))
+                check_call(
+                    call, get_body_decoder(RawTransaction).decode(raw_transactions[call.tx])
+                )
     return calls_by_block
 
 
@@ -64,7 +68,9 @@ def try_compute_transactions_root(header: FullHeader) -> str:
     If the transactions cannot be encoded, or a hash does not match, the result is not a root.
     """
     try:
-        transactions = get_decoder(list[SignedTransaction]).decode(header.response.transactions)
+        transactions = get_body_decoder(list[SignedTransaction]).decode(
+            header.response.transactions
+        )
         are_hashes_valid = all(
             transaction.hash.lower() == transaction.compute_hash() for transaction in transactions
         )
@@ -116,17 +122,17 @@ class SenderChecker:
             # An unsupported transaction, such as one of a chain's own types.
             signer_address = None
         except ValueError as error:
-            self._handle_contradiction(call, str(error))
+            self._raise_or_record_contradiction(call, str(error))
             return
         if signer_address is None:
             self._record_unproven_sender(call)
         elif signer_address != call.sender:
             message = f"signed by {signer_address}, but the reported sender is {call.sender}"
-            self._handle_contradiction(call, message)
+            self._raise_or_record_contradiction(call, message)
         else:
             self.calibration.record_sample(call.tx_hash, {HeaderFeature.SENDER: True})
 
-    def _handle_contradiction(self, call: Call, message: str) -> None:
+    def _raise_or_record_contradiction(self, call: Call, message: str) -> None:
         if self.calibration.is_accepted(HeaderFeature.SENDER, call.block_hash):
             self._record_unproven_sender(call)
             return

@@ -14,7 +14,7 @@ from oracle.chain.verification.header_check import (
     BloomChecker,
     are_logs_complete,
     compute_header_hash,
-    is_root_absent,
+    is_root_provably_absent,
     try_compute_receipts_root,
 )
 from oracle.chain.verification.header_samples import HeaderSampler
@@ -117,7 +117,7 @@ class WindowVerifier:
             or self.calibration.needs_any_samples(self.sampler.features)
         ):
             return False
-        nonempty_headers = [header for header in blocks if not header.is_without_transactions]
+        nonempty_headers = [header for header in blocks if not header.has_no_transactions]
         return (
             len(nonempty_headers) >= max(MIN_NONEMPTY_BLOCKS, len(blocks) // 2)
             and not any(
@@ -168,7 +168,7 @@ class WindowVerifier:
             message = "some blocks have no proven receipts; expected them for every block"
             raise RpcError(window.endpoint_name, ErrorKind.INVALID, message)
         if window.calls_by_block is not None:
-            self._check_transactions(window)
+            self._verify_transactions(window)
 
     # --- headers ---
 
@@ -189,11 +189,11 @@ class WindowVerifier:
             headers_with_logs = [
                 header for header in window.headers if header.block.number in window.logs_by_block
             ]
-            self.sampler.sample_blocks(window.endpoint, headers_with_logs)
+            self.sampler.sample_block_headers(window.endpoint, headers_with_logs)
 
     # --- receipts ---
 
-    def _check_receipts_available(self, window: VerifiedWindow) -> None:
+    def _check_receipts_are_available(self, window: VerifiedWindow) -> None:
         """Check that the endpoint still has receipts, even if they cannot prove anything.
 
         Raises:
@@ -211,7 +211,7 @@ class WindowVerifier:
 
     def _prove_receipts(self, window: VerifiedWindow) -> None:
         if not self.calibration.is_proven(HeaderFeature.RECEIPTS):
-            self._check_receipts_available(window)
+            self._check_receipts_are_available(window)
             return
         for header, block_receipts in fetch_receipts_to_prove(
             window.endpoint, self._select_headers_to_prove(window), self.log_filter
@@ -239,7 +239,7 @@ class WindowVerifier:
         for header in window.headers:
             number = header.block.number
             has_content = number in window.logs_by_block or number in calls
-            if header.is_without_transactions and not has_content:
+            if header.has_no_transactions and not has_content:
                 window.level_by_block[number] = VerificationLevel.PROVEN
             elif (
                 has_content
@@ -269,8 +269,10 @@ class WindowVerifier:
             matching_indexes.union(call.tx for call in calls),
         )
         if not are_logs_complete(given_logs, block_receipts, self.log_filter):
-            true_logs = extract_logs(window.endpoint_name, header, block_receipts, self.log_filter)
-            self._set_true_logs(window, number, true_logs)
+            true_logs = extract_matching_logs(
+                window.endpoint_name, header, block_receipts, self.log_filter
+            )
+            self._set_proven_logs(window, number, true_logs)
         for call in calls:
             call.succeeded = block_receipts[call.tx].succeeded
         window.blocks_with_call_outcomes.add(number)
@@ -282,13 +284,13 @@ class WindowVerifier:
         """Apply receipts whose hashes the native code has already compared."""
         number = header.block.number
         if proven.logs or number in window.logs_by_block:
-            self._set_true_logs(window, number, proven.logs)
+            self._set_proven_logs(window, number, proven.logs)
         for call in (window.calls_by_block or {}).get(number, ()):
             call.succeeded = bool(proven.statuses[call.tx])
         window.blocks_with_call_outcomes.add(number)
         window.level_by_block[number] = VerificationLevel.PROVEN
 
-    def _set_true_logs(self, window: VerifiedWindow, number: int, true_logs: list[Log]) -> None:
+    def _set_proven_logs(self, window: VerifiedWindow, number: int, true_logs: list[Log]) -> None:
         """Set the logs of a block, and report the endpoint if it returned different logs."""
         given_logs = window.logs_by_block.get(number, [])
         if window.returned_logs is None:
@@ -302,19 +304,19 @@ class WindowVerifier:
 
     # --- calls ---
 
-    def _check_transactions(self, window: VerifiedWindow) -> None:
+    def _verify_transactions(self, window: VerifiedWindow) -> None:
         """Lower the level of blocks whose transactions could not be proven."""
         is_provable = (
             self.calibration.is_proven(HeaderFeature.TRANSACTIONS)
             and window.max_level >= VerificationLevel.PROVEN
         )
         for header in window.headers:
-            if header.is_without_transactions:
+            if header.has_no_transactions:
                 continue
             if not is_provable or self._mark_unsupported_if_root_absent(
                 header, HeaderFeature.TRANSACTIONS
             ):
-                window.limit_level(header.block.number, VerificationLevel.BLOOMED)
+                window.limit_block_level(header.block.number, VerificationLevel.BLOOMED)
             elif (
                 computed_root := try_compute_transactions_root(header)
             ) != header.transactions_root:
@@ -327,11 +329,11 @@ class WindowVerifier:
                     message,
                     computed_value=computed_root,
                 )
-                window.limit_level(header.block.number, VerificationLevel.BLOOMED)
+                window.limit_block_level(header.block.number, VerificationLevel.BLOOMED)
 
     def _mark_unsupported_if_root_absent(self, header: FullHeader, feature: HeaderFeature) -> bool:
         """Mark a feature as unsupported if a valid header proves that its block has no root."""
-        if not is_root_absent(header, feature):
+        if not is_root_provably_absent(header, feature):
             return False
         self.calibration.mark_unsupported(
             feature, f"the header of block {header.block.hash} has no root"
@@ -354,7 +356,7 @@ class WindowVerifier:
             )
 
 
-def extract_logs(
+def extract_matching_logs(
     endpoint: str, header: FullHeader, block_receipts: Receipts, log_filter: LogFilter
 ) -> list[Log]:
     """Extract the matching logs from receipts, after checking the logs' block hash.

@@ -121,7 +121,7 @@ class VerifiedWindow:
         self.logs_by_block[number] = true_logs
         self.is_repaired = True
 
-    def limit_level(self, number: int, max_level: VerificationLevel) -> None:
+    def limit_block_level(self, number: int, max_level: VerificationLevel) -> None:
         """Lower the level of a block to `max_level` if it is higher."""
         self.level_by_block[number] = min(self.level_by_block[number], max_level)
 
@@ -129,7 +129,7 @@ class VerifiedWindow:
         """Limit these blocks to levels below PROVEN, because of unproven content."""
         for number in blocks:
             if number in self.level_by_block:
-                self.limit_level(number, VerificationLevel.BLOOMED)
+                self.limit_block_level(number, VerificationLevel.BLOOMED)
 
     def collect_logs(self) -> list[Log]:
         """Return every log, in order of (block, index)."""

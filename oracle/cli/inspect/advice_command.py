@@ -22,16 +22,16 @@ from oracle.queries.advice.advice_sentences import (
     WHAT_IF_TITLES,
     WORK_TITLES,
     describe_kickout_outlook,
-    explain_cards,
+    explain_card_comparison,
     explain_what_if,
-    explain_work,
+    explain_work_share,
     list_card_cells,
     list_loss_cells,
     list_what_if_cells,
-    list_work_cells,
-    summarize_losses_today,
-    summarize_money,
-    summarize_work,
+    list_work_share_cells,
+    summarize_earnings,
+    summarize_todays_losses,
+    summarize_work_share,
 )
 from oracle.queries.advice.node_advice import NodeAdvice, build_node_advice
 from oracle.queries.api.source import open_snapshot
@@ -74,15 +74,15 @@ def _print_advice(advice: NodeAdvice, token: Token) -> None:
         typer.echo()
         card_cells = list_card_cells(advice.what_if, token)
         print_table(CARD_TITLES, card_cells, CARD_TITLES[:1])
-        typer.echo(explain_cards(advice.what_if))
+        typer.echo(explain_card_comparison(advice.what_if))
     if advice.work is not None:
         typer.echo()
-        typer.echo(summarize_work(advice.work))
-        print_table(WORK_TITLES, list_work_cells(advice.work), WORK_TITLES[:1])
-        typer.echo(explain_work(advice.work))
+        typer.echo(summarize_work_share(advice.work))
+        print_table(WORK_TITLES, list_work_share_cells(advice.work), WORK_TITLES[:1])
+        typer.echo(explain_work_share(advice.work))
     typer.echo()
-    typer.echo(summarize_money(advice.money, token))
-    losses_today = summarize_losses_today(advice.money, token)
+    typer.echo(summarize_earnings(advice.money, token))
+    losses_today = summarize_todays_losses(advice.money, token)
     if losses_today is not None:
         typer.echo(losses_today)
     if advice.money.losses:

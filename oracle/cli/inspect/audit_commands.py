@@ -18,7 +18,7 @@ from oracle.queries.relay_audit.contradictions import (
     MAX_LAG_SECONDS,
     ChainStakes,
     find_contradictions,
-    load_observations,
+    load_observed_rows,
 )
 from oracle.queries.relay_audit.relay_audit import NodeAudit, RelayAudit, Verdict, audit_relay
 from oracle.queries.relay_audit.relay_watch import RelayWatch, WatchClock
@@ -132,7 +132,7 @@ def relay(  # noqa: PLR0913 - a command line's options are its parameters
         raise InputError(
             "--url: required, unless the configuration given with --config sets feed.url"
         )
-    with closing(RelayWatch.connect_to(relay_url, timeout, page, WatchClock())) as watch:
+    with closing(RelayWatch.create_for_url(relay_url, timeout, page, WatchClock())) as watch:
         watch.poll_relay(polls, seconds)
         watch.adopt_witness_times(witness_times)
         watch.adopt_daemon_times(daemon_rows)
@@ -158,7 +158,7 @@ def _load_daemon_observations(
     config: Config, network: str | None
 ) -> tuple[dict[int, FeedRow], ChainStakes]:
     with open_records(config) as records, records.store.read_transaction() as uow:
-        return load_observations(uow, open_reader(config), network)
+        return load_observed_rows(uow, open_reader(config), network)
 
 
 def _exit_with_verdict(result: RelayAudit) -> None:

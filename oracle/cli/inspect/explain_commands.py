@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oracle.cli.inspect.explain_full import render_full_lines, render_on_chain_line
+from oracle.cli.inspect.explain_full import render_full_explanation, render_on_chain_score_line
 from oracle.cli.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -34,16 +34,16 @@ from oracle.queries.explain import (
     resolve_block,
 )
 from oracle.queries.explanation_view import build_explanation_view
-from oracle.queries.incident_models import describe_incident, format_marked_count
+from oracle.queries.incident_models import describe_incident, format_marked_timeouts
 from oracle.queries.node_models import build_qos_interval
 from oracle.queries.node_sentences import (
     NodeSummary,
-    format_details,
     format_headline,
     format_improvement,
-    format_interval,
+    format_qos_interval,
+    format_secondary_details,
 )
-from oracle.queries.node_standing import build_node_summary_from_explanation, find_score_costs
+from oracle.queries.node_standing import build_node_summary_from_explanation, compute_score_costs
 from oracle.queries.text.human_numbers import format_count, format_two_decimals
 from oracle.queries.text.prefixes import find_node
 from oracle.queries.text.text_tables import format_block_time, print_table
@@ -100,13 +100,13 @@ def explain(
         terms = records.config.objections.terms
         archive = EventArchive(records.store, reader, records.rules, objection_terms=terms)
         explanation = explain_node(archive, address, as_of)
-        ranking = None if as_json or full else _load_ranking(records, explanation)
+        ranking = None if as_json or full else _load_node_ranking(records, explanation)
     if as_json:
         labels = records.config.network.label_by_address
         print_model(build_explanation_view(explanation, labels))
         return
     if full:
-        for line in render_full_lines(explanation, reader.profile.token):
+        for line in render_full_explanation(explanation, reader.profile.token):
             typer.echo(line)
         return
     _print_explanation(explanation, build_node_summary_from_explanation(explanation, ranking))
@@ -118,17 +118,17 @@ def _find_block(records: Records, block_number: int | None) -> BlockRef:
 
         def open_checked_chain() -> "ChainSource":
             from oracle.daemon.compose import (  # noqa: PLC0415  slow; most blocks are stored
-                check_index_chain,
+                get_checked_chain,
                 open_index,
             )
 
             configure_log_output(records.config)
-            return check_index_chain(stack.enter_context(open_index(records)))
+            return get_checked_chain(stack.enter_context(open_index(records)))
 
         return resolve_block(open_checked_chain, records.store, block_number)
 
 
-def _load_ranking(records: Records, explanation: Explanation) -> NodeRanking | None:
+def _load_node_ranking(records: Records, explanation: Explanation) -> NodeRanking | None:
     """Return the ranking of all nodes at the cursor, or None if an earlier block is explained."""
     with records.store.read_transaction() as uow:
         cursor = uow.cursor.get()
@@ -143,14 +143,14 @@ def _print_explanation(explanation: Explanation, node_summary: NodeSummary) -> N
         f"{'-' if qos is None else format_two_decimals(qos):<4}  {format_headline(node_summary)}"
     )
     sentences = (
-        _describe_interval(explanation),
-        format_details(node_summary),
+        _describe_qos_interval(explanation),
+        format_secondary_details(node_summary),
         format_improvement(node_summary),
     )
     for sentence in sentences:
         if sentence:
             typer.echo(f"      {sentence}")
-    cost_reasons = find_score_costs(explanation, node_summary)
+    cost_reasons = compute_score_costs(explanation, node_summary)
     if cost_reasons:
         typer.echo()
         rows = [
@@ -162,7 +162,7 @@ def _print_explanation(explanation: Explanation, node_summary: NodeSummary) -> N
     if marks.incidents:
         typer.echo()
         typer.echo(
-            f"{format_marked_count(len(marks.incident_by_position))}; scores do not change:"
+            f"{format_marked_timeouts(len(marks.incident_by_position))}; scores do not change:"
         )
         for incident in marks.incidents:
             since = format_block_time(incident.since)
@@ -174,13 +174,13 @@ def _print_explanation(explanation: Explanation, node_summary: NodeSummary) -> N
         typer.echo(line)
 
 
-def _describe_interval(explanation: Explanation) -> str | None:
+def _describe_qos_interval(explanation: Explanation) -> str | None:
     """Return the QoS interval with the number of scores, or None if there is no interval."""
     interval = build_qos_interval(explanation.node, explanation.as_of.time, explanation.rules)
     if interval is None:
         return None
     scores = format_count(len(explanation.pool), "score")
-    return f"The QoS is {format_interval(interval)} with 90 %, by {scores}."
+    return f"The QoS is {format_qos_interval(interval)} with 90 %, by {scores}."
 
 
 def _render_footer(explanation: Explanation) -> Iterator[str]:
@@ -190,7 +190,7 @@ def _render_footer(explanation: Explanation) -> Iterator[str]:
         f"as of block {explanation.as_of.number}, {format_block_time(explanation.as_of.time)}; "
         f"rules {rules}"
     )
-    yield render_on_chain_line(explanation, explanation.on_chain_lane)
+    yield render_on_chain_score_line(explanation, explanation.on_chain_lane)
     if any(is_feed_position(entry.at) for entry in explanation.scores):
         yield "UNPROVEN: based on a feed without proofs; see `qos-oracle status`"
     derived_count = sum(entry.is_derived for entry in explanation.scores)

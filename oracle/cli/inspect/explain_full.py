@@ -31,7 +31,7 @@ from oracle.systems.crynux.predownload import list_download_requests
 _MAX_CHANGES = 50
 
 
-def render_full_lines(explanation: Explanation, token: Token) -> Iterator[str]:
+def render_full_explanation(explanation: Explanation, token: Token) -> Iterator[str]:
     """Yield every task score, every reliability change, and the resulting QoS.
 
     Fees are shown in the network's token.
@@ -50,7 +50,7 @@ def render_full_lines(explanation: Explanation, token: Token) -> Iterator[str]:
         yield from _render_window_lines(explanation, explanation.rules.legacy, token)
     yield ""
     yield from _render_downloads(explanation)
-    yield from _render_result(explanation)
+    yield from _render_qos_result(explanation)
 
 
 def _render_downloads(explanation: Explanation) -> Iterator[str]:
@@ -73,7 +73,7 @@ def _render_scores(explanation: Explanation, token: Token) -> Iterator[str]:
         yield f"  {score_text} at block {entry.at.block}"
         yield f"     task {entry.task} in group {entry.group}"
         yield from _render_earning_lines(explanation, entry, token)
-        yield _describe_source(explanation, entry.at)
+        yield _describe_event_source(explanation, entry.at)
     mean = format_decimal(explanation.node_scores.long_term)
     if explanation.scores:
         spread = explanation.creator_spread
@@ -123,17 +123,17 @@ def _render_reliability(explanation: Explanation) -> Iterator[str]:
     yield f"Changes of reliability: {len(explanation.changes)}"
     if len(explanation.changes) > _MAX_CHANGES:
         yield f"  the last {_MAX_CHANGES} of them (--json shows all)"
-    for previous, change in [*_pair_with_previous(explanation.changes)][-_MAX_CHANGES:]:
-        yield from _render_change(explanation, change, previous)
+    for previous, change in [*_pair_changes_with_previous(explanation.changes)][-_MAX_CHANGES:]:
+        yield from _render_reliability_change(explanation, change, previous)
     reliability_text = format_decimal(explanation.node_scores.reliability)
     if node.base == UNIT:
         yield f"Reliability = {reliability_text}"
         return
     seconds = max(0, explanation.as_of.time - node.since)
-    yield f"Reliability {_format_recovery(node.base, seconds, rules)} = {reliability_text}"
+    yield f"Reliability {_format_recovery_formula(node.base, seconds, rules)} = {reliability_text}"
 
 
-def _pair_with_previous(
+def _pair_changes_with_previous(
     changes: Iterable[ReliabilityChange],
 ) -> Iterator[tuple[ReliabilityChange | None, ReliabilityChange]]:
     """Pair each change with the previous change.
@@ -148,13 +148,13 @@ def _pair_with_previous(
             previous = change
 
 
-def _render_change(
+def _render_reliability_change(
     explanation: Explanation, change: ReliabilityChange, previous: ReliabilityChange | None
 ) -> Iterator[str]:
     rules = explanation.rules
     if previous is not None and previous.after < change.before:
         seconds = change.time - previous.time
-        recovery = _format_recovery(previous.after, seconds, rules)
+        recovery = _format_recovery_formula(previous.after, seconds, rules)
         yield f"  {recovery} = {format_decimal(change.before)}"
     before = format_decimal(change.before)
     after = format_decimal(change.after)
@@ -169,10 +169,10 @@ def _render_change(
     if incident is not None:
         cause = f"incident {incident.number}, {describe_incident(incident)}"
         yield f"     probably not its fault: {cause}"
-    yield _describe_source(explanation, change.at)
+    yield _describe_event_source(explanation, change.at)
 
 
-def _format_recovery(base: int, seconds: int, rules: Rules) -> str:
+def _format_recovery_formula(base: int, seconds: int, rules: Rules) -> str:
     """Return the formula by which H recovers from `base` within a number of seconds.
 
     See docs/reference/scoring-rules.md#reliability.
@@ -207,7 +207,7 @@ def _format_decimal(units: int) -> str:
     return format_decimal(units).rstrip("0").rstrip(".")
 
 
-def _describe_source(explanation: Explanation, position: Position) -> str:
+def _describe_event_source(explanation: Explanation, position: Position) -> str:
     if is_feed_position(position):
         return f"     row {get_feed_row_key(position)[1]} of the feed, which has no proof"
     return (
@@ -216,7 +216,7 @@ def _describe_source(explanation: Explanation, position: Position) -> str:
     )
 
 
-def _render_result(explanation: Explanation) -> Iterator[str]:
+def _render_qos_result(explanation: Explanation) -> Iterator[str]:
     rules, qos = explanation.rules, explanation.node_scores.qos
     if qos is None:
         yield "QoS: none, the node is not a member"
@@ -225,7 +225,7 @@ def _render_result(explanation: Explanation) -> Iterator[str]:
     else:
         yield f"QoS = long-term score x reliability = {format_decimal(qos)}"
     if explanation.lane == DO_NOT_SELECT:
-        reason = _build_unselectable_reason(explanation)
+        reason = _describe_unselectable_reason(explanation)
         yield f"Lane in a report of this block: do not select ({reason})"
     else:
         formula = f"floor(QoS x 10000) + 2 = {explanation.lane - LOWEST_SCORE} + 2"
@@ -241,7 +241,7 @@ def _render_result(explanation: Explanation) -> Iterator[str]:
     yield from _render_objections(explanation)
     if explanation.reported_lane is not None:
         yield from _render_sent_report(explanation.reported_lane)
-    yield render_on_chain_line(explanation, explanation.on_chain_lane)
+    yield render_on_chain_score_line(explanation, explanation.on_chain_lane)
 
 
 def _render_objections(explanation: Explanation) -> Iterator[str]:
@@ -261,7 +261,7 @@ def _render_sent_report(sent: SentLane) -> Iterator[str]:
     yield f"     transaction {sent.transaction or 'unknown'}, log {sent.log}"
 
 
-def _build_unselectable_reason(explanation: Explanation) -> str:
+def _describe_unselectable_reason(explanation: Explanation) -> str:
     node = explanation.node
     if node.membership is not Membership.MEMBER:
         return f"it is {node.membership.value.replace('_', ' ')}"
@@ -272,7 +272,7 @@ def _build_unselectable_reason(explanation: Explanation) -> str:
     return "it has no QoS"
 
 
-def render_on_chain_line(explanation: Explanation, state: LaneOnChain | None) -> str:
+def render_on_chain_score_line(explanation: Explanation, state: LaneOnChain | None) -> str:
     """Return the line about the node's score in the contract."""
     if state is None:
         return "On chain: no accepted round up to this block contains the node, or none is kept"
@@ -295,7 +295,7 @@ def _render_window_lines(
     start_time = format_block_time(compute_window_start(factors.tally.window, legacy_rules))
     yield f"Task scores in the window that began {start_time}: {factors.tally.tasks}"
     yield from _render_tasks(explanation, token)
-    yield _format_mean(factors.tally)
+    yield _format_node_score(factors.tally)
     yield f"Member in this window for {factors.tally.online_seconds} s"
     if explanation.node.membership is Membership.MEMBER:
         yield ""
@@ -305,7 +305,7 @@ def _render_window_lines(
 def _render_tasks(explanation: Explanation, token: Token) -> Iterator[str]:
     for entry in explanation.scores:
         yield f"  #{entry.seq} score {entry.score} at block {entry.at.block}"
-        yield f"     task {entry.task}{_describe_rounds(explanation, entry)}"
+        yield f"     task {entry.task}{_describe_round_ranks(explanation, entry)}"
         yield from _render_earning_lines(explanation, entry, token)
         transaction = explanation.transaction_by_position.get(entry.at, "unknown")
         yield f"     transaction {transaction}, log {entry.at.log}"
@@ -320,9 +320,9 @@ def _render_earning_lines(
         yield f"     {earning.to_text(token)}"
 
 
-def _describe_rounds(explanation: Explanation, entry: ScoreEntry) -> str:
+def _describe_round_ranks(explanation: Explanation, entry: ScoreEntry) -> str:
     """Return the node's ranks in both rounds, counting an open submission for both."""
-    runs = explanation.find_runs(entry)
+    runs = explanation.get_task_runs(entry)
     if not runs and entry.rank is not None:
         return f": rank {entry.rank} in both rounds, {entry.elapsed} s"
     scores = compute_round_scores(runs, explanation.rules)
@@ -338,7 +338,7 @@ def _format_rank(rank: int | None, score: int) -> str:
     return f"no submission ({score})" if rank is None else f"rank {rank} ({score})"
 
 
-def _format_mean(tally: WindowTally) -> str:
+def _format_node_score(tally: WindowTally) -> str:
     if tally.node_score is None:
         return "Node score: none, no task ended in this window"
     return f"Node score = {tally.total} / {tally.tasks} = {format_decimal(tally.node_score)}"

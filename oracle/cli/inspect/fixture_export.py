@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from oracle.chain.fetch.block_recorder import record_blocks
+from oracle.chain.fetch.block_recorder import fetch_fixture_lines
 from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
 from oracle.errors import InputError, TransientError
@@ -54,12 +54,12 @@ def export_fixture(
     part_path = path.with_name(f"{path.name}.part")
     progress_path = path.with_name(f"{path.name}.part.json")
     try:
-        file_state = _load_progress(progress_path, part_path, blocks)
+        file_state = _load_export_progress(progress_path, part_path, blocks)
         resumed_at = None if file_state is None else file_state.next
         if file_state is None:
             file_state = _start_export(chain, part_path, progress_path, blocks)
         _write_blocks(chain, part_path, progress_path, file_state, report_progress)
-        _finalize_file(part_path, path)
+        _finalize_fixture_file(part_path, path)
         progress_path.unlink()
     except OSError as error:
         raise InputError(f"--fixture {path}: {error.strerror or error}") from None
@@ -73,7 +73,7 @@ def export_fixture(
     )
 
 
-def _load_progress(
+def _load_export_progress(
     progress_path: Path, part_path: Path, blocks: BlockRange
 ) -> _ExportProgress | None:
     if not progress_path.exists() or not part_path.exists():
@@ -103,8 +103,8 @@ def _write_blocks(
 ) -> None:
     os.truncate(part_path, file_state.size)
     while file_state.next <= file_state.last:
-        last_block, lines = chain.query_window(
-            BlockRange(file_state.next, file_state.last), record_blocks
+        last_block, lines = chain.fetch_window_and_query(
+            BlockRange(file_state.next, file_state.last), fetch_fixture_lines
         )
         block_lines = [line for line in lines if line["kind"] == "block"]
         if file_state.hash and block_lines[0]["parentHash"] != file_state.hash:
@@ -138,7 +138,7 @@ def _append_lines(
     temporary_path.replace(progress_path)
 
 
-def _finalize_file(part_path: Path, path: Path) -> None:
+def _finalize_fixture_file(part_path: Path, path: Path) -> None:
     if path.suffix != ".gz":
         part_path.replace(path)
         return

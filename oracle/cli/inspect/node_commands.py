@@ -73,7 +73,7 @@ def format_lane(lane: int) -> str:
     return f"{(lane - LOWEST_SCORE) / 10_000:.4f}"
 
 
-def _format_status(row: NodeEntry) -> str:
+def _format_node_status(row: NodeEntry) -> str:
     status = "excluded" if row.excluded else row.status.replace("_", " ")
     return f"{status}, kickout due" if row.kickout_due else status
 
@@ -84,7 +84,7 @@ def _format_decimal(units: int | None) -> str:
 
 # Formatters of the cells that are not printed unchanged.
 _CELL_FORMATTERS: dict[str, Callable[[NodeEntry], str]] = {
-    "status": _format_status,
+    "status": _format_node_status,
     "long_term": lambda row: _format_decimal(row.long_term),
     "reliability": lambda row: _format_decimal(row.reliability),
     "qos": lambda row: _format_decimal(row.qos),

@@ -104,22 +104,22 @@ def print_proof(
             _check_proof(bundle.proof)
     _check_proof(detail)
     if onchain:
-        detail = _add_contract_root(settings, detail)
+        detail = _add_on_chain_root(settings, detail)
     is_different = (
         isinstance(detail, OnChainProofDetail) and detail.contract_root.root != detail.root
     )
     if bundle_path is not None and bundle is not None and not is_different:
-        _write_bundle(bundle_path, bundle)
+        _write_evidence_bundle(bundle_path, bundle)
     if as_json:
         print_model(detail)
     else:
-        print_facts(_render_facts(detail), _NAME_WIDTH)
-        typer.echo(_describe_check(detail))
+        print_facts(_render_proof_facts(detail), _NAME_WIDTH)
+        typer.echo(_describe_root_check(detail))
     if is_different:
         raise typer.Exit(1)
 
 
-def _write_bundle(path: Path, bundle: EvidenceBundle) -> None:
+def _write_evidence_bundle(path: Path, bundle: EvidenceBundle) -> None:
     try:
         with replace_file(path) as temporary_path:
             temporary_path.write_text(bundle.model_dump_json() + "\n", encoding="utf-8")
@@ -127,7 +127,7 @@ def _write_bundle(path: Path, bundle: EvidenceBundle) -> None:
         raise InputError(f"{path}: cannot write the bundle: {error.strerror}") from error
 
 
-def _add_contract_root(config: Config, detail: NodeProofDetail) -> OnChainProofDetail:
+def _add_on_chain_root(config: Config, detail: NodeProofDetail) -> OnChainProofDetail:
     """Return the proof, completed with the root that the contract has for its round."""
     with open_checked_chain(config) as chain:
         pool_view = open_report_account(config, chain).pool_view
@@ -137,7 +137,7 @@ def _add_contract_root(config: Config, detail: NodeProofDetail) -> OnChainProofD
     return OnChainProofDetail(**dict(detail), contract_root=contract_root)
 
 
-def _describe_check(detail: NodeProofDetail) -> str:
+def _describe_root_check(detail: NodeProofDetail) -> str:
     round_number = detail.summary.round
     if not isinstance(detail, OnChainProofDetail):
         return (
@@ -167,7 +167,7 @@ def _check_proof(detail: NodeProofDetail) -> None:
         )
 
 
-def _render_facts(detail: NodeProofDetail) -> Iterator[tuple[str, str]]:
+def _render_proof_facts(detail: NodeProofDetail) -> Iterator[tuple[str, str]]:
     leaf, summary = detail.leaf, detail.summary
     if detail.is_absent:
         yield "address", detail.address

@@ -68,7 +68,7 @@ def list_systems(*, as_json: JsonOption = False) -> None:
                     policy=system.policy.name,
                     source=system.source,
                     summary=system.summary,
-                    sha256=_compute_published_digest(system),
+                    sha256=_compute_published_rules_hash(system),
                 )
                 for system in registered_systems
             ]
@@ -140,9 +140,9 @@ def show(
         if (rule in published_values or rule in list_unpublished_rules(name))
         and rule not in unused_rules
     ]
-    typer.echo(_format_title(name, complete_rules))
+    typer.echo(_format_rules_title(name, complete_rules))
     rows = [
-        (rule, *_format_cells(values.get(rule), published_values.get(rule)), MEANINGS[rule])
+        (rule, *_format_rule_cells(values.get(rule), published_values.get(rule)), MEANINGS[rule])
         for rule in rule_names
     ]
     print_table(("rule", "value", "published", "meaning"), rows, left_columns=("rule", "meaning"))
@@ -206,7 +206,7 @@ def print_history(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption 
     if not history.changes:
         typer.echo("no change of the rules was indexed")
     for change in history.changes:
-        for line in _list_change_lines(change):
+        for line in _render_rules_change(change):
             typer.echo(line)
 
 
@@ -234,10 +234,10 @@ def preview_rules(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption 
     if not views:
         typer.echo("no other rules: none are announced and on this host, and [[shadow]] is empty")
     for view in views:
-        _print_preview(view)
+        _print_rules_preview(view)
 
 
-def _print_preview(view: RulesPreviewView) -> None:
+def _print_rules_preview(view: RulesPreviewView) -> None:
     earliest = None if view.ready_at is None else format_block_time(view.ready_at)
     origin = "shadow set, not announced" if earliest is None else f"not before {earliest}"
     typer.echo(f"{view.rules} ({origin}), final blocks up to {view.block}")
@@ -265,7 +265,7 @@ def _print_preview(view: RulesPreviewView) -> None:
         print_table(columns, rows, left_columns=("node",))
 
 
-def _list_change_lines(change: RulesChangeView) -> list[str]:
+def _render_rules_change(change: RulesChangeView) -> list[str]:
     """Return the lines that describe a rules change, its state and its reason."""
     lines = [f"{change.rules_hash}  {_describe_state(change)}"]
     if change.reason is not None:
@@ -295,14 +295,14 @@ def _describe_state(change: RulesChangeView) -> str:
     return f"announced; not before {format_block_time(change.ready_at)}"
 
 
-def _compute_published_digest(system: System) -> str | None:
+def _compute_published_rules_hash(system: System) -> str | None:
     """Return the hash of a system's published rules, or None if they are incomplete."""
     if not system.has_rules or list_unpublished_rules(system.name):
         return None
     return identify_rules(get_rules(system.name)).sha256
 
 
-def _format_title(name: str, complete_rules: Rules | None) -> str:
+def _format_rules_title(name: str, complete_rules: Rules | None) -> str:
     if complete_rules is None:
         return f"{name}: incomplete; set the missing numbers with --set, or in rules.change"
     return (
@@ -310,7 +310,7 @@ def _format_title(name: str, complete_rules: Rules | None) -> str:
     )
 
 
-def _format_cells(value: str | None, published: str | None) -> tuple[str, str]:
+def _format_rule_cells(value: str | None, published: str | None) -> tuple[str, str]:
     """Return the table cells for a rule's value and its published value.
 
     If both are the same, the second cell is empty. `value` is None if the rule is not set,

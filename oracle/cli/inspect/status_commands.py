@@ -9,7 +9,7 @@ import typer
 
 from oracle.bindings.qos_words import WordsContract
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_model
-from oracle.daemon.compose import Index, open_fresh_endpoints, open_index
+from oracle.daemon.compose import Index, open_index, reopen_endpoints
 from oracle.daemon.lease_keeper import find_leader
 from oracle.daemon.records import open_folded_records
 from oracle.daemon.senders import find_dispatcher_address, make_key_opener
@@ -31,7 +31,7 @@ from oracle.queries.feed_view import format_feed_lines
 from oracle.queries.health import (
     build_health_report,
     build_pause_finding,
-    has_current_report,
+    has_current_health_report,
     list_chain_findings,
     list_contract_findings,
 )
@@ -75,10 +75,10 @@ def show_status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = 
     started_at = time.monotonic()
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
         status_report = load_status_report(index.store, find_leader)
-        dispatcher_balance = _read_dispatcher_balance(index)
+        dispatcher_balance = _fetch_dispatcher_balance(index)
         chain_view = _read_chain_view(index, status_report.folded_block)
         if chain_view.head is not None:
-            status_report = _add_refused_senders(index, status_report)
+            status_report = _mark_refused_senders_paused(index, status_report)
         has_dispatch = index.dispatch_settings is not None
         endpoints = load_endpoint_views(index.chain, index.endpoint_facts)
         has_contract = index.config.oracle.address is not None
@@ -94,7 +94,7 @@ def show_status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = 
             chain=chain_view,
             endpoints=endpoints,
             dispatcher=dispatcher_balance,
-            catching_up=_measure_progress(
+            catching_up=_measure_catch_up_speed(
                 index, status_report, chain_view, health, started_at, now
             ),
         )
@@ -131,7 +131,7 @@ def _assess_health(
     """
     with index.store.read_transaction() as uow:
         health = build_health_report(uow, find_leader)
-        is_reported = has_current_report(uow, find_leader)
+        is_reported = has_current_health_report(uow, find_leader)
     has_contract = index.config.oracle.address is not None
     heartbeat = index.report_settings.heartbeat_seconds if has_contract else None
     direct_findings = (
@@ -139,13 +139,13 @@ def _assess_health(
         if is_reported
         else list_chain_findings(status_report, chain_view, heartbeat, now)
     )
-    findings = [*health.findings, *_list_paused_findings(status_report), *unproven_findings]
+    findings = [*health.findings, *_list_paused_sender_findings(status_report), *unproven_findings]
     return _remove_funding_advice(
         HealthReport.from_findings(findings).merge(direct_findings), chain_view
     )
 
 
-def _measure_progress(
+def _measure_catch_up_speed(
     index: Index,
     status_report: StatusReport,
     chain_view: ChainView,
@@ -183,7 +183,7 @@ def _read_chain_view(index: Index, folded_block: BlockRef | None) -> ChainView:
         contract = WordsContract(pool_view, Address(hot_set or ""))
         return measure_hot_set_lag(index.store, LeafCache(), contract, block)
 
-    with open_fresh_endpoints(index.config, index.chain) as endpoints:
+    with reopen_endpoints(index.config, index.chain) as endpoints:
         return fetch_chain_view(
             endpoints,
             index.config.oracle.address,
@@ -192,7 +192,7 @@ def _read_chain_view(index: Index, folded_block: BlockRef | None) -> ChainView:
         )
 
 
-def _read_dispatcher_balance(index: Index) -> AccountBalance | None:
+def _fetch_dispatcher_balance(index: Index) -> AccountBalance | None:
     """Return the dispatcher's balance, or None if dispatch is off or has no key."""
     try:
         address = find_dispatcher_address(index.config, make_key_opener(index.config))
@@ -200,17 +200,17 @@ def _read_dispatcher_balance(index: Index) -> AccountBalance | None:
         return AccountBalance(address=None, balance_wei=None, unknown=str(error))
     if address is None:
         return None
-    with open_fresh_endpoints(index.config, index.chain) as endpoints:
+    with reopen_endpoints(index.config, index.chain) as endpoints:
         return fetch_account_balance(endpoints, address)
 
 
-def _add_refused_senders(index: Index, status_report: StatusReport) -> StatusReport:
+def _mark_refused_senders_paused(index: Index, status_report: StatusReport) -> StatusReport:
     """Mark as paused each sender whose nonce is ahead on-chain, or whose nonces are lost.
 
     `run` refuses such a sender at its start, before it can store a pause. The database therefore
     does not contain the pause. An old copy of a database, for example, shows no problem by itself.
     """
-    with open_fresh_endpoints(index.config, index.chain) as pool:
+    with reopen_endpoints(index.config, index.chain) as pool:
         pool_view = pool.create_view(_TIMEOUT_SECONDS)
         reason_by_account = {
             account: find_start_refusal_reason(index.store, pool_view, account)
@@ -227,7 +227,7 @@ def _add_refused_senders(index: Index, status_report: StatusReport) -> StatusRep
     )
 
 
-def _list_paused_findings(status_report: StatusReport) -> list[HealthFinding]:
+def _list_paused_sender_findings(status_report: StatusReport) -> list[HealthFinding]:
     """Return a finding for each paused sender, including those that `run` would refuse."""
     return [
         build_pause_finding(account, pause)

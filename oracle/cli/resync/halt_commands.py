@@ -45,7 +45,7 @@ def list_halts(
 ) -> None:
     """List halts, newest first, and who cleared them and why."""
     with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
-        halts = uow.halts.list_history(limit)
+        halts = uow.halts.list_newest_halts(limit)
     if as_json:
         print_model([build_halt_view(halt) for halt in halts])
         return

@@ -18,11 +18,11 @@ from oracle.cli.options import (
 from oracle.cli.resync.resync_session import (
     describe_rebuild,
     format_row_position,
-    limit_lines,
     open_resync_session,
     print_line,
+    render_limited_lines,
 )
-from oracle.daemon.compose import Index, use_segment_workers
+from oracle.daemon.compose import Index, set_segment_worker_count
 from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import open_records
 from oracle.domain.blocks import BlockRange, format_block_count
@@ -34,11 +34,11 @@ from oracle.indexer.audit.reverify import (
     reverify_blocks as verify_blocks,
 )
 from oracle.indexer.audit.row_diff import RepairContext
-from oracle.indexer.audit.state_check import StateComparison, StateRow, compare_state
+from oracle.indexer.audit.state_check import StateComparison, StateRow, compare_state_with_refold
 from oracle.indexer.rebuild import (
     RebuildOptions,
     RebuildResult,
-    describe_damage,
+    describe_damaged_spans,
     find_damaged_spans,
     rebuild_state,
 )
@@ -156,7 +156,7 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
         if scope is not VerifyScope.STATE:
             blocks = _resolve_block_range(index, first_block, last_block)
             if workers is not None:
-                use_segment_workers(index, workers)
+                set_segment_worker_count(index, workers)
             comparison = verify_blocks(
                 RepairContext(index.chain, index.store, index.folder, rebuild_options),
                 blocks,
@@ -189,12 +189,12 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
         ]:
             print_line(line, dry_run=dry_run)
     if (
-        comparison is not None and not _is_consistent(comparison)
+        comparison is not None and not _is_comparison_consistent(comparison)
     ) or not stored_check.is_consistent:
         raise typer.Exit(1)
 
 
-def _is_consistent(comparison: VerifyResult) -> bool:
+def _is_comparison_consistent(comparison: VerifyResult) -> bool:
     has_other_reports = comparison.repaired is not None and bool(comparison.repaired.differing)
     return not comparison.unrepaired_count and not has_other_reports
 
@@ -232,7 +232,10 @@ def _check_stored_data(
             # A fold of damaged rows proves nothing about the state.
             return _StoredCheck(damaged, None)
         return _StoredCheck(
-            (), compare_state(uow, index.reader, index.folder.rules, rebuild_options.progress)
+            (),
+            compare_state_with_refold(
+                uow, index.reader, index.folder.rules, rebuild_options.progress
+            ),
         )
 
 
@@ -263,14 +266,14 @@ def list_gaps(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = Fa
     if as_json:
         print_model(build_gaps_answer(gap_report))
     else:
-        for line in _render_gaps(gap_report):
+        for line in _render_coverage_gaps(gap_report):
             typer.echo(line)
     if gap_report:
         raise typer.Exit(1)
 
 
 def _render_stored_check(stored_check: _StoredCheck) -> Iterator[str]:
-    yield from limit_lines("DAMAGED", describe_damage(stored_check.damaged))
+    yield from render_limited_lines("DAMAGED", describe_damaged_spans(stored_check.damaged))
     state = stored_check.state
     if state is None:
         if stored_check.damaged:
@@ -280,7 +283,7 @@ def _render_stored_check(stored_check: _StoredCheck) -> Iterator[str]:
         yield f"the state matches a fold of {state.log_count} logs up to block {state.last_block}"
         return
     row_texts = [f"{row.table} {row.key} ({row.kind})" for row in state.differing]
-    yield from limit_lines("state", row_texts)
+    yield from render_limited_lines("state", row_texts)
     yield f"the state DIFFERS from a fold of its {state.log_count} logs in {len(row_texts)} rows"
     if stored_check.rebuilt is None:
         yield "run `qos-oracle resync rebuild` to rebuild it"
@@ -298,7 +301,7 @@ def _render_comparison(comparison: VerifyResult | None, *, repair: bool) -> Iter
         ("different content", difference.changed_rows),
     ]
     for label, rows in row_groups:
-        yield from limit_lines(label, [format_row_position(row) for row in rows])
+        yield from render_limited_lines(label, [format_row_position(row) for row in rows])
     names = ", ".join(comparison.endpoints) or "no endpoint"
     resume_note = (
         "" if comparison.resumed_at is None else f"; resumed at block {comparison.resumed_at}"
@@ -321,26 +324,26 @@ def _render_comparison(comparison: VerifyResult | None, *, repair: bool) -> Iter
         )
 
 
-def _render_gaps(gap_report: Gaps) -> Iterator[str]:
+def _render_coverage_gaps(gap_report: Gaps) -> Iterator[str]:
     blocks = gap_report.blocks
     for level in VerificationLevel:
-        count = gap_report.count_blocks_at(level)
+        count = gap_report.count_blocks_at_level(level)
         if count:
             yield f"{level.name.lower()}: {format_block_count(count)}"
     audited = sum(len(span.blocks) for span in gap_report.spans if span.audited_by is not None)
     yield f"audited with a second endpoint: {format_block_count(audited)}"
-    yield from limit_lines(
+    yield from render_limited_lines(
         "not read",
         [f"{block_range.first} to {block_range.last}" for block_range in gap_report.unread],
     )
-    yield from limit_lines(
+    yield from render_limited_lines(
         "header missing or not linked", [str(header) for header in gap_report.broken_headers]
     )
-    yield from limit_lines(
+    yield from render_limited_lines(
         "logs of non-canonical blocks",
         [str(orphaned_log) for orphaned_log in gap_report.conflicting_blocks],
     )
-    yield from limit_lines("damaged", describe_damage(gap_report.damaged))
+    yield from render_limited_lines("damaged", describe_damaged_spans(gap_report.damaged))
     yield from gap_report.cursor_mismatches
     verdict = "GAPS" if gap_report else "no gap"
     yield f"blocks {blocks.first} to {blocks.last}: {verdict}"

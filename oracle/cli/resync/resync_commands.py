@@ -26,16 +26,16 @@ from oracle.cli.resync import resync_checks
 from oracle.cli.resync.resync_session import (
     describe_rebuild,
     format_row_position,
-    limit_lines,
     open_resync_session,
     print_line,
+    render_limited_lines,
 )
 from oracle.cli.write_session import open_write_session
 from oracle.daemon.records import open_records
 from oracle.domain.blocks import BlockRange
 from oracle.domain.logs import Call, DeadLetter, Log
 from oracle.errors import InputError
-from oracle.indexer.backfill import BackfillResult, backfill_range as backfill_blocks
+from oracle.indexer.backfill import BackfillResult, backfill_block_range as backfill_blocks
 from oracle.indexer.block_confirmation import accept_refused_block as accept_block, get_refusal
 from oracle.indexer.rebuild import (
     list_open_dead_letters,
@@ -179,7 +179,7 @@ def backfill(
 
 def _render_backfill(result: BackfillResult) -> Iterator[str]:
     missing: list[Log | Call] = [*result.missing_logs, *result.missing_calls]
-    yield from limit_lines("missing", [format_row_position(row) for row in missing])
+    yield from render_limited_lines("missing", [format_row_position(row) for row in missing])
     if result.unserved_count:
         yield f"{result.unserved_count} stored rows were not returned now; they are kept"
     if result.differing_count:

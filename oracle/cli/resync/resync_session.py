@@ -12,7 +12,7 @@ from rich.progress import Progress
 
 from oracle.cli.options import load_config
 from oracle.cli.write_session import hold_command_lease
-from oracle.daemon.compose import Index, check_index_chain, open_index
+from oracle.daemon.compose import Index, get_checked_chain, open_index
 from oracle.daemon.lease_keeper import renew_held_lease
 from oracle.daemon.records import Records, open_records
 from oracle.domain.ids import Address
@@ -65,7 +65,7 @@ def _copy_records_for_dry_run(records: Records, *, dry_run: bool) -> Iterator[Re
     if not dry_run:
         yield None
         return
-    with records.store.temporary_copy() as url:
+    with records.store.open_temporary_copy() as url:
         if url is None:
             yield None
             return
@@ -88,7 +88,7 @@ def _check_network(index: Index, *, offline: bool) -> None:
     if stored_identity is None:
         raise InputError("the database is empty; run `qos-oracle run` to index the chain")
     if not offline:
-        check_index_chain(index)
+        get_checked_chain(index)
     configured_identity = replace(
         stored_identity,
         chain_id=settings.chain.id,
@@ -122,7 +122,7 @@ def print_line(line: str, *, dry_run: bool) -> None:
     typer.echo(f"dry run, nothing changed: {line}" if dry_run else line)
 
 
-def limit_lines(label: str, entries: Sequence[str]) -> Iterator[str]:
+def render_limited_lines(label: str, entries: Sequence[str]) -> Iterator[str]:
     """Yield the first entries as lines, followed by the number of omitted entries."""
     for entry in entries[:_MAX_LINES]:
         yield f"{label}: {entry}"

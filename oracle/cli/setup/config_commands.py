@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from oracle.bindings.inspection import inspect_contract
+from oracle.bindings.inspection import inspect_roots_contract
 from oracle.bindings.task_network import START_GAS, START_GROUP_GAS
 from oracle.chain.heads import Heads
 from oracle.chain.profiles.event_reader import EventReader
@@ -18,8 +18,8 @@ from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_co
 from oracle.cli.setup.profile_report import (
     describe_on_chain_support,
     find_profile_warnings,
-    format_contracts,
     format_profile,
+    format_profile_contracts,
 )
 from oracle.daemon.compose import check_chain, compute_rules_hash, open_chain
 from oracle.daemon.config.chain_section import build_verification_policy
@@ -32,7 +32,7 @@ from oracle.daemon.records import build_configured_rules, open_records
 from oracle.daemon.senders import (
     OpenKey,
     build_expected_contract,
-    check_hot_set,
+    check_hot_set_contract,
     check_objections,
     get_oracle_address,
     make_key_opener,
@@ -115,7 +115,7 @@ def check(
         open_endpoints = cache(lambda: stack.enter_context(open_chain(settings, reader)))
         context = _CheckContext(settings, reader, open_endpoints, open_key)
         findings.run_check("profile", lambda: _check_profile(settings, reader, findings))
-        findings.run_check("contracts", lambda: format_contracts(reader))
+        findings.run_check("contracts", lambda: format_profile_contracts(reader))
         findings.run_check("on chain", lambda: describe_on_chain_support(settings, reader))
         findings.run_check("rules", lambda: _describe_rules(settings))
         findings.run_check("rules hash", lambda: _describe_rules_hash(settings, reader))
@@ -128,7 +128,7 @@ def check(
             if settings.oracle.address is not None and "chain" in findings.facts:
                 _check_contract_if_keys_open(context, findings)
         findings.run_check("cost", lambda: _estimate_rpc_cost(settings, reader, open_endpoints()))
-        _check_start_costs(context, findings)
+        _check_task_start_costs(context, findings)
     if as_json:
         print_model(
             ConfigCheck(facts=findings.facts, warnings=findings.warnings, faults=findings.faults)
@@ -142,7 +142,7 @@ def check(
         raise TransientError(message) if findings.may_be_transient else InputError(message)
 
 
-def _check_start_costs(context: _CheckContext, findings: _CheckFindings) -> None:
+def _check_task_start_costs(context: _CheckContext, findings: _CheckFindings) -> None:
     config = context.config
     dispatch = build_dispatch_settings(config.dispatch, build_configured_rules(config))
     if dispatch is None:
@@ -150,7 +150,7 @@ def _check_start_costs(context: _CheckContext, findings: _CheckFindings) -> None
     findings.run_check("dispatch", lambda: _check_dispatch(context, findings))
     if config.keys.has_key("dispatcher"):
         gas = START_GAS if dispatch.legacy_policy is None else START_GROUP_GAS
-        findings.run_check("starts", lambda: _check_start_budget(config, gas, findings))
+        findings.run_check("starts", lambda: _check_task_start_budget(config, gas, findings))
 
 
 def _check_profile(config: Config, reader: EventReader, findings: _CheckFindings) -> str:
@@ -238,7 +238,7 @@ def _check_dispatch(context: _CheckContext, findings: _CheckFindings) -> str:
     return f"{policy}, dispatcher {sender}{results_note}"
 
 
-def _check_start_budget(config: Config, gas: int, findings: _CheckFindings) -> str:
+def _check_task_start_budget(config: Config, gas: int, findings: _CheckFindings) -> str:
     """Return how many task starts per day fit the limits at the maximum gas price."""
     limits = config.limits
     cost = gas * limits.max_fee_per_gas_wei
@@ -273,7 +273,7 @@ def _measure_block_seconds(chain: ChainSource, heads: Heads) -> float:
     return (heads.latest.time - older_header.time) / (heads.latest.number - older_header.number)
 
 
-def _compute_lag_seconds(config: Config, heads: Heads, block_seconds: float) -> float:
+def _compute_as_of_lag_seconds(config: Config, heads: Heads, block_seconds: float) -> float:
     """Return how old, in seconds, a report's as-of block is at the configured level."""
     if config.oracle.level == "safe":
         return heads.latest.time - (heads.safe or heads.final).time
@@ -283,7 +283,7 @@ def _compute_lag_seconds(config: Config, heads: Heads, block_seconds: float) -> 
 def _find_timing_warnings(config: Config, heads: Heads, block_seconds: float) -> Iterator[str]:
     oracle_section = config.oracle
     max_exclusion_seconds = compute_max_exclusion_seconds(build_configured_rules(config))
-    max_delay_seconds = oracle_section.period_seconds + _compute_lag_seconds(
+    max_delay_seconds = oracle_section.period_seconds + _compute_as_of_lag_seconds(
         config, heads, block_seconds
     )
     if oracle_section.address is not None and max_delay_seconds > max_exclusion_seconds > 0:
@@ -297,7 +297,7 @@ def _find_timing_warnings(config: Config, heads: Heads, block_seconds: float) ->
 def _find_timing_faults(config: Config, heads: Heads, block_seconds: float) -> Iterator[str]:
     oracle_section = config.oracle
     landing_seconds = (
-        _compute_lag_seconds(config, heads, block_seconds) + LANDING_BLOCKS * block_seconds
+        _compute_as_of_lag_seconds(config, heads, block_seconds) + LANDING_BLOCKS * block_seconds
     )
     if oracle_section.address is not None and landing_seconds > oracle_section.report_ttl_seconds:
         yield (
@@ -335,7 +335,7 @@ def _check_contract(context: _CheckContext, findings: _CheckFindings) -> str:
                 f"the transmitter {payer_address} has no ether: nothing can be sent"
             )
     expected = build_expected_contract(config, context.reader, keys)
-    contract_state, mismatches = inspect_contract(pool_view, address, expected)
+    contract_state, mismatches = inspect_roots_contract(pool_view, address, expected)
     if mismatches:
         raise InputError("; ".join(difference.format_line() for difference in mismatches))
     limits = contract_state.contract_status.limits
@@ -344,7 +344,7 @@ def _check_contract(context: _CheckContext, findings: _CheckFindings) -> str:
             f"oracle.anchor_window: {config.oracle.anchor_window} differs from the contract's "
             f"value {limits.anchor_window}"
         )
-    check_hot_set(config, pool_view, contract_state)
+    check_hot_set_contract(config, pool_view, contract_state)
     check_objections(config, pool_view, contract_state)
     return f"{address} matches the configuration"
 

@@ -8,7 +8,7 @@ from oracle.bindings.codec import encode_call
 from oracle.bindings.qos_roots import CONTRACT, RootsConfiguration
 from oracle.bindings.timelock import TimelockedCall
 from oracle.cli.setup.contract_values import (
-    encode_bytes32,
+    encode_text_as_bytes32,
     parse_addresses,
     parse_hash_bytes,
     parse_limits,
@@ -47,7 +47,9 @@ CONTRACT_CALLS: Mapping[str, ContractFunction] = {
     "tighten-limits": ContractFunction("tightenLimits", PAUSER, _LIMITS, "NAME=NUMBER,…"),
     "drop-signer": ContractFunction("dropSigner", PAUSER, (parse_required_address,), "SIGNER"),
     "withdraw-vetoer-offer": ContractFunction("withdrawVetoerOffer", PAUSER),
-    "veto": ContractFunction("veto", VETOER, (parse_required_address, encode_bytes32), "NODE WHY"),
+    "veto": ContractFunction(
+        "veto", VETOER, (parse_required_address, encode_text_as_bytes32), "NODE WHY"
+    ),
     "allow": ContractFunction(
         "allow", VETOER, (parse_required_address, parse_whole_number), "NODE DUE_SINCE"
     ),

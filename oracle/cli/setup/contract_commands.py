@@ -9,16 +9,16 @@ from typing import Annotated
 
 import typer
 
-from oracle.bindings.inspection import ContractMismatch, inspect_contract
+from oracle.bindings.inspection import ContractMismatch, inspect_roots_contract
 from oracle.bindings.kick_target_checks import (
     find_kick_target_mismatches,
-    find_shipped_target,
+    find_shipped_kick_target,
     find_single_key_owner_mismatches,
 )
 from oracle.bindings.kick_targets import TASK_NETWORK
-from oracle.bindings.power import find_timelock_weaknesses, find_weaknesses
+from oracle.bindings.power import find_contract_weaknesses, find_timelock_weaknesses
 from oracle.bindings.qos_roots import RootsConfiguration, RootsContract
-from oracle.bindings.timelock import fetch_timelock_roles, get_timelock_delay
+from oracle.bindings.timelock import fetch_timelock_delay, fetch_timelock_roles
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_model
 from oracle.cli.setup.contract_calls import (
     CONTRACT_CALLS,
@@ -111,18 +111,18 @@ def check(
     )
     with open_checked_chain(settings) as chain:
         pool_view = open_report_account(settings, chain).pool_view
-        contract_state, mismatches = inspect_contract(pool_view, address, expected)
+        contract_state, mismatches = inspect_roots_contract(pool_view, address, expected)
         mismatches = [
             *mismatches,
             *_check_kick_target(pool_view, settings, contract_state.target, dev=dev),
-            *_check_timelock_setting(settings, contract_state.admin),
+            *_find_timelock_setting_mismatches(settings, contract_state.admin),
             *find_configured_objections_mismatches(settings, pool_view, contract_state),
         ]
         if not dev:
             proposer_addresses = parse_addresses(proposers) if proposers else []
             first_block = settings.chain.start_block if since_block is None else since_block
-            mismatches += find_weaknesses(pool_view, contract_state, expected.settings)
-            mismatches += _check_timelock(
+            mismatches += find_contract_weaknesses(pool_view, contract_state, expected.settings)
+            mismatches += _report_timelock_weaknesses(
                 pool_view, address, contract_state, first_block, proposer_addresses
             )
     if as_json:
@@ -138,7 +138,7 @@ def check(
         )
 
 
-def _check_timelock_setting(config: Config, admin: Address) -> list[ContractMismatch]:
+def _find_timelock_setting_mismatches(config: Config, admin: Address) -> list[ContractMismatch]:
     """Return a mismatch if the configured timelock is not the contract's admin."""
     timelock = config.oracle.timelock
     if timelock is None or timelock == admin:
@@ -146,7 +146,7 @@ def _check_timelock_setting(config: Config, admin: Address) -> list[ContractMism
     return [ContractMismatch("admin", f"oracle.timelock {timelock}", admin)]
 
 
-def _check_timelock(
+def _report_timelock_weaknesses(
     pool_view: PoolView,
     oracle: Address,
     contract_state: RootsConfiguration,
@@ -158,7 +158,7 @@ def _check_timelock(
     Raises:
         TransientError: no endpoint responds.
     """
-    if get_timelock_delay(pool_view, contract_state.admin) is None:
+    if fetch_timelock_delay(pool_view, contract_state.admin) is None:
         return []
     roles = fetch_timelock_roles(pool_view, contract_state.admin, first_block)
     typer.echo(roles.format_line(), err=True)
@@ -177,7 +177,7 @@ def _check_kick_target(
     """
     if target == ZERO_ADDRESS:
         return []
-    mismatches_by_endpoint = pool_view.read_each(
+    mismatches_by_endpoint = pool_view.read_from_each(
         lambda caller: _find_target_mismatches(caller, config, target, dev=dev)
     )
     return min((mismatches for _, mismatches in mismatches_by_endpoint), key=len)
@@ -189,7 +189,7 @@ def _find_target_mismatches(
     kind = (
         TASK_NETWORK
         if target == find_kick_target_address(config)
-        else find_shipped_target(caller, target)
+        else find_shipped_kick_target(caller, target)
     )
     if kind is None:
         expected = "a shipped adapter (any other contract is unverified)"
@@ -240,7 +240,7 @@ def print_calldata(
     with open_checked_chain(settings) as chain:
         pool_view = open_report_account(settings, chain).pool_view
         configuration = RootsContract(pool_view, oracle).get_configuration()
-        delay = get_timelock_delay(pool_view, configuration.admin)
+        delay = fetch_timelock_delay(pool_view, configuration.admin)
     answer = build_contract_call(action, calldata, oracle, configuration, delay, salt)
     print_contract_result(answer, as_json=as_json)
 

@@ -13,7 +13,7 @@ from oracle.bindings.deployment import (
     NO_KICK_FLOORS,
     OracleSetup,
     WordsSetup,
-    compute_min_age,
+    compute_min_score_age_limit,
     override_limits,
 )
 from oracle.bindings.kick_targets import KickTarget, find_default_kick_target, get_kick_target
@@ -170,7 +170,7 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
     transactions and asks for confirmation. The contract has fixed bounds for its limits, which no
     role can exceed.
     """
-    _reject_target_with_adapter(target, adapter, contracts or [])
+    _check_target_has_no_adapter(target, adapter, contracts or [])
     settings = load_config(config)
     open_key = make_key_opener(settings)
     payer = _open_payer(open_key, keystore, password_file)
@@ -183,14 +183,14 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
         delay=admin_delay,
         dev=dev,
     )
-    roles.check_separation()
-    oracle_setup = build_setup(settings, roles, parse_optional_address(target), limit or [])
+    roles.check_key_separation()
+    oracle_setup = build_oracle_setup(settings, roles, parse_optional_address(target), limit or [])
     planned_adapter = None if target else _plan_adapter(settings, adapter, contracts or [])
     _check_network(settings)
     replaced_oracle = get_oracle_address(settings) if replace_oracle else None
     if replaced_oracle is not None:
-        oracle_setup = replace(oracle_setup, expelled=_read_expelled_nodes(settings))
-    publisher = _open_deploy_account(settings)
+        oracle_setup = replace(oracle_setup, expelled=_load_expelled_nodes(settings))
+    publisher = _open_deployment_account(settings)
     try:
         plan = DeployPlan(
             settings,
@@ -217,7 +217,7 @@ def _resolve_signers(open_key: OpenKey, signers_text: str) -> tuple[Address, ...
     return (keys.signer.address,)
 
 
-def _reject_target_with_adapter(target: str, adapter: str, contracts: list[str]) -> None:
+def _check_target_has_no_adapter(target: str, adapter: str, contracts: list[str]) -> None:
     """Check that an adapter and another kick target are not given together.
 
     Raises:
@@ -233,7 +233,7 @@ def _reject_target_with_adapter(target: str, adapter: str, contracts: list[str])
 def _plan_adapter(config: Config, name: str, pairs: list[str]) -> PlannedAdapter | None:
     """Return the requested adapter, by default the profile's, or None if none is deployed."""
     address_by_contract = dict(parse_named_address(pair_text) for pair_text in pairs)
-    kind = _find_kick_target(config, name)
+    kind = _find_requested_kick_target(config, name)
     if kind is None or kind.artifact is None:
         if address_by_contract:
             raise InputError("--contract: not used, because no adapter is deployed")
@@ -249,13 +249,13 @@ def _plan_adapter(config: Config, name: str, pairs: list[str]) -> PlannedAdapter
     return PlannedAdapter(kind, {**config.network.contracts, **address_by_contract})
 
 
-def _find_kick_target(config: Config, name: str) -> KickTarget | None:
+def _find_requested_kick_target(config: Config, name: str) -> KickTarget | None:
     if name == _NO_ADAPTER:
         return None
     return get_kick_target(name) if name else find_default_kick_target(config.network.profile)
 
 
-def _read_expelled_nodes(config: Config) -> tuple[Address, ...]:
+def _load_expelled_nodes(config: Config) -> tuple[Address, ...]:
     """Return the indexed nodes that the configured oracle has expelled and not readmitted.
 
     Raises:
@@ -276,7 +276,7 @@ def _read_expelled_nodes(config: Config) -> tuple[Address, ...]:
         )
 
 
-def build_setup(
+def build_oracle_setup(
     config: Config, roles: ContractRoles, target: Address, limits: list[str]
 ) -> OracleSetup:
     """Return the oracle's constructor argument for the configured network.
@@ -298,7 +298,7 @@ def build_setup(
         quorum=roles.quorum,
         rules_hash=compute_rules_hash(config, open_reader(config)),
     )
-    min_age = compute_min_age(settings, setup.lag_rounds)
+    min_age = compute_min_score_age_limit(settings, setup.lag_rounds)
     limit_by_name = {
         "kick_below": settings.kick_below,
         "anchor_window": config.oracle.anchor_window,
@@ -329,7 +329,7 @@ def _check_network(config: Config) -> None:
         chain.fetch_heads()
 
 
-def _open_deploy_account(config: Config) -> SenderAccount:
+def _open_deployment_account(config: Config) -> SenderAccount:
     """Open a sender account that belongs to no contract yet and cannot sign."""
     chain = config.chain
     caps = SendLimits(

@@ -31,7 +31,7 @@ def _format_qos(steps: int) -> str:
     return f"QoS {steps / _SCORE_STEPS:.4f}"
 
 
-def _format_share(parts: int) -> str:
+def _format_node_share(parts: int) -> str:
     return f"{parts / _SCORE_STEPS:.2%} of the nodes"
 
 
@@ -39,7 +39,7 @@ def _format_share(parts: int) -> str:
 _FORMATTER_BY_NAME: Mapping[str, Callable[[int], str]] = {
     "kick_below": _format_qos,
     "big_fall": _format_qos,
-    "fall_share": _format_share,
+    "fall_share": _format_node_share,
     "anchor_window": "{} blocks".format,
     "kick_gas": "{:,} gas".format,
 }
@@ -59,14 +59,14 @@ def print_values(values: Mapping[str, object]) -> None:
     width = max(map(len, value_by_name)) + 2
     print_facts(
         (
-            (name.replace("_", " "), format_value(name, value))
+            (name.replace("_", " "), format_contract_value(name, value))
             for name, value in value_by_name.items()
         ),
         width,
     )
 
 
-def format_value(name: str, value: object) -> str:
+def format_contract_value(name: str, value: object) -> str:
     """Return a value as text, formatted by its field name."""
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -164,7 +164,7 @@ def parse_hash_bytes(text: str) -> bytes:
         raise InputError(f"{text}: {error}") from error
 
 
-def encode_bytes32(text: str) -> bytes:
+def encode_text_as_bytes32(text: str) -> bytes:
     """Return a short text as zero-padded bytes32.
 
     Raises:

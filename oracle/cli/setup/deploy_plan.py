@@ -13,7 +13,7 @@ from oracle.bindings.deployment import (
     DeploymentPlan,
     OracleSetup,
     WordsSetup,
-    check_funds,
+    check_deployer_balance,
     compute_contract_address,
     plan_dependent_deployment,
     plan_deployment,
@@ -26,7 +26,7 @@ from oracle.bindings.kick_targets import (
     build_role_change,
 )
 from oracle.bindings.objections import build_objections_code
-from oracle.bindings.timelock import build_canceller_grant, build_timelock_code
+from oracle.bindings.timelock import build_grant_canceller_call, build_timelock_code
 from oracle.cli.options import confirm_action, print_model
 from oracle.cli.setup.contract_values import print_contract_result, print_values
 from oracle.daemon.config.loader import Config
@@ -36,7 +36,7 @@ from oracle.errors import FatalError, InputError
 from oracle.queries.contract_models import AdapterPlan, DeploymentAnswer, TimelockPlan, WordsPlan
 from oracle.signing.signer import Signer
 from oracle.txmgr.accounts_and_limits import SenderAccount
-from oracle.txmgr.client.receipts import fetch_mined_count
+from oracle.txmgr.client.receipts import fetch_transaction_count
 
 # Timeout for each receipt of `contract deploy`.
 _RECEIPT_TIMEOUT_SECONDS = 120
@@ -58,7 +58,7 @@ class ContractRoles:
     delay: int
     dev: bool
 
-    def check_separation(self) -> None:
+    def check_key_separation(self) -> None:
         """Check that no single key can do harm without another key being able to stop it.
 
         With `dev`, nothing is required.
@@ -154,7 +154,7 @@ class DeployPlan:
             TransientError: no endpoint responds, or a transaction is not mined yet.
         """
         addresses = self._predict_addresses()
-        setup = self._complete_setup(addresses)
+        setup = self._complete_oracle_setup(addresses)
         answer = self._simulate_deployments(setup, addresses)
         # Before anything is sent, because the steps need addresses that may be missing.
         steps = self._list_next_steps(addresses)
@@ -186,21 +186,21 @@ class DeployPlan:
 
     def _predict_addresses(self) -> _PredictedAddresses:
         sender = self.payer.address
-        nonce = fetch_mined_count(self.publisher.pool_view, sender, "pending")
+        nonce = fetch_transaction_count(self.publisher.pool_view, sender, "pending")
         nonces = itertools.count(nonce)
 
-        def predict_next(*, is_deployed: bool) -> Address | None:
+        def predict_next_address(*, is_deployed: bool) -> Address | None:
             return compute_contract_address(sender, next(nonces)) if is_deployed else None
 
         return _PredictedAddresses(
-            timelock=predict_next(is_deployed=not self.roles.dev),
+            timelock=predict_next_address(is_deployed=not self.roles.dev),
             oracle=compute_contract_address(sender, next(nonces)),
-            adapter=predict_next(is_deployed=self.adapter is not None),
-            words_contract=predict_next(is_deployed=self.words_setup is not None),
-            objections=predict_next(is_deployed=self.with_objections),
+            adapter=predict_next_address(is_deployed=self.adapter is not None),
+            words_contract=predict_next_address(is_deployed=self.words_setup is not None),
+            objections=predict_next_address(is_deployed=self.with_objections),
         )
 
-    def _complete_setup(self, addresses: _PredictedAddresses) -> OracleSetup:
+    def _complete_oracle_setup(self, addresses: _PredictedAddresses) -> OracleSetup:
         setup = replace(
             self.setup,
             admin=addresses.timelock or self.roles.owner,
@@ -234,7 +234,7 @@ class DeployPlan:
                 gas_limit=words_deployment.gas_limit,
             )
         # The total is checked, so that the deployment does not stop halfway.
-        check_funds(*deployment_by_name.values())
+        check_deployer_balance(*deployment_by_name.values())
         oracle_deployment = deployment_by_name["oracle"]
         timelock = adapter = None
         if addresses.timelock is not None:
@@ -310,7 +310,7 @@ class DeployPlan:
             self.payer.address,
             publisher.quote_fees(),
         )
-        _check_cost(self.config, deployment)
+        _check_deployment_cost(self.config, deployment)
         return deployment
 
     def _simulate_deployment(self, code: str) -> DeploymentPlan:
@@ -318,7 +318,7 @@ class DeployPlan:
         deployment = plan_deployment(
             publisher.pool_view, code, self.payer.address, publisher.quote_fees()
         )
-        _check_cost(self.config, deployment)
+        _check_deployment_cost(self.config, deployment)
         return deployment
 
     def _send_deployment(self, code: str, planned: Address) -> int:
@@ -345,7 +345,7 @@ class DeployPlan:
             owner, delay = self.roles.owner, self.roles.delay
             # As a canceller itself, a vetoer whose key was stolen could cancel operations forever,
             # after its replacement too.
-            grant = build_canceller_grant(addresses.timelock, addresses.oracle)
+            grant = build_grant_canceller_call(addresses.timelock, addresses.oracle)
             steps.append(
                 f"next, so that the vetoer can cancel scheduled calls: {owner} sends "
                 f"{addresses.timelock} {grant.encode_schedule_call(delay)}, and anyone sends "
@@ -365,20 +365,20 @@ class DeployPlan:
                 return []
             return [f"the network's admin calls setOracle({addresses.oracle})"]
         change = self.adapter.build_role_change(addresses.adapter)
-        if self.replaced is not None and self.adapter.target.can_pass_on_role:
+        if self.replaced is not None and self.adapter.target.can_transfer_role:
             step = f"the owner of the previous adapter calls giveBack({addresses.adapter})"
             return [f"{step}; until then the network refuses kickouts, which are retried"]
         return [f"{change.description}: {change.to} {change.calldata}"]
 
 
-def _check_cost(config: Config, deployment: DeploymentPlan) -> None:
+def _check_deployment_cost(config: Config, deployment: DeploymentPlan) -> None:
     limit = config.limits.max_cost_per_transaction_wei
     if deployment.max_cost > limit:
         raise InputError(
             f"the deployment may cost {deployment.max_cost} wei, above "
             f"limits.max_cost_per_transaction_wei {limit}"
         )
-    check_funds(deployment)
+    check_deployer_balance(deployment)
 
 
 def _make_receipt_waiter() -> Callable[[], bool]:

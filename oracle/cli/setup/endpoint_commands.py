@@ -26,7 +26,7 @@ from oracle.daemon.records import open_records
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.blocks import format_block_count
 from oracle.errors import InputError
-from oracle.indexer.provenance import build_scope
+from oracle.indexer.provenance import build_ingest_scope
 from oracle.queries.endpoint_view import EndpointReadmission, ProbedEndpointEntry
 from oracle.queries.text.text_tables import print_table, sanitize_text
 from oracle.rpc.endpoints.endpoint import Endpoint
@@ -112,10 +112,10 @@ def probe_endpoints(
     batch of a hundred. Exit code 1 if an endpoint is unfit.
     """
     settings = load_config(config)
-    with _open_store(settings) as store:
+    with _open_store_if_current(settings) as store:
         facts = CapabilityCache(store, unix_seconds)
         with open_chain(settings, open_reader(settings), facts) as chain:
-            requirements = _build_requirements(settings, chain, store)
+            requirements = _build_probe_requirements(settings, chain, store)
             selected = _select_endpoints(list(chain.endpoints), position)
             states = chain.endpoints.describe_states()
             proven_wrong = chain.get_proven_wrong_endpoints()
@@ -175,14 +175,14 @@ def readmit(
     """
     with open_records(load_config(config)) as records:
         with records.store.read_transaction() as uow:
-            reason = uow.facts.quarantine.get_reason_by_endpoint().get(name)
+            reason = uow.facts.quarantine.get_quarantine_reason_by_endpoint().get(name)
             if reason is None:
                 raise InputError(
                     f"{name}: this endpoint is not proven wrong; see the endpoints in `qos-oracle "
                     "status`"
                 )
             unaudited_blocks = uow.facts.quarantine.count_suspect_blocks(
-                build_scope(open_reader(records.config)).id, name
+                build_ingest_scope(open_reader(records.config)).id, name
             )
         if not dry_run:
             with open_write_session(records.store, "endpoint readmit", dry_run=False) as (uow, _):
@@ -207,7 +207,7 @@ def readmit(
 
 
 @contextmanager
-def _open_store(config: Config) -> Iterator[Store | None]:
+def _open_store_if_current(config: Config) -> Iterator[Store | None]:
     """Open the database, or yield None if its schema is missing or of another version."""
     if get_schema_state(config.database.url).age is not SchemaAge.CURRENT:
         yield None
@@ -216,7 +216,7 @@ def _open_store(config: Config) -> Iterator[Store | None]:
         yield records.store
 
 
-def _build_requirements(
+def _build_probe_requirements(
     config: Config, chain: ChainSource, store: Store | None
 ) -> ProbeRequirements:
     """Return what the configuration and the database require of endpoints."""
@@ -292,7 +292,7 @@ def _find_unfit_reason(facts: Capabilities, first_block: int) -> str | None:
     return None
 
 
-def _compute_lag(result: ProbedEndpoint, results: list[ProbedEndpoint]) -> int | None:
+def _compute_block_lag(result: ProbedEndpoint, results: list[ProbedEndpoint]) -> int | None:
     """Return how many blocks an endpoint is behind the probed endpoint with the highest head."""
     heads = [peer.facts.head.number for peer in results if peer.facts.head is not None]
     return None if result.facts.head is None else max(heads) - result.facts.head.number
@@ -300,7 +300,7 @@ def _compute_lag(result: ProbedEndpoint, results: list[ProbedEndpoint]) -> int |
 
 def _format_row(result: ProbedEndpoint, results: list[ProbedEndpoint]) -> list[str]:
     facts = result.facts
-    lag = _compute_lag(result, results)
+    lag = _compute_block_lag(result, results)
     serves = [
         *(["logs by hash"] if facts.has_logs_by_hash else []),
         *(["receipts"] if facts.has_block_receipts else []),
@@ -333,7 +333,7 @@ def _build_entry(
         chain_id=facts.chain_id,
         client=facts.client,
         head=None if facts.head is None else facts.head.number,
-        lag_blocks=_compute_lag(probed_endpoint, results),
+        lag_blocks=_compute_block_lag(probed_endpoint, results),
         tags=list(facts.tags),
         logs_by_hash=facts.has_logs_by_hash,
         block_receipts=facts.has_block_receipts,

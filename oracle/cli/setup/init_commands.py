@@ -21,7 +21,7 @@ from oracle.cli.setup.endpoint_commands import (
     print_probe_results,
     probe_single_endpoint,
 )
-from oracle.cli.setup.network_presets import extract_notes, render_preset
+from oracle.cli.setup.network_presets import extract_preset_notes, render_preset
 from oracle.cli.setup.network_survey import (
     BlockRate,
     FinalityProposal,
@@ -34,7 +34,7 @@ from oracle.domain.ids import Address
 from oracle.errors import InputError, OracleError, TransientError
 from oracle.queries.text.human_numbers import format_duration
 from oracle.rpc.client import JsonRpcClient
-from oracle.rpc.new_heads import find_websocket
+from oracle.rpc.new_heads import find_websocket_url
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.transport import redact_url
 
@@ -227,16 +227,18 @@ def init(  # noqa: PLR0913 - a command line's options are its parameters
                 "--network: the preset has a profile, contracts and a start block; leave out "
                 "--profile, --contract, --oracle and --start-block"
             )
-        _init_preset(config, render_preset(network, endpoint or (), database), dry_run=dry_run)
+        _write_preset_config(
+            config, render_preset(network, endpoint or (), database), dry_run=dry_run
+        )
         return
-    urls = endpoint or [_prompt_option("endpoint", "Endpoint (a JSON-RPC address)", yes=yes)]
-    profile_name = profile or _prompt_profile(yes=yes)
+    urls = endpoint or [_prompt_for_option("endpoint", "Endpoint (a JSON-RPC address)", yes=yes)]
+    profile_name = profile or _prompt_for_profile(yes=yes)
     given_addresses = dict(map(parse_named_address, contract or []))
     inputs = NetworkInputs(
         endpoints=urls,
         profile=profile_name,
-        contracts=_prompt_contracts(profile_name, given_addresses, yes=yes),
-        oracle=_prompt_oracle(oracle, yes=yes),
+        contracts=_prompt_for_contracts(profile_name, given_addresses, yes=yes),
+        oracle=_prompt_for_oracle(oracle, yes=yes),
         database=database,
     )
     findings = _inspect_network(inputs, start_block)
@@ -246,24 +248,26 @@ def init(  # noqa: PLR0913 - a command line's options are its parameters
         return
     write_config(config, text)
     typer.echo(f"\nwrote {config}; result of `config check`:\n")
-    _check_config(config)
+    _run_config_check(config)
     _print_next_steps(config, findings)
 
 
-def _init_preset(config: Path, text: str, *, dry_run: bool) -> None:
+def _write_preset_config(config: Path, text: str, *, dry_run: bool) -> None:
     if dry_run:
         typer.echo(text, nl=False)
         return
     write_config(config, text)
     config_option = _format_config_option(config)
     typer.echo(
-        f"wrote {config}:\n\n{extract_notes(text)}\n\n"
+        f"wrote {config}:\n\n{extract_preset_notes(text)}\n\n"
         "Next:\n  read the comments in the file, and set what they name\n"
         f"  qos-oracle config check{config_option}\n  qos-oracle run{config_option}"
     )
 
 
-def _prompt_option(option: str, question: str, default: str | None = None, *, yes: bool) -> str:
+def _prompt_for_option(
+    option: str, question: str, default: str | None = None, *, yes: bool
+) -> str:
     """Prompt for a value, or with --yes return the default or raise InputError."""
     if not yes:
         return str(typer.prompt(question, default=default, err=True)).strip()
@@ -272,12 +276,12 @@ def _prompt_option(option: str, question: str, default: str | None = None, *, ye
     return default
 
 
-def _prompt_profile(*, yes: bool) -> str:
+def _prompt_for_profile(*, yes: bool) -> str:
     names = ", ".join(list_shipped_profiles())
-    return _prompt_option("profile", f"Profile ({names}, or a file)", "reference", yes=yes)
+    return _prompt_for_option("profile", f"Profile ({names}, or a file)", "reference", yes=yes)
 
 
-def _prompt_contracts(
+def _prompt_for_contracts(
     profile: str, option_addresses: Mapping[str, Address], *, yes: bool
 ) -> dict[str, Address]:
     """Return the address of each contract in the profile, prompting for missing ones."""
@@ -293,21 +297,23 @@ def _prompt_contracts(
         if name not in address_by_contract and contract.address is None:
             option = f"contract {name}=0x…"
             address_by_contract[name] = parse_required_address(
-                _prompt_option(option, f"Address of {name}", yes=yes)
+                _prompt_for_option(option, f"Address of {name}", yes=yes)
             )
     return address_by_contract
 
 
-def _prompt_oracle(option_value: str | None, *, yes: bool) -> Address | None:
+def _prompt_for_oracle(option_value: str | None, *, yes: bool) -> Address | None:
     address_text = option_value or (
-        "" if yes else _prompt_option("oracle", "Oracle contract (empty: none yet)", "", yes=yes)
+        ""
+        if yes
+        else _prompt_for_option("oracle", "Oracle contract (empty: none yet)", "", yes=yes)
     )
     return parse_required_address(address_text) if address_text else None
 
 
 def _inspect_network(inputs: NetworkInputs, start_block: int | None) -> NetworkFindings:
     """Measure the block rate, find the start block and probe each endpoint."""
-    rate = _measure_first_rate(inputs.endpoints)
+    rate = _measure_first_block_rate(inputs.endpoints)
     _print_progress(
         f"chain {rate.chain_id}, block {rate.head}, {rate.block_seconds:.1f} s a block"
     )
@@ -332,7 +338,7 @@ def _inspect_network(inputs: NetworkInputs, start_block: int | None) -> NetworkF
         ]
     print_probe_results(probe_results, err=True)
     websocket = next(
-        filter(None, (find_websocket(url, rate.chain_id) for url in inputs.endpoints)), None
+        filter(None, (find_websocket_url(url, rate.chain_id) for url in inputs.endpoints)), None
     )
     _print_progress(
         "no websocket found"
@@ -343,11 +349,11 @@ def _inspect_network(inputs: NetworkInputs, start_block: int | None) -> NetworkF
         rate,
         websocket,
         found_block,
-        propose_finality(rate.block_seconds, _find_common_tags(probe_results)),
+        propose_finality(rate.block_seconds, _find_common_block_tags(probe_results)),
     )
 
 
-def _measure_first_rate(urls: Iterable[str]) -> BlockRate:
+def _measure_first_block_rate(urls: Iterable[str]) -> BlockRate:
     """Return the block rate measured by the first endpoint that responds."""
     failures: list[OracleError] = []
     for url in urls:
@@ -383,13 +389,13 @@ def _find_start_block(
     return None
 
 
-def _find_common_tags(probe_results: Iterable[ProbedEndpoint]) -> set[str]:
+def _find_common_block_tags(probe_results: Iterable[ProbedEndpoint]) -> set[str]:
     """Return the block tags served by every fit endpoint."""
     tag_sets = [set(result.facts.tags) for result in probe_results if result.fault is None]
     return set.intersection(*tag_sets) if tag_sets else set()
 
 
-def _check_config(config: Path) -> None:
+def _run_config_check(config: Path) -> None:
     """Run `config check`, which sets the exit code but keeps a faulty file."""
     check(config)
 

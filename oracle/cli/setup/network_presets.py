@@ -30,7 +30,7 @@ def render_preset(network: str, endpoints: Sequence[str], database: str) -> str:
     return text
 
 
-def extract_notes(text: str) -> str:
+def extract_preset_notes(text: str) -> str:
     """Return the comment at the beginning of a preset."""
     comment = text.partition("\n\n")[0]
     return "\n".join(line.removeprefix("# ") for line in comment.splitlines())

@@ -82,11 +82,11 @@ def describe_on_chain_actions(profile: Profile, *, has_feed: bool = False) -> st
     scores = "scores, from a feed without proofs" if has_feed else "scores"
     starts = "task starts" if TASK_NETWORK_CONTRACT in profile.contracts else "no task starts"
     held = "; every kickout is held for an operator" if profile.holds_kickouts else ""
-    kickouts = _describe_kickouts(find_default_kick_target(profile.name))
+    kickouts = _describe_kickout_support(find_default_kick_target(profile.name))
     return f"{scores}; {kickouts}{held}; {starts}"
 
 
-def _describe_kickouts(target: KickTarget | None) -> str:
+def _describe_kickout_support(target: KickTarget | None) -> str:
     if target is None:
         return "kickouts as oracle events only, which end no membership"
     if target.artifact is None:
@@ -94,7 +94,7 @@ def _describe_kickouts(target: KickTarget | None) -> str:
     return f"kickouts through {target.name}, which `contract deploy` adds; without it only events"
 
 
-def format_contracts(reader: EventReader) -> str:
+def format_profile_contracts(reader: EventReader) -> str:
     """Return the contracts with their addresses and, where known, start blocks."""
     profile = reader.profile
     return "; ".join(

@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from oracle.bindings.qos_roots import RootsContract
-from oracle.bindings.timelock import get_timelock_delay
+from oracle.bindings.timelock import fetch_timelock_delay
 from oracle.cli.options import load_config, print_model
 from oracle.cli.setup.contract_calls import build_contract_call, encode_contract_call
 from oracle.cli.setup.contract_values import print_contract_result
@@ -51,7 +51,7 @@ def announce_rules(
     }
     folder = settings.rules.announced_folder
     if not dry_run:
-        _write_files(folder, text_by_name)
+        _write_rules_files(folder, text_by_name)
     answer = AnnouncementAnswer(
         rules_hash=rules_hash,
         reason_hash=reason_hash,
@@ -63,7 +63,7 @@ def announce_rules(
     if as_json:
         print_model(answer)
     else:
-        _print_answer(answer)
+        _print_announcement(answer)
 
 
 def _build_call(settings: Config, rules_hash: str, salt: int) -> ContractCallAnswer:
@@ -72,7 +72,7 @@ def _build_call(settings: Config, rules_hash: str, salt: int) -> ContractCallAns
     with open_checked_chain(settings) as chain:
         pool_view = open_report_account(settings, chain).pool_view
         configuration = RootsContract(pool_view, oracle).get_configuration()
-        delay = get_timelock_delay(pool_view, configuration.admin)
+        delay = fetch_timelock_delay(pool_view, configuration.admin)
     admin = configuration.admin
     if delay is None:
         raise InputError(
@@ -87,7 +87,7 @@ def _build_call(settings: Config, rules_hash: str, salt: int) -> ContractCallAns
     return build_contract_call("set-rules", calldata, oracle, configuration, delay, salt)
 
 
-def _write_files(folder: Path, text_by_name: dict[str, str]) -> None:
+def _write_rules_files(folder: Path, text_by_name: dict[str, str]) -> None:
     """Write files whose names are the hash of their content."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -97,7 +97,7 @@ def _write_files(folder: Path, text_by_name: dict[str, str]) -> None:
         raise InputError(f"{folder}: cannot write the rules: {error.strerror}") from error
 
 
-def _print_answer(answer: AnnouncementAnswer) -> None:
+def _print_announcement(answer: AnnouncementAnswer) -> None:
     typer.echo(f"rules hash {answer.rules_hash}")
     typer.echo(f"reason hash {answer.reason_hash}, which is the salt")
     verb = "would be written" if answer.dry_run else "written"

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from oracle.bindings.inspection import inspect_contract
-from oracle.bindings.qos_roots import encode_push_call
+from oracle.bindings.inspection import inspect_roots_contract
+from oracle.bindings.qos_roots import encode_push_report_call
 from oracle.bindings.task_network import encode_start_task_call
 from oracle.chain.source import ChainSource
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_model
@@ -17,11 +17,11 @@ from oracle.cli.setup.key_commands import describe_shared_key
 from oracle.daemon.capability_cache import CapabilityCache
 from oracle.daemon.compose import (
     check_chain,
-    check_index_chain,
     compute_rules_hash,
+    get_checked_chain,
     open_chain,
-    open_fresh_endpoints,
     open_index,
+    reopen_endpoints,
 )
 from oracle.daemon.config.keys_section import ROLES, Role
 from oracle.daemon.config.loader import Config
@@ -31,7 +31,7 @@ from oracle.daemon.records import Records, open_records
 from oracle.daemon.senders import (
     OpenKey,
     build_expected_contract,
-    check_hot_set,
+    check_hot_set_contract,
     check_objections,
     get_oracle_address,
     make_key_opener,
@@ -102,7 +102,7 @@ def selftest(
         if not offline:
             _check_chain_access(context, store, checks)
         _check_keys(context, checks, is_online=not offline)
-        _run_check(checks, "keys apart", partial(_check_distinct_keys, context))
+        _run_check(checks, "keys apart", partial(_check_keys_are_distinct, context))
         if not offline and records is not None:
             _check_nonces(records, context.open_key, checks)
     if as_json:
@@ -139,7 +139,7 @@ def _check_chain_access(
 def _check_keys(context: _CheckContext, checks: list[SelfTestCheck], *, is_online: bool) -> None:
     for role in ROLES:
         if context.config.keys.has_key(role):
-            _run_check(checks, role, partial(_check_key, context, role))
+            _run_check(checks, role, partial(_check_key_can_sign, context, role))
             if role != "signer" and is_online:
                 _run_check(checks, f"{role}'s balance", partial(_check_balance, context, role))
 
@@ -154,7 +154,7 @@ def _check_lease(store: Store) -> str:
 def _check_endpoint(context: _CheckContext, position: int) -> str:
     """Check that one endpoint serves the configured chain."""
     chain_id = context.config.chain.id
-    with open_fresh_endpoints(context.config, context.open_endpoints()) as pool:
+    with reopen_endpoints(context.config, context.open_endpoints()) as pool:
         caller = pool.create_view().callers[position]
         if not caller.serves_chain(chain_id):
             raise InputError(f"{caller.name}: the endpoint does not serve chain {chain_id}")
@@ -169,24 +169,24 @@ def _check_contract(context: _CheckContext, store: Store | None) -> str:
     chain = check_chain(config, context.open_endpoints(), store)
     address = get_oracle_address(config)
     pool_view = open_report_account(config, chain).pool_view
-    contract_configuration, mismatches = inspect_contract(pool_view, address, expected)
+    contract_configuration, mismatches = inspect_roots_contract(pool_view, address, expected)
     if mismatches:
         raise InputError("; ".join(difference.format_line() for difference in mismatches))
-    check_hot_set(config, pool_view, contract_configuration)
+    check_hot_set_contract(config, pool_view, contract_configuration)
     check_objections(config, pool_view, contract_configuration)
     return f"{address} matches the configuration, rules {compute_rules_hash(config, reader)}"
 
 
-def _check_key(context: _CheckContext, role: Role) -> str:
+def _check_key_can_sign(context: _CheckContext, role: Role) -> str:
     """Open a key, and check that it can sign void data."""
-    signer = _open_signer(context, role)
+    signer = _open_required_signer(context, role)
     config, chain_id = context.config, context.config.chain.id
     if role == "signer":
         sign_void_statement(signer, Domain(chain_id, get_oracle_address(config)))
         return f"{signer.address} signed a void report for chain {chain_id}"
     if role == "transmitter":
         contract_address = get_oracle_address(config)
-        calldata = encode_push_call(VOID_STATEMENT, 0, b"")
+        calldata = encode_push_report_call(VOID_STATEMENT, 0, b"")
     else:
         contract_address = Address(config.network.contracts["TaskNetwork"])
         calldata = encode_start_task_call(_VOID_TASK, signer.address)
@@ -195,15 +195,15 @@ def _check_key(context: _CheckContext, role: Role) -> str:
 
 
 def _check_balance(context: _CheckContext, role: Role) -> str:
-    signer = _open_signer(context, role)
-    with open_fresh_endpoints(context.config, context.open_endpoints()) as pool:
+    signer = _open_required_signer(context, role)
+    with reopen_endpoints(context.config, context.open_endpoints()) as pool:
         wei = fetch_balance(pool.create_view(), signer.address)
     if wei == 0:
         raise InputError(f"{signer.address} has no ether, so nothing can be sent")
     return f"{signer.address} has {format_decimal(wei)} ether"
 
 
-def _check_distinct_keys(context: _CheckContext) -> str:
+def _check_keys_are_distinct(context: _CheckContext) -> str:
     """Check that no two roles share a key.
 
     A key that cannot be opened is skipped here, because it fails another check.
@@ -234,19 +234,21 @@ def _check_nonces(records: Records, open_key: OpenKey, checks: list[SelfTestChec
 
 def _check_transmitter_nonces(records: Records, open_key: OpenKey) -> str:
     with open_index(records) as index, open_reporter(index, open_key) as reporter:
-        check_index_chain(index)
-        return _compare_nonces(open_reporter_contexts(reporter, 0, unix_seconds).account_context)
+        get_checked_chain(index)
+        return _compare_nonces_with_chain(
+            open_reporter_contexts(reporter, 0, unix_seconds).account_context
+        )
 
 
 def _check_dispatcher_nonces(records: Records, open_key: OpenKey) -> str:
     with open_index(records) as index:
-        check_index_chain(index)
-        return _compare_nonces(
+        get_checked_chain(index)
+        return _compare_nonces_with_chain(
             open_dispatch_context(index, open_key, 0, unix_seconds).account_context
         )
 
 
-def _compare_nonces(context: AccountContext) -> str:
+def _compare_nonces_with_chain(context: AccountContext) -> str:
     unused_text = "the key has never sent a transaction; nonces start at 0"
     difference = describe_dry_run(
         lambda: reconcile_nonces(build_dry_run_context(context)), unused_text
@@ -254,7 +256,7 @@ def _compare_nonces(context: AccountContext) -> str:
     return difference or "the database matches the nonces on-chain"
 
 
-def _open_signer(context: _CheckContext, role: Role) -> Signer:
+def _open_required_signer(context: _CheckContext, role: Role) -> Signer:
     signer = context.open_key(role)
     if signer is None:
         raise InputError(f"keys.{role}: no key is configured")

@@ -21,7 +21,7 @@ from oracle.systems.crynux.crynux_policy import (
     Weighting,
 )
 from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.overrides import parse_changes
+from oracle.systems.overrides import parse_change_table
 from oracle.systems.registry import get_policy
 
 Seconds = Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
@@ -46,7 +46,9 @@ class DispatchSection(Section):
     ] = "crynux"
     # Parameters that override the policy's own, by name: `{ expected = "12.5" }`;
     # docs/explanation/pocket.md#parameters lists those of Pocket.
-    change: Annotated[dict[str, str], BeforeValidator(parse_changes)] = Field(default_factory=dict)
+    change: Annotated[dict[str, str], BeforeValidator(parse_change_table)] = Field(
+        default_factory=dict
+    )
     # The minimum weight of a candidate, as a fraction; by default the policy's own minimum.
     weight_floor: Decimal | None = Field(default=None, ge=0, le=4, allow_inf_nan=False)
     # The maximum number of waiting tasks per member; the least valuable tasks beyond this number
@@ -136,8 +138,8 @@ def build_dispatch_settings(dispatch: DispatchSection, rules: Rules) -> Dispatch
         policy=dispatch.policy,
         weighting=apply_weight_floor(base_weighting, dispatch),
         pricing=Pricing(
-            _to_exact_fractions(dispatch.fixed_seconds or {}),
-            _to_exact_fractions(dispatch.unit_seconds or {}),
+            _convert_to_fractions(dispatch.fixed_seconds or {}),
+            _convert_to_fractions(dispatch.unit_seconds or {}),
         ),
         alpha=Fraction(dispatch.queue_alpha),
         max_in_flight=dispatch.max_in_flight,
@@ -161,7 +163,7 @@ def apply_weight_floor(weighting: Weighting, dispatch: DispatchSection) -> Weigh
     return replace(weighting, weight_floor=int(dispatch.weight_floor * UNIT))
 
 
-def _to_exact_fractions(seconds_by_kind: Mapping[Kind, Decimal]) -> dict[TaskKind, Fraction]:
+def _convert_to_fractions(seconds_by_kind: Mapping[Kind, Decimal]) -> dict[TaskKind, Fraction]:
     return {
         TaskKind(kind): Fraction(kind_seconds) for kind, kind_seconds in seconds_by_kind.items()
     }

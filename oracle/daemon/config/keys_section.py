@@ -20,7 +20,7 @@ from oracle.signing.key_locations import (
     KeyLocation,
     KmsKey,
     RemoteKey,
-    find_environment_key_mismatch,
+    find_environment_key_obstacle,
 )
 
 Role = Literal["signer", "transmitter", "dispatcher"]
@@ -205,7 +205,7 @@ def _find_role_faults(keys: KeysSection, role: Role, chain_id: int) -> list[str]
         faults.append(
             f"keys.{role}_address: missing; a remote signer needs the address of its key"
         )
-    mismatch = find_environment_key_mismatch(role, chain_id)
+    mismatch = find_environment_key_obstacle(role, chain_id)
     if value_by_setting[f"{role}_env"] is not None and mismatch is not None:
         faults.append(mismatch)
     return faults

@@ -11,7 +11,11 @@ from pydantic import BeforeValidator, Field
 from pydantic_settings import NoDecode
 from typing_extensions import override
 
-from oracle.daemon.config.sections import Section, find_incomplete_pair_faults, split_list
+from oracle.daemon.config.sections import (
+    Section,
+    find_incomplete_pair_faults,
+    split_comma_separated,
+)
 
 
 class ListenerSection(Section):
@@ -93,7 +97,7 @@ class ApiSection(ListenerSection):
     cors: Annotated[
         tuple[str, ...],
         NoDecode,
-        BeforeValidator(split_list),
+        BeforeValidator(split_comma_separated),
         Field(max_length=64),
     ] = ()
 

@@ -42,7 +42,11 @@ from oracle.daemon.config.oracle_section import (
     OracleSection,
     find_objection_faults,
 )
-from oracle.daemon.config.redaction import has_secret_value, iter_secret_parts, iter_secret_values
+from oracle.daemon.config.redaction import (
+    has_secret_value,
+    iter_secret_url_parts,
+    iter_secret_values,
+)
 from oracle.daemon.config.sections import (
     DatabaseSection,
     LimitsSection,
@@ -64,7 +68,7 @@ from oracle.daemon.config.subscriptions_section import (
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
 from oracle.signing.keystore import check_private_file_mode
-from oracle.systems.overrides import parse_changes
+from oracle.systems.overrides import parse_change_table
 from oracle.systems.registry import build_rules, list_rule_sets
 from oracle.telemetry.safe_text import register_secret
 
@@ -78,7 +82,9 @@ class RulesSection(Section):
     close: Literal["validated", "terminal"] | None = None
     # Other rules that override the set's, by name: `{ tau_seconds = 900, penalty = "0.5" }`;
     # `rules show` lists them. Part of the rules hash.
-    change: Annotated[dict[str, str], BeforeValidator(parse_changes)] = Field(default_factory=dict)
+    change: Annotated[dict[str, str], BeforeValidator(parse_change_table)] = Field(
+        default_factory=dict
+    )
     # The folder for rules that were announced (`rules announce`) and for their reasons. Each file
     # is named after its hash.
     announced_folder: Path = Path("announced-rules")
@@ -94,7 +100,7 @@ class RulesSection(Section):
         """The database's rules, if the daemon switched to them from the configured rules."""
         return self._switched_rules
 
-    def build_set(self) -> Rules:
+    def build_rule_set(self) -> Rules:
         """Return the rule set of this section with its changes."""
         return build_rules(self.set, self.changes)
 
@@ -110,7 +116,7 @@ def find_rule_faults(rules_section: RulesSection) -> list[str]:
     if rules_section.close is not None and "close" in rules_section.change:
         return ["rules.close and rules.change.close: give only one of them"]
     try:
-        rules_section.build_set()
+        rules_section.build_rule_set()
     except ValueError as error:
         key = "change" if rules_section.set in list_rule_sets() else "set"
         return [f"rules.{key}: {error}"]
@@ -173,7 +179,7 @@ class Config(BaseSettings):
     log: LogSection = LogSection.model_construct()
 
     @property
-    def sends_notices(self) -> bool:
+    def has_notice_recipients(self) -> bool:
         """Whether any recipient of notices is configured."""
         return bool(self.notify) or self.subscriptions.enabled
 
@@ -201,13 +207,13 @@ def read_config(path: Path) -> Config:
     raw_settings = read_toml(path)
     if has_secret_value(raw_settings, Config):
         check_private_file_mode(path)
-    resolve_relative_to_config(path, raw_settings, "database", "url")
-    resolve_relative_to_config(path, raw_settings, "history", "stage")
-    resolve_relative_to_config(path, raw_settings, "dispatch", "results_folder")
-    resolve_relative_to_config(path, raw_settings, "rules", "announced_folder")
-    resolve_relative_to_config(path, raw_settings, "network", "labels_file")
+    resolve_config_relative_path(path, raw_settings, "database", "url")
+    resolve_config_relative_path(path, raw_settings, "history", "stage")
+    resolve_config_relative_path(path, raw_settings, "dispatch", "results_folder")
+    resolve_config_relative_path(path, raw_settings, "rules", "announced_folder")
+    resolve_config_relative_path(path, raw_settings, "network", "labels_file")
     for shadow_set in raw_settings.get("shadow", ()):
-        resolve_relative_to_config(path, {"shadow": shadow_set}, "shadow", "rules")
+        resolve_config_relative_path(path, {"shadow": shadow_set}, "shadow", "rules")
     faults = _find_unknown_variable_faults(os.environ)
     config = None
     try:
@@ -225,7 +231,7 @@ def read_config(path: Path) -> Config:
         faults += _find_conflicts(config)
     if config is None or faults:
         raise InputError(format_faults(path, faults))
-    for secret in iter_secret_parts(iter_secret_values(config)):
+    for secret in iter_secret_url_parts(iter_secret_values(config)):
         register_secret(secret)
     return config
 
@@ -263,7 +269,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: invalid TOML: {error}") from error
 
 
-def resolve_relative_to_config(
+def resolve_config_relative_path(
     path: Path, raw_settings: dict[str, Any], section: str, setting: str
 ) -> None:
     """Resolve a relative SQLite URL or path of a configuration file against the file's folder.

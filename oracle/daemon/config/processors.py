@@ -24,7 +24,7 @@ def count_usable_processors(
     the quotas of the process's control group and every group above it. `cgroup_root` is the mount
     point of control groups, and `own_cgroup_file` lists the groups of this process.
     """
-    quotas = [ceil(quota) for quota in _read_quotas(cgroup_root, own_cgroup_file)]
+    quotas = [ceil(quota) for quota in _read_cpu_quotas(cgroup_root, own_cgroup_file)]
     return max(1, min([_count_scheduled_processors(), *quotas]))
 
 
@@ -38,37 +38,37 @@ def _count_scheduled_processors() -> int:
     return os.cpu_count() or 1
 
 
-def _read_quotas(cgroup_root: Path, own_cgroup_file: Path) -> list[float]:
+def _read_cpu_quotas(cgroup_root: Path, own_cgroup_file: Path) -> list[float]:
     """Return the quotas of this process's control groups, in processors.
 
     Groups without a quota are left out.
     """
     quotas = []
-    for line in _read_text(own_cgroup_file).splitlines():
+    for line in _read_kernel_file(own_cgroup_file).splitlines():
         _, _, controllers_and_name = line.partition(":")
         controllers, _, name = controllers_and_name.partition(":")
         if not controllers:
-            group_root, read_quota = cgroup_root, _read_v2_quota
+            group_root, read_quota = cgroup_root, _read_cgroup_v2_quota
         elif "cpu" in controllers.split(","):
-            group_root = _find_v1_root(cgroup_root, controllers)
-            read_quota = _read_v1_quota
+            group_root = _find_cgroup_v1_root(cgroup_root, controllers)
+            read_quota = _read_cgroup_v1_quota
         else:
             continue
         quotas += [
             quota
-            for folder in _list_group_folders(group_root, name)
+            for folder in _list_cgroup_folders(group_root, name)
             if (quota := read_quota(folder)) is not None
         ]
     return quotas
 
 
-def _find_v1_root(cgroup_root: Path, controllers: str) -> Path:
+def _find_cgroup_v1_root(cgroup_root: Path, controllers: str) -> Path:
     """Return the mount point of the cgroup v1 cpu controller (`cpu` or `cpu,cpuacct`)."""
     controllers_root = cgroup_root / controllers
     return controllers_root if controllers_root.is_dir() else cgroup_root / "cpu"
 
 
-def _list_group_folders(root: Path, name: str) -> list[Path]:
+def _list_cgroup_folders(root: Path, name: str) -> list[Path]:
     """Return the folder of a control group and the folders of all groups above it.
 
     Inside a container the group is often mounted as the root, under whatever name it has outside.
@@ -77,13 +77,15 @@ def _list_group_folders(root: Path, name: str) -> list[Path]:
     return [root.joinpath(*parts[:depth]) for depth in range(len(parts) + 1)]
 
 
-def _read_v2_quota(folder: Path) -> float | None:
-    quota, _, period = _read_text(folder / "cpu.max").strip().partition(" ")
+def _read_cgroup_v2_quota(folder: Path) -> float | None:
+    quota, _, period = _read_kernel_file(folder / "cpu.max").strip().partition(" ")
     return _parse_quota(quota, period)
 
 
-def _read_v1_quota(folder: Path) -> float | None:
-    quota, period = (_read_text(folder / f"cpu.cfs_{part}_us") for part in ("quota", "period"))
+def _read_cgroup_v1_quota(folder: Path) -> float | None:
+    quota, period = (
+        _read_kernel_file(folder / f"cpu.cfs_{part}_us") for part in ("quota", "period")
+    )
     return _parse_quota(quota.strip(), period.strip())
 
 
@@ -93,7 +95,7 @@ def _parse_quota(quota: str, period: str) -> float | None:
     return int(quota) / int(period)
 
 
-def _read_text(path: Path) -> str:
+def _read_kernel_file(path: Path) -> str:
     """Return the content of a kernel file, or an empty string if the file cannot be read."""
     try:
         return path.read_text("utf-8")

@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from oracle.telemetry.safe_text import find_host_tokens
+from oracle.telemetry.safe_text import find_api_keys_in_host
 
 
 class SecretMark:
@@ -86,7 +86,7 @@ def _iter_secret_texts(value: object, annotation: object) -> Iterator[str]:
 
 def has_secret_value(raw_settings: Mapping[str, object], config: type[BaseModel]) -> bool:
     """Return whether the raw settings of a file contain a secret."""
-    return any(iter_secret_parts(_iter_secret_urls(raw_settings, config)))
+    return any(iter_secret_url_parts(_iter_secret_urls(raw_settings, config)))
 
 
 def _iter_secret_urls(
@@ -100,7 +100,7 @@ def _iter_secret_urls(
             yield from (text for text in texts if isinstance(text, str))
 
 
-def iter_secret_parts(urls: Iterable[str]) -> Iterator[str]:
+def iter_secret_url_parts(urls: Iterable[str]) -> Iterator[str]:
     """Yield the secret parts of URLs: passwords, and tokens in any part."""
     for url in urls:
         try:
@@ -110,8 +110,8 @@ def iter_secret_parts(urls: Iterable[str]) -> Iterator[str]:
             continue
         if parts.scheme.startswith("sqlite"):
             continue
-        yield from _iter_credentials(parts)
-        yield from find_host_tokens(parts.hostname or "")
+        yield from _iter_url_credentials(parts)
+        yield from find_api_keys_in_host(parts.hostname or "")
         query_fields = parse_qsl(parts.query)
         yield from (
             value
@@ -122,7 +122,7 @@ def iter_secret_parts(urls: Iterable[str]) -> Iterator[str]:
         yield from (part for part in candidates if len(part) >= _MIN_TOKEN_LENGTH)
 
 
-def _iter_credentials(parts: SplitResult) -> Iterator[str]:
+def _iter_url_credentials(parts: SplitResult) -> Iterator[str]:
     """Yield the user name and password of a URL if they are secret, both raw and decoded.
 
     A user name is secret if the URL has no password, because tokens are often passed in this way,

@@ -61,7 +61,7 @@ def find_incomplete_pair_faults(
     return [f"{section_name}.{first} and {section_name}.{second}: set both or neither"]
 
 
-def split_list(value: object) -> object:
+def split_comma_separated(value: object) -> object:
     """Split a comma-separated string into a list; return other values unchanged."""
     return value.split(",") if isinstance(value, str) else value
 
@@ -78,10 +78,10 @@ ContractAddress = Annotated[str, AfterValidator(parse_address)]
 # URLs may contain keys.
 SecretUrl = Annotated[str, AfterValidator(check_http_url), SECRET]
 # URLs as a list in TOML, or as `a,b` in an environment variable.
-SecretUrls = Annotated[tuple[SecretUrl, ...], NoDecode, BeforeValidator(split_list)]
+SecretUrls = Annotated[tuple[SecretUrl, ...], NoDecode, BeforeValidator(split_comma_separated)]
 
 
-def _read_labels(path: Path) -> dict[str, str]:
+def _read_address_labels(path: Path) -> dict[str, str]:
     """Return the labels of a file by address.
 
     Raises:
@@ -191,7 +191,7 @@ class NetworkSection(Section):
         own_addresses = {str(address).lower() for address in labels}
         file_labels = {
             address: label
-            for address, label in _read_labels(Path(path)).items()
+            for address, label in _read_address_labels(Path(path)).items()
             if address not in own_addresses
         }
         return {**settings, "labels": file_labels | labels}

@@ -39,7 +39,7 @@ def answer_message(api: ApiAccess, line: str) -> dict[str, Any] | None:
         return None
     request_id = message["id"]
     try:
-        result = _answer_method(api, message["method"], message.get("params") or {})
+        result = _dispatch_method(api, message["method"], message.get("params") or {})
     except InvalidCallError as error:
         return _build_error(request_id, _INVALID_PARAMS, str(error))
     if result is None:
@@ -47,7 +47,7 @@ def answer_message(api: ApiAccess, line: str) -> dict[str, Any] | None:
     return {"jsonrpc": "2.0", "id": request_id, "result": result}
 
 
-def _answer_method(api: ApiAccess, method: str, params: object) -> dict[str, Any] | None:
+def _dispatch_method(api: ApiAccess, method: str, params: object) -> dict[str, Any] | None:
     """Return the result of a method, or None for an unknown method."""
     if not isinstance(params, dict):
         raise InvalidCallError("params: expected an object")

@@ -107,7 +107,7 @@ def call_tool(api: ApiAccess, name: object, arguments: object) -> dict[str, Any]
         raise InvalidCallError(f"{tool.argument}: expected a text that is not empty")
     response = api.read(tool.path.format(*values))
     is_error = response.status != _OK or len(response.body) > MAX_RESPONSE_BYTES
-    text = _describe_error(response.body) if is_error else _mark_response(response.body)
+    text = _describe_error(response.body) if is_error else _mark_untrusted_response(response.body)
     return {"content": [{"type": "text", "text": text}], "isError": is_error}
 
 
@@ -119,16 +119,16 @@ def _describe_error(body: bytes) -> str:
     return json.dumps({key: problem.get(key) for key in ("detail", "found") if problem.get(key)})
 
 
-def _mark_response(body: bytes) -> str:
-    return json.dumps(mark_untrusted(json.loads(body)), ensure_ascii=False)
+def _mark_untrusted_response(body: bytes) -> str:
+    return json.dumps(mark_untrusted_texts(json.loads(body)), ensure_ascii=False)
 
 
-def mark_untrusted(value: object, field: str = "") -> object:
+def mark_untrusted_texts(value: object, field: str = "") -> object:
     """Return decoded JSON with each untrusted text wrapped in an object with one key."""
     if isinstance(value, dict):
-        return {key: mark_untrusted(item, key) for key, item in value.items()}
+        return {key: mark_untrusted_texts(item, key) for key, item in value.items()}
     if isinstance(value, list):
-        return [mark_untrusted(item, field) for item in value]
+        return [mark_untrusted_texts(item, field) for item in value]
     if isinstance(value, str) and field in UNTRUSTED_FIELDS:
         return {MARK: sanitize_text(value)}
     return value

@@ -63,7 +63,7 @@ class ConnectionTable(Generic[T]):
 
     def add_connection(self, connection: T, network: str, now: float) -> tuple[T, Surplus] | None:
         """Add a connection; return the connection removed to make room, if any, and why."""
-        surplus = self._find_surplus(network)
+        surplus = self._find_surplus_connection(network)
         if surplus is not None:
             self.remove_connection(surplus[0])
         self._connections[connection] = _OpenConnection(network, now)
@@ -100,7 +100,7 @@ class ConnectionTable(Generic[T]):
             ]
         )
 
-    def _find_surplus(self, network: str) -> tuple[T, Surplus] | None:
+    def _find_surplus_connection(self, network: str) -> tuple[T, Surplus] | None:
         network_connections = self._connections_by_network.get(network, {})
         is_full = len(self._connections) >= self._max_connections
         # If the table is full, a network that already has its share displaces no other network.
@@ -209,7 +209,7 @@ class Acceptor:
         for connection in self._pending:
             self._drop_connection(connection)
 
-    def stop_waiting_for(self, connection: PendingConnection) -> None:
+    def remove_pending_connection(self, connection: PendingConnection) -> None:
         """Remove a connection that is closed or whose request is complete."""
         self._pending.remove_connection(connection)
 
@@ -236,7 +236,7 @@ class Acceptor:
             sock.setblocking(False)
             connection = PendingConnection(sock, get_client_network(address[0]))
             # An honest client has usually sent its request already and never waits.
-            if self._is_tls or not self._read_head(connection):
+            if self._is_tls or not self._read_request_head(connection):
                 self._add_pending_connection(connection)
 
     def _pause_accepting(self, error: OSError) -> None:
@@ -268,7 +268,7 @@ class Acceptor:
     def _check_due_connections(self) -> None:
         loop = self._running_loop
         for connection in self._schedule.take_due_connections(loop.time(), _MAX_PER_TICK):
-            if connection.is_watched and not self._finish_if_ready(connection):
+            if connection.is_watched and not self._try_finish_connection(connection):
                 connection.check_count += 1
                 self._schedule.add_connection(connection, loop.time(), connection.check_count)
         self._schedule_next_check()
@@ -281,10 +281,10 @@ class Acceptor:
                 next_time, self._check_due_connections
             )
 
-    def _finish_if_ready(self, connection: PendingConnection) -> bool:
+    def _try_finish_connection(self, connection: PendingConnection) -> bool:
         """Read the received bytes, and return whether the connection is finished."""
         if not self._is_tls:
-            is_finished = self._read_head(connection)
+            is_finished = self._read_request_head(connection)
             if is_finished:
                 self._pending.remove_connection(connection)
             return is_finished
@@ -301,7 +301,7 @@ class Acceptor:
         self._hand_over(connection)
         return True
 
-    def _read_head(self, connection: PendingConnection) -> bool:
+    def _read_request_head(self, connection: PendingConnection) -> bool:
         """Read the request head; return whether the connection was handed over or dropped."""
         head = connection.head
         try:

@@ -181,11 +181,11 @@ class AnswerCache:
         )
         cached = _pack_response(cached_response, fresh_until)
         with self._lock:
-            self._evict(key)
+            self._evict_response(key)
             self._cached_by_key[key] = cached
             self._bytes += len(key) + cached.size
             while self._bytes > self._max_bytes:
-                self._evict(next(iter(self._cached_by_key)))
+                self._evict_response(next(iter(self._cached_by_key)))
         return cached
 
     def _find_cached_response(self, key: str, tag: str | None = None) -> _CachedAnswer | None:
@@ -202,7 +202,7 @@ class AnswerCache:
             self._cached_by_key.move_to_end(key)
             return cached
 
-    def _evict(self, key: str) -> None:
+    def _evict_response(self, key: str) -> None:
         evicted = self._cached_by_key.pop(key, None)
         if evicted is not None:
             self._bytes -= len(key) + evicted.size

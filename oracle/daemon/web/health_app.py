@@ -83,13 +83,13 @@ def create_health_app(daemon_health: DaemonHealth, get_store: Callable[[], Store
         """
         return _answer_from_database(
             database_limit,
-            lambda: _build_status(daemon_health, get_store()),
+            lambda: _build_operator_status(daemon_health, get_store()),
         )
 
     @app.get("/v1/outbox")
     def get_outbox() -> Response:
         """Return the output of `qos-oracle outbox list --json`."""
-        return _answer_from_database(database_limit, lambda: _list_intents(get_store()))
+        return _answer_from_database(database_limit, lambda: _list_outbox_intents(get_store()))
 
     return app
 
@@ -110,7 +110,7 @@ def _answer_from_database(
     return JSONResponse({"error": _DATABASE_BUSY}, _NOT_NOW)
 
 
-def _build_status(daemon_health: DaemonHealth, store: Store) -> OperatorStatus:
+def _build_operator_status(daemon_health: DaemonHealth, store: Store) -> OperatorStatus:
     with store.read_transaction() as uow:
         health = build_health_report(uow, find_leader)
     return build_operator_status(
@@ -122,7 +122,7 @@ def _build_status(daemon_health: DaemonHealth, store: Store) -> OperatorStatus:
     )
 
 
-def _list_intents(store: Store) -> list[IntentView]:
+def _list_outbox_intents(store: Store) -> list[IntentView]:
     """Return the output of `outbox list --json`."""
     now = int(unix_seconds())
     with store.read_transaction() as uow:

@@ -64,10 +64,10 @@ class RequestLimits:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond with 400, 429 or 413, or call the application."""
-        refusal = self._find_refusal(scope) if scope["type"] == "http" else None
+        refusal = self._build_refusal_response(scope) if scope["type"] == "http" else None
         await (refusal or self._app)(scope, receive, send)
 
-    def _find_refusal(self, scope: Scope) -> JSONResponse | None:
+    def _build_refusal_response(self, scope: Scope) -> JSONResponse | None:
         headers = Headers(scope=scope)
         if "upgrade" in headers and headers.get("content-length", "0") != "0":
             # The parser would treat the body as another protocol, and half a request would be
@@ -169,7 +169,7 @@ class _Server(uvicorn.Server):
         self._acceptor = Acceptor(
             listening_socket,
             section,
-            self._begin_connection,
+            self._register_connection,
             self.refusals.record_refusal,
             is_tls=tls_context is not None,
         )
@@ -185,7 +185,7 @@ class _Server(uvicorn.Server):
     @override
     async def startup(self, sockets: list[socket] | None = None) -> None:
         await super().startup(sockets=[])
-        asyncio.get_running_loop().set_exception_handler(self._log_loop_fault)
+        asyncio.get_running_loop().set_exception_handler(self._log_event_loop_error)
         self._acceptor.start_accepting()
 
     @override
@@ -195,7 +195,7 @@ class _Server(uvicorn.Server):
 
     def mark_request_complete(self, connection: PendingConnection) -> bool:
         """Record a complete request; return False if too many other requests are being handled."""
-        self._acceptor.stop_waiting_for(connection)
+        self._acceptor.remove_pending_connection(connection)
         self._idle.remove_connection(connection)
         if connection not in self._in_progress and len(self._in_progress) >= self._max_in_progress:
             self.refusals.record_refusal("answers", connection.address)
@@ -203,8 +203,8 @@ class _Server(uvicorn.Server):
         self._in_progress.add(connection)
         return True
 
-    def mark_closed(self, connection: PendingConnection) -> None:
-        self._acceptor.stop_waiting_for(connection)
+    def mark_connection_closed(self, connection: PendingConnection) -> None:
+        self._acceptor.remove_pending_connection(connection)
         self._idle.remove_connection(connection)
         self._in_progress.discard(connection)
 
@@ -218,11 +218,11 @@ class _Server(uvicorn.Server):
             oldest.drop()
             self.refusals.record_refusal(reason, oldest.address)
 
-    def _begin_connection(self, connection: PendingConnection) -> None:
+    def _register_connection(self, connection: PendingConnection) -> None:
         if self._tls_context is None and not self.mark_request_complete(connection):
             _send_busy_response(connection.sock)
             return
-        task = asyncio.get_running_loop().create_task(self._connect_protocol(connection))
+        task = asyncio.get_running_loop().create_task(self._attach_protocol(connection))
 
         def cancel() -> None:
             task.cancel()
@@ -231,7 +231,7 @@ class _Server(uvicorn.Server):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _connect_protocol(self, connection: PendingConnection) -> None:
+    async def _attach_protocol(self, connection: PendingConnection) -> None:
         """Pass the connection to uvicorn's protocol, through TLS if a certificate is set."""
         is_tls = self._tls_context is not None
         is_connected = False
@@ -252,10 +252,10 @@ class _Server(uvicorn.Server):
             pass
         finally:
             if not is_connected:
-                self.mark_closed(connection)
+                self.mark_connection_closed(connection)
                 connection.sock.close()
 
-    def _log_loop_fault(
+    def _log_event_loop_error(
         self, _loop: asyncio.AbstractEventLoop, loop_context: dict[str, Any]
     ) -> None:
         """Log the 1st, 2nd, 4th … error in the loop; asyncio would log them all."""
@@ -288,13 +288,13 @@ class _HttpConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._connection.drop = transport.abort
-        self._start_deadline()
+        self._start_request_deadline()
         if self._connection.head:
             self.data_received(bytes(self._connection.head))
 
     @override
     def data_received(self, data: bytes) -> None:
-        self._start_deadline()
+        self._start_request_deadline()
         self._head_bytes += len(data)
         super().data_received(data)
         if self._head_bytes > MAX_HEAD_BYTES:
@@ -322,29 +322,29 @@ class _HttpConnection(HttpToolsProtocol):
         self._unanswered -= 1
         self._is_sent = True
         if not self.transport.get_write_buffer_size():
-            self._cancel_deadline()
+            self._cancel_request_deadline()
         if not self.transport.is_closing():
             self._server.mark_request_answered(self._connection)
         # The base method starts with the bytes received meanwhile.
         super().on_response_complete()
         if self._unanswered and not self.transport.is_closing():
-            self._start_deadline()
+            self._start_request_deadline()
             if not self._server.mark_request_complete(self._connection):
                 self.transport.abort()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        self._cancel_deadline()
-        self._server.mark_closed(self._connection)
+        self._cancel_request_deadline()
+        self._server.mark_connection_closed(self._connection)
         super().connection_lost(exc)
 
-    def _start_deadline(self) -> None:
+    def _start_request_deadline(self) -> None:
         if self._deadline is None:
             self._is_sent = False
             seconds = self._server.section.response_timeout_seconds
             self._deadline = self.loop.call_later(seconds, self._enforce_deadline)
 
-    def _cancel_deadline(self) -> None:
+    def _cancel_request_deadline(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -355,7 +355,7 @@ class _HttpConnection(HttpToolsProtocol):
             # own deadline.
             self._deadline = None
             if self._unanswered:
-                self._start_deadline()
+                self._start_request_deadline()
             return
         # A stream never ends; its deadline applies to bytes that the client does not receive.
         has_request = self._unanswered > 0 and self._server.section.stream_limit > 0

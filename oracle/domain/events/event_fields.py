@@ -84,7 +84,7 @@ def _clamp_to_int64(number: int) -> int:
     return number if number <= INT63_MAX else INT63_MAX  # noqa: FURB136 - min() is slower
 
 
-def build_enum_kind(enum: type[StrEnum]) -> FieldKind:
+def build_enum_field_kind(enum: type[StrEnum]) -> FieldKind:
     """Return the kind of fields that hold a member of this enumeration."""
     return FieldKind(
         codec=codecs.build_enum_codec(enum),
@@ -176,7 +176,7 @@ def get_field_kinds(event_type: type[TimedEvent]) -> dict[str, FieldKind]:
         TypeError: a field is not annotated with a kind.
     """
     return {
-        event_field.name: _find_field_kind(event_field)
+        event_field.name: _get_field_kind(event_field)
         for event_field in fields(event_type)
         if event_field.name not in _TIMED_EVENT_FIELDS
     }
@@ -192,7 +192,7 @@ def get_required_fields(event_type: type[TimedEvent]) -> tuple[str, ...]:
     return tuple(event_field.name for event_field in own_fields if event_field.default is MISSING)
 
 
-def _find_field_kind(event_field: Field[Any]) -> FieldKind:
+def _get_field_kind(event_field: Field[Any]) -> FieldKind:
     for annotation in (event_field.type, *get_args(event_field.type)):
         for kind in getattr(annotation, "__metadata__", ()):
             if isinstance(kind, FieldKind):

@@ -66,7 +66,7 @@ def _parse_integer(digits: str) -> int | _OversizedInteger:
         return _OversizedInteger(digits)
 
 
-def _reject_repeated_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _reject_duplicate_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     value_by_key = dict(pairs)
     if len(value_by_key) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -75,7 +75,7 @@ def _reject_repeated_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 # NaN and Infinity become floats, which every field rejects too.
-_DECODER = json.JSONDecoder(object_pairs_hook=_reject_repeated_keys, parse_int=_parse_integer)
+_DECODER = json.JSONDecoder(object_pairs_hook=_reject_duplicate_keys, parse_int=_parse_integer)
 
 
 def quote_value(value: object) -> str:

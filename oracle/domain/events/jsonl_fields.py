@@ -77,7 +77,7 @@ def build_enum_codec(enum_type: type[StrEnum]) -> FieldCodec:
     return FieldCodec(decode)
 
 
-def list_codec(
+def build_list_codec(
     entry: FieldCodec, description: str, *, min_length: int = 0, max_length: int | None = None
 ) -> FieldCodec:
     """Return the codec of a list of entries, which `description` names in error messages."""
@@ -118,7 +118,7 @@ ADDRESS = build_hex_codec(20)
 HASH = build_hex_codec(32)
 BOOL = FieldCodec(_decode_bool)
 TEXT = FieldCodec(_decode_text)
-TEXTS = list_codec(TEXT, "strings")
+TEXTS = build_list_codec(TEXT, "strings")
 WEI = FieldCodec(_decode_wei, str)
 UINT32 = build_integer_codec(0, UINT32_MAX)
 INT63 = build_integer_codec(0, INT63_MAX)
@@ -127,7 +127,7 @@ LOG_INDEX = build_integer_codec(-1, INT63_MAX)
 TX_INDEX = build_integer_codec(-INT63_MAX, INT63_MAX)
 AT_LEAST_ONE = build_integer_codec(1, INT63_MAX)
 PLACE = build_integer_codec(0, 2)
-VERSION = list_codec(
+VERSION = build_list_codec(
     UINT32, "three integers", min_length=_VERSION_PARTS, max_length=_VERSION_PARTS
 )
-TASKS = list_codec(HASH, "one or more tasks", min_length=1)
+TASKS = build_list_codec(HASH, "one or more tasks", min_length=1)

@@ -28,7 +28,7 @@ from oracle.domain.events.event_fields import (
     VersionTriple,
     WeiAmount,
     WholeGigabytes,
-    build_enum_kind,
+    build_enum_field_kind,
     get_field_kinds,
 )
 
@@ -64,9 +64,9 @@ class LastStatus(StrEnum):
     VALIDATED = "validated"
 
 
-TaskKindField = Annotated[TaskKind, build_enum_kind(TaskKind)]
-AbortReasonField = Annotated[AbortReason, build_enum_kind(AbortReason)]
-LastStatusField = Annotated[LastStatus, build_enum_kind(LastStatus)]
+TaskKindField = Annotated[TaskKind, build_enum_field_kind(TaskKind)]
+AbortReasonField = Annotated[AbortReason, build_enum_field_kind(AbortReason)]
+LastStatusField = Annotated[LastStatus, build_enum_field_kind(LastStatus)]
 
 
 @dataclass(frozen=True, slots=True)

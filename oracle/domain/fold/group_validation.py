@@ -13,14 +13,14 @@ from oracle.domain.fold.working_set import ClosingGroup, ScoreEntry, WorkingSet
 from oracle.domain.ids import GroupKey, TaskKey
 from oracle.domain.scoring.group_ranking import (
     build_closing_member,
-    filter_confirmed_answers,
-    rank_by_speed,
-    rank_members,
+    rank_closing_members,
+    rank_tasks_by_speed,
+    select_confirmed_answers,
 )
 from oracle.domain.scoring.node_scores import (
-    append_score,
+    append_score_to_pool,
     build_prior_pool,
-    count_restarts,
+    count_pool_restarts,
     get_pool_before_score,
 )
 from oracle.domain.scoring.rules import Rules
@@ -75,7 +75,8 @@ def _close_group(
         size=max(len(keys), *(task.group_size or 0 for task in known_tasks), 0),
         members=tuple(build_closing_member(key, task_by_key.get(key)) for key in present_keys),
         answered=tuple(
-            task.key for task in rank_by_speed(known_tasks, ledger.rules, is_ordered=is_ranked)
+            task.key
+            for task in rank_tasks_by_speed(known_tasks, ledger.rules, is_ordered=is_ranked)
         ),
         invalid=frozenset(invalid),
         possible=(event.possible or ()) if isinstance(event, GroupValidated) else (),
@@ -91,9 +92,11 @@ def score_closed_groups(ledger: WorkingSet) -> None:
     for closing in closing_groups:
         answered = [ledger.tasks[key] for key in closing.answered]
         if ledger.rules.ranked_answers == "right":
-            answered = filter_confirmed_answers(answered, closing.size, closing.invalid)
-        members = rank_members(closing.members, [task.key for task in answered], ledger.rules)
-        members = legacy_round_scores.score_group(members, ledger.tasks, ledger.rules)
+            answered = select_confirmed_answers(answered, closing.size, closing.invalid)
+        members = rank_closing_members(
+            closing.members, [task.key for task in answered], ledger.rules
+        )
+        members = legacy_round_scores.score_group_members(members, ledger.tasks, ledger.rules)
         if answered:
             members = (*members, *_iter_possible_members(ledger, closing))
         result = GroupResult(closing.group, closing.at, closing.time, members, bool(answered))
@@ -136,13 +139,13 @@ def _score_member(ledger: WorkingSet, result: GroupResult, member: GroupMember) 
         return
     task = ledger.get_task_for_update(member.task)
     task.scored_in = result.group
-    if not _counts_for_pool(task, member, ledger.rules):
+    if not _is_counted_in_pool(task, member, ledger.rules):
         return
     node = ledger.get_node_for_update(member.node, result.time)
     if ledger.rules.legacy is None:
-        _append_score(node, member.score, result.time, ledger.rules)
+        _append_score_to_node_pool(node, member.score, result.time, ledger.rules)
     else:
-        legacy_round_scores.add_window_score(
+        legacy_round_scores.add_score_to_window(
             ledger, node, member.score, result.time, ledger.rules.legacy
         )
     node.scored += 1
@@ -162,7 +165,7 @@ def _score_member(ledger: WorkingSet, result: GroupResult, member: GroupMember) 
     working_set.update_kickout_interval(ledger, node, ledger.at, result.time)
 
 
-def _counts_for_pool(task: Task, member: GroupMember, rules: Rules) -> bool:
+def _is_counted_in_pool(task: Task, member: GroupMember, rules: Rules) -> bool:
     """Return whether the member's score enters the pool.
 
     If the rules spare aborted tasks, the score of an unranked task enters only if it timed out.
@@ -172,12 +175,12 @@ def _counts_for_pool(task: Task, member: GroupMember, rules: Rules) -> bool:
     return task.ending is Ending.TIMED_OUT
 
 
-def _append_score(node: Node, score: int, time: int, rules: Rules) -> None:
+def _append_score_to_node_pool(node: Node, score: int, time: int, rules: Rules) -> None:
     pool = get_pool_before_score(node, time, rules)
     if node.prior is not None:
         pool = build_prior_pool(node.prior, rules)
         node.prior = None
-    node.pool = append_score(pool, score, rules)
+    node.pool = append_score_to_pool(pool, score, rules)
     node.pool_sum = sum(node.pool)
     if rules.restarts:
-        node.restarts = count_restarts(time, rules)
+        node.restarts = count_pool_restarts(time, rules)

@@ -14,7 +14,7 @@ from oracle.domain.fold import working_set
 from oracle.domain.fold.working_set import ScoreEntry, WorkingSet
 from oracle.domain.ids import GroupKey, TaskKey
 from oracle.domain.scoring import legacy_tally
-from oracle.domain.scoring.group_ranking import get_rank_score
+from oracle.domain.scoring.group_ranking import get_points_for_rank
 from oracle.domain.scoring.legacy_rules import LegacyRules
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import GroupMember, Node, Run, Task
@@ -88,7 +88,7 @@ def _get_error_position(task: Task) -> Position | None:
     return task.stopped_at if task.revealed_at is None else task.revealed_at
 
 
-def score_group(
+def score_group_members(
     members: tuple[GroupMember, ...], tasks: Mapping[TaskKey, Task], rules: Rules
 ) -> tuple[GroupMember, ...]:
     """Return the members of a closing group with their task scores from both rounds.
@@ -117,7 +117,7 @@ def _rank_and_score_submissions(
         for position in positions
     ]
     return [
-        (rank, rules.absent_score if rank is None else get_rank_score(rank, rules))
+        (rank, rules.absent_score if rank is None else get_points_for_rank(rank, rules))
         for rank in ranks
     ]
 
@@ -132,7 +132,7 @@ def score_ended_task(ledger: WorkingSet, event: DomainEvent, task: Task) -> None
     task.scored_in = GroupKey(task.key)
     for run, round_score in zip(task.runs, scores, strict=True):
         node = ledger.get_node_for_update(run.node, event.time)
-        add_window_score(ledger, node, round_score.task_score, event.time, rules.legacy)
+        add_score_to_window(ledger, node, round_score.task_score, event.time, rules.legacy)
         node.scored += 1
         node.last_scored_at = event.time
         entry = ScoreEntry(
@@ -150,7 +150,7 @@ def score_ended_task(ledger: WorkingSet, event: DomainEvent, task: Task) -> None
         working_set.update_kickout_interval(ledger, node, event.at, event.time)
 
 
-def add_window_score(
+def add_score_to_window(
     ledger: WorkingSet, node: Node, score: int, time: int, legacy_rules: LegacyRules
 ) -> None:
     """Add a task score to the node's window.

@@ -34,7 +34,7 @@ from oracle.domain.ids import Address
 from oracle.domain.scoring import legacy_tally
 from oracle.domain.scoring.node_scores import (
     compute_pool_mean,
-    count_restarts,
+    count_pool_restarts,
     heal_reliability,
     is_kickout_due,
 )
@@ -66,18 +66,18 @@ def apply_node_joined(ledger: WorkingSet, event: NodeJoined) -> None:
     was_known = node.membership is not Membership.UNKNOWN
     resets_reliability = not was_known or node.starts_anew or ledger.rules.rejoin_heals
     if was_known:
-        _restore_pool(node, event.time, ledger.rules)
+        _restore_pool_at_rejoin(node, event.time, ledger.rules)
     node.membership = Membership.MEMBER
     _record_membership_change(ledger, node, MembershipTransition.JOINED, (event.at, event.time))
     if ledger.rules.legacy is not None:
         legacy_tally.update_online_clock(node, event.time, ledger.rules.legacy)
-    _set_description(node, event)
+    _set_node_description(node, event)
     if resets_reliability:
         _reset_reliability(ledger, node, event)
     working_set.update_kickout_interval(ledger, node, event.at, event.time)
 
 
-def _restore_pool(node: Node, time: int, rules: Rules) -> None:
+def _restore_pool_at_rejoin(node: Node, time: int, rules: Rules) -> None:
     """Set the pool of a node that rejoins: the old pool, an empty one, or the rejoin floor."""
     pool, prior = node.pool, node.prior
     if (
@@ -93,7 +93,7 @@ def _restore_pool(node: Node, time: int, rules: Rules) -> None:
     node.pool_sum = sum(pool)
     node.prior = prior
     if not pool:
-        node.restarts = count_restarts(time, rules)
+        node.restarts = count_pool_restarts(time, rules)
     node.starts_anew = False
 
 
@@ -109,10 +109,10 @@ def _reset_reliability(ledger: WorkingSet, node: Node, event: NodeJoined) -> Non
 
 def apply_node_updated(ledger: WorkingSet, event: NodeUpdated) -> None:
     """Store a node's new description, whether it is a member or not."""
-    _set_description(ledger.get_node_for_update(event.node, event.time), event)
+    _set_node_description(ledger.get_node_for_update(event.node, event.time), event)
 
 
-def _set_description(node: Node, event: NodeJoined | NodeUpdated) -> None:
+def _set_node_description(node: Node, event: NodeJoined | NodeUpdated) -> None:
     for name in ("stake", "gpu_name", "gpu_vram", "version", "models", "timeout"):
         value = getattr(event, name)
         if value is not None:
@@ -136,15 +136,15 @@ def apply_download_requested(ledger: WorkingSet, event: DownloadRequested) -> No
 
 def apply_node_paused(ledger: WorkingSet, event: NodePaused) -> None:
     """Mark a member as paused."""
-    _set_paused(ledger, event, paused=True)
+    _set_node_paused(ledger, event, paused=True)
 
 
 def apply_node_resumed(ledger: WorkingSet, event: NodeResumed) -> None:
     """Mark a paused member as active."""
-    _set_paused(ledger, event, paused=False)
+    _set_node_paused(ledger, event, paused=False)
 
 
-def _set_paused(ledger: WorkingSet, event: NodePaused | NodeResumed, *, paused: bool) -> None:
+def _set_node_paused(ledger: WorkingSet, event: NodePaused | NodeResumed, *, paused: bool) -> None:
     existing = ledger.nodes.get(event.node)
     if existing is None or existing.membership is not Membership.MEMBER:
         ledger.record_anomaly(event, Breach.NOT_A_MEMBER)
@@ -199,13 +199,13 @@ def apply_pending_leave(
         _record_membership_change(ledger, node, MembershipTransition.PAUSED, (position, time))
     elif request is PendingLeave.QUIT:
         ledger.just_quit = {
-            **_filter_quits_in_transaction(ledger.just_quit, position),
+            **_select_quits_in_transaction(ledger.just_quit, position),
             address: (position.block, position.tx),
         }
         _end_membership(ledger, node, Membership.QUIT, (position, time))
 
 
-def _filter_quits_in_transaction(
+def _select_quits_in_transaction(
     just_quit: dict[Address, tuple[int, int]], at: Position
 ) -> dict[Address, tuple[int, int]]:
     return {

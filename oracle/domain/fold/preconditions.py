@@ -119,7 +119,7 @@ def find_result_breach(
     breach = _find_node_breach(task, event)
     if breach is not None or task is None or task.stopped_at is None:
         return breach
-    is_reveal = isinstance(event, TaskErrorReported) and not _is_revealed(task)
+    is_reveal = isinstance(event, TaskErrorReported) and not _is_result_revealed(task)
     return None if is_reveal else Breach.RESULT_TWICE
 
 
@@ -130,7 +130,7 @@ def find_disclosure_breach(task: Task | None, event: ResultDisclosed) -> Breach 
         return breach
     if task.stopped_at is None:
         return Breach.NOT_COMMITTED
-    return Breach.RESULT_TWICE if _is_revealed(task) else None
+    return Breach.RESULT_TWICE if _is_result_revealed(task) else None
 
 
 def find_fee_share_breach(task: Task | None, event: FeeShared) -> Breach | None:
@@ -141,7 +141,7 @@ def find_fee_share_breach(task: Task | None, event: FeeShared) -> Breach | None:
     return None if task.paid is None else Breach.PAID_TWICE
 
 
-def _is_revealed(task: Task) -> bool:
+def _is_result_revealed(task: Task) -> bool:
     return task.error_reported or task.revealed_at is not None or task.validated
 
 
@@ -196,6 +196,6 @@ def get_last_status(task: Task) -> LastStatus:
     return LastStatus.QUEUED if task.queued else LastStatus.CREATED
 
 
-def has_status_mismatch(task: Task, event: TaskAborted | TaskTimedOut) -> bool:
+def has_last_status_mismatch(task: Task, event: TaskAborted | TaskTimedOut) -> bool:
     """Return whether a terminal event reports a different last status than the daemon's record."""
     return event.last_status is not None and event.last_status is not get_last_status(task)

@@ -11,7 +11,7 @@ from oracle.domain.events.network_events import (
     TaskTimedOut,
 )
 from oracle.domain.fold import group_validation, legacy_round_scores, node_lifecycle, task_runs
-from oracle.domain.fold.preconditions import Breach, find_ending_breach, has_status_mismatch
+from oracle.domain.fold.preconditions import Breach, find_ending_breach, has_last_status_mismatch
 from oracle.domain.fold.working_set import ReliabilityChange, WorkingSet, update_reliability
 from oracle.domain.ids import Address
 from oracle.domain.scoring.node_scores import heal_reliability
@@ -49,9 +49,11 @@ def apply_task_ended(ledger: WorkingSet, event: Terminal) -> None:
     if existing is not None:
         _record_status_mismatch(ledger, event, existing)
     task = ledger.get_task_for_update(event.task)
-    _set_ending(event, task)
+    _set_task_ending(event, task)
     if task.node is not None:
-        _release_runner(ledger, event, task, task.node, has_answered=task.stopped_at is not None)
+        _release_task_runner(
+            ledger, event, task, task.node, has_answered=task.stopped_at is not None
+        )
     if ledger.rules.close == "terminal":
         group_validation.close_group_if_complete(ledger, event, task)
 
@@ -63,11 +65,11 @@ def _record_status_mismatch(ledger: WorkingSet, event: Terminal, task: Task) -> 
     """
     if event.node is not None and event.node != task.node:
         ledger.record_anomaly(event, Breach.NODE_DIFFERS)
-    if isinstance(event, TaskAborted | TaskTimedOut) and has_status_mismatch(task, event):
+    if isinstance(event, TaskAborted | TaskTimedOut) and has_last_status_mismatch(task, event):
         ledger.record_anomaly(event, Breach.LAST_STATUS_DIFFERS)
 
 
-def _set_ending(event: Terminal, task: Task) -> None:
+def _set_task_ending(event: Terminal, task: Task) -> None:
     task.ending = _ENDINGS[type(event)]
     task.ended_at = event.at
     task.ended_time = event.time
@@ -79,22 +81,22 @@ def _end_runs(ledger: WorkingSet, event: Terminal, existing: Task) -> None:
     """End the run of the event's node, or every open run if the event names no node."""
     runs_to_end = task_runs.find_open_runs(existing, event.node)
     if not runs_to_end:
-        breach = task_runs.build_no_open_run_breach(existing, event.node)
+        breach = task_runs.build_unmatched_ending_breach(existing, event.node)
         ledger.record_anomaly(event, breach)
         return
     task = ledger.get_task_for_update(event.task)
     task_runs.end_runs(task, runs_to_end, _ENDINGS[type(event)])
     if all(run.ending is not None for run in task.runs):
-        _set_ending(event, task)
+        _set_task_ending(event, task)
     for run in runs_to_end:
-        _release_runner(ledger, event, task, run.node, has_answered=run.has_answered)
+        _release_task_runner(ledger, event, task, run.node, has_answered=run.has_answered)
     if task.ending is not None:
         legacy_round_scores.score_ended_task(ledger, event, task)
         if ledger.rules.close == "terminal":
             group_validation.close_group_if_complete(ledger, event, task)
 
 
-def _release_runner(
+def _release_task_runner(
     ledger: WorkingSet, event: Terminal, task: Task, address: Address, *, has_answered: bool
 ) -> None:
     """Release the node from the task, and update its running tasks and its H.

@@ -59,7 +59,7 @@ def _find_cancellation_breach(task: Task | None, event: TaskCancelled) -> Breach
         return Breach.NOT_STARTED
     if task_runs.find_open_runs(task, event.node):
         return None
-    return task_runs.build_no_open_run_breach(task, event.node)
+    return task_runs.build_unmatched_ending_breach(task, event.node)
 
 
 def _abort_unstarted_task(ledger: WorkingSet, event: TaskCancelled, task: Task | None) -> None:
@@ -72,26 +72,26 @@ def _abort_unstarted_task(ledger: WorkingSet, event: TaskCancelled, task: Task |
 
 
 def _build_ending_event(event: TaskCancelled, run: Run, task: Task) -> TaskTimedOut | TaskAborted:
-    if _was_network_waiting_for(run, task):
+    if _was_network_awaiting_run(run, task):
         return TaskTimedOut(event.at, event.time, event.task, run.node)
     return TaskAborted(event.at, event.time, event.task, run.node, AbortReason.CANCELLED)
 
 
-def _was_network_waiting_for(run: Run, task: Task) -> bool:
+def _was_network_awaiting_run(run: Run, task: Task) -> bool:
     """Return whether the network was waiting for this node when the task was cancelled.
 
     First every node has to commit, then every node has to disclose; an error report counts as
     both. In the end only the node whose result was accepted still runs the task, because it has to
     upload the result.
     """
-    if not _have_all_committed(task.runs):
+    if not _have_all_runs_committed(task.runs):
         return not run.has_answered
     if run.disclosed_at or run.reported_at:
         return task.validated
     return True
 
 
-def _have_all_committed(runs: Sequence[Run]) -> bool:
+def _have_all_runs_committed(runs: Sequence[Run]) -> bool:
     return all(run.has_answered for run in runs)
 
 

@@ -91,7 +91,7 @@ def find_open_runs(task: Task, node: Address | None) -> list[Run]:
     return [run for run in task.runs if run.ending is None and node in (None, run.node)]
 
 
-def build_no_open_run_breach(task: Task, node: Address | None) -> Breach:
+def build_unmatched_ending_breach(task: Task, node: Address | None) -> Breach:
     """Return the breach of a terminal event that matches no open run."""
     has_run = node is None or _find_run(task, node) is not None
     return Breach.AFTER_TERMINAL if has_run else Breach.NODE_DOES_NOT_RUN_IT

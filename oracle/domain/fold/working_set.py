@@ -13,13 +13,13 @@ from oracle.domain.fold.preconditions import Breach
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.incidents.incident_detector import IncidentDetector, IncidentRows
 from oracle.domain.scoring.group_ranking import ClosingMember
-from oracle.domain.scoring.legacy_tally import get_stored_tally
+from oracle.domain.scoring.legacy_tally import get_stored_window_tally
 from oracle.domain.scoring.node_scores import (
-    count_restarts,
+    count_pool_restarts,
     get_pool_for_kickout,
     heal_reliability,
     is_below_kickout_threshold,
-    is_excluded_after,
+    is_excluded_after_change,
 )
 from oracle.domain.scoring.reliability import FALL_CAUSES, ReliabilityCause, change_reliability
 from oracle.domain.scoring.rules import Rules
@@ -229,7 +229,7 @@ class WorkingSet:
             pre_images.nodes[address] = None if node is None else copy_node(node)
         if node is None:
             node = self.nodes[address] = create_node(
-                address, self.node_count, time, count_restarts(time, self.rules)
+                address, self.node_count, time, count_pool_restarts(time, self.rules)
             )
             self.node_count += 1
         node.changed_at = self.at.block
@@ -284,7 +284,7 @@ def update_reliability(
         change = ReliabilityChange(node.address, event.at, event.time, cause, task, before, after)
         ledger.changes.reliability.append(change)
     if rules.has_exclusion_hysteresis:
-        node.excluded = is_excluded_after(
+        node.excluded = is_excluded_after_change(
             before,
             after,
             rules,
@@ -313,7 +313,7 @@ def update_kickout_interval(ledger: WorkingSet, node: Node, position: Position, 
         and is_below_kickout_threshold(node.pool_sum, rules)
     )
     if rules.legacy is not None:
-        is_too_low = get_stored_tally(node).justifies_kickout(rules.legacy)
+        is_too_low = get_stored_window_tally(node).justifies_kickout(rules.legacy)
         is_due = is_too_low and node.membership is Membership.MEMBER
     if is_due and opened_at is None:
         node.kickout_due_since, node.kickout_due_time = position, time

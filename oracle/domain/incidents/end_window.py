@@ -83,7 +83,7 @@ class EndWindow:
         creator, node = key
         failed_creators = self._failed_creators.get(node)
         if failed_creators is not None:
-            self._count_healthy(node, failed_creators, -1)
+            self._adjust_healthy_node_counts(node, failed_creators, -1)
         totals = self.ends_by_creator.get(creator)
         if totals is None:
             totals = self.ends_by_creator[creator] = EndTotals()
@@ -100,7 +100,7 @@ class EndWindow:
             self._update_failed_creators(creator, node, totals)
         failed_creators = self._failed_creators.get(node)
         if failed_creators is not None:
-            self._count_healthy(node, failed_creators, 1)
+            self._adjust_healthy_node_counts(node, failed_creators, 1)
         if not totals.ends:
             del self.ends_by_creator[creator]
 
@@ -116,7 +116,7 @@ class EndWindow:
         if not failed_creators:
             del self._failed_creators[node]
 
-    def _count_healthy(
+    def _adjust_healthy_node_counts(
         self, node: Address, failed_creators: set[Address | None], step: int
     ) -> None:
         """Add `step` to `healthy_nodes` of each creator for whom the node is healthy.
@@ -129,7 +129,7 @@ class EndWindow:
             if answered > totals.has_answered(node):
                 totals.healthy_nodes += step
 
-    def count_failed_without_largest(self) -> int:
+    def count_failed_outside_worst_creator(self) -> int:
         """Count the nodes with a timeout in a task of any creator but the worst one.
 
         The worst creator is the creator with the most timeouts.

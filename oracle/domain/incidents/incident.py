@@ -55,7 +55,7 @@ class Incident(NamedTuple):
         )
 
 
-def find_marking_incident(
+def find_incident_marking_timeout(
     incidents: Iterable[Incident],
     time: int,
     creator: Address | None,

@@ -121,7 +121,7 @@ class IncidentDetector:
         if not self._window or minute > self._window[-1].minute:
             self._begin_minute(minute, at, time)
         row = self._window[-1]
-        self._record_minute(row.minute, row)
+        self._record_minute_change(row.minute, row)
         ends, timeouts = row.ends_by_key.get(key, (0, 0))
         row.ends_by_key[key] = ends + 1, timeouts + is_timeout
         row.ends += 1
@@ -130,27 +130,27 @@ class IncidentDetector:
         if is_timeout:
             creator = key[0]
             if creator is not None:
-                self._test_creator(creator, at, time)
-            self._test_network(at, time)
+                self._check_creator_for_incident(creator, at, time)
+            self._check_network_for_incident(at, time)
 
     def _begin_minute(self, minute: int, at: Position, time: int) -> None:
         """Begin a minute: older minutes leave the window or the day, and old incidents end."""
         while self._window and self._window[0].minute <= minute - WINDOW_MINUTES:
-            self._leave_window(self._window.popleft())
+            self._move_row_to_baseline(self._window.popleft())
         oldest = minute - WINDOW_MINUTES - BASELINE_MINUTES
         while self._baseline and self._baseline[0].minute <= oldest:
             row = self._baseline.popleft()
             self._baseline_ends -= row.ends
             self._baseline_timeouts -= row.timeouts
-            self._record_minute(row.minute, row, is_removed=True)
+            self._record_minute_change(row.minute, row, is_removed=True)
         self._window.append(EndMinute(minute))
-        self._record_minute(minute, None)
+        self._record_minute_change(minute, None)
         for incident in self.open_incidents:
             if incident.until // _MINUTE_SECONDS <= minute - WINDOW_MINUTES:
                 self._save_incident(incident._replace(over_at=at, over_time=time))
 
-    def _leave_window(self, row: EndMinute) -> None:
-        self._record_minute(row.minute, row)
+    def _move_row_to_baseline(self, row: EndMinute) -> None:
+        self._record_minute_change(row.minute, row)
         for key, (ends, timeouts) in row.ends_by_key.items():
             self._counts.add(key, -ends, -timeouts)
         row.ends_by_key = {}
@@ -161,7 +161,7 @@ class IncidentDetector:
         self._baseline_ends += row.ends
         self._baseline_timeouts += row.timeouts
 
-    def _record_minute(
+    def _record_minute_change(
         self, minute: int, row: EndMinute | None, *, is_removed: bool = False
     ) -> None:
         """Record a minute before it changes; `row` is None if the minute is new."""
@@ -170,32 +170,32 @@ class IncidentDetector:
             images.minutes[minute] = None if row is None else _copy_minute(row)
         self.changes.minutes[minute] = None if is_removed else row or self._window[-1]
 
-    def _test_creator(self, creator: Address, at: Position, time: int) -> None:
+    def _check_creator_for_incident(self, creator: Address, at: Position, time: int) -> None:
         totals = self._counts.ends_by_creator[creator]
         if self._update_confirmed_incident(creator, totals):
             return
         if (
             2 * totals.timeouts >= totals.ends
             and 3 * totals.healthy_nodes >= 2 * totals.failed_nodes
-            and self._is_rare(totals.failed_nodes, totals)
+            and self._is_unlikely_by_chance(totals.failed_nodes, totals)
         ):
             self._confirm_incident(creator, totals, at, time)
 
-    def _test_network(self, at: Position, time: int) -> None:
+    def _check_network_for_incident(self, at: Position, time: int) -> None:
         totals = self._counts.all_ends
         if self._update_confirmed_incident(None, totals) or 4 * totals.failed_nodes < len(
             totals.pair_by_node
         ):
             return
-        failed_nodes = self._counts.count_failed_without_largest()
+        failed_nodes = self._counts.count_failed_outside_worst_creator()
         if (
             4 * failed_nodes >= len(totals.pair_by_node)
             and self._counts.count_failing_creators() >= _MIN_FAILED_NODES
-            and self._is_rare(failed_nodes, totals)
+            and self._is_unlikely_by_chance(failed_nodes, totals)
         ):
             self._confirm_incident(None, totals, at, time)
 
-    def _is_rare(self, failed_nodes: int, totals: EndTotals) -> bool:
+    def _is_unlikely_by_chance(self, failed_nodes: int, totals: EndTotals) -> bool:
         """Return whether chance makes so many nodes fail in at most one of 10^9 windows.
 
         The bound is the number of ways to choose these nodes, times the chance that each of them
@@ -223,7 +223,7 @@ class IncidentDetector:
         if incident is None or incident.until // _MINUTE_SECONDS != minute:
             return False
         if totals.failed_nodes > incident.nodes or totals.timeouts > incident.timeouts:
-            self._save_incident(_raise_figures(incident, totals))
+            self._save_incident(_raise_incident_figures(incident, totals))
         return True
 
     def _confirm_incident(
@@ -237,7 +237,7 @@ class IncidentDetector:
             self.incident_count += 1
             since = (minute + 1 - WINDOW_MINUTES) * _MINUTE_SECONDS
             incident = Incident(self.incident_count, creator, at, time, since, until, 0, 0)
-        self._save_incident(_raise_figures(incident, totals)._replace(until=until))
+        self._save_incident(_raise_incident_figures(incident, totals)._replace(until=until))
 
     def _save_incident(self, incident: Incident) -> None:
         images = self.images
@@ -250,7 +250,7 @@ class IncidentDetector:
             del self._open[incident.creator]
 
 
-def _raise_figures(incident: Incident, totals: EndTotals) -> Incident:
+def _raise_incident_figures(incident: Incident, totals: EndTotals) -> Incident:
     return incident._replace(
         nodes=max(incident.nodes, totals.failed_nodes),
         timeouts=max(incident.timeouts, totals.timeouts),

@@ -82,7 +82,7 @@ class ContractState:
         self._changes = ContractChanges()
         self._pre_images: ContractPreImages | None = None
         for accepted_round in accepted:
-            self._keep_root(accepted_round)
+            self._record_accepted_root(accepted_round)
         for strike in strikes:
             self._strike_roots(strike)
 
@@ -148,9 +148,9 @@ class ContractState:
             ):
                 self._set_kick(self._apply_kick_event(event))
             case _:
-                self._set_setting(event)
+                self._apply_setting_event(event)
 
-    def _set_setting(self, event: SettingEvent) -> None:
+    def _apply_setting_event(self, event: SettingEvent) -> None:
         """Apply a settings event, and record it unless it changes nothing."""
         settings = self.settings.apply_event(event)
         if settings is not self.settings:
@@ -181,11 +181,11 @@ class ContractState:
 
     def _accept_round(self, event: RoundAccepted) -> None:
         if self.head is not None and event.round != self.head.round + 1:
-            raise _build_gap_error(f"round {event.round}", event.at.block, self.head.round)
-        self._keep_root(event)
+            raise _build_round_gap_error(f"round {event.round}", event.at.block, self.head.round)
+        self._record_accepted_root(event)
         self._changes.accepted.append(event)
 
-    def _keep_root(self, event: RoundAccepted) -> None:
+    def _record_accepted_root(self, event: RoundAccepted) -> None:
         self.head = event
         self._roots[event.round] = event.root
         self._roots.pop(event.round - self.kept_rounds, None)
@@ -193,7 +193,7 @@ class ContractState:
     def _strike_rounds(self, event: RoundsStruck) -> None:
         if self.head is not None and event.last != self.head.round:
             strike = f"the strike of rounds {event.first} to {event.last}"
-            raise _build_gap_error(strike, event.at.block, self.head.round)
+            raise _build_round_gap_error(strike, event.at.block, self.head.round)
         self._strike_roots(event)
         self._changes.strikes.append(event)
 
@@ -208,7 +208,7 @@ class ContractState:
         self.kicks[kick.node] = self._changes.kicks[kick.node] = kick
 
 
-def _build_gap_error(subject: str, block: int, head_round: int) -> FatalError:
+def _build_round_gap_error(subject: str, block: int, head_round: int) -> FatalError:
     return FatalError(
         f"{subject} in block {block} does not follow round {head_round}; a log is missing "
         "(`qos-oracle resync verify --repair`)"

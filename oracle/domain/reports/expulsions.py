@@ -37,7 +37,7 @@ class Expulsion:
     reason: Hash = ZERO_HASH
 
 
-def start_expulsion(event: KickExecuted, *, head_round: int, cooldown: int) -> Expulsion:
+def build_expulsion(event: KickExecuted, *, head_round: int, cooldown: int) -> Expulsion:
     """Return the expulsion of `cooldown` seconds that an executed kickout starts.
 
     `head_round` is the last accepted round before the execution.
@@ -46,7 +46,7 @@ def start_expulsion(event: KickExecuted, *, head_round: int, cooldown: int) -> E
     return Expulsion(event.at, head_round, until, event.target, head_round, event.at)
 
 
-def record_retry(
+def record_expulsion_retry(
     expulsion: Expulsion, event: KickExecuted, head_round: int, *, was_refused: bool
 ) -> Expulsion:
     """Return the expulsion after the network was called again to end the membership.

@@ -65,7 +65,7 @@ class CreatorSpread(NamedTuple):
         return None
 
 
-def find_derived_zeros_reason(entries: Sequence[ScoreEntry], rules: Rules) -> str | None:
+def find_derived_zeros_hold_reason(entries: Sequence[ScoreEntry], rules: Rules) -> str | None:
     """Return a hold reason if only derived zeros make the kickout due, else None.
 
     The check replaces each derived zero by the best score, because derived scores alone do not
@@ -78,7 +78,9 @@ def find_derived_zeros_reason(entries: Sequence[ScoreEntry], rules: Rules) -> st
     return f"{derived_count} of its {len(entries)} scores are zeros derived for timed-out members"
 
 
-def find_incident_reason(score_count: int, incident_score_count: int, rules: Rules) -> str | None:
+def find_incident_hold_reason(
+    score_count: int, incident_score_count: int, rules: Rules
+) -> str | None:
     """Return a hold reason if too many of the scores are zeros in incidents, else None.
 
     `score_count` is the number of scores that count, and `incident_score_count` the number of
@@ -183,7 +185,7 @@ def build_kickout_evidence(
         "creators": spread.creators,
         "decisive_of_one_creator": spread.decisive_scores,
         "due_since": _position_to_dict(interval.opened_at),
-        "entries": [_entry_to_dict(entry, creators) for entry in entries],
+        "entries": [_score_entry_to_dict(entry, creators) for entry in entries],
         "formula_version": FORMULA_VERSION,
         "kickout_below": format_decimal(_get_kickout_threshold(rules)),
         "most_of_one_creator": spread.max_per_creator,
@@ -216,7 +218,9 @@ def _get_kickout_threshold(rules: Rules) -> int:
     return (rules if rules.legacy is None else rules.legacy).kickout_below
 
 
-def _entry_to_dict(entry: ScoreEntry, creators: Mapping[TaskKey, Address]) -> dict[str, object]:
+def _score_entry_to_dict(
+    entry: ScoreEntry, creators: Mapping[TaskKey, Address]
+) -> dict[str, object]:
     return {
         "at": _position_to_dict(entry.at),
         "creator": creators.get(entry.task),

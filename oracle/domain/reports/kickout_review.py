@@ -10,11 +10,11 @@ from typing import NamedTuple
 from oracle.domain.blocks import BlockRange, Position
 from oracle.domain.fold.working_set import Changes, ScoreEntry
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.incidents.incident import Incident, find_marking_incident
+from oracle.domain.incidents.incident import Incident, find_incident_marking_timeout
 from oracle.domain.reports.kickout_evidence import (
     compute_creator_spread,
-    find_derived_zeros_reason,
-    find_incident_reason,
+    find_derived_zeros_hold_reason,
+    find_incident_hold_reason,
     justifies_kickout,
 )
 from oracle.domain.reports.objection_terms import ObjectionTerms
@@ -74,7 +74,7 @@ def review_kickout(
         entries: the scores that counted when the kickout became due, oldest first.
         creators: the creators of the scored tasks that were known by then.
         policy: the rules that scored the tasks, and whether every kickout is held.
-        has_dead_letter: whether a dead letter lies in the blocks of `compute_evidence_range`.
+        has_dead_letter: whether a dead letter is in the blocks of `compute_evidence_block_range`.
         incident_score_count: the number of scores in incidents (`count_incident_scores`).
     """
     hold_reason = find_hold_reason(entries, creators, policy, incident_score_count)
@@ -101,12 +101,12 @@ def find_hold_reason(
     )
     return (
         spread.find_hold_reason(rules)
-        or find_incident_reason(len(entries), incident_score_count, rules)
-        or find_derived_zeros_reason(entries, rules)
+        or find_incident_hold_reason(len(entries), incident_score_count, rules)
+        or find_derived_zeros_hold_reason(entries, rules)
     )
 
 
-def find_creators(tasks: Iterable[Task], opened_at: Position) -> dict[TaskKey, Address]:
+def collect_task_creators(tasks: Iterable[Task], opened_at: Position) -> dict[TaskKey, Address]:
     """Return the creator of each task, as known when a kickout became due.
 
     A chain may emit the creator after the score. Such a creator must not change the review.
@@ -135,7 +135,7 @@ def find_unanswered_scores(
     A group may close before the timeout of a member; such a score counts at its own time.
     """
     scored_tasks = [tasks[entry.task] for entry in entries if entry.task in tasks]
-    creators = find_creators(scored_tasks, opened_at)
+    creators = collect_task_creators(scored_tasks, opened_at)
     times = {
         task.key: task.ended_time
         for task in scored_tasks
@@ -158,18 +158,20 @@ def count_incident_scores(
     Incidents found later do not change a review, so that every reporter computes the same one.
     """
     return sum(
-        find_marking_incident(incidents, score.time, score.creator, opened_at) is not None
+        find_incident_marking_timeout(incidents, score.time, score.creator, opened_at) is not None
         for score in scores
     )
 
 
-def compute_evidence_range(scores: Iterable[CountedScore], opened_at: Position) -> BlockRange:
+def compute_evidence_block_range(
+    scores: Iterable[CountedScore], opened_at: Position
+) -> BlockRange:
     """Return the blocks from the first event behind the scores to the opening of the interval."""
     first_block = min((score.first_block for score in scores), default=opened_at.block)
     return BlockRange(min(first_block, opened_at.block), opened_at.block)
 
 
-def find_first_block(
+def find_first_block_of_score(
     entry: ScoreEntry, results: Iterable[GroupResult], tasks: Mapping[TaskKey, Task]
 ) -> int:
     """Return the first block in which a task of the score, or of its groups, was seen.
@@ -182,7 +184,7 @@ def find_first_block(
     return min(first_blocks, default=entry.at.block)
 
 
-def get_counted_limit(node: Node, rules: Rules) -> int:
+def get_max_counted_scores(node: Node, rules: Rules) -> int:
     """Return the maximum number of scores that count for a node at the same time."""
     return rules.pool_size if rules.legacy is None else node.window_count
 
@@ -224,18 +226,18 @@ class ScoreHistory:
             results_by_position.setdefault(result.closed_at, []).append(result)
         for entry in changes.scores:
             results = results_by_position.get(entry.at, ())
-            score = CountedScore(entry, find_first_block(entry, results, tasks))
+            score = CountedScore(entry, find_first_block_of_score(entry, results, tasks))
             self._newest.setdefault(entry.node, []).append(score)
         for node in changes.nodes.values():
-            self._update_due_scores(node)
+            self._update_scores_behind_kickout(node)
             self._drop_old_scores(node)
 
-    def get_due_scores(self, node: Node) -> Sequence[CountedScore]:
+    def get_scores_behind_kickout(self, node: Node) -> Sequence[CountedScore]:
         """Return the recorded scores that made the node's kickout due, oldest first."""
         opened_at, scores = self._due.get(node.address, (None, ()))
         return scores if opened_at == node.kickout_due_since else ()
 
-    def _update_due_scores(self, node: Node) -> None:
+    def _update_scores_behind_kickout(self, node: Node) -> None:
         opened_at = node.kickout_due_since
         if opened_at is None:
             self._due.pop(node.address, None)
@@ -249,5 +251,5 @@ class ScoreHistory:
     def _drop_old_scores(self, node: Node) -> None:
         newest = self._newest.get(node.address)
         if newest is not None:
-            limit = get_counted_limit(node, self._rules)
+            limit = get_max_counted_scores(node, self._rules)
             del newest[: max(0, len(newest) - limit)]

@@ -32,7 +32,7 @@ _LANE_MASK = 0xFFFF
 _LANES = Struct("<16H")
 
 
-def get_band(lane: int, kick_line: int) -> int:
+def get_lane_band(lane: int, kick_line: int) -> int:
     """Return the band of a lane; a change of the band is reported at once.
 
     The bands are 0 for never reported, 1 for not selectable, 2 for below the kickout line and 3

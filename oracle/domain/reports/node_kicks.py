@@ -18,10 +18,10 @@ from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
 from oracle.domain.reports.expulsions import (
     MAX_SAME_REFUSALS,
     Expulsion,
+    build_expulsion,
     build_unrecorded_expulsion,
+    record_expulsion_retry,
     record_refusal,
-    record_retry,
-    start_expulsion,
 )
 
 
@@ -138,14 +138,16 @@ class NodeKick:
         """
         if self.expulsion is not None and self.state in EXPELLED_STATES:
             was_refused = self.state is KickState.REFUSED
-            retried = record_retry(self.expulsion, event, head_round, was_refused=was_refused)
+            retried = record_expulsion_retry(
+                self.expulsion, event, head_round, was_refused=was_refused
+            )
             return replace(self, state=KickState.EXPELLED, expulsion=retried)
         accusation = self.accusation
         return replace(
             self,
             state=KickState.EXPELLED,
             accusation=accusation and replace(accusation, evidence=event.evidence),
-            expulsion=start_expulsion(event, head_round=head_round, cooldown=cooldown),
+            expulsion=build_expulsion(event, head_round=head_round, cooldown=cooldown),
             spared_until=self._get_spared_until(),
         )
 

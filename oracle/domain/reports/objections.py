@@ -12,7 +12,7 @@ from typing import NamedTuple
 from oracle.domain.events.oracle_events import Objected
 from oracle.domain.fold.working_set import ScoreEntry
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.incidents.incident import Incident, find_marking_incident
+from oracle.domain.incidents.incident import Incident, find_incident_marking_timeout
 from oracle.domain.reports.kickout_evidence import compute_creator_spread, justifies_kickout
 from oracle.domain.reports.kickout_review import UnansweredScore
 from oracle.domain.reports.objection_terms import ObjectionTerms
@@ -90,9 +90,9 @@ def check_objection(
         case ObjectionReason.APPLICATION | ObjectionReason.OUTAGE:
             return _check_incidents(reason, scores)
         case ObjectionReason.ONE_CREATOR:
-            return _check_creators(scores, rules)
+            return _check_creator_spread(scores, rules)
         case ObjectionReason.RULES:
-            return _check_sum(scores, rules)
+            return _check_score_sum(scores, rules)
         case _:
             return ObjectionCheck(ObjectionVerdict.OPEN, "no check decides this reason")
 
@@ -110,7 +110,7 @@ def _check_incidents(reason: ObjectionReason, scores: KickoutScores) -> Objectio
         incident for incident in scores.incidents if incident.is_network_outage == is_outage
     ]
     marked = sum(
-        find_marking_incident(incidents, score.time, score.creator) is not None
+        find_incident_marking_timeout(incidents, score.time, score.creator) is not None
         for score in scores.unanswered
     )
     count = len(scores.entries)
@@ -124,7 +124,7 @@ def _check_incidents(reason: ObjectionReason, scores: KickoutScores) -> Objectio
     return ObjectionCheck(verdict, finding)
 
 
-def _check_creators(scores: KickoutScores, rules: Rules) -> ObjectionCheck:
+def _check_creator_spread(scores: KickoutScores, rules: Rules) -> ObjectionCheck:
     spread = compute_creator_spread(
         ((scores.creators.get(entry.task), entry.score) for entry in scores.entries), rules
     )
@@ -135,7 +135,7 @@ def _check_creators(scores: KickoutScores, rules: Rules) -> ObjectionCheck:
     return ObjectionCheck(ObjectionVerdict.REFUTED, finding)
 
 
-def _check_sum(scores: KickoutScores, rules: Rules) -> ObjectionCheck:
+def _check_score_sum(scores: KickoutScores, rules: Rules) -> ObjectionCheck:
     if justifies_kickout(scores.entries, rules):
         finding = "the sum of the stored scores justifies the kickout; the ranks were not repeated"
         return ObjectionCheck(ObjectionVerdict.OPEN, finding)
@@ -143,7 +143,7 @@ def _check_sum(scores: KickoutScores, rules: Rules) -> ObjectionCheck:
     return ObjectionCheck(ObjectionVerdict.SUPPORTED, finding)
 
 
-def select_counting_objection(
+def select_effective_objection(
     objections: Iterable[Objected], due_since: int, terms: ObjectionTerms
 ) -> Objected | None:
     """Return the objection that may delay the accusation of one interval, or None.

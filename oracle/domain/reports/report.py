@@ -14,7 +14,7 @@ from typing import NamedTuple, Self, TypeAlias
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
 from oracle.domain.reports.contract_state import ContractState
-from oracle.domain.reports.lanes import DO_NOT_SELECT, HIGHEST_SCORE, LOWEST_SCORE, get_band
+from oracle.domain.reports.lanes import DO_NOT_SELECT, HIGHEST_SCORE, LOWEST_SCORE, get_lane_band
 from oracle.domain.scoring.rules import Rules
 
 # The lanes of all nodes, by seat.
@@ -60,7 +60,7 @@ class ReportChange(NamedTuple):
     """How the lanes of a report differ from those of the last accepted round.
 
     `node_count` is the number of lanes that differ, `steps` the sum of their differences and
-    `max_steps` the largest. `crosses_band` means that a node changes its band (`get_band`).
+    `max_steps` the largest. `crosses_band` means that a node changes its band (`get_lane_band`).
     """
 
     node_count: int = 0
@@ -69,7 +69,7 @@ class ReportChange(NamedTuple):
     crosses_band: bool = False
 
 
-def measure_change(old_lanes: Lanes, new_lanes: Lanes, kick_line: int) -> ReportChange:
+def measure_lane_changes(old_lanes: Lanes, new_lanes: Lanes, kick_line: int) -> ReportChange:
     """Return how the lanes differ, where a missing old lane counts as not selectable.
 
     `kick_line` is the kickout line as a lane (`ReportSettings.kick_line`).
@@ -91,7 +91,7 @@ def measure_change(old_lanes: Lanes, new_lanes: Lanes, kick_line: int) -> Report
             steps += difference
             max_steps = max(max_steps, difference)
             if not crosses_band:
-                crosses_band = get_band(old, kick_line) != get_band(new, kick_line)
+                crosses_band = get_lane_band(old, kick_line) != get_lane_band(new, kick_line)
     return ReportChange(node_count, steps, max_steps, crosses_band)
 
 
@@ -126,7 +126,7 @@ class Report:
         return Hash("0x" + hashlib.sha256(text.encode()).hexdigest())
 
 
-def compute_period(time: int, length: int) -> int:
+def compute_period_number(time: int, length: int) -> int:
     """Return the number of the period that contains `time`; both arguments are in seconds.
 
     See docs/explanation/reports.md#cut-at-period-end.
@@ -174,10 +174,10 @@ def cut_report(
         root: the root of all nodes as of that block, in the next round.
         settings: the settings that are part of the rules id.
     """
-    change = measure_change(last_round.lanes, lanes, settings.kick_line)
+    change = measure_lane_changes(last_round.lanes, lanes, settings.kick_line)
     is_old = as_of.time - last_round.time >= settings.heartbeat_seconds
     return Report(
-        period=compute_period(as_of.time, settings.period_seconds),
+        period=compute_period_number(as_of.time, settings.period_seconds),
         as_of=as_of,
         head_round=last_round.round,
         prev=last_round.root,

@@ -52,7 +52,7 @@ class ScheduleMoment:
     last_root: Hash
     anchor_window: int
 
-    def is_expired(self, header: ReportHeader) -> bool:
+    def is_report_expired(self, header: ReportHeader) -> bool:
         """Return whether a report cannot land because its time, block or round has passed."""
         is_late = self.time > header.deadline
         is_deep = self.number + 1 - header.as_of > self.anchor_window
@@ -102,15 +102,15 @@ def find_scheduled_report(
             for header in window_headers
             if header.is_due and header.head_round == moment.head_round
         ]
-        if not candidates or not _is_window_complete(
+        if not candidates or not _is_submission_window_complete(
             window_headers, first_complete_period, window_number * length, moment.head_round
         ):
             continue
         scheduled = next(
             (
                 header
-                for header in _iter_in_signing_order(candidates, moment)
-                if not moment.is_expired(header)
+                for header in _iter_reports_in_signing_order(candidates, moment)
+                if not moment.is_report_expired(header)
             ),
             None,
         )
@@ -119,7 +119,7 @@ def find_scheduled_report(
     return None
 
 
-def _is_window_complete(
+def _is_submission_window_complete(
     headers: Sequence[ReportHeader], complete_from: int, start: int, head_round: int
 ) -> bool:
     """Return whether every report on top of this round since the window's start is known."""
@@ -128,7 +128,7 @@ def _is_window_complete(
     )
 
 
-def _iter_in_signing_order(
+def _iter_reports_in_signing_order(
     candidates: Sequence[ReportHeader], moment: ScheduleMoment
 ) -> Iterable[ReportHeader]:
     """Yield the reports of one submission window that may be signed, in order."""

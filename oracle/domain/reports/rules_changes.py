@@ -66,18 +66,18 @@ def apply_rules_event(changes: RulesChanges, event: RulesEvent) -> RulesChanges:
         case RulesScheduled():
             return (*changes, RulesChange(event.rules_hash, scheduled=event))
         case OperationSalted():
-            return _replace_pending(
+            return _update_announced_changes(
                 changes, event.operation, lambda change: replace(change, salt=event.salt)
             )
         case OperationCancelled():
-            return _replace_pending(
+            return _update_announced_changes(
                 changes, event.operation, lambda change: replace(change, cancelled=event)
             )
         case RulesExecuted():
-            return _join_execution(changes, event)
+            return _join_announcement_with_rules_set(changes, event)
 
 
-def _replace_pending(
+def _update_announced_changes(
     changes: RulesChanges, operation: Hash, update: Callable[[RulesChange], RulesChange]
 ) -> RulesChanges:
     """Return `changes`, with `update` applied to the changes that the operation announced."""
@@ -88,7 +88,7 @@ def _replace_pending(
     )
 
 
-def _join_execution(changes: RulesChanges, event: RulesExecuted) -> RulesChanges:
+def _join_announcement_with_rules_set(changes: RulesChanges, event: RulesExecuted) -> RulesChanges:
     """Join an announcement with the RulesSet that its execution emitted just before."""
     newest = changes[-1] if changes else None
     if newest is None or newest.set_by is None or newest.set_by.rules_hash != event.rules_hash:

@@ -53,7 +53,7 @@ class Activity(NamedTuple):
     nodes: int
 
 
-def count_large_changes(lane_changes: Sequence[LaneChange], limits: SanityLimits) -> int:
+def count_large_lane_changes(lane_changes: Sequence[LaneChange], limits: SanityLimits) -> int:
     """Count the known nodes' lanes that change by more than `changed_by`."""
     return sum(
         change.before != NEVER_REPORTED and abs(change.after - change.before) > limits.changed_by
@@ -73,7 +73,7 @@ def count_newly_low_lanes(lane_changes: Sequence[LaneChange], kick_line: int) ->
     )
 
 
-def find_excess_change_reason(
+def find_excessive_change_reason(
     lane_changes: Sequence[LaneChange], member_count: int, kick_line: int, limits: SanityLimits
 ) -> str | None:
     """Return a reason if too large a share of the members changes at once, else None.
@@ -82,7 +82,7 @@ def find_excess_change_reason(
     """
     if member_count < limits.min_members:
         return None
-    changed_count = count_large_changes(lane_changes, limits)
+    changed_count = count_large_lane_changes(lane_changes, limits)
     if changed_count > limits.changed_share * member_count:
         return (
             f"{changed_count} of {member_count} members would change by more than "

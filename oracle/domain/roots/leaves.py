@@ -168,17 +168,17 @@ class RoundSummary:
         )
 
 
-def read_lane(encoded: bytes) -> int:
+def read_leaf_lane(encoded: bytes) -> int:
     """Return the lane of an encoded leaf of a node, without decoding the other fields."""
     return int.from_bytes(encoded[_LANE])
 
 
-def read_flags(encoded: bytes) -> LeafFlag:
+def read_leaf_flags(encoded: bytes) -> LeafFlag:
     """Return the flags in an encoded leaf."""
     return LeafFlag(encoded[_FLAGS_AT])
 
 
-def is_kickout_due_in(encoded: bytes) -> bool:
+def is_kickout_due_in_leaf(encoded: bytes) -> bool:
     """Return whether an encoded leaf states that a kickout is due."""
     return any(encoded[_DUE_SINCE_AT])
 
@@ -211,7 +211,7 @@ def split_leaves(leaves: bytes) -> Iterator[bytes]:
         yield leaves[offset : offset + LEAF_BYTES]
 
 
-def is_covering(encoded: bytes, address: bytes) -> bool:
+def is_leaf_covering_address(encoded: bytes, address: bytes) -> bool:
     """Return whether an encoded leaf belongs to the address, or proves that it has no leaf."""
     node = encoded[_NODE]
     next_node = encoded[_NEXT_NODE]

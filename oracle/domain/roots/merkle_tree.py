@@ -47,7 +47,7 @@ class MerkleTree:
 
     @property
     def root(self) -> bytes:
-        return self._get_hash(1)
+        return self._get_node_hash(1)
 
     def get_subtree_root(self, depth: int, index: int) -> bytes:
         """Return the root of the subtree of 2^depth leaves that begins at leaf `index` * 2^depth.
@@ -59,7 +59,7 @@ class MerkleTree:
         """
         if not 0 <= index < max(1, self._leaf_count + (1 << depth) - 1 >> depth):
             raise IndexError(f"there is no subtree {index} of {1 << depth} leaves")
-        return self._get_hash((1 << max(0, self._depth - depth)) + index)
+        return self._get_node_hash((1 << max(0, self._depth - depth)) + index)
 
     def append_leaves(self, leaf_hashes: bytes) -> None:
         """Append leaves after the last leaf."""
@@ -68,7 +68,7 @@ class MerkleTree:
         if count == 0:
             return
         self._has_changed = True
-        self._extend(first_index + count)
+        self._extend_to_leaf_count(first_index + count)
         first = HASH_BYTES * ((1 << self._depth) + first_index)
         self._hashes[first : first + len(leaf_hashes)] = leaf_hashes
         self._changed[first_index : first_index + count] = b"\1" * count
@@ -89,7 +89,7 @@ class MerkleTree:
             )
         if not indexes:
             return []
-        self._extend(max(indexes) + 1)
+        self._extend_to_leaf_count(max(indexes) + 1)
         changed_positions = self._replace_leaves(indexes, leaf_hashes)
         self._has_changed = self._has_changed or bool(changed_positions)
         return changed_positions
@@ -117,14 +117,14 @@ class MerkleTree:
         Raises:
             IndexError: there is no leaf at this index.
         """
-        node = self._find_leaf_node(index)
+        node = self._get_leaf_node_index(index)
         proof = []
         while node > 1:
-            proof.append(self._get_hash(node ^ 1))
+            proof.append(self._get_node_hash(node ^ 1))
             node >>= 1
         return proof
 
-    def _extend(self, leaf_count: int) -> None:
+    def _extend_to_leaf_count(self, leaf_count: int) -> None:
         """Extend the tree with empty leaves to `leaf_count` leaves."""
         old_count = self._leaf_count
         self._leaf_count = max(self._leaf_count, leaf_count)
@@ -168,12 +168,12 @@ class MerkleTree:
             parents = {node >> 1 for node in parents}
         self._changed = bytearray(width)
 
-    def _find_leaf_node(self, index: int) -> int:
+    def _get_leaf_node_index(self, index: int) -> int:
         if not 0 <= index < self._leaf_count:
             raise IndexError(f"there is no leaf at index {index}")
         return (1 << self._depth) + index
 
-    def _get_hash(self, node: int) -> bytes:
+    def _get_node_hash(self, node: int) -> bytes:
         self.hash_changed()
         return bytes(self._hashes[HASH_BYTES * node : HASH_BYTES * (node + 1)])
 

@@ -13,7 +13,7 @@ from oracle.domain.native import native
 from oracle.domain.reports.lanes import compute_lane_with_reliability
 from oracle.domain.roots.leaves import Keccak, LeafFlag, NodeLeaf
 from oracle.domain.roots.scoring_context import ScoringContext
-from oracle.domain.scoring.legacy_tally import compute_tally
+from oracle.domain.scoring.legacy_tally import compute_window_tally
 from oracle.domain.scoring.node_scores import (
     compute_reliability,
     is_excluded_with_reliability,
@@ -41,7 +41,7 @@ def encode_leaves(rows: list[LeafRow], context: ScoringContext, keccak: Keccak) 
     The nodes of rows that the native code does not encode are loaded. These are the nodes with an
     open kickout interval, and all nodes under legacy rules.
     """
-    leaves, other_rows = _encode_natively(rows, context)
+    leaves, other_rows = _encode_leaves_natively(rows, context)
     nodes = context.load_nodes([_format_address(row[1]) for row in other_rows])
     return leaves + b"".join(
         build_node_leaf(
@@ -51,7 +51,7 @@ def encode_leaves(rows: list[LeafRow], context: ScoringContext, keccak: Keccak) 
     )
 
 
-def _encode_natively(
+def _encode_leaves_natively(
     rows: list[LeafRow], context: ScoringContext
 ) -> tuple[bytes, Sequence[LeafRow]]:
     rules = context.rules
@@ -59,13 +59,13 @@ def _encode_natively(
         return b"", rows
     return native.encode_leaves(
         rows,
-        build_native_rules(rules),
+        convert_rules_to_native(rules),
         context.time,
         encode_decay_table(rules.tau_seconds),
     )
 
 
-def build_native_rules(rules: Rules) -> tuple[int, bool, int, int, bool]:
+def convert_rules_to_native(rules: Rules) -> tuple[int, bool, int, int, bool]:
     """Return the rules as `native.encode_leaves` reads them."""
     has_hysteresis = rules.has_exclusion_hysteresis
     return (
@@ -111,7 +111,7 @@ def build_node_leaf(
     score_count = len(node.pool)
     score_sum = node.pool_sum
     if rules.legacy is not None:
-        tally = compute_tally(node, time, rules.legacy)
+        tally = compute_window_tally(node, time, rules.legacy)
         score_count = min(tally.tasks, _MAX_SCORE_COUNT)
         score_sum = tally.total
     due_since = node.kickout_due_time or 0

@@ -23,7 +23,7 @@ from oracle.domain.roots.leaves import (
     extract_seats,
     hash_leaf,
     hash_leaves,
-    is_covering,
+    is_leaf_covering_address,
     split_leaves,
 )
 from oracle.domain.roots.merkle_tree import MerkleTree, compute_empty_root, hash_pair
@@ -107,7 +107,7 @@ class PieceEdits:
         Of seats from `max_kept_seats` on, only the numbers of their pieces are kept.
         """
         if max_kept_seats is not None:
-            leaves = self._drop_leaves(leaves, max_kept_seats)
+            leaves = self._drop_leaves_beyond_limit(leaves, max_kept_seats)
         seats = extract_seats(leaves)
         slots = self._slots
         slots.frombytes(bytes(slots.itemsize * max(0, max(seats, default=-1) + 1 - len(slots))))
@@ -130,7 +130,7 @@ class PieceEdits:
             self.dropped_pieces.add(piece)
             first = bisect_left(sorted_seats, PIECE_LEAVES * (piece + 1), lo=first)
 
-    def _drop_leaves(self, leaves: bytes, max_kept_seats: int) -> bytes:
+    def _drop_leaves_beyond_limit(self, leaves: bytes, max_kept_seats: int) -> bytes:
         """Return the leaves of the first seats, and record the piece numbers of the others."""
         kept_leaves = []
         for seat, leaf in zip(extract_seats(leaves), split_leaves(leaves), strict=True):
@@ -195,7 +195,7 @@ class PieceTree:
             ValueError: the bytes are not 1 to 8,192 leaves.
         """
         self._leaves = leaves
-        _check_size(leaves)
+        _check_piece_size(leaves)
         hashes = hash_leaves(leaves, LEAF_BYTES, keccak)
         self._tree = _build_subtree(hashes, PIECE_LEAVES, keccak, is_only_piece=is_only_piece)
 
@@ -213,13 +213,13 @@ class PieceTree:
         """The encoded leaves, in the order of their seats."""
         return self._leaves
 
-    def is_proof_of(self, index: int, address: bytes) -> bool:
+    def is_address_covered_by_leaf(self, index: int, address: bytes) -> bool:
         """Return whether the leaf belongs to the address, or proves that it has no leaf.
 
         `index` counts from the first leaf of the piece.
         """
         leaf = self.get_leaf(index)
-        return bool(leaf) and is_covering(leaf, address)
+        return bool(leaf) and is_leaf_covering_address(leaf, address)
 
     def find_covering_leaf(self, address: bytes) -> int | None:
         """Return the index of the leaf that proves the address or its absence, or None."""
@@ -227,7 +227,7 @@ class PieceTree:
             (
                 index
                 for index, leaf in enumerate(split_leaves(self._leaves))
-                if is_covering(leaf, address)
+                if is_leaf_covering_address(leaf, address)
             ),
             None,
         )
@@ -252,8 +252,12 @@ class PiecedRound:
         """Compute the root of the round as of block `as_of` from `digests`, in order of pieces."""
         self.digests = tuple(digests)
         self._keccak = keccak
-        self._nodes = _build_top([digest.nodes_hash for digest in digests], PIECE_DEPTH, keccak)
-        self._words = _build_top([digest.words_hash for digest in digests], WORD_DEPTH, keccak)
+        self._nodes = _build_top_tree(
+            [digest.nodes_hash for digest in digests], PIECE_DEPTH, keccak
+        )
+        self._words = _build_top_tree(
+            [digest.words_hash for digest in digests], WORD_DEPTH, keccak
+        )
         self.summary = RoundSummary(
             chain_id=chain_id,
             oracle=oracle,
@@ -300,7 +304,7 @@ class PiecedRound:
                 yield (*proof_in_piece[count.bit_length() - 1 :], *path)
 
 
-def digest_piece(
+def compute_piece_digest(
     piece_index: int, leaves: bytes, keccak: Keccak, *, is_only_piece: bool
 ) -> PieceDigest:
     """Return the digest of the piece at `piece_index`, computed from its leaves alone.
@@ -313,16 +317,16 @@ def digest_piece(
     word_tree = _build_word_tree(
         piece_index, pack_lane_words(lanes), keccak, is_only_piece=is_only_piece
     )
-    return build_digest(lanes, tree.nodes_hash, word_tree.root)
+    return build_piece_digest(lanes, tree.nodes_hash, word_tree.root)
 
 
-def build_digest(lanes: Sequence[int], nodes_hash: bytes, words_hash: bytes) -> PieceDigest:
+def build_piece_digest(lanes: Sequence[int], nodes_hash: bytes, words_hash: bytes) -> PieceDigest:
     """Return the digest of the piece whose leaves have `lanes`."""
-    open_count, total_weight = count_lanes(lanes)
+    open_count, total_weight = count_and_weigh_selectable_nodes(lanes)
     return PieceDigest(len(lanes), nodes_hash, words_hash, open_count, total_weight)
 
 
-def count_lanes(lanes: Sequence[int]) -> tuple[int, int]:
+def count_and_weigh_selectable_nodes(lanes: Sequence[int]) -> tuple[int, int]:
     """Return the number of nodes that may be selected, and the sum of their weights."""
     # A lane is the weight plus 1; the weight of a node that may not be selected is 0.
     return len(lanes) - lanes.count(DO_NOT_SELECT), sum(lanes) - len(lanes)
@@ -340,7 +344,7 @@ def _build_word_tree(
     return _build_subtree(hashes, PIECE_WORDS, keccak, is_only_piece=is_only_piece)
 
 
-def _check_size(leaves: bytes) -> None:
+def _check_piece_size(leaves: bytes) -> None:
     leaf_count, remainder = divmod(len(leaves), LEAF_BYTES)
     if remainder or not 0 < leaf_count <= PIECE_LEAVES:
         raise ValueError(
@@ -357,7 +361,7 @@ def _build_subtree(
     )
 
 
-def _build_top(hashes: list[bytes], depth: int, keccak: Keccak) -> MerkleTree:
+def _build_top_tree(hashes: list[bytes], depth: int, keccak: Keccak) -> MerkleTree:
     """Return the tree above subtrees of 2^depth leaves each; `hashes` are the subtree roots."""
     if len(hashes) > 1:
         place_count = 1 << (len(hashes) - 1).bit_length()

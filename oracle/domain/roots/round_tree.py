@@ -35,8 +35,8 @@ from oracle.domain.roots.pieces import (
     WORD_DEPTH,
     PieceDigest,
     PieceEdits,
-    build_digest,
-    count_lanes,
+    build_piece_digest,
+    count_and_weigh_selectable_nodes,
 )
 
 
@@ -94,9 +94,9 @@ class RoundTree:
             raise ValueError(
                 f"{self._leaf_count} leaves must have the seats 0 to {self._leaf_count - 1}"
             )
-        self._set_words(sorted(changed_words))
+        self._update_word_hashes(sorted(changed_words))
 
-    def _set_words(self, indexes: Sequence[int]) -> None:
+    def _update_word_hashes(self, indexes: Sequence[int]) -> None:
         """Recompute the hashes of the words at `indexes`."""
         leaves = encode_lane_words(indexes, self._lanes)
         self._words.set_leaves(indexes, hash_leaves(leaves, WORD_LEAF_BYTES, self._keccak))
@@ -109,10 +109,10 @@ class RoundTree:
             lanes = extract_lanes(leaves)
             self._lanes.extend(lanes)
             self._leaf_count += len(lanes)
-            open_count, total_weight = count_lanes(lanes)
+            open_count, total_weight = count_and_weigh_selectable_nodes(lanes)
             self._open_count += open_count
             self._total_weight += total_weight
-        self._set_words(range(first_word, -(-len(self._lanes) // LANES_PER_WORD)))
+        self._update_word_hashes(range(first_word, -(-len(self._lanes) // LANES_PER_WORD)))
 
     def hash_changed(self) -> None:
         """Compute the hashes above changed leaves now instead of when the root is read."""
@@ -153,7 +153,7 @@ class RoundTree:
     def get_piece_digest(self, piece: int) -> PieceDigest:
         """Return the digest of a piece. Raises IndexError if the round has no such piece."""
         first = PIECE_LEAVES * piece
-        return build_digest(
+        return build_piece_digest(
             self._lanes[first : first + PIECE_LEAVES],
             self._nodes.get_subtree_root(PIECE_DEPTH, piece),
             self._words.get_subtree_root(WORD_DEPTH, piece),

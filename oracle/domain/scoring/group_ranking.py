@@ -38,7 +38,9 @@ def compute_elapsed_seconds(task: Task) -> int | None:
     return max(0, task.stopped_time - task.started_time)
 
 
-def rank_by_speed(tasks: Sequence[Task], rules: Rules, *, is_ordered: bool = False) -> list[Task]:
+def rank_tasks_by_speed(
+    tasks: Sequence[Task], rules: Rules, *, is_ordered: bool = False
+) -> list[Task]:
     """Return the tasks that have an answer when the group closes, fastest first.
 
     Error reports come last, unless the rules rank them by their time. The list is empty if the
@@ -56,13 +58,13 @@ def rank_by_speed(tasks: Sequence[Task], rules: Rules, *, is_ordered: bool = Fal
         if task.stopped_time is not None and task.ending not in _UNANSWERED_ENDINGS
     ]
     if not is_ordered:
-        answered.sort(key=_get_speed_key)
+        answered.sort(key=_get_speed_sort_key)
     if rules.error_rank == "last":
         answered.sort(key=_has_reported_error)
     return answered
 
 
-def filter_confirmed_answers(
+def select_confirmed_answers(
     answered_tasks: Sequence[Task], size: int, invalid_tasks: AbstractSet[TaskKey] = frozenset()
 ) -> list[Task]:
     """Return the answers that the group's verdict confirms, in the given order.
@@ -87,7 +89,7 @@ def filter_confirmed_answers(
     ]
 
 
-def _get_speed_key(task: Task) -> tuple[int, Position]:
+def _get_speed_sort_key(task: Task) -> tuple[int, Position]:
     first_position = task.created_at or task.started_at
     elapsed = compute_elapsed_seconds(task)
     if first_position is None or elapsed is None:
@@ -95,7 +97,7 @@ def _get_speed_key(task: Task) -> tuple[int, Position]:
     return elapsed, first_position
 
 
-def rank_members(
+def rank_closing_members(
     closing_members: Sequence[ClosingMember], ranked_keys: Sequence[TaskKey], rules: Rules
 ) -> tuple[GroupMember, ...]:
     """Return the members of a closing group in the chain's order, with ranks and scores.
@@ -126,7 +128,7 @@ def _score_member(
     rank = rank_by_task.get(closing_member.task)
     score: int | None = None
     if rank is not None:
-        score = _compute_task_score(get_rank_score(rank, rules), rules)
+        score = _compute_task_score(get_points_for_rank(rank, rules), rules)
     elif rank_by_task and rules.is_credible_timeout(closing_member.timeout):
         score = _compute_task_score(rules.absent_score, rules)
     return GroupMember(
@@ -142,13 +144,13 @@ def _compute_task_score(points: int, rules: Rules) -> int:
     return points if rules.legacy is None else _ROUNDS * points
 
 
-def get_rank_score(rank: int, rules: Rules) -> int:
+def get_points_for_rank(rank: int, rules: Rules) -> int:
     """Return the points of a rank, where the first rank is 1."""
     table = rules.rank_scores
     return table[min(rank, len(table)) - 1]
 
 
-def split_fee(fee: int, scores: Sequence[int]) -> list[int]:
+def split_fee_by_scores(fee: int, scores: Sequence[int]) -> list[int]:
     """Split the fee of a validated group among its paid members by their task scores.
 
     The shares are in the order of `scores` and rounded down. The last member gets the remainder,
@@ -169,5 +171,5 @@ def split_fee(fee: int, scores: Sequence[int]) -> list[int]:
 def split_group_fee(fee: int, members: Sequence[GroupMember]) -> dict[TaskKey, int]:
     """Return the share of a validated group's fee by task, for the members that have a score."""
     scored_members = [member for member in members if member.score is not None]
-    shares = split_fee(fee, [member.score or 0 for member in scored_members])
+    shares = split_fee_by_scores(fee, [member.score or 0 for member in scored_members])
     return {member.task: share for member, share in zip(scored_members, shares, strict=True)}

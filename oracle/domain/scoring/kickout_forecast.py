@@ -53,8 +53,8 @@ def forecast_kickout(node: Node, time: int, rules: Rules) -> KickoutForecast | N
     return KickoutForecast(
         due_in,
         len(course.recent),
-        course.count_saving_scores(due_in, first),
-        course.count_saving_scores(due_in, second),
+        course.count_scores_to_avoid_kickout(due_in, first),
+        course.count_scores_to_avoid_kickout(due_in, second),
     )
 
 
@@ -88,18 +88,19 @@ class _PoolCourse:
         Once all scores of the pool are the recent mean, the mean no longer changes.
         """
         counts = range(self.rules.pool_size + 1)
-        return next((count for count in counts if self.is_due_after(count)), None)
+        return next((count for count in counts if self.is_kickout_due_after(count)), None)
 
-    def count_saving_scores(self, due_in: int, points: int | None) -> int | None:
+    def count_scores_to_avoid_kickout(self, due_in: int, points: int | None) -> int | None:
         """Return how many of the next `due_in` scores must be `points` to avoid the kickout."""
         if points is None:
             return None
         counts = range(1, due_in + 1)
         return next(
-            (count for count in counts if not self.is_due_after(due_in, count, points)), None
+            (count for count in counts if not self.is_kickout_due_after(due_in, count, points)),
+            None,
         )
 
-    def is_due_after(self, count: int, better_scores: int = 0, points: int = 0) -> bool:
+    def is_kickout_due_after(self, count: int, better_scores: int = 0, points: int = 0) -> bool:
         """Return whether a kickout is due after `count` scores, some of them `points`.
 
         All sums are multiplied by the number of recent scores, so that the mean is exact.

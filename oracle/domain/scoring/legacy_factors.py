@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from oracle.domain.fixed_point import UNIT, multiply_fixed_point
 from oracle.domain.ids import Address
 from oracle.domain.scoring.legacy_rules import LegacyRules
-from oracle.domain.scoring.legacy_tally import WindowTally, compute_tally
+from oracle.domain.scoring.legacy_tally import WindowTally, compute_window_tally
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 
@@ -58,7 +58,7 @@ def compute_population_maxima(
         if node.membership is Membership.MEMBER:
             max_vram = max(max_vram, node.gpu_vram or 0)
             max_timeout = max(max_timeout, node.timeout or 0)
-            score = compute_tally(node, time, legacy).node_score
+            score = compute_window_tally(node, time, legacy).node_score
             max_node_score = max(max_node_score, score or 0)
     return PopulationMaxima(max_vram, max_timeout, max_node_score)
 
@@ -87,7 +87,9 @@ def compute_promptness(
     return 0
 
 
-def compute_speed(node_score: int | None, population_maxima: PopulationMaxima) -> int | None:
+def compute_speed_factor(
+    node_score: int | None, population_maxima: PopulationMaxima
+) -> int | None:
     """Return B, the share of the best node score, or None if the node has no score.
 
     B is 0 if the best node score is 0.
@@ -98,14 +100,14 @@ def compute_speed(node_score: int | None, population_maxima: PopulationMaxima) -
     return min(node_score, max_score) * UNIT // max_score if max_score else 0
 
 
-def compute_factors(
+def compute_node_factors(
     node: Node, time: int, legacy_rules: LegacyRules, population_maxima: PopulationMaxima
 ) -> Factors:
     """Return the node's factors at `time`; `population_maxima` must be as of the same time."""
-    tally = compute_tally(node, time, legacy_rules)
+    tally = compute_window_tally(node, time, legacy_rules)
     size = compute_vram_share(node.gpu_vram, population_maxima)
     promptness = compute_promptness(node.timeout, population_maxima, legacy_rules)
-    speed = compute_speed(tally.node_score, population_maxima)
+    speed = compute_speed_factor(tally.node_score, population_maxima)
     combined = (
         multiply_fixed_point(legacy_rules.vram_weight, size)
         + multiply_fixed_point(legacy_rules.timeout_weight, promptness)
@@ -137,7 +139,7 @@ def compute_incentive_shares(
         return {}
     merit_by_node = {}
     for node in members:
-        factors = compute_factors(node, time, legacy, maxima)
+        factors = compute_node_factors(node, time, legacy, maxima)
         merit_by_node[node.address] = factors.combined * factors.tally.online_seconds
     total = sum(merit_by_node.values())
     return {address: merit * UNIT // (total or 1) for address, merit in merit_by_node.items()}

@@ -26,9 +26,9 @@ def compute_window_number(time: int, legacy_rules: LegacyRules) -> int:
     days = time // _DAY_SECONDS
     # This estimate is off by at most one, because months differ by at most three days.
     month = days * _CYCLE_MONTHS // _CYCLE_DAYS
-    while _compute_first_day(month) > days:
+    while _compute_first_day_of_month(month) > days:
         month -= 1
-    while _compute_first_day(month + 1) <= days:
+    while _compute_first_day_of_month(month + 1) <= days:
         month += 1
     return month
 
@@ -37,10 +37,10 @@ def compute_window_start(window: int, legacy_rules: LegacyRules) -> int:
     """Return the block time in seconds at which a window began."""
     if legacy_rules.window_seconds is not None:
         return window * legacy_rules.window_seconds
-    return _compute_first_day(window) * _DAY_SECONDS
+    return _compute_first_day_of_month(window) * _DAY_SECONDS
 
 
-def _compute_first_day(month: int) -> int:
+def _compute_first_day_of_month(month: int) -> int:
     """Return the first day of a month in days since 1970-01-01; month 0 is in 1970."""
     year, month_index = divmod(month + _MONTHS_BEFORE_EPOCH, 12)
     days = 365 * year + year // 4 - year // 100 + year // 400
@@ -71,7 +71,7 @@ class WindowTally(NamedTuple):
         return has_enough and self.total * UNIT < legacy_rules.kickout_below * self.tasks
 
 
-def compute_tally(node: Node, time: int, legacy_rules: LegacyRules) -> WindowTally:
+def compute_window_tally(node: Node, time: int, legacy_rules: LegacyRules) -> WindowTally:
     """Return the node's tally in the window that contains `time`.
 
     If the node's current window is later, its tally is returned.
@@ -91,7 +91,7 @@ def compute_tally(node: Node, time: int, legacy_rules: LegacyRules) -> WindowTal
     )
 
 
-def get_stored_tally(node: Node) -> WindowTally:
+def get_stored_window_tally(node: Node) -> WindowTally:
     """Return the tally in the node's row, which is as of the node's last event."""
     return WindowTally(node.window, node.window_sum, node.window_count, node.online_seconds)
 

@@ -82,7 +82,7 @@ def compute_node_scores(
     is_excluded = is_excluded_with_reliability(node, reliability, rules)
     return NodeScores(
         status=get_status(node),
-        state=classify_state(node, reliability, rules),
+        state=classify_node_state(node, reliability, rules),
         long_term=mean,
         reliability=reliability,
         qos=score if is_member else None,
@@ -95,10 +95,10 @@ def compute_node_scores(
 
 def compute_node_state(node: Node, time: int, rules: Rules) -> NodeState:
     """Return the state of a node at `time`; the result of `compute_node_scores` includes it."""
-    return classify_state(node, compute_reliability(node, time, rules), rules)
+    return classify_node_state(node, compute_reliability(node, time, rules), rules)
 
 
-def classify_state(node: Node, reliability: int, rules: Rules) -> NodeState:
+def classify_node_state(node: Node, reliability: int, rules: Rules) -> NodeState:
     """Return the state of a node whose current H is `reliability`."""
     if node.membership is not Membership.MEMBER:
         return _STATE_OF_NON_MEMBER[node.membership]

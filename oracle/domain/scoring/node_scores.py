@@ -7,9 +7,13 @@ docs/reference/scoring-rules.md.
 
 from bisect import bisect_right
 
-from oracle.domain.fixed_point import UNIT, compute_decay, multiply_fixed_point, shrink_gap_to_one
-from oracle.domain.scoring.legacy_factors import Factors, PopulationMaxima, compute_factors
-from oracle.domain.scoring.legacy_tally import WindowTally, compute_tally, get_stored_tally
+from oracle.domain.fixed_point import UNIT, compute_decay, move_towards_one, multiply_fixed_point
+from oracle.domain.scoring.legacy_factors import Factors, PopulationMaxima, compute_node_factors
+from oracle.domain.scoring.legacy_tally import (
+    WindowTally,
+    compute_window_tally,
+    get_stored_window_tally,
+)
 from oracle.domain.scoring.reliability import FALL_CAUSES, change_reliability
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
@@ -22,10 +26,10 @@ def heal_reliability(base: int, since: int, time: int, rules: Rules) -> int:
     """
     if base == UNIT or time <= since:
         return base
-    return shrink_gap_to_one(base, compute_decay(time - since, rules.tau_seconds))
+    return move_towards_one(base, compute_decay(time - since, rules.tau_seconds))
 
 
-def is_excluded_after(
+def is_excluded_after_change(
     before: int, after: int, rules: Rules, *, was_excluded: bool, is_penalty: bool
 ) -> bool:
     """Return whether a node stays or becomes excluded as H goes from `before` to `after`.
@@ -40,7 +44,7 @@ def is_excluded_after(
     return was_excluded and not has_exited
 
 
-def append_score(pool: bytes, score: int, rules: Rules) -> bytes:
+def append_score_to_pool(pool: bytes, score: int, rules: Rules) -> bytes:
     """Return the pool with one more score, and without its oldest score if it was full."""
     return (pool + bytes((score,)))[-rules.pool_size :]
 
@@ -59,7 +63,7 @@ def _compute_mean(score_sum: int, score_count: int, prior: int | None, rules: Ru
     return score_sum * UNIT // (score_count * rules.q_max)
 
 
-def count_restarts(time: int, rules: Rules) -> int:
+def count_pool_restarts(time: int, rules: Rules) -> int:
     """Return how many of the rules' restarts have happened by `time`."""
     return bisect_right(rules.restarts, time)
 
@@ -70,7 +74,7 @@ def is_pool_lost(node: Node, time: int, rules: Rules) -> bool:
     The relay keeps pools in memory and means in its database. From a restart until its next score,
     a node therefore has its exact mean, but no pool that could be full.
     """
-    return bool(rules.restarts) and node.restarts < count_restarts(time, rules)
+    return bool(rules.restarts) and node.restarts < count_pool_restarts(time, rules)
 
 
 def get_pool_for_kickout(node: Node, time: int, rules: Rules) -> bytes:
@@ -119,7 +123,7 @@ def compute_long_term_score(node: Node, rules: Rules, time: int) -> int:
     change the mean, because the relay keeps the exact mean until the node's next score.
     """
     if rules.legacy is not None:
-        return compute_window_mean(compute_tally(node, time, rules.legacy), rules)
+        return compute_window_mean(compute_window_tally(node, time, rules.legacy), rules)
     return _compute_mean(node.pool_sum, len(node.pool), node.prior, rules)
 
 
@@ -142,7 +146,7 @@ def compute_legacy_factors(
         return None
     if population_maxima is None:
         raise ValueError("legacy rules compare nodes, so `population_maxima` is required")
-    return compute_factors(node, time, rules.legacy, population_maxima)
+    return compute_node_factors(node, time, rules.legacy, population_maxima)
 
 
 def compute_node_qos(
@@ -207,7 +211,11 @@ def is_kickout_due(node: Node, rules: Rules, time: int | None = None) -> bool:
     if node.membership is not Membership.MEMBER and not has_quit_while_due:
         return False
     if rules.legacy is not None:
-        tally = get_stored_tally(node) if time is None else compute_tally(node, time, rules.legacy)
+        tally = (
+            get_stored_window_tally(node)
+            if time is None
+            else compute_window_tally(node, time, rules.legacy)
+        )
         return tally.justifies_kickout(rules.legacy)
     pool = node.pool if time is None else get_pool_for_kickout(node, time, rules)
     return len(pool) == rules.pool_size and is_below_kickout_threshold(node.pool_sum, rules)
@@ -218,13 +226,13 @@ def is_below_kickout_threshold(total: int, rules: Rules) -> bool:
     return total * UNIT < rules.kickout_below * rules.pool_size
 
 
-def count_scores(node: Node, time: int, rules: Rules) -> int:
+def count_effective_scores(node: Node, time: int, rules: Rules) -> int:
     """Return how many of the node's last task scores determine its score at `time`.
 
     These are the scores in the pool or, under legacy rules, in the current window.
     """
     if rules.legacy is not None:
-        return compute_tally(node, time, rules.legacy).tasks
+        return compute_window_tally(node, time, rules.legacy).tasks
     return len(node.pool)
 
 
@@ -243,7 +251,7 @@ def compute_max_exclusion_seconds(rules: Rules) -> int:
     base_reliability = min(change_reliability(cause, threshold, rules) for cause in FALL_CAUSES)
     if base_reliability >= rules.exclude_enter:
         return 0
-    return _compute_seconds_to_exit(base_reliability, rules)
+    return _compute_healing_seconds(base_reliability, rules)
 
 
 def compute_exclusion_end_time(base_reliability: int, since: int, rules: Rules) -> int:
@@ -251,10 +259,10 @@ def compute_exclusion_end_time(base_reliability: int, since: int, rules: Rules) 
 
     The result and `since` are block times in seconds.
     """
-    return since + _compute_seconds_to_exit(base_reliability, rules)
+    return since + _compute_healing_seconds(base_reliability, rules)
 
 
-def _compute_seconds_to_exit(base_reliability: int, rules: Rules) -> int:
+def _compute_healing_seconds(base_reliability: int, rules: Rules) -> int:
     """Return how many seconds H takes to heal from `base_reliability` to the exit threshold."""
     low, high = 0, _FOREVER
     while low < high:

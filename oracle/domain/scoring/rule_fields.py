@@ -161,7 +161,7 @@ def parse_rule_value(field: Field[Any], value: object) -> Any:  # noqa: ANN401 -
         return None
     if is_fraction(field):
         return parse_fraction(field.name, value)
-    kind = get_value_type(field)
+    kind = get_rule_value_type(field)
     if kind is tuple:
         if not isinstance(value, list) or not all(type(entry) is int for entry in value):
             raise ValueError(f"{field.name}: must be a list of whole numbers")
@@ -189,7 +189,7 @@ def is_optional(field: Field[Any]) -> bool:
     return type(None) in get_args(field.type)
 
 
-def get_value_type(field: Field[Any]) -> type:
+def get_rule_value_type(field: Field[Any]) -> type:
     """Return the type of a rule's value other than None: str, int, bool or tuple."""
     if get_origin(field.type) is tuple:
         return tuple

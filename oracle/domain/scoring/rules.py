@@ -238,11 +238,11 @@ class Rules:
     )
 
     def __post_init__(self) -> None:
-        for name, is_sound, refusal in self._iter_checks():
+        for name, is_sound, refusal in self._iter_rule_checks():
             if not is_sound:
                 raise ValueError(f"{name}: {refusal}")
 
-    def _iter_checks(self) -> Iterator[tuple[str, bool, str]]:
+    def _iter_rule_checks(self) -> Iterator[tuple[str, bool, str]]:
         yield from iter_bound_checks(self)
         yield from self._list_relation_checks()
         if self.legacy is not None:
@@ -304,7 +304,8 @@ class Rules:
             rule_field.name: rule_to_json(rule_field, getattr(self, rule_field.name))
             for rule_field in fields(self)
             if not (
-                _omits_default(rule_field) and getattr(self, rule_field.name) == rule_field.default
+                _is_omitted_if_default(rule_field)
+                and getattr(self, rule_field.name) == rule_field.default
             )
         }
         if self.legacy is not None:
@@ -335,7 +336,7 @@ class Rules:
         return cls(**plain, legacy=None if legacy is None else LegacyRules.from_values(legacy))
 
 
-def _omits_default(rule_field: Field[Any]) -> bool:
+def _is_omitted_if_default(rule_field: Field[Any]) -> bool:
     info = get_rule_info(rule_field)
     return info is not None and info.omit_default
 

@@ -46,12 +46,16 @@ def compute_qos_interval(node: Node, time: int, rules: Rules) -> QosInterval | N
     best_sum = len(node.pool) * rules.q_max
     low, high = (
         multiply_fixed_point(total * UNIT // best_sum, reliability)
-        for total in compute_sum_interval(node.pool, (*rules.rank_scores, rules.absent_score))
+        for total in compute_score_sum_interval(
+            node.pool, (*rules.rank_scores, rules.absent_score)
+        )
     )
     return QosInterval(low, high)
 
 
-def compute_sum_interval(pool: Sequence[int], possible_scores: Sequence[int]) -> tuple[int, int]:
+def compute_score_sum_interval(
+    pool: Sequence[int], possible_scores: Sequence[int]
+) -> tuple[int, int]:
     """Return the likely bounds of the sum of the next scores, as many as in the pool.
 
     At most 5 % of the outcomes lie below the low bound, and at most 5 % above the high bound. Each
@@ -67,11 +71,11 @@ def compute_sum_interval(pool: Sequence[int], possible_scores: Sequence[int]) ->
     count_by_score = Counter(pool)
     values = sorted({*possible_scores, *count_by_score})
     weights = tuple((score, count_by_score[score] * len(values) + 1) for score in values)
-    return _find_sum_quantiles(weights, len(pool))
+    return _compute_sum_quantiles(weights, len(pool))
 
 
 @lru_cache(maxsize=_MAX_CACHED_POOLS)
-def _find_sum_quantiles(weights: tuple[tuple[int, int], ...], draws: int) -> tuple[int, int]:
+def _compute_sum_quantiles(weights: tuple[tuple[int, int], ...], draws: int) -> tuple[int, int]:
     """Return the 5 % and 95 % quantiles of the sum of weighted draws, each with replacement.
 
     The weight of each sum is a coefficient of Q = P^n, where P is the generating polynomial of one

@@ -25,7 +25,7 @@ from oracle.indexer.audit.judgement import (
 from oracle.indexer.audit.row_diff import (
     RepairContext,
     check_endpoint_on_same_chain,
-    compare_rows,
+    compare_window_with_database,
     find_conflicting_block,
     require_cursor,
 )
@@ -94,7 +94,9 @@ class Auditor:
         """Whether a request is in flight, or its response was not taken yet."""
         return self._pending is not None
 
-    def start_request(self, target: AuditTarget, fetch_window: Callable[[], BlockWindow]) -> None:
+    def start_audit_request(
+        self, target: AuditTarget, fetch_window: Callable[[], BlockWindow]
+    ) -> None:
         """Send a request in the background, and wait `wait_seconds` for its response."""
         future = run_in_background(fetch_window, f"audit {target.blocks.first}")
         self._pending = target, future
@@ -118,20 +120,20 @@ class Auditor:
         else:
             self.next_block = max(self.next_block, blocks.last + 1)
 
-    def update_proven_wrong(self, endpoints: Iterable[str]) -> None:
+    def set_endpoints_proven_wrong(self, endpoints: Iterable[str]) -> None:
         """Restart from the oldest block if the set of endpoints proven wrong has changed."""
         names = frozenset(endpoints)
         if names != self._proven_wrong:
             self._proven_wrong, self.next_block, self.next_suspect_block = names, 0, 0
 
-    def add_wrong_rows(self, endpoint: str, row_count: int) -> int:
+    def add_to_wrong_row_count(self, endpoint: str, row_count: int) -> int:
         """Add to an endpoint's count of wrong rows; return its total in this process."""
         self._wrong_rows_by_endpoint[endpoint] = (
             self._wrong_rows_by_endpoint.get(endpoint, 0) + row_count
         )
         return self._wrong_rows_by_endpoint[endpoint]
 
-    def sample_window(self, cursor: Cursor, start_block: int) -> BlockRange | None:
+    def sample_old_window(self, cursor: Cursor, start_block: int) -> BlockRange | None:
         """Return an old window to audit again, if the hash of this final block selects one."""
         final_number, final_hash = cursor.final_number, cursor.final_hash
         if final_number is None or final_hash is None or final_number == self._last_sampled_final:
@@ -167,10 +169,10 @@ def audit_next_window(
         with store.read_transaction() as uow:
             target = _find_suspect_target(uow, folder, auditor) if usable_witnesses else None
             if target is None and usable_witnesses > 1:
-                target = _find_target(uow, folder, auditor)
+                target = _find_next_audit_target(uow, folder, auditor)
         if target is None:
             return None
-        auditor.start_request(target, _build_request(chain, target))
+        auditor.start_audit_request(target, _build_request(chain, target))
     response = auditor.take_response()
     if response is None:
         return None
@@ -192,7 +194,7 @@ def _compare_blocks(
     chain, store, folder = context.chain, context.store, context.folder
     with store.read_transaction() as uow:
         conflicting_block = find_conflicting_block(uow, window)
-        difference = compare_rows(uow, window)
+        difference = compare_window_with_database(uow, window)
     if conflicting_block is not None and not chain.are_receipts_provable():
         # No header shows which side is right, and blaming one side would hide the difference.
         with context.rebuild_options.transaction(store) as uow:
@@ -241,8 +243,8 @@ def _find_suspect_target(
     """
     quarantine = uow.facts.quarantine
     cursor = uow.cursor.get()
-    reason_by_endpoint = quarantine.get_reason_by_endpoint()
-    auditor.update_proven_wrong(reason_by_endpoint)
+    reason_by_endpoint = quarantine.get_quarantine_reason_by_endpoint()
+    auditor.set_endpoints_proven_wrong(reason_by_endpoint)
     if not reason_by_endpoint or cursor is None or auditor.next_suspect_block > cursor.number:
         return None
     remaining = BlockRange(auditor.next_suspect_block, cursor.number)
@@ -250,7 +252,9 @@ def _find_suspect_target(
     return None if span is None else AuditTarget(span.blocks, span.endpoint, is_suspect=True)
 
 
-def _find_target(uow: UnitOfWork, folder: EventFolder, auditor: Auditor) -> AuditTarget | None:
+def _find_next_audit_target(
+    uow: UnitOfWork, folder: EventFolder, auditor: Auditor
+) -> AuditTarget | None:
     """Return the next final blocks to audit, an old window to audit again, or None."""
     cursor = uow.cursor.get()
     identity = uow.identity.get()
@@ -270,7 +274,7 @@ def _find_target(uow: UnitOfWork, folder: EventFolder, auditor: Auditor) -> Audi
         )
         if span is not None and (is_enough or span.last < final_number):
             return AuditTarget(span.blocks, span.endpoint)
-    sampled_range = auditor.sample_window(
+    sampled_range = auditor.sample_old_window(
         replace(cursor, final_number=final_number), identity.start_block
     )
     if sampled_range is None:
@@ -293,7 +297,7 @@ def _penalize_endpoint(context: RepairContext, auditor: Auditor, audit: AuditRes
     row_count = (
         len(difference.missing_rows) + len(difference.extra_rows) + len(difference.changed_rows)
     )
-    total_row_count = auditor.add_wrong_rows(audit.at_fault, row_count)
+    total_row_count = auditor.add_to_wrong_row_count(audit.at_fault, row_count)
     blocks_text = f"blocks {audit.blocks.first} to {audit.blocks.last}"
     chain = context.chain
     chain.report_wrong_logs(

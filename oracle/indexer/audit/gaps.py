@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import CoverageInterval, IngestScope, VerificationLevel
-from oracle.indexer.provenance import build_scope
+from oracle.indexer.provenance import build_ingest_scope
 from oracle.indexer.rebuild import find_damaged_spans
 from oracle.store.database import UnitOfWork
 from oracle.store.raw.raw_checksums import DamagedSpan
@@ -38,7 +38,7 @@ class Gaps:
         )
         return bool(self.unread or has_inconsistency or self.damaged)
 
-    def count_blocks_at(self, level: VerificationLevel) -> int:
+    def count_blocks_at_level(self, level: VerificationLevel) -> int:
         """Return the number of blocks that have reached exactly this level."""
         return sum(len(span.blocks) for span in self.spans if span.level == level)
 
@@ -50,12 +50,12 @@ def find_index_gaps(uow: UnitOfWork, reader: EventReader) -> Gaps | None:
     if cursor is None or identity is None or cursor.number < identity.start_block:
         return None
     blocks = BlockRange(identity.start_block, cursor.number)
-    scope = build_scope(reader)
+    scope = build_ingest_scope(reader)
     return Gaps(
         blocks=blocks,
         spans=tuple(uow.coverage.list_spans(scope.id, blocks.first, blocks.last)),
         unread=tuple(find_unread_blocks(uow, scope, blocks)),
-        broken_headers=tuple(_find_broken_headers(uow, cursor, blocks)),
+        broken_headers=tuple(_find_blocks_with_broken_links(uow, cursor, blocks)),
         conflicting_blocks=tuple(_find_conflicting_blocks(uow, blocks)),
         cursor_mismatches=tuple(_find_cursor_mismatches(uow, cursor)),
         damaged=tuple(find_damaged_spans(uow, cursor.number)),
@@ -69,7 +69,9 @@ def find_unread_blocks(
     return uow.coverage.list_gaps(scope.id, blocks.first, blocks.last)
 
 
-def _find_broken_headers(uow: UnitOfWork, cursor: Cursor, blocks: BlockRange) -> list[int]:
+def _find_blocks_with_broken_links(
+    uow: UnitOfWork, cursor: Cursor, blocks: BlockRange
+) -> list[int]:
     """Return the blocks above the final one without a linked header."""
     final_number = cursor.final_number if cursor.final_number is not None else blocks.first - 1
     first_number = max(final_number + 1, blocks.first)

@@ -24,11 +24,11 @@ from oracle.indexer.audit.row_diff import (
     RepairContext,
     RowDiff,
     check_endpoint_on_same_chain,
-    compare_rows,
+    compare_window_with_database,
     find_proven_blocks,
     repair_blocks,
     require_cursor,
-    select_repairs,
+    select_rows_to_repair,
 )
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult
@@ -47,7 +47,7 @@ def is_served_data_wrong(
     block.
     """
     has_other_logs = count_logs_by_content(logs) != count_logs_by_content(window.logs)
-    return has_other_logs or _count_call_contents(calls, selectors) != _count_call_contents(
+    return has_other_logs or _count_calls_by_content(calls, selectors) != _count_calls_by_content(
         window.calls, selectors
     )
 
@@ -94,7 +94,8 @@ def record_endpoints_proven_wrong(
         return []
     with store.read_transaction() as uow:
         new_endpoints = (
-            reason_by_endpoint.keys() - uow.facts.quarantine.get_reason_by_endpoint().keys()
+            reason_by_endpoint.keys()
+            - uow.facts.quarantine.get_quarantine_reason_by_endpoint().keys()
         )
     if new_endpoints:
         with rebuild_options.transaction(store) as uow:
@@ -103,7 +104,7 @@ def record_endpoints_proven_wrong(
     return sorted(new_endpoints)
 
 
-def _count_call_contents(
+def _count_calls_by_content(
     calls: Iterable[Call], selectors: SelectorsByContract
 ) -> Counter[tuple[object, ...]]:
     return Counter(
@@ -152,12 +153,15 @@ class AuditResult:
 def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> AuditResult:
     """Find out which side is right about each differing block, and repair the rows."""
     chain, folder, rebuild_options = context.chain, context.folder, context.rebuild_options
-    audit = _limit_to_provable_blocks(chain, audit)
-    window_by_block = _fetch_proofs(chain, audit)
+    audit = _limit_audit_to_provable_blocks(chain, audit)
+    window_by_block = _fetch_block_proofs(chain, audit)
     repair = RowDiff()
     rebuild_result = None
     wrong_blocks = list[int]()
-    with folder.resume_from(None), rebuild_options.transaction(context.store) as uow:
+    with (
+        folder.keep_cached_rows_if_current(None),
+        rebuild_options.transaction(context.store) as uow,
+    ):
         cursor = require_cursor(uow)
         # Blocks that were proven before stay as stored, unless a newer proof contradicts them.
         proven = find_proven_blocks(uow, folder.scope, audit.blocks)
@@ -165,11 +169,11 @@ def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> Audit
             check_endpoint_on_same_chain(chain, uow, cursor, window)
             if is_stored_data_wrong(uow, folder, number, window):
                 wrong_blocks.append(number)
-            repair.merge(compare_rows(uow, window))
+            repair.merge(compare_window_with_database(uow, window))
             uow.verified_blocks.save(
                 [(number, window.last.hash)], VerificationLevel.PROVEN, window.endpoint
             )
-        repair.merge(select_repairs(audit.difference, (), proven | window_by_block.keys()))
+        repair.merge(select_rows_to_repair(audit.difference, (), proven | window_by_block.keys()))
         if repair:
             rebuild_result = repair_blocks(uow, folder, cursor, repair, rebuild_options)
         # Repair and quarantine are stored in one transaction, so that neither exists without the
@@ -232,7 +236,7 @@ def _recheck_auditor(
     return ""
 
 
-def _limit_to_provable_blocks(chain: ChainSource, audit: AuditResult) -> AuditResult:
+def _limit_audit_to_provable_blocks(chain: ChainSource, audit: AuditResult) -> AuditResult:
     """Limit the audit to the blocks whose receipts are requested in this tick."""
     provable_blocks = audit.difference.block_numbers[:_MAX_PROOFS]
     if (
@@ -244,17 +248,18 @@ def _limit_to_provable_blocks(chain: ChainSource, audit: AuditResult) -> AuditRe
     return replace(audit, blocks=blocks, difference=audit.difference.limit_to_block(blocks.last))
 
 
-def _fetch_proofs(chain: ChainSource, audit: AuditResult) -> dict[int, BlockWindow]:
+def _fetch_block_proofs(chain: ChainSource, audit: AuditResult) -> dict[int, BlockWindow]:
     """Return the differing blocks as proven by receipts, from any endpoint that can prove them."""
     if chain.get_max_allowed_level() < VerificationLevel.PROVEN:
         return {}
     proofs = {
-        number: _fetch_proof(chain, number, audit) for number in audit.difference.block_numbers
+        number: _fetch_block_proof(chain, number, audit)
+        for number in audit.difference.block_numbers
     }
     return {number: window for number, window in proofs.items() if window is not None}
 
 
-def _fetch_proof(chain: ChainSource, number: int, audit: AuditResult) -> BlockWindow | None:
+def _fetch_block_proof(chain: ChainSource, number: int, audit: AuditResult) -> BlockWindow | None:
     proven_wrong = chain.get_proven_wrong_endpoints()
     endpoints = [name for name in chain.list_endpoint_names() if name not in proven_wrong]
     # The source endpoint may have been removed from the settings; other endpoints can prove the

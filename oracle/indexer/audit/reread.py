@@ -18,10 +18,14 @@ from oracle.indexer.audit.row_diff import (
     RepairContext,
     RowDiff,
     check_endpoint_on_same_chain,
-    compare_rows,
+    compare_window_with_database,
     require_cursor,
 )
-from oracle.indexer.block_confirmation import clear_refusal, confirm_block, store_refusal
+from oracle.indexer.block_confirmation import (
+    clear_block_refusal,
+    confirm_block,
+    store_block_refusal,
+)
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.provenance import record_proven_blocks
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult
@@ -57,7 +61,7 @@ class Rereader:
     next_block: int = 0
     level: VerificationLevel | None = None
 
-    def find_due_span(
+    def find_span_to_reread(
         self, chain: ChainSource, uow: UnitOfWork, folder: EventFolder
     ) -> CoverageInterval | None:
         """Return the lowest blocks to reread, or None."""
@@ -77,7 +81,7 @@ class Rereader:
         self.next_block = max(self.next_block, final_number + 1 if span is None else span.first)
         return span
 
-    def count_due_blocks(self, uow: UnitOfWork, folder: EventFolder) -> int:
+    def count_blocks_to_reread(self, uow: UnitOfWork, folder: EventFolder) -> int:
         cursor = uow.cursor.get()
         final_number = None if cursor is None else cursor.final_number
         if self.level is None or self.level < VerificationLevel.BLOOMED or final_number is None:
@@ -107,24 +111,24 @@ def reread_next_window(
     # Calibrate before the very first window too, so that its level does not depend on chance.
     chain.calibrate()
     with store.read_transaction() as uow:
-        due_span = rereader.find_due_span(chain, uow, folder)
-        BELOW_LEVEL.set(rereader.count_due_blocks(uow, folder))
+        due_span = rereader.find_span_to_reread(chain, uow, folder)
+        BELOW_LEVEL.set(rereader.count_blocks_to_reread(uow, folder))
     if due_span is None:
         return None
     window = _read_window(context, due_span.blocks)
     with store.read_transaction() as uow:
         check_endpoint_on_same_chain(chain, uow, require_cursor(uow), window)
-        difference = compare_rows(uow, window)
+        difference = compare_window_with_database(uow, window)
     repaired = _repair_rows(context, difference) if difference else None
     with rebuild_options.transaction(store) as uow:
-        is_equal = not compare_rows(uow, window)
+        is_equal = not compare_window_with_database(uow, window)
         if is_equal:
-            clear_refusal(uow, window.range)
+            clear_block_refusal(uow, window.range)
             uow.coverage.raise_level(folder.scope.id, window.range, window.level, window.endpoint)
             record_proven_blocks(uow, window)
         if not is_equal or window.level < chain.get_history_level():
             rereader.next_block = window.range.last + 1
-        blocks_left = rereader.count_due_blocks(uow, folder)
+        blocks_left = rereader.count_blocks_to_reread(uow, folder)
     BELOW_LEVEL.set(blocks_left)
     return RereadResult(
         window.range, window.level, window.endpoint, difference.row_count, blocks_left, repaired
@@ -135,7 +139,7 @@ def _read_window(context: RepairContext, blocks: BlockRange) -> BlockWindow:
     try:
         window = context.chain.fetch_window(blocks, with_headers=False)
     except BlockRefusedError as error:
-        raise store_refusal(context.store, error.refusal) from error
+        raise store_block_refusal(context.store, error.refusal) from error
     fork_context = ForkContext(context.chain, context.store)
     confirm_block(fork_context, window.last, window.endpoint, window.range)
     return window

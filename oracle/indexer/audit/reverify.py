@@ -22,12 +22,12 @@ from oracle.indexer.audit.judgement import (
 from oracle.indexer.audit.row_diff import (
     RepairContext,
     RowDiff,
-    check_same_chain,
-    compare_rows,
+    check_window_on_same_chain,
+    compare_window_with_database,
     find_proven_blocks,
     repair_blocks,
     require_indexed_blocks,
-    select_repairs,
+    select_rows_to_repair,
 )
 from oracle.indexer.audit.unproven_history import settle_disputes
 from oracle.indexer.provenance import record_proven_blocks
@@ -67,7 +67,7 @@ class _RunProgress:
     endpoints: list[str] = field(default_factory=list)
     unequal: list[tuple[int, int]] = field(default_factory=list)
 
-    def add_window(self, window: BlockWindow, difference: RowDiff) -> None:
+    def add_window_result(self, window: BlockWindow, difference: RowDiff) -> None:
         self.next = window.range.last + 1
         self.reached = min(self.reached, window.level.value)
         if window.endpoint not in self.endpoints:
@@ -177,7 +177,7 @@ class _ReverifyRun:
         """Compare one window, and store the progress."""
         with self._transaction() as uow:
             difference = self._compare_window(uow, window)
-            progress.add_window(window, difference)
+            progress.add_window_result(window, difference)
             if self.context.rebuild_options.dry_run:
                 return
             if not difference:
@@ -218,12 +218,15 @@ class _ReverifyRun:
         }
         rebuild_result = None
         folder, rebuild_options = self.context.folder, self.context.rebuild_options
-        with folder.resume_from(None), rebuild_options.transaction(self.context.store) as uow:
+        with (
+            folder.keep_cached_rows_if_current(None),
+            rebuild_options.transaction(self.context.store) as uow,
+        ):
             cursor = require_indexed_blocks("verify", uow, self.blocks)
             stored_proven = find_proven_blocks(uow, folder.scope, self.blocks)
             for window in unequal_windows if self.context.chain.are_receipts_provable() else ():
-                self._quarantine_sources(uow, window, cursor.final_number or 0)
-            row_diff = select_repairs(difference, served_proven, stored_proven)
+                self._quarantine_wrong_endpoints(uow, window, cursor.final_number or 0)
+            row_diff = select_rows_to_repair(difference, served_proven, stored_proven)
             if row_diff:
                 # The rest of the difference stays as it is and is not verified.
                 verified = self.blocks if row_diff.row_count == difference.row_count else None
@@ -231,12 +234,14 @@ class _ReverifyRun:
                     uow, folder, cursor, row_diff, rebuild_options, verified
                 )
                 for window in unequal_windows:
-                    if not compare_rows(uow, window):
+                    if not compare_window_with_database(uow, window):
                         self._raise_level(uow, window)
         folder.discard_cached_rows()
         return rebuild_result, difference.row_count - row_diff.row_count
 
-    def _quarantine_sources(self, uow: UnitOfWork, window: BlockWindow, final_number: int) -> None:
+    def _quarantine_wrong_endpoints(
+        self, uow: UnitOfWork, window: BlockWindow, final_number: int
+    ) -> None:
         """Quarantine the endpoints that served rows proven wrong, up to the final block."""
         for block_number in sorted(_get_proven_block_numbers(window)):
             if block_number > final_number or not is_stored_data_wrong(
@@ -276,8 +281,8 @@ class _ReverifyRun:
         return self.context.rebuild_options.transaction(self.context.store)
 
     def _compare_window(self, uow: UnitOfWork, window: BlockWindow) -> RowDiff:
-        check_same_chain(uow, require_indexed_blocks("verify", uow, self.blocks), window)
-        return compare_rows(uow, window)
+        check_window_on_same_chain(uow, require_indexed_blocks("verify", uow, self.blocks), window)
+        return compare_window_with_database(uow, window)
 
     def _raise_level(self, uow: UnitOfWork, window: BlockWindow) -> None:
         scope, level = self.context.folder.scope, window.level

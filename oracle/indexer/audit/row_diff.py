@@ -20,8 +20,8 @@ from oracle.indexer.rebuild import (
     IncompleteLogsError,
     RebuildOptions,
     RebuildResult,
-    rebuild_up_to,
-    rewrite_cursor,
+    rebuild_state_up_to,
+    renew_cursor_epoch,
 )
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
@@ -103,7 +103,7 @@ class RowDiff:
         )
 
 
-def compare_rows(uow: UnitOfWork, window: BlockWindow) -> RowDiff:
+def compare_window_with_database(uow: UnitOfWork, window: BlockWindow) -> RowDiff:
     """Compare a window with the canonical rows of its blocks, in every stored field."""
     first, last = window.range.first, window.range.last
     stored_logs = {_build_log_key(log): log for log in uow.logs.iterate_between(first, last)}
@@ -124,7 +124,7 @@ def compare_rows(uow: UnitOfWork, window: BlockWindow) -> RowDiff:
     )
 
 
-def check_same_chain(uow: UnitOfWork, cursor: Cursor, window: BlockWindow) -> None:
+def check_window_on_same_chain(uow: UnitOfWork, cursor: Cursor, window: BlockWindow) -> None:
     """Check that the window's block hashes equal the stored ones.
 
     Rows of another fork must not be inserted.
@@ -187,7 +187,7 @@ def check_endpoint_on_same_chain(
             chain.
     """
     try:
-        check_same_chain(uow, cursor, window)
+        check_window_on_same_chain(uow, cursor, window)
     except FatalError as error:
         chain.report_wrong_logs(window.endpoint, str(error))
         raise TransientError(f"{window.endpoint}: {error}") from error
@@ -251,7 +251,7 @@ class RepairContext:
     rebuild_options: RebuildOptions
 
 
-def select_repairs(
+def select_rows_to_repair(
     difference: RowDiff, served_proven: Collection[int], stored_proven: Collection[int]
 ) -> RowDiff:
     """Return the part of a difference that is to be repaired.
@@ -290,7 +290,7 @@ def repair_blocks(
         FatalError: the header of the cursor's block is missing.
         TransientError: raw rows of other blocks are missing; nothing was changed.
     """
-    rewrite_cursor(uow, cursor)
+    renew_cursor_epoch(uow, cursor)
     # Remove rows first, because a removed row may have the same number as an inserted row of
     # another block.
     uow.logs.orphan(row_diff.extra_logs)
@@ -300,7 +300,7 @@ def repair_blocks(
     uow.logs.replace(row_diff.changed_logs)
     uow.calls.replace(row_diff.changed_calls)
     try:
-        return rebuild_up_to(uow, folder, cursor.number, rebuild_options, verified_blocks)
+        return rebuild_state_up_to(uow, folder, cursor.number, rebuild_options, verified_blocks)
     except IncompleteLogsError as error:
         # The daemon continues with its state; an operator has to start a reread of those rows.
         raise TransientError(str(error)) from error

@@ -20,7 +20,12 @@ from oracle.indexer.audit.row_diff import (
 )
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.provenance import find_rebuild_reason, mark_fold_stale
-from oracle.indexer.rebuild import RebuildOptions, RebuildResult, rebuild_up_to, rewrite_cursor
+from oracle.indexer.rebuild import (
+    RebuildOptions,
+    RebuildResult,
+    rebuild_state_up_to,
+    renew_cursor_epoch,
+)
 from oracle.store.database import Store, UnitOfWork
 
 # Maximum number of blocks per request; the chain may return fewer.
@@ -71,7 +76,7 @@ def backfill_next_gap(
         return None
     context = RepairContext(chain, store, folder, rebuild_options)
     with store.read_transaction() as uow:
-        gap = _find_first_gap(uow, folder.scope)
+        gap = _find_first_scope_gap(uow, folder.scope)
         reason = find_rebuild_reason(uow, folder.reader)
     if gap is not None:
         return _fill_gap(context, scope_backfill, gap)
@@ -95,7 +100,7 @@ class _Gap:
     missing_scopes: tuple[IngestScope, ...]
 
 
-def _find_first_gap(uow: UnitOfWork, scope: IngestScope) -> _Gap | None:
+def _find_first_scope_gap(uow: UnitOfWork, scope: IngestScope) -> _Gap | None:
     cursor = uow.cursor.get()
     identity = uow.identity.get()
     if cursor is None or identity is None or cursor.number < identity.start_block:
@@ -156,16 +161,18 @@ def _fill_gap(
     logs = [log for window in windows for log in window.logs if log.block <= last_block]
     calls = [call for window in windows for call in window.calls if call.block <= last_block]
     with (
-        context.folder.resume_from(None),
+        context.folder.keep_cached_rows_if_current(None),
         context.rebuild_options.transaction(context.store) as uow,
     ):
         cursor = require_cursor(uow)
         for window in windows:
             check_endpoint_on_same_chain(context.chain, uow, cursor, window)
-        rewrite_cursor(uow, cursor)
+        renew_cursor_epoch(uow, cursor)
         uow.coverage.set_scope(context.folder.scope)
         row_count = uow.logs.append(logs) + uow.calls.append(calls)
-        uow.coverage.store_span(context.folder.scope.id, _merge_coverage(gap, blocks, windows))
+        uow.coverage.store_span(
+            context.folder.scope.id, _merge_window_coverage(gap, blocks, windows)
+        )
         if row_count:
             mark_fold_stale(uow)
     return ScopeBackfillResult(
@@ -192,7 +199,7 @@ def _read_windows(
         yield window
 
 
-def _merge_coverage(
+def _merge_window_coverage(
     gap: _Gap, blocks: BlockRange, windows: Sequence[BlockWindow]
 ) -> CoverageInterval:
     """Return the coverage of blocks that were read in parts: the lowest level of any part."""
@@ -208,11 +215,11 @@ def _merge_coverage(
 
 def _refold_scope(context: RepairContext, reason: str) -> ScopeBackfillResult:
     with (
-        context.folder.resume_from(None),
+        context.folder.keep_cached_rows_if_current(None),
         context.rebuild_options.transaction(context.store) as uow,
     ):
         cursor = require_cursor(uow)
-        rewrite_cursor(uow, cursor)
-        rebuilt = rebuild_up_to(uow, context.folder, cursor.number, context.rebuild_options)
+        renew_cursor_epoch(uow, cursor)
+        rebuilt = rebuild_state_up_to(uow, context.folder, cursor.number, context.rebuild_options)
     context.folder.discard_cached_rows()
     return ScopeBackfillResult(reason, rebuilt=rebuilt)

@@ -51,7 +51,7 @@ class StateComparison:
     differing: tuple[StateRow, ...]
 
 
-def compare_state(
+def compare_state_with_refold(
     uow: UnitOfWork, reader: EventReader, rules: Rules, progress: Callable[[int, int], None]
 ) -> StateComparison:
     """Fold all raw rows of a snapshot and compare every row of every projection.
@@ -66,7 +66,7 @@ def compare_state(
         refolded_uow,
         log_count,
     ):
-        differing = tuple(find_differing_rows(uow, refolded_uow))
+        differing = tuple(iter_differing_rows(uow, refolded_uow))
     return StateComparison(cursor.number, log_count, differing)
 
 
@@ -97,12 +97,12 @@ def refold_into_temporary_store(
                     state_folder.fold_events(writer, decoded, final_number=final_number)
                     log_count += chunk_log_count
                     progress(blocks.last, cursor.number)
-                writer.undo.prune_to(min(final_number, cursor.number))
+                writer.undo.prune_journal_to(min(final_number, cursor.number))
             with store.read_transaction() as reader_uow:
                 yield reader_uow, log_count
 
 
-def find_differing_rows(stored_uow: UnitOfWork, folded_uow: UnitOfWork) -> Iterator[StateRow]:
+def iter_differing_rows(stored_uow: UnitOfWork, folded_uow: UnitOfWork) -> Iterator[StateRow]:
     """Yield every row that differs between the stored and the folded state, by table and key."""
     for table in stored_uow.projections.list_compared_tables():
         tagged_rows = merge(
@@ -167,7 +167,7 @@ class CounterQuery:
         )
 
 
-def compare_counters(
+def compare_contract_counters(
     chain: ChainSource, store: Store, heads: Heads, query: CounterQuery | None = None
 ) -> CounterComparison | None:
     """Compare all counters of the profile's contracts; return None if there is no result.
@@ -181,7 +181,7 @@ def compare_counters(
     query = CounterQuery() if query is None else query
     if not query.background_call.is_pending:
         query.start(chain, store, heads)
-    finished_call = query.background_call.take_finished()
+    finished_call = query.background_call.take_finished_call()
     chain_counts = {} if finished_call is None else finished_call.result()
     if not chain_counts:
         return None

@@ -20,7 +20,7 @@ from oracle.rpc.endpoints.probe import CHAIN_FACTS_KEY
 from oracle.store.database import UnitOfWork
 
 
-def find_unproven_history_reason(
+def describe_unproven_history(
     source: ChainSource, uow: UnitOfWork, scope: IngestScope, *, max_unaudited: int = 0
 ) -> str | None:
     """Describe the unproven blocks and how to prove them, or return None if there are none.
@@ -88,7 +88,7 @@ def record_dispute(uow: UnitOfWork, dispute: Dispute) -> None:
     """Store a dispute, unless a stored dispute contains its first block."""
     if any(
         existing_dispute.first <= dispute.first <= existing_dispute.last
-        for existing_dispute in get_disputes(uow)
+        for existing_dispute in load_disputes(uow)
     ):
         return
     uow.facts.set(
@@ -98,7 +98,7 @@ def record_dispute(uow: UnitOfWork, dispute: Dispute) -> None:
     )
 
 
-def get_disputes(uow: UnitOfWork) -> list[Dispute]:
+def load_disputes(uow: UnitOfWork) -> list[Dispute]:
     """Return the open disputes, in order of blocks."""
     fact_by_name = uow.facts.get_all(CHAIN_FACTS_KEY, 0)
     disputes = [
@@ -111,6 +111,6 @@ def get_disputes(uow: UnitOfWork) -> list[Dispute]:
 
 def settle_disputes(uow: UnitOfWork, blocks: BlockRange) -> None:
     """Delete disputes inside these blocks, because an operator has verified the blocks."""
-    for dispute in get_disputes(uow):
+    for dispute in load_disputes(uow):
         if blocks.first <= dispute.first and dispute.last <= blocks.last:
             uow.facts.delete(CHAIN_FACTS_KEY, f"{_FACT_PREFIX}{dispute.first}")

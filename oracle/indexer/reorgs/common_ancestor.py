@@ -11,7 +11,7 @@ from oracle.errors import InputError
 from oracle.store.database import Store, UnitOfWork
 
 
-def check_indexed_blocks(chain: ChainSource, store: Store, block: BlockRef) -> None:
+def check_index_matches_chain(chain: ChainSource, store: Store, block: BlockRef) -> None:
     """Check that the index matches the chain below `block`, which is on the chain.
 
     Raises:

@@ -19,9 +19,9 @@ from oracle.indexer.reorgs.fork_detection import (
     ForkJudgement,
     ForkVerdict,
     OutvotedError,
+    compute_average_block_seconds,
     count_providers,
-    fetch_hashes_at,
-    get_block_seconds,
+    fetch_hashes_by_endpoint,
     judge_fork,
 )
 from oracle.store.database import Store, UnitOfWork
@@ -43,7 +43,7 @@ class HaltChanged:
     reason: str
 
 
-def publish_halt_metric(store: Store) -> str | None:
+def init_halt_metric(store: Store) -> str | None:
     """Set the halt metric at the start of a process.
 
     Returns why nothing may be sent, or None.
@@ -124,10 +124,10 @@ def judge_final_block(
     ):
         return None
     fork_context.fork_watch.final.reset()
-    return _start_halt(fork_context.store, cursor, claim, judgement)
+    return _start_finality_halt(fork_context.store, cursor, claim, judgement)
 
 
-def recheck_halt(fork_context: ForkContext, now: int) -> HaltChanged | None:
+def recheck_finality_halt(fork_context: ForkContext, now: int) -> HaltChanged | None:
     """Clear the halt if two endpoints show the final block again and none shows another block.
 
     If there is only one provider, its endpoints have to show the block as often as they had to
@@ -135,7 +135,7 @@ def recheck_halt(fork_context: ForkContext, now: int) -> HaltChanged | None:
     """
     with fork_context.store.read_transaction() as uow:
         cursor = uow.cursor.get()
-        pause_seconds = BLOCKS_BETWEEN_POLLS * get_block_seconds(
+        pause_seconds = BLOCKS_BETWEEN_POLLS * compute_average_block_seconds(
             uow, 0 if cursor is None else cursor.number
         )
     if (
@@ -144,7 +144,7 @@ def recheck_halt(fork_context: ForkContext, now: int) -> HaltChanged | None:
         or fork_context.fork_watch.final.get_seconds_until_poll(fork_context.now)
     ):
         return None
-    hash_by_endpoint = fetch_hashes_at(fork_context.chain, cursor.final_number)
+    hash_by_endpoint = fetch_hashes_by_endpoint(fork_context.chain, cursor.final_number)
     if not _is_final_block_confirmed(fork_context, cursor, hash_by_endpoint, pause_seconds):
         return None
     fork_context.fork_watch.final.reset()
@@ -184,10 +184,10 @@ def _is_final_block_confirmed(
             >= MIN_PROVIDERS
         )
     evidence_key = cursor.final_number, cursor.final_hash, frozenset(hash_by_endpoint.values())
-    return fork_evidence.record_report(evidence_key, fork_context.now, pause_seconds)
+    return fork_evidence.record_fork_report(evidence_key, fork_context.now, pause_seconds)
 
 
-def _start_halt(
+def _start_finality_halt(
     store: Store, cursor: Cursor, claim: ForkClaim, judgement: ForkJudgement
 ) -> HaltChanged:
     chain_hash = next(iter(judgement.hash_by_denier.values()), claim.claimed_hash)

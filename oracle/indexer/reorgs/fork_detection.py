@@ -102,7 +102,7 @@ class ForkEvidence:
         """Return whether a single endpoint's report still has to be repeated."""
         return self._key is not None
 
-    def record_report(
+    def record_fork_report(
         self, key: tuple[int, Hash, frozenset[Hash]], now: float, pause_seconds: float
     ) -> bool:
         """Record a report of a fork, and return whether it was repeated often enough.
@@ -173,7 +173,7 @@ def count_providers(chain: ChainSource) -> int:
     return len(set(chain.get_providers().values()))
 
 
-def fetch_hashes_at(chain: ChainSource, block_number: int) -> dict[str, Hash]:
+def fetch_hashes_by_endpoint(chain: ChainSource, block_number: int) -> dict[str, Hash]:
     """Return the hash that each endpoint shows at this height, if its head is high enough."""
     return {
         witness.endpoint: witness.block.hash
@@ -194,20 +194,20 @@ def judge_fork(
     """
     views = fork_context.chain.fetch_witnesses(claim.number)
     views = [view for view in views if view.head.number >= claim.number]
-    judgement = _evaluate_views(claim, views, fork_context.chain.get_providers())
+    judgement = _evaluate_witness_views(claim, views, fork_context.chain.get_providers())
     if judgement.verdict is not ForkVerdict.UNDECIDED:
         fork_evidence.reset()
     elif judgement.hash_by_denier:
         with fork_context.store.read_transaction() as uow:
-            pause_seconds = BLOCKS_BETWEEN_POLLS * get_block_seconds(uow, claim.tip)
+            pause_seconds = BLOCKS_BETWEEN_POLLS * compute_average_block_seconds(uow, claim.tip)
         key = claim.number, claim.indexed_hash, frozenset(judgement.hash_by_denier.values())
-        if fork_evidence.record_report(key, fork_context.now, pause_seconds):
+        if fork_evidence.record_fork_report(key, fork_context.now, pause_seconds):
             fork_evidence.reset()
             return replace(judgement, verdict=ForkVerdict.ORPHANED)
     return judgement
 
 
-def get_block_seconds(uow: UnitOfWork, newest_number: int) -> float:
+def compute_average_block_seconds(uow: UnitOfWork, newest_number: int) -> float:
     """Return the recent average block time in seconds, within bounds."""
     blocks = uow.blocks.list_canonical(newest_number - _BLOCKS_MEASURED, newest_number)
     if len(blocks) < 2:  # noqa: PLR2004  one block has no distance
@@ -262,7 +262,7 @@ def _find_final_contradictions(fork_context: ForkContext) -> dict[str, tuple[int
     if cursor is None or cursor.final_number is None or cursor.final_hash is None:
         return {}
     final = cursor.final_number, cursor.final_hash
-    hash_by_endpoint = fetch_hashes_at(fork_context.chain, cursor.final_number)
+    hash_by_endpoint = fetch_hashes_by_endpoint(fork_context.chain, cursor.final_number)
     if cursor.final_hash not in hash_by_endpoint.values():
         return {}
     return {
@@ -272,7 +272,7 @@ def _find_final_contradictions(fork_context: ForkContext) -> dict[str, tuple[int
     }
 
 
-def _evaluate_views(
+def _evaluate_witness_views(
     claim: ForkClaim, views: Sequence[Witness], providers: Mapping[str, str]
 ) -> ForkJudgement:
     supporting_endpoints = tuple(

@@ -18,14 +18,14 @@ from oracle.errors import InputError, TransientError
 from oracle.indexer.block_hooks import BlockHook
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.provenance import FIRST_CUT_KEY
-from oracle.indexer.rebuild import RebuildOptions, rebuild_up_to
-from oracle.indexer.reorgs.common_ancestor import check_indexed_blocks
+from oracle.indexer.rebuild import RebuildOptions, rebuild_state_up_to
+from oracle.indexer.reorgs.common_ancestor import check_index_matches_chain
 from oracle.indexer.reorgs.finality_halt import (
     FINALITY_VIOLATION,
     HaltChanged,
     compare_final_block,
     judge_final_block,
-    recheck_halt,
+    recheck_finality_halt,
 )
 from oracle.indexer.reorgs.fork_detection import (
     NO_BLOCK,
@@ -37,7 +37,7 @@ from oracle.indexer.reorgs.fork_detection import (
     judge_fork,
     reject_fork_claim,
 )
-from oracle.indexer.rules_binding import rewind_block_of_replacement
+from oracle.indexer.rules_binding import rewind_rules_replacement_block
 from oracle.indexer.snapshots import refold_from_snapshot
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Stamp
@@ -130,7 +130,7 @@ def rewind_to_block(
         IncompleteLogsError: the journal does not reach back far enough, and raw rows were lost or
             changed.
         InputError: nothing is indexed, the block is below the start block or not below the cursor,
-            or the index up to it may differ from the chain, see `check_indexed_blocks`.
+            or the index up to it may differ from the chain, see `check_index_matches_chain`.
         TransientError: the chain does not respond.
     """
     with store.read_transaction() as uow:
@@ -142,9 +142,9 @@ def rewind_to_block(
             "cannot rewind to a block before the start block: the chain skipped block "
             f"{block_number}; choose block {block_number + 1}, or start with an empty database"
         )
-    check_indexed_blocks(chain, store, block)
+    check_index_matches_chain(chain, store, block)
     by_rebuild = journal_start is None or journal_start > block_number
-    with folder.resume_from(None), rebuild_options.transaction(store) as uow:
+    with folder.keep_cached_rows_if_current(None), rebuild_options.transaction(store) as uow:
         if not by_rebuild:
             uow.undo.rollback_to(block_number)
         result = _rewind_tables(uow, folder.hooks, cursor, block, by_rebuild=by_rebuild)
@@ -152,7 +152,7 @@ def rewind_to_block(
             snapshot = refold_from_snapshot(uow, folder, block_number, rebuild_options)
             result = replace(result, snapshot=snapshot)
             if snapshot is None:
-                rebuild_up_to(uow, folder, block_number, rebuild_options)
+                rebuild_state_up_to(uow, folder, block_number, rebuild_options)
     folder.discard_cached_rows()
     return result
 
@@ -188,7 +188,7 @@ def _rewind_tables(
     uow.blocks.save([block])
     uow.discard_verification_above(number)
     uow.snapshots.delete_above(number)
-    rewind_block_of_replacement(uow, number)
+    rewind_rules_replacement_block(uow, number)
     # Reports are cut again on the new chain, like those of a reporter that never saw the old one.
     report_count = uow.reports.delete_from_block(number)
     uow.leaf_pieces.delete_after_last_report()
@@ -216,7 +216,7 @@ def _undo_blocks(
     endpoints: tuple[str, ...],
 ) -> RewindResult:
     """Undo the blocks above the ancestor, which left the chain according to `endpoints`."""
-    with folder.resume_from(None), fork_context.store.transaction() as uow:
+    with folder.keep_cached_rows_if_current(None), fork_context.store.transaction() as uow:
         uow.undo.rollback_to(ancestor.number)
         result = _rewind_tables(uow, folder.hooks, cursor, ancestor, by_rebuild=False)
         result = replace(result, endpoints=endpoints)
@@ -302,7 +302,7 @@ def _find_common_ancestor(
     lowest_number = min(max(start_block - 1, final_number, 0), top_number)
     expected_hashes = set(judgement.hash_by_denier.values())
     lowest_block: BlockRef | None = None
-    for blocks in _iterate_ranges_down(top_number, lowest_number, final_number):
+    for blocks in _iterate_ranges_downwards(top_number, lowest_number, final_number):
         headers = fork_context.chain.fetch_headers(blocks)
         if not headers:
             continue
@@ -318,7 +318,7 @@ def _find_common_ancestor(
     return lowest_block, False
 
 
-def _iterate_ranges_down(
+def _iterate_ranges_downwards(
     top_number: int, lowest_number: int, final_number: int
 ) -> Iterator[BlockRange]:
     """Yield block ranges of one request each, from `top_number` down to `lowest_number`.
@@ -353,18 +353,18 @@ def check_for_reorg(
         cursor = uow.cursor.get()
         active_halt = uow.halts.get_open_halt(FINALITY_VIOLATION)
     if active_halt is not None:
-        return True, recheck_halt(fork_context, heads.latest.time)
+        return True, recheck_finality_halt(fork_context, heads.latest.time)
     if cursor is None:
         return False, None
     fork_watch = fork_context.fork_watch
     if fork_watch.get_seconds_until_poll(fork_context.now):
         return True, None
-    if not _is_comparison_due(fork_watch, fork_context.now):
+    if not _is_final_block_check_due(fork_watch, fork_context.now):
         return False, None
     return _compare_blocks(fork_context, folder, heads)
 
 
-def _is_comparison_due(fork_watch: ForkWatch, now: float) -> bool:
+def _is_final_block_check_due(fork_watch: ForkWatch, now: float) -> bool:
     compared_at = fork_watch.compared_at
     if fork_watch.tip.is_pending():
         # The block on top of the final block is checked first, because the result holds for both.

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from oracle.domain.fold.working_set import ReliabilityChange, ScoreEntry
 from oracle.domain.ids import TaskKey
 from oracle.domain.scoring.group_ranking import split_group_fee
-from oracle.domain.scoring.node_scores import count_scores
+from oracle.domain.scoring.node_scores import count_effective_scores
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import GroupMember, GroupResult, Node, Task
 from oracle.queries.api.history_points import NodeRecord
-from oracle.queries.api.node_history import find_first_time, load_node_record
+from oracle.queries.api.node_history import get_first_event_time, load_node_record
 
 if TYPE_CHECKING:
     from oracle.queries.api.source import ApiSnapshot
@@ -65,7 +65,7 @@ def load_advice_record(snapshot: "ApiSnapshot", node: Node) -> AdviceRecord:
     """Load the rows of a node as of the cursor."""
     uow, cursor, rules = snapshot.uow, snapshot.cursor, snapshot.source.archive.rules
     changes = uow.reliability.list_for_node(node.address, _MAX_CHANGES)
-    score_count = count_scores(node, cursor.time, rules)
+    score_count = count_effective_scores(node, cursor.time, rules)
     recent_draws = snapshot.get_recent_draws()
     first_time = recent_draws[0].draw.seed_time if recent_draws else cursor.time
     span = first_time, cursor.time, max(rules.pool_size, score_count)
@@ -82,7 +82,7 @@ def load_advice_record(snapshot: "ApiSnapshot", node: Node) -> AdviceRecord:
         time=cursor.time,
         known_since=changes[0].time
         if len(changes) == _MAX_CHANGES
-        else find_first_time(uow, node.address, changes, cursor.time),
+        else get_first_event_time(uow, node.address, changes, cursor.time),
         rules=rules,
         entries=entries,
         scored_tasks=match_scored_tasks(entries, groups, tasks),

@@ -86,7 +86,8 @@ def summarize_what_if(what_if: WhatIf) -> str:
             "" if is_same else f" instead of {unchanged_row.rank}"
         )
     return (
-        f"{capitalize_first(_format_change(best_row))}: QoS {format_two_decimals(best_row.qos)} "
+        f"{capitalize_first(_format_change_name(best_row))}: "
+        f"QoS {format_two_decimals(best_row.qos)} "
         f"instead of {format_two_decimals(unchanged_row.qos)}{ranks}, with its mean reliability "
         f"of the last 24 hours, {format_two_decimals(what_if.reliability)}."
     )
@@ -96,9 +97,9 @@ def list_what_if_cells(what_if: WhatIf, token: Token) -> list[tuple[str, ...]]:
     """Return the cells of each change other than the card, in the order of `WHAT_IF_TITLES`."""
     return [
         (
-            _format_change(row),
+            _format_change_name(row),
             format_two_decimals(row.mean_score),
-            *_format_standing(row, token),
+            *_format_standing_cells(row, token),
         )
         for row in what_if.rows
         if row.card is None
@@ -111,10 +112,12 @@ def list_card_cells(what_if: WhatIf, token: Token) -> list[tuple[str, ...]]:
     The card with the best QoS comes first. A card without a forecast has the reason in the column
     of its time, and empty cells after it.
     """
-    row_by_card = {_name_card(row.card): row for row in what_if.rows if row.card is not None}
+    row_by_card = {
+        _format_card_name(row.card): row for row in what_if.rows if row.card is not None
+    }
     as_it_is = what_if.rows[0]
     rows = [
-        (card, as_it_is if card.is_own else row_by_card.get(_name_card(card)))
+        (card, as_it_is if card.is_own else row_by_card.get(_format_card_name(card)))
         for card in what_if.cards
     ]
     rows.sort(key=lambda item: (item[1] is None, -(item[1].qos if item[1] is not None else 0)))
@@ -122,7 +125,7 @@ def list_card_cells(what_if: WhatIf, token: Token) -> list[tuple[str, ...]]:
 
 
 def _format_card_row(card: CardSpeed, row: WhatIfRow | None, token: Token) -> tuple[str, ...]:
-    name = f"{_name_card(card)}{' (its own)' if card.is_own else ''}"
+    name = f"{_format_card_name(card)}{' (its own)' if card.is_own else ''}"
     if row is None:
         reason = f"too few shared tasks: {card.shared_groups} of at least {MIN_SHARED_GROUPS}"
         cells = (name, str(card.nodes), str(card.shared_groups), reason)
@@ -133,19 +136,19 @@ def _format_card_row(card: CardSpeed, row: WhatIfRow | None, token: Token) -> tu
         _NO_VALUE if card.is_own else str(card.shared_groups),
         format_percent(UNIT if card.time_ratio is None else card.time_ratio),
         format_two_decimals(row.mean_score),
-        *_format_standing(row, token),
+        *_format_standing_cells(row, token),
     )
 
 
-def _name_card(card: CardSpeed) -> str:
+def _format_card_name(card: CardSpeed) -> str:
     return sanitize_name(card.gpu) + ("" if card.vram is None else f" with {card.vram} GB")
 
 
-def _format_change(row: WhatIfRow) -> str:
-    return _CHANGES[row.change] if row.card is None else _name_card(row.card)
+def _format_change_name(row: WhatIfRow) -> str:
+    return _CHANGES[row.change] if row.card is None else _format_card_name(row.card)
 
 
-def _format_standing(row: WhatIfRow, token: Token) -> tuple[str, ...]:
+def _format_standing_cells(row: WhatIfRow, token: Token) -> tuple[str, ...]:
     return (
         format_two_decimals(row.qos),
         _NO_VALUE if row.rank is None else format_ordinal(row.rank),
@@ -164,7 +167,7 @@ def explain_what_if(what_if: WhatIf) -> str:
     )
 
 
-def explain_cards(what_if: WhatIf) -> str:
+def explain_card_comparison(what_if: WhatIf) -> str:
     """Return how cards are compared, or why they cannot be compared."""
     if not any(card.is_own for card in what_if.cards):
         return "The GPU of this node is not known, so no other one can be compared with it."
@@ -175,7 +178,7 @@ def explain_cards(what_if: WhatIf) -> str:
     )
 
 
-def explain_no_what_if(advice: NodeAdvice) -> str | None:
+def explain_missing_what_if(advice: NodeAdvice) -> str | None:
     """Return why a member has no what-if, or None if the node is not a member."""
     if advice.kickout_state == "no_member":
         return None
@@ -186,7 +189,7 @@ def explain_no_what_if(advice: NodeAdvice) -> str | None:
     return "None of its scored groups can be ranked again, so no change can be predicted."
 
 
-def summarize_work(work: WorkShare) -> str:
+def summarize_work_share(work: WorkShare) -> str:
     """Return how many tasks the node was drawn for, and how many were expected."""
     return (
         f"It was drawn for {format_number_in_words(work.received)} of the last "
@@ -195,20 +198,20 @@ def summarize_work(work: WorkShare) -> str:
     )
 
 
-def list_work_cells(work: WorkShare) -> list[tuple[str, ...]]:
+def list_work_share_cells(work: WorkShare) -> list[tuple[str, ...]]:
     """Return the cells of each reason, in the order of `WORK_TITLES`."""
     return [
         ("it was a candidate", str(work.eligible)),
-        *((_format_missed(missed), str(missed.draws)) for missed in work.missed),
+        *((_format_missed_draws(missed), str(missed.draws)) for missed in work.missed),
     ]
 
 
-def _format_missed(missed: MissedDraws) -> str:
+def _format_missed_draws(missed: MissedDraws) -> str:
     title = _MISSED_TITLES[missed.reason]
     return title if title.startswith("it ") else f"the task asked for {title}"
 
 
-def explain_work(work: WorkShare) -> str:
+def explain_work_share(work: WorkShare) -> str:
     """Return the node's share of the fees, the parts of its weight, and the assumptions."""
     sentences = []
     if work.fees:
@@ -235,7 +238,7 @@ def explain_work(work: WorkShare) -> str:
     return " ".join([*sentences, work.assumption])
 
 
-def summarize_money(money: NodeMoney, token: Token) -> str:
+def summarize_earnings(money: NodeMoney, token: Token) -> str:
     """Return what the node earns, in one sentence."""
     if not money.tasks:
         if money.without_fee:
@@ -251,7 +254,7 @@ def summarize_money(money: NodeMoney, token: Token) -> str:
     return f"It earns about {_format_amount(money.per_day, token)} a day: {tasks_text}."
 
 
-def summarize_losses_today(money: NodeMoney, token: Token) -> str | None:
+def summarize_todays_losses(money: NodeMoney, token: Token) -> str | None:
     """Return one sentence on the fees lost since 00:00 UTC, or None without a task today."""
     if not money.tasks_today:
         return None
@@ -268,12 +271,12 @@ def summarize_losses_today(money: NodeMoney, token: Token) -> str | None:
 def list_loss_cells(money: NodeMoney, token: Token) -> list[tuple[str, ...]]:
     """Return the table cells of each rank that costs fees, in the order of `LOSS_TITLES`."""
     return [
-        (_format_rank_of_loss(loss), str(loss.tasks), _format_amount(loss.amount, token))
+        (_format_loss_rank(loss), str(loss.tasks), _format_amount(loss.amount, token))
         for loss in money.losses
     ]
 
 
-def _format_rank_of_loss(loss: RankLoss) -> str:
+def _format_loss_rank(loss: RankLoss) -> str:
     return "no answer" if loss.rank is None else format_rank(loss.rank)
 
 

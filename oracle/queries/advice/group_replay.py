@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from oracle.domain.ids import TaskKey
 from oracle.domain.scoring.group_ranking import (
     ClosingMember,
-    rank_by_speed,
-    rank_members,
+    rank_closing_members,
+    rank_tasks_by_speed,
 )
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import GroupMember, GroupResult, Task, copy_task
@@ -31,8 +31,8 @@ def rerank_group(
         task = task_by_key.get(key)
         if task is None or task.started_time is None:
             return None
-        ranked_tasks[key] = _remove_ending(task)
-    return rank_with_times(group, ranked_tasks, rules, elapsed_by_task)
+        ranked_tasks[key] = _remove_task_ending(task)
+    return rank_with_changed_times(group, ranked_tasks, rules, elapsed_by_task)
 
 
 def restore_ranked_tasks(
@@ -50,15 +50,15 @@ def restore_ranked_tasks(
         key=lambda member: member.rank or 0,
     )
     ranked_tasks = {
-        member.task: _remove_ending(task)
+        member.task: _remove_task_ending(task)
         for member in ranked_members
         if (task := task_by_key.get(member.task)) is not None
     }
-    ranked_keys = [task.key for task in rank_by_speed(list(ranked_tasks.values()), rules)]
+    ranked_keys = [task.key for task in rank_tasks_by_speed(list(ranked_tasks.values()), rules)]
     return ranked_tasks if ranked_keys == [member.task for member in ranked_members] else None
 
 
-def rank_with_times(
+def rank_with_changed_times(
     group: GroupResult,
     ranked_tasks: Mapping[TaskKey, Task],
     rules: Rules,
@@ -81,11 +81,13 @@ def rank_with_times(
         )
         for member in group.members
     ]
-    ranked_keys = [task.key for task in rank_by_speed(list(tasks.values()), rules)]
-    return {member.task: member for member in rank_members(closing_members, ranked_keys, rules)}
+    ranked_keys = [task.key for task in rank_tasks_by_speed(list(tasks.values()), rules)]
+    return {
+        member.task: member for member in rank_closing_members(closing_members, ranked_keys, rules)
+    }
 
 
-def _remove_ending(task: Task) -> Task:
+def _remove_task_ending(task: Task) -> Task:
     """Return a task in its state when its group closed, with an answer and no ending.
 
     A task without an ending is returned itself.

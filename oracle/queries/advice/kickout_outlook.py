@@ -76,7 +76,7 @@ def format_kickout_outlook(outlook: KickoutOutlook) -> str:
     )
 
 
-def classify_kickout(
+def classify_kickout_state(
     node: Node, time: int, rules: Rules, outlook: KickoutOutlook | None
 ) -> KickoutState:
     """Return whether a kickout is due or expected at a block time, or why it is not forecast."""

@@ -13,14 +13,14 @@ from oracle.queries.advice.kickout_outlook import (
     KickoutOutlook,
     KickoutState,
     build_kickout_outlook,
-    classify_kickout,
+    classify_kickout_state,
 )
 from oracle.queries.advice.node_money import NodeMoney, build_node_money
 from oracle.queries.advice.what_if import StandingSource, WhatIf, build_what_if
 from oracle.queries.advice.work_share import WorkShare, build_work_share
 from oracle.queries.answers import AddressText, Answer
-from oracle.queries.api.card_table import get_card
-from oracle.queries.api.draw_weights import find_weighting, is_available
+from oracle.queries.api.card_table import get_node_card
+from oracle.queries.api.draw_weights import find_draw_weighting, is_available
 from oracle.queries.api.source import ApiSnapshot
 
 
@@ -52,7 +52,7 @@ def build_node_advice(snapshot: ApiSnapshot, record: AdviceRecord) -> NodeAdvice
     node, time, rules = record.node, record.time, record.rules
     is_member = node.membership is Membership.MEMBER
     outlook = build_kickout_outlook(node, time, rules, record.entries)
-    kickout_state = classify_kickout(node, time, rules, outlook)
+    kickout_state = classify_kickout_state(node, time, rules, outlook)
     money = build_node_money(record)
     return NodeAdvice(
         as_of=snapshot.as_of,
@@ -69,8 +69,8 @@ def build_node_advice(snapshot: ApiSnapshot, record: AdviceRecord) -> NodeAdvice
 def _build_what_if(snapshot: ApiSnapshot, record: AdviceRecord, money: NodeMoney) -> WhatIf | None:
     return build_what_if(
         record,
-        _build_standing(snapshot, record.node),
-        list_card_speeds(get_card(record.node), snapshot.get_card_table()),
+        _build_standing_source(snapshot, record.node),
+        list_card_speeds(get_node_card(record.node), snapshot.get_card_table()),
         None if money.per_day is None else money.seconds,
     )
 
@@ -83,12 +83,12 @@ def _find_hold_reason(snapshot: ApiSnapshot, node: Node) -> str | None:
     return load_kickout_review(snapshot.uow, node, policy).hold_reason
 
 
-def _build_standing(snapshot: ApiSnapshot, node: Node) -> StandingSource:
+def _build_standing_source(snapshot: ApiSnapshot, node: Node) -> StandingSource:
     """Return a source of the rank that the node would have with another QoS."""
     ranking = snapshot.get_ranking()
     rules = snapshot.source.archive.rules
     time = snapshot.cursor.time
-    weighting = find_weighting(rules, snapshot.source.dispatch)
+    weighting = find_draw_weighting(rules, snapshot.source.dispatch)
 
     own_qos = ranking.compute_qos(node)
 

@@ -70,7 +70,7 @@ def build_node_money(record: AdviceRecord) -> NodeMoney:
     losses = [
         (scored_task.entry, loss)
         for scored_task in paid_tasks
-        if (loss := compute_loss(scored_task, record.rules)) is not None
+        if (loss := compute_rank_loss(scored_task, record.rules)) is not None
     ]
     today = record.time // _DAY_SECONDS * _DAY_SECONDS
     return NodeMoney(
@@ -101,7 +101,7 @@ def _sum_losses_by_rank(losses: Iterable[tuple[ScoreEntry, int]]) -> list[RankLo
     ]
 
 
-def compute_loss(scored_task: ScoredTask, rules: Rules) -> int | None:
+def compute_rank_loss(scored_task: ScoredTask, rules: Rules) -> int | None:
     """Return the fee lost by a task's rank compared with the next better rank in its group.
 
     The result is None for a first place, or if the fee is not known. The loss is computed as if

@@ -10,14 +10,14 @@ from pydantic import Field
 from oracle.domain.fixed_point import UNIT, multiply_fixed_point
 from oracle.domain.fold.working_set import ReliabilityChange
 from oracle.domain.ids import TaskKey
-from oracle.domain.scoring.group_ranking import get_rank_score, split_group_fee
+from oracle.domain.scoring.group_ranking import get_points_for_rank, split_group_fee
 from oracle.domain.scoring.node_scores import compute_pool_mean, compute_reliability
 from oracle.domain.scoring.reliability import ReliabilityCause
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import GroupMember, Task
 from oracle.queries.advice.advice_record import AdviceRecord, ScoredTask
 from oracle.queries.advice.card_speeds import CardSpeed
-from oracle.queries.advice.group_replay import rank_with_times, restore_ranked_tasks
+from oracle.queries.advice.group_replay import rank_with_changed_times, restore_ranked_tasks
 from oracle.queries.advice.mean_reliability import compute_mean_reliability
 from oracle.queries.answers import ApiModel, FixedPoint, Integer
 
@@ -129,8 +129,8 @@ def build_what_if(
             fees_per_day=None if seconds is None else earned_fees * _DAY_SECONDS // seconds,
         )
 
-    rows = [build_row("as_it_is", (pool, _sum_fees(record)), reliability, None)]
-    timeout_index = _find_last_timeout(record.changes)
+    rows = [build_row("as_it_is", (pool, _sum_fee_shares(record)), reliability, None)]
+    timeout_index = _find_last_timeout_index(record.changes)
     if timeout_index is not None:
         answered = _replay_without_timeout(record, record.changes[timeout_index])
         without = compute_mean_reliability(record, timeout_index)
@@ -160,7 +160,7 @@ def _replay_groups(
     """
     group_count = 0
     scores_by_ratio = [bytearray(entry.score for entry in record.entries) for _ in ratios]
-    earned_fees = _sum_fees(record)
+    earned_fees = _sum_fee_shares(record)
     earned_fees_by_ratio = [earned_fees for _ in ratios]
     index_by_seq = {entry.seq: index for index, entry in enumerate(record.entries)}
     for scored_task in record.scored_tasks:
@@ -171,7 +171,7 @@ def _replay_groups(
         elapsed = scored_task.member.elapsed
         if scored_task.member.rank is None or elapsed is None:
             continue
-        rank_again = _cache_by_order(record, scored_task, ranked_tasks)
+        rank_again = _build_cached_replay(record, scored_task, ranked_tasks)
         fee_before = scored_task.fee_share or 0
         for index, ratio in enumerate(ratios):
             new_score, new_fee = rank_again(elapsed * ratio // UNIT)
@@ -181,7 +181,7 @@ def _replay_groups(
     return (group_count, list(results)) if group_count else None
 
 
-def _cache_by_order(
+def _build_cached_replay(
     record: AdviceRecord, scored_task: ScoredTask, ranked_tasks: Mapping[TaskKey, Task]
 ) -> Callable[[int], tuple[int, int]]:
     """Return a function that maps the node's time in seconds to its score and fee.
@@ -207,7 +207,7 @@ def _cache_by_order(
     def rank_again(elapsed: int) -> tuple[int, int]:
         order = find_order(elapsed)
         if order not in result_by_order:
-            members = rank_with_times(group, ranked_tasks, record.rules, {key: elapsed})
+            members = rank_with_changed_times(group, ranked_tasks, record.rules, {key: elapsed})
             new_fee = _compute_fee_share(scored_task, list(members.values()))
             result_by_order[order] = members[key].score or 0, new_fee
         return result_by_order[order]
@@ -215,7 +215,7 @@ def _cache_by_order(
     return rank_again
 
 
-def _sum_fees(record: AdviceRecord) -> int:
+def _sum_fee_shares(record: AdviceRecord) -> int:
     return sum(scored_task.fee_share or 0 for scored_task in record.scored_tasks)
 
 
@@ -229,7 +229,7 @@ def _compute_fee_share(scored_task: ScoredTask, members: Sequence[GroupMember]) 
     return split_group_fee(scored_task.fee, members)[scored_task.entry.task]
 
 
-def _find_last_timeout(changes: Sequence[ReliabilityChange]) -> int | None:
+def _find_last_timeout_index(changes: Sequence[ReliabilityChange]) -> int | None:
     """Return the index of the last timeout that lowered H, or None."""
     return next(
         (
@@ -244,7 +244,7 @@ def _find_last_timeout(changes: Sequence[ReliabilityChange]) -> int | None:
 def _replay_without_timeout(record: AdviceRecord, timeout: ReliabilityChange) -> tuple[bytes, int]:
     """Return scores and fees as if the timed-out task had been answered last in its group."""
     scores = [entry.score for entry in record.entries]
-    earned = _sum_fees(record)
+    earned = _sum_fee_shares(record)
     index_by_seq = {entry.seq: index for index, entry in enumerate(record.entries)}
     for scored_task in record.scored_tasks:
         entry = scored_task.entry
@@ -262,4 +262,4 @@ def _replay_without_timeout(record: AdviceRecord, timeout: ReliabilityChange) ->
 def compute_last_place_score(scored_task: ScoredTask, rules: Rules) -> int:
     """Return the score of a node without an answer as if it had answered last."""
     ranked_count = sum(member.rank is not None for member in scored_task.group.members)
-    return get_rank_score(ranked_count + 1, rules)
+    return get_points_for_rank(ranked_count + 1, rules)

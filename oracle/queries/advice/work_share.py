@@ -14,8 +14,8 @@ from oracle.domain.fold.working_set import MembershipTransition
 from oracle.domain.ids import GroupKey
 from oracle.queries.advice.advice_record import AdviceRecord
 from oracle.queries.answers import ApiModel, FixedPoint, Integer
-from oracle.queries.api.draw_weights import find_weighting
-from oracle.queries.api.history_points import HistoryPoint, compute_points_at
+from oracle.queries.api.draw_weights import find_draw_weighting
+from oracle.queries.api.history_points import HistoryPoint, compute_points_at_times
 from oracle.queries.api.recent_draws import RecentDraw
 from oracle.queries.api.source import ApiSnapshot
 from oracle.store.state.draw_repository import StoredDraw
@@ -84,7 +84,7 @@ class WorkShare(ApiModel):
 
 def build_work_share(snapshot: ApiSnapshot, record: AdviceRecord) -> WorkShare | None:
     """Return a node's share in the last draws, or None if there were no weighted draws."""
-    weighting = find_weighting(record.rules, snapshot.source.dispatch)
+    weighting = find_draw_weighting(record.rules, snapshot.source.dispatch)
     recent_draws = snapshot.get_recent_draws()
     if weighting is None or not recent_draws:
         return None
@@ -93,7 +93,7 @@ def build_work_share(snapshot: ApiSnapshot, record: AdviceRecord) -> WorkShare |
     stake_score = compute_stake_score(
         node.stake, ranking.get_draw_weights(weighting).largest_stake
     )
-    candidacies = list(list_candidacies(snapshot, record, weighting, stake_score))
+    candidacies = list(iter_draw_chances(snapshot, record, weighting, stake_score))
     fees_expected = sum(
         row.task.fee * chance for row, (_, chance) in zip(recent_draws, candidacies, strict=True)
     )
@@ -116,7 +116,7 @@ def build_work_share(snapshot: ApiSnapshot, record: AdviceRecord) -> WorkShare |
     )
 
 
-def list_candidacies(
+def iter_draw_chances(
     snapshot: ApiSnapshot, record: AdviceRecord, weighting: Weighting, stake_score: int
 ) -> Iterator[tuple[IneligibilityReason | None, int]]:
     """Yield for each recent draw why the node was not a candidate, or else its chance.
@@ -126,27 +126,27 @@ def list_candidacies(
     node = record.node
     recent_draws = snapshot.get_recent_draws()
     times = [row.draw.seed_time for row in recent_draws]
-    points = list(compute_points_at(record.history, times, record.rules))
+    points = list(compute_points_at_times(record.history, times, record.rules))
     past = _PastNode(snapshot, record, weighting)
 
     @cache
-    def get_boost(models: tuple[str, ...], in_use: tuple[str, ...]) -> int:
+    def compute_model_boost(models: tuple[str, ...], in_use: tuple[str, ...]) -> int:
         counted_models = weighting.select_counted_models(models)
         return compute_locality_boost(replace(node, in_use=in_use), counted_models, weighting)
 
     # Draws of the same block have the same QoS and the same models in use.
     @lru_cache(maxsize=16)
-    def get_weight(models: tuple[str, ...], in_use: tuple[str, ...], qos: int) -> int:
-        return compute_weight(get_boost(models, in_use), stake_score, qos, weighting)
+    def compute_draw_weight(models: tuple[str, ...], in_use: tuple[str, ...], qos: int) -> int:
+        return compute_weight(compute_model_boost(models, in_use), stake_score, qos, weighting)
 
     for (draw, task), time, point, reason in zip(
-        recent_draws, times, points, past.list_reasons(points), strict=True
+        recent_draws, times, points, past.list_ineligibility_reasons(points), strict=True
     ):
         if reason is not None:
             yield reason, 0
             continue
         models_in_use = past.get_models_in_use(time)
-        weight = get_weight(task.requirement.models, models_in_use, point.qos)
+        weight = compute_draw_weight(task.requirement.models, models_in_use, point.qos)
         yield None, _compute_chance(draw, weight)
 
 
@@ -182,13 +182,15 @@ class _PastNode:
         self._result_by_requirement: dict[
             Requirement, tuple[IneligibilityReason | None, frozenset[str]]
         ] = {}
-        self._load_own_draws(snapshot)
+        self._load_node_draws(snapshot)
 
     def get_models_in_use(self, time: int) -> tuple[str, ...]:
         """Return the models in the memory of the node's card at a block time."""
         return self._models_after_starts[bisect_right(self._start_times, time)]
 
-    def list_reasons(self, points: Sequence[HistoryPoint]) -> list[IneligibilityReason | None]:
+    def list_ineligibility_reasons(
+        self, points: Sequence[HistoryPoint]
+    ) -> list[IneligibilityReason | None]:
         """Return for each draw why the node was not a candidate, or None if it was.
 
         Draws are in the order of their blocks, so the time between two events of the node is a
@@ -205,14 +207,14 @@ class _PastNode:
             # A drawn node is no candidate of later draws of the block.
             later = slice(index + 1, bisect_right(blocks, blocks[index]))
             _fill(reasons, later, IneligibilityReason.TAKEN)
-        for span in _list_ranges(blocks, self._reserved_spans):
+        for span in _iter_span_slices(blocks, self._reserved_spans):
             _fill(reasons, span, IneligibilityReason.TAKEN)
         for index, (row, point) in enumerate(zip(self._draws, points, strict=True)):
             if point.is_excluded:
                 reasons[index] = IneligibilityReason.EXCLUDED
             elif self._start_by_group.get(row.task.group, _FOREVER) <= point.time:
                 reasons[index] = IneligibilityReason.TAKEN
-        for span in _list_ranges(times, self._busy_spans):
+        for span in _iter_span_slices(times, self._busy_spans):
             _fill(reasons, span, IneligibilityReason.BUSY)
         self._fill_membership_reasons(reasons, times)
         for index in own_indexes:
@@ -233,7 +235,7 @@ class _PastNode:
             if reason is not None:
                 _fill(reasons, slice(start, end), reason)
 
-    def _load_own_draws(self, snapshot: ApiSnapshot) -> None:
+    def _load_node_draws(self, snapshot: ApiSnapshot) -> None:
         """Load the times at which the node was reserved or busy from its own draws."""
         address = self._node.address
         # Load one more draw, because an earlier task may still have run during the recent draws.
@@ -254,7 +256,7 @@ class _PastNode:
 
     def _find_misfit_reason(self, row: RecentDraw) -> IneligibilityReason | None:
         """Return why the node does not fit a task that another node got, or None if it fits."""
-        reason, lacked_models = self._check_requirement(row.task.requirement)
+        reason, lacked_models = self._evaluate_requirement(row.task.requirement)
         if reason is not None or not lacked_models:
             return reason
         drawn_node = self._nodes.get(row.draw.node)
@@ -263,7 +265,7 @@ class _PastNode:
             return None
         return IneligibilityReason.MODELS_NOT_ON_DISK
 
-    def _check_requirement(
+    def _evaluate_requirement(
         self, requirement: Requirement
     ) -> tuple[IneligibilityReason | None, frozenset[str]]:
         """Return why the node does not fit, and the counted models if it lacks any of them."""
@@ -277,7 +279,7 @@ class _PastNode:
         return result
 
 
-def _list_ranges(numbers: Sequence[int], spans: Sequence[tuple[int, int]]) -> Iterator[slice]:
+def _iter_span_slices(numbers: Sequence[int], spans: Sequence[tuple[int, int]]) -> Iterator[slice]:
     """Yield, for each half-open span, the slice of the ascending numbers within it.
 
     Spans are ascending, and each ends where the next one begins, if not before.

@@ -42,7 +42,7 @@ class CardTable(NamedTuple):
     comparisons: Mapping[tuple[Card, Card], CardComparison]
 
 
-def get_card(node: Node) -> Card | None:
+def get_node_card(node: Node) -> Card | None:
     return None if node.gpu_name is None else Card(node.gpu_name, node.gpu_vram)
 
 
@@ -54,7 +54,7 @@ class CardTableCache:
         self._epoch: int | None = None
         self._table = CardTable({}, {})
 
-    def load_table(
+    def load_card_table(
         self,
         uow: UnitOfWork,
         cursor: Cursor,
@@ -90,7 +90,7 @@ def compare_cards(
     for answers in groups:
         times_by_card = defaultdict(list)
         for address, elapsed in answers:
-            card = get_card(nodes[address]) if address in nodes else None
+            card = get_node_card(nodes[address]) if address in nodes else None
             if card is not None:
                 times_by_card[card].append(elapsed)
         for other_card, card in permutations(times_by_card, 2):

@@ -50,7 +50,7 @@ class DrawWeights(NamedTuple):
         return compute_weight(UNIT, stake_score, qos, self.weighting)
 
 
-def find_weighting(rules: Rules, dispatch: DispatchSettings | None) -> Weighting | None:
+def find_draw_weighting(rules: Rules, dispatch: DispatchSettings | None) -> Weighting | None:
     """Return the weighting of the draws, or of the rules' system if nodes are not drawn.
 
     The result is None if the policy has no such weights.

@@ -24,7 +24,7 @@ from oracle.domain.fold.working_set import (
 )
 from oracle.domain.ids import Address
 from oracle.domain.scoring.node_scores import (
-    append_score,
+    append_score_to_pool,
     compute_exclusion_end_time,
     compute_long_term_score,
     compute_pool_mean,
@@ -63,7 +63,7 @@ class NodeRecord:
     membership_changes: list[MembershipChange]
 
 
-def compute_history(
+def compute_history_points(
     record: NodeRecord, span: tuple[int, int], rules: Rules
 ) -> Iterator[HistoryPoint]:
     """Yield the points of a span in order of time, one before and one after each event."""
@@ -71,24 +71,24 @@ def compute_history(
     replay = _ScoreReplay(record, span_start, rules)
     yield replay.compute_point(span_start)
     time = span_start
-    for event in _list_events(record, span_start, span_end):
-        yield from _sample_recovery(replay.compute_point, time, event.time)
+    for event in _list_span_events(record, span_start, span_end):
+        yield from _sample_recovery_points(replay.compute_point, time, event.time)
         time = event.time
         yield replay.compute_point(time)
         replay.apply_event(event)
         yield replay.compute_point(time)
-    yield from _sample_recovery(replay.compute_point, time, span_end)
+    yield from _sample_recovery_points(replay.compute_point, time, span_end)
     yield replay.compute_point(span_end)
 
 
-def compute_points_at(
+def compute_points_at_times(
     record: NodeRecord, times: Sequence[int], rules: Rules
 ) -> Iterator[HistoryPoint]:
     """Yield the point at each of the ascending block times, after all events up to this time."""
     if not times:
         return
     replay = _ScoreReplay(record, times[0], rules)
-    events = deque(_list_events(record, times[0], times[-1]))
+    events = deque(_list_span_events(record, times[0], times[-1]))
     for time, equal_times in groupby(times):
         while events and events[0].time <= time:
             replay.apply_event(events.popleft())
@@ -103,7 +103,7 @@ class _ScoreReplay:
     def __init__(self, record: NodeRecord, start_time: int, rules: Rules) -> None:
         """Begin with the state just before `start_time`, a block time in seconds."""
         self._rules = rules
-        resets = list(_find_resets(record)) if rules.kickout_starts_anew else []
+        resets = list(_iter_reset_joins(record)) if rules.kickout_starts_anew else []
         self._reset_positions = {change.at for change in resets}
         self._pool = _compute_pool_before(record, resets, start_time, rules)
         self._base, self._since = _find_reliability_before(record.changes, start_time)
@@ -115,7 +115,7 @@ class _ScoreReplay:
 
     def apply_event(self, event: ScoreEntry | ReliabilityChange) -> None:
         if isinstance(event, ScoreEntry):
-            self._pool = append_score(self._pool, event.score, self._rules)
+            self._pool = append_score_to_pool(self._pool, event.score, self._rules)
         else:
             self._base, self._since = event.after, event.time
             self._update_exclusion(event)
@@ -177,7 +177,7 @@ def find_exclusion_end_time(base_reliability: int, since: int, rules: Rules) -> 
     return compute_exclusion_end_time(base_reliability, since, rules)
 
 
-def _list_events(
+def _list_span_events(
     record: NodeRecord, span_start: int, span_end: int
 ) -> list[ScoreEntry | ReliabilityChange]:
     """Return the events inside the span, in order of position."""
@@ -194,7 +194,7 @@ def _compute_pool_before(
     pool = b""
     for entry in record.earlier_scores:
         if last_reset is None or last_reset < entry.at:
-            pool = append_score(pool, entry.score, rules)
+            pool = append_score_to_pool(pool, entry.score, rules)
     return pool
 
 
@@ -209,7 +209,7 @@ def _find_reliability_before(changes: list[ReliabilityChange], time: int) -> tup
     return (UNIT, time)
 
 
-def _find_resets(record: NodeRecord) -> Iterator[MembershipChange]:
+def _iter_reset_joins(record: NodeRecord) -> Iterator[MembershipChange]:
     """Yield the joins that reset a node: the first join after each kickout that was due.
 
     A kickout was due if it closed one of the stored intervals
@@ -225,7 +225,7 @@ def _find_resets(record: NodeRecord) -> Iterator[MembershipChange]:
             yield change
 
 
-def _sample_recovery(
+def _sample_recovery_points(
     point_at: Callable[[int], HistoryPoint], start_time: int, end_time: int
 ) -> Iterator[HistoryPoint]:
     """Yield points at equal steps of H inside a span in which H recovers without events."""
@@ -289,7 +289,7 @@ class TrendCache:
         max_steps = self._rules.pool_size + MAX_TREND_POINTS
         steps = uow.activity.list_trend_points(missing, max_steps) if missing else {}
         computed = {
-            address: compute_trend(steps.get(address, []), node, self._rules)
+            address: compute_qos_trend(steps.get(address, []), node, self._rules)
             for address, node in missing.items()
         }
         with self._lock:
@@ -299,7 +299,9 @@ class TrendCache:
         return {address: trend for address, trend in (cached | computed).items() if trend}
 
 
-def compute_trend(steps: Sequence[NodeTrendPoint], node: Node, rules: Rules) -> tuple[int, ...]:
+def compute_qos_trend(
+    steps: Sequence[NodeTrendPoint], node: Node, rules: Rules
+) -> tuple[int, ...]:
     """Return the QoS at the end of each recent block that changed the node, oldest first.
 
     `steps` are the node's scores and changes of H in the order of blocks. The result is empty if
@@ -311,7 +313,7 @@ def compute_trend(steps: Sequence[NodeTrendPoint], node: Node, rules: Rules) -> 
     total_scores = sum(step.score is not None for step in steps)
     for step in steps:
         if step.score is not None:
-            pool = append_score(pool, step.score, rules)
+            pool = append_score_to_pool(pool, step.score, rules)
             score_count = score_count + 1
             mean_score = compute_pool_mean(pool, None, rules)
         else:

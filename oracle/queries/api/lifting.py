@@ -8,7 +8,7 @@ from pydantic import Field
 
 from oracle.domain.fixed_point import UNIT, multiply_fixed_point
 from oracle.domain.scoring.node_scores import (
-    append_score,
+    append_score_to_pool,
     compute_pool_mean,
     compute_reliability,
     get_pool_before_score,
@@ -92,12 +92,12 @@ def compute_what_if_counts(
         ),
         zeros=_count_steps(
             pool,
-            lambda scores: append_score(scores, 0, rules),
+            lambda scores: append_score_to_pool(scores, 0, rules),
             is_due,
         ),
         over_line=_count_steps(
             pool,
-            lambda scores: append_score(scores, max(rules.rank_scores), rules),
+            lambda scores: append_score_to_pool(scores, max(rules.rank_scores), rules),
             lambda scores: not is_due(scores),
         ),
     )
@@ -117,7 +117,7 @@ def _count_first_ranks_to_advance(
     pool = get_pool_before_score(node, time, rules)
     reliability = compute_reliability(node, time, rules)
     for step in range(1, MAX_STEPS + 1):
-        pool = append_score(pool, max(rules.rank_scores), rules)
+        pool = append_score_to_pool(pool, max(rules.rank_scores), rules)
         reliability = change_reliability(ReliabilityCause.SUCCEEDED, reliability, rules)
         qos = multiply_fixed_point(compute_pool_mean(pool, None, rules), reliability)
         new_key = SortKey(0, -qos, node.address)

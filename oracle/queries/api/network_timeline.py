@@ -86,12 +86,12 @@ class TimelineCache:
             for accepted, lanes in zip(rounds, lanes_by_round, strict=True)
         }
         movements = RoundComparison(lanes_by_round[0], lanes_by_round[-1])
-        seats = movements.select_seats()
+        seats = movements.select_shown_seats()
         node_by_seat = uow.nodes.get_addresses_by_seat(seats)
         tracks = []
         for seat in seats:
             if seat in node_by_seat:
-                seat_lanes = tuple(_get_lane(lanes, seat) for lanes in lanes_by_round)
+                seat_lanes = tuple(_get_seat_lane(lanes, seat) for lanes in lanes_by_round)
                 ranks = tuple(
                     better[lane] + 1 if lane >= LOWEST_SCORE else 0
                     for lane, better in zip(seat_lanes, self._better.values(), strict=True)
@@ -130,8 +130,8 @@ class RoundComparison:
         padded = array("H", first)
         padded.extend(array("H", bytes(2 * max(0, len(last) - len(first)))))
         self._last = last
-        was_ranked = _list_ranked(padded)
-        is_ranked = _list_ranked(last)
+        was_ranked = _build_ranked_flags(padded)
+        is_ranked = _build_ranked_flags(last)
         # The change of each node that is ranked in both rounds; 0 for the others.
         self._changes = list(map(mul, map(sub, last, padded), map(and_, was_ranked, is_ranked)))
         self._left_from = array("H", map(mul, padded, map(gt, was_ranked, is_ranked)))
@@ -143,7 +143,7 @@ class RoundComparison:
         }
         self.counts = Counter(counts)
 
-    def select_seats(self) -> list[int]:
+    def select_shown_seats(self) -> list[int]:
         """Return the best seats of the last round, and those that moved most in each direction."""
         seats = range(len(self._last))
         last = self._last
@@ -157,12 +157,12 @@ class RoundComparison:
         return list(dict.fromkeys([*chosen, *(seat for seat in leavers if self._left_from[seat])]))
 
 
-def _list_ranked(lanes: Lanes) -> bytes:
+def _build_ranked_flags(lanes: Lanes) -> bytes:
     """Return a byte for each seat: 1 if its lane has a QoS, else 0."""
     return bytes(map((LOWEST_SCORE - 1).__lt__, lanes))
 
 
-def _get_lane(lanes: Lanes, seat: int) -> int:
+def _get_seat_lane(lanes: Lanes, seat: int) -> int:
     return lanes[seat] if seat < len(lanes) else 0
 
 

@@ -88,8 +88,8 @@ def build_network_overview(snapshot: ApiSnapshot, span: str = "24h") -> NetworkA
         nodes=len(ranking.nodes),
         members=len(members),
         states={state: ranking.counts.get(state, 0) for state in NODE_STATES},
-        histogram=_compute_histogram(members),
-        quartiles=_compute_quartiles(members),
+        histogram=_compute_score_histogram(members),
+        quartiles=_compute_score_quartiles(members),
         kickouts_due=len(uow.kickouts.list_open()),
         activity=_load_activity(snapshot, span),
         last_round=_load_last_round(snapshot),
@@ -106,7 +106,7 @@ def build_network_overview(snapshot: ApiSnapshot, span: str = "24h") -> NetworkA
     )
 
 
-def _compute_histogram(members: Sequence[SortKey]) -> list[int]:
+def _compute_score_histogram(members: Sequence[SortKey]) -> list[int]:
     """Count the members in bins of equal width; the last bin includes a QoS of 1."""
     bounds = [
         SortKey(0, -UNIT * number // _HISTOGRAM_BINS, Address("g"))
@@ -117,7 +117,7 @@ def _compute_histogram(members: Sequence[SortKey]) -> list[int]:
     return [count - higher_count for count, higher_count in pairwise([*counts, 0])]
 
 
-def _compute_quartiles(members: Sequence[SortKey]) -> list[str]:
+def _compute_score_quartiles(members: Sequence[SortKey]) -> list[str]:
     """Return the quartiles by nearest rank, so that each is the QoS of an actual node."""
     if not members:
         return []
@@ -158,5 +158,5 @@ def _load_last_round(snapshot: ApiSnapshot) -> LastRound | None:
 def build_public_status(snapshot: ApiSnapshot) -> PublicStatus:
     """Return the public status from the database."""
     network = load_network_status(snapshot.uow)
-    health = build_public_health(snapshot.load_health())
+    health = build_public_health(snapshot.load_health_report())
     return PublicStatus(as_of=snapshot.as_of, health=health, **network.model_dump())

@@ -18,7 +18,7 @@ from oracle.queries.answers import (
 from oracle.queries.api.history_points import (
     HistoryPoint,
     NodeRecord,
-    compute_history,
+    compute_history_points,
     downsample_points,
     find_exclusion_end_time,
     find_inexactness_reason,
@@ -122,7 +122,7 @@ def build_history_with_points(
         snapshot.cursor.time, snapshot.cursor.time if query.last is None else query.last
     )
     changes = snapshot.uow.reliability.list_for_node(address, 1 << 31)
-    known_since = find_first_time(snapshot.uow, address, changes, end_time)
+    known_since = get_first_event_time(snapshot.uow, address, changes, end_time)
     start_time = (
         max(known_since, end_time - MAX_SPAN_SECONDS) if query.first is None else query.first
     )
@@ -136,17 +136,17 @@ def build_history_with_points(
     points = (
         []
         if rules.legacy is not None
-        else list(compute_history(record, (start_time, end_time), rules))
+        else list(compute_history_points(record, (start_time, end_time), rules))
     )
     kept_points = downsample_points(points, query.points) if len(points) > query.points else points
     inexact_note = find_inexactness_reason(rules)
     marks = [change for change in changes if start_time <= change.time <= end_time]
     newest_marks = marks[-_MAX_MARKS:]
-    log_place_by_position = snapshot.load_places(change.at for change in newest_marks)
+    log_place_by_position = snapshot.load_log_places(change.at for change in newest_marks)
     timeout_marks = load_timeout_marks(
         snapshot.uow,
         newest_marks,
-        lambda task_key: _find_creator(snapshot.uow, task_key),
+        lambda task_key: _find_task_creator(snapshot.uow, task_key),
         up_to_block=snapshot.cursor.number,
     )
     history = NodeHistory(
@@ -159,11 +159,11 @@ def build_history_with_points(
         exact=inexact_note is None,
         note=inexact_note,
         marks=[
-            _build_mark(
+            _build_history_mark(
                 change,
                 log_place_by_position[change.at],
                 rules,
-                incident=timeout_marks.find_number(change.at),
+                incident=timeout_marks.find_incident_number(change.at),
             )
             for change in newest_marks
         ],
@@ -182,7 +182,7 @@ def _build_row(point: HistoryPoint) -> tuple[int, str, str, str]:
     )
 
 
-def find_first_time(
+def get_first_event_time(
     uow: UnitOfWork, address: Address, changes: list[ReliabilityChange], default_time: int
 ) -> int:
     """Return the time of a node's first stored event, or `default_time` if it is earlier."""
@@ -211,12 +211,12 @@ def load_node_record(
     return NodeRecord(earlier_scores, scores, changes, kickout_intervals, membership_changes)
 
 
-def _find_creator(uow: UnitOfWork, task_key: TaskKey) -> Address | None:
+def _find_task_creator(uow: UnitOfWork, task_key: TaskKey) -> Address | None:
     task = uow.tasks.get_many([task_key]).get(task_key)
     return None if task is None else task.creator
 
 
-def _build_mark(
+def _build_history_mark(
     change: ReliabilityChange, place: LogPlace, rules: Rules, *, incident: int | None
 ) -> HistoryMark:
     is_lower = change.after < change.before

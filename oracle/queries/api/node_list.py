@@ -54,20 +54,20 @@ class NodeListQuery:
         return next(
             (
                 candidates
-                for candidates in self._iterate_candidates(ranking, max_candidates)
+                for candidates in self._iterate_candidate_sets(ranking, max_candidates)
                 if len(candidates) <= max_candidates
             ),
             None,
         )
 
-    def _iterate_candidates(
+    def _iterate_candidate_sets(
         self, ranking: NodeRanking, max_candidates: int
     ) -> Iterator[Collection[Address]]:
         """Yield the nodes that match each single filter, the fastest filter first."""
         if self.of:
             yield [Address(text) for text in self.of if Address(text) in ranking.nodes]
         if self.gpu is not None:
-            yield ranking.find_by_card(self.gpu)
+            yield ranking.find_nodes_by_card(self.gpu)
         if self.prefix is not None:
             yield ranking.list_by_prefix(self.prefix)
         if self.state is not None and ranking.counts[self.state] <= max_candidates:
@@ -77,7 +77,7 @@ class NodeListQuery:
                 if state == self.state
             ]
 
-    def select_keys(self, ranking: NodeRanking, keys: Iterator[SortKey]) -> Iterator[SortKey]:
+    def filter_sort_keys(self, ranking: NodeRanking, keys: Iterator[SortKey]) -> Iterator[SortKey]:
         """Return the keys of the nodes that pass the filters."""
         prefix, state_by_address = self.prefix, ranking.state_by_address
         if prefix is not None:
@@ -85,7 +85,7 @@ class NodeListQuery:
         if self.of:
             keys = (key for key in keys if key.address in self.of)
         if self.gpu is not None:
-            with_card = ranking.find_by_card(self.gpu)
+            with_card = ranking.find_nodes_by_card(self.gpu)
             keys = (key for key in keys if key.address in with_card)
         if self.state is not None:
             keys = (key for key in keys if state_by_address[key.address] == self.state)
@@ -97,8 +97,8 @@ def list_nodes(snapshot: ApiSnapshot, query: NodeListQuery) -> NodePage:
     ranking = snapshot.get_ranking()
     epoch, start_key = (None, None) if query.cursor is None else _decode_cursor(query)
     candidates = query.list_candidates(ranking)
-    keys = query.select_keys(
-        ranking, ranking.iterate_keys_after(query.sort, start_key, candidates)
+    keys = query.filter_sort_keys(
+        ranking, ranking.iterate_sorted_keys(query.sort, start_key, candidates)
     )
     page_keys = list(islice(keys, query.limit + 1))
     rows = [ranking.nodes[key.address] for key in page_keys[: query.limit]]
@@ -107,7 +107,7 @@ def list_nodes(snapshot: ApiSnapshot, query: NodeListQuery) -> NodePage:
         as_of=snapshot.as_of,
         total=len(ranking.nodes),
         counts=dict(ranking.counts),
-        nodes=list(_build_entries(snapshot, rows)),
+        nodes=list(_build_node_entries(snapshot, rows)),
         next=None
         if last_key is None
         else _encode_cursor(snapshot.cursor.epoch, query.sort, last_key),
@@ -132,7 +132,7 @@ def load_current_population(snapshot: ApiSnapshot) -> Population:
     return replace(population, labels=snapshot.source.labels)
 
 
-def _build_entries(snapshot: ApiSnapshot, nodes: Sequence[Node]) -> Iterator[NodeEntry]:
+def _build_node_entries(snapshot: ApiSnapshot, nodes: Sequence[Node]) -> Iterator[NodeEntry]:
     """Yield the row of each node, in the given order."""
     ranking = snapshot.get_ranking()
     population = load_current_population(snapshot)

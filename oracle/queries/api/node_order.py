@@ -28,7 +28,7 @@ from oracle.domain.scoring.legacy_factors import (
     compute_incentive_shares,
     compute_population_maxima,
 )
-from oracle.domain.scoring.node_figures import NodeState, classify_state
+from oracle.domain.scoring.node_figures import NodeState, classify_node_state
 from oracle.domain.scoring.node_scores import (
     compute_long_term_score,
     compute_node_qos,
@@ -105,7 +105,7 @@ class NodeRanking:
         self.members_by_card: Counter[Card] = count_members_by_card(nodes.values())
         if nodes:
             self._classify_nodes(nodes.keys())
-            self._addresses_by_card = _update_cards({}, {}, nodes, nodes)
+            self._addresses_by_card = _update_addresses_by_card({}, {}, nodes, nodes)
 
     def with_changed_nodes(
         self, cursor: Cursor, nodes: Mapping[Address, Node], changed_addresses: Iterable[Address]
@@ -130,7 +130,7 @@ class NodeRanking:
             if address in self.state_by_address
         )
         successor._classify_nodes(moved_addresses)
-        successor._addresses_by_card = _update_cards(
+        successor._addresses_by_card = _update_addresses_by_card(
             self._addresses_by_card, self.nodes, nodes, changed
         )
         successor.members_by_card = (
@@ -170,7 +170,7 @@ class NodeRanking:
         for address in addresses:
             node = self.nodes[address]
             reliability = compute_reliability(node, time, rules)
-            self.state_by_address[address] = state = classify_state(node, reliability, rules)
+            self.state_by_address[address] = state = classify_node_state(node, reliability, rules)
             self.counts[state] += 1
             if reliability < UNIT:
                 recovering[address] = reliability
@@ -198,10 +198,10 @@ class NodeRanking:
     def _sort_keys(self, sort: NodeSort) -> _Order:
         stale = self._stale_orders.pop(sort, None)
         if stale is None:
-            keys = self._sort(sort, self.nodes)
+            keys = self._sort_addresses(sort, self.nodes)
             return _Order(keys, {key.address: key for key in keys})
         old_key_by_address = stale.order.key_by_address
-        build_key = self._make_key_function(sort)
+        build_key = self._build_key_function(sort)
         new_keys = {
             address: key
             for address in stale.moved_addresses
@@ -211,22 +211,26 @@ class NodeRanking:
             old_key_by_address[address] for address in new_keys if address in old_key_by_address
         ]
         return _Order(
-            _merge_keys(stale.order.keys, sorted(old_keys), sorted(new_keys.values())),
+            _merge_sorted_keys(stale.order.keys, sorted(old_keys), sorted(new_keys.values())),
             old_key_by_address | new_keys,
         )
 
-    def iterate_keys_after(
+    def iterate_sorted_keys(
         self, sort: NodeSort, key: SortKey | None, candidates: Collection[Address] | None
     ) -> Iterator[SortKey]:
         """Yield the sorted keys after a key, or all keys if the key is None.
 
         If there are few `candidates`, only their keys are yielded, and no other key is read.
         """
-        order = self.get_sorted_keys(sort) if candidates is None else self._sort(sort, candidates)
+        order = (
+            self.get_sorted_keys(sort)
+            if candidates is None
+            else self._sort_addresses(sort, candidates)
+        )
         return islice(order, 0 if key is None else bisect_right(order, key), None)
 
-    def _sort(self, sort: NodeSort, addresses: Iterable[Address]) -> list[SortKey]:
-        build_key = self._make_key_function(sort)
+    def _sort_addresses(self, sort: NodeSort, addresses: Iterable[Address]) -> list[SortKey]:
+        build_key = self._build_key_function(sort)
         return sorted(build_key(self.nodes[address]) for address in addresses)
 
     def list_by_prefix(self, prefix: str) -> list[Address]:
@@ -238,7 +242,7 @@ class NodeRanking:
         last = bisect_left(order, prefix + "g", first, key=get_address)
         return [key.address for key in order[first:last]]
 
-    def find_by_card(self, text: str) -> frozenset[Address]:
+    def find_nodes_by_card(self, text: str) -> frozenset[Address]:
         """Return the nodes whose card name contains this text, case-insensitively."""
         folded_text = text.casefold()
         matches = [
@@ -249,7 +253,7 @@ class NodeRanking:
         return matches[0] if len(matches) == 1 else frozenset().union(*matches)
 
     def build_sort_key(self, sort: NodeSort, node: Node) -> SortKey:
-        return self._make_key_function(sort)(node)
+        return self._build_key_function(sort)(node)
 
     def find_rank(self, address: Address) -> int | None:
         """Return the rank of a member by QoS, from 1, or None if the node is not a member."""
@@ -303,7 +307,7 @@ class NodeRanking:
         """The number of nodes that have a QoS."""
         return bisect_right(self.get_sorted_keys("qos"), SortKey(0, UNIT, Address("g")))
 
-    def _make_key_function(self, sort: NodeSort) -> Callable[[Node], SortKey]:
+    def _build_key_function(self, sort: NodeSort) -> Callable[[Node], SortKey]:
         name = sort.removeprefix("-")
         if name == "address":
             return lambda node: SortKey(0, 0, node.address)
@@ -327,7 +331,7 @@ class NodeRanking:
         }
 
 
-def _update_cards(
+def _update_addresses_by_card(
     addresses_by_card: Mapping[str, frozenset[Address]],
     nodes_before: Mapping[Address, Node],
     nodes: Mapping[Address, Node],
@@ -353,7 +357,7 @@ def _update_cards(
     return {**addresses_by_card, **changes} if changes else addresses_by_card
 
 
-def _merge_keys(
+def _merge_sorted_keys(
     sorted_keys: list[SortKey], removed: Sequence[SortKey], added: Sequence[SortKey]
 ) -> list[SortKey]:
     """Return a copy of `sorted_keys` without the `removed` and with the `added` keys.
@@ -408,7 +412,7 @@ class NodeRankingCache:
         if (
             ranking is None
             or rewrite_count != self._rewrite_count
-            or not _is_continuation(uow, ranking.cursor, cursor)
+            or not _has_only_grown(uow, ranking.cursor, cursor)
         ):
             self._generation += 1
             return NodeRanking(
@@ -423,7 +427,7 @@ class NodeRankingCache:
         return ranking.with_changed_nodes(cursor, {**ranking.nodes, **changed}, changed)
 
 
-def _is_continuation(uow: UnitOfWork, earlier: Cursor, cursor: Cursor) -> bool:
+def _has_only_grown(uow: UnitOfWork, earlier: Cursor, cursor: Cursor) -> bool:
     """Return whether the index only grew since an earlier cursor, without a rewind."""
     if cursor.number < earlier.number:
         return False

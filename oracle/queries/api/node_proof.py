@@ -37,7 +37,7 @@ def build_proof_answer(source: ApiSource, node: str, round_number: int | None) -
         NotFoundError: the round was not accepted, or no node's address starts with `node`.
         AmbiguousPrefixError: several addresses start with `node`.
     """
-    as_of, address = _find_address(source, node)
+    as_of, address = _resolve_node_address(source, node)
     try:
         proof = prove_node(source.archive, source.leaves, address, round_number)
     except InputError as error:
@@ -47,7 +47,7 @@ def build_proof_answer(source: ApiSource, node: str, round_number: int | None) -
 
 def build_bundle_answer(source: ApiSource, node: str, round_number: int | None) -> BundleAnswer:
     """Return the evidence bundle of a node in a round."""
-    as_of, address = _find_address(source, node)
+    as_of, address = _resolve_node_address(source, node)
     try:
         bundle = build_evidence_bundle(
             source.archive, source.leaves, address, round_number, source.rules_id
@@ -57,7 +57,7 @@ def build_bundle_answer(source: ApiSource, node: str, round_number: int | None) 
     return BundleAnswer(as_of=as_of, bundle=bundle)
 
 
-def _find_address(source: ApiSource, node: str) -> tuple[AsOf, Address]:
+def _resolve_node_address(source: ApiSource, node: str) -> tuple[AsOf, Address]:
     with open_snapshot(source) as snapshot:
         is_whole = is_whole_address(node)
         address = Address(node) if is_whole else find_node_by_prefix(snapshot, node).address
@@ -85,7 +85,7 @@ def build_leaf_at_cursor(snapshot: ApiSnapshot, node: Node) -> ProofLeaf:
     return ProofLeaf.from_leaf(build_node_leaf(node, node.address, context, keccak))
 
 
-def needs_refold(source: ApiSource, round_number: int | None) -> bool:
+def is_refold_required(source: ApiSource, round_number: int | None) -> bool:
     """Return whether a proof in a round requires folding the stored logs again."""
     with source.archive.store.read_transaction() as uow:
         return not has_stored_leaves(uow, source.leaves, round_number)

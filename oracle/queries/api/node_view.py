@@ -17,7 +17,7 @@ from oracle.queries.objection_models import (
     ObjectionDelayEntry,
     ObjectionEntry,
     build_objection_entries,
-    load_delay_entries,
+    load_objection_delay_entries,
 )
 from oracle.queries.population import OnChainScores, Population, build_node_entry
 
@@ -117,9 +117,9 @@ def build_node_view(snapshot: ApiSnapshot, node: Node) -> NodeView:
         objections=build_objection_entries(
             snapshot.uow, snapshot.uow.objections.list_for_node(node.address), policy
         ),
-        objection_delay=load_delay_entries(snapshot.uow, [node], policy, snapshot.cursor.time).get(
-            node.address
-        ),
+        objection_delay=load_objection_delay_entries(
+            snapshot.uow, [node], policy, snapshot.cursor.time
+        ).get(node.address),
         lift=compute_what_if_counts(node, population.time, rules, ranking),
     )
 
@@ -146,13 +146,13 @@ def _build_kickout_progress(
         pool_size=required_scores,
         mean=mean_score,
         below=threshold,
-        obstacle=_find_lasting_obstacle(snapshot, node, kick) if row.kickout_due else None,
+        obstacle=_find_kickout_obstacle(snapshot, node, kick) if row.kickout_due else None,
         object_until=None if terms is None or due_since is None else due_since + terms.window,
         on_chain=None if kick is None else build_contract_kickout(kick),
     )
 
 
-def _find_lasting_obstacle(snapshot: ApiSnapshot, node: Node, kick: NodeKick | None) -> str | None:
+def _find_kickout_obstacle(snapshot: ApiSnapshot, node: Node, kick: NodeKick | None) -> str | None:
     """Return why the contract rejects every accusation of a due kickout, or None."""
     due_since = node.kickout_due_time
     if kick is not None and due_since is not None and kick.is_spared(due_since):

@@ -85,7 +85,7 @@ def build_announced_rules(snapshot: ApiSnapshot, rules_hash: Hash) -> AnnouncedR
     Raises:
         NotFoundError: this host does not have them.
     """
-    text = _find_text(snapshot, rules_hash)
+    text = _find_rules_text(snapshot, rules_hash)
     if text is None:
         raise NotFoundError(f"rules {rules_hash} were not published on this host")
     return AnnouncedRules(as_of=snapshot.as_of, rules_hash=rules_hash, rules_id=text)
@@ -96,9 +96,9 @@ def _build_view(
 ) -> RulesChangeView:
     scheduled, set_event, cancelled = change.scheduled, change.set_by, change.cancelled
     in_force = list_changes_in_force(changes)
-    previous = _find_previous(changes, change)
+    previous = _find_replaced_change(changes, change)
     salt = None if change.salt == ZERO_HASH else change.salt
-    text = _find_text(snapshot, change.rules_hash)
+    text = _find_rules_text(snapshot, change.rules_hash)
     return RulesChangeView(
         rules_hash=change.rules_hash,
         state=change.get_state(snapshot.cursor.time).value,
@@ -108,23 +108,23 @@ def _build_view(
         ready_at=None if scheduled is None else scheduled.ready_at,
         operation=None if scheduled is None else scheduled.operation,
         reason_hash=salt,
-        reason=None if salt is None else _find_reason(snapshot, salt),
+        reason=None if salt is None else _find_change_reason(snapshot, salt),
         cancelled_time=None if cancelled is None else cancelled.time,
         set_block=None if set_event is None else set_event.at.block,
         set_time=None if set_event is None else set_event.time,
         has_rules=text is not None,
         differences=None
         if text is None or previous is None
-        else _find_differences(_find_text(snapshot, previous.rules_hash), text),
+        else _find_rule_differences(_find_rules_text(snapshot, previous.rules_hash), text),
     )
 
 
-def _find_reason(snapshot: ApiSnapshot, salt: Hash) -> str | None:
+def _find_change_reason(snapshot: ApiSnapshot, salt: Hash) -> str | None:
     text = find_reason(salt, snapshot.source.announced_folder)
     return None if text is None else escape_unprintable(" ".join(text.split()))
 
 
-def _find_previous(changes: RulesChanges, change: RulesChange) -> RulesChange | None:
+def _find_replaced_change(changes: RulesChanges, change: RulesChange) -> RulesChange | None:
     """Return the change whose rules `change` replaces, or would replace."""
     effective = list_changes_in_force(changes)
     if change.is_pending:
@@ -140,7 +140,7 @@ def _find_previous(changes: RulesChanges, change: RulesChange) -> RulesChange | 
     return earlier[-1] if earlier else None
 
 
-def _find_differences(before: str | None, after: str) -> list[RuleDifference] | None:
+def _find_rule_differences(before: str | None, after: str) -> list[RuleDifference] | None:
     if before is None:
         return None
     old = flatten_rules_text(before)
@@ -152,6 +152,6 @@ def _find_differences(before: str | None, after: str) -> list[RuleDifference] | 
     ]
 
 
-def _find_text(snapshot: ApiSnapshot, rules_hash: str) -> str | None:
+def _find_rules_text(snapshot: ApiSnapshot, rules_hash: str) -> str | None:
     source = snapshot.source
     return find_rules_text(Hash(rules_hash), source.rules_id, source.announced_folder)

@@ -17,7 +17,7 @@ from oracle.domain.reports.rules_changes import list_pending_changes
 from oracle.domain.scoring.node_scores import is_excluded, is_kickout_due
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
-from oracle.queries.api.draw_weights import find_weighting, is_available
+from oracle.queries.api.draw_weights import find_draw_weighting, is_available
 from oracle.queries.api.node_order import NodeRanking
 from oracle.queries.rules_texts import find_rules_text, parse_rules_text
 from oracle.store.database import UnitOfWork
@@ -123,7 +123,7 @@ class FoldedNodes(NamedTuple):
     nodes: Mapping[Address, Node]
 
 
-def compute_preview(
+def compute_rules_preview(
     now: FoldedNodes,
     then: FoldedNodes,
     block: int,
@@ -139,7 +139,7 @@ def compute_preview(
         NodeRanking(cursor, folded.nodes, folded.rules) for folded in (now, then)
     )
     weighting_now, weighting_then = (
-        find_weighting(folded.rules, dispatch) for folded in (now, then)
+        find_draw_weighting(folded.rules, dispatch) for folded in (now, then)
     )
     entries = []
     for address in sorted(now.nodes.keys() & then.nodes.keys()):

@@ -111,7 +111,8 @@ def build_node_previews(snapshot: ApiSnapshot, address: Address) -> NodePreviews
         node=address,
         previews=[
             NodePreviewView(
-                **_build_origin(other_set, preview).model_dump(), figures=_build_figures(entry)
+                **_build_origin(other_set, preview).model_dump(),
+                figures=_build_node_under_rules(entry),
             )
             for other_set, preview in _iterate_previews(snapshot)
             if (entry := preview.find_node(address)) is not None
@@ -135,8 +136,8 @@ def build_preview_view(other_set: OtherRules, preview: RulesPreview) -> RulesPre
         rank_correlation=_compute_rank_correlation(nodes),
         kickouts_beginning=sum(entry.due_then and not entry.due_now for entry in nodes),
         kickouts_ending=sum(entry.due_now and not entry.due_then for entry in nodes),
-        losers=list(map(_build_figures, falling[:_LISTED_NODES])),
-        winners=list(map(_build_figures, rising[:_LISTED_NODES])),
+        losers=list(map(_build_node_under_rules, falling[:_LISTED_NODES])),
+        winners=list(map(_build_node_under_rules, rising[:_LISTED_NODES])),
     )
 
 
@@ -172,7 +173,7 @@ def _build_origin(other_set: OtherRules, preview: RulesPreview) -> PreviewOrigin
     )
 
 
-def _build_figures(entry: NodePreview) -> NodeUnderRules:
+def _build_node_under_rules(entry: NodePreview) -> NodeUnderRules:
     return NodeUnderRules(
         node=entry.node,
         rank_now=entry.rank_now,

@@ -101,7 +101,7 @@ class ApiSnapshot:
     cursor: Cursor
     as_of: AsOf
 
-    def load_health(self) -> HealthReport:
+    def load_health_report(self) -> HealthReport:
         """Return the health report that the status page shows."""
         return build_health_report(self.uow, self.source.find_leader)
 
@@ -116,7 +116,7 @@ class ApiSnapshot:
     def get_card_table(self) -> CardTable:
         """Return the cards of the members and their times in the newest groups."""
         ranking = self.get_ranking()
-        return self.source.cards.load_table(
+        return self.source.cards.load_card_table(
             self.uow, self.cursor, ranking.nodes, ranking.members_by_card
         )
 
@@ -130,7 +130,7 @@ class ApiSnapshot:
             None,
         )
 
-    def load_places(self, positions: Iterable[Position]) -> dict[Position, LogPlace]:
+    def load_log_places(self, positions: Iterable[Position]) -> dict[Position, LogPlace]:
         """Return the source of the event at each position, with the transaction of its log."""
         return load_event_sources(self.uow, positions)
 

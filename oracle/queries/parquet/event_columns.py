@@ -45,7 +45,7 @@ _COLUMNS_BY_TYPE = {
 }
 
 
-def build_batch(events: Sequence[DomainEvent]) -> pa.RecordBatch:
+def build_event_batch(events: Sequence[DomainEvent]) -> pa.RecordBatch:
     """Return events as rows of the table, in the given order."""
     blocks, txs, logs, sub_indexes = zip(*(event.at for event in events), strict=True)
     times = ([event.time for event in events], [event.time_ms for event in events])
@@ -74,7 +74,7 @@ def _encode_column(values: list[Any], name: str) -> list[Any]:
     return [None if value is None else encode(value) for value in values]
 
 
-def decode_batch(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
+def decode_event_batch(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
     """Yield the events that the rows of a batch encode.
 
     Raises:
@@ -82,7 +82,7 @@ def decode_batch(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
             a value is invalid.
     """
     for name, digits in _HEX_DIGITS_BY_COLUMN.items():
-        _check_hex(batch.column(name), name, digits)
+        _check_hex_column(batch.column(name), name, digits)
     try:
         yield from _decode_rows(batch)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
@@ -141,7 +141,7 @@ def _decode_column(column: pa.Array, name: str) -> list[Any]:
     return values
 
 
-def _check_hex(column: pa.Array, name: str, digits: int) -> None:
+def _check_hex_column(column: pa.Array, name: str, digits: int) -> None:
     """Raise InputError if a column contains an invalid hexadecimal value."""
     is_valid = pc.match_substring_regex(column, f"^0x[0-9a-f]{{{digits}}}$")
     if pc.all(is_valid).as_py() is False:

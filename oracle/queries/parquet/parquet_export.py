@@ -18,7 +18,7 @@ from oracle.errors import InputError
 from oracle.indexer.provenance import find_rebuild_reason, get_refold_count
 from oracle.indexer.rules_binding import get_bound_rules
 from oracle.indexer.stored_events import iterate_stored_events
-from oracle.queries.parquet.event_columns import build_batch
+from oracle.queries.parquet.event_columns import build_event_batch
 from oracle.queries.parquet.parquet_folder import ROWS_PER_GROUP, ExportSource, ParquetFolder
 from oracle.queries.parquet.parquet_tables import SCHEMAS, ExportTable
 from oracle.store.bulk import Row
@@ -86,8 +86,8 @@ def export_blocks(
         OSError: a disk error occurred; ranges that were saved before stay valid.
     """
     with store.read_transaction() as uow:
-        _check_chain(uow, folder)
-    folder.prepare_run()
+        _check_export_continuity(uow, folder)
+    folder.prepare_export_run()
     first_block = folder.manifest.next
     run = _ExportRun(folder, store, reader, dict.fromkeys(ExportTable, 0))
     while run.append_final_blocks(on_progress):
@@ -100,15 +100,15 @@ def export_blocks(
 def plan_export(folder: ParquetFolder, store: Store, *, include_recent: bool) -> ExportResult:
     """Return the blocks that a run would write, without writing them."""
     with store.read_transaction() as uow:
-        _check_chain(uow, folder)
-        newest_block, final_block = _load_heads(uow)
+        _check_export_continuity(uow, folder)
+        newest_block, final_block = _load_last_blocks(uow)
     first_block = folder.manifest.next
     last_block = newest_block if include_recent else final_block
     blocks = BlockRange(first_block, last_block) if first_block <= last_block else None
     return ExportResult(blocks, {}, max(final_block, first_block - 1))
 
 
-def _load_heads(uow: UnitOfWork) -> tuple[int, int]:
+def _load_last_blocks(uow: UnitOfWork) -> tuple[int, int]:
     """Return the last folded block, and the last final block or -1 if no block is final."""
     cursor = uow.cursor.get()
     if cursor is None:
@@ -117,7 +117,7 @@ def _load_heads(uow: UnitOfWork) -> tuple[int, int]:
     return cursor.number, min(final, cursor.number)
 
 
-def _check_chain(uow: UnitOfWork, folder: ParquetFolder) -> None:
+def _check_export_continuity(uow: UnitOfWork, folder: ParquetFolder) -> None:
     """Raise InputError if the last exported block with a log is not in the database."""
     manifest = folder.manifest
     if manifest.last_log != uow.logs.get_highest_block_hash(manifest.next - 1):
@@ -140,10 +140,10 @@ class _ExportRun:
         manifest = self.folder.manifest
         with self.store.read_transaction() as uow:
             self._check_source(uow)
-            _, final_block = _load_heads(uow)
+            _, final_block = _load_last_blocks(uow)
             if manifest.next > final_block:
                 return False
-            blocks = next(self.folder.split_blocks(BlockRange(manifest.next, final_block)))
+            blocks = next(self.folder.split_block_range(BlockRange(manifest.next, final_block)))
             self._write_tables(uow, blocks)
             if blocks.last == final_block:
                 self._write_nodes(uow, blocks)
@@ -162,10 +162,10 @@ class _ExportRun:
         first_block = self.folder.manifest.next
         with self.store.read_transaction() as uow:
             self._check_source(uow)
-            newest_block, _ = _load_heads(uow)
+            newest_block, _ = _load_last_blocks(uow)
             if first_block > newest_block:
                 return first_block - 1
-            for blocks in self.folder.split_blocks(BlockRange(first_block, newest_block)):
+            for blocks in self.folder.split_block_range(BlockRange(first_block, newest_block)):
                 self._write_tables(uow, blocks)
                 if blocks.last == newest_block:
                     self._write_nodes(uow, blocks)
@@ -178,7 +178,7 @@ class _ExportRun:
             )
 
     def _write_tables(self, uow: UnitOfWork, blocks: BlockRange) -> None:
-        for table, batches in _open_tables(uow, self.reader, blocks).items():
+        for table, batches in _open_table_batches(uow, self.reader, blocks).items():
             self.row_count_by_table[table] += self.folder.write_table(table, blocks, batches)
 
     def _write_nodes(self, uow: UnitOfWork, blocks: BlockRange) -> None:
@@ -186,11 +186,11 @@ class _ExportRun:
         table = ExportTable.NODES
         rows = map(_build_node_row, uow.histories.iterate_nodes(since))
         self.row_count_by_table[table] += self.folder.write_table(
-            table, blocks, _build_batches(table, rows)
+            table, blocks, _build_record_batches(table, rows)
         )
 
 
-def _open_tables(
+def _open_table_batches(
     uow: UnitOfWork, reader: EventReader, blocks: BlockRange
 ) -> dict[ExportTable, Iterator[pa.RecordBatch]]:
     """Return lazy batches of these blocks for every table except `nodes`."""
@@ -203,13 +203,14 @@ def _open_tables(
     }
     events = iter(iterate_stored_events(uow, reader, blocks))
     batches_by_table = {
-        table: _build_batches(table, table_rows) for table, table_rows in rows_by_table.items()
+        table: _build_record_batches(table, table_rows)
+        for table, table_rows in rows_by_table.items()
     }
     pages = iter(lambda: list(islice(events, ROWS_PER_GROUP)), [])
-    return {ExportTable.EVENTS: map(build_batch, pages), **batches_by_table}
+    return {ExportTable.EVENTS: map(build_event_batch, pages), **batches_by_table}
 
 
-def _build_batches(table: ExportTable, rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
+def _build_record_batches(table: ExportTable, rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
     schema = SCHEMAS[table]
     remaining_rows = iter(rows)
     while page := list(islice(remaining_rows, ROWS_PER_GROUP)):

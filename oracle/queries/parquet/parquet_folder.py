@@ -110,7 +110,7 @@ class ParquetFolder:
             if not only_final or _parse_first_block(path) < self.manifest.next
         ]
 
-    def prepare_run(self) -> None:
+    def prepare_export_run(self) -> None:
         """Claim the folder, and delete files of an unfinished run or of non-final blocks.
 
         Raises:
@@ -125,7 +125,7 @@ class ParquetFolder:
             for path in (self.path / table).glob(f"*/.*{PART_SUFFIX}"):
                 path.unlink()
 
-    def split_blocks(self, blocks: BlockRange) -> Iterator[BlockRange]:
+    def split_block_range(self, blocks: BlockRange) -> Iterator[BlockRange]:
         """Split blocks into ranges, each of which lies within one partition folder."""
         size, first = self.manifest.blocks_per_folder, blocks.first
         while first <= blocks.last:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oracle.chain.feed.relay_reader import find_unreadable_reason
-from oracle.chain.feed.relay_rows import parse_arguments
+from oracle.chain.feed.relay_rows import parse_row_arguments
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.events.network_events import NodeUpdated
@@ -89,7 +89,7 @@ def find_contradictions(
         for row in rows:
             is_on_network = chain.network is None or _parse_network(row) in (None, chain.network)
             if row.kind in (_STAKED, _KICKED) and is_on_network:
-                _check_against_chain(results, row, chain, max_lag_seconds)
+                _compare_row_with_chain(results, row, chain, max_lag_seconds)
     results.found.sort(key=lambda contradiction: contradiction.row)
     return results
 
@@ -121,11 +121,11 @@ def _check_single_network(rows: Sequence[FeedRow], chain: ChainStakes) -> None:
 def _parse_network(row: FeedRow) -> str | None:
     if row.kind not in (_STAKED, _KICKED) or find_unreadable_reason(row) is not None:
         return None
-    network = parse_arguments(row).get("network")
+    network = parse_row_arguments(row).get("network")
     return network if isinstance(network, str) else None
 
 
-def _check_against_chain(
+def _compare_row_with_chain(
     results: RowContradictions, row: FeedRow, chain: ChainStakes, max_lag_seconds: int
 ) -> None:
     if find_unreadable_reason(row) is not None:
@@ -144,7 +144,7 @@ def _check_against_chain(
         expected_stake, kind = 0, "kick_without_unstake"
         reason = f"kicked out, and still staked {max_lag_seconds} seconds later"
     else:
-        expected_stake = int(parse_arguments(row)["staking_amount"])
+        expected_stake = int(parse_row_arguments(row)["staking_amount"])
         kind = "stake"
         reason = f"a stake of {expected_stake} wei, which the chain does not have at that time"
     if expected_stake not in stakes:
@@ -158,7 +158,7 @@ def _collect_stakes(changes: Sequence[tuple[int, int]], min_time: int, max_time:
     return {stake for _, stake in changes[max(0, first_index - 1) : end_index]} or {0}
 
 
-def load_observations(
+def load_observed_rows(
     uow: UnitOfWork, reader: EventReader, network: str | None
 ) -> tuple[dict[int, FeedRow], ChainStakes]:
     """Read the feed rows that a daemon observed, by id, and the stakes on chain.

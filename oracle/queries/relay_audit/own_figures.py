@@ -8,13 +8,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from oracle.chain.feed.relay_groups import MAX_ID_GAP, find_groups, slice_rows_by_id
+from oracle.chain.feed.relay_groups import MAX_ID_GAP, find_validation_groups, slice_rows_by_id
 from oracle.chain.feed.relay_reader import (
     SEARCH_IDS,
     FeedSpan,
     RelayReader,
-    collect_scores,
-    collect_start_ids,
+    collect_start_row_ids,
+    collect_submitted_results,
     find_unreadable_reason,
 )
 from oracle.domain.events.network_events import (
@@ -87,16 +87,16 @@ class DerivedNode:
         min_score = min(RELAY.rank_scores)
         max_score = max(RELAY.rank_scores)
         variants = [
-            self._compute_long_term_score_with([]),
-            self._compute_long_term_score_with(zeros),
-            self._compute_long_term_score_with(
+            self._compute_score_with_extras([]),
+            self._compute_score_with_extras(zeros),
+            self._compute_score_with_extras(
                 [*zeros, *((row, min_score) for row in self.unplaced_rows)]
             ),
-            self._compute_long_term_score_with([(row, max_score) for row in self.unplaced_rows]),
+            self._compute_score_with_extras([(row, max_score) for row in self.unplaced_rows]),
         ]
         return min(variants), max(variants)
 
-    def _compute_long_term_score_with(self, extra_scores: Sequence[tuple[int, int]]) -> float:
+    def _compute_score_with_extras(self, extra_scores: Sequence[tuple[int, int]]) -> float:
         """Return Q_long / 10 including extra scores, each given with its row id."""
         if not extra_scores:
             return self.compute_long_term_score()
@@ -130,14 +130,14 @@ class DerivedFigures:
     headless_count: int
 
 
-def compute_node_stats_from_rows(
+def derive_figures_from_rows(
     rows: Sequence[FeedRow], time_by_row: Mapping[int, int]
 ) -> DerivedFigures:
     """Derive the nodes of a feed by folding its rows in id order, as the daemon does.
 
     `time_by_row` has the known times of rows, in seconds of the relay's clock.
     """
-    timed_rows = list(_assign_times(rows, time_by_row))
+    timed_rows = list(_assign_row_times(rows, time_by_row))
     events, ambiguous_ids = _decode_rows(timed_rows)
     closed_groups = [event for event in events if isinstance(event, GroupValidated)]
     fold = Fold(RELAY)
@@ -153,7 +153,7 @@ def compute_node_stats_from_rows(
     for interval in changes.kickouts:
         nodes[interval.node].due_intervals.append(interval)
     node_by_task = {key: task.node for key, task in fold.ledger.tasks.items() if task.node}
-    _assign_rows(nodes, timed_rows, node_by_task, time_by_row)
+    _assign_rows_to_nodes(nodes, timed_rows, node_by_task, time_by_row)
     _record_membership(nodes, events)
     _mark_ambiguous_nodes(nodes, ambiguous_ids)
     for event in closed_groups:
@@ -171,7 +171,9 @@ def compute_node_stats_from_rows(
     return DerivedFigures(nodes, len(rows), *row_bounds, headless_count)
 
 
-def _assign_times(rows: Sequence[FeedRow], time_by_row: Mapping[int, int]) -> Iterator[FeedRow]:
+def _assign_row_times(
+    rows: Sequence[FeedRow], time_by_row: Mapping[int, int]
+) -> Iterator[FeedRow]:
     """Yield every row with a block and a time, with times that never decrease."""
     latest = 0
     for row in rows:
@@ -181,16 +183,16 @@ def _assign_times(rows: Sequence[FeedRow], time_by_row: Mapping[int, int]) -> It
 
 def _decode_rows(rows: Sequence[FeedRow]) -> tuple[list[DomainEvent], set[int]]:
     """Return the events of rows, and the ids of rows that fit two groups."""
-    scores = collect_scores(rows)
-    starts = collect_start_ids(rows)
+    scores = collect_submitted_results(rows)
+    starts = collect_start_row_ids(rows)
     # All rows at once: how a row is decoded depends on the rows around it, but not on the span.
     span = FeedSpan(rows, rows, scores, starts)
     events = RelayReader().decode_span(span) if rows else []
     readable = [row for row in rows if find_unreadable_reason(row) is None]
-    return events, {row.id for row in find_groups(readable, scores).ambiguous}
+    return events, {row.id for row in find_validation_groups(readable, scores).ambiguous}
 
 
-def _assign_rows(
+def _assign_rows_to_nodes(
     nodes: Mapping[Address, DerivedNode],
     rows: Sequence[FeedRow],
     node_by_task: Mapping[TaskKey, Address],

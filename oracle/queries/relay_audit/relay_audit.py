@@ -13,7 +13,7 @@ from oracle.queries.relay_audit.contradictions import RowContradictions
 from oracle.queries.relay_audit.own_figures import (
     DerivedFigures,
     DerivedNode,
-    compute_node_stats_from_rows,
+    derive_figures_from_rows,
     group_scores,
 )
 from oracle.queries.relay_audit.partings import (
@@ -30,7 +30,7 @@ from oracle.queries.relay_audit.relay_watch import (
     Poll,
     QualityFactors,
     RelayWatch,
-    separate_factors,
+    derive_quality_factors,
 )
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 
@@ -47,7 +47,7 @@ def compute_reliability_tolerance(health: float) -> float:
     return _HEALTH_SLACK + (1 - health) * _MAX_OBSERVATION_DELAY_SECONDS / RELAY.tau_seconds
 
 
-def check_reliability(
+def find_health_divergence(
     node: DerivedNode, factors: QualityFactors, health: float, poll: Poll
 ) -> Divergence | None:
     """Return where H or the exclusion diverges from the relay, or None."""
@@ -167,9 +167,9 @@ class _PollComparison:
         has_rows = node.has_rows_between(
             self.previous_poll.last_id_before, self.poll.last_id_after
         )
-        return None if has_rows else separate_factors(previous_figure, figure)
+        return None if has_rows else derive_quality_factors(previous_figure, figure)
 
-    def derive_factors_from_derived_health(self, node: DerivedNode) -> QualityFactors | None:
+    def derive_factors_from_one_poll(self, node: DerivedNode) -> QualityFactors | None:
         """Return the factors from this poll and the derived H, or None if H is not known."""
         figure = self.poll.figures.get(node.address)
         has_rows = node.has_rows_between(self.poll.last_id_before, self.poll.last_id_after)
@@ -193,7 +193,7 @@ def audit_relay(watch: RelayWatch, contradictions: RowContradictions) -> RelayAu
         known_rows = [row for row in rows if row.id <= poll.last_id_after]
         comparisons.append(
             _PollComparison(
-                previous_poll, poll, compute_node_stats_from_rows(known_rows, watch.time_by_row)
+                previous_poll, poll, derive_figures_from_rows(known_rows, watch.time_by_row)
             )
         )
     derived = comparisons[-1].derived
@@ -223,7 +223,7 @@ def _judge_node(node: DerivedNode, comparisons: Sequence[_PollComparison]) -> _J
     """Judge a node by pairs of polls, or by single polls if it had rows between all polls."""
     judged_node = _judge_by_polls(
         _PollComparison.derive_factors_from_two_polls, node, comparisons
-    ) or _judge_by_polls(_PollComparison.derive_factors_from_derived_health, node, comparisons)
+    ) or _judge_by_polls(_PollComparison.derive_factors_from_one_poll, node, comparisons)
     audit, deciding_node = judged_node or (_build_unproven_audit(node), node)
     return _apply_kickout_divergence(audit, node, comparisons[-1].derived), deciding_node
 
@@ -302,7 +302,7 @@ def _compare_node(
         parting = find_score_divergence(node, claim, group_scores(comparison.derived.nodes))
         return replace(audit, verdict=Verdict.DIFFERS, parting=parting)
     if health is not None:
-        divergence = check_reliability(node, factors, health, comparison.poll)
+        divergence = find_health_divergence(node, factors, health, comparison.poll)
         if divergence is not None:
             return replace(audit, verdict=Verdict.DIFFERS, parting=divergence)
     return replace(audit, verdict=Verdict.AGREES)
@@ -349,7 +349,7 @@ def _merge_shared_causes(
         if audit.verdict is Verdict.DIFFERS and audit.parting is not None
         if audit.theirs is not None and audit.parting.kind in _SCORE_KINDS
     ]
-    swap_by_node = _find_shared_swap(claims, derived)
+    swap_by_node = _find_shared_score_swap(claims, derived)
     if swap_by_node:
         return [
             replace(audit, parting=swap_by_node.get(audit.node, audit.parting)) for audit in audits
@@ -376,7 +376,7 @@ def _is_caused_by_restart(audit: NodeAudit, restart: Divergence) -> bool:
     )
 
 
-def _find_shared_swap(
+def _find_shared_score_swap(
     claims: Sequence[tuple[DerivedNode, RelayClaim]], derived: DerivedFigures
 ) -> dict[Address, Divergence]:
     """Return the divergences in the first group whose nodes may have swapped scores, by node."""

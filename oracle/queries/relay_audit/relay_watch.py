@@ -35,7 +35,7 @@ class QualityFactors:
         return 1 - (1 - self.health) * math.exp(-(moment - self.at) / RELAY.tau_seconds)
 
 
-def separate_factors(
+def derive_quality_factors(
     first_figure: RelayFigures, second_figure: RelayFigures
 ) -> QualityFactors | None:
     """Return a node's factors from two of its scores, if no event occurred between them.
@@ -107,7 +107,7 @@ class RelayWatch:
     polls: list[Poll] = field(default_factory=list)
 
     @classmethod
-    def connect_to(
+    def create_for_url(
         cls, url: str, timeout_seconds: float, page_rows: int, clock: WatchClock
     ) -> "RelayWatch":
         """Return a watch of the relay at a URL without sending a request.
@@ -141,7 +141,7 @@ class RelayWatch:
             self._read_rows()
             last_id_before = self.last_id
             figures = self.figures_client.fetch_node_stats()
-            relay_now = self.feed_client.fetch_clock()
+            relay_now = self.feed_client.fetch_feed_time()
             self._read_rows()
             self.polls.append(Poll(figures, last_id_before, self.last_id, relay_now))
 

@@ -142,12 +142,12 @@ def verify_draw(
         drawing for drawing in outcomes if isinstance(drawing, TaskDraw) and drawing.task == task
     ]
     drawn_node = redrawing.active_draws.get(task)
-    verdict, reason = _judge_start(stored_task, drawn_node, settings.start_block)
+    verdict, reason = _judge_task_start(stored_task, drawn_node, settings.start_block)
     return DrawCheckAnswer(
         task=task,
         verdict=verdict,
         why=reason,
-        as_of=_build_snapshot_time(headers.get_header_up_to(last_block)),
+        as_of=_build_snapshot_time(headers.get_header_at_or_below(last_block)),
         draws=[_build_recomputed_draw_entry(drawing) for drawing in drawings],
         active=drawn_node is not None,
         started_by=stored_task.node,
@@ -196,7 +196,7 @@ def verify_all_draws(
     return AllDrawsAnswer(
         verdict=DrawVerdict.DIFFERS if differing else verdict,
         start_block=settings.start_block,
-        as_of=_build_snapshot_time(headers.get_header_up_to(last_block)),
+        as_of=_build_snapshot_time(headers.get_header_at_or_below(last_block)),
         started=len(starts),
         agree=len(starts) - len(differing),
         differ=differing,
@@ -208,7 +208,7 @@ def _load_blocks(uow: UnitOfWork, first: int, last: int) -> dict[int, BlockRef]:
     return {block.number: block for block in blocks}
 
 
-def _judge_start(
+def _judge_task_start(
     task: Task, drawn_node: Address | None, start_block: int
 ) -> tuple[DrawVerdict, str]:
     if task.started_at is None:

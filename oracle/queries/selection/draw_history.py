@@ -82,13 +82,13 @@ def build_draw_entries(uow: UnitOfWork, draws: Sequence[StoredDraw]) -> list[Dra
             voided_block=draw.voided_block,
             outcome=None
             if draw.voided_block is None
-            else _determine_outcome(draw, task_by_key.get(draw.task)),
+            else _determine_draw_outcome(draw, task_by_key.get(draw.task)),
         )
         for draw in draws
     ]
 
 
-def _determine_outcome(draw: StoredDraw, task: Task | None) -> DrawOutcome:
+def _determine_draw_outcome(draw: StoredDraw, task: Task | None) -> DrawOutcome:
     if task is None:
         return DrawOutcome.UNDONE
     if task.started_at is not None and task.started_at.block == draw.voided_block:

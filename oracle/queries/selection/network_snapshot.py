@@ -125,8 +125,8 @@ def load_snapshot_in_transaction(
         if time < cursor.time:
             return snapshot
         return replace(snapshot, drawn_node_by_task=drawn_node_by_task)
-    waiting = sorted(uow.tasks.list_waiting(), key=_build_age_key)
-    group_tasks = uow.tasks.list_unscored_in_groups(_collect_groups(waiting, query))
+    waiting = sorted(uow.tasks.list_waiting(), key=_get_age_sort_key)
+    group_tasks = uow.tasks.list_unscored_in_groups(_collect_relevant_groups(waiting, query))
     return NetworkSnapshot(
         rules=query.rules,
         block=cursor.number,
@@ -144,7 +144,7 @@ def _fold_snapshot(
     events: Iterable[DomainEvent], query: SnapshotQuery, time: int
 ) -> NetworkSnapshot:
     fold = Fold(query.rules)
-    for batch in _split_batches(event for event in events if event.time <= time):
+    for batch in _split_into_batches(event for event in events if event.time <= time):
         fold.fold_events(batch, is_complete=False)
         # The changes are discarded, because nothing is stored here.
         fold.drain_changes()
@@ -153,8 +153,8 @@ def _fold_snapshot(
                 query.follower.apply_event(event)
     fold.score_groups_closed_in_transaction()
     tasks = fold.ledger.tasks.values()
-    waiting = sorted(filter(is_waiting, tasks), key=_build_age_key)
-    groups = _collect_groups(waiting, query)
+    waiting = sorted(filter(is_waiting, tasks), key=_get_age_sort_key)
+    groups = _collect_relevant_groups(waiting, query)
     # A scored group accepts no more tasks.
     group_tasks = [task for task in tasks if task.group in groups and not task.scored_in]
     return NetworkSnapshot(
@@ -168,11 +168,11 @@ def _fold_snapshot(
     )
 
 
-def _build_age_key(task: Task) -> tuple[Position | tuple[()], TaskKey]:
+def _get_age_sort_key(task: Task) -> tuple[Position | tuple[()], TaskKey]:
     return task.created_at or (), task.key
 
 
-def _collect_groups(waiting: Iterable[Task], query: SnapshotQuery) -> set[GroupKey]:
+def _collect_relevant_groups(waiting: Iterable[Task], query: SnapshotQuery) -> set[GroupKey]:
     groups = {task.group for task in waiting} | {query.group}
     return {group for group in groups if group is not None}
 
@@ -189,6 +189,6 @@ def _collect_group_nodes(tasks: Iterable[Task]) -> dict[GroupKey, frozenset[Addr
     return {group: frozenset(nodes) for group, nodes in nodes_by_group.items()}
 
 
-def _split_batches(events: Iterator[DomainEvent]) -> Iterator[list[DomainEvent]]:
+def _split_into_batches(events: Iterator[DomainEvent]) -> Iterator[list[DomainEvent]]:
     while batch := list(islice(events, _EVENTS_PER_BATCH)):
         yield batch

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from oracle.dispatch.downloads import apply_planned_downloads
+from oracle.dispatch.downloads import simulate_planned_downloads
 from oracle.domain.events.network_events import TaskCreated
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
@@ -139,7 +139,7 @@ def _plan_predownloads(
     if not isinstance(policy, CrynuxPolicy):
         return None
     now = PolicyInput(snapshot.nodes, snapshot.rules, snapshot.time)
-    nodes = apply_planned_downloads(now, snapshot.planned_downloads)
+    nodes = simulate_planned_downloads(now, snapshot.planned_downloads)
     busy_nodes = {
         drawn_node.node: replace(nodes[drawn_node.node], running=1) for drawn_node in drawn
     }

@@ -116,8 +116,8 @@ def build_queue_answer(
         entries=[_build_entry(entry, snapshot, policy, pricing) for entry in queue_entries],
         left_out=[task.key for task in snapshot.waiting if task.key not in queued_tasks],
         downloads=list_pending_downloads(snapshot),
-        capacity=None if alpha is None else _compute_capacity(queue_entries, snapshot, alpha),
-        offer=None if node is None else _build_offer(queue_entries, snapshot, policy, node),
+        capacity=None if alpha is None else _build_queue_capacity(queue_entries, snapshot, alpha),
+        offer=None if node is None else _build_queue_offer(queue_entries, snapshot, policy, node),
     )
 
 
@@ -135,7 +135,7 @@ def _build_entry(
         tasks=[entry_task.key for entry_task in entry.tasks],
         created=QueuePosition(block=last_created.block, log=last_created.log),
         queued=task.queued,
-        estimated_seconds=int(pricing.estimate_seconds(task) * UNIT),
+        estimated_seconds=int(pricing.estimate_task_seconds(task) * UNIT),
         value=int(entry.value * UNIT),
         drawn=[node for node in drawn_nodes if node is not None],
     )
@@ -151,7 +151,7 @@ def _build_group_name(entry: QueueItem, policy: SelectionPolicy) -> QueueGroupNa
     return QueueGroupName(vram=group.vram, gpu=group.gpu, kind=None)
 
 
-def _compute_capacity(
+def _build_queue_capacity(
     queue_entries: Sequence[QueueItem], snapshot: NetworkSnapshot, alpha: Fraction
 ) -> QueueCapacity:
     """Return the capacity, and the entries that the next new entry would displace.
@@ -194,7 +194,7 @@ class _Fit(NamedTuple):
 _FitCheck = Callable[[QueueItem, frozenset[Address]], _Fit]
 
 
-def _build_offer(
+def _build_queue_offer(
     queue_entries: Sequence[QueueItem],
     snapshot: NetworkSnapshot,
     policy: SelectionPolicy,
@@ -226,10 +226,10 @@ def _build_offer(
         weighting = policy.weighting if isinstance(policy, CrynuxPolicy) else CRYNUX_WEIGHTING
         check_fit = _make_crynux_fit_check(node, network, weighting)
     fits = [
-        (entry, _check_entry(entry, address, snapshot.drawn_node_by_task, check_fit))
+        (entry, _evaluate_entry_fit(entry, address, snapshot.drawn_node_by_task, check_fit))
         for entry in queue_entries
     ]
-    heads = _build_heads(fits, policy)
+    heads = _build_queue_heads(fits, policy)
     taken_task = next((head.task for head in heads if head.why_not is None), None)
     return QueueOffer(node=address, why_not=None, takes=taken_task, heads=heads)
 
@@ -240,7 +240,7 @@ def _find_pocket_unfit_reason(node: Node) -> IneligibilityReason | None:
     return IneligibilityReason.PAUSED if node.paused else None
 
 
-def _build_heads(
+def _build_queue_heads(
     fits: Iterable[tuple[QueueItem, _Fit]], policy: SelectionPolicy
 ) -> list[QueueHead]:
     """Return one head for each queue group, marking the first entry that fits as taken."""
@@ -266,7 +266,7 @@ def _build_heads(
     ]
 
 
-def _check_entry(
+def _evaluate_entry_fit(
     entry: QueueItem,
     address: Address,
     drawn_node_by_task: Mapping[TaskKey, Address],

@@ -110,7 +110,7 @@ def build_selection_summary(
             for verdict, chance in selection.chances
         ],
         seed=None if selection.seed is None else "0x" + selection.seed.hex(),
-        card=_build_card(selection),
+        card=_build_drawn_card(selection),
         draws=[build_drawn_node(drawn) for drawn in selection.drawn],
         predownload=None
         if selection.predownloads is None
@@ -147,7 +147,7 @@ def _build_candidate(
     )
 
 
-def _build_card(selection: Selection) -> DrawnCard | None:
+def _build_drawn_card(selection: Selection) -> DrawnCard | None:
     trio = selection.trio
     if trio is None or trio.card is None or trio.group_draw is None:
         return None

@@ -102,7 +102,7 @@ def format_amount(units: int, symbol: str, decimals: int) -> str:
     return f"{integer_part:,}{'.' if digits else ''}{digits} {symbol}"
 
 
-def join_parts(parts: list[str]) -> str:
+def format_enumeration(parts: list[str]) -> str:
     """Return the parts of a sentence as an enumeration: `a, b, and c`."""
     *leading_parts, last_part = parts
     if not leading_parts:

@@ -42,7 +42,7 @@ def find_node(uow: UnitOfWork, text: str) -> Address:
 
 def find_task(uow: UnitOfWork, text: str) -> TaskKey:
     """Return the only task whose key is or begins with `text`; raise InputError if none is."""
-    digits = _parse_digits(text, "task", HASH_DIGITS)
+    digits = _parse_hex_digits(text, "task", HASH_DIGITS)
     if len(digits) == HASH_DIGITS:
         return TaskKey(f"0x{digits}")
     return _pick_single_match("task", text, uow.tasks.list_by_prefix(digits, _MAX_LISTED + 1))
@@ -61,7 +61,7 @@ def find_call(uow: UnitOfWork, text: str) -> Intent:
         if intent is None:
             raise InputError(f"the outbox has no call {sanitize_text(text)}; {OUTBOX_HINT}")
         return intent
-    digits = _parse_digits(text, "transaction", HASH_DIGITS)
+    digits = _parse_hex_digits(text, "transaction", HASH_DIGITS)
     intent_by_transaction = uow.outbox.slots.find_transactions_by_prefix(digits, _MAX_LISTED + 1)
     return find_call(
         uow,
@@ -88,7 +88,7 @@ def find_address(candidates: Sequence[Address], kind: str, text: str) -> Address
 
 def _parse_address_digits(text: str, kind: str) -> str:
     """Return an address's digits in lower case; raise InputError if they are invalid."""
-    digits = _parse_digits(text, kind, ADDRESS_DIGITS)
+    digits = _parse_hex_digits(text, kind, ADDRESS_DIGITS)
     if len(digits) == ADDRESS_DIGITS:
         try:
             parse_address(text.rstrip("…."))
@@ -97,7 +97,7 @@ def _parse_address_digits(text: str, kind: str) -> str:
     return digits
 
 
-def _parse_digits(text: str, kind: str, max_digits: int) -> str:
+def _parse_hex_digits(text: str, kind: str, max_digits: int) -> str:
     """Return hex digits in lower case; shortened text may end in `…` or `...`."""
     match = re.fullmatch(r"0[xX]([0-9a-fA-F]+)(?:…|\.\.\.)?", text)
     if match is None or len(match[1]) > max_digits:

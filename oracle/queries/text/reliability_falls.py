@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from oracle.domain.scoring.reliability import CAUSES, FALL_CAUSES, ReliabilityCause
-from oracle.queries.text.human_numbers import format_count, join_parts
+from oracle.queries.text.human_numbers import format_count, format_enumeration
 
 
 def name_falls(causes: Iterable[ReliabilityCause] = ()) -> str:
@@ -13,12 +13,12 @@ def name_falls(causes: Iterable[ReliabilityCause] = ()) -> str:
     Without causes, the result names all causes that lower H.
     """
     distinct_causes = dict.fromkeys(causes) or FALL_CAUSES
-    return join_parts([f"{CAUSES[cause].noun}s" for cause in distinct_causes])
+    return format_enumeration([f"{CAUSES[cause].noun}s" for cause in distinct_causes])
 
 
 def count_falls(causes: Iterable[ReliabilityCause]) -> str:
     """Return the number of events of each cause: `two timeouts`."""
     count_by_cause = Counter(causes)
-    return join_parts([
+    return format_enumeration([
         format_count(count, CAUSES[cause].noun) for cause, count in count_by_cause.items()
     ])  # fmt: skip

@@ -6,7 +6,7 @@ from oracle.chain.source import ChainSource
 from oracle.domain.blocks import format_block_count
 from oracle.domain.coverage import IngestScope, VerificationLevel
 from oracle.domain.health import Condition, HealthFinding
-from oracle.indexer.audit.unproven_history import find_unproven_history_reason
+from oracle.indexer.audit.unproven_history import describe_unproven_history
 from oracle.indexer.reorgs.fork_detection import count_providers
 from oracle.indexer.rules_binding import format_rule_set
 from oracle.queries.contract_view import HotSetView
@@ -36,7 +36,7 @@ def format_progress_lines(
     yield "index", _format_index_progress(status, now)
     if heartbeat_seconds is not None:
         yield "last report", _format_last_report(status, heartbeat_seconds, now)
-        yield "contract", _format_contract(status)
+        yield "contract", _format_contract_state(status)
         hot_set = status.contract.hot_set
         if hot_set is not None:
             yield "hot set", _format_hot_set(hot_set)
@@ -144,7 +144,7 @@ def _format_hot_set(hot_set: HotSetView) -> str:
     return f"{hot_set.rounds_behind} rounds behind, {hot_set.words_left} words left to bring"
 
 
-def _format_contract(status: OperatorStatus) -> str:
+def _format_contract_state(status: OperatorStatus) -> str:
     contract = status.contract
     if contract.round is None or status.head_time is None:
         return f"unknown: {contract.unknown}"
@@ -212,11 +212,11 @@ def load_proof_status(
     store: Store, source: ChainSource, scope: IngestScope
 ) -> tuple[list[HealthFinding], list[Line]]:
     """Return findings about unproven history, and lines about the proofs that are possible."""
-    findings, lines = _check_provability(store, source, scope)
-    return findings, [*_format_witnesses(source), *lines]
+    findings, lines = _build_proof_status(store, source, scope)
+    return findings, [*_format_provider_warning(source), *lines]
 
 
-def _format_witnesses(source: ChainSource) -> list[Line]:
+def _format_provider_warning(source: ChainSource) -> list[Line]:
     """Return a warning if a single provider could forge the chain unnoticed."""
     if count_providers(source) > 1:
         return []
@@ -226,11 +226,11 @@ def _format_witnesses(source: ChainSource) -> list[Line]:
     return [("witness", f"unwitnessed: {risk_text}; add another provider to [chain] endpoints")]
 
 
-def _check_provability(
+def _build_proof_status(
     store: Store, source: ChainSource, scope: IngestScope
 ) -> tuple[list[HealthFinding], list[Line]]:
     with store.read_transaction() as uow:
-        unproven = find_unproven_history_reason(source, uow, scope)
+        unproven = describe_unproven_history(source, uow, scope)
     if unproven is not None:
         return [HealthFinding(Condition.UNPROVEN, unproven)], []
     level = source.get_history_level()

@@ -110,7 +110,7 @@ def format_table(
     No cell is cut: addresses and keys are not wrapped, other cells wrap at `width` columns.
     """
     table = [columns, *rows]
-    widths = [max(map(_count_columns, column)) for column in zip(*table, strict=True)]
+    widths = [max(map(_count_terminal_columns, column)) for column in zip(*table, strict=True)]
     wrapped = [index for index, name in enumerate(columns) if name not in _NO_WRAP_COLUMNS]
     excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
     for _ in range(excess if wrapped else 0):
@@ -126,7 +126,7 @@ def format_table(
     return lines
 
 
-def _count_columns(text: str) -> int:
+def _count_terminal_columns(text: str) -> int:
     """Return the width of a text in terminal columns, counting wide characters as two."""
     if text.isascii():
         return len(text)
@@ -136,13 +136,13 @@ def _count_columns(text: str) -> int:
 
 
 def _wrap_cell(cell: str, width: int) -> list[str]:
-    if _count_columns(cell) <= width:
+    if _count_terminal_columns(cell) <= width:
         return [cell]
     return textwrap.wrap(cell, width, break_on_hyphens=False)
 
 
 def _align_cell(cell: str, width: int, is_left: bool) -> str:  # noqa: FBT001  mapped
-    padding = " " * (width - _count_columns(cell))
+    padding = " " * (width - _count_terminal_columns(cell))
     return cell + padding if is_left else padding + cell
 
 

@@ -115,7 +115,7 @@ class EndpointStatus:
         """Return whether the chain was proven recently, and nothing has failed since."""
         return now - self.proven_at < PROOF_SECONDS
 
-    def is_recheck_due(self, now: float) -> bool:
+    def is_recovery_check_due(self, now: float) -> bool:
         """Return whether it is time to check for recovery."""
         return (
             self.quarantine_reason is None
@@ -134,11 +134,11 @@ class EndpointStatus:
         is_quarantined = self.quarantine_reason is not None and not self.needs_readmission
         return is_quarantined and not self.was_proven
 
-    def mark_proven(self, now: float) -> None:
+    def mark_chain_proven(self, now: float) -> None:
         """Record that the endpoint is on the configured chain."""
         self.proven_at, self.was_proven = now, True
 
-    def clear_proof(self) -> None:
+    def clear_chain_proof(self) -> None:
         """Require a new proof of the endpoint's chain before the next use."""
         self.proven_at = -math.inf
 
@@ -159,20 +159,20 @@ class EndpointStatus:
         self.quarantine_reason = reason
         self.release_checkpoint = release_checkpoint
         self.is_on_other_chain = is_on_other_chain
-        self.clear_proof()
+        self.clear_chain_proof()
         self.schedule_release_check(now)
 
     def mark_proven_wrong(self, reason: str) -> None:
         """Quarantine the endpoint until an operator readmits it: it was proven wrong."""
         self.quarantine_reason, self.needs_readmission = reason, True
         self.is_on_other_chain = False
-        self.clear_proof()
+        self.clear_chain_proof()
 
     def readmit(self, now: float) -> None:
         """End the quarantine of an endpoint that was proven wrong; its chain is unproven."""
         self.needs_readmission = False
         self.release_from_quarantine(now)
-        self.clear_proof()
+        self.clear_chain_proof()
 
     def schedule_release_check(self, now: float) -> None:
         """Schedule the next check of whether the endpoint can leave quarantine."""
@@ -190,7 +190,7 @@ class EndpointStatus:
         """End the quarantine, but prefer other endpoints at first."""
         self.quarantine_reason, self.release_checkpoint, self.refusals = None, None, 0
         self.is_on_other_chain = False
-        self.mark_proven(now)
+        self.mark_chain_proven(now)
         self.mark_degraded(now)
         self.mark_recovered()
 
@@ -224,9 +224,9 @@ class EndpointStatus:
     def mark_degraded(self, now: float) -> None:
         """Prefer other endpoints until this one has been healthy for a while."""
         self.degraded_until = now + HEALTHY_SECONDS
-        self.schedule_recheck(now)
+        self.schedule_recovery_check(now)
 
-    def schedule_recheck(self, now: float) -> None:
+    def schedule_recovery_check(self, now: float) -> None:
         """Schedule the next check of whether the endpoint has recovered."""
         self.recheck_at = now + min(
             _INITIAL_RECHECK_SECONDS * 2 ** min(self._recheck_count, 10), _MAX_RECHECK_SECONDS
@@ -373,7 +373,7 @@ class Endpoint:
         if newest_header is not None and newest_header.hash.lower() != expected_hash:
             self._newest_header = None
 
-    def has_recently_reached(self, block_number: int) -> bool:
+    def has_recently_reached_block(self, block_number: int) -> bool:
         """Return whether the endpoint was found to have this block within the last second."""
         if self._last_reached is None or self._last_reached[0] != block_number:
             return False

@@ -73,23 +73,23 @@ class EndpointList:
 
         The name of an endpoint that is no longer configured is ignored.
         """
-        if self._quarantine_proven_wrong(name, reason):
+        if self._quarantine_proven_wrong_endpoint(name, reason):
             structlog.get_logger().error("endpoint_proven_wrong", endpoint=name, reason=reason)
 
-    def sync_endpoints_proven_wrong(self, reason_by_name: Mapping[str, str]) -> None:
+    def sync_proven_wrong_endpoints(self, reason_by_name: Mapping[str, str]) -> None:
         """Quarantine endpoints stored as proven wrong, and readmit those no longer stored."""
         for name in self._proven_wrong.keys() - reason_by_name.keys():
             del self._proven_wrong[name]
             self.get(name).status.readmit(self._clock())
             self._update_metrics(name, is_excluded=False)
         for name, reason in reason_by_name.items():
-            self._quarantine_proven_wrong(name, reason)
+            self._quarantine_proven_wrong_endpoint(name, reason)
 
     def get_proven_wrong_reasons(self) -> dict[str, str]:
         """Return why endpoints were proven wrong, by endpoint name."""
         return dict(self._proven_wrong)
 
-    def _quarantine_proven_wrong(self, name: str, reason: str) -> bool:
+    def _quarantine_proven_wrong_endpoint(self, name: str, reason: str) -> bool:
         if (
             name not in {endpoint.name for endpoint in self._endpoints}
             or name in self._proven_wrong

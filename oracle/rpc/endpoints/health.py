@@ -226,7 +226,7 @@ class EndpointHealth:
         except RpcError as error:
             metrics.CALLS.labels(self.name, method, error.kind.value).inc()
             if backoff_seconds <= 0:
-                self._start_backoff(error)
+                self._start_backoff_if_needed(error)
             raise
         metrics.CALLS.labels(self.name, method, "answered").inc()
         refusals = [result for result in results if isinstance(result, CallRefusedError)]
@@ -234,7 +234,7 @@ class EndpointHealth:
             (refusal for refusal in refusals if refusal.is_rate_limited), None
         )
         if rate_limit_refusal is not None and backoff_seconds <= 0:
-            self._start_backoff(rate_limit_refusal)
+            self._start_backoff_if_needed(rate_limit_refusal)
         elif len(refusals) < len(results) and backoff_seconds <= 0:
             self.backoff.reset()
             self.rate_limiter.record_success(call_count)
@@ -244,7 +244,7 @@ class EndpointHealth:
         """Return the seconds until the sending side may use the endpoint again, 0 if at once."""
         return max(self.backoff.get_remaining_seconds(), self.rate_limiter.get_blocked_seconds())
 
-    def _start_backoff(self, error: RpcError) -> None:
+    def _start_backoff_if_needed(self, error: RpcError) -> None:
         """Start a backoff if the error is a rate limit or a slow response, else do nothing."""
         is_rate_limited = error.is_rate_limited if isinstance(error, CallRefusedError) else False
         is_rate_limited = (

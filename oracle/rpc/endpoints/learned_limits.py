@@ -80,7 +80,7 @@ class RangeSizer:
         """Adapt the size after a refusal; return the smaller number of blocks to request."""
         reduced_size = max(1, len(blocks) // 2)
         stated_limit = error.max_blocks if error.kind is ErrorKind.TOO_LARGE else None
-        suggested_size = _get_valid_suggested_size(blocks, error.suggested_range)
+        suggested_size = _get_suggested_size(blocks, error.suggested_range)
         with self._lock:
             self._is_in_slow_start = False
             if stated_limit is not None and stated_limit < len(blocks):
@@ -91,9 +91,7 @@ class RangeSizer:
         return reduced_size
 
 
-def _get_valid_suggested_size(
-    blocks: BlockRange, suggested_range: tuple[int, int] | None
-) -> int | None:
+def _get_suggested_size(blocks: BlockRange, suggested_range: tuple[int, int] | None) -> int | None:
     """Return the suggested number of blocks, or None if the suggested range is not usable.
 
     A usable range starts at the first block of the refused range and is shorter. Endpoints also

@@ -144,7 +144,7 @@ def probe_endpoint(
     if chain_id != requirements.chain_id:
         fault_text = f"is on chain {chain_id}, but [chain] id is {requirements.chain_id}"
         return Capabilities(chain_id=chain_id, fault=fault_text)
-    checkpoint, fault = _check_checkpoints(client, requirements.checkpoints)
+    checkpoint, fault = _compare_with_checkpoints(client, requirements.checkpoints)
     head = get_header(client, "latest")
     if head is None:
         raise RpcError(client.name, ErrorKind.NOT_THERE, "no latest block")
@@ -167,7 +167,7 @@ def probe_endpoint(
     )
 
 
-def _check_checkpoints(
+def _compare_with_checkpoints(
     client: JsonRpcClient, checkpoints: Sequence[Checkpoint]
 ) -> tuple[bool | None, str | None]:
     """Return whether the endpoint has all checkpoints, or None if unknown, and any fault."""

@@ -109,7 +109,7 @@ class RateLimiter:
         """Return the seconds until a request may be sent, or 0 if it may be sent now."""
         with self._lock:
             now = self.clock()
-            self._refill(now)
+            self._refill_tokens(now)
             debt = 0.0 if self._tokens > 0 else (1e-3 - self._tokens) / self.rate
             return max(0.0, self._blocked_until - now, debt)
 
@@ -122,7 +122,7 @@ class RateLimiter:
         """Take tokens for the calls that are being sent."""
         with self._lock:
             now = self.clock()
-            self._refill(now)
+            self._refill_tokens(now)
             if now - self._window_started_at >= _RATE_WINDOW_SECONDS:
                 self._measured_rate = self._window_calls / (now - self._window_started_at)
                 self._window_calls, self._window_started_at = 0, now
@@ -134,7 +134,7 @@ class RateLimiter:
         """Lower the rate after a refusal; `retry_after` in seconds, if stated."""
         with self._lock:
             now = self.clock()
-            self._refill(now)
+            self._refill_tokens(now)
             self._refused_at, self.requested_seconds = now, retry_after
             window_rate = self._window_calls / max(1.0, now - self._window_started_at)
             reduced_rate = _DECREASE_FACTOR * min(
@@ -175,7 +175,7 @@ class RateLimiter:
             )
             self._peaks = max(self._peaks[0], self._current_second[1]), self._peaks[1]
 
-    def _refill(self, now: float) -> None:
+    def _refill_tokens(self, now: float) -> None:
         elapsed_seconds = max(0.0, now - self._filled_at)
         self._filled_at = now
         if self.rate == math.inf:

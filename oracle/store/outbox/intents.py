@@ -86,7 +86,7 @@ class IntentRepository:
         detail = " ".join(
             f"{name}={value}" for name, value in journalled_values.items() if value is not None
         )
-        self._update_row(intent, new_state, stamp, values)
+        self._update_intent_row(intent, new_state, stamp, values)
         self._journal.write(
             new_state.value, stamp, detail, intent_id=intent.id, nonce=intent.nonce
         )
@@ -100,7 +100,7 @@ class IntentRepository:
             FatalError: see `change_state`.
         """
         cleared_values: Values = {"superseded_by": None, "error_class": None, "error_text": None}
-        self._update_row(intent, IntentState.MINED, stamp, cleared_values)
+        self._update_intent_row(intent, IntentState.MINED, stamp, cleared_values)
         self._journal.write(
             IntentState.MINED.value, stamp, outcome, intent_id=intent.id, nonce=intent.nonce
         )
@@ -114,7 +114,7 @@ class IntentRepository:
         if (intent.error_class, intent.error_text) == error:
             return False
         values: Values = dict(zip(("error_class", "error_text"), error, strict=True))
-        self._update_row(intent, intent.state, stamp, values)
+        self._update_intent_row(intent, intent.state, stamp, values)
         self._journal.write(error[0], stamp, error[1], intent_id=intent.id, nonce=intent.nonce)
         return True
 
@@ -136,7 +136,9 @@ class IntentRepository:
             .values(max_cost_wei=max_cost_wei)
         )
 
-    def postpone(self, intent: Intent, until: int, error: tuple[str, str], stamp: Stamp) -> bool:
+    def postpone_intent(
+        self, intent: Intent, until: int, error: tuple[str, str], stamp: Stamp
+    ) -> bool:
         """Return an intent to the planned state until a chain time.
 
         An assigned nonce becomes free for the next intent, because nothing was signed for it.
@@ -156,7 +158,7 @@ class IntentRepository:
         self.change_state(intent, IntentState.PLANNED, stamp, {**values, "nonce": None})
         return True
 
-    def end_unsent(
+    def end_unsent_intent(
         self,
         intent: Intent,
         state: IntentState,
@@ -249,7 +251,7 @@ class IntentRepository:
         """Return the unfinished intents: planned, ready, assigned, live, mined."""
         return self.list_in_states(account, UNFINISHED_STATES)
 
-    def find_pending(self, account: Account, kind: str) -> Intent | None:
+    def find_most_urgent_pending_call(self, account: Account, kind: str) -> Intent | None:
         """Return the most urgent call of a kind that is not mined yet, or None."""
         pending = self.list_in_states(account, PENDING_STATES)
         return next((intent for intent in pending if intent.request.kind == kind), None)
@@ -264,7 +266,7 @@ class IntentRepository:
         )
         return int(self._connection.execute(count_query).scalar_one())
 
-    def list_from_period(self, account: Account, kind: str, first: int) -> list[Intent]:
+    def list_intents_from_period(self, account: Account, kind: str, first: int) -> list[Intent]:
         """Return the intents of a kind from period `first` on, in any state."""
         condition = (pub_intent.c.kind == kind) & (pub_intent.c.period >= first)
         return self._load_intents(_select_intents_of_account(account).where(condition))
@@ -321,7 +323,7 @@ class IntentRepository:
             self.change_state(intent, IntentState.EXPIRED, stamp, {"error_class": "as_of_reorged"})
         return len(stale)
 
-    def _update_row(
+    def _update_intent_row(
         self, intent: Intent, new_state: IntentState, stamp: Stamp, values: Values
     ) -> None:
         is_unchanged = (pub_intent.c.id == intent.id) & (pub_intent.c.state == intent.state.value)

@@ -141,7 +141,7 @@ class NonceQueries:
     def sum_reserved_wei(self, account: Account) -> int:
         """Return the total max cost of the open slots, in wei."""
         return sum(
-            self._load_costs(
+            self._load_slot_costs(
                 build_account_condition(account) & pub_nonce.c.state.in_(_OPEN_STATES)
             )
         )
@@ -158,7 +158,7 @@ class NonceQueries:
             pub_nonce.c.state.in_(_OPEN_STATES),
             *(column.between(since, until) for column in times),
         )
-        return sum(self._load_costs(build_account_condition(account) & is_recent))
+        return sum(self._load_slot_costs(build_account_condition(account) & is_recent))
 
     def compute_cost_wei(self, slot: NonceSlot) -> int:
         """Return the cost of a mined nonce, or the max cost of an open one, in wei.
@@ -167,7 +167,7 @@ class NonceQueries:
         bytes. A vacant nonce costs nothing.
         """
         return sum(
-            self._load_costs(
+            self._load_slot_costs(
                 build_account_condition(slot.account) & (pub_nonce.c.nonce == slot.nonce)
             )
         )
@@ -201,7 +201,7 @@ class NonceQueries:
             return []
         return sorted(set(range(nonces[0], below)) - set(nonces))
 
-    def _load_costs(self, condition: ColumnElement[bool]) -> Iterable[int]:
+    def _load_slot_costs(self, condition: ColumnElement[bool]) -> Iterable[int]:
         """Return the cost of each slot.
 
         A single query reads all slots, because a dispatcher has thousands of them per day.
@@ -268,7 +268,7 @@ _ATTEMPTS_BETWEEN = (
 class AttemptQueries(NonceQueries):
     """Queries of nonces with their attempts, used by every tick."""
 
-    def list_unfinished_with_attempts(
+    def list_unfinished_slots_with_attempts(
         self, account: Account
     ) -> list[tuple[NonceSlot, list[Attempt]]]:
         """Return every unfinished slot by nonce, with its attempts in signing order."""

@@ -246,7 +246,7 @@ class NonceSlotRepository(AttemptQueries):
             self._require_intent(slot.intent_id), final_state, stamp, error_values
         )
 
-    def mark_foreign(self, slot: NonceSlot, stamp: Stamp, reason: str | None = None) -> None:
+    def mark_nonce_foreign(self, slot: NonceSlot, stamp: Stamp, reason: str | None = None) -> None:
         """Record that a foreign transaction used this nonce, and hold the nonce's intents.
 
         An operator must find out who uses the key.

@@ -43,7 +43,7 @@ class AccountRepository:
         query = select(pub_account.c.next_nonce).where(_build_account_condition(account))
         return self._connection.execute(query).scalar_one_or_none()
 
-    def enroll(self, account: Account, next_nonce: int, stamp: Stamp) -> None:
+    def register_account(self, account: Account, next_nonce: int, stamp: Stamp) -> None:
         """Store a new sending account with its transaction count on chain as next nonce."""
         self._connection.execute(
             insert(pub_account).values(
@@ -79,7 +79,7 @@ class AccountRepository:
         """
         stored_nonce = self.get_next_nonce(account)
         if stored_nonce is None:
-            self.enroll(account, next_nonce, stamp)
+            self.register_account(account, next_nonce, stamp)
         elif next_nonce > stored_nonce:
             self._connection.execute(
                 update(pub_account)
@@ -94,7 +94,7 @@ class AccountRepository:
         row = self._connection.execute(_PAUSED_ACCOUNT, parameters).one_or_none()
         return None if row is None else _decode_pause(row)
 
-    def list_paused(self) -> dict[Account, Pause]:
+    def list_paused_accounts(self) -> dict[Account, Pause]:
         query = select(pub_account).where(pub_account.c.paused).order_by(pub_account.c.address)
         return {
             Account(row.chain_id, Address(row.address)): _decode_pause(row)

@@ -39,7 +39,7 @@ class CallRepository:
         first = min(call_entry.block for call_entry in calls)
         last = max(call_entry.block for call_entry in calls)
         if self._checksums.is_above_cursor(first):
-            self._checksums.add_rows(
+            self._checksums.add_row_hashes(
                 CALLS, sorted((row[0], compute_row_hash(row)) for row in rows)
             )
             return insert_canonical_rows(self._connection, call, rows)

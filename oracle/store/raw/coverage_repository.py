@@ -14,7 +14,7 @@ from oracle.domain.coverage import (
     CoverageInterval,
     IngestScope,
     VerificationLevel,
-    merge_neighbours,
+    merge_adjacent_intervals,
     subtract_coverage,
 )
 from oracle.store.bulk import Row, upsert_rows
@@ -114,7 +114,7 @@ class CoverageRepository:
         """
         old_spans = self._list_touching_spans(scope_id, new_span.first, new_span.last)
         new_spans = list(
-            merge_neighbours(
+            merge_adjacent_intervals(
                 sorted(
                     [*subtract_coverage(old_spans, new_span), new_span], key=attrgetter("first")
                 )

@@ -115,7 +115,9 @@ class FeedRepository:
             stored_rows = (
                 _encode_feed_row(replace(row, block=block), canonical=True) for row in row_list
             )
-            self._checksums.add_rows(FEED, [(block, compute_row_hash(row)) for row in stored_rows])
+            self._checksums.add_row_hashes(
+                FEED, [(block, compute_row_hash(row)) for row in stored_rows]
+            )
             is_in_stream = and_(feed_row.c.stream == bindparam("in_stream"), feed_row.c.canonical)
             is_row = and_(is_in_stream, feed_row.c.id == bindparam("number"))
             self._connection.execute(

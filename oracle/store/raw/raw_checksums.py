@@ -70,9 +70,9 @@ class RawChecksums:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def add_rows(self, kind: str, hashed_rows: Iterable[tuple[int, int]]) -> None:
+    def add_row_hashes(self, kind: str, hashed_rows: Iterable[tuple[int, int]]) -> None:
         """Add the hashes of new rows, whose blocks must be above the cursor."""
-        self._apply_changes(kind, _sum_by_span(hashed_rows))
+        self._apply_changes(kind, _sum_hashes_by_span(hashed_rows))
 
     def add_logs(self, table: LogTable) -> None:
         """Add the hashes of new logs, whose blocks must be above the cursor."""
@@ -99,9 +99,9 @@ class RawChecksums:
         last_span = min(last, MAX_BLOCK) // SPAN_BLOCKS
         blocks = first_span * SPAN_BLOCKS, (last_span + 1) * SPAN_BLOCKS - 1
         committed = self._load_stored_checksums(kind, first_span, last_span)
-        before = _sum_by_span(self._hash_stored_rows(kind, *blocks))
+        before = _sum_hashes_by_span(self._hash_stored_rows(kind, *blocks))
         yield
-        after = _sum_by_span(self._hash_stored_rows(kind, *blocks))
+        after = _sum_hashes_by_span(self._hash_stored_rows(kind, *blocks))
         self._apply_changes(
             kind,
             {
@@ -127,7 +127,7 @@ class RawChecksums:
         damaged_spans = []
         for kind in KINDS:
             committed = self._load_stored_checksums(kind, first_span, last_span)
-            current = _sum_by_span(
+            current = _sum_hashes_by_span(
                 self._hash_stored_rows(
                     kind, first_span * SPAN_BLOCKS, (last_span + 1) * SPAN_BLOCKS - 1
                 )
@@ -165,9 +165,9 @@ class RawChecksums:
                     or min(high_block, indexed.last) > blocks.last
                 ):
                     continue
-                current = _sum_by_span(self._hash_stored_rows(kind, low_block, high_block)).get(
-                    span, _EMPTY_CHECKSUM
-                )
+                current = _sum_hashes_by_span(
+                    self._hash_stored_rows(kind, low_block, high_block)
+                ).get(span, _EMPTY_CHECKSUM)
                 stored = self._load_stored_checksums(kind, span, span).get(span, _EMPTY_CHECKSUM)
                 self._apply_changes(kind, {span: current.subtract(stored)})
 
@@ -214,7 +214,7 @@ class RawChecksums:
         If the row of the log's block or source is missing, an empty value is hashed instead.
         """
         sources = {
-            number: _encode_source(address.hex(), topic.hex())
+            number: _encode_log_source(address.hex(), topic.hex())
             for number, address, topic in self._connection.execute(select(log_source)).all()
         }
         last_key = (first << LOG_INDEX_BITS) - 1
@@ -229,7 +229,7 @@ class RawChecksums:
                     page[0][0] >> LOG_INDEX_BITS, last_key >> LOG_INDEX_BITS
                 )
                 blocks = {
-                    number: _encode_block(block_hash, time)
+                    number: _encode_block_header(block_hash, time)
                     for number, time, block_hash in self._connection.execute(
                         select(log_block).where(condition)
                     ).all()
@@ -269,13 +269,13 @@ def sum_log_hashes(table: LogTable) -> ChecksumBySpan:
     """Return the checksums of logs by span, equal to those of the stored rows."""
     checksum_by_span: ChecksumBySpan = {}
     for part in table.parts:
-        sources = [_encode_source(address[2:], topic[2:]) for address, topic in part.sources]
-        blocks = {number: _encode_block(*block) for number, block in part.blocks.items()}
+        sources = [_encode_log_source(address[2:], topic[2:]) for address, topic in part.sources]
+        blocks = {number: _encode_block_header(*block) for number, block in part.blocks.items()}
         native_sums = None
         if native is not None:
             native_sums = native.sum_row_hashes([*part.rows], blocks, sources, SPAN_BLOCKS)
         sums: Iterable[tuple[int, Checksum]] = (
-            _sum_by_span(_hash_log_rows(part.rows, blocks, sources)).items()
+            _sum_hashes_by_span(_hash_log_rows(part.rows, blocks, sources)).items()
             if native_sums is None
             else (
                 (span, Checksum(rows, int.from_bytes(total))) for span, rows, total in native_sums
@@ -321,15 +321,15 @@ def _compute_log_hash(
     return int.from_bytes(digest, "big")
 
 
-def _encode_source(address: str, topic: str) -> bytes:
+def _encode_log_source(address: str, topic: str) -> bytes:
     return f"{address}:{topic};".encode()
 
 
-def _encode_block(block_hash: Any, time: int) -> bytes:  # noqa: ANN401
+def _encode_block_header(block_hash: Any, time: int) -> bytes:  # noqa: ANN401
     return b"%d:%b;" % (time, bytes(block_hash))
 
 
-def _sum_by_span(hashed_rows: Iterable[tuple[int, int]]) -> ChecksumBySpan:
+def _sum_hashes_by_span(hashed_rows: Iterable[tuple[int, int]]) -> ChecksumBySpan:
     checksum_by_span: ChecksumBySpan = {}
     for span, rows in groupby(hashed_rows, key=_SPAN_OF):
         hashes = list(map(_HASH, rows))
@@ -339,9 +339,9 @@ def _sum_by_span(hashed_rows: Iterable[tuple[int, int]]) -> ChecksumBySpan:
     return checksum_by_span
 
 
-def _get_span(hashed_row: tuple[int, int]) -> int:
+def _get_span_index(hashed_row: tuple[int, int]) -> int:
     return hashed_row[0] // SPAN_BLOCKS
 
 
-_SPAN_OF: Callable[[tuple[int, int]], int] = _get_span
+_SPAN_OF: Callable[[tuple[int, int]], int] = _get_span_index
 _HASH = itemgetter(1)

@@ -127,7 +127,7 @@ class ProjectionRepository:
             last_event, [] if state.last is None else [encode_last_event_row(state.last)]
         )
         journal = UndoJournal(self._connection)
-        journal.delete_appended_above(block)
+        journal.delete_rows_appended_above(block)
         journal.clear()
         Bookmarks(self._connection).record_rewrite()
         return True

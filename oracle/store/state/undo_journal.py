@@ -95,14 +95,14 @@ class UndoJournal:
         Raises:
             FatalError: the journal does not reach back that far; rebuild instead.
         """
-        self._check_reach(number, f"run `qos-oracle resync rewind --to-block {number}`")
+        self._check_is_reachable(number, f"run `qos-oracle resync rewind --to-block {number}`")
         for kind, rows in self._load_oldest_pre_images(number).items():
             self._restore_rows(_JOURNALED[kind], rows)
-        self.delete_appended_above(number)
+        self.delete_rows_appended_above(number)
         self._connection.execute(delete(undo).where(undo.c.block > number))
         self._bookmarks.record_rewrite()
 
-    def delete_appended_above(self, number: int) -> None:
+    def delete_rows_appended_above(self, number: int) -> None:
         """Delete appended rows and reopen closed kickout intervals above block `number`.
 
         Appended rows need no pre-image, so this works at any depth.
@@ -112,7 +112,7 @@ class UndoJournal:
         reopened = update(kickout).where(kickout.c.closed_block > number)
         self._connection.execute(reopened.values(dict.fromkeys(_CLOSED_COLUMNS)))
 
-    def get_node_rows_after(self, number: int) -> dict[bytes, Row | None]:
+    def get_changed_node_rows(self, number: int) -> dict[bytes, Row | None]:
         """Return the row, as of block `number`, of each node that changed later, by key.
 
         The row is None for a node that did not exist.
@@ -120,11 +120,11 @@ class UndoJournal:
         Raises:
             FatalError: the journal does not reach back that far.
         """
-        self._check_reach(number, "run the command again")
+        self._check_is_reachable(number, "run the command again")
         changed = self._load_oldest_pre_images(number, ("node",)).get("node", {})
         return {bytes(key): row for key, row in changed.items() if isinstance(key, bytes)}
 
-    def _check_reach(self, number: int, advice: str) -> None:
+    def _check_is_reachable(self, number: int, advice: str) -> None:
         lowest_block = self.get_lowest_reachable_block()
         if lowest_block is None or lowest_block > number:
             raise FatalError(
@@ -132,7 +132,7 @@ class UndoJournal:
                 f"{advice}"
             )
 
-    def prune_to(self, final_block: int) -> None:
+    def prune_journal_to(self, final_block: int) -> None:
         """Delete the journal up to `final_block`."""
         floor = self._bookmarks.get_number(UNDO_FLOOR)
         if floor is not None and floor >= final_block:

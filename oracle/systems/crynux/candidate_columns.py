@@ -96,7 +96,7 @@ class CandidateColumns:
     def update_weights(self, time: int, largest_stake: int) -> None:
         """Update the weights for a block time and the network's largest stake."""
         if largest_stake != self._largest:
-            self._score_stakes(largest_stake)
+            self._compute_stake_scores(largest_stake)
             flags = self.free
         else:
             flags = bytearray(len(self.free)) if time == self._time else self.healing.copy()
@@ -114,7 +114,7 @@ class CandidateColumns:
             *(self.scores, self.weights, self.free, self.healing, self._changed, self.offered),
         )
 
-    def _score_stakes(self, largest_stake: int) -> None:
+    def _compute_stake_scores(self, largest_stake: int) -> None:
         """Compute S of every node, once for each distinct stake."""
         if native is not None and native.compute_stake_scores(
             self.stakes, largest_stake, self.scores

@@ -58,7 +58,7 @@ class CandidateIndex:
     def update_node(self, address: Address, candidate: IndexedCandidate) -> None:
         """Add a node, or replace its row."""
         index = bisect_left(self._addresses, address)
-        if self._has_address_at(index, address):
+        if self._is_address_at_index(index, address):
             self._columns.set_row(index, candidate)
         else:
             self._addresses.insert(index, address)
@@ -67,7 +67,7 @@ class CandidateIndex:
     def remove_node(self, address: Address) -> None:
         """Remove a node, if it is in the index."""
         index = bisect_left(self._addresses, address)
-        if self._has_address_at(index, address):
+        if self._is_address_at_index(index, address):
             del self._addresses[index]
             self._columns.remove_row(index)
 
@@ -82,7 +82,7 @@ class CandidateIndex:
         reserved_indexes = [
             index
             for index, address in zip(indexes, reserved, strict=True)
-            if self._has_address_at(index, address)
+            if self._is_address_at_index(index, address)
         ]
         for index in reserved_indexes:
             offered[index] = 0
@@ -93,7 +93,7 @@ class CandidateIndex:
             weights[index] = 0
         return CandidateList(self._addresses, weights, offered)
 
-    def _has_address_at(self, index: int, address: Address) -> bool:
+    def _is_address_at_index(self, index: int, address: Address) -> bool:
         return index < len(self._addresses) and self._addresses[index] == address
 
 
@@ -150,14 +150,14 @@ class CandidatePool:
             return
         self._update_largest_stake(node.address, node.stake or 0)
         self._members[node.address] = replace(node)
-        self._mark_changed(node.address)
+        self._mark_node_changed(node.address)
 
     def remove_node(self, address: Address) -> None:
         """Remove a node, if it is in the pool."""
         if address in self._members:
             self._update_largest_stake(address, 0)
             del self._members[address]
-            self._mark_changed(address)
+            self._mark_node_changed(address)
 
     def list_candidates(
         self, task: Task, time: int, reserved: AbstractSet[Address] = frozenset()
@@ -194,7 +194,7 @@ class CandidatePool:
     ) -> CandidateList | None:
         """Return the nodes with all models or, if there are none, those for the fallback."""
         if self.rules.legacy is not None:
-            return self._list_available_uncached(task, time, reserved)
+            return self._compute_available_candidates(task, time, reserved)
         if self._largest is None:
             self._largest = find_largest_stake(self._members.values())
         view = self._get_view(build_requirement(task), time)
@@ -205,7 +205,7 @@ class CandidatePool:
             available = view.without_models.list_available(reserved)
         return available
 
-    def _list_available_uncached(
+    def _compute_available_candidates(
         self, task: Task, time: int, reserved: AbstractSet[Address]
     ) -> CandidateList | None:
         policy_input = PolicyInput(self._members, self.rules, time, reserved)
@@ -223,10 +223,10 @@ class CandidatePool:
 
     def _get_view(self, requirement: Requirement, time: int) -> _RequirementView:
         view = self._views.pop(requirement, None)
-        if view is None or self._is_stale(view):
+        if view is None or self._is_view_stale(view):
             view = self._build_view(requirement, time)
         for address in view.changed_addresses:
-            self._refresh_node(address, requirement, view, time)
+            self._refresh_node_in_view(address, requirement, view, time)
         view.changed_addresses.clear()
         # The most recent view is last.
         self._views[requirement] = view
@@ -240,7 +240,7 @@ class CandidatePool:
         )
         return len(self._views) > _MAX_VIEWS or indexed_nodes > _MAX_INDEXED_NODES
 
-    def _is_stale(self, view: _RequirementView) -> bool:
+    def _is_view_stale(self, view: _RequirementView) -> bool:
         """Return whether rebuilding a view is cheaper than updating it."""
         return (
             len(view.changed_addresses) > _MIN_STALE_CHANGES + len(self._members) // _STALE_DIVISOR
@@ -265,7 +265,7 @@ class CandidatePool:
             changed_addresses=set(),
         )
 
-    def _refresh_node(
+    def _refresh_node_in_view(
         self, address: Address, requirement: Requirement, view: _RequirementView, time: int
     ) -> None:
         node = self._members.get(address)
@@ -309,10 +309,10 @@ class CandidatePool:
         elif previous is not None and (previous.stake or 0) == self._largest:
             self._largest = None
 
-    def _mark_changed(self, address: Address) -> None:
+    def _mark_node_changed(self, address: Address) -> None:
         for view in self._views.values():
             view.changed_addresses.add(address)
         for requirement in [
-            requirement for requirement, view in self._views.items() if self._is_stale(view)
+            requirement for requirement, view in self._views.items() if self._is_view_stale(view)
         ]:
             del self._views[requirement]

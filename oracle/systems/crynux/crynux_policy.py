@@ -152,7 +152,7 @@ def judge_members(
 ) -> list[CandidateVerdict]:
     """Return a verdict on every member, sorted by address, with the parts S, QoS, M and W."""
     requirement = build_requirement(task)
-    members = _sort_members(policy_input)
+    members = _list_sorted_members(policy_input)
     reason_by_node = {
         node.address: find_ineligibility_reason(node, requirement, policy_input)
         for node in members
@@ -164,7 +164,7 @@ def judge_members(
         for node in eligible:
             if node.address not in nodes_with_models:
                 reason_by_node[node.address] = IneligibilityReason.MODELS_NOT_ON_DISK
-    compute_parts = _build_weigher(members, counted_models, weighting, policy_input)
+    compute_parts = _build_weight_function(members, counted_models, weighting, policy_input)
     verdicts = []
     for node in members:
         parts = compute_parts(node)
@@ -193,9 +193,9 @@ def compute_downloader_weights(
     The list is sorted by address. It includes nodes without the models, because a node can
     download a model while it runs a task.
     """
-    members = _sort_members(policy_input)
+    members = _list_sorted_members(policy_input)
     counted_models = weighting.select_counted_models(requirement.models)
-    compute_parts = _build_weigher(members, counted_models, weighting, policy_input)
+    compute_parts = _build_weight_function(members, counted_models, weighting, policy_input)
     return [
         (node.address, compute_parts(node)["W"])
         for node in members
@@ -206,14 +206,14 @@ def compute_downloader_weights(
     ]
 
 
-def _sort_members(policy_input: PolicyInput) -> list[Node]:
+def _list_sorted_members(policy_input: PolicyInput) -> list[Node]:
     """Return the members of the network, sorted by address."""
     member = Membership.MEMBER
     members = [node for node in policy_input.nodes.values() if node.membership is member]
     return sorted(members, key=lambda node: node.address)
 
 
-def _build_weigher(
+def _build_weight_function(
     members: list[Node],
     counted_models: frozenset[str],
     weighting: Weighting,

@@ -89,7 +89,7 @@ def plan_predownloads(
     # Weighing every node is expensive, and not needed if enough nodes were asked.
     if budget.remaining > 0 and max(missing_by_model.values()) > 0:
         weights = compute_downloader_weights(build_requirement(task), policy_input, weighting)
-        ranked_nodes = [nodes[address] for address in sort_by_weight(weights)]
+        ranked_nodes = [nodes[address] for address in sort_nodes_by_weight(weights)]
     return [
         Predownload(
             model,
@@ -119,7 +119,7 @@ def has_scarce_model(
     return bool(missing_by_model)
 
 
-def sort_by_weight(weights: Iterable[tuple[Address, int]]) -> list[Address]:
+def sort_nodes_by_weight(weights: Iterable[tuple[Address, int]]) -> list[Address]:
     """Return nodes by descending weight; nodes of equal weight are sorted by address."""
     return [address for address, _ in sorted(weights, key=lambda entry: (-entry[1], entry[0]))]
 
@@ -177,14 +177,16 @@ class _RequestBudget:
         self, model: str, ranked_nodes: Sequence[Node], max_nodes: int
     ) -> tuple[Address, ...]:
         """Reserve requests for up to `max_nodes` of these nodes, in their order."""
-        addresses = [node.address for node in ranked_nodes if self._can_request(node, model)]
+        addresses = [
+            node.address for node in ranked_nodes if self._can_request_download(node, model)
+        ]
         chosen = tuple(addresses[: max(0, min(max_nodes, self.remaining))])
         self.remaining -= len(chosen)
         for address in chosen:
             self.remaining_by_node[address] -= 1
         return chosen
 
-    def _can_request(self, node: Node, model: str) -> bool:
+    def _can_request_download(self, node: Node, model: str) -> bool:
         return (
             model not in node.models
             and self.remaining_by_node[node.address] > 0

@@ -39,7 +39,7 @@ class Pricing:
                 if seconds[kind] < 0:
                     raise ValueError(f"{name}: must be 0 or more for {kind}")
 
-    def estimate_seconds(self, task: Task) -> Fraction:
+    def estimate_task_seconds(self, task: Task) -> Fraction:
         """Return the task's estimated seconds: fixed plus size times unit, at least 1.
 
         An unknown size counts as 1. An unknown kind counts as the slowest kind, so that a creator
@@ -52,4 +52,4 @@ class Pricing:
 
     def compute_value(self, task: Task) -> Fraction:
         """Return the task's exact value in wei per second; an unknown fee counts as 0."""
-        return (task.fee or 0) / self.estimate_seconds(task)
+        return (task.fee or 0) / self.estimate_task_seconds(task)

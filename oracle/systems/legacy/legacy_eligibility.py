@@ -52,7 +52,7 @@ def get_card_group(node: Node) -> CardGroup | None:
     return CardGroup(node.gpu_vram, node.gpu_name)
 
 
-def group_by_card(nodes: Iterable[Node]) -> dict[CardGroup, list[Node]]:
+def group_nodes_by_card(nodes: Iterable[Node]) -> dict[CardGroup, list[Node]]:
     """Return the card groups by ascending video memory, with the nodes sorted by address."""
     groups: dict[CardGroup, list[Node]] = {}
     for node in sorted(nodes, key=lambda member: member.address):
@@ -104,7 +104,7 @@ def find_candidate_groups(task: Task, policy_input: PolicyInput) -> CandidateGro
         else:
             reason_by_node[node.address] = reason
     groups: Iterable[tuple[CardGroup | None, list[Node]]] = (
-        group_by_card(eligible).items() if gpt else [(None, eligible)]
+        group_nodes_by_card(eligible).items() if gpt else [(None, eligible)]
     )
     full_groups = {group: nodes for group, nodes in groups if len(nodes) >= TRIO_SIZE}
     too_few_reason = TooFewReason.OF_ITS_CARD if gpt else TooFewReason.CANDIDATES

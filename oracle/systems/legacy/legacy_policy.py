@@ -69,11 +69,13 @@ class LegacyPolicy:
         ]
         for group, nodes in candidate_groups.groups.items():
             speed_by_node = {node.address: all_speeds[node.address] for node in nodes}
-            verdicts.extend(_judge_group(group, speed_by_node, candidate_groups.candidate_count))
+            verdicts.extend(
+                _iter_group_verdicts(group, speed_by_node, candidate_groups.candidate_count)
+            )
         return sorted(verdicts, key=lambda verdict: verdict.node)
 
 
-def _judge_group(
+def _iter_group_verdicts(
     group: CardGroup | None, speed_by_node: Mapping[Address, SubmissionSpeed], candidate_count: int
 ) -> Iterator[CandidateVerdict]:
     """Yield verdicts on the candidates of a group that is drawn in proportion to its size."""

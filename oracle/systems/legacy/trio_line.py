@@ -18,7 +18,7 @@ from oracle.systems.task_queue import (
     QueueItem,
     collect_tasks_by_group,
     is_waiting,
-    sort_by_value,
+    sort_items_by_value,
 )
 
 
@@ -48,14 +48,14 @@ def build_trio_queue(
     its tasks' values. The age of a group is the age of its last task, because the group cannot
     start without that task.
     """
-    groups = collect_tasks_by_group(sorted(group_tasks, key=get_age_key))
+    groups = collect_tasks_by_group(sorted(group_tasks, key=get_age_sort_key))
     waiting_groups = {task.group for task in waiting if task.group is not None}
     complete_groups = [
         tasks
         for group, tasks in groups.items()
         if group in waiting_groups and _is_group_complete(tasks)
     ]
-    return sort_by_value(
+    return sort_items_by_value(
         QueueItem(tasks[0], sum(map(value_of, tasks), Fraction(0)), frozenset(), tuple(tasks[1:]))
         for tasks in complete_groups
     )
@@ -73,7 +73,7 @@ def find_unstartable_tasks(waiting: Iterable[Task], group_tasks: Iterable[Task])
         for task in waiting
         if task.group is None or _is_group_broken(groups.get(task.group, [task]))
     ]
-    return sorted(unstartable, key=get_age_key)
+    return sorted(unstartable, key=get_age_sort_key)
 
 
 def _is_group_complete(tasks: Sequence[Task]) -> bool:
@@ -85,6 +85,6 @@ def _is_group_broken(tasks: Sequence[Task]) -> bool:
     return is_larger or len(tasks) > TRIO_SIZE or not all(map(is_waiting, tasks))
 
 
-def get_age_key(task: Task) -> tuple[Position, TaskKey]:
+def get_age_sort_key(task: Task) -> tuple[Position, TaskKey]:
     """Return the sort key by age: the position of the task's creation, then its key."""
     return task.created_at or BEFORE_EVERYTHING, task.key

@@ -10,9 +10,9 @@ from hashlib import sha256
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
-from oracle.domain.scoring.legacy_factors import PopulationMaxima, compute_speed
-from oracle.domain.scoring.legacy_tally import compute_tally
-from oracle.domain.scoring.node_scores import compute_long_term_score, count_scores
+from oracle.domain.scoring.legacy_factors import PopulationMaxima, compute_speed_factor
+from oracle.domain.scoring.legacy_tally import compute_window_tally
+from oracle.domain.scoring.node_scores import compute_long_term_score, count_effective_scores
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node, Task
 from oracle.systems.legacy.legacy_eligibility import (
@@ -49,7 +49,7 @@ def compute_submission_speeds(
     peers = PopulationMaxima(max_vram=0, max_timeout=0, max_node_score=best_score)
     speed_by_node = {}
     for address, score in score_by_node.items():
-        share = compute_speed(score, peers)
+        share = compute_speed_factor(score, peers)
         speed_by_node[address] = SubmissionSpeed(
             share, UNIT if share is None or use_equal_weights else share
         )
@@ -59,8 +59,12 @@ def compute_submission_speeds(
 def _get_node_score(node: Node, time: int, rules: Rules) -> int | None:
     """Return the mean of the node's task scores in the window (legacy rules) or in the pool."""
     if rules.legacy is not None:
-        return compute_tally(node, time, rules.legacy).node_score
-    return compute_long_term_score(node, rules, time) if count_scores(node, time, rules) else None
+        return compute_window_tally(node, time, rules.legacy).node_score
+    return (
+        compute_long_term_score(node, rules, time)
+        if count_effective_scores(node, time, rules)
+        else None
+    )
 
 
 # The card group is drawn by sha256(seed || suffix), independent of the nodes' draws.
@@ -105,11 +109,11 @@ def choose_trio(
         policy_input.rules,
         use_equal_weights=use_equal_weights,
     )
-    card, group_draw = _draw_group(candidate_groups, seed)
+    card, group_draw = _draw_card_group(candidate_groups, seed)
     return TrioChoice(card, group_draw, _draw_nodes(candidate_groups, card, speed_by_node, seed))
 
 
-def _draw_group(
+def _draw_card_group(
     candidate_groups: CandidateGroups, seed: bytes
 ) -> tuple[CardGroup | None, IndexDraw | None]:
     """Draw a card group with a chance proportional to its size."""

@@ -8,7 +8,7 @@ from oracle.systems.pocket.parameters import PortalParameters
 from oracle.systems.pocket.ranking import RankedNode, TicketReason
 
 
-def format_explanation(row: RankedNode) -> str:
+def format_ticket_explanation(row: RankedNode) -> str:
     """Return a node's number of tickets, and why it does not have all of them."""
     max_tickets = row.params.max_tickets
     return f"{row.tickets} of {max_tickets} tickets: {_format_reason(row)}"
@@ -59,7 +59,7 @@ def _format_seconds(ms: int | None) -> str:
     return f"{seconds}.{remainder_ms:03}"
 
 
-def build_parts(row: RankedNode) -> dict[str, str]:
+def build_ticket_components(row: RankedNode) -> dict[str, str]:
     """Return the components of a node's tickets, in order.
 
     Names are as in docs/explanation/pocket.md. Rates have 18 digits, latencies 5, in seconds.
@@ -86,5 +86,5 @@ def build_parts(row: RankedNode) -> dict[str, str]:
         "tickets": str(row.tickets),
         "reason": row.reason.value,
         "probability": f"{row.probability:.18f}",
-        "why": format_explanation(row),
+        "why": format_ticket_explanation(row),
     }

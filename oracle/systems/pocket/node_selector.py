@@ -49,7 +49,7 @@ class PortalRecord:
         """Count a success and recompute the latencies."""
         fresh = not self.has_recent_outcome(now)
         self._add_counts(now, params, successes=1)
-        self._age_samples(now, params)
+        self._reset_expired_samples(now, params)
         insort(self.samples, duration)
         if len(self.samples) > params.max_samples:
             self.samples = self.samples[::2]
@@ -67,7 +67,7 @@ class PortalRecord:
     def record_failure(self, now: int, params: PortalParameters) -> None:
         """Count a failure; the latencies of the last success are kept."""
         self._add_counts(now, params, failures=1)
-        self._age_samples(now, params)
+        self._reset_expired_samples(now, params)
 
     def set_flag(self, until: int, *, flag: bool) -> None:
         """Set the failure flag and its expiry."""
@@ -87,7 +87,7 @@ class PortalRecord:
             node, attempts, rate, self.median, self.weighted, failing=False, p90=self.p90
         )
 
-    def update_flag(self, now: int, params: PortalParameters) -> None:
+    def update_failure_flag(self, now: int, params: PortalParameters) -> None:
         """Set or clear the node's failure flag as its recent outcomes require.
 
         See docs/explanation/pocket.md#portal-api.
@@ -112,7 +112,7 @@ class PortalRecord:
         self.failures += failures
         self.counts_until = now + params.counts_ttl_ms
 
-    def _age_samples(self, now: int, params: PortalParameters) -> None:
+    def _reset_expired_samples(self, now: int, params: PortalParameters) -> None:
         if now >= self.samples_until:
             # A failure starts a new list too, which expires at its own time.
             self.samples = []
@@ -136,12 +136,12 @@ class PortalMemory:
     def record_success(self, node: Address, latency: float, now: int) -> None:
         record = self._get_record(node)
         record.record_success(latency, now, self._params)
-        self._update_suspect(node, record, now)
+        self._add_if_suspect(node, record, now)
 
     def record_failure(self, node: Address, now: int) -> None:
         record = self._get_record(node)
         record.record_failure(now, self._params)
-        self._update_suspect(node, record, now)
+        self._add_if_suspect(node, record, now)
 
     def record_passed_health_check(self, node: Address, now: int) -> None:
         """Clear the failure flag, as upstream's sync check does."""
@@ -166,7 +166,7 @@ class PortalMemory:
         for node in sorted(self._suspects):
             record = self.records[node]
             if node in nodes:
-                record.update_flag(now, self._params)
+                record.update_failure_flag(now, self._params)
             if not self._is_suspect(record, now):
                 self._suspects.discard(node)
 
@@ -175,7 +175,7 @@ class PortalMemory:
             self.records[node] = PortalRecord()
         return self.records[node]
 
-    def _update_suspect(self, node: Address, record: PortalRecord, now: int) -> None:
+    def _add_if_suspect(self, node: Address, record: PortalRecord, now: int) -> None:
         if self._is_suspect(record, now):
             self._suspects.add(node)
 
@@ -320,7 +320,7 @@ def _build_stats(
 _NONE_LEFT_OUT: Mapping[Address, str] = MappingProxyType({})
 
 
-def create_memory(params: Parameters) -> ChainMemory:
+def create_chain_memory(params: Parameters) -> ChainMemory:
     """Return an empty memory of one chain for the profile with these parameters."""
     if isinstance(params, ArticleParameters):
         return ArticleMemory(params)
@@ -347,13 +347,15 @@ class NodeSelector:
         blame = BLAME_BY_KIND[outcome.kind]
         if blame is Blame.SUCCESS:
             latency = outcome.latency_ms / 1000
-            self._get_memory(outcome.chain).record_success(outcome.node, latency, outcome.t_ms)
+            self._get_chain_memory(outcome.chain).record_success(
+                outcome.node, latency, outcome.t_ms
+            )
         elif blame is Blame.FAILURE:
-            self._get_memory(outcome.chain).record_failure(outcome.node, outcome.t_ms)
+            self._get_chain_memory(outcome.chain).record_failure(outcome.node, outcome.t_ms)
 
     def record_passed_health_check(self, node: Address, chain: str, t_ms: int) -> None:
         """Record that a health check of the node passed at `t_ms`."""
-        self._get_memory(chain).record_passed_health_check(node, t_ms)
+        self._get_chain_memory(chain).record_passed_health_check(node, t_ms)
 
     def reset_node(self, node: Address) -> None:
         """Clear a node's history in every chain."""
@@ -375,7 +377,7 @@ class NodeSelector:
             now_ms: outcomes older than a window, or later than this time, do not count.
             omitted_nodes: candidates to leave out, each with the reason.
         """
-        memory = self.chains.get(chain) or create_memory(self.params)
+        memory = self.chains.get(chain) or create_chain_memory(self.params)
         all_stats = [
             memory.compute_stats(node, now_ms) for node in candidates if node not in omitted_nodes
         ]
@@ -383,9 +385,9 @@ class NodeSelector:
 
     def evaluate_nodes(self, chain: str, nodes: Container[Address], now_ms: int) -> None:
         """Evaluate these nodes, which updates the failure flags of `portal_api_head`."""
-        self._get_memory(chain).evaluate_nodes(nodes, now_ms)
+        self._get_chain_memory(chain).evaluate_nodes(nodes, now_ms)
 
-    def _get_memory(self, name: str) -> ChainMemory:
+    def _get_chain_memory(self, name: str) -> ChainMemory:
         if name not in self.chains:
-            self.chains[name] = create_memory(self.params)
+            self.chains[name] = create_chain_memory(self.params)
         return self.chains[name]

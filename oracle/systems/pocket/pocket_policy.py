@@ -23,7 +23,7 @@ from oracle.systems.crynux.requirements import (
     find_misfit_reason,
 )
 from oracle.systems.pocket import parameters
-from oracle.systems.pocket.explain_row import build_parts
+from oracle.systems.pocket.explain_row import build_ticket_components
 from oracle.systems.pocket.node_selector import NodeSelector
 from oracle.systems.pocket.parameters import Parameters
 from oracle.systems.pocket.ranking import Ranking
@@ -88,7 +88,7 @@ class OpenTask:
         return next((part for part in self.parts if part.node == node), None)
 
 
-def get_scope(kind: network_events.TaskKind | None) -> str:
+def get_latency_scope(kind: network_events.TaskKind | None) -> str:
     """Return the scope in which latencies of this kind of task are compared."""
     return "any" if kind is None else kind.value
 
@@ -123,7 +123,7 @@ class TaskTracker:
         task = self._open.setdefault(event.task, OpenTask())
         if not _can_start(task, event):
             return None
-        scope = get_scope(task.kind)
+        scope = get_latency_scope(task.kind)
         task.parts.append(Part(event.node, scope, event.timestamp_ms, event.round))
         return scope
 
@@ -272,7 +272,8 @@ class PocketFollower:
         """Return a verdict on every member for the task, sorted by address."""
         ranking = self.rank_candidates(task, policy_input)
         verdicts = [
-            CandidateVerdict(row.node, row.chances, None, build_parts(row)) for row in ranking.rows
+            CandidateVerdict(row.node, row.chances, None, build_ticket_components(row))
+            for row in ranking.rows
         ]
         verdicts += [
             CandidateVerdict(address, None, reason) for address, reason in ranking.left_out.items()
@@ -297,7 +298,7 @@ class PocketFollower:
             if reason is not None:
                 left_out[address] = reason.value
         now = policy_input.time * 1000
-        return self.selector.rank_nodes(get_scope(task.kind), members, now, left_out)
+        return self.selector.rank_nodes(get_latency_scope(task.kind), members, now, left_out)
 
     def find_ineligibility_reason(
         self, node: Node, task: Task, policy_input: PolicyInput

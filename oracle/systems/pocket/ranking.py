@@ -151,7 +151,7 @@ def rank_nodes(
         previous_latency = stats.weighted
     total = sum(row.tickets for row in rows)
     return Ranking(
-        rows=with_draw_probabilities(rows),
+        rows=add_draw_probabilities(rows),
         input_order=tuple(stats.node for stats in all_stats),
         total=total,
         degraded=total == 0 and bool(rows),
@@ -164,7 +164,7 @@ def _rank_node(
     stats: NodeStats, factor: int, previous_latency: float, params: Parameters
 ) -> RankedNode:
     """Assign a node its tickets from the remaining factor and the previous node's latency."""
-    benchmark = _get_benchmark(stats, previous_latency, params)
+    benchmark = _get_benchmark_latency(stats, previous_latency, params)
     difference = 0.0 if benchmark is None else stats.weighted - benchmark
     lost, remaining_factor = 0, factor
     if difference:
@@ -178,7 +178,9 @@ def _rank_node(
     )
 
 
-def _get_benchmark(stats: NodeStats, previous_latency: float, params: Parameters) -> float | None:
+def _get_benchmark_latency(
+    stats: NodeStats, previous_latency: float, params: Parameters
+) -> float | None:
     """Return the latency that the node is compared with, or None if its median is as expected."""
     # Not `<=`, because an unknown median must not be compared either.
     if not stats.median > params.expected or previous_latency <= 0:
@@ -217,7 +219,7 @@ def _get_full_weight_reason(stats: NodeStats, factor: int, params: Parameters) -
     return TicketReason.TOP_TIER if stats.attempts else TicketReason.UNTESTED
 
 
-def with_draw_probabilities(rows: Iterable[RankedNode]) -> tuple[RankedNode, ...]:
+def add_draw_probabilities(rows: Iterable[RankedNode]) -> tuple[RankedNode, ...]:
     """Return the rows with draw probabilities, which are equal if no row has a ticket."""
     rows = tuple(rows)
     total = sum(row.tickets for row in rows)
@@ -254,7 +256,7 @@ def pick_node(ranking: Ranking, unit_draw: float | Fraction) -> Address:
     Raises:
         ValueError: `unit_draw` is not in [0, 1), or no node is ranked.
     """
-    return _find_ticket_holder(_sort_by_tickets(ranking), unit_draw).node
+    return _find_ticket_holder(_sort_rows_for_draw(ranking), unit_draw).node
 
 
 def pick_nodes(ranking: Ranking, unit_draws: Iterable[float | Fraction]) -> list[Address]:
@@ -268,7 +270,7 @@ def pick_nodes(ranking: Ranking, unit_draws: Iterable[float | Fraction]) -> list
     Raises:
         ValueError: a number is not in [0, 1).
     """
-    rows = _sort_by_tickets(ranking)
+    rows = _sort_rows_for_draw(ranking)
     chosen: list[Address] = []
     for unit_draw in unit_draws:
         if not rows:
@@ -276,12 +278,12 @@ def pick_nodes(ranking: Ranking, unit_draws: Iterable[float | Fraction]) -> list
         row = _find_ticket_holder(rows, unit_draw)
         chosen.append(row.node)
         rows = list(
-            with_draw_probabilities(other_row for other_row in rows if other_row.node != row.node)
+            add_draw_probabilities(other_row for other_row in rows if other_row.node != row.node)
         )
     return chosen
 
 
-def _sort_by_tickets(ranking: Ranking) -> list[RankedNode]:
+def _sort_rows_for_draw(ranking: Ranking) -> list[RankedNode]:
     """Return the rows by rank, or in input order if all nodes have the same chance."""
     rows = list(ranking.rows)
     if ranking.degraded:

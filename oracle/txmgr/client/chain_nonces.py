@@ -62,10 +62,12 @@ def fetch_nonce_counts(pool_view: PoolView, account: Address) -> list[NonceCount
             )
             return NonceCounts(endpoint.name, mined, max(mined, pending))
 
-    return [count for _, count in pool_view.read_each(read_counts)]
+    return [count for _, count in pool_view.read_from_each(read_counts)]
 
 
-def find_agreed_counts(counts: Sequence[NonceCounts], quorum: WitnessQuorum) -> NonceCounts | None:
+def find_agreed_nonce_counts(
+    counts: Sequence[NonceCounts], quorum: WitnessQuorum
+) -> NonceCounts | None:
     """Return the highest counts if enough witnesses report the same counts, else None."""
     top = max(counts, key=lambda count: (count.mined, count.pending))
     same = [count.endpoint for count in counts if count[1:] == top[1:]]
@@ -73,7 +75,7 @@ def find_agreed_counts(counts: Sequence[NonceCounts], quorum: WitnessQuorum) -> 
     return top if quorum.is_reached_by(same) and highest == top.pending else None
 
 
-def find_mined_transactions(
+def fetch_transactions_by_nonce(
     pool_view: PoolView, account: Address, nonces: range, max_blocks: int
 ) -> Mapping[int, MinedTransaction]:
     """Walk back from the head and return the transactions that used these nonces, if found.
@@ -87,7 +89,7 @@ def find_mined_transactions(
     if not nonces:
         return {}
     spent_by_endpoint = dict(
-        pool_view.read_each(
+        pool_view.read_from_each(
             lambda endpoint: _fetch_mined_transactions(endpoint, account, nonces, max_blocks)
         )
     )

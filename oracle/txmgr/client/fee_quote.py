@@ -149,10 +149,10 @@ def compute_floor_gas(calldata: str) -> int:
 
 def parse_required_fees(text: str) -> Fees:
     """Return the fees that a pool's error requires, or 0 for each fee it does not name."""
-    return Fees(_parse_amount(_REQUIRED_FEE, text), _parse_amount(_REQUIRED_TIP, text))
+    return Fees(_parse_fee_amount(_REQUIRED_FEE, text), _parse_fee_amount(_REQUIRED_TIP, text))
 
 
-def _parse_amount(pattern: re.Pattern[str], text: str) -> int:
+def _parse_fee_amount(pattern: re.Pattern[str], text: str) -> int:
     match = pattern.search(text)
     if match is None:
         return 0
@@ -169,7 +169,7 @@ def fetch_fee_market(pool_view: PoolView, caps: SendLimits) -> FeeMarket:
     last_error: TransientError | None = None
     for endpoint in pool_view.callers:
         try:
-            markets.append(_request_fees(endpoint, caps.min_tip))
+            markets.append(_fetch_fee_market(endpoint, caps.min_tip))
         except TransientError as error:
             last_error = error
     combined = combine_fee_markets(markets, caps.fee_per_gas)
@@ -181,7 +181,7 @@ def fetch_fee_market(pool_view: PoolView, caps: SendLimits) -> FeeMarket:
     return combined
 
 
-def _request_fees(endpoint: EndpointCaller, min_tip: int) -> FeeMarket:
+def _fetch_fee_market(endpoint: EndpointCaller, min_tip: int) -> FeeMarket:
     try:
         history = endpoint.request(
             "eth_feeHistory", hex(_HISTORY_BLOCKS), "latest", [_TIP_PERCENTILE]
@@ -189,10 +189,12 @@ def _request_fees(endpoint: EndpointCaller, min_tip: int) -> FeeMarket:
     except CallRefusedError:
         # Endpoints without eth_feeHistory at least return the newest block with its base fee.
         block = endpoint.request("eth_getBlockByNumber", "latest", False)
-        history = {"baseFeePerGas": [_get_field(block, "baseFeePerGas")]}
+        history = {"baseFeePerGas": [_get_response_field(block, "baseFeePerGas")]}
     try:
-        fees = [int(fee, 16) for fee in _get_field(history, "baseFeePerGas") or []]
-        rewards = [int(tips[0], 16) for tips in _get_field(history, "reward") or [] if tips]
+        fees = [int(fee, 16) for fee in _get_response_field(history, "baseFeePerGas") or []]
+        rewards = [
+            int(tips[0], 16) for tips in _get_response_field(history, "reward") or [] if tips
+        ]
     except (TypeError, ValueError, IndexError, KeyError):
         raise TransientError(f"{endpoint.name}: malformed eth_feeHistory response") from None
     if not fees or not all(0 <= fee_wei < _MAX_PLAUSIBLE_FEE for fee_wei in [fees[-1], *rewards]):
@@ -200,5 +202,5 @@ def _request_fees(endpoint: EndpointCaller, min_tip: int) -> FeeMarket:
     return build_fee_market(fees[-1], rewards, min_tip)
 
 
-def _get_field(answer: Json, name: str) -> Json:
+def _get_response_field(answer: Json, name: str) -> Json:
     return answer.get(name) if isinstance(answer, dict) else None

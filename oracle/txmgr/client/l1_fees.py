@@ -118,7 +118,7 @@ def _sum_op_stack_fees(answers: Sequence[Json | CallRefusedError]) -> int:
     l1_answer, operator_answer = answers
     if isinstance(l1_answer, CallRefusedError):
         raise l1_answer
-    return _decode_amount(l1_answer, GAS_PRICE_ORACLE, "getL1Fee") + _decode_operator_fee(
+    return _decode_wei_word(l1_answer, GAS_PRICE_ORACLE, "getL1Fee") + _decode_operator_fee(
         operator_answer
     )
 
@@ -129,16 +129,16 @@ def _decode_operator_fee(answer: Json | CallRefusedError) -> int:
         return 0
     if isinstance(answer, CallRefusedError):
         raise answer
-    return 0 if answer == "0x" else _decode_amount(answer, GAS_PRICE_ORACLE, "getOperatorFee")
+    return 0 if answer == "0x" else _decode_wei_word(answer, GAS_PRICE_ORACLE, "getOperatorFee")
 
 
 def _fetch_price_per_byte(endpoint: EndpointCaller) -> int:
     method, params = _build_call_request(ARB_GAS_INFO, "getPricesInWei")
     answer = endpoint.request(method, *params)
-    return _decode_amount(answer, ARB_GAS_INFO, "getPricesInWei", _PRICES.index("byte"))
+    return _decode_wei_word(answer, ARB_GAS_INFO, "getPricesInWei", _PRICES.index("byte"))
 
 
-def _decode_amount(answer: Json, to: str, name: str, word_index: int = 0) -> int:
+def _decode_wei_word(answer: Json, to: str, name: str, word_index: int = 0) -> int:
     """Decode one word of a response as an amount of at most the ether supply."""
     try:
         wei = read_uint(bytes.fromhex(str(answer)[2:]), WORD * word_index)

@@ -19,7 +19,7 @@ from oracle.errors import TransientError
 from oracle.rpc.fanout import EndpointCaller, PoolView, expect_response_format, parse_quantity
 from oracle.rpc.rpc_errors import CallRefusedError
 from oracle.signing.signature_checks import EcdsaSignature
-from oracle.txmgr.client.receipts import fetch_counts_at_block
+from oracle.txmgr.client.receipts import fetch_transaction_counts_at_block
 
 # How many full blocks one batch requests, and how many are read below the oldest available state.
 _BLOCKS_PER_BATCH, _MAX_BLOCKS = 20, 1_000
@@ -70,7 +70,7 @@ def find_nonce_use(
     Only endpoints that have this block by its hash are queried, because others may lag. If one of
     the queried endpoints counts too few transactions, the nonce is not proven to be used.
     """
-    counts = fetch_counts_at_block(pool_view, query.sender, final_block)
+    counts = fetch_transaction_counts_at_block(pool_view, query.sender, final_block)
     names = frozenset(counts)
     if not counts or any(count <= query.nonce for count in counts.values()):
         return NonceUseEvidence(None, is_agreed=False, endpoints=names)
@@ -78,7 +78,7 @@ def find_nonce_use(
     use = _find_first_use(endpoints, query, final_block.number)
     if use is None:
         return NonceUseEvidence(None, is_agreed=False, endpoints=names)
-    use_by_endpoint = _fetch_uses(endpoints, query, use.block_number)
+    use_by_endpoint = _fetch_uses_by_endpoint(endpoints, query, use.block_number)
     is_same = all(endpoint_use == use for endpoint_use in use_by_endpoint.values())
     return NonceUseEvidence(
         use, is_same and pool_view.quorum.is_reached_by(use_by_endpoint), names
@@ -98,7 +98,7 @@ def _find_first_use(
     return None
 
 
-def _fetch_uses(
+def _fetch_uses_by_endpoint(
     endpoints: Sequence[EndpointCaller], query: NonceQuery, block_number: int
 ) -> dict[str, NonceUse | None]:
     """Return the use of the nonce in a block, or None, for each endpoint."""
@@ -181,11 +181,11 @@ def _fetch_use(
                 sender = tx["from"].lower()
                 nonce = parse_quantity(tx["nonce"])
                 if (sender, nonce) == (query.sender, query.nonce):
-                    return _verify_use(tx, query, block)
+                    return _build_verified_use(tx, query, block)
     return None
 
 
-def _verify_use(tx: Any, query: NonceQuery, block: Any) -> NonceUse | None:  # noqa: ANN401  JSON
+def _build_verified_use(tx: Any, query: NonceQuery, block: Any) -> NonceUse | None:  # noqa: ANN401  JSON
     """Return a transaction as the use of a nonce, or None if the account did not sign it.
 
     Raises:
@@ -195,7 +195,7 @@ def _verify_use(tx: Any, query: NonceQuery, block: Any) -> NonceUse | None:  # n
         leaf = msgspec.convert(tx, SignedTransaction).encode_leaf()
     except msgspec.ValidationError:
         return None
-    chain_id, nonce, signer = _recover_signer(leaf)
+    chain_id, nonce, signer = _decode_and_recover_signer(leaf)
     if (nonce, signer) != (query.nonce, query.sender) or chain_id not in {None, query.chain_id}:
         return None
     to = tx["to"]
@@ -207,7 +207,7 @@ def _verify_use(tx: Any, query: NonceQuery, block: Any) -> NonceUse | None:  # n
     )
 
 
-def _recover_signer(leaf: bytes) -> tuple[int | None, int, Address | None]:
+def _decode_and_recover_signer(leaf: bytes) -> tuple[int | None, int, Address | None]:
     """Return the chain id (or None), the nonce and the signer of a transaction."""
     import rlp  # noqa: PLC0415  only a nonce of another program is decoded
 

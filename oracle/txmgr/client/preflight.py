@@ -57,7 +57,7 @@ def preflight(
     result_by_endpoint = {
         endpoint: _simulate_call(endpoint, call, decode_refusal) for endpoint in pool_view.callers
     }
-    common = _combine_results(pool_view, call, result_by_endpoint)
+    common = _combine_endpoint_results(pool_view, call, result_by_endpoint)
     _record_votes([(common, result_by_endpoint)])
     return common
 
@@ -84,7 +84,9 @@ def preflight_all(
         result_by_endpoint = {
             endpoint: results[index] for endpoint, results in results_by_endpoint.items()
         }
-        votes.append((_combine_results(pool_view, call, result_by_endpoint), result_by_endpoint))
+        votes.append(
+            (_combine_endpoint_results(pool_view, call, result_by_endpoint), result_by_endpoint)
+        )
     _record_votes(votes)
     return [common for common, _ in votes]
 
@@ -108,7 +110,7 @@ def is_duplicate_pending(
     return False
 
 
-def _combine_results(
+def _combine_endpoint_results(
     pool_view: PoolView,
     call: SimulatedCall,
     result_by_endpoint: Mapping[EndpointCaller, PreflightResult],
@@ -252,12 +254,12 @@ def _simulate_calls(
     except TransientError as error:
         return [PreflightResult(PreflightOutcome.UNKNOWN, reason=str(error))] * len(calls)
     return [
-        _decode_answers(*answers, decode_refusal)
+        _decode_simulation_responses(*answers, decode_refusal)
         for answers in zip(call_answers, gas_answers, strict=True)
     ]
 
 
-def _decode_answers(
+def _decode_simulation_responses(
     call_answer: Json | CallRefusedError,
     gas_answer: Json | CallRefusedError,
     decode_refusal: RefusalDecoder,
@@ -284,7 +286,7 @@ def _build_error_result(
     return PreflightResult(PreflightOutcome.REFUSED, refusal=refusal, reason=str(refusal))
 
 
-def count_preflight(kind: str, result: PreflightResult) -> None:
+def count_preflight_result(kind: str, result: PreflightResult) -> None:
     """Count one simulation by its outcome: `ok`, `later`, `rejected` or `unknown`."""
     SIMULATIONS.labels(kind, _get_outcome_label(result)).inc()
 

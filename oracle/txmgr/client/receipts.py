@@ -108,11 +108,11 @@ class ReceiptQuorum:
             ),
             default=None,
         )
-        return None if best is None else self._set_agreed_prices(best)
+        return None if best is None else self._apply_agreed_prices(best)
 
     def has_agreement_on(self, receipt: Receipt) -> bool:
         """Return whether enough witnesses show this very receipt."""
-        return self.quorum.is_reached_by(self._find_same_receipts(receipt))
+        return self.quorum.is_reached_by(self._find_equivalent_receipts(receipt))
 
     @property
     def endpoints(self) -> frozenset[str]:
@@ -124,9 +124,9 @@ class ReceiptQuorum:
         return frozenset(view.endpoint for view in self.views if view.is_missing(hashes))
 
     def _count_witnesses(self, receipt: Receipt) -> int:
-        return self.quorum.count_witnesses(self._find_same_receipts(receipt))
+        return self.quorum.count_witnesses(self._find_equivalent_receipts(receipt))
 
-    def _find_same_receipts(self, receipt: Receipt) -> dict[str, Receipt]:
+    def _find_equivalent_receipts(self, receipt: Receipt) -> dict[str, Receipt]:
         """Return the receipts with the same block and outcome, by endpoint."""
         shown = {view.endpoint: view.receipts.get(receipt.hash) for view in self.views}
         return {
@@ -135,14 +135,14 @@ class ReceiptQuorum:
             if same is not None and same.is_equivalent(receipt)
         }
 
-    def _set_agreed_prices(self, receipt: Receipt) -> Receipt:
+    def _apply_agreed_prices(self, receipt: Receipt) -> Receipt:
         """Return a receipt with the prices that enough of its witnesses agree on, or the lowest.
 
         The block hash does not commit to a price, so one provider alone could use up a day's
         budget with a false price.
         """
         endpoints_by_price: dict[tuple[int, int], list[str]] = {}
-        for endpoint, same in self._find_same_receipts(receipt).items():
+        for endpoint, same in self._find_equivalent_receipts(receipt).items():
             endpoints_by_price.setdefault((same.gas_price, same.l1_fee), []).append(endpoint)
         agreed = [
             price
@@ -248,7 +248,7 @@ def fetch_receipts(pool_view: PoolView, hashes: Sequence[Hash]) -> dict[Hash, Re
     return {tx_hash: receipt for tx_hash, receipt in receipts.items() if receipt is not None}
 
 
-def fetch_mined_count(pool_view: PoolView, sender: Address, block_tag: str) -> int:
+def fetch_transaction_count(pool_view: PoolView, sender: Address, block_tag: str) -> int:
     """Return the account's transaction count at a block (`latest`, `0x…`).
 
     Raises:
@@ -259,7 +259,7 @@ def fetch_mined_count(pool_view: PoolView, sender: Address, block_tag: str) -> i
         with expect_response_format("the count of an account"):
             return parse_quantity(endpoint.request("eth_getTransactionCount", sender, block_tag))
 
-    return pool_view.read_first(read_count)
+    return pool_view.read_from_first(read_count)
 
 
 def fetch_balance(pool_view: PoolView, account: Address) -> int:
@@ -273,12 +273,12 @@ def fetch_balance(pool_view: PoolView, account: Address) -> int:
         with expect_response_format("a balance"):
             return parse_quantity(endpoint.request("eth_getBalance", account, "latest"))
 
-    return pool_view.read_first(read_balance)
+    return pool_view.read_from_first(read_balance)
 
 
 def fetch_block_hashes(pool_view: PoolView, numbers: Sequence[int]) -> dict[int, Hash]:
     """Return block hashes by height from one endpoint; blocks that it lacks are left out."""
-    blocks = pool_view.request_first(
+    blocks = pool_view.request_from_first(
         [("eth_getBlockByNumber", (hex(number), False)) for number in numbers]
     )
     with expect_response_format("blocks"):
@@ -289,7 +289,7 @@ def fetch_block_hashes(pool_view: PoolView, numbers: Sequence[int]) -> dict[int,
         }
 
 
-def fetch_counts_at_block(
+def fetch_transaction_counts_at_block(
     pool_view: PoolView, account: Address, block: BlockRef
 ) -> dict[str, int]:
     """Return the account's transaction count at the end of a block, by endpoint name.
@@ -343,7 +343,7 @@ def is_in_block(pool_view: PoolView, block: tuple[int, Hash], hashes: Sequence[H
     return False
 
 
-def exclude_blocks(
+def exclude_reorged_blocks(
     receipt_quorum: ReceiptQuorum, reorged_hashes: Collection[Hash]
 ) -> ReceiptQuorum:
     """Return the quorum without receipts in these blocks, which have left the chain."""
@@ -361,7 +361,7 @@ def exclude_blocks(
     return ReceiptQuorum(tuple(views), receipt_quorum.quorum)
 
 
-def find_revert_reason(
+def fetch_revert_reason(
     pool_view: PoolView,
     receipt: Receipt,
     call: SimulatedCall,

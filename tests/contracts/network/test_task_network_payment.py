@@ -4,7 +4,7 @@ from itertools import permutations
 
 import pytest
 
-from oracle.domain.scoring.group_ranking import split_fee
+from oracle.domain.scoring.group_ranking import split_fee_by_scores
 from tests.support.evm.chain import Chain, RevertedError
 from tests.support.evm.groups import GROUP, compare_answers, create_member_tasks
 from tests.support.evm.network import FLOOR, Network, encode_word
@@ -77,11 +77,11 @@ def test_group_fee_is_split_by_points_of_commit_and_reveal_order(
 
     of_both = points_of(order, reveals)
     points = [of_both[place] for place in named]
-    expected = dict(zip(named, split_fee(fee, points), strict=True))
+    expected = dict(zip(named, split_fee_by_scores(fee, points), strict=True))
     paid = [network.owed(node) - old for node, old in zip(network.nodes, before, strict=False)]
     assert paid == [expected[place] for place in range(3)]
     shared = [event.args["amount"] for event in receipt.events if event.event == "FeeShared"]
-    assert shared == split_fee(fee, points)
+    assert shared == split_fee_by_scores(fee, points)
 
 
 def test_node_with_wrong_result_keeps_its_rank_but_gets_no_fee(network: Network):
@@ -90,7 +90,7 @@ def test_node_with_wrong_result_keeps_its_rank_but_gets_no_fee(network: Network)
     receipt = compare_answers(network, tasks)
 
     shared = [event.args["amount"] for event in receipt.events if event.event == "FeeShared"]
-    assert shared == split_fee(fee, points_of((0, 1, 2), (0, 1, 2))[1:])
+    assert shared == split_fee_by_scores(fee, points_of((0, 1, 2), (0, 1, 2))[1:])
 
 
 def test_payment_mode_is_fixed_at_group_creation(network: Network):

@@ -9,7 +9,7 @@ from typing import Any
 from eth_account.signers.local import LocalAccount
 from web3.exceptions import ContractCustomError
 
-from oracle.chain.decode.oracle_logs import iterate_event_readers
+from oracle.chain.decode.oracle_logs import iterate_oracle_event_readers
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.oracle_events import ContractEvent
 from oracle.domain.ids import ZERO_HASH, Address, Hash
@@ -41,7 +41,7 @@ QUICK_KICK_LIMITS = KICK_LIMITS | {"bucketMost": 50, "kickCooldown": 200}
 ACCOUNTS = (*SIGNERS, STRANGER)
 REASONS = (b"appeal".ljust(32, b"\0"), b"recovered".ljust(32, b"\0"))
 CONTRACT_STATES = {KickState.ACCUSED: 1, KickState.EXPELLED: 2, KickState.REFUSED: 3}
-READER_BY_TOPIC = {event.digest: read for event, read in iterate_event_readers()}
+READER_BY_TOPIC = {event.digest: read for event, read in iterate_oracle_event_readers()}
 
 
 class StateWalk:

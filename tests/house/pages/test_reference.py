@@ -20,7 +20,7 @@ COMMITTED = Path(__file__).resolve().parents[3] / "docs" / "reference"
 LEAST_WORDS = 3
 _LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
 # Functions whose argument is passed on as an event name.
-_HANDED_ON = {"RepeatedWarning": 0, "_record_conflict": 2}
+_HANDED_ON = {"RepeatedWarning": 0, "_log_and_journal_conflict": 2}
 
 
 def silent(described: Iterator[tuple[str, str]]) -> list[str]:

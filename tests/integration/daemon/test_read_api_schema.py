@@ -70,7 +70,7 @@ def app(played_chain) -> Iterator[Any]:
             lambda: START_TIME,
             lambda _held: "a daemon",
             rules_id=serialize_configured_rules(opened.config, reader),
-            objection_intake=ObjectionIntake(opened.store.open_unfenced(), intake_settings),
+            objection_intake=ObjectionIntake(opened.store.open_unfenced_store(), intake_settings),
         )
         evidence = opened.config.oracle.evidence_folder
         yield create_read_api(source, streams=ApiSection(max_streams=0), evidence_folder=evidence)

@@ -124,10 +124,10 @@ def test_exception_raised_by_work_propagates():
 def test_stop_event_set_by_signal_cannot_be_cleared():
     stop = StopSignal()
     stop.event.set()
-    stop.clear_event()
+    stop.clear_stop_event()
     assert not stop.event.is_set()
     stop.record_signal(signal.SIGTERM)
-    stop.clear_event()
+    stop.clear_stop_event()
     assert stop.event.is_set()
 
 

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from oracle.cli.main import run
-from oracle.telemetry.trace_export import export_spans_with
+from oracle.telemetry.trace_export import export_spans_to_processor
 from tests.support.cli.local_network import run_local_network, write_config
 from tests.support.leaks import watch
 
@@ -33,7 +33,7 @@ def traced(tmp_path_factory) -> dict[str, list[ReadableSpan]]:
         settings = network.settings(folder)
         settings["chain"]["endpoints"] = [network.url.replace("://", f"://user:{TOKEN}@")]
         path = write_config(settings, folder / "config.toml")
-        with export_spans_with(SimpleSpanProcessor(exporter)):
+        with export_spans_to_processor(SimpleSpanProcessor(exporter)):
             assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
             network.mine(1)
             assert run(["run", "--once", "--publish", "--config", str(path)]) == 0

@@ -47,7 +47,7 @@ def build_source(hearing: Hearing) -> ApiSource:
         lambda: None,
         lambda: hearing.testbed.chain.time,
         lambda _held: "a daemon",
-        objection_intake=ObjectionIntake(store.open_unfenced(), settings),
+        objection_intake=ObjectionIntake(store.open_unfenced_store(), settings),
         rules_id="{}",
     )
 

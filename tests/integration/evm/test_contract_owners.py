@@ -19,9 +19,9 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.domain.state import Membership, create_node
 from oracle.kickouts.objection_intake import IntakeSettings, ObjectionIntake
-from oracle.kickouts.objection_sender import build_statement
+from oracle.kickouts.objection_sender import build_objection_statement
 from oracle.notify.subscriptions import SubscriptionIntake, SubscriptionTerms
-from oracle.signing.typed_data import Domain, ObjectionStatement, build_objection_data
+from oracle.signing.typed_data import Domain, ObjectionStatement, build_objection_typed_data
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.api import IDENTITY, IndexedHistory
 from tests.support.evm.chain import Chain
@@ -106,7 +106,7 @@ class Owners:
 
     def object(self, node: Address, signer: Any = OWNER, signature: str | None = None) -> Any:
         statement = ObjectionStatement(node, DUE_SINCE, 2, "not me", 0, DEADLINE)
-        data = build_objection_data(statement, self.domain)
+        data = build_objection_typed_data(statement, self.domain)
         signed = signer.sign_message(encode_typed_data(full_message=data))
         body = {
             "node": node,
@@ -143,7 +143,7 @@ def test_wallet_objects_and_its_objection_uses_less_than_the_reserved_gas(owners
 
     with owners.indexed.store.read_transaction() as uow:
         (posted,) = uow.objection_inbox.list_for_node(wallet)
-    calldata = encode_signed_objection_call(build_statement(posted), posted.signature)
+    calldata = encode_signed_objection_call(build_objection_statement(posted), posted.signature)
     receipt = owners.chain.transact(to=owners.objections.address, data=calldata)
     assert receipt.only("Objected")["node"].lower() == wallet
     assert receipt.gas < posted.reserved_gas
@@ -174,13 +174,13 @@ def test_false_signatures_cost_the_endpoint_a_few_calls(
     wallet = owners.add_wallet()
     account = owners.add_node(OWNER.address)
     calls: list[Address] = []
-    call_account = ContractAccounts._call_account
+    call_account = ContractAccounts._call_is_valid_signature
 
     def count_call(accounts: ContractAccounts, node: Address, *arguments: Any) -> bool | None:
         calls.append(node)
         return call_account(accounts, node, *arguments)
 
-    monkeypatch.setattr(ContractAccounts, "_call_account", count_call)
+    monkeypatch.setattr(ContractAccounts, "_call_is_valid_signature", count_call)
     answers = [owners.object(wallet, STRANGER) for _ in range(8)]
     assert [answer.status_code for answer in answers] == [403] * 3 + [503] * 5
     assert answers[-1].json()["refusal"] == "signature_unchecked"

@@ -59,7 +59,9 @@ def in_want_of_gas(harness: DispatchHarness) -> None:
     """Send with too little gas, so that the call is mined and fails."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(admission, "compute_gas_limit", lambda *_: 50_000)
-        patched.setattr(signing_queue, "_is_within_limits", lambda pair: pair[1].is_admissible)
+        patched.setattr(
+            signing_queue, "_is_call_within_limits", lambda pair: pair[1].is_call_admissible
+        )
         harness.turn()
 
 

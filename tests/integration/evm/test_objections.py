@@ -13,8 +13,8 @@ from oracle.domain.events.oracle_events import Objected
 from oracle.domain.ids import Address
 from oracle.domain.reports.objection_terms import ObjectionTerms
 from oracle.kickouts.kickout_context import ACCUSE
-from oracle.reporting.recompute import fold_tree_of_round
-from oracle.signing.typed_data import Domain, ObjectionStatement, build_objection_data
+from oracle.reporting.recompute import fold_round_tree
+from oracle.signing.typed_data import Domain, ObjectionStatement, build_objection_typed_data
 from oracle.store.state.objection_repository import ObjectionAnswer
 from tests.integration.evm.test_kicking import (
     fill_bad_pool,
@@ -66,7 +66,7 @@ class Hearing:
 
     def sign(self, statement: ObjectionStatement) -> bytes:
         """Let the node's wallet sign an objection."""
-        typed_data = build_objection_data(statement, self.domain)
+        typed_data = build_objection_typed_data(statement, self.domain)
         signature = self.testbed.chain.rpc("eth_signTypedData_v4", self.node, typed_data)
         return bytes.fromhex(signature[2:])
 
@@ -119,7 +119,7 @@ def check_roots_without_objections(hearing: Hearing) -> None:
         rounds = uow.rounds.list_accepted()
         assert rounds
         for accepted in rounds:
-            tree = fold_tree_of_round(uow, plain, accepted, harnesses.RULES)
+            tree = fold_round_tree(uow, plain, accepted, harnesses.RULES)
             assert tree is not None
             numbers = (accepted.round, accepted.as_of)
             root = tree.compute_round_root(CHAIN_ID, testbed.address, *numbers)

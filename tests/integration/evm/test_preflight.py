@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from oracle.bindings.contract_errors import decode_refusal
-from oracle.bindings.qos_roots import RootsContract, encode_clear_call
+from oracle.bindings.qos_roots import RootsContract, encode_clear_accusation_call
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
 from oracle.rpc.fanout import PoolView
@@ -24,7 +24,7 @@ __all__ = ["chain", "fresh_chain"]
 
 ME = Address("0x" + 40 * "1")
 # The contract refuses it, because the node is not accused.
-REFUSED_CALL = encode_clear_call(replace(make_leaves(1)[0], node=ME), [])
+REFUSED_CALL = encode_clear_accusation_call(replace(make_leaves(1)[0], node=ME), [])
 
 
 @pytest.fixture(scope="module")

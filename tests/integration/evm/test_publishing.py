@@ -266,7 +266,7 @@ def test_second_statement_for_round_waits_for_first_deadline(sqlite_harness: Har
     harness.tick()
     with harness.context.write_transaction() as uow:
         (planned,) = harness.intents()
-        uow.outbox.intents.end_unsent(
+        uow.outbox.intents.end_unsent_intent(
             planned, type(planned.state).CANCELLED, "a test", harness.context.stamp
         )
     harness.period()

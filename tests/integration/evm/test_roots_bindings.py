@@ -9,17 +9,17 @@ from oracle.bindings.qos_roots import (
     RootsContract,
     RootsStatus,
     encode_accuse_call,
-    encode_clear_call,
+    encode_clear_accusation_call,
     encode_execute_kick_call,
-    encode_push_call,
+    encode_push_report_call,
 )
 from oracle.bindings.qos_words import (
     MAX_RUN_WORDS,
     FallLimit,
     StoredWord,
     WordsContract,
-    encode_bind_call,
-    encode_bring_call,
+    encode_bind_seats_call,
+    encode_write_words_call,
 )
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH, Address, Hash
@@ -86,7 +86,7 @@ def test_contract_computes_the_digest_of_every_report(fresh_roots: RootsOracle):
     def check(report: ReportStatement):
         statement = replace(report, config=status.config, prev=status.last_root)
         # The counter of the configuration is not signed.
-        calldata = encode_push_call(statement, 9, b"")
+        calldata = encode_push_report_call(statement, 9, b"")
         (values, _) = fresh_roots.contract.decode_function_input(calldata)[1].values()
         digest = fresh_roots.read("reportDigest", tuple(values.values()))
         assert statement.compute_digest(domain) == as_hash(digest)
@@ -107,7 +107,7 @@ def test_push_calldata_equals_web3_encoding(roots: RootsOracle):
         root=as_hash(report.root),
     )
     calldata = encode_calldata(roots.call(report, b"s" * 130))
-    assert encode_push_call(statement, report.count, b"s" * 130) == calldata
+    assert encode_push_report_call(statement, report.count, b"s" * 130) == calldata
 
 
 # --- status ---
@@ -221,7 +221,7 @@ def test_calls_about_kickouts_are_accepted(roots: RootsOracle):
 
     roots.push_leaves(make_leaves(NODES))
     recovered = prove(roots.last_round, SEAT)
-    clearing = encode_clear_call(recovered.leaf, recovered.hashes)
+    clearing = encode_clear_accusation_call(recovered.leaf, recovered.hashes)
     receipt = roots.chain.transact(to=roots.contract.address, data=clearing)
     assert receipt.only("KickCancelled")["node"] == roots.node(SEAT)
 
@@ -243,7 +243,7 @@ def test_words_are_read_with_their_rounds(roots: RootsOracle, words: HotSet):
     assert contract.get_words(0, 2, block_of(roots)) == [StoredWord(0, 0)] * 2
     source = roots.last_round
     hashes = source.tree.prove_word(0, source.summary)[1:]
-    calldata = encode_bring_call(source.round, 0, source.words(0, 2), hashes)
+    calldata = encode_write_words_call(source.round, 0, source.words(0, 2), hashes)
     roots.chain.transact(to=words.contract.address, data=calldata)
     assert contract.get_words(0, 2, block_of(roots)) == [
         StoredWord(lanes, source.round) for lanes in source.words(0, 2)
@@ -262,7 +262,7 @@ def test_nodes_are_bound_by_proofs_of_the_lagged_round(roots: RootsOracle, words
     source = roots.last_round
     for _ in range(LAG):
         roots.push_leaves(make_leaves(NODES))
-    calldata = encode_bind_call([prove(source, seat) for seat in (3, 4)])
+    calldata = encode_bind_seats_call([prove(source, seat) for seat in (3, 4)])
     receipt = roots.chain.transact(to=words.contract.address, data=calldata)
     assert receipt.names == ["NodeRegistered"] * 2
     assert words.read("indexOf", roots.node(4)) == 4

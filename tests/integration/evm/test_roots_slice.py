@@ -23,17 +23,17 @@ from oracle.bindings.qos_roots import (
     RootsContract,
     RootsStatus,
     encode_accuse_call,
-    encode_clear_call,
+    encode_clear_accusation_call,
     encode_execute_kick_call,
-    encode_push_call,
+    encode_push_report_call,
     encode_retry_kick_call,
 )
 from oracle.bindings.qos_words import (
     WordsContract,
-    encode_bind_call,
-    encode_bring_call,
+    encode_bind_seats_call,
+    encode_write_words_call,
     find_outdated_words,
-    group_word_runs,
+    group_words_into_runs,
 )
 from oracle.chain.proofs.keccak import keccak
 from oracle.domain.blocks import BlockRef
@@ -131,7 +131,7 @@ class Oracle:
         domain = Domain(CHAIN_ID, self.address)
         signatures = b"".join(key.sign_statement(statement, domain) for key in KEYS)
         self.chain.later(LIMITS.min_interval + 1)
-        self.send(encode_push_call(statement, status.head.config_count, signatures))
+        self.send(encode_push_report_call(statement, status.head.config_count, signatures))
         assert self.status.last_root == candidate.root
         return candidate
 
@@ -195,7 +195,7 @@ def test_stranger_kicks_out_a_due_node_by_proof(oracle: Oracle):
     assert oracle.refuse(encode_accuse_call(healthy.leaf, healthy.hashes)) == "NotDue"
     oracle.send(encode_accuse_call(proof.leaf, proof.hashes))
     assert oracle.refuse(encode_accuse_call(proof.leaf, proof.hashes)) == "AlreadyAccused"
-    assert oracle.refuse(encode_clear_call(proof.leaf, proof.hashes)) == "StillDue"
+    assert oracle.refuse(encode_clear_accusation_call(proof.leaf, proof.hashes)) == "StillDue"
     execution = encode_execute_kick_call(proof.leaf, proof.hashes, source.summary)
     assert oracle.refuse(execution) == "KickNotReady"
 
@@ -224,8 +224,10 @@ def test_recovered_node_is_cleared_by_its_new_leaf(oracle: Oracle):
     proof = oracle.push(leaves).provable.prove_node(leaves[DUE_SEAT].node)
     oracle.send(encode_accuse_call(proof.leaf, proof.hashes))
     recovered = oracle.push(make_leaves(oracle)).provable.prove_node(proof.leaf.node)
-    oracle.send(encode_clear_call(recovered.leaf, recovered.hashes))
-    assert oracle.refuse(encode_clear_call(recovered.leaf, recovered.hashes)) == "NoKick"
+    oracle.send(encode_clear_accusation_call(recovered.leaf, recovered.hashes))
+    assert (
+        oracle.refuse(encode_clear_accusation_call(recovered.leaf, recovered.hashes)) == "NoKick"
+    )
 
 
 def test_report_after_a_strike_follows_a_zero_root(oracle: Oracle):
@@ -253,7 +255,7 @@ def test_words_are_brought_and_read_as_an_oracle(oracle: Oracle):
     for _ in range(2):
         oracle.push(leaves)
     proofs = [source.provable.prove_node(leaf.node) for leaf in leaves]
-    oracle.send(encode_bind_call(proofs), oracle.words)
+    oracle.send(encode_bind_seats_call(proofs), oracle.words)
 
     reader = oracle.chain.contract("IQoSOracle", oracle.words).functions
     qos = leaves[HEALTHY_SEAT].lane - 2
@@ -280,10 +282,14 @@ def send_outdated_words(
     """Send the words that differ from those of a round; return the runs."""
     block = fetch_newest_block(oracle.view)
     stored_words = contract.get_words(0, len(source.lane_words), block)
-    runs = group_word_runs(find_outdated_words(stored_words, source.lane_words, source.number))
+    runs = group_words_into_runs(
+        find_outdated_words(stored_words, source.lane_words, source.number)
+    )
     for first, count in runs:
         # The proof of a run begins beside the ancestor of its words.
         hashes = source.tree.prove_word(first, source.summary)[count.bit_length() - 1 :]
         lane_words = source.lane_words[first : first + count]
-        oracle.send(encode_bring_call(source.number, first, lane_words, hashes), oracle.words)
+        oracle.send(
+            encode_write_words_call(source.number, first, lane_words, hashes), oracle.words
+        )
     return runs

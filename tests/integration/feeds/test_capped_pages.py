@@ -8,7 +8,7 @@ import pytest
 from hypothesis import Phase, given, settings, strategies as st
 
 from oracle.chain.feed.feed_client import FeedClient, FeedResponseError, FiguresClient
-from oracle.indexer.feed_polls import REREAD_ROWS, get_reread_start_id, ingest_reread
+from oracle.indexer.feed_polls import REREAD_ROWS, get_reread_start_id, ingest_reread_response
 from oracle.store.database import Store
 from tests.integration.feeds.test_two_readers import play_step
 from tests.support.examples import examples
@@ -37,7 +37,7 @@ def reread_kinds(feed: FeedFollower) -> list[str]:
     assert cursor is not None
     start = get_reread_start_id(cursor)
     answer = feed.client.poll(start, feed.settings.page_rows, REREAD_ROWS + 1)
-    return [fault.kind for fault in ingest_reread(feed.store, answer)]
+    return [fault.kind for fault in ingest_reread_response(feed.store, answer)]
 
 
 def assert_scores_are_a_prefix(feed: FeedFollower, steps: int) -> None:
@@ -103,7 +103,7 @@ def test_interrupted_reread_reports_no_vanished_row(store: Store):
 
         assert len(answer.rows) == 6
         assert not answer.is_complete
-        assert ingest_reread(store, answer) == ()
+        assert ingest_reread_response(store, answer) == ()
 
 
 def test_row_settled_after_reread_is_not_reported_as_vanished(store: Store):
@@ -116,7 +116,7 @@ def test_row_settled_after_reread_is_not_reported_as_vanished(store: Store):
         feed.passes(60)
 
         assert answer.is_complete
-        assert ingest_reread(store, answer) == ()
+        assert ingest_reread_response(store, answer) == ()
 
 
 def test_page_of_repeated_rows_is_rejected(store: Store):

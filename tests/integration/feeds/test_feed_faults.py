@@ -7,7 +7,11 @@ from sqlalchemy import select
 
 from oracle.domain.feed_rows import FeedRow
 from oracle.indexer.feed_faults import find_fault_blocking_publication
-from oracle.indexer.feed_polls import compare_with_second_feed, get_reread_start_id, ingest_reread
+from oracle.indexer.feed_polls import (
+    compare_with_second_feed,
+    get_reread_start_id,
+    ingest_reread_response,
+)
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.tables.feed_tables import feed_row
 from tests.integration.feeds.test_following_a_feed import busy
@@ -35,7 +39,7 @@ def reread_rows(feed: FeedFollower) -> list[str]:
         cursor = uow.feed.get_cursor()
     assert cursor is not None
     answer = feed.client.poll(get_reread_start_id(cursor), 100)
-    return [fault.kind for fault in ingest_reread(feed.store, answer)]
+    return [fault.kind for fault in ingest_reread_response(feed.store, answer)]
 
 
 def test_gap_in_row_ids_is_not_a_fault_and_does_not_delay_folding(store: Store):

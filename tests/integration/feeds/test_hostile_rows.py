@@ -10,7 +10,7 @@ from hypothesis import Phase, given, settings, strategies as st
 from oracle.chain.feed.relay_reader import find_unreadable_reason
 from oracle.domain.feed_rows import MAX_NAME_CHARS, MAX_ROW_ID, FeedRow
 from oracle.errors import TransientError
-from oracle.indexer.feed_polls import ingest_reread
+from oracle.indexer.feed_polls import ingest_reread_response
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.store.database import Store
 from tests.integration.feeds.test_feed_faults import list_stored_rows
@@ -153,7 +153,7 @@ def test_clock_of_reread_or_second_feed_is_not_stored(store: Store, clock: int):
         now, relay.now = relay.now, clock
         answer = feed.client.poll(0, 100)
         relay.now = now
-        (fault,) = ingest_reread(store, answer)
+        (fault,) = ingest_reread_response(store, answer)
 
         with store.read_transaction() as uow:
             cursor = uow.feed.get_cursor()

@@ -8,10 +8,10 @@ from hypothesis import Phase, given, settings, strategies as st
 from oracle.domain.blocks import BlockRef
 from oracle.domain.fold.working_set import ScoreEntry
 from oracle.domain.ids import Address
-from oracle.domain.reports.kickout_evidence import find_derived_zeros_reason
+from oracle.domain.reports.kickout_evidence import find_derived_zeros_hold_reason
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.queries.explain import EventArchive, Explanation, explain_score
-from oracle.queries.relay_audit.own_figures import compute_node_stats_from_rows
+from oracle.queries.relay_audit.own_figures import derive_figures_from_rows
 from oracle.store.database import Store
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 from tests.integration.feeds.test_feed_faults import list_stored_rows, reread_rows
@@ -116,7 +116,7 @@ def test_node_timing_out_only_in_groups_becomes_due_for_kickout(store: Store):
     entries = scores_of(store, 3)
     assert [entry.score for entry in entries] == [0] * POOL
     # A stake is not taken for a derived score alone: such a kickout waits for an operator.
-    assert "derived" in (find_derived_zeros_reason(entries, RELAY) or "")
+    assert "derived" in (find_derived_zeros_hold_reason(entries, RELAY) or "")
 
 
 def test_kickout_that_does_not_depend_on_derived_zeros_is_not_held(store: Store):
@@ -128,10 +128,13 @@ def test_kickout_that_does_not_depend_on_derived_zeros_is_not_held(store: Store)
         feed.passes(100)
     (derived,) = scores_of(store, 3)
     reported_entry = derived._replace(rank=3)
-    assert find_derived_zeros_reason([reported_entry] * POOL, RELAY) is None
-    assert find_derived_zeros_reason([reported_entry] * (POOL - 9) + [derived] * 9, RELAY) is None
+    assert find_derived_zeros_hold_reason([reported_entry] * POOL, RELAY) is None
     assert (
-        find_derived_zeros_reason([reported_entry] * (POOL - 10) + [derived] * 10, RELAY)
+        find_derived_zeros_hold_reason([reported_entry] * (POOL - 9) + [derived] * 9, RELAY)
+        is None
+    )
+    assert (
+        find_derived_zeros_hold_reason([reported_entry] * (POOL - 10) + [derived] * 10, RELAY)
         is not None
     )
 
@@ -179,7 +182,7 @@ PLAYED = st.tuples(
 
 def whole_pools(feed: FeedFollower) -> dict[str, list[int]]:
     """Return the pools if all stored rows are read at once; the time of reading matters, too."""
-    nodes = compute_node_stats_from_rows(list_stored_rows(feed), {}).nodes
+    nodes = derive_figures_from_rows(list_stored_rows(feed), {}).nodes
     return {address: list(own.state.pool) for address, own in nodes.items()}
 
 

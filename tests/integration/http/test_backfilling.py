@@ -7,7 +7,7 @@ import pytest
 from oracle.domain.blocks import BlockRange
 from oracle.domain.logs import Log
 from oracle.errors import FatalError, InputError, TransientError
-from oracle.indexer.backfill import backfill_range
+from oracle.indexer.backfill import backfill_block_range
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.store.database import Store
 from tests.support.scripted import ScriptedChain
@@ -40,7 +40,7 @@ def test_omitted_logs_are_restored_by_backfill(store: Store, new_store: NewStore
     follower.catch_up()
     chain.blocks[number].logs.extend(logs)
 
-    backfill = backfill_range(chain, store, follower.folder, ALL, RebuildOptions())
+    backfill = backfill_block_range(chain, store, follower.folder, ALL, RebuildOptions())
 
     assert backfill.missing_logs == logs
     assert backfill.rebuilt is not None
@@ -56,7 +56,7 @@ def test_complete_index_is_not_refolded(store: Store):
     follower.catch_up()
     before = follower.dump()
 
-    backfill = backfill_range(follower.chain, store, follower.folder, ALL, RebuildOptions())
+    backfill = backfill_block_range(follower.chain, store, follower.folder, ALL, RebuildOptions())
 
     assert backfill.rebuilt is None
     assert backfill.served_count == sum(len(block.logs) for block in follower.chain.blocks)
@@ -72,7 +72,9 @@ def test_dry_run_reports_missing_rows_and_writes_nothing(store: Store):
     before = follower.dump()
     chain.blocks[number].logs.extend(logs)
 
-    backfill = backfill_range(chain, store, follower.folder, ALL, RebuildOptions(dry_run=True))
+    backfill = backfill_block_range(
+        chain, store, follower.folder, ALL, RebuildOptions(dry_run=True)
+    )
 
     assert backfill.missing_logs == logs
     assert follower.dump() == before
@@ -84,7 +86,7 @@ def test_rows_no_longer_served_by_endpoint_are_kept(store: Store):
     before = follower.dump()
     logs = leave_out(follower.chain, busy_block(follower.chain))
 
-    backfill = backfill_range(follower.chain, store, follower.folder, ALL, RebuildOptions())
+    backfill = backfill_block_range(follower.chain, store, follower.folder, ALL, RebuildOptions())
 
     assert backfill.unserved_count == len(logs)
     assert follower.dump() == before
@@ -97,7 +99,7 @@ def test_differing_rows_are_counted_and_stored_rows_kept(store: Store):
     block = follower.chain.blocks[busy_block(follower.chain)]
     block.logs[0] = replace(block.logs[0], tx_hash=block.ref.hash)
 
-    backfill = backfill_range(follower.chain, store, follower.folder, ALL, RebuildOptions())
+    backfill = backfill_block_range(follower.chain, store, follower.folder, ALL, RebuildOptions())
 
     assert (backfill.differing_count, backfill.unserved_count, backfill.rebuilt) == (1, 0, None)
     assert follower.dump() == before
@@ -110,7 +112,7 @@ def test_backfill_in_small_windows_reports_progress(store: Store):
     progress_calls: list[tuple[int, int]] = []
     options = RebuildOptions(progress=lambda block, last: progress_calls.append((block, last)))
 
-    backfill_range(follower.chain, store, follower.folder, BlockRange(5, 60), options)
+    backfill_block_range(follower.chain, store, follower.folder, BlockRange(5, 60), options)
 
     assert progress_calls == [(29, 60), (54, 60), (60, 60)]
 
@@ -122,7 +124,7 @@ def test_backfill_is_rejected_until_the_indexer_has_followed_the_fork(store: Sto
     mine_blocks(Traffic(8).blocks(6), follower.chain)
 
     with pytest.raises(TransientError, match="follow the fork"):
-        backfill_range(follower.chain, store, follower.folder, ALL, RebuildOptions())
+        backfill_block_range(follower.chain, store, follower.folder, ALL, RebuildOptions())
 
 
 def test_different_final_block_is_fatal(store: Store):
@@ -132,7 +134,7 @@ def test_different_final_block_is_fatal(store: Store):
     mine_blocks(BLOCKS[30:], follower.chain)
 
     with pytest.raises(FatalError, match="final"):
-        backfill_range(follower.chain, store, follower.folder, ALL, RebuildOptions())
+        backfill_block_range(follower.chain, store, follower.folder, ALL, RebuildOptions())
 
 
 @pytest.mark.parametrize("blocks", [BlockRange(9, 20), BlockRange(20, 61)])
@@ -141,9 +143,9 @@ def test_blocks_outside_index_are_rejected(store: Store, blocks: BlockRange):
     follower.catch_up()
 
     with pytest.raises(InputError, match="only blocks 10 to 60 are indexed"):
-        backfill_range(follower.chain, store, follower.folder, blocks, RebuildOptions())
+        backfill_block_range(follower.chain, store, follower.folder, blocks, RebuildOptions())
 
 
 def test_empty_database_is_rejected_with_hint_to_run(store: Store):
     with pytest.raises(InputError, match="qos-oracle run"):
-        backfill_range(ScriptedChain(), store, folder(), ALL, RebuildOptions())
+        backfill_block_range(ScriptedChain(), store, folder(), ALL, RebuildOptions())

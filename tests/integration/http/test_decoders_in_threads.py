@@ -7,7 +7,7 @@ import sys
 _SCRIPT = """
 import sys, threading
 import msgspec
-from oracle.rpc.replies import JsonRpcResponse, get_decoder
+from oracle.rpc.replies import JsonRpcResponse, get_body_decoder
 
 sys.setswitchinterval(1e-6)
 BODY = b'[{"id": 1, "result": [{"a": "x", "b": ["y"], "c": 1}]}]'
@@ -22,7 +22,7 @@ def race():
 
     def decode():
         start.wait()
-        (reply,) = get_decoder(list[JsonRpcResponse[list[Row]]]).decode(BODY)
+        (reply,) = get_body_decoder(list[JsonRpcResponse[list[Row]]]).decode(BODY)
         assert reply.result[0].c == 1
 
     threads = [threading.Thread(target=decode) for _ in range(4)]

@@ -10,7 +10,7 @@ from devnet.fakechain.block_json import Block
 from devnet.fakechain.provider import Provider
 from devnet.fakechain.server import serve_endpoint
 from devnet.fakechain.tree import BlockTree, get_branch
-from oracle.chain.heads import Finality, read_heads
+from oracle.chain.heads import Finality, fetch_heads_in_batch
 from oracle.domain.blocks import BlockRef
 from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.endpoints.endpoint import Endpoint
@@ -36,7 +36,7 @@ def final(
     provider, endpoint = served
     provider.tag_targets, endpoint.tags, endpoint.finalized = {}, (), None
     provider.head = head
-    return read_heads(endpoint, finality, before).final
+    return fetch_heads_in_batch(endpoint, finality, before).final
 
 
 def compute_expected_final(head: Block, finality: Finality, before: BlockRef | None) -> int:

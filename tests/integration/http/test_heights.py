@@ -23,27 +23,27 @@ def test_height_is_requested_once_per_tick(endpoint: Proxy):
     now = 100.0
     line = caller_of(endpoint.url, clock=lambda: now)
     folded_to(endpoint, 7)
-    assert all(line.has_reached(7) for _ in range(3))
+    assert all(line.has_reached_block(7) for _ in range(3))
     assert endpoint.count(HEIGHT) == 1
 
     # Another block and another tick each cause a request.
-    assert not line.has_reached(8)
+    assert not line.has_reached_block(8)
     now += 1.0
     folded_to(endpoint, 6)
-    assert not line.has_reached(7)
+    assert not line.has_reached_block(7)
     line.endpoint.close()
 
 
 def test_height_is_requested_again_after_failure(endpoint: Proxy):
     line = caller_of(endpoint.url, clock=lambda: 100.0)
     folded_to(endpoint, 7)
-    assert line.has_reached(7)
+    assert line.has_reached_block(7)
     endpoint.rule("eth_call", drop_response())
     with pytest.raises(RpcError):
         line.request("eth_call")
     # The address may now lead to another node.
     folded_to(endpoint, 6)
-    assert not line.has_reached(7)
+    assert not line.has_reached_block(7)
     line.endpoint.close()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from oracle.daemon import lease_holder
-from oracle.daemon.lease_holder import HolderState, build_holder_name, check_holder_process
+from oracle.daemon.lease_holder import HolderState, build_holder_name, get_holder_state
 from oracle.daemon.lease_keeper import (
     LeaseHeldError,
     acquire_lease,
@@ -41,30 +41,30 @@ def named_process() -> Iterator[tuple["subprocess.Popen[str]", str]]:
 
 
 def test_current_process_is_alive():
-    assert check_holder_process(build_holder_name("run")) is HolderState.ALIVE
+    assert get_holder_state(build_holder_name("run")) is HolderState.ALIVE
 
 
 def test_killed_process_is_gone_before_and_after_it_is_reaped():
     with named_process() as (running, name):
-        assert check_holder_process(name) is HolderState.ALIVE
+        assert get_holder_state(name) is HolderState.ALIVE
         running.send_signal(signal.SIGKILL)
         os.waitid(os.P_PID, running.pid, os.WEXITED | os.WNOWAIT)
-        assert check_holder_process(name) is HolderState.GONE
+        assert get_holder_state(name) is HolderState.GONE
         running.wait()
-        assert check_holder_process(name) is HolderState.GONE
+        assert get_holder_state(name) is HolderState.GONE
 
 
 def test_stopped_process_is_alive():
     with named_process() as (running, name):
         running.send_signal(signal.SIGSTOP)
-        assert check_holder_process(name) is HolderState.ALIVE
+        assert get_holder_state(name) is HolderState.ALIVE
 
 
 def test_reused_process_id_is_not_mistaken_for_holder():
     name = build_holder_name("run")
     begun = name.partition("(begun ")[2].partition(" ")[0]
     earlier = name.replace(f"begun {begun}", f"begun {int(begun) - 1}")
-    assert check_holder_process(earlier) is HolderState.GONE
+    assert get_holder_state(earlier) is HolderState.GONE
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_reused_process_id_is_not_mistaken_for_holder():
     ],
 )
 def test_state_of_holder_on_another_host_is_unknown(name: str | None):
-    assert check_holder_process(name) is HolderState.UNKNOWN
+    assert get_holder_state(name) is HolderState.UNKNOWN
 
 
 @pytest.mark.parametrize("hidden", ["sys/kernel/random/boot_id", "self", "self/ns/pid"])
@@ -89,11 +89,11 @@ def test_holder_state_is_unknown_without_kernel_information(
     with named_process() as (running, name):
         running.kill()
         running.wait()
-        assert check_holder_process(name) is HolderState.GONE
+        assert get_holder_state(name) is HolderState.GONE
         _proc(tmp_path, hidden)
         monkeypatch.setattr(lease_holder, "_PROC", tmp_path)
         monkeypatch.setattr(lease_holder, "_BOOT", tmp_path / "sys/kernel/random/boot_id")
-        assert check_holder_process(name) is HolderState.UNKNOWN
+        assert get_holder_state(name) is HolderState.UNKNOWN
         assert "begun" not in build_holder_name("run")
 
 
@@ -103,7 +103,7 @@ def test_holder_state_is_unknown_with_a_foreign_proc_mount(
     name = build_holder_name("run")
     (tmp_path / "self").symlink_to("1234567")
     monkeypatch.setattr(lease_holder, "_PROC", tmp_path)
-    assert check_holder_process(name) is HolderState.UNKNOWN
+    assert get_holder_state(name) is HolderState.UNKNOWN
 
 
 def _proc(folder: Path, hidden: str) -> None:

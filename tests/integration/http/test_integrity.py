@@ -14,7 +14,7 @@ from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
 from oracle.indexer.audit.gaps import find_index_gaps
 from oracle.indexer.audit.reverify import VerifyResult, reverify_blocks
 from oracle.indexer.audit.row_diff import RepairContext
-from oracle.indexer.audit.state_check import compare_counters
+from oracle.indexer.audit.state_check import compare_contract_counters
 from oracle.indexer.rebuild import (
     RebuildOptions,
     list_open_dead_letters,
@@ -83,7 +83,7 @@ def test_complete_index_has_no_gap(follower: Follower):
     assert gaps is not None
     assert not gaps
     assert gaps.blocks == BlockRange(0, 60)
-    assert sum(gaps.count_blocks_at(level) for level in VerificationLevel) == 61
+    assert sum(gaps.count_blocks_at_level(level) for level in VerificationLevel) == 61
 
 
 def test_each_kind_of_gap_is_reported(follower: Follower):
@@ -158,13 +158,13 @@ def test_old_windows_are_sampled_deterministically_by_final_block(follower: Foll
     chosen = {}
     for final in range(100, 2_100):
         at = replace(cursor, final_number=final, final_hash=Hash(f"0x{final:064x}"))
-        blocks = auditor.sample_window(at, 0)
+        blocks = auditor.sample_old_window(at, 0)
         # Each final block is requested once.
-        assert auditor.sample_window(at, 0) is None
+        assert auditor.sample_old_window(at, 0) is None
         if blocks is not None:
             chosen[final] = blocks
             assert blocks.last <= final
-            assert blocks == Auditor(window_blocks=10).sample_window(at, 0)
+            assert blocks == Auditor(window_blocks=10).sample_old_window(at, 0)
     assert 10 <= len(chosen) <= 32
     assert len({blocks.first for blocks in chosen.values()}) > 5
 
@@ -278,10 +278,10 @@ def test_partially_decodable_dead_letters_are_partially_applied(
 def test_counters_are_compared_at_newest_indexed_block(follower: Follower):
     chain = follower.chain
     heads = follower.chain.fetch_heads()
-    assert compare_counters(chain, follower.store, heads) is None
+    assert compare_contract_counters(chain, follower.store, heads) is None
     chain.counts = {"members": 10_000}
 
-    counts = compare_counters(chain, follower.store, heads)
+    counts = compare_contract_counters(chain, follower.store, heads)
 
     assert counts is not None
     assert counts.block == 60
@@ -290,7 +290,7 @@ def test_counters_are_compared_at_newest_indexed_block(follower: Follower):
     labels = {"counter": "members"}
     assert REGISTRY.get_sample_value("oracle_contract_count_difference", labels) == difference
     chain.counts = {"members": counts.stored_counts["members"], "unheard_of": 3}
-    again = compare_counters(chain, follower.store, heads)
+    again = compare_contract_counters(chain, follower.store, heads)
     assert again is not None
     assert again.differing_counters == {}
     assert REGISTRY.get_sample_value("oracle_contract_count_difference", labels) == 0
@@ -299,4 +299,7 @@ def test_counters_are_compared_at_newest_indexed_block(follower: Follower):
 def test_counters_are_not_compared_far_from_head(follower: Follower):
     follower.chain.counts = {"members": 10_000}
     follower.chain.mine_many(100)
-    assert compare_counters(follower.chain, follower.store, follower.chain.fetch_heads()) is None
+    assert (
+        compare_contract_counters(follower.chain, follower.store, follower.chain.fetch_heads())
+        is None
+    )

@@ -18,13 +18,13 @@ from oracle.daemon.web.api.read_api import create_read_api
 from oracle.daemon.web.http_server import serve_app
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.roots.merkle_tree import compute_root
-from oracle.domain.roots.pieces import digest_piece
+from oracle.domain.roots.pieces import compute_piece_digest
 from oracle.errors import InputError
 from oracle.indexer.rules_binding import bind_or_check_rules
 from oracle.queries.api.node_order import NodeRankingCache
 from oracle.queries.api.source import ApiSource
 from oracle.queries.explain import EventArchive
-from oracle.queries.leaf_comparison import PeerLeaves, compare_with_peer
+from oracle.queries.leaf_comparison import PeerLeaves, compare_report_with_peer
 from oracle.queries.leaf_models import LeavesAnswer
 from oracle.queries.round_check import verify_round
 from oracle.store.database import Store
@@ -92,7 +92,7 @@ def test_pieces_of_an_accepted_round_lead_to_its_root(store: Store):
     response = client.get("/v1/rounds/1/leaves/0")
 
     (entry,) = leaves.pieces
-    digest = digest_piece(0, response.content, keccak, is_only_piece=True)
+    digest = compute_piece_digest(0, response.content, keccak, is_only_piece=True)
     path = [bytes.fromhex(text[2:]) for text in entry.path]
     assert "0x" + digest.nodes_hash.hex() == entry.nodes_hash
     assert "0x" + compute_root(digest.nodes_hash, path, keccak).hex() == leaves.root
@@ -155,7 +155,7 @@ def test_equal_reports_of_two_reporters_are_the_same(store: Store, new_sqlite_st
     with new_sqlite_store() as other:
         follow(other)
         with serve(other) as url:
-            comparison = compare_with_peer(store, PeerLeaves(url), period)
+            comparison = compare_report_with_peer(store, PeerLeaves(url), period)
 
     assert comparison.same
     assert (comparison.summary, comparison.leaf) == ([], None)
@@ -171,7 +171,7 @@ def test_forged_score_is_named_field_by_field(store: Store, new_sqlite_store: Ne
             reporter.catch_up()
         report = load_newest_report(store)
         with serve(other) as url:
-            comparison = compare_with_peer(store, PeerLeaves(url), report.period)
+            comparison = compare_report_with_peer(store, PeerLeaves(url), report.period)
 
     assert not comparison.same
     assert comparison.own_root == report.root != comparison.peer_root
@@ -197,10 +197,10 @@ def test_piece_that_does_not_match_its_hash_is_rejected(store: Store, new_sqlite
         period = load_newest_report(store).period
         with serve(other) as url:
             peer = PeerLeaves(url)
-            listed = peer.fetch_pieces(period)
+            listed = peer.fetch_piece_hashes(period)
             entry = listed.pieces[0].model_copy(update={"nodes_hash": "0x" + 64 * "1"})
             with pytest.raises(InputError, match="piece 0 does not have the hash"):
-                peer.fetch_piece(period, listed.model_copy(update={"pieces": [entry]}), 0)
+                peer.fetch_piece_leaves(period, listed.model_copy(update={"pieces": [entry]}), 0)
 
 
 def test_address_that_is_no_read_api_is_rejected_in_one_line(store: Store):
@@ -209,7 +209,7 @@ def test_address_that_is_no_read_api_is_rejected_in_one_line(store: Store):
     with pytest.raises(InputError, match="--with: not a valid URL"):
         PeerLeaves("ftp://example.org")
     with pytest.raises(InputError, match=r"127\.0\.0\.1"):
-        compare_with_peer(store, PeerLeaves("http://127.0.0.1:9"), period)
+        compare_report_with_peer(store, PeerLeaves("http://127.0.0.1:9"), period)
 
 
 def test_verification_names_the_first_leaf_that_the_logs_do_not_give(store: Store):

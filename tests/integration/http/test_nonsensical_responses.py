@@ -8,9 +8,9 @@ from oracle.errors import TransientError
 from oracle.txmgr.client.chain_nonces import fetch_nonce_counts
 from oracle.txmgr.client.receipts import (
     fetch_balance,
-    fetch_counts_at_block,
-    fetch_mined_count,
     fetch_receipt_quorum,
+    fetch_transaction_count,
+    fetch_transaction_counts_at_block,
     is_block_reorged,
 )
 from tests.integration.http.test_transports import Endpoint, first_endpoint, other
@@ -24,7 +24,7 @@ BLOCK = BlockRef(7, HASH, HASH, 7)
 
 ASKED = {
     "balance": lambda lines: fetch_balance(lines, WHO),
-    "count": lambda lines: fetch_mined_count(lines, WHO, "latest"),
+    "count": lambda lines: fetch_transaction_count(lines, WHO, "latest"),
     "counts": lambda lines: fetch_nonce_counts(lines, WHO),
     "receipts": lambda lines: fetch_receipt_quorum(lines, [HASH]),
 }
@@ -54,5 +54,5 @@ def test_next_endpoint_is_used_after_malformed_response(first_endpoint: Endpoint
 def test_malformed_block_confirms_neither_nonce_counts_nor_a_reorg(first_endpoint: Endpoint):
     first_endpoint.response = {"result": {"number": "0x7"}}
     lines = view_of(first_endpoint.url)
-    assert fetch_counts_at_block(lines, WHO, BLOCK) == {}
+    assert fetch_transaction_counts_at_block(lines, WHO, BLOCK) == {}
     assert not is_block_reorged(lines, 7, HASH)

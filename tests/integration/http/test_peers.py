@@ -20,7 +20,7 @@ from oracle.quorum.wire_format import (
     ReportMessage,
     decode_statements,
     encode_statements,
-    is_genuine,
+    is_genuine_message,
 )
 from oracle.signing.local import KeySigner
 from oracle.signing.typed_data import Domain, ReportStatement
@@ -92,7 +92,7 @@ def read_peer_metric(peer: Peer, result: str) -> float:
 def test_statement_is_unchanged_after_encoding_and_decoding():
     report = signed_report()
     assert decode_statements(encode_statements([report])) == [report]
-    assert is_genuine(report)
+    assert is_genuine_message(report)
 
 
 FIELDS = ["chain_id", "round", "as_of", "deadline"]
@@ -104,7 +104,7 @@ def test_report_with_a_changed_signed_field_is_not_genuine(name: str, value: int
     report = signed_report()
     changed = _with(report, name, value)
 
-    assert is_genuine(changed) is (getattr(report, name) == value)
+    assert is_genuine_message(changed) is (getattr(report, name) == value)
 
 
 def _with(report: ReportMessage, name: str, value: int) -> ReportMessage:

@@ -38,9 +38,10 @@ def test_quarantined_endpoint_is_not_queried_but_counts_for_quorum(
     view = pool.create_view()
     other.response = "0x7"
 
-    assert view.request_first([("eth_blockNumber", ())]) == ["0x7"]
+    assert view.request_from_first([("eth_blockNumber", ())]) == ["0x7"]
     assert [
-        answer for _, answer in view.read_each(lambda caller: caller.request("eth_blockNumber"))
+        answer
+        for _, answer in view.read_from_each(lambda caller: caller.request("eth_blockNumber"))
     ] == ["0x7"]
     assert [caller.name for caller in view.with_head_at_least(7).callers] == [view.callers[1].name]
     assert (

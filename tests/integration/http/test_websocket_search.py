@@ -8,7 +8,7 @@ from devnet.fakechain.provider import Provider
 from devnet.fakechain.tree import BlockTree
 from devnet.fakechain.websocket import PushServer, serve_websocket
 from oracle.rpc import new_heads
-from oracle.rpc.new_heads import find_websocket
+from oracle.rpc.new_heads import find_websocket_url
 
 
 @pytest.fixture
@@ -22,24 +22,24 @@ def to_http(server: PushServer) -> str:
 
 def test_websocket_at_address_of_endpoint_is_found(provider: Provider):
     with serve_websocket(provider) as server:
-        assert find_websocket(to_http(server), 31337) == server.url
+        assert find_websocket_url(to_http(server), 31337) == server.url
 
 
 def test_websocket_of_another_chain_is_not_used(provider: Provider):
     with serve_websocket(provider) as server:
-        assert find_websocket(to_http(server), 1) is None
+        assert find_websocket_url(to_http(server), 1) is None
 
 
 def test_websocket_without_subscriptions_is_not_used(provider: Provider):
     provider.unsupported.add("eth_subscribe")
     with serve_websocket(provider) as server:
-        assert find_websocket(to_http(server), 31337) is None
+        assert find_websocket_url(to_http(server), 31337) is None
 
 
 def test_endpoint_without_websocket_has_none(provider: Provider):
     with serve_websocket(provider) as server:
         closed_url = to_http(server)
-    assert find_websocket(closed_url, 31337) is None
+    assert find_websocket_url(closed_url, 31337) is None
 
 
 @pytest.mark.parametrize(
@@ -53,4 +53,4 @@ def test_endpoint_without_websocket_has_none(provider: Provider):
     ],
 )  # fmt: skip
 def test_likely_websockets_stay_at_the_host_of_the_endpoint(endpoint: str, likely: list[str]):
-    assert new_heads._list_likely_websockets(endpoint) == likely
+    assert new_heads._list_likely_websocket_urls(endpoint) == likely

@@ -9,7 +9,7 @@ from oracle.domain.health import Condition, HealthFinding, HealthReport
 from oracle.notify.condition_notices import SETTLED_SECONDS, ConditionNoticeWriter
 from oracle.notify.notice_kinds import SELECTABLE_KINDS
 from oracle.notify.notifier import Heartbeat
-from oracle.notify.target import Message, NoticeFilter, build_message
+from oracle.notify.target import Message, NoticeFilter, build_notice_message
 from oracle.store.database import Store
 
 DOWN = HealthReport.from_findings([HealthFinding(Condition.NO_ENDPOINT, "no answer for 61 s")])
@@ -40,7 +40,7 @@ def list_notice_texts(store: Store, kinds: Sequence[str] = ()) -> list[str]:
     choice = NoticeFilter(frozenset(kinds))
     with store.read_transaction() as uow:
         return [
-            build_message(notice).text
+            build_notice_message(notice).text
             for notice in uow.notices.list_after(0, 100)
             if choice.matches(notice)
         ]
@@ -54,7 +54,7 @@ def test_condition_sends_one_notice_at_its_start_and_one_at_its_end(sqlite_url: 
                 # A restart between two checks repeats no notice.
                 notices = ConditionNoticeWriter(store, clock, lambda: 1_800_000_000.0)
                 for _ in range(3):
-                    notices.write_notices(health, None)
+                    notices.store_condition_notices(health, None)
                     clock.now += SETTLED_SECONDS
         began, over = list_notice_texts(store)
         assert began.startswith("No endpoint answers (no_endpoint): no answer for 61 s; `qos-")
@@ -68,7 +68,7 @@ def test_short_condition_sends_no_notice(sqlite_url: str):
     with Store.open(sqlite_url, create=True) as store:
         notices = ConditionNoticeWriter(store, clock, lambda: 0.0)
         for health in (DOWN, WELL, DOWN, WELL):
-            notices.write_notices(health, None)
+            notices.store_condition_notices(health, None)
             clock.now += SETTLED_SECONDS - 1
         assert list_notice_texts(store) == []
 
@@ -76,7 +76,7 @@ def test_short_condition_sends_no_notice(sqlite_url: str):
 def test_daemon_start_sends_notice_of_preceding_downtime(sqlite_url: str):
     with Store.open(sqlite_url, create=True) as store:
         notices = ConditionNoticeWriter(store, Clock(), lambda: 0.0)
-        notices.write_notices(WELL, "2 h: the disk is full")
+        notices.store_condition_notices(WELL, "2 h: the disk is full")
         assert list_notice_texts(store, ["daemon_was_down"]) == [
             "no daemon was running for 2 h: the disk is full"
         ]

@@ -5,7 +5,7 @@ from hypothesis import example, given, strategies as st
 
 from devnet.relay.relay_cast import RelayLies
 from devnet.relay.stand_in_relay import RelayFault
-from oracle.queries.relay_audit.own_figures import compute_node_stats_from_rows
+from oracle.queries.relay_audit.own_figures import derive_figures_from_rows
 from oracle.queries.relay_audit.relay_audit import Verdict
 from tests.integration.relay.watched_relay import (
     START,
@@ -39,7 +39,7 @@ def test_no_node_of_honest_relay_differs(seed: int, seconds: int):
 
 def test_fold_computes_same_figures_as_relay():
     history = history_of()
-    own = compute_node_stats_from_rows(
+    own = derive_figures_from_rows(
         rows_of(history), {timed_row.row.id: int(timed_row.time) for timed_row in history.rows}
     )
 
@@ -111,7 +111,7 @@ def test_long_term_score_of_relay_lies_within_computed_bounds(
     history = history_of(
         3600, seed=seed, gap_seconds=gap, group_share=groups, cancelled_share=cancelled
     )
-    nodes = compute_node_stats_from_rows(rows_of(history), {}).nodes
+    nodes = derive_figures_from_rows(rows_of(history), {}).nodes
 
     for address, book in history.book_by_node.items():
         lowest, highest = nodes[address].compute_long_term_score_bounds()

@@ -112,8 +112,8 @@ def test_same_plan_produces_same_rows(history: RelayHistory):
 
 def test_feed_client_reads_every_committed_row(client: FeedClient, history: RelayHistory):
     assert list(client.poll(0, 100).rows) == rows_of(history)
-    assert client.fetch_newest_id() == len(history.rows)
-    assert client.fetch_clock() == END
+    assert client.fetch_newest_row_id() == len(history.rows)
+    assert client.fetch_feed_time() == END
 
 
 @pytest.mark.parametrize("fault", [RelayFault.SILENT, RelayFault.CUT])

@@ -51,7 +51,10 @@ class WatchedRelay:
     def audit(self, *, witness: bool = True, polls: int = 3) -> RelayAudit:
         """Audit the relay; with `witness`, the arrival time of each row was recorded."""
         clock = WatchClock(lambda: self.now, self.wait)
-        with self.served() as url, closing(RelayWatch.connect_to(url, 5, 1000, clock)) as watch:
+        with (
+            self.served() as url,
+            closing(RelayWatch.create_for_url(url, 5, 1000, clock)) as watch,
+        ):
             watch.poll_relay(polls, 60)
             if witness and isinstance(self.played, RelayHistory):
                 watch.adopt_witness_times(

@@ -12,7 +12,7 @@ from oracle.indexer.feed_events import FeedHeadLimit
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.indexer.reorgs.reorg import rewind_to_block
 from oracle.queries.explain import resolve_block
-from oracle.reporting.recompute import find_last_block
+from oracle.reporting.recompute import find_last_block_of_period
 from oracle.store.raw.feed_repository import FeedCursor
 from tests.support.ingest.indexer import Indexer
 from tests.support.ingest.skipping import FAR, Skipping
@@ -70,7 +70,7 @@ def test_last_block_of_period_is_determined_among_skipped_heights(
     blocks = get_branch(world.chain.head)
     periods = range(blocks[1].time // seconds, world.chain.head.time // seconds)
     last_block_by_period = {
-        period: find_last_block(indexer.source, indexer.store, period, seconds).number
+        period: find_last_block_of_period(indexer.source, indexer.store, period, seconds).number
         for period in periods
     }
     assert last_block_by_period == {
@@ -107,4 +107,4 @@ def test_skipped_height_has_no_seed_block(world: Skipping, indexer: Indexer):
     assert {
         number: header.hash for number, header in header_by_number.items() if header is not None
     } == blocks
-    assert headers.get_header_up_to(60).number == up_to(world, 60)
+    assert headers.get_header_at_or_below(60).number == up_to(world, 60)

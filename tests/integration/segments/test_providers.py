@@ -18,9 +18,9 @@ def test_configured_provider_names_are_passed_to_workers(
     source, plan = indexer.source, indexer.pool.plan
     for endpoint in source.endpoints:
         endpoint.provider = "example"
-    order = SegmentCoordinator(plan, source.endpoints, source._window_source, 1).create_request(
-        BlockRange(0, 9)
-    )
+    order = SegmentCoordinator(
+        plan, source.endpoints, source._window_source, 1
+    ).create_segment_request(BlockRange(0, 9))
     assert order is not None
 
     with closing(SegmentPreparer(plan, indexer.urls)) as preparer:

@@ -19,7 +19,7 @@ from oracle.errors import TransientError
 from oracle.indexer.audit.gaps import find_index_gaps as gaps_of
 from oracle.indexer.audit.reverify import reverify_blocks
 from oracle.indexer.audit.row_diff import RepairContext
-from oracle.indexer.backfill import backfill_range
+from oracle.indexer.backfill import backfill_block_range
 from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.indexer.reorgs.finality_halt import HaltChanged
@@ -182,7 +182,7 @@ def test_skipped_heights_are_not_reported_as_gaps_and_can_be_verified(
         context = RepairContext(indexer.source, indexer.store, indexer.folder, RebuildOptions())
         done = reverify_blocks(context, blocks, VerificationLevel.PROVEN)
         assert not done.difference
-        again = backfill_range(
+        again = backfill_block_range(
             indexer.source, indexer.store, indexer.folder, blocks, RebuildOptions()
         )
         assert not again.has_missing_rows

@@ -39,7 +39,7 @@ class CapabilityMemory:
 def staged_in(
     indexer: Indexer, folder: Path, capability_store: CapabilityMemory | None = None
 ) -> None:
-    indexer.source.set_verification(
+    indexer.source.configure_verification(
         VerificationPolicy(), Calibration(capability_store=capability_store or CapabilityMemory())
     )
     in_ranges(indexer, RANGE)

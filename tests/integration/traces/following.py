@@ -131,7 +131,7 @@ def follow_endpoints(
             source.get_chain_id(), source.fetch_genesis_hash(), contracts, None, start_block
         )
         with store.transaction() as uow:
-            uow.identity.store_or_check(identity)
+            uow.identity.ensure_stored_identity(identity)
         try:
             yield Follower(store, source, provider, EventFolder(CRYNUX, reader), IngestState())
         finally:

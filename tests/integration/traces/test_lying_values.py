@@ -74,10 +74,10 @@ def fooled(tmp_path: Path) -> Iterator[Follower]:
     with follow_endpoints(
         f"sqlite:///{tmp_path / 'a.sqlite'}", [liar, honest], vss_reader()
     ) as follower:
-        follower.source.set_verification(MINIMAL_POLICY)
+        follower.source.configure_verification(MINIMAL_POLICY)
         follower.index()
         assert values(follower) == [A_LIE] * JOINS
-        follower.source.set_verification(VerificationPolicy())
+        follower.source.configure_verification(VerificationPolicy())
         learn_from_the_honest_one(follower)
         yield follower
 

@@ -11,7 +11,7 @@ from oracle.domain.feed_rows import FeedFault
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import TransientError
 from oracle.indexer.feed_events import FeedHeadLimit, FeedHook
-from oracle.indexer.feed_polls import PollResult, get_next_poll_start_id, ingest_poll
+from oracle.indexer.feed_polls import PollResult, get_next_poll_start_id, ingest_poll_response
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.loop import IngestState
 from oracle.store.database import Store
@@ -55,7 +55,7 @@ class FeedFollower:
         if start is None:
             return None
         answer = self.client.poll(start, self.settings.page_rows)
-        ingested = ingest_poll(
+        ingested = ingest_poll_response(
             self.store, answer, self.settings, self.relay.now if our_time is None else our_time
         )
         self.reads_on = ingested is not None and not answer.is_complete

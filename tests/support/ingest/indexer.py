@@ -79,7 +79,7 @@ class Indexer:
             genesis = self.source.fetch_genesis_hash()
             identity = Identity(CHAIN_ID, genesis, dict(CONTRACTS), ORACLE, self.start_block)
             with self.store.transaction() as uow:
-                uow.identity.store_or_check(identity)
+                uow.identity.ensure_stored_identity(identity)
 
     def _open(self) -> None:
         reader = EventReader.from_profile("reference", CONTRACTS, ORACLE)

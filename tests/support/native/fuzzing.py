@@ -10,7 +10,7 @@ from random import Random
 
 import msgspec
 
-from oracle.chain.log_filter import read_logs_natively
+from oracle.chain.log_filter import parse_logs_natively
 from oracle.chain.proofs.keccak import keccak
 from oracle.chain.verification.receipt_fetch import prove_receipts_natively
 from oracle.domain import native as module
@@ -20,7 +20,7 @@ from oracle.domain.logs import LogTable, SourceIndexes
 from oracle.domain.roots import leaves as leaves_module, merkle_tree, round_tree
 from oracle.domain.roots.leaves import LEAF_BYTES, hash_leaf, split_leaves
 from oracle.domain.roots.merkle_tree import MerkleTree
-from oracle.domain.roots.node_leaves import build_native_rules
+from oracle.domain.roots.node_leaves import convert_rules_to_native
 from oracle.domain.roots.round_tree import RoundTree
 from oracle.store.raw import raw_checksums
 from oracle.systems import weighted_draw
@@ -75,7 +75,7 @@ def logs(chance: Random) -> None:
     response = rewrite(chance, msgspec.json.encode(a_log_response(chance)))
     for _ in range(chance.randrange(4)):
         response = damage(chance, response)
-    packed = read_logs_natively(response, BLOCKS, FILTER)
+    packed = parse_logs_natively(response, BLOCKS, FILTER)
     assert (None if packed is None else tabulate(packed)) in (None, read_logs(response))
     if packed is not None:
         table = LogTable.from_logs(packed)
@@ -116,7 +116,7 @@ def roots(chance: Random) -> None:
     rows = [row_of(node, node.address) for node in nodes]
     rows = [spoil_row(chance, row) if chance.random() < 0.1 else row for row in rows]
     leaves, other_rows = native.encode_leaves(
-        rows, build_native_rules(rules), NOW, encode_decay_table(rules.tau_seconds)
+        rows, convert_rules_to_native(rules), NOW, encode_decay_table(rules.tau_seconds)
     )
     assert len(leaves) == LEAF_BYTES * (len(rows) - len(other_rows))
     hashes = native.hash_leaves(leaves, LEAF_BYTES)

@@ -17,7 +17,7 @@ from typing_extensions import override
 from oracle.domain import native as module
 from oracle.domain.fixed_point import encode_decay_table
 from oracle.domain.logs import Log, SourceIndexes
-from oracle.domain.roots.node_leaves import LeafRow, build_native_rules
+from oracle.domain.roots.node_leaves import LeafRow, convert_rules_to_native
 from oracle.systems.crynux import candidate_columns
 from oracle.systems.crynux.candidate_columns import CandidateColumns
 from oracle.systems.crynux.crynux_policy import CRYNUX_WEIGHTING
@@ -123,7 +123,7 @@ def rows_of_classes_of_their_own() -> None:
     rows += [(Number(number), *row[1:]) for number in range(70)]
     rows += [Row(row) for _ in range(70)]
     leaves, other_rows = native.encode_leaves(
-        rows, build_native_rules(CRYNUX), NOW, encode_decay_table(CRYNUX.tau_seconds)
+        rows, convert_rules_to_native(CRYNUX), NOW, encode_decay_table(CRYNUX.tau_seconds)
     )
     assert len(leaves) // 128 + len(other_rows) == 140
 

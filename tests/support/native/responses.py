@@ -15,7 +15,7 @@ from oracle.chain.proofs.receipts import ProvenReceipt
 from oracle.chain.verification.full_headers import FullHeader
 from oracle.chain.verification.header_check import try_compute_receipts_root
 from oracle.chain.verification.receipt_fetch import Receipts, sort_receipts
-from oracle.chain.verification.verifier import extract_logs
+from oracle.chain.verification.verifier import extract_matching_logs
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Log, LogPart, LogTable
@@ -93,7 +93,7 @@ def read_receipts(response: bytes, header: FullHeader) -> tuple[ReadLogs, bytes]
             or [tx_hash.lower() for tx_hash in header.decode_tx_hashes()] != hashes
         ):
             return None
-        logs = extract_logs(ENDPOINT.name, header, receipts, FILTER)
+        logs = extract_matching_logs(ENDPOINT.name, header, receipts, FILTER)
         return tabulate(logs), bytes(receipt.succeeded for receipt in receipts)
     return None
 

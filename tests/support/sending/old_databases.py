@@ -32,7 +32,7 @@ def prepare_empty_store(harness: Harness, fresh: Store) -> Store:
         identity = uow.identity.get()
     assert identity is not None
     with fresh.transaction() as uow:
-        uow.identity.store_or_check(identity)
+        uow.identity.ensure_stored_identity(identity)
         assert uow.lease.acquire("test", 3600) == harness.epoch
     return fresh
 

@@ -13,8 +13,8 @@ from web3 import Web3
 from oracle.bindings.contract_errors import decode_refusal
 from oracle.daemon.contexts import register_dispatch_calls
 from oracle.dispatch.assigner import DrawHook, bind_or_check_dispatch_settings
-from oracle.dispatch.contest_decisions import plan_decided_settlements
-from oracle.dispatch.contest_settlement import plan_settlements
+from oracle.dispatch.contest_decisions import plan_decided_contest_settlements
+from oracle.dispatch.contest_settlement import plan_contest_settlements
 from oracle.dispatch.dispatch_calls import START_TASK, DispatchContext
 from oracle.dispatch.dispatch_planner import plan_dispatch, plan_probes
 from oracle.dispatch.dispatch_settings import DispatchSettings
@@ -182,7 +182,7 @@ class DispatchHarness(Harness):
         self.index()
         step_results: list[StepResult] = []
         planners = (
-            *(plan_dispatch, plan_settlements, plan_decided_settlements),
+            *(plan_dispatch, plan_contest_settlements, plan_decided_contest_settlements),
             *(plan_second_groups, plan_probes),
         )
         for step in (confirm_transactions, *planners, next_step):

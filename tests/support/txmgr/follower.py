@@ -47,7 +47,7 @@ class Follower:
         with self.store.transaction() as uow:
             genesis = self.chain.blocks[0].ref.hash
             contracts = {"TaskNetwork": NETWORK}
-            uow.identity.store_or_check(
+            uow.identity.ensure_stored_identity(
                 Identity(DOMAIN.chain_id, genesis, contracts, ORACLE, self.start_block)
             )
 

@@ -5,7 +5,7 @@ import pytest
 from oracle.bindings.codec import decode_values, load_artifact
 from oracle.bindings.kick_target_checks import (
     find_kick_target_mismatches,
-    find_owner_mismatch,
+    find_node_owner_mismatch,
     find_qos_contract_mismatch,
     find_staking_admin_mismatch,
     find_task_contract_mismatch,
@@ -142,8 +142,8 @@ def test_wrong_qos_contract_returns_revert_reason_of_node_contract():
 def test_owner_mismatch_ignores_address_case():
     mixed = Address("0x" + 20 * "aB")
     owner_word = "0x" + 24 * "0" + mixed[2:].lower()
-    assert find_owner_mismatch(RecordingEndpoint(owner_word), NODE, mixed) is None
-    assert find_owner_mismatch(RecordingEndpoint(owner_word), NODE, ADAPTER) == mixed.lower()
+    assert find_node_owner_mismatch(RecordingEndpoint(owner_word), NODE, mixed) is None
+    assert find_node_owner_mismatch(RecordingEndpoint(owner_word), NODE, ADAPTER) == mixed.lower()
 
 
 def test_staking_admin_check_passes_only_on_not_staked_error():

@@ -9,12 +9,12 @@ from oracle.bindings.codec import encode_call
 from oracle.bindings.expected_events import find_missing_event
 from oracle.bindings.qos_roots import (
     encode_accuse_call,
-    encode_clear_call,
+    encode_clear_accusation_call,
     encode_execute_kick_call,
-    encode_push_call,
+    encode_push_report_call,
     encode_retry_kick_call,
 )
-from oracle.bindings.qos_words import encode_bind_call, encode_bring_call
+from oracle.bindings.qos_words import encode_bind_seats_call, encode_write_words_call
 from oracle.chain.decode.abi import load_abi
 from oracle.domain.ids import Address, Hash
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf, RoundSummary
@@ -36,18 +36,22 @@ AS_OF_HASH, ROOT = (bytes.fromhex(HASHES[digit][2:]) for digit in "34")
 ROUND = {"round": 7, "asOf": 1_234, "asOfHash": AS_OF_HASH, "root": ROOT}
 KICK = {"node": NODE, "evidence": LEAF.pool_hash}
 CASES: dict[str, tuple[str, str, Values]] = {
-    encode_push_call(STATEMENT, 1, b""): ("QoSRoots", "RoundAccepted", ROUND),
+    encode_push_report_call(STATEMENT, 1, b""): ("QoSRoots", "RoundAccepted", ROUND),
     encode_accuse_call(LEAF, [ROOT]): ("QoSRoots", "KickAccused", KICK),
     encode_execute_kick_call(LEAF, [ROOT], SUMMARY): ("QoSRoots", "KickExecuted", KICK),
     encode_retry_kick_call(NODE): ("QoSRoots", "KickExecuted", {"node": NODE}),
-    encode_clear_call(LEAF, [ROOT]): ("QoSRoots", "KickCancelled", {"node": NODE}),
+    encode_clear_accusation_call(LEAF, [ROOT]): ("QoSRoots", "KickCancelled", {"node": NODE}),
     encode_call("roots/QoSRoots", "veto", NODE, WHY): (
         "QoSRoots",
         "KickCancelled",
         {"node": NODE, "why": WHY},
     ),
-    encode_bring_call(7, 32, [5], [ROOT]): ("QoSWords", "WordsBrought", {"round": 7, "first": 32}),
-    encode_bind_call([NodeProof(NODE, LEAF, (ROOT,))]): (
+    encode_write_words_call(7, 32, [5], [ROOT]): (
+        "QoSWords",
+        "WordsBrought",
+        {"round": 7, "first": 32},
+    ),
+    encode_bind_seats_call([NodeProof(NODE, LEAF, (ROOT,))]): (
         "QoSWords",
         "NodeRegistered",
         {"node": NODE},

@@ -5,7 +5,7 @@ from itertools import product
 
 from hypothesis import given, strategies as st
 
-from oracle.bindings.qos_words import StoredWord, find_outdated_words, group_word_runs
+from oracle.bindings.qos_words import StoredWord, find_outdated_words, group_words_into_runs
 
 INDEXES = st.sets(st.integers(0, 300))
 MAX_WORDS = st.sampled_from([1, 4, 64, 2048])
@@ -27,7 +27,7 @@ def iterate_covers(indexes: set[int], first: int, count: int) -> Iterator[list[t
 
 @given(INDEXES, MAX_WORDS)
 def test_runs_hold_every_word_and_none_twice(indexes: set[int], max_words: int):
-    runs = group_word_runs(indexes, max_words)
+    runs = group_words_into_runs(indexes, max_words)
     covered = [index for first, count in runs for index in range(first, first + count)]
     assert indexes <= set(covered)
     assert covered == sorted(set(covered))
@@ -35,7 +35,7 @@ def test_runs_hold_every_word_and_none_twice(indexes: set[int], max_words: int):
 
 @given(INDEXES, MAX_WORDS)
 def test_run_is_aligned_and_no_longer_than_allowed(indexes: set[int], max_words: int):
-    for first, count in group_word_runs(indexes, max_words):
+    for first, count in group_words_into_runs(indexes, max_words):
         assert count <= max_words
         assert count & (count - 1) == 0
         assert first % count == 0
@@ -46,7 +46,7 @@ def test_no_other_runs_cost_less_gas(indexes: set[int]):
     def cost(runs: list[tuple[int, int]]) -> int:
         return sum(CALL_WORDS + count for _, count in runs)
 
-    assert cost(group_word_runs(indexes, 8)) == min(map(cost, iterate_covers(indexes, 0, 8)))
+    assert cost(group_words_into_runs(indexes, 8)) == min(map(cost, iterate_covers(indexes, 0, 8)))
 
 
 def test_only_older_words_with_other_lanes_are_outdated():

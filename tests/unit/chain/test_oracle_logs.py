@@ -9,7 +9,7 @@ from oracle.chain.decode.abi_values import MalformedError
 from oracle.chain.decode.oracle_logs import (
     CONSTRUCTOR_ONLY_EVENTS,
     ORACLE_CONTRACT,
-    iterate_event_readers,
+    iterate_oracle_event_readers,
 )
 from oracle.domain.events.contract_limits import ContractKickLimits, RootsLimits
 from oracle.domain.events.oracle_events import (
@@ -48,7 +48,7 @@ from tests.support.evm.artifacts import load_artifact
 
 N = node_address(1)
 M = node_address(2)
-READER_BY_TOPIC = {event.digest: read for event, read in iterate_event_readers()}
+READER_BY_TOPIC = {event.digest: read for event, read in iterate_oracle_event_readers()}
 
 
 def oracle(event: str, **values: object) -> UnminedLog:
@@ -132,7 +132,9 @@ def test_every_field_of_an_event_is_read():
 
 def test_deployed_code_contains_every_event_that_is_read():
     code = load_artifact(ORACLE_CONTRACT)["deployedBytecode"]
-    missing = {event.name for event, _ in iterate_event_readers() if event.digest[2:] not in code}
+    missing = {
+        event.name for event, _ in iterate_oracle_event_readers() if event.digest[2:] not in code
+    }
     assert missing == CONSTRUCTOR_ONLY_EVENTS
 
 

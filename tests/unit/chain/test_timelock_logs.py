@@ -7,7 +7,7 @@ import pytest
 from oracle.bindings.codec import encode_call
 from oracle.bindings.qos_roots import CONTRACT
 from oracle.bindings.timelock import TIMELOCK, TimelockedCall
-from oracle.chain.decode.timelock_logs import iterate_timelock_readers
+from oracle.chain.decode.timelock_logs import iterate_timelock_event_readers
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.events.oracle_events import (
     ContractEvent,
@@ -34,7 +34,7 @@ TIMELOCK_ADDRESS = Address("0x" + "71" * 20)
 NEXT_RULES = make_hash(7)
 SET_RULES = encode_call(CONTRACT, "setRules", bytes.fromhex(NEXT_RULES[2:]))
 OPERATION = TimelockedCall(ORACLE, SET_RULES).operation_id
-READER_BY_TOPIC = {event.digest: read for event, read in iterate_timelock_readers(ORACLE)}
+READER_BY_TOPIC = {event.digest: read for event, read in iterate_timelock_event_readers(ORACLE)}
 
 
 def timelock(event: str, **values: object) -> UnminedLog:

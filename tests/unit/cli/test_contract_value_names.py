@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.cli.setup.contract_values import format_value
+from oracle.cli.setup.contract_values import format_contract_value
 
 
 @pytest.mark.parametrize(
@@ -24,4 +24,4 @@ from oracle.cli.setup.contract_values import format_value
     ],
 )
 def test_contract_value_is_formatted_for_operators(name: str, value: object, words: str):
-    assert format_value(name, value) == words
+    assert format_contract_value(name, value) == words

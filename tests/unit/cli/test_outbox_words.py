@@ -7,10 +7,10 @@ from oracle.domain.ids import Address, Hash
 from oracle.queries.intent_view import (
     IntentDetail,
     SentState,
-    build_advice,
     build_intent_detail,
     build_intent_view,
     format_resume_action,
+    recommend_intent_action,
 )
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import (
@@ -56,7 +56,7 @@ def test_call_details_show_amounts_in_ether_and_sent_transactions(capsys):
 
 
 def test_underpriced_call_advice_names_limiting_setting():
-    advice = build_advice(LIVE_PUSH, SentState(None, [DEAR], None))
+    advice = recommend_intent_action(LIVE_PUSH, SentState(None, [DEAR], None))
 
     assert advice.waits_for is not None
     assert "max fee less than base fee (it pays 200 gwei per gas)" in advice.waits_for
@@ -65,9 +65,9 @@ def test_underpriced_call_advice_names_limiting_setting():
 
 
 def test_call_without_error_needs_no_action():
-    assert build_advice(LIVE_PUSH, SentState(None, [BYTES], None)).what_to_do.startswith(
-        "nothing: "
-    )
+    assert recommend_intent_action(
+        LIVE_PUSH, SentState(None, [BYTES], None)
+    ).what_to_do.startswith("nothing: ")
 
 
 def test_intent_list_shows_why_live_call_waits(capsys):

@@ -25,13 +25,13 @@ def test_capabilities_are_kept_after_failed_flush_and_written_later(store: Store
     cache = CapabilityCache(store, lambda: 1_000.0)
     cache.save_fact("e", "range", "500", 60)
     with pytest.raises(FatalError):
-        cache.store_facts(epoch + 1)
+        cache.store_endpoint_facts(epoch + 1)
     assert cache.load_facts("e") == {"range": "500"}
 
-    assert cache.store_facts(epoch) == 1
+    assert cache.store_endpoint_facts(epoch) == 1
 
     assert load_stored_facts(store, "e") == {"range": "500"}
-    assert cache.store_facts(epoch) == 0
+    assert cache.store_endpoint_facts(epoch) == 0
 
 
 def test_capability_learned_during_a_failed_flush_replaces_the_older_value(
@@ -50,9 +50,9 @@ def test_capability_learned_during_a_failed_flush_replaces_the_older_value(
     cache.save_fact("e", "range", "500", 60)
     fails.append(True)
     with pytest.raises(OSError, match="the disk is full"):
-        cache.store_facts(epoch)
+        cache.store_endpoint_facts(epoch)
 
-    cache.store_facts(epoch)
+    cache.store_endpoint_facts(epoch)
 
     assert load_stored_facts(store, "e") == {"range": "100"}
 

@@ -17,7 +17,7 @@ from oracle.domain.ids import Hash
 from oracle.domain.reports.contract_state import ContractChanges
 from oracle.domain.reports.report import ReportSettings, format_rules_id
 from oracle.domain.scoring.rules import Rules
-from oracle.indexer.rules_binding import bind_rules, clear_switch, record_switch
+from oracle.indexer.rules_binding import bind_rules, clear_rules_switch, record_rules_switch
 from oracle.queries.rules_texts import hash_rules_text
 from oracle.resources import find_shipped_path
 from oracle.store.database import Store
@@ -57,11 +57,11 @@ def publish(index: Index, settings: ReportSettings, rules: Rules = NEXT) -> Hash
 
 def find_reason(index: Index, rules_hash: Hash) -> str | None:
     set_rules(index.store, 2, rules_hash)
-    return RulesSwitcher(index, 0, lambda: None).switch_if_due()
+    return RulesSwitcher(index, 0, lambda: None).switch_rules_if_due()
 
 
 def test_rules_of_the_database_need_no_switch(index: Index):
-    assert RulesSwitcher(index, 0, lambda: None).switch_if_due() is None
+    assert RulesSwitcher(index, 0, lambda: None).switch_rules_if_due() is None
 
 
 def test_rules_that_are_not_on_this_host_are_refused(index: Index):
@@ -111,7 +111,7 @@ def test_switched_database_keeps_its_rules_until_the_configuration_names_others(
     config = config.model_copy(update={"database": database})
     with Store.open(url, create=True) as store, store.transaction() as uow:
         bind_rules(uow, NEXT, block=5)
-        record_switch(uow, CRYNUX, NEXT)
+        record_rules_switch(uow, CRYNUX, NEXT)
 
     with open_records(config) as records:
         assert (records.rules, build_configured_rules(records.config)) == (NEXT, NEXT)
@@ -120,6 +120,6 @@ def test_switched_database_keeps_its_rules_until_the_configuration_names_others(
     with open_records(config.model_copy(update={"rules": other})) as records:
         assert records.rules.tau_seconds == 700
     with Store.open(url) as store, store.transaction() as uow:
-        clear_switch(uow)
+        clear_rules_switch(uow)
     with open_records(config) as records:
         assert records.rules == CRYNUX

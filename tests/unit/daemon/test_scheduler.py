@@ -319,7 +319,7 @@ def test_due_jobs_run_in_due_order():
     assert names_of(timetable, 3) == ["a", "b", "c"]
 
     now = 6.0
-    timetable.make_job_due("c")
+    timetable.bring_job_forward("c")
     assert names_of(timetable, 3) == ["b", "c", "a"]
 
 
@@ -328,7 +328,7 @@ def test_job_brought_forward_repeatedly_runs_once_more():
     timetable = Timetable([step(lambda: None, "a", 50), step(lambda: None, "b", 1)], lambda: now)
     assert names_of(timetable, 2) == ["a", "b"]
     for _ in range(10):
-        timetable.make_job_due("a")
+        timetable.bring_job_forward("a")
 
     now = 1.0
     assert names_of(timetable, 2) == ["a", "b"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 from typing_extensions import override
 
-from oracle.dispatch.assigner import DrawHook, get_active_draws
+from oracle.dispatch.assigner import DrawHook, load_active_draws
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address, TaskKey
@@ -76,7 +76,7 @@ class DrawingFollower(Follower):
     @property
     def active(self) -> dict[TaskKey, Address]:
         with self.store.read_transaction() as uow:
-            return get_active_draws(uow)
+            return load_active_draws(uow)
 
     def draws(self) -> set[StoredDraw]:
         with self.store.read_transaction() as uow:

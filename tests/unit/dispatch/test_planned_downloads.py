@@ -7,7 +7,7 @@ import pytest
 from oracle.dispatch.downloads import (
     PLANNED_DOWNLOAD_SECONDS,
     find_pending_downloads,
-    plan_downloads,
+    plan_model_downloads,
 )
 from oracle.dispatch.drawer import BlockDrawer
 from oracle.domain.blocks import BlockRef
@@ -48,7 +48,7 @@ class Ledger:
             # A task waits, so the drawer examines the nodes.
             nodes = fold.ledger.nodes.values()
             self.drawer.restore_plan(FixedView(nodes, [a_task("waits")]), block, {})
-            plan_downloads(uow, self.drawer, block, [task_key(name) for name in started])
+            plan_model_downloads(uow, self.drawer, block, [task_key(name) for name in started])
         history.after(12)
 
     def starts(self, name: str, on: str) -> None:

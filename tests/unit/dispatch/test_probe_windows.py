@@ -6,7 +6,7 @@ import pytest
 
 from oracle.bindings.probe_calls import (
     ProbeOrder,
-    compute_probe_keys,
+    compute_probe_task_keys,
     decode_probe_fees,
     decode_probe_nodes,
     encode_probe_call,
@@ -57,7 +57,7 @@ def test_probe_call_decodes_to_its_nodes_fees_and_tasks():
     calldata = encode_probe_call(ORDER, 4, NODES, (1, 2, 3))
     assert decode_probe_nodes(calldata) == NODES
     assert decode_probe_fees(calldata) == 21
-    keys = compute_probe_keys(calldata, NODES[0])
+    keys = compute_probe_task_keys(calldata, NODES[0])
     assert len(set(keys)) == 3
     assert all(key[2:] in encode_validate_group_call(calldata, NODES[0]) for key in keys)
 
@@ -66,7 +66,8 @@ def test_probe_keys_differ_by_window_and_node():
     first, later = (encode_probe_call(ORDER, window, NODES[:1], (1, 0, 0)) for window in (4, 5))
     other_calldata = encode_probe_call(ORDER, 4, NODES[1:2], (1, 0, 0))
     keys = {
-        compute_probe_keys(calldata, NODES[0])[0] for calldata in (first, later, other_calldata)
+        compute_probe_task_keys(calldata, NODES[0])[0]
+        for calldata in (first, later, other_calldata)
     }
     assert len(keys) == 3
 

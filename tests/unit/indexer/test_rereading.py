@@ -81,8 +81,8 @@ def test_block_whose_level_did_not_rise_is_not_reread_by_the_same_process(follow
 
     assert (len(first), again) == (3, [])
     with follower.store.read_transaction() as uow:
-        assert rereader.find_due_span(follower.chain, uow, follower.folder) is None
-        assert Rereader().find_due_span(follower.chain, uow, follower.folder) is not None
+        assert rereader.find_span_to_reread(follower.chain, uow, follower.folder) is None
+        assert Rereader().find_span_to_reread(follower.chain, uow, follower.folder) is not None
 
 
 def test_gauge_of_blocks_below_level_is_unchanged_while_rereading_fails(follower: Follower):

@@ -18,7 +18,7 @@ from oracle.indexer.rules_binding import bind_rules
 from oracle.indexer.snapshots import (
     SampleCheck,
     SnapshotSource,
-    check_sample,
+    check_state_sample,
     make_next_snapshot,
     store_sample_result,
 )
@@ -310,13 +310,13 @@ def test_sample_check_finds_damaged_incidents_and_minutes(store: Store):
     follower = Follower(up_to(mined_burst(), 25), store, folder=folder(RULES))
     follower.catch_up()
     source = SnapshotSource(store, follower.folder.reader, RULES)
-    check = check_sample(source, "0x")
+    check = check_state_sample(source, "0x")
     assert check is not None
     assert check.differing == ()
     with store.transaction() as uow:
         uow._connection.execute(update(incident_table).values(until=0))
         uow._connection.execute(update(end_minute).values(timeouts=0))
-    check = check_sample(source, "0x")
+    check = check_state_sample(source, "0x")
     assert check is not None
     assert "incident 1" in check.differing
     assert any(row.startswith("end_minute ") for row in check.differing)

@@ -16,8 +16,8 @@ from oracle.domain.logs import Call, Log
 from oracle.errors import TransientError
 from oracle.indexer.audit.row_diff import (
     RowDiff,
-    check_same_chain,
-    compare_rows,
+    check_window_on_same_chain,
+    compare_window_with_database,
     find_conflicting_block,
 )
 from oracle.store.database import Store, UnitOfWork
@@ -71,7 +71,7 @@ def other_value(column: Column[Any], row: Any) -> object:
 
 
 def differs(uow: UnitOfWork) -> RowDiff:
-    return compare_rows(uow, make_window([A_LOG], [A_CALL]))
+    return compare_window_with_database(uow, make_window([A_LOG], [A_CALL]))
 
 
 def test_identical_rows_do_not_differ(store: Store):
@@ -82,13 +82,17 @@ def test_identical_rows_do_not_differ(store: Store):
 @pytest.mark.parametrize("name", [field.name for field in fields(Log)])
 def test_log_with_changed_field_differs(store: Store, name: str):
     with store.read_transaction() as uow:
-        assert compare_rows(uow, make_window([change_field(A_LOG, name)], [A_CALL]))
+        assert compare_window_with_database(
+            uow, make_window([change_field(A_LOG, name)], [A_CALL])
+        )
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Call)])
 def test_call_with_changed_field_differs(store: Store, name: str):
     with store.read_transaction() as uow:
-        assert compare_rows(uow, make_window([A_LOG], [change_field(A_CALL, name)]))
+        assert compare_window_with_database(
+            uow, make_window([A_LOG], [change_field(A_CALL, name)])
+        )
 
 
 # All columns, except the keys that connect the parts of a row.
@@ -160,4 +164,4 @@ def test_window_above_newest_block_is_not_compared(store: Store):
         store.read_transaction() as uow,
         pytest.raises(TransientError, match="a reorg is in progress"),
     ):
-        check_same_chain(uow, cursor, make_window([], []))
+        check_window_on_same_chain(uow, cursor, make_window([], []))

@@ -94,7 +94,7 @@ def test_evidence_names_node_and_contract_by_account_ids(new_sqlite_store):
     contract = Address("0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed")
     with new_sqlite_store() as store:
         with store.transaction() as uow:
-            uow.identity.store_or_check(Identity(100, ZERO_HASH, {}, contract, 0))
+            uow.identity.ensure_stored_identity(Identity(100, ZERO_HASH, {}, contract, 0))
         evidence_fields, _, _ = load_victim_evidence(store, build_trapped_groups(["mallory"]))
     assert (evidence_fields["account_id"], evidence_fields["oracle_account_id"]) == (
         f"eip155:100:{to_checksum_address(node_address('victim'))}",

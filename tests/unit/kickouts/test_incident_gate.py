@@ -15,7 +15,7 @@ from oracle.domain.blocks import Position
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
 from oracle.domain.incidents.incident import Incident
-from oracle.domain.reports.kickout_evidence import find_incident_reason
+from oracle.domain.reports.kickout_evidence import find_incident_hold_reason
 from oracle.domain.reports.kickout_review import (
     KickoutPolicy,
     UnansweredScore,
@@ -131,7 +131,7 @@ def test_evidence_is_unchanged_if_the_gate_is_off(store):
 @pytest.mark.parametrize("incident_score_count", range(6))
 def test_kickout_is_held_above_the_share(share, incident_score_count):
     rules = replace(GATED, kick_incident_share=share)
-    reason = find_incident_reason(5, incident_score_count, rules)
+    reason = find_incident_hold_reason(5, incident_score_count, rules)
     assert (reason is not None) is (incident_score_count * UNIT > share * 5)
 
 

@@ -31,7 +31,7 @@ from oracle.kickouts.kickout_context import (
 )
 from oracle.kickouts.kickout_planner import (
     plan_accusation,
-    plan_clearing,
+    plan_accusation_clearing,
     plan_execution,
     plan_retry,
 )
@@ -243,18 +243,18 @@ def test_execution_of_another_interval_than_the_accused_is_not_planned(context):
 def test_accusation_is_cleared_when_the_last_round_no_longer_states_it(context):
     store_kicks(context.account_context.store, build_accused(DUE))
     state_round(context, 1, DUE)
-    assert plan_clearing(context, *load_case(context)) is None
+    assert plan_accusation_clearing(context, *load_case(context)) is None
     state_round(context, 2)
-    planned = plan_clearing(context, *load_case(context))
+    planned = plan_accusation_clearing(context, *load_case(context))
     assert planned is not None
     assert planned.action == f"{CLEAR_KICK} planned"
-    assert plan_clearing(context, *load_case(context)) is None
+    assert plan_accusation_clearing(context, *load_case(context)) is None
     assert list_obstacles(context) == [None]
 
 
 def test_nothing_is_cleared_for_a_node_that_is_not_accused(context):
     state_round(context, 1)
-    assert plan_clearing(context, *load_case(context)) is None
+    assert plan_accusation_clearing(context, *load_case(context)) is None
 
 
 @pytest.mark.parametrize(("round_number", "is_planned"), [(6, False), (7, True), (8, True)])

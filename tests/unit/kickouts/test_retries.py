@@ -13,7 +13,7 @@ from oracle.domain.reports.expulsions import (
     Expulsion,
 )
 from oracle.domain.reports.node_kicks import KickState, NodeKick
-from oracle.kickouts.kick_calls import is_retry_due
+from oracle.kickouts.kick_calls import is_kick_retry_due
 from oracle.store.database import Store
 from tests.support.api import IndexedHistory
 from tests.support.histories import History, node_address
@@ -34,7 +34,7 @@ def build_refused(at: Position, refusals: int) -> NodeKick:
 def is_due(store: Store, history: History, kick: NodeKick) -> bool:
     indexed = IndexedHistory(store).whole(history)
     with indexed.store.read_transaction() as uow:
-        return is_retry_due(uow, kick)
+        return is_kick_retry_due(uow, kick)
 
 
 @pytest.mark.parametrize("timeouts", [0, 60])

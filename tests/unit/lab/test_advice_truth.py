@@ -9,7 +9,7 @@ from lab.closed_loop.closed_loop import run_closed_loop
 from lab.closed_loop.loop_plan import Cast, LoopPlan, create_honest_nodes
 from lab.closed_loop.running.folded_network import FoldedNetwork
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.scoring.score_interval import compute_sum_interval
+from oracle.domain.scoring.score_interval import compute_score_sum_interval
 from oracle.domain.state import GroupResult, Task, copy_task
 from oracle.queries.advice.group_replay import rerank_group
 from tests.support.loops import column
@@ -98,7 +98,7 @@ def compute_coverage(loop, size):
     is_inside, widths = [], []
     for scores in loop.scores.values():
         for first in range(0, len(scores) - size + 1, max(1, size // 5)):
-            low, high = compute_sum_interval(scores[first : first + size], RANK_SCORES)
+            low, high = compute_score_sum_interval(scores[first : first + size], RANK_SCORES)
             is_inside.append(low * len(scores) <= sum(scores) * size <= high * len(scores))
             widths.append((high - low) / size / SYSTEM.rules.q_max)
     return sum(is_inside) / len(is_inside), sum(widths) / len(widths)

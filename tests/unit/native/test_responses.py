@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.chain.log_filter import read_logs_natively
+from oracle.chain.log_filter import parse_logs_natively
 from oracle.chain.proofs.receipts import ProvenReceipt
 from oracle.chain.verification.full_headers import FullHeader
 from oracle.chain.verification.receipt_fetch import prove_receipts_natively
@@ -44,7 +44,7 @@ def prove(response: bytes, header: FullHeader) -> tuple[ReadLogs, bytes] | None:
 
 
 def read(response: bytes) -> ReadLogs | None:
-    logs = read_logs_natively(response, BLOCKS, FILTER)
+    logs = parse_logs_natively(response, BLOCKS, FILTER)
     return None if logs is None else tabulate(logs)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.chain.proofs.keccak import keccak, keccak_pycryptodome
+from oracle.chain.proofs.keccak import hash_with_pycryptodome, keccak
 from oracle.domain import native as module
 from oracle.domain.fixed_point import UNIT, encode_decay_table
 from oracle.domain.ids import Address
@@ -20,7 +20,7 @@ from oracle.domain.reports.lanes import DO_NOT_SELECT
 from oracle.domain.roots import leaves as leaves_module, merkle_tree, round_tree
 from oracle.domain.roots.leaves import LEAF_BYTES, split_leaves
 from oracle.domain.roots.merkle_tree import MerkleTree
-from oracle.domain.roots.node_leaves import LeafRow, build_native_rules, build_node_leaf
+from oracle.domain.roots.node_leaves import LeafRow, build_node_leaf, convert_rules_to_native
 from oracle.domain.roots.round_tree import RoundTree
 from oracle.domain.roots.scoring_context import ScoringContext, build_scoring_context
 from oracle.domain.scoring.node_scores import compute_pool_mean
@@ -54,13 +54,13 @@ UNFLOORED = Weighting(weight_floor=0)
 @examples(200)
 @given(st.binary(max_size=300))
 def test_native_keccak_matches_library(native: Native, content: bytes):
-    assert native.keccak(content) == keccak_pycryptodome(content)
+    assert native.keccak(content) == hash_with_pycryptodome(content)
 
 
 def test_native_keccak_matches_library_for_every_size(native: Native):
     for size in range(420):
         content = bytes(place % 251 for place in range(size))
-        assert native.keccak(content) == keccak_pycryptodome(content)
+        assert native.keccak(content) == hash_with_pycryptodome(content)
 
 
 def compute_weight_stages(
@@ -151,7 +151,7 @@ def leaves_of(
     native: Native, rows: list[LeafRow], rules: Rules, time: int = NOW
 ) -> tuple[bytes, list[LeafRow]]:
     return native.encode_leaves(
-        rows, build_native_rules(rules), time, encode_decay_table(rules.tau_seconds)
+        rows, convert_rules_to_native(rules), time, encode_decay_table(rules.tau_seconds)
     )
 
 
@@ -224,7 +224,7 @@ def test_rules_that_do_not_fit_are_rejected(native: Native):
         with pytest.raises(ValueError, match="rules"):
             native.encode_leaves([], rules, NOW, table)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="rules"):
-        native.encode_leaves([], build_native_rules(CRYNUX), NOW, table[1:])
+        native.encode_leaves([], convert_rules_to_native(CRYNUX), NOW, table[1:])
 
 
 @pytest.mark.parametrize("rules", [range(2**62, 2**62 + 5), [1, 0, 10, 0, 0], (1, 0, 10, 0), None])
@@ -240,7 +240,7 @@ def test_native_leaf_hashes_match_python(native: Native, chance: Random, size: i
     content = chance.randbytes(size * count)
     leaves = [content[first : first + size] for first in range(0, len(content), size)]
     assert native.hash_leaves(content, size) == b"".join(
-        keccak_pycryptodome(keccak_pycryptodome(leaf)) for leaf in leaves
+        hash_with_pycryptodome(hash_with_pycryptodome(leaf)) for leaf in leaves
     )
 
 
@@ -365,4 +365,4 @@ def test_missing_or_outdated_native_package_falls_back_to_python(
     monkeypatch, installed, ignored_version
 ):
     monkeypatch.setitem(importlib.import_module("sys").modules, "oracle_native", installed)
-    assert module._load_native() == (None, ignored_version)
+    assert module._load_native_package() == (None, ignored_version)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given, strategies as st
 
 from oracle.chain.profiles.profile import Token
-from oracle.domain.scoring.group_ranking import split_fee
+from oracle.domain.scoring.group_ranking import split_fee_by_scores
 from oracle.domain.state import Task
 from oracle.queries.explanation_models import EarningView, compute_task_earning
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
@@ -44,7 +44,7 @@ def test_winner_gets_full_fee_if_the_fee_is_not_shared():
 
 @given(st.integers(1, 2**100))
 def test_fee_split_by_points_is_reported_as_matching_the_points(fee: int):
-    shares = split_fee(fee, [10, 5, 2])
+    shares = split_fee_by_scores(fee, [10, 5, 2])
     earned, _ = compare_earnings(dict(zip("123", shares, strict=True)), fee=fee)
     points = [(earning.points, earning.of_points) for earning in earned if earning is not None]
     assert points == [(10, 17), (5, 17), (2, 17)]

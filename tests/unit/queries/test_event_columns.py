@@ -12,7 +12,7 @@ pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
 from lab.backtest.parquet_events import ParquetEvents  # noqa: E402
-from oracle.queries.parquet.event_columns import build_batch, decode_batch  # noqa: E402
+from oracle.queries.parquet.event_columns import build_event_batch, decode_event_batch  # noqa: E402
 from oracle.queries.parquet.parquet_folder import ExportSource, ParquetFolder  # noqa: E402
 from oracle.queries.parquet.parquet_tables import SCHEMAS, ExportTable  # noqa: E402
 
@@ -23,7 +23,7 @@ EVENTS = History().joins("A", stake=10**18, gpu_name="a\x00\\b").starts("1", "A"
 @given(any_histories())
 def test_events_round_trip_through_columns(events):
     if events:
-        assert list(decode_batch(build_batch(events))) == events
+        assert list(decode_event_batch(build_event_batch(events))) == events
 
 
 # The order of the first published files: readers find columns by index.
@@ -76,11 +76,11 @@ def test_published_columns_keep_their_order_and_types():
 
 def test_256_bit_amounts_are_exact():
     events = History().joins("A", stake=2**256 - 1).events
-    assert list(decode_batch(build_batch(events))) == events
+    assert list(decode_event_batch(build_event_batch(events))) == events
 
 
 def with_column(name, values):
-    batch = build_batch(EVENTS)
+    batch = build_event_batch(EVENTS)
     place = batch.schema.get_field_index(name)
     return batch.set_column(place, batch.schema.field(name), pa.array(values, pa.string()))
 
@@ -96,40 +96,42 @@ def with_column(name, values):
 )
 def test_invalid_event_row_is_rejected(name, values, message):
     with pytest.raises(InputError, match=message):
-        list(decode_batch(with_column(name, values)))
+        list(decode_event_batch(with_column(name, values)))
 
 
 def test_unknown_enum_value_is_rejected():
-    batch = build_batch(History().creates("1").events)
+    batch = build_event_batch(History().creates("1").events)
     place = batch.schema.get_field_index("kind")
     unknown_kinds = pa.array(["sculpture"], pa.string())
     with pytest.raises(InputError, match="sculpture"):
-        list(decode_batch(batch.set_column(place, batch.schema.field("kind"), unknown_kinds)))
+        list(
+            decode_event_batch(batch.set_column(place, batch.schema.field("kind"), unknown_kinds))
+        )
 
 
 @pytest.mark.parametrize("name", ["block", "log", "time", "type"])
 def test_row_without_position_is_rejected(name):
-    batch = build_batch(EVENTS)
+    batch = build_event_batch(EVENTS)
     place = batch.schema.get_field_index(name)
     kind = batch.schema.field(name).with_nullable(True)
     emptied = batch.set_column(place, kind, pa.nulls(len(batch), kind.type))
     with pytest.raises(InputError, match=f"{name} is missing"):
-        list(decode_batch(emptied))
+        list(decode_event_batch(emptied))
 
 
 def test_time_ms_outside_block_second_is_rejected():
-    batch = build_batch(EVENTS)
+    batch = build_event_batch(EVENTS)
     place = batch.schema.get_field_index("time_ms")
     field = batch.schema.field("time_ms")
     late = batch.set_column(place, field, pa.array([None, 1_999_000], field.type))
     with pytest.raises(InputError, match="time_ms: 1999000 is not within the second"):
-        list(decode_batch(late))
+        list(decode_event_batch(late))
 
 
 def write_export(path, *batches):
     """Export these rows, one file each, all final."""
     folder = ParquetFolder.open_for_append(path, ANYBODY, 10)
-    folder.prepare_run()
+    folder.prepare_export_run()
     for number, batch in enumerate(batches):
         blocks = BlockRange(number * 10, number * 10 + 9)
         folder.write_table(ExportTable.EVENTS, blocks, [batch])
@@ -139,13 +141,13 @@ def write_export(path, *batches):
 
 
 def test_unordered_events_are_rejected(tmp_path):
-    twice = write_export(tmp_path / "out", build_batch(EVENTS), build_batch(EVENTS))
+    twice = write_export(tmp_path / "out", build_event_batch(EVENTS), build_event_batch(EVENTS))
     with pytest.raises(InputError, match="the events are out of order at"):
         list(twice.read_chunks())
 
 
 def test_file_with_other_columns_is_rejected(tmp_path):
-    parquet_events = write_export(tmp_path / "out", build_batch(EVENTS))
+    parquet_events = write_export(tmp_path / "out", build_event_batch(EVENTS))
     (path,) = parquet_events.paths
     pq.write_table(pa.table({"block": [1]}), path)
     with pytest.raises(InputError, match="columns differ from those of the events table"):
@@ -154,7 +156,7 @@ def test_file_with_other_columns_is_rejected(tmp_path):
 
 @pytest.mark.parametrize("kept", [0, 100, -1])
 def test_error_for_damaged_file_names_it(tmp_path, kept):
-    parquet_events = write_export(tmp_path / "out", build_batch(EVENTS))
+    parquet_events = write_export(tmp_path / "out", build_event_batch(EVENTS))
     (path,) = parquet_events.paths
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(InputError, match=rf"{path.name}: cannot be read"):
@@ -163,7 +165,7 @@ def test_error_for_damaged_file_names_it(tmp_path, kept):
 
 def test_history_counts_only_events_up_to_max_block(tmp_path):
     history = History().joins("A").after(10).starts("1", "A").after(10).times_out("1")
-    parquet_events = write_export(tmp_path / "out", build_batch(history.events))
+    parquet_events = write_export(tmp_path / "out", build_event_batch(history.events))
     first, started, ended = (event.at.block for event in history.events[-3:])
     assert first < started < ended
     upto = ParquetEvents(parquet_events.paths, max_block=started)

@@ -21,11 +21,11 @@ from oracle.domain.scoring.rules import Rules
 from oracle.queries.explain import Explanation
 from oracle.queries.node_sentences import (
     NodeSummary,
-    format_details,
     format_headline,
     format_improvement,
+    format_secondary_details,
 )
-from oracle.queries.node_standing import build_node_summary_from_explanation, find_score_costs
+from oracle.queries.node_standing import build_node_summary_from_explanation, compute_score_costs
 from oracle.queries.population import OnChainScores, Population
 from oracle.queries.text.human_numbers import format_duration, format_time
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
@@ -115,7 +115,7 @@ def test_headline_names_majority_rank():
     history = build_race(3, 3, 3, 1)
     summary = standing(history)
     assert format_headline(summary) == "Third of three in three of its last four tasks."
-    assert [cost.cause for cost in find_score_costs(explain_after(history), summary)] == [
+    assert [cost.cause for cost in compute_score_costs(explain_after(history), summary)] == [
         "third of three in 3 of 4"
     ]
 
@@ -131,7 +131,7 @@ def test_exclusion_headline_shows_remaining_time():
     summary = standing(build_race(1, 0, 0, 0), later=5)
     headline = format_headline(summary)
     assert re.fullmatch(r"Excluded for .+ more: three timeouts in the last \d+ s\.", headline)
-    assert format_details(summary).endswith("2nd of 12 nodes.")
+    assert format_secondary_details(summary).endswith("2nd of 12 nodes.")
     assert re.match(r"In \d+ .+ it can be given tasks again", format_improvement(summary) or "")
 
 
@@ -163,7 +163,7 @@ def test_departed_slashed_new_and_paused_nodes_have_their_own_headlines():
 def test_improvement_for_low_full_pool_gives_number_of_first_places_needed():
     summary = standing(History().joins("A").scores("A", *[0] * 40, *[5] * 10))
     assert format_headline(summary).startswith("A kickout is due: its last 50 tasks brought 1.00")
-    assert format_details(summary).startswith("At least 2.00 are needed.")
+    assert format_secondary_details(summary).startswith("At least 2.00 are needed.")
     # Ten points replace each of the oldest zeros; 50 points are missing.
     assert "five first places in a row would lift it above the threshold" in (
         format_improvement(summary) or ""
@@ -183,7 +183,8 @@ def test_every_state_has_valid_sentences_and_consistent_reasons(rules, ranks, la
     explanation = explain_after(history, rules, later)
     as_said = standing(history, rules, later)
     for sentence in filter(
-        None, (format_headline(as_said), format_details(as_said), format_improvement(as_said))
+        None,
+        (format_headline(as_said), format_secondary_details(as_said), format_improvement(as_said)),
     ):
         assert 0 < len(sentence) < 300
         assert sentence.endswith(".")
@@ -191,9 +192,9 @@ def test_every_state_has_valid_sentences_and_consistent_reasons(rules, ranks, la
                                            for at in range(len(sentence))}  # fmt: skip
     qos = compute_node_qos(explanation.node, explanation.as_of.time, rules)
     if qos is None:
-        assert find_score_costs(explanation, as_said) == []
+        assert compute_score_costs(explanation, as_said) == []
         return
-    costs = sum(cost.amount for cost in find_score_costs(explanation, as_said))
+    costs = sum(cost.amount for cost in compute_score_costs(explanation, as_said))
     # Each part is rounded down separately.
     assert UNIT - 5 <= qos + costs <= UNIT + 5
     assert compute_long_term_score(explanation.node, rules, explanation.as_of.time) <= UNIT

@@ -3,7 +3,7 @@
 import pytest
 
 from oracle.chain.profiles.profile import DEFAULT_TOKEN
-from oracle.cli.inspect.explain_full import render_full_lines as explained
+from oracle.cli.inspect.explain_full import render_full_explanation as explained
 from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.domain.fold.fold import Fold
 from oracle.queries.explain import EventArchive, Explanation, explain_score

@@ -11,10 +11,10 @@ from oracle.queries.text.human_numbers import (
     format_age,
     format_count,
     format_duration,
+    format_enumeration,
     format_ordinal,
     format_rank,
     format_two_decimals,
-    join_parts,
 )
 from oracle.queries.text.text_tables import format_fact, format_table, shorten_hash
 
@@ -62,9 +62,11 @@ def test_ranks_up_to_eight_are_spelled_out():
 
 
 def test_lists_are_joined_with_commas_and_conjunction():
-    assert [join_parts(["a"]), join_parts(["a", "b"]), join_parts(["a", "b", "c"])] == [
-        *("a", "a and b", "a, b, and c")
-    ]
+    assert [
+        format_enumeration(["a"]),
+        format_enumeration(["a", "b"]),
+        format_enumeration(["a", "b", "c"]),
+    ] == [*("a", "a and b", "a, b, and c")]
 
 
 @given(units=st.integers(0, UNIT))

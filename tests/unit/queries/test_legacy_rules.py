@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from oracle.chain.profiles.event_reader import DecodedEvents
 from oracle.chain.profiles.profile import DEFAULT_TOKEN
-from oracle.cli.inspect.explain_full import render_full_lines as explained
+from oracle.cli.inspect.explain_full import render_full_explanation as explained
 from oracle.domain.events.jsonl import event_to_json, parse_events
 from oracle.domain.fold.fold import Fold
 from oracle.domain.reports.kickout_review import KickoutPolicy, ScoreHistory
@@ -19,15 +19,15 @@ from oracle.indexer.folder import EventFolder
 from oracle.indexer.round_leaves import LeafCache
 from oracle.indexer.rules_binding import bind_rules
 from oracle.kickouts.kickout_cases import (
-    find_due_intervals,
     load_kickout_cases,
     load_kickout_evidence,
+    load_open_kickout_intervals,
 )
 from oracle.queries.explain import EventArchive, explain_score
 from oracle.queries.population import load_all_nodes
 from oracle.queries.replay import replay_events
 from oracle.queries.status import compute_index_statistics, load_status_report
-from oracle.reporting.recompute import build_folded_tree
+from oracle.reporting.recompute import build_tree_of_folded_state
 from tests.support.answers import explanation_json
 from tests.support.examples import examples
 from tests.support.histories import History, node_address, task_key
@@ -77,7 +77,7 @@ def compute_lanes(store, history: History, as_of) -> list[int]:
     folded.fold.fold_events([event for event in history.events if event.at.block <= as_of.number])
     folded.record_changes()
     with store.read_transaction() as uow:
-        return list(build_folded_tree(uow, Unread(), folded, as_of.time, HOURLY).lanes)
+        return list(build_tree_of_folded_state(uow, Unread(), folded, as_of.time, HOURLY).lanes)
 
 
 def test_larger_card_lowers_scores_of_other_nodes_in_next_report(new_sqlite_store):
@@ -129,7 +129,7 @@ def test_due_kickout_is_no_longer_due_after_end_of_window(new_sqlite_store, late
     with new_sqlite_store() as store, store.transaction() as uow:
         store_history(uow, low(), later)
         open_ = uow.kickouts.list_open()
-        due = find_due_intervals(uow, RULES)
+        due = load_open_kickout_intervals(uow, RULES)
         kickout_cases = load_kickout_cases(uow, LeafCache(), KickoutPolicy(RULES), SETTINGS)
     assert [interval.node for interval in open_] == [node_address("A")]
     assert due == ([] if later else open_)
@@ -168,7 +168,7 @@ def test_evidence_of_window_includes_scores_before_kickout_by_the_network(new_sq
     ran(history, "3", "CBA", "CBA")
     with new_sqlite_store() as store, store.transaction() as uow:
         store_history(uow, history)
-        (interval,) = find_due_intervals(uow, RULES)
+        (interval,) = load_open_kickout_intervals(uow, RULES)
         evidence = json.loads(load_kickout_evidence(uow, KickoutPolicy(RULES), interval).text)
     assert [entry["seq"] for entry in evidence["entries"]] == [1, 2, 3]
 
@@ -179,7 +179,7 @@ def test_evidence_covers_window_in_which_kickout_became_due(new_sqlite_store):
         ran(history, name, "CBA", "CBA")
     with new_sqlite_store() as store, store.transaction() as uow:
         store_history(uow, history)
-        (interval,) = find_due_intervals(uow, RULES)
+        (interval,) = load_open_kickout_intervals(uow, RULES)
         evidence = json.loads(load_kickout_evidence(uow, KickoutPolicy(RULES), interval).text)
     assert [entry["seq"] for entry in evidence["entries"]] == [2, 3, 4]
 
@@ -190,7 +190,7 @@ def test_scores_before_previous_kickout_are_not_evidence(new_sqlite_store):
         ran(history, name, "CBA", "CBA")
     with new_sqlite_store() as store, store.transaction() as uow:
         store_history(uow, history)
-        (interval,) = find_due_intervals(uow, RULES)
+        (interval,) = load_open_kickout_intervals(uow, RULES)
         evidence = json.loads(load_kickout_evidence(uow, KickoutPolicy(RULES), interval).text)
     assert [entry["seq"] for entry in evidence["entries"]] == [4, 5, 6]
 
@@ -201,7 +201,7 @@ def test_due_kickout_in_next_window_has_its_own_evidence(new_sqlite_store):
     ran(history, "2", "CBA", "CBA")
     with new_sqlite_store() as store, store.transaction() as uow:
         store_history(uow, history, rules=rules)
-        (interval,) = find_due_intervals(uow, rules)
+        (interval,) = load_open_kickout_intervals(uow, rules)
         evidence = json.loads(load_kickout_evidence(uow, KickoutPolicy(rules), interval).text)
     assert [entry["seq"] for entry in evidence["entries"]] == [2]
 

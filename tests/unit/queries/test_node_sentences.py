@@ -17,10 +17,10 @@ from oracle.queries.advice.kickout_outlook import KickoutOutlook
 from oracle.queries.api.lifting import NO_LIFT, NodeLift
 from oracle.queries.node_sentences import (
     NodeSummary,
-    format_details,
     format_headline,
     format_improvement,
-    format_short_reason,
+    format_secondary_details,
+    format_short_cause,
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, fold_node
@@ -103,7 +103,7 @@ def test_improvement_text_of_excluded_node_begins_with_its_waiting_time():
 
 def test_details_mention_reliability_if_it_costs_as_much_as_ranks():
     summary = calm_but(reliability=UNIT // 2)
-    assert format_details(summary) == (
+    assert format_secondary_details(summary) == (
         "Reliability, which timeouts lower, is down to 0.50 and recovers by itself. "
         "Best of 12 nodes."
     )
@@ -141,9 +141,9 @@ standings = st.builds(
 def test_every_sentence_is_well_formed(summary):
     for text in (
         format_headline(summary),
-        format_details(summary),
+        format_secondary_details(summary),
         format_improvement(summary) or "-.",
-        format_short_reason(summary) + ".",
+        format_short_cause(summary) + ".",
     ):
         if not text:
             continue
@@ -177,7 +177,7 @@ def test_near_kickout_comes_first_with_what_would_avoid_it(outlook, headline, im
     summary = calm_but(kickout=outlook, ranks=(3,) * 50, **EXCLUDED)
     assert format_headline(summary) == headline
     assert improvement.lower()[:-1] in (format_improvement(summary) or "").lower()
-    assert "of its last 50 tasks" in format_details(summary).lower()
+    assert "of its last 50 tasks" in format_secondary_details(summary).lower()
 
 
 def test_far_kickout_is_not_in_the_headline():

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from oracle.chain.feed.feed_client import RelayFigures
 from oracle.domain.ids import Address
-from oracle.queries.relay_audit.relay_watch import separate_factors
+from oracle.queries.relay_audit.relay_watch import derive_quality_factors
 
 NODE = Address("0x" + "11" * 20)
 TAU = 1800
@@ -22,7 +22,7 @@ def quality(long_term: float, health: float, seconds: float) -> float:
 
 
 def test_documented_separation_example_is_reproduced():
-    factors = separate_factors(figure(0.302697, 100), figure(0.315722, 160))
+    factors = derive_quality_factors(figure(0.302697, 100), figure(0.315722, 160))
 
     assert factors is not None
     assert factors.long_term == pytest.approx(0.7, abs=5e-5)
@@ -32,7 +32,9 @@ def test_documented_separation_example_is_reproduced():
 @given(long_term=st.floats(0.02, 1), health=st.floats(0.01, 1), seconds=st.floats(30, 7200))
 def test_separation_recovers_long_term_and_health(long_term: float, health: float, seconds: float):
     second = quality(long_term, health, seconds)
-    factors = separate_factors(figure(quality(long_term, health, 0), 0), figure(second, seconds))
+    factors = derive_quality_factors(
+        figure(quality(long_term, health, 0), 0), figure(second, seconds)
+    )
 
     assert factors is not None
     assert abs(factors.long_term - long_term) <= factors.slack
@@ -43,7 +45,7 @@ def test_separation_recovers_long_term_and_health(long_term: float, health: floa
 def test_separation_slack_covers_clock_error(health: float, late: float, seconds: float):
     first = figure(quality(0.7, health, 0), 0, slack=0.1)
     second = figure(quality(0.7, health, seconds + late), seconds, slack=0.1)
-    factors = separate_factors(first, second)
+    factors = derive_quality_factors(first, second)
 
     assert factors is not None
     assert abs(factors.long_term - 0.7) <= factors.slack * 1.01
@@ -51,4 +53,4 @@ def test_separation_slack_covers_clock_error(health: float, late: float, seconds
 
 @pytest.mark.parametrize(("quality_then", "at"), [(0.2, 60.0), (0.4, 0.0), (0.9999, 1.0)])
 def test_falling_or_jumping_quality_yields_no_separation(quality_then: float, at: float):
-    assert separate_factors(figure(0.3, 0), figure(quality_then, at)) is None
+    assert derive_quality_factors(figure(0.3, 0), figure(quality_then, at)) is None

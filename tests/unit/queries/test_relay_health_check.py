@@ -3,7 +3,7 @@
 from oracle.chain.feed.feed_client import RelayFigures
 from oracle.queries.relay_audit.own_figures import DerivedNode
 from oracle.queries.relay_audit.partings import Divergence
-from oracle.queries.relay_audit.relay_audit import check_reliability
+from oracle.queries.relay_audit.relay_audit import find_health_divergence
 from oracle.queries.relay_audit.relay_watch import Poll, QualityFactors
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 from tests.support.histories import History, fold_node, node_address
@@ -16,5 +16,7 @@ def test_exclusion_without_reliability_changes_is_reported_with_row_zero():
     excluded_figure = RelayFigures(node_address("A"), 0.7, 1.0, 0.0, NOW, 0.0)
     poll = Poll({node_address("A"): excluded_figure}, 1, 1, NOW)
     derived_node = DerivedNode(node_address("A"), state)
-    divergence = check_reliability(derived_node, QualityFactors(0.7, 1.0, NOW, 0.0), 1.0, poll)
+    divergence = find_health_divergence(
+        derived_node, QualityFactors(0.7, 1.0, NOW, 0.0), 1.0, poll
+    )
     assert divergence == Divergence("exclusion", 0, "the relay reports it as excluded")

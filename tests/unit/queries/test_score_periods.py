@@ -10,7 +10,7 @@ from oracle.queries.api.node_history import HistoryMark, NodeHistory
 from oracle.queries.score_periods import (
     ScorePeriod,
     list_score_periods,
-    list_score_totals,
+    list_total_periods,
 )
 from tests.support.api import IndexedHistory
 from tests.support.histories import History, node_address
@@ -46,7 +46,7 @@ def list_periods(history: NodeHistory) -> list[ScorePeriod]:
 
 
 def test_totals_are_the_last_day_and_the_whole_change(history):
-    last_day, whole = list_score_totals(history, list_points(history))
+    last_day, whole = list_total_periods(history, list_points(history))
     (period,) = (period for period in list_periods(history) if period.start == last_day.start)
     assert last_day._replace(seconds=_DAY) == period
     assert whole.change == sum(period.change for period in list_periods(history))

@@ -9,18 +9,22 @@ OTHER = Hash("0x" + 64 * "2")
 
 def test_missing_signatures_keep_the_time_first_recorded_for_the_statement():
     lack = MissingSignatures()
-    assert [lack.record_waiting_statement(ONE, now) for now in (100, 160, 220)] == [100, 100, 100]
-    assert lack.record_waiting_statement(OTHER, 230) == 230
-    assert lack.record_waiting_statement(ONE, 240) == 240
+    assert [lack.record_statement_without_quorum(ONE, now) for now in (100, 160, 220)] == [
+        100,
+        100,
+        100,
+    ]
+    assert lack.record_statement_without_quorum(OTHER, 230) == 230
+    assert lack.record_statement_without_quorum(ONE, 240) == 240
 
 
 def test_complete_signatures_reset_the_start_of_the_waiting_time():
     lack = MissingSignatures()
-    lack.record_waiting_statement(ONE, 100)
+    lack.record_statement_without_quorum(ONE, 100)
     lack.missing_reason = "0x1 has not signed round 7"
     lack.clear()
     assert lack.reason is None
-    assert lack.record_waiting_statement(ONE, 300) == 300
+    assert lack.record_statement_without_quorum(ONE, 300) == 300
 
 
 def test_contract_status_takes_precedence_over_missing_signatures():

@@ -13,7 +13,7 @@ from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.reports.report import ReportSettings
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.reporting.landing import (
-    is_awaiting_finality,
+    is_report_accepted,
     mark_landed_reports,
     mark_missed_reports,
 )
@@ -76,7 +76,7 @@ def load_outcome(context: ReportingContext) -> tuple[ReportState, str | None]:
 def test_report_lands_once_the_round_with_its_root_is_final(context):
     cuts = accept(context, SIGNED.root)
     with context.account_context.store.read_transaction() as uow:
-        assert is_awaiting_finality(uow, cuts[0])
+        assert is_report_accepted(uow, cuts[0])
     assert mark_missed_reports(context, cuts) is None
     assert mark_landed_reports(context, NOT_FINAL, cuts) is None
     assert load_outcome(context) == (ReportState.DUE, None)
@@ -88,7 +88,7 @@ def test_report_lands_once_the_round_with_its_root_is_final(context):
 def test_report_whose_round_has_another_root_is_missed(context):
     cuts = accept(context, make_hash(99))
     with context.account_context.store.read_transaction() as uow:
-        assert not is_awaiting_finality(uow, cuts[0])
+        assert not is_report_accepted(uow, cuts[0])
     assert mark_landed_reports(context, FINAL, cuts) is None
     assert mark_missed_reports(context, cuts) is not None
     assert load_outcome(context) == (

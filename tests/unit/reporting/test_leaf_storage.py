@@ -10,7 +10,7 @@ from oracle.chain.proofs.keccak import keccak
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.roots.leaves import LEAF_BYTES, LeafFlag, NodeLeaf
-from oracle.domain.roots.pieces import PIECE_LEAVES, PiecedRound, digest_piece
+from oracle.domain.roots.pieces import PIECE_LEAVES, PiecedRound, compute_piece_digest
 from oracle.domain.roots.round_tree import RoundTree
 from oracle.domain.state import Membership, Node, create_node
 from oracle.indexer.folded_state import fold_state_up_to
@@ -18,7 +18,7 @@ from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.indexer.reorgs.reorg import rewind_to_block
 from oracle.reporting import leaf_tree
 from oracle.reporting.leaf_tree import LeafTree
-from oracle.reporting.recompute import build_folded_tree
+from oracle.reporting.recompute import build_tree_of_folded_state
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.database import Store
 from oracle.store.tables.round_tables import leaf_piece
@@ -76,7 +76,10 @@ def load_pieces(store: Store, as_of: int) -> list[bytes]:
         pieces = [uow.leaf_pieces.load_leaves(piece, as_of) for piece in digests]
     for piece, leaves in enumerate(pieces):
         is_only_piece = len(pieces) == 1
-        assert digest_piece(piece, leaves, keccak, is_only_piece=is_only_piece) == digests[piece]
+        assert (
+            compute_piece_digest(piece, leaves, keccak, is_only_piece=is_only_piece)
+            == digests[piece]
+        )
     return pieces
 
 
@@ -85,7 +88,7 @@ def refold_tree(follower: Follower, as_of: BlockRef) -> RoundTree:
     reader = follower.folder.reader
     with follower.store.read_transaction() as uow:
         folded = fold_state_up_to(uow, reader, RULES, as_of.number)
-        return build_folded_tree(uow, reader, folded, as_of.time, RULES)
+        return build_tree_of_folded_state(uow, reader, folded, as_of.time, RULES)
 
 
 def check_pieces(follower: Follower) -> int:

@@ -83,7 +83,7 @@ def store_cut(store: Store, number: int) -> None:
     """Store the report as of a block, and its leaves."""
     cutter = ReportCutter(ScriptedReader(), CRYNUX, SETTINGS, DOMAIN, anchor_window=24)
     with store.transaction() as uow:
-        uow.identity.store_or_check(
+        uow.identity.ensure_stored_identity(
             Identity(DOMAIN.chain_id, ZERO_HASH, {}, DOMAIN.contract, start_block=0)
         )
         assert cutter.on_block(uow, contract_state(), block(number), -1) is not None

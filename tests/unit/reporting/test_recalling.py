@@ -1,6 +1,6 @@
 """The block to which a period's report refers."""
 
-from oracle.reporting.recompute import find_last_block
+from oracle.reporting.recompute import find_last_block_of_period
 from oracle.store.database import Store
 from tests.support.scripted import ScriptedChain
 from tests.support.txmgr.follower import SETTINGS, Follower
@@ -22,8 +22,11 @@ def test_report_on_orphaned_block_does_not_determine_last_block_of_period(
 
     replacing_block = follower.chain.fetch_header(lost.report.as_of.number)
     assert replacing_block != lost.report.as_of
-    assert find_last_block(follower.chain, store, lost.report.period, LENGTH) == replacing_block
     assert (
-        find_last_block(follower.chain, store, canonical_report.report.period, LENGTH)
+        find_last_block_of_period(follower.chain, store, lost.report.period, LENGTH)
+        == replacing_block
+    )
+    assert (
+        find_last_block_of_period(follower.chain, store, canonical_report.report.period, LENGTH)
         == canonical_report.report.as_of
     )

@@ -12,7 +12,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import ZERO_ADDRESS, Hash
 from oracle.domain.reports.kickout_review import ScoreHistory
-from oracle.domain.reports.report import Report, ReportSettings, compute_period
+from oracle.domain.reports.report import Report, ReportSettings, compute_period_number
 from oracle.indexer.block_hooks import HookNote
 from oracle.indexer.folded_state import FoldedState
 from oracle.indexer.folder import EventFolder
@@ -97,7 +97,7 @@ def recompute(
     past_rounds = [event for event in played.rounds if event.at.block <= as_of.number]
     folded.contract_state.fold_block(as_of.number, past_rounds, journal=False)
     with empty_store.transaction() as uow:
-        uow.identity.store_or_check(IDENTITY)
+        uow.identity.ensure_stored_identity(IDENTITY)
         return build_report(uow, Unread(), folded, as_of, rules, settings)
 
 
@@ -147,7 +147,7 @@ def test_every_report_changes_while_a_node_recovers_without_events(new_sqlite_st
             for step in range(4):
                 as_of = block(history.block + step, history.time + 600 * step)
                 assert cutter.on_block(uow, state, as_of, -1) is not None
-                report = uow.reports.get(compute_period(as_of.time, 60)).report
+                report = uow.reports.get(compute_period_number(as_of.time, 60)).report
                 changed_nodes.append(report.change.node_count)
                 accepted_round = build_acceptance(report, as_of.number + 1, as_of.time)
                 state.fold_block(as_of.number + 1, [accepted_round], journal=False)
@@ -180,7 +180,7 @@ def test_only_one_report_is_cut_for_period_if_time_decreases(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as uow:
         first = reporter.on_block(uow, contract_state(), block(7, 119), -1)
         again = reporter.on_block(uow, contract_state(), block(9, 118), -1)
-        stored = uow.reports.get(compute_period(119, 60))
+        stored = uow.reports.get(compute_period_number(119, 60))
 
     assert first == HookNote("reports", 1)
     assert again is None

@@ -24,7 +24,7 @@ from oracle.indexer import folded_state, kickout_reviews, snapshots
 from oracle.indexer.folded_state import fold_state_up_to
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.kickout_reviews import (
-    build_folded_context,
+    build_folded_scoring_context,
     load_kickout_review,
     review_folded_kickout,
 )
@@ -84,7 +84,7 @@ def leaf_as_of(follower: Follower, name: str, as_of: BlockRef) -> NodeLeaf:
     with follower.store.read_transaction() as uow:
         state = fold_state_up_to(uow, reader, rules, as_of.number)
         policy = KickoutPolicy(rules, reader.holds_kickouts)
-        context = build_folded_context(uow, state, as_of.time, policy)
+        context = build_folded_scoring_context(uow, state, as_of.time, policy)
         return build_node_leaf(
             state.fold.ledger.nodes[node_address(name)], ZERO_ADDRESS, context, keccak
         )

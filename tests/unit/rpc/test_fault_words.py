@@ -14,7 +14,7 @@ from oracle.rpc.provider_dialects import (
     RefusedFeature,
     classify_error,
     is_batch_refusal,
-    is_throttled_page,
+    is_rate_limit_page,
     parse_max_blocks,
     parse_suggested_range,
 )
@@ -104,7 +104,7 @@ def test_suggested_block_range_is_parsed(words: str, suggested: object):
 
 
 def test_throttling_page_is_recognised():
-    assert is_throttled_page(b"<h1>429 Too Many Requests</h1>")
-    assert is_throttled_page(b'{"message":"API rate limit exceeded"}')
-    assert not is_throttled_page(b"<h1>502 Bad Gateway</h1>")
-    assert not is_throttled_page(b"\xff\xfe")
+    assert is_rate_limit_page(b"<h1>429 Too Many Requests</h1>")
+    assert is_rate_limit_page(b'{"message":"API rate limit exceeded"}')
+    assert not is_rate_limit_page(b"<h1>502 Bad Gateway</h1>")
+    assert not is_rate_limit_page(b"\xff\xfe")

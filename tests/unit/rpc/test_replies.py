@@ -6,8 +6,8 @@ from oracle.rpc.replies import (
     JsonRpcErrorBody,
     JsonRpcResponse,
     extract_body_excerpt,
-    index_by_request_id,
-    is_for_other_request,
+    index_responses_by_request_id,
+    is_response_to_other_request,
     is_truncated_json,
     matches_request_id,
     parse_error_body,
@@ -33,13 +33,13 @@ def test_batch_responses_are_matched_by_id():
     first = JsonRpcResponse[str]("2", "b")
     second = JsonRpcResponse[str](1, "a")
 
-    assert index_by_request_id([first, second], {1, 2, 3}) == {2: first, 1: second}
+    assert index_responses_by_request_id([first, second], {1, 2, 3}) == {2: first, 1: second}
 
 
 @pytest.mark.parametrize("ids", [[1, 4], [1, 1], [1, None]])
 def test_batch_with_unmatched_or_duplicate_ids_is_rejected(ids: list[object]):
     assert (
-        index_by_request_id(
+        index_responses_by_request_id(
             [JsonRpcResponse[str](response_id, "a") for response_id in ids], {1, 2, 3}
         )
         is None
@@ -85,7 +85,7 @@ def test_snippet_extracts_text_of_html_page():
     ],
 )
 def test_response_to_another_request_is_recognised(body: bytes, *, is_one: bool):
-    assert is_for_other_request(body, {4}) is is_one
+    assert is_response_to_other_request(body, {4}) is is_one
 
 
 @pytest.mark.parametrize(

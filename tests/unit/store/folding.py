@@ -164,7 +164,7 @@ def fold_into(uow: UnitOfWork, events: Sequence[Event], last: int, *, final: int
         )
         uow.write_changes(fold.drain_changes(), uow.rule_sets.get_or_assign_number(QUICK))
         uow.rounds.save_changes(contract_state.drain_changes())
-    uow.undo.prune_to(min(final, last))
+    uow.undo.prune_journal_to(min(final, last))
     uow.cursor.move_to(block(last), None, 0 if cursor is None else cursor.epoch)
 
 

@@ -53,7 +53,7 @@ def fold_into(uow: UnitOfWork, events: list[ContractEvent], *, final: int = 0) -
     for number, in_block in groupby(events, key=lambda event: event.at.block):
         state.fold_block(number, list(in_block), journal=number > final)
         uow.rounds.save_changes(state.drain_changes())
-    uow.undo.prune_to(final)
+    uow.undo.prune_journal_to(final)
     uow.cursor.clear()
     uow.cursor.move_to(block(_LAST_BLOCK), None, 0)
     return state

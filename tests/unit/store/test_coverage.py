@@ -228,14 +228,14 @@ def test_oracle_contract_is_not_added_while_coverage_has_an_unnamed_scope(store:
     )
     more = replace(stored_identity, oracle=Address(address(2)))
     with store.transaction() as uow:
-        uow.identity.store_or_check(stored_identity)
+        uow.identity.ensure_stored_identity(stored_identity)
         uow.coverage.store_span(
             UNNAMED_SCOPE_ID, build_interval(0, 9, VerificationLevel.NOTHING, "")
         )
-        uow.identity.store_or_check(stored_identity)
+        uow.identity.ensure_stored_identity(stored_identity)
         with pytest.raises(InputError, match="an older version"):
-            uow.identity.store_or_check(more)
+            uow.identity.ensure_stored_identity(more)
         assert uow.identity.get() == stored_identity
         uow.coverage.set_scope(ASKED)
-        uow.identity.store_or_check(more)
+        uow.identity.ensure_stored_identity(more)
         assert uow.identity.get() == more

@@ -33,9 +33,9 @@ def test_new_database_is_empty(store: Store):
 
 def test_identity_is_stored_once_and_checked_afterwards(store: Store):
     with store.transaction() as uow:
-        uow.identity.store_or_check(OURS)
+        uow.identity.ensure_stored_identity(OURS)
     with store.transaction() as uow:
-        uow.identity.store_or_check(OURS)
+        uow.identity.ensure_stored_identity(OURS)
         assert uow.identity.get() == OURS
 
 
@@ -55,19 +55,19 @@ def test_database_of_another_chain_is_rejected(store: Store, change: dict[str, o
         **{**{name: getattr(OURS, name) for name in OURS.__slots__}, **change}
     )
     with store.transaction() as uow:
-        uow.identity.store_or_check(OURS)
+        uow.identity.ensure_stored_identity(OURS)
     with pytest.raises(InputError, match=word) as caught, store.transaction() as uow:
-        uow.identity.store_or_check(changed_identity)
+        uow.identity.ensure_stored_identity(changed_identity)
     assert "\n" not in str(caught.value)
 
 
 def test_contracts_may_be_added_to_database(store: Store):
     fewer = replace(OURS, contracts={"Another": address(2)}, oracle=None)
     with store.transaction() as uow:
-        uow.identity.store_or_check(fewer)
+        uow.identity.ensure_stored_identity(fewer)
         uow.identity.check(OURS)
         assert uow.identity.get() == fewer
-        uow.identity.store_or_check(OURS)
+        uow.identity.ensure_stored_identity(OURS)
         assert uow.identity.get() == OURS
 
 

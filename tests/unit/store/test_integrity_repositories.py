@@ -49,7 +49,7 @@ def test_halt_is_opened_only_once_and_its_history_is_kept(store: Store):
         assert not uow.halts.clear(VIOLATION, cleared)
         assert uow.halts.get_open_halt(VIOLATION) is None
         assert uow.halts.open_halt(VIOLATION, "again", since_block=20, since_time=90)
-        assert [halt.cleared for halt in uow.halts.list_history(9)] == [None, cleared]
+        assert [halt.cleared for halt in uow.halts.list_newest_halts(9)] == [None, cleared]
 
 
 def test_facts_expire(store: Store):

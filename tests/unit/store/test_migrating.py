@@ -42,7 +42,7 @@ def fill(uow: UnitOfWork, rules: Rules) -> None:
     for number, events in by_block.items():
         folding.fold_block(number, events, journal=number > FINAL)
     uow.write_changes(folding.drain_changes(), uow.rule_sets.get_or_assign_number(rules))
-    uow.undo.prune_to(FINAL)
+    uow.undo.prune_journal_to(FINAL)
     uow.cursor.move_to(block(max(by_block)), None, 0)
     _, attempt = send_intent(uow.outbox, kick("kick:1"))
     given_up = make_ready(uow.outbox, request())

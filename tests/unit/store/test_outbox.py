@@ -48,7 +48,7 @@ def kick(key: str, subject: str = "ix=7") -> CallRequest:
 
 def enroll_account(outbox: Outbox) -> None:
     if outbox.accounts.get_next_nonce(ME) is None:
-        outbox.accounts.enroll(ME, 5, NOW)
+        outbox.accounts.register_account(ME, 5, NOW)
 
 
 def plan_intent(outbox: Outbox, call_request: CallRequest | None = None) -> Intent:
@@ -214,7 +214,7 @@ def test_reorg_makes_mined_call_live_again(store: Store):
 def test_call_that_ends_unsigned_leaves_its_nonce_to_the_next_call(store: Store):
     with store.transaction() as uow:
         slot = assign_nonce(uow.outbox)
-        uow.outbox.intents.end_unsent(
+        uow.outbox.intents.end_unsent_intent(
             load_intent(uow.outbox, slot.intent_id), IntentState.EXPIRED, "too late", NOW
         )
         heir = assign_nonce(uow.outbox, request("push:2"))
@@ -243,7 +243,7 @@ def test_call_that_lost_its_nonce_is_superseded(store: Store):
 def test_intent_whose_nonce_became_foreign_is_held(store: Store):
     with store.transaction() as uow:
         slot, _ = send_intent(uow.outbox)
-        uow.outbox.slots.mark_foreign(slot, NOW)
+        uow.outbox.slots.mark_nonce_foreign(slot, NOW)
         held = load_intent(uow.outbox, slot.intent_id)
     assert (held.state, held.error_class) == (IntentState.HELD, "foreign")
 
@@ -251,9 +251,9 @@ def test_intent_whose_nonce_became_foreign_is_held(store: Store):
 def test_repeated_wait_reason_is_journaled_once(store: Store):
     with store.transaction() as uow:
         intent = plan_intent(uow.outbox)
-        assert uow.outbox.intents.postpone(intent, 10, ("funds", "none"), NOW)
+        assert uow.outbox.intents.postpone_intent(intent, 10, ("funds", "none"), NOW)
         again = load_intent(uow.outbox, intent.id)
-        assert not uow.outbox.intents.postpone(again, 20, ("funds", "less"), NOW)
+        assert not uow.outbox.intents.postpone_intent(again, 20, ("funds", "less"), NOW)
         waiting = load_intent(uow.outbox, intent.id)
         events = [entry.event for entry in uow.outbox.journal.list_for_intent(intent.id)]
     assert (waiting.request.not_before, waiting.error_text) == (20, "less")
@@ -274,7 +274,7 @@ def test_daily_cost_includes_paid_and_reserved_amounts(store: Store):
 def test_vacant_nonce_costs_nothing_until_reused(store: Store):
     with store.transaction() as uow:
         slot = assign_nonce(uow.outbox)
-        uow.outbox.intents.end_unsent(
+        uow.outbox.intents.end_unsent_intent(
             load_intent(uow.outbox, slot.intent_id), IntentState.EXPIRED, "late", NOW
         )
         assert uow.outbox.slots.sum_reserved_wei(ME) == 0

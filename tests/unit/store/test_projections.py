@@ -57,7 +57,7 @@ def test_clearing_projections_keeps_raw_rows_and_bookmarks(store: Store):
         uow.calls.append([call(1)])
         uow.blocks.save([block(1)])
         uow.cursor.move_to(block(1), block(1), 0)
-        uow.undo.prune_to(1)
+        uow.undo.prune_journal_to(1)
         uow.bookmarks.set("rebuild", "1")
         uow.projections.clear()
         assert list(uow.projections.iterate_dump_lines()) == []

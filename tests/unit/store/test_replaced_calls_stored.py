@@ -131,7 +131,7 @@ def test_new_account_is_not_blocked_by_calls_of_lost_account(store: Store):
     with store.transaction() as uow:
         make_ready(uow.outbox)
         make_ready(uow.outbox, kick("k1"))
-        uow.outbox.accounts.enroll(new_account, 0, NOW)
+        uow.outbox.accounts.register_account(new_account, 0, NOW)
         make_ready(uow.outbox, request("push:2", account=new_account))
         make_ready(uow.outbox, replace(kick("k2"), account=new_account))
 
@@ -164,10 +164,10 @@ def test_released_intent_is_planned_again_and_live_intent_cannot_be_held(store: 
 def test_sender_pause_has_kind_and_reason(store: Store):
     with store.transaction() as uow:
         senders = uow.outbox.accounts
-        senders.enroll(ME, 0, NOW)
+        senders.register_account(ME, 0, NOW)
         senders.pause(ME, PauseKind.FUNDS, "no ether", NOW)
         assert senders.get_pause(ME) == Pause(PauseKind.FUNDS, "no ether")
-        assert senders.list_paused() == {ME: (PauseKind.FUNDS, "no ether")}
+        assert senders.list_paused_accounts() == {ME: (PauseKind.FUNDS, "no ether")}
         senders.resume(ME, NOW)
         assert senders.get_pause(ME) is None
 
@@ -209,7 +209,7 @@ def test_nonce_rebuilt_again_after_reopening_is_final(store: Store):
     tx_hash = Hash("0x" + 64 * "a")
     with store.transaction() as uow:
         outbox = uow.outbox
-        outbox.accounts.enroll(ME, 6, NOW)
+        outbox.accounts.register_account(ME, 6, NOW)
         outbox.slots.record_rebuilt_nonce(ME, 6, None, None, NOW)
         (rebuilt,) = outbox.intents.list_newest(9)
         outbox.gaps.reopen_nonce(ME, 6, NOW)

@@ -178,7 +178,7 @@ def test_rollback_below_journal_reach_is_rejected(store: Store):
         uow.cursor.move_to(block(9), None, 0)
         for number in range(1, 10):
             journal_change(number, before=number - 1, after=number, uow=uow)
-        uow.undo.prune_to(5)
+        uow.undo.prune_journal_to(5)
         assert uow.undo.get_lowest_reachable_block() == 5
     with (
         pytest.raises(FatalError, match="qos-oracle resync rewind --to-block 4"),
@@ -196,15 +196,15 @@ def test_journal_reach_never_extends(store: Store):
         assert uow.undo.get_lowest_reachable_block() is None
         uow.cursor.move_to(block(9), None, 0)
         assert uow.undo.get_lowest_reachable_block() == 0
-        uow.undo.prune_to(7)
-        uow.undo.prune_to(6)
+        uow.undo.prune_journal_to(7)
+        uow.undo.prune_journal_to(6)
         assert uow.undo.get_lowest_reachable_block() == 7
 
 
 def test_journal_reach_is_limited_to_cursor(store: Store):
     with store.transaction() as uow:
         uow.cursor.move_to(block(9), None, 0)
-        uow.undo.prune_to(100)
+        uow.undo.prune_journal_to(100)
         assert uow.undo.get_lowest_reachable_block() == 9
 
 

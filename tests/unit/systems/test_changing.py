@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
-from oracle.systems.overrides import parse_changes
+from oracle.systems.overrides import parse_change_table
 from oracle.systems.registry import (
     build_rules,
     find_rule_changes,
@@ -117,7 +117,7 @@ def test_unpublished_legacy_values_count_as_changes():
 
 def test_change_table_supports_nested_tables_numbers_booleans_and_lists():
     written = {"a": 9, "b": True, "c": [10, 5, 2], "legacy": {"d": "0.3"}, "e": "none"}
-    assert parse_changes(written) == {
+    assert parse_change_table(written) == {
         "a": "9",
         "b": "true",
         "c": "10,5,2",
@@ -125,7 +125,7 @@ def test_change_table_supports_nested_tables_numbers_booleans_and_lists():
         "e": "none",
     }
     with pytest.raises(ValueError, match=r'^penalty: write a fraction in quotes, such as "0.3"'):
-        parse_changes({"penalty": 0.3})
+        parse_change_table({"penalty": 0.3})
 
 
 def test_list_of_rule_sets_contains_every_name():

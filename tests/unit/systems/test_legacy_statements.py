@@ -9,15 +9,19 @@ from fractions import Fraction
 import pytest
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.scoring.group_ranking import split_fee
+from oracle.domain.scoring.group_ranking import split_fee_by_scores
 from oracle.domain.scoring.legacy_factors import (
     Factors,
-    compute_factors,
     compute_incentive_shares,
+    compute_node_factors,
     compute_population_maxima,
 )
 from oracle.domain.scoring.legacy_rules import LegacyRules
-from oracle.domain.scoring.node_scores import compute_node_qos, count_scores, is_kickout_due
+from oracle.domain.scoring.node_scores import (
+    compute_node_qos,
+    count_effective_scores,
+    is_kickout_due,
+)
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
 from oracle.systems.crynux.requirements import build_requirement, find_misfit_reason
@@ -67,7 +71,7 @@ def factors(history: History, name: str) -> Factors:
     node_by_name = nodes_after(history)
     peers = compute_population_maxima(node_by_name.values(), history.time, RULES)
     assert peers is not None
-    return compute_factors(node_by_name[name], history.time, legacy(), peers)
+    return compute_node_factors(node_by_name[name], history.time, legacy(), peers)
 
 
 def task_scores(history: History) -> dict[str, list[int]]:
@@ -165,9 +169,9 @@ def test_new_month_resets_node_score():
 def test_scores_are_reset_at_the_end_of_a_window_set_in_seconds():
     rules = build_rules("legacy", CHOSEN | {"legacy.window_seconds": "100"})
     history = runs(History().joins("A", "B", "C"), "t", "A", "B", "C")
-    assert count_scores(nodes_after(history, rules)["A"], history.time, rules) == 1
+    assert count_effective_scores(nodes_after(history, rules)["A"], history.time, rules) == 1
     later = history.time // 100 * 100 + 100
-    assert count_scores(nodes_after(history, rules)["A"], later, rules) == 0
+    assert count_effective_scores(nodes_after(history, rules)["A"], later, rules) == 0
 
 
 def test_node_without_task_in_window_has_no_speed():
@@ -183,7 +187,7 @@ def test_node_without_task_in_window_has_no_speed():
     ("scores", "shares"), [((20, 10, 4), [588, 294, 118]), ((20, 0, 0), [1000, 0, 0])]
 )
 def test_fee_is_split_by_task_scores(scores, shares):
-    assert split_fee(1000, scores) == shares
+    assert split_fee_by_scores(1000, scores) == shares
 
 
 def test_node_below_kickout_line_with_enough_tasks_is_due_for_kickout():

@@ -72,7 +72,7 @@ def test_probes_use_each_available_node_at_most_once(nodes: list[Node], time: in
     )
     assert all(is_probe_due(rows[first_address], WINDOW) for first_address in firsts(probes))
     assert all(
-        WINDOW.compute_due_time(rows[first_address].address) <= time
+        WINDOW.compute_probe_due_time(rows[first_address].address) <= time
         for first_address in firsts(probes)
     )
 
@@ -103,7 +103,7 @@ def test_every_due_available_node_is_probed_by_end_of_window(nodes: list[Node]):
 @given(_hashes, st.sampled_from("ABCDEFGH"), st.integers(1, 100_000))
 def test_probe_time_lies_in_first_part_of_window(seed: Hash, name: str, seconds: int):
     window = ProbeWindow(7, seconds, seed)
-    when = window.compute_due_time(node_address(name)) - window.start
+    when = window.compute_probe_due_time(node_address(name)) - window.start
     assert 0 <= when < max(1, seconds - seconds // 10)
 
 
@@ -111,8 +111,8 @@ def test_probe_times_depend_on_seed():
     other_window = WINDOW._replace(seed=Hash("0x" + "11" * 32))
     times = [
         (
-            WINDOW.compute_due_time(node_address(name)),
-            other_window.compute_due_time(node_address(name)),
+            WINDOW.compute_probe_due_time(node_address(name)),
+            other_window.compute_probe_due_time(node_address(name)),
         )
         for name in "ABCDEFGH"
     ]

@@ -20,7 +20,7 @@ from oracle.systems.task_queue import (
     WaitingTasks,
     build_queue,
     is_waiting,
-    sort_by_value,
+    sort_items_by_value,
 )
 from tests.support.histories import group_key, node_address, task_key
 from tests.unit.systems.crynux.scenes import a_task
@@ -75,11 +75,11 @@ class Rows:
     def line(self, line_up: QueueBuilder) -> list[QueueItem]:
         waiting = [row for row in self.tasks.values() if is_waiting(row)]
         groups = {row.group for row in waiting if row.group is not None}
-        return sort_by_value(line_up(waiting, self.of_groups(groups)))
+        return sort_items_by_value(line_up(waiting, self.of_groups(groups)))
 
 
 def kept(tasks: WaitingTasks) -> list[QueueItem]:
-    places = merge(*tasks.line.get_classes())
+    places = merge(*tasks.line.get_equivalence_classes())
     return [place.item for place in places]
 
 
@@ -101,7 +101,7 @@ def test_incrementally_updated_waiting_line_equals_a_rebuilt_one(
             for queue_item in line
             if some & {item_task.key for item_task in queue_item.tasks}
         ]
-        assert tasks.line.find_items(some) == with_some
+        assert tasks.line.find_items_of_tasks(some) == with_some
 
 
 @given(blocks=BLOCKS)
@@ -114,6 +114,6 @@ def test_task_classes_have_equal_requirements_and_are_never_empty(
         tasks.update(
             [rows.change(*name_and_values) for name_and_values in block.items()], rows.of_groups
         )
-        for alike in tasks.line.get_classes():
+        for alike in tasks.line.get_equivalence_classes():
             assert {place.item.criteria for place in alike} == {alike.first.criteria}
             assert alike.keys == {place.item.task.key for place in alike}

@@ -7,10 +7,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from oracle.daemon.scheduler import Job, measure_tick
+from oracle.daemon.scheduler import Job, run_measured_tick
 from oracle.telemetry.metrics import render_metrics
 from oracle.telemetry.safe_text import REDACTED, register_secret
-from oracle.telemetry.trace_export import export_spans_with
+from oracle.telemetry.trace_export import export_spans_to_processor
 from oracle.telemetry.tracing import start_span
 
 TOKEN = "a-token-that-nobody-sees"  # noqa: S105 - a test's own
@@ -19,7 +19,7 @@ TOKEN = "a-token-that-nobody-sees"  # noqa: S105 - a test's own
 @pytest.fixture
 def taken() -> Iterator[InMemorySpanExporter]:
     exporter = InMemorySpanExporter()
-    with export_spans_with(SimpleSpanProcessor(exporter)):
+    with export_spans_to_processor(SimpleSpanProcessor(exporter)):
         yield exporter
 
 
@@ -80,7 +80,7 @@ def test_step_metric_leads_to_trace_of_tick_with_work(taken):
     job = Job("exemplar", 1.0, lambda: {"blocks": 1})
     idle_job = Job("exemplar_of_nothing", 1.0, lambda: None)
     for each_job in (job, idle_job):
-        measure_tick(each_job)
+        run_measured_tick(each_job)
     body, media_type = render_metrics("application/openmetrics-text; version=1.0.0")
     (span,) = taken.get_finished_spans()
     exemplars = {
@@ -99,7 +99,7 @@ def test_failed_tick_has_an_exemplar(taken):
         raise ValueError("no answer")
 
     with pytest.raises(ValueError, match="no answer"):
-        measure_tick(Job("failing_exemplar", 1.0, fail))
+        run_measured_tick(Job("failing_exemplar", 1.0, fail))
     (span,) = taken.get_finished_spans()
     assert span.name == "failing_exemplar step"
     body, _ = render_metrics("application/openmetrics-text")

@@ -11,7 +11,7 @@ from oracle.errors import TransientError
 from oracle.rpc.fanout import PoolView
 from oracle.store.database import Store
 from oracle.store.outbox.records import IntentState
-from oracle.txmgr.client.receipts import Receipt, SimulatedCall, find_revert_reason
+from oracle.txmgr.client.receipts import Receipt, SimulatedCall, fetch_revert_reason
 from tests.unit.store.test_outbox import (
     GAS,
     NOW,
@@ -49,7 +49,7 @@ class ScriptedView:
 
 def revert_reason(error: TransientError | None) -> str:
     pool_view = cast("PoolView", ScriptedView(error))
-    return find_revert_reason(
+    return fetch_revert_reason(
         pool_view, RECEIPT, CALL, gas_limit=GAS, decode_refusal=decode_refusal
     )
 
@@ -78,6 +78,6 @@ def test_unsent_call_is_counted_by_its_error_class(store: Store):
         for seconds in (1, 2):
             reason = f"its deadline is in {seconds} s"
             intent = plan_intent(outbox, request(f"push:{seconds}", exclusive_key=None))
-            outbox.intents.end_unsent(intent, IntentState.EXPIRED, reason, NOW, "deadline")
+            outbox.intents.end_unsent_intent(intent, IntentState.EXPIRED, reason, NOW, "deadline")
             assert load_intent(outbox, intent.id).error_text == reason
         assert outbox.intents.count_failures([request().kind]) == {"deadline": 2}

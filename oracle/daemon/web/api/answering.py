@@ -65,7 +65,7 @@ class Problem(BaseModel):
     )
 
 
-def describe_problem(status: HTTPStatus, description: str) -> dict[str, Any]:
+def build_problem_schema(status: HTTPStatus, description: str) -> dict[str, Any]:
     """Return the OpenAPI description of a problem document with this status."""
     content = {_MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {"description": f"{status.phrase}: {description}", "content": content, "model": Problem}
@@ -73,23 +73,23 @@ def describe_problem(status: HTTPStatus, description: str) -> dict[str, Any]:
 
 # The error responses of every path.
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    300: describe_problem(
+    300: build_problem_schema(
         HTTPStatus.MULTIPLE_CHOICES, "several nodes match the prefix; see `found`."
     ),
     304: {"description": "The response named by `If-None-Match` is still current."},
-    400: describe_problem(HTTPStatus.BAD_REQUEST, "the request is invalid; see `detail`."),
-    404: describe_problem(HTTPStatus.NOT_FOUND, "no indexed event refers to it."),
-    422: describe_problem(
+    400: build_problem_schema(HTTPStatus.BAD_REQUEST, "the request is invalid; see `detail`."),
+    404: build_problem_schema(HTTPStatus.NOT_FOUND, "no indexed event refers to it."),
+    422: build_problem_schema(
         HTTPStatus.UNPROCESSABLE_ENTITY, "a parameter does not match the schema."
     ),
     429: {"description": "Too many requests from one address; retry later."},
-    503: describe_problem(
+    503: build_problem_schema(
         HTTPStatus.SERVICE_UNAVAILABLE, "nothing is indexed yet, or the database is unavailable."
     ),
 }
 
 
-def build_problem(
+def build_problem_response(
     status: int,
     detail: str,
     candidates: list[str] | None = None,
@@ -122,17 +122,17 @@ def build_problem_from_error(error: OracleError) -> Response:
     Other texts may name a host or a file, and are logged only.
     """
     if isinstance(error, AmbiguousPrefixError):
-        return build_problem(HTTPStatus.MULTIPLE_CHOICES, str(error), error.candidates)
+        return build_problem_response(HTTPStatus.MULTIPLE_CHOICES, str(error), error.candidates)
     if isinstance(error, NotFoundError):
-        return build_problem(HTTPStatus.NOT_FOUND, str(error))
+        return build_problem_response(HTTPStatus.NOT_FOUND, str(error))
     if isinstance(error, RequestError):
-        return build_problem(HTTPStatus.BAD_REQUEST, str(error))
+        return build_problem_response(HTTPStatus.BAD_REQUEST, str(error))
     if isinstance(error, ObjectionRefusedError):
         status = _STATUS_BY_REFUSAL.get(error.refusal, HTTPStatus.CONFLICT)
-        return build_problem(status, str(error), refused=error)
+        return build_problem_response(status, str(error), refused=error)
     if isinstance(error, NoNearbySnapshotError):
-        return build_problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
-    return build_problem(
+        return build_problem_response(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+    return build_problem_response(
         HTTPStatus.SERVICE_UNAVAILABLE, "nothing is indexed yet, or the database cannot be read"
     )
 
@@ -145,11 +145,11 @@ def register_problem_handlers(app: FastAPI) -> None:
         fault_text = "; ".join(
             f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()
         )
-        return build_problem(HTTPStatus.UNPROCESSABLE_ENTITY, fault_text)
+        return build_problem_response(HTTPStatus.UNPROCESSABLE_ENTITY, fault_text)
 
     @app.exception_handler(HTTPException)
     def _handle_http_error(_request: Request, error: HTTPException) -> Response:
-        return build_problem(error.status_code, str(error.detail), headers=error.headers)
+        return build_problem_response(error.status_code, str(error.detail), headers=error.headers)
 
 
 class ApiAnswers:
@@ -196,7 +196,7 @@ class ApiAnswers:
             self._log_hidden_error(error)
             return build_problem_from_error(error)
         too_many = "too many concurrent requests; retry later"
-        return response or build_problem(HTTPStatus.SERVICE_UNAVAILABLE, too_many)
+        return response or build_problem_response(HTTPStatus.SERVICE_UNAVAILABLE, too_many)
 
     def _log_hidden_error(self, error: OracleError) -> None:
         """Log the 1st, 2nd, 4th … error whose text the response does not show."""

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
 from oracle.daemon.web.answer_cache import is_backfilling
-from oracle.daemon.web.api.answering import build_problem, build_problem_from_error
+from oracle.daemon.web.api.answering import build_problem_from_error, build_problem_response
 from oracle.daemon.web.api.input_types import AddressInput
 from oracle.daemon.web.rate_limit import get_client_network
 from oracle.errors import OracleError
@@ -24,8 +24,8 @@ from oracle.queries.api.records.event_feed import (
     EventCursor,
     FeedEvent,
     NumberedEvent,
-    find_newest_cursor,
-    load_events_after,
+    get_newest_event_cursor,
+    load_events_since,
 )
 from oracle.queries.api.source import ApiSource, open_snapshot
 
@@ -116,7 +116,7 @@ class EventStreams:
         self._lock: asyncio.Lock | None = None
 
     @contextmanager
-    def count_stream(self, address: str) -> Iterator[None]:
+    def track_open_stream(self, address: str) -> Iterator[None]:
         """Count an open stream of a client, and watch the index while any stream is open."""
         network = get_client_network(address)
         self._open_by_network[network] += 1
@@ -133,10 +133,12 @@ class EventStreams:
     def find_capacity_problem(self, address: str) -> Response | None:
         """Return a 503 or 429 response if the server or the client has too many streams."""
         if self._open_by_network.total() >= self.limits.max_streams:
-            return build_problem(HTTPStatus.SERVICE_UNAVAILABLE, "all event streams are in use")
+            return build_problem_response(
+                HTTPStatus.SERVICE_UNAVAILABLE, "all event streams are in use"
+            )
         limit = self.limits.max_streams_per_address
         if self._open_by_network[get_client_network(address)] >= limit:
-            return build_problem(
+            return build_problem_response(
                 HTTPStatus.TOO_MANY_REQUESTS, f"your address has {limit} event streams open"
             )
         return None
@@ -145,7 +147,7 @@ class EventStreams:
         """Return the cursor after the newest event."""
         return await asyncio.to_thread(self._read_newest_cursor)
 
-    async def read_events_after(self, cursor: EventCursor) -> _EventBatch:
+    async def read_events_since(self, cursor: EventCursor) -> _EventBatch:
         """Return the batch of events after a cursor, shared by all streams at that cursor."""
         if self._lock is None:
             self._lock = asyncio.Lock()
@@ -166,7 +168,7 @@ class EventStreams:
 
     async def check_for_change(self) -> None:
         """Check whether the index has changed, and wake the waiting streams."""
-        epoch, self._is_history = await asyncio.to_thread(self._read_epoch)
+        epoch, self._is_history = await asyncio.to_thread(self._read_index_epoch)
         if epoch != self.epoch:
             self.epoch, self._batches = epoch, {}
             changed = self._changed
@@ -191,15 +193,15 @@ class EventStreams:
 
     def _read_newest_cursor(self) -> EventCursor:
         with open_snapshot(self._source) as snapshot:
-            return find_newest_cursor(snapshot)
+            return get_newest_event_cursor(snapshot)
 
-    def _read_epoch(self) -> tuple[int, bool]:
+    def _read_index_epoch(self) -> tuple[int, bool]:
         with open_snapshot(self._source) as snapshot:
             return snapshot.as_of.epoch, is_backfilling(snapshot.as_of)
 
     def _read_batch(self, cursor: EventCursor) -> _EventBatch:
         with open_snapshot(self._source) as snapshot:
-            numbered_events = load_events_after(snapshot, cursor, _MAX_BATCH_EVENTS)
+            numbered_events = load_events_since(snapshot, cursor, _MAX_BATCH_EVENTS)
         return _EventBatch(
             [
                 (numbered_event.event, encode_frame(numbered_event))
@@ -251,27 +253,27 @@ def build_event_routes(streams: EventStreams) -> APIRouter:
         except OracleError as error:
             return build_problem_from_error(error)
         event_filter = EventFilter(None if kinds is None else frozenset(kinds.split(",")), node)
-        frames = _generate_frames(streams, address, cursor, event_filter)
+        frames = _generate_event_frames(streams, address, cursor, event_filter)
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         return StreamingResponse(frames, media_type=_MEDIA_TYPE, headers=headers)
 
     return router
 
 
-async def _generate_frames(
+async def _generate_event_frames(
     streams: EventStreams, address: str, cursor: EventCursor, event_filter: EventFilter
 ) -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
     sent_at = loop.time()
     ends_at = sent_at + streams.limits.stream_seconds
-    with streams.count_stream(address):
+    with streams.track_open_stream(address):
         # The cursor is sent at once, so that a client that is disconnected before the first event
         # can resume.
         yield _RETRY + f"id: {cursor}\n\n".encode()
         while loop.time() < ends_at:
             epoch = streams.epoch
             try:
-                batch = await streams.read_events_after(cursor)
+                batch = await streams.read_events_since(cursor)
             except OracleError as error:
                 structlog.get_logger().debug("event_stream_read_failed", reason=str(error))
                 await asyncio.sleep(_CHECK_SECONDS)

@@ -12,8 +12,8 @@ from oracle.queries.answers import LARGEST_INTEGER
 from oracle.queries.api.records.leaf_view import (
     FindLeaves,
     build_leaf_pieces,
-    find_leaves_of_period,
-    find_leaves_of_round,
+    get_period_leaves,
+    get_round_leaves,
     load_leaf_piece,
 )
 from oracle.queries.api.source import open_snapshot
@@ -52,7 +52,7 @@ def build_leaf_routes(api_answers: ApiAnswers) -> APIRouter:
         """
         return api_answers.answer_from_snapshot(
             request,
-            lambda snapshot: build_leaf_pieces(snapshot, find_leaves_of_round(snapshot, number)),
+            lambda snapshot: build_leaf_pieces(snapshot, get_round_leaves(snapshot, number)),
         )
 
     @router.get(
@@ -63,7 +63,7 @@ def build_leaf_routes(api_answers: ApiAnswers) -> APIRouter:
     )
     def _get_round_piece(request: Request, number: _Number, piece: _Number) -> Response:
         """Return 8,192 leaves of an accepted round, byte for byte as they are hashed."""
-        return _answer_piece(api_answers, request, find_leaves_of_round, number, piece)
+        return _answer_piece(api_answers, request, get_round_leaves, number, piece)
 
     @router.get(
         "/reports/{period}/leaves", operation_id="report_leaves", response_model=LeavesAnswer
@@ -76,7 +76,7 @@ def build_leaf_routes(api_answers: ApiAnswers) -> APIRouter:
         """
         return api_answers.answer_from_snapshot(
             request,
-            lambda snapshot: build_leaf_pieces(snapshot, find_leaves_of_period(snapshot, period)),
+            lambda snapshot: build_leaf_pieces(snapshot, get_period_leaves(snapshot, period)),
         )
 
     @router.get(
@@ -87,7 +87,7 @@ def build_leaf_routes(api_answers: ApiAnswers) -> APIRouter:
     )
     def _get_report_piece(request: Request, period: _Number, piece: _Number) -> Response:
         """Return 8,192 leaves of a report that this reporter cut."""
-        return _answer_piece(api_answers, request, find_leaves_of_period, period, piece)
+        return _answer_piece(api_answers, request, get_period_leaves, period, piece)
 
     return router
 

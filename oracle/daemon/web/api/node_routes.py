@@ -23,7 +23,7 @@ from oracle.queries.api.node_proof import (
     ProofAnswer,
     build_bundle_answer,
     build_proof_answer,
-    needs_refold,
+    is_refold_required,
 )
 from oracle.queries.api.node_view import NodeView, build_node_view
 from oracle.queries.api.records.node_past import NodePast, build_node_past
@@ -182,7 +182,7 @@ def build_explanation_routes(api_answers: ApiAnswers) -> APIRouter:
         return api_answers.answer_request(
             request,
             lambda: build_proof_answer(source, node, round_number),
-            is_slow=lambda: needs_refold(source, round_number),
+            is_slow=lambda: is_refold_required(source, round_number),
         )
 
     @router.get("/nodes/{node}/bundle", operation_id="node_bundle", response_model=BundleAnswer)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from oracle.daemon.web.api.answering import ApiAnswers, describe_problem
+from oracle.daemon.web.api.answering import ApiAnswers, build_problem_schema
 from oracle.daemon.web.api.input_types import (
     AddressInput,
     SignatureInput,
@@ -33,10 +33,16 @@ _ALL_POSTS_PER_SECOND, _ALL_POST_BURST = 10.0, 30
 _MAX_CONCURRENT_POSTS = 2
 _TOO_MANY = "too many objections were posted; retry in a minute"
 _REFUSALS: dict[int | str, dict[str, Any]] = {
-    403: describe_problem(HTTPStatus.FORBIDDEN, "neither the node's key nor its contract did."),
-    409: describe_problem(HTTPStatus.CONFLICT, "it would fail on the chain, or delay nothing."),
-    413: describe_problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the body has over 4,096 bytes."),
-    429: describe_problem(
+    403: build_problem_schema(
+        HTTPStatus.FORBIDDEN, "neither the node's key nor its contract did."
+    ),
+    409: build_problem_schema(
+        HTTPStatus.CONFLICT, "it would fail on the chain, or delay nothing."
+    ),
+    413: build_problem_schema(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the body has over 4,096 bytes."
+    ),
+    429: build_problem_schema(
         HTTPStatus.TOO_MANY_REQUESTS, "a limit is reached; `calldata` can be sent by any account."
     ),
 }
@@ -86,7 +92,7 @@ class SignedObjection(BaseModel):
         )
 
 
-def create_objection_limit() -> PostLimit:
+def create_objection_post_limit() -> PostLimit:
     """Return the rate limit of posts to `/v1/objections`."""
     return PostLimit(
         ClientBuckets(_POSTS_PER_SECOND, _POST_BURST, time.monotonic),
@@ -96,7 +102,7 @@ def create_objection_limit() -> PostLimit:
     )
 
 
-def build_intake_routes(api_answers: ApiAnswers) -> APIRouter:
+def build_objection_intake_routes(api_answers: ApiAnswers) -> APIRouter:
     """Return the router that accepts posted objections."""
     router = APIRouter(prefix="/v1", tags=["records"])
     post_limit = ConcurrencyLimit(_MAX_CONCURRENT_POSTS)

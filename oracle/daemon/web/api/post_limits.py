@@ -11,7 +11,7 @@ from http import HTTPStatus
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from oracle.daemon.web.api.answering import build_problem
+from oracle.daemon.web.api.answering import build_problem_response
 from oracle.daemon.web.rate_limit import ClientBuckets, TokenBucket
 
 
@@ -45,7 +45,7 @@ class PostLimits:
 
     def _choose_app(self, limit: PostLimit, scope: Scope) -> ASGIApp:
         if int(Headers(scope=scope).get("content-length", "0")) > limit.max_body_bytes:
-            return build_problem(
+            return build_problem_response(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                 f"request body: expected at most {limit.max_body_bytes} bytes",
             )
@@ -53,4 +53,4 @@ class PostLimits:
         address = "" if client is None else client[0]
         if limit.client_buckets.try_acquire(address) and limit.common_bucket.try_acquire():
             return self._app
-        return build_problem(HTTPStatus.TOO_MANY_REQUESTS, limit.detail)
+        return build_problem_response(HTTPStatus.TOO_MANY_REQUESTS, limit.detail)

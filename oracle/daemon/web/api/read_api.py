@@ -20,7 +20,10 @@ from oracle.daemon.web.api.answering import (
 from oracle.daemon.web.api.event_stream import EventStreams, StreamLimits, build_event_routes
 from oracle.daemon.web.api.leaf_routes import build_leaf_routes
 from oracle.daemon.web.api.node_routes import build_explanation_routes, build_node_routes
-from oracle.daemon.web.api.objection_routes import build_intake_routes, create_objection_limit
+from oracle.daemon.web.api.objection_routes import (
+    build_objection_intake_routes,
+    create_objection_post_limit,
+)
 from oracle.daemon.web.api.post_limits import PostLimit, PostLimits
 from oracle.daemon.web.api.record_routes import (
     build_draw_routes,
@@ -31,7 +34,7 @@ from oracle.daemon.web.api.record_routes import (
 )
 from oracle.daemon.web.api.subscription_routes import (
     build_subscription_routes,
-    create_subscription_limit,
+    create_subscription_post_limit,
 )
 from oracle.daemon.web.pages.page_app import PageRenderer, create_page_app
 from oracle.daemon.web.played_act import DemoAct
@@ -95,11 +98,13 @@ def create_read_api(
     ]
     post_limits: dict[str, PostLimit] = {}
     if source.objection_intake is not None:
-        routers.append(build_intake_routes(api_answers))
-        post_limits["/v1/objections"] = create_objection_limit()
+        routers.append(build_objection_intake_routes(api_answers))
+        post_limits["/v1/objections"] = create_objection_post_limit()
     if source.subscriptions is not None:
         routers.append(build_subscription_routes(source.subscriptions))
-        post_limits["/v1/subscriptions"] = create_subscription_limit(source.subscriptions.terms)
+        post_limits["/v1/subscriptions"] = create_subscription_post_limit(
+            source.subscriptions.terms
+        )
     for router in routers:
         app.include_router(router)
     # The middleware added last runs first, so CORS headers are set on fresh responses, too.
@@ -113,14 +118,14 @@ def create_read_api(
         )
     app.add_middleware(PostLimits, post_limits)
     routes = [route for router in routers for route in router.routes]
-    refuse = partial(_refuse_path, routes)
+    refuse = partial(_raise_path_error, routes)
     app.add_api_route("/v1/{path:path}", refuse, methods=_METHODS, include_in_schema=False)
     # The pages handle all other paths.
     app.mount("/", create_page_app(pages, source.subscriptions))
     return app
 
 
-def _refuse_path(routes: Sequence[BaseRoute], request: Request, path: str) -> None:
+def _raise_path_error(routes: Sequence[BaseRoute], request: Request, path: str) -> None:
     """Raise 405 with `Allow` if the path exists with other methods, else 404."""
     allowed = {
         method

@@ -7,7 +7,11 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 
-from oracle.daemon.web.api.answering import ApiAnswers, build_problem, build_problem_from_error
+from oracle.daemon.web.api.answering import (
+    ApiAnswers,
+    build_problem_from_error,
+    build_problem_response,
+)
 from oracle.daemon.web.api.input_types import HashPath, NodePath, WantedTask
 from oracle.domain.events.jsonl import parse_task_request
 from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
@@ -24,7 +28,11 @@ from oracle.queries.api.records.draw_view import (
     recompute_task_draw,
 )
 from oracle.queries.api.records.incident_view import IncidentPage, list_incidents
-from oracle.queries.api.records.kickout_view import KickoutPage, find_evidence, list_kickouts
+from oracle.queries.api.records.kickout_view import (
+    KickoutPage,
+    get_accusation_evidence,
+    list_kickouts,
+)
 from oracle.queries.api.records.objection_view import (
     NodeObjections,
     ObjectionPage,
@@ -240,7 +248,7 @@ def build_rule_routes(api_answers: ApiAnswers) -> APIRouter:
         try:
             task_request = parse_task_request(task.model_dump_json(exclude_none=True))
         except ValueError as error:
-            return build_problem(_UNPROCESSABLE, str(error))
+            return build_problem_response(_UNPROCESSABLE, str(error))
         return api_answers.answer_request(
             request, lambda: build_selection_answer(api_answers.source, task_request)
         )
@@ -270,7 +278,7 @@ def build_evidence_routes(
         try:
             with open_snapshot(api_answers.source) as snapshot:
                 address = find_node_by_prefix(snapshot, node).address
-                due_since, text = find_evidence(snapshot, address, read_evidence)
+                due_since, text = get_accusation_evidence(snapshot, address, read_evidence)
         except OracleError as error:
             return build_problem_from_error(error)
         content = text.encode()

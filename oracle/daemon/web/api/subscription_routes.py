@@ -12,9 +12,9 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from oracle.daemon.web.api.answering import (
-    build_problem,
     build_problem_from_error,
-    describe_problem,
+    build_problem_response,
+    build_problem_schema,
 )
 from oracle.daemon.web.api.input_types import AddressInput, SignatureInput
 from oracle.daemon.web.api.post_limits import PostLimit
@@ -31,7 +31,7 @@ from oracle.notify.subscriptions import (
     SubscriptionTerms,
 )
 from oracle.queries.answers import LARGEST_INTEGER
-from oracle.signing.typed_data import NoticeRequest, build_notice_request_data
+from oracle.signing.typed_data import NoticeRequest, build_notice_request_typed_data
 from oracle.store.subscription_repository import Subscription
 
 _HOUR_SECONDS = 3600
@@ -45,11 +45,11 @@ _STATUS_BY_ERROR: dict[type[SubscriptionError], HTTPStatus] = {
 }
 _NOT_STORED = {"cache-control": "no-store"}
 _REFUSALS: dict[int | str, dict[str, Any]] = {
-    403: describe_problem(HTTPStatus.FORBIDDEN, "it is not valid, or not signed by the node."),
-    413: describe_problem(
+    403: build_problem_schema(HTTPStatus.FORBIDDEN, "it is not valid, or not signed by the node."),
+    413: build_problem_schema(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body has over {_MAX_BODY_BYTES:,} bytes."
     ),
-    429: describe_problem(HTTPStatus.TOO_MANY_REQUESTS, "a limit is reached; see `detail`."),
+    429: build_problem_schema(HTTPStatus.TOO_MANY_REQUESTS, "a limit is reached; see `detail`."),
 }
 
 
@@ -121,7 +121,7 @@ class SubscriptionForm(BaseModel):
     typed_data: dict[str, Any] = Field(description="EIP-712 data with an example of a message.")
 
 
-def create_subscription_limit(terms: SubscriptionTerms) -> PostLimit:
+def create_subscription_post_limit(terms: SubscriptionTerms) -> PostLimit:
     """Return the rate limit of posts to `/v1/subscriptions`."""
     per_hour = terms.requests_per_hour
     return PostLimit(
@@ -147,7 +147,7 @@ def build_subscription_routes(intake: SubscriptionIntake) -> APIRouter:
             channels=intake.terms.channels,
             kinds=sorted(OWNER_KINDS),
             max_per_node=intake.terms.max_per_node,
-            typed_data=build_notice_request_data(example, intake.load_chain_id()),
+            typed_data=build_notice_request_typed_data(example, intake.load_chain_id()),
         )
         return JSONResponse(form.model_dump(), headers=_NOT_STORED)
 
@@ -169,7 +169,7 @@ def build_subscription_routes(intake: SubscriptionIntake) -> APIRouter:
             )
         except SubscriptionError as error:
             status = _STATUS_BY_ERROR.get(type(error), HTTPStatus.FORBIDDEN)
-            return build_problem(status, str(error))
+            return build_problem_response(status, str(error))
         except OracleError as error:
             return build_problem_from_error(error)
         is_webhook = created is not None and created.channel == WEBHOOK

@@ -39,7 +39,7 @@ from oracle.queries.api.network_view import build_public_status
 from oracle.queries.api.node_list import find_node_by_prefix
 from oracle.queries.api.node_proof import is_whole_address
 from oracle.queries.api.records.draw_view import list_task_draws
-from oracle.queries.api.records.kickout_view import load_due_delays
+from oracle.queries.api.records.kickout_view import load_accusation_delays
 from oracle.queries.api.records.node_past import format_lane
 from oracle.queries.api.records.objection_view import list_objections
 from oracle.queries.api.records.signer_view import MAX_ROUNDS, list_signers
@@ -89,7 +89,7 @@ def render_task(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         **build_frame_values(snapshot, None, f"/v1/tasks/{task.key}"),
         task=task,
         results=task_results,
-        places=snapshot.load_places(closed_result.closed_at for closed_result in task_results),
+        places=snapshot.load_log_places(closed_result.closed_at for closed_result in task_results),
         is_drawn=bool(snapshot.uow.draws.list_for_task(task.key)),
         moments=build_task_answer(snapshot, task.key).moments,
     )
@@ -97,10 +97,12 @@ def render_task(snapshot: ApiSnapshot, request: PageRequest) -> Response:
 
 def redirect_search(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     """Redirect to the page of the address, task, round or prefix that was entered."""
-    return RedirectResponse(resolve_search(snapshot, request.get_field("q") or ""), _SEE_OTHER)
+    return RedirectResponse(
+        resolve_search_path(snapshot, request.get_query_field("q") or ""), _SEE_OTHER
+    )
 
 
-def resolve_search(snapshot: ApiSnapshot, text: str) -> str:
+def resolve_search_path(snapshot: ApiSnapshot, text: str) -> str:
     """Return the path of the page that matches a search text.
 
     A number denotes a round, 64 hex digits a task, 40 hex digits an address, and a label or fewer
@@ -168,7 +170,7 @@ def render_round(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         "round.html",
         **build_frame_values(snapshot, "Rounds", f"/v1/rounds/{accepted_round.round}"),
         round=accepted_round,
-        place=snapshot.load_places([accepted_round.at])[accepted_round.at],
+        place=snapshot.load_log_places([accepted_round.at])[accepted_round.at],
         is_struck=snapshot.uow.rounds.is_struck(number),
         signers=snapshot.uow.rounds.list_round_signers(accepted_round),
         changes=changes,
@@ -216,7 +218,7 @@ def render_kickouts(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     """Show the kickouts that are due, accused, executed or stopped."""
     kicks = list(reversed(snapshot.uow.rounds.list_newest_kicks(_NEWEST)))
     due_intervals = snapshot.uow.kickouts.list_open()
-    delay_by_node = load_due_delays(snapshot, due_intervals)
+    delay_by_node = load_accusation_delays(snapshot, due_intervals)
     return render_template(
         "kickouts.html",
         **build_frame_values(snapshot, "Kickouts", "/v1/kickouts"),
@@ -224,7 +226,7 @@ def render_kickouts(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         due=[
             (
                 kickout,
-                describe_scores_to_stop_kickout(snapshot, kickout.node),
+                describe_recovery_scores(snapshot, kickout.node),
                 delay_by_node.get(kickout.node),
             )
             for kickout in due_intervals
@@ -247,7 +249,7 @@ def render_objections(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
     )
 
 
-def describe_scores_to_stop_kickout(snapshot: ApiSnapshot, address: Address) -> str:
+def describe_recovery_scores(snapshot: ApiSnapshot, address: Address) -> str:
     """Return a sentence on the scores that would lift a node above the kickout threshold.
 
     The number of scores comes from a trial fold. If there is no such number, the text is empty.
@@ -267,10 +269,10 @@ def _describe_kick(snapshot: ApiSnapshot, kick: NodeKick) -> str:
     time = None if expulsion is None else snapshot.find_block_time(expulsion.at)
     if kick.state is KickState.EXPELLED and time is not None:
         return f"Executed {format_time(time)}."
-    return describe_kick_stage(kick, snapshot.cursor.time)
+    return describe_kickout_stage(kick, snapshot.cursor.time)
 
 
-def describe_kick_stage(kick: NodeKick, now: int) -> str:
+def describe_kickout_stage(kick: NodeKick, now: int) -> str:
     """Return a sentence on the state of a kickout at block time `now`."""
     accusation = kick.accusation
     if not kick.is_accused or accusation is None:
@@ -320,7 +322,7 @@ def render_health(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
     status = build_public_status(snapshot)
     reasons = [
         f"{condition.title}: {condition.action.replace('`', '')}"
-        for condition in snapshot.load_health().conditions
+        for condition in snapshot.load_health_report().conditions
     ]
     if status.dead_letters:
         reasons.append(f"{format_count(status.dead_letters, 'log')} could not be read")

@@ -117,23 +117,23 @@ def build_track_chart(tracks: Sequence[Sequence[float | None]], width: int) -> T
         right=right,
         top=_TOP_MARGIN,
         foot=_TOP_MARGIN + _PLOT_HEIGHT,
-        grid=_build_grid(),
+        grid=_build_grid_labels(),
         xs=xs,
-        paths=tuple(_build_broken_path(xs, values) for values in tracks),
+        paths=tuple(_build_gapped_path(xs, values) for values in tracks),
     )
 
 
-def _build_broken_path(xs: Sequence[float], values: Sequence[float | None]) -> str:
+def _build_gapped_path(xs: Sequence[float], values: Sequence[float | None]) -> str:
     parts, is_drawn = [], False
     for x, value in zip(xs, values, strict=True):
         if value is not None:
-            parts.append(f"{'L' if is_drawn else 'M'}{x} {_get_y(value)}")
+            parts.append(f"{'L' if is_drawn else 'M'}{x} {_compute_y(value)}")
         is_drawn = value is not None
     return " ".join(parts)
 
 
-def _build_grid() -> tuple[Label, ...]:
-    return tuple(Label(_LEFT_MARGIN - 6, _get_y(value), f"{value:g}") for value in _GRID)
+def _build_grid_labels() -> tuple[Label, ...]:
+    return tuple(Label(_LEFT_MARGIN - 6, _compute_y(value), f"{value:g}") for value in _GRID)
 
 
 def build_trend_chart(
@@ -156,7 +156,7 @@ def build_trend_chart(
     last = max(samples[-1].time, samples[0].time + 1)
     right = width - _RIGHT_MARGIN
 
-    def get_x(time: int) -> float:
+    def compute_x(time: int) -> float:
         clamped_time = min(max(time, first), last)
         return round(
             _LEFT_MARGIN + (clamped_time - first) * (right - _LEFT_MARGIN) / (last - first), 1
@@ -164,7 +164,7 @@ def build_trend_chart(
 
     def build_path(column: str) -> str:
         return "M" + " L".join(
-            f"{get_x(sample.time)} {_get_y(getattr(sample, column))}" for sample in samples
+            f"{compute_x(sample.time)} {_compute_y(getattr(sample, column))}" for sample in samples
         )
 
     tick_count = _TICKS_BY_WIDTH.get(width, 2)
@@ -176,7 +176,7 @@ def build_trend_chart(
         qos=build_path("qos"),
         long_term=build_path("long_term"),
         reliability=build_path("reliability"),
-        grid=_build_grid(),
+        grid=_build_grid_labels(),
         ticks=tuple(
             ChartPoint(
                 round(_LEFT_MARGIN + tick_index * (right - _LEFT_MARGIN) / tick_count, 1),
@@ -186,21 +186,23 @@ def build_trend_chart(
             for tick_index in range(tick_count + 1)
         ),
         foot=_TOP_MARGIN + _PLOT_HEIGHT,
-        limit=_get_y(limit),
+        limit=_compute_y(limit),
         shaded=tuple(
-            XRange(get_x(since), round(max(1.0, get_x(until) - get_x(since)), 1))
+            XRange(compute_x(since), round(max(1.0, compute_x(until) - compute_x(since)), 1))
             for since, until in excluded
             if until >= first
         ),
-        falls=tuple(ChartPoint(get_x(time), _TOP_MARGIN - 6, index) for time, _, index in falls),
+        falls=tuple(
+            ChartPoint(compute_x(time), _TOP_MARGIN - 6, index) for time, _, index in falls
+        ),
         rises=tuple(
-            ChartPoint(get_x(time), _get_y(_find_drawn_reliability(samples, time)), index)
+            ChartPoint(compute_x(time), _compute_y(_interpolate_reliability(samples, time)), index)
             for time, _, index in rises
         ),
     )
 
 
-def _find_drawn_reliability(samples: Sequence[Sample], time: int) -> float:
+def _interpolate_reliability(samples: Sequence[Sample], time: int) -> float:
     """Return the reliability that the chart's line shows at a time."""
     index = bisect_right(samples, time, key=lambda sample: sample.time)
     before = samples[max(0, index - 1)]
@@ -211,7 +213,7 @@ def _find_drawn_reliability(samples: Sequence[Sample], time: int) -> float:
     return before.reliability + share * (after.reliability - before.reliability)
 
 
-def _get_y(value: float) -> float:
+def _compute_y(value: float) -> float:
     return round(_TOP_MARGIN + (1 - min(max(value, 0.0), 1.0)) * _PLOT_HEIGHT, 1)
 
 
@@ -237,7 +239,7 @@ def lay_out_bars(
     ]
 
 
-def lay_out_shares(counts: Sequence[tuple[str, int]], width: float) -> list[tuple[str, Bar]]:
+def lay_out_share_bars(counts: Sequence[tuple[str, int]], width: float) -> list[tuple[str, Bar]]:
     """Lay out shares of a total as one row of bars, omitting zero counts."""
     present = [(name, count) for name, count in counts if count]
     total = sum(count for _, count in present)

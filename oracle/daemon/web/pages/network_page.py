@@ -14,7 +14,7 @@ from oracle.daemon.web.pages.drawings import (
     NARROW,
     build_track_chart,
     lay_out_bars,
-    lay_out_shares,
+    lay_out_share_bars,
 )
 from oracle.daemon.web.pages.nodes_page import build_sparklines
 from oracle.daemon.web.pages.page_frame import PageRequest, build_frame_values, render_template
@@ -30,11 +30,11 @@ from oracle.queries.api.records.event_feed import (
     EventCursor,
     FeedEvent,
     NumberedEvent,
-    find_newest_cursor,
-    load_events_after,
+    get_newest_event_cursor,
+    load_events_since,
 )
 from oracle.queries.api.source import ApiSnapshot
-from oracle.queries.node_sentences import format_short_reason
+from oracle.queries.node_sentences import format_short_cause
 from oracle.queries.node_standing import build_score_causes
 from oracle.queries.text.human_numbers import (
     capitalize_first,
@@ -114,7 +114,7 @@ class EventRow(NamedTuple):
 
 def render_network(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     """Show the number and quality of nodes, recent events, and open actions."""
-    range_name = request.get_choice("range", SECONDS_BY_SPAN)
+    range_name = request.get_query_choice("range", SECONDS_BY_SPAN)
     network_answer, span = _load_network_overview(snapshot, range_name)
     best_nodes = list_nodes(snapshot, NodeListQuery(limit=_BEST_NODES)).nodes
     feed, cursor = read_recent_events(snapshot)
@@ -125,7 +125,7 @@ def render_network(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         **build_overview_values(network_answer, span),
         best=best_nodes,
         reasons={
-            row.node: format_short_reason(
+            row.node: format_short_cause(
                 build_score_causes(snapshot, snapshot.get_ranking().nodes[Address(row.node)])
             )
             for row in best_nodes
@@ -178,7 +178,7 @@ def build_overview_values(overview: NetworkAnswer, span: str) -> dict[str, Any]:
     return {
         "headline": format_headline(overview),
         "lead": format_network_summary(overview, sum(scores), sum(timeouts), span),
-        "shares": lay_out_shares(states, _FULL_WIDTH),
+        "shares": lay_out_share_bars(states, _FULL_WIDTH),
         "shares_label": ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in states),
         "histogram": lay_out_bars(overview.histogram, len(overview.histogram), _HISTOGRAM),
         "scores": sum(scores),
@@ -225,10 +225,10 @@ def format_network_summary(overview: NetworkAnswer, scores: int, timeouts: int, 
 
 def read_recent_events(snapshot: ApiSnapshot) -> tuple[list[EventRow], EventCursor]:
     """Return the events of the last hour, newest first, and the cursor after them."""
-    newest = find_newest_cursor(snapshot)
+    newest = get_newest_event_cursor(snapshot)
     since = newest._replace(time=max(0, snapshot.cursor.time - _FEED_SECONDS), delivered=0)
     events: deque[NumberedEvent] = deque(maxlen=_MAX_EVENTS)
-    while page := load_events_after(snapshot, since, _MAX_EVENTS):
+    while page := load_events_since(snapshot, since, _MAX_EVENTS):
         events.extend(page)
         since = page[-1].cursor_after
         if len(page) < _MAX_EVENTS:

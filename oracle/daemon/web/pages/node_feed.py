@@ -7,8 +7,12 @@ from typing import NamedTuple
 
 from fastapi.responses import Response
 
-from oracle.daemon.web.pages.node_page import SENTENCE_BY_CHANGE, describe_mark
-from oracle.daemon.web.pages.page_frame import PageRequest, get_environment, parse_node_prefix
+from oracle.daemon.web.pages.node_page import SENTENCE_BY_CHANGE, describe_chart_mark
+from oracle.daemon.web.pages.page_frame import (
+    PageRequest,
+    get_template_environment,
+    parse_node_prefix,
+)
 from oracle.domain.ids import Address
 from oracle.domain.scoring.reliability import FALL_CAUSES, ReliabilityCause
 from oracle.indexer.round_leaves import load_domain
@@ -37,7 +41,7 @@ def render_node_feed(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     node = find_node_by_prefix(snapshot, parse_node_prefix(request.path["address"]))
     entries = list_feed_entries(snapshot, node.address)
     text = (
-        get_environment()
+        get_template_environment()
         .get_template("node_feed.xml")
         .render(
             node=node.address,
@@ -55,7 +59,7 @@ def list_feed_entries(snapshot: ApiSnapshot, address: Address) -> list[AtomEntry
     oldest_time = max(0, snapshot.cursor.time - _SPAN_SECONDS)
     query = HistoryQuery(first=oldest_time, last=None, points=MAX_POINTS)
     falls = [
-        AtomEntry(_build_id(mark.place, mark.cause), mark.time, describe_mark(mark))
+        AtomEntry(_build_id(mark.place, mark.cause), mark.time, describe_chart_mark(mark))
         for mark in build_node_history(snapshot, address, query).marks
         if ReliabilityCause(mark.cause) in FALL_CAUSES
     ]

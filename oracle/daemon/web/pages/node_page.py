@@ -39,18 +39,18 @@ from oracle.queries.advice.advice_sentences import (
     LOSS_TITLES,
     WHAT_IF_TITLES,
     WORK_TITLES,
-    explain_cards,
-    explain_no_what_if,
+    explain_card_comparison,
+    explain_missing_what_if,
     explain_what_if,
-    explain_work,
+    explain_work_share,
     list_card_cells,
     list_loss_cells,
     list_what_if_cells,
-    list_work_cells,
-    summarize_losses_today,
-    summarize_money,
+    list_work_share_cells,
+    summarize_earnings,
+    summarize_todays_losses,
     summarize_what_if,
-    summarize_work,
+    summarize_work_share,
 )
 from oracle.queries.advice.kickout_outlook import KickoutOutlook, format_kickout_outlook
 from oracle.queries.advice.node_advice import NodeAdvice, build_node_advice
@@ -68,17 +68,17 @@ from oracle.queries.api.records.node_past import build_node_past
 from oracle.queries.api.rules_history import build_rules_history
 from oracle.queries.api.rules_preview_view import build_node_previews
 from oracle.queries.api.source import ApiSnapshot, NotFoundError
-from oracle.queries.incident_models import format_marked_count
+from oracle.queries.incident_models import format_marked_timeouts
 from oracle.queries.node_sentences import (
     NodeSummary,
-    format_details,
     format_headline,
-    format_interval,
+    format_qos_interval,
+    format_secondary_details,
 )
 from oracle.queries.node_standing import build_node_summary
 from oracle.queries.owner_deadlines import describe_owner_action, list_owner_deadlines
 from oracle.queries.proof_sentences import describe_leaf
-from oracle.queries.score_periods import list_score_periods, list_score_totals
+from oracle.queries.score_periods import list_score_periods, list_total_periods
 from oracle.queries.text.human_numbers import (
     capitalize_first,
     format_count,
@@ -131,14 +131,14 @@ class ScoreLabel(NamedTuple):
 
 def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     """Show one node: a summary sentence, then all inputs of its score."""
-    range_name = request.get_choice("range", _RANGES) or _DEFAULT_RANGE
+    range_name = request.get_query_choice("range", _RANGES) or _DEFAULT_RANGE
     prefix = parse_node_prefix(request.path["address"])
     try:
         node = find_node_by_prefix(snapshot, prefix)
     except NotFoundError:
         if not is_whole_address(prefix):
             raise
-        return _render_absence(snapshot, request, Address(prefix))
+        return _render_unknown_address(snapshot, request, Address(prefix))
     node_answer = build_node_view(snapshot, node)
     record = load_advice_record(snapshot, node)
     node_summary = build_node_summary(snapshot, record, node_answer)
@@ -150,7 +150,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     )
     past = build_node_past(snapshot, node.address)
     advice = build_node_advice(snapshot, record)
-    announced_times = _list_announced_times(snapshot)
+    announced_times = _list_rule_start_times(snapshot)
     previews = build_node_previews(snapshot, node.address).previews
     rules_changes = build_rules_history(snapshot).changes if previews else []
     objection_values = build_objection_values(snapshot, node, node_answer.objections)
@@ -172,9 +172,9 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         ),
         object_until=node_answer.kickout.object_until,
         accused_ready_at=node_summary.kick_at,
-        kickout_chip=_choose_kickout_chip(node_summary),
+        kickout_chip=_choose_kickout_state(node_summary),
         periods=list_score_periods(history, points),
-        totals=list_score_totals(history, points),
+        totals=list_total_periods(history, points),
         starting_score=_find_starting_score(history, points, node_summary.rules),
         recovering_below=RECOVERING_BELOW,
         **build_advice_values(advice, snapshot.source.token),
@@ -182,7 +182,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         has_evidence=request.has_evidence,
         channels=[] if subscriptions is None else subscriptions.terms.channels,
         turns=[(change, SENTENCE_BY_CHANGE[change.what]) for change in past.membership],
-        charts=build_charts(history, node_summary.rules),
+        charts=build_trend_charts(history, node_summary.rules),
         marks=_build_mark_texts(history, snapshot, node_summary.rules),
         marked_timeouts=describe_marked_timeouts(history),
         marked_scores=count_marked_scores(history, record.entries),
@@ -193,7 +193,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     )
 
 
-def _choose_kickout_chip(summary: NodeSummary) -> str | None:
+def _choose_kickout_state(summary: NodeSummary) -> str | None:
     """Return the kickout state to show instead of the node's state, or None."""
     if summary.is_expelled and summary.node_scores.state != "kicked_out":
         return "expelled"
@@ -204,7 +204,7 @@ def _choose_kickout_chip(summary: NodeSummary) -> str | None:
     return "kickout_due" if summary.kick_at is None else "accused"
 
 
-def _list_announced_times(snapshot: ApiSnapshot) -> list[int]:
+def _list_rule_start_times(snapshot: ApiSnapshot) -> list[int]:
     """Return the earliest start time of each announced rule set in ascending unix seconds."""
     changes = snapshot.uow.rounds.get_contract_settings().rules_changes
     return sorted(
@@ -214,7 +214,9 @@ def _list_announced_times(snapshot: ApiSnapshot) -> list[int]:
     )
 
 
-def _render_absence(snapshot: ApiSnapshot, request: PageRequest, address: Address) -> Response:
+def _render_unknown_address(
+    snapshot: ApiSnapshot, request: PageRequest, address: Address
+) -> Response:
     """Show that an address is not a node, with a proof of absence if a round was accepted.
 
     The status is 404, as for every other object that was not found.
@@ -250,8 +252,10 @@ def build_score_values(
     )
     return {
         "headline": format_headline(node_summary),
-        "interval": None if node_view.interval is None else format_interval(node_view.interval),
-        "details": format_details(node_summary),
+        "interval": None
+        if node_view.interval is None
+        else format_qos_interval(node_view.interval),
+        "details": format_secondary_details(node_summary),
         "on_chain": qos,
         "on_chain_label": chain_words,
         "exclusion": describe_exclusion(node_view),
@@ -262,7 +266,7 @@ def build_score_values(
         "kick_below": node_view.kickout.below / UNIT,
         "best_score": rules.q_max,
         "bars": [
-            (bar, describe_score(entry, rules))
+            (bar, build_score_label(entry, rules))
             for bar, entry in zip(score_bars, scores, strict=False)
         ],
     }
@@ -281,21 +285,21 @@ def build_advice_values(advice: NodeAdvice, token: Token) -> dict[str, Any]:
             "assumption": explain_what_if(what_if),
             "card_titles": CARD_TITLES,
             "card_cells": list_card_cells(what_if, token),
-            "cards": explain_cards(what_if),
+            "cards": explain_card_comparison(what_if),
         },
-        "no_what_if": None if what_if is not None else explain_no_what_if(advice),
+        "no_what_if": None if what_if is not None else explain_missing_what_if(advice),
         "work": None
         if work is None
         else {
-            "summary": summarize_work(work),
+            "summary": summarize_work_share(work),
             "is_enough": 4 * work.received * UNIT >= 3 * work.expected,
             "titles": WORK_TITLES,
-            "cells": list_work_cells(work),
-            "assumption": explain_work(work),
+            "cells": list_work_share_cells(work),
+            "assumption": explain_work_share(work),
         },
         "money": {
-            "summary": summarize_money(money, token),
-            "losses_today": summarize_losses_today(money, token),
+            "summary": summarize_earnings(money, token),
+            "losses_today": summarize_todays_losses(money, token),
             "titles": LOSS_TITLES,
             "cells": list_loss_cells(money, token),
             "has_fees": money.tasks > 0,
@@ -317,7 +321,7 @@ def _find_starting_score(
     return points[0].qos
 
 
-def build_charts(history: NodeHistory, rules: Rules) -> list[TrendChart]:
+def build_trend_charts(history: NodeHistory, rules: Rules) -> list[TrendChart]:
     """Return the charts for wide and narrow screens, or an empty list without samples."""
     samples = [
         Sample(time, float(qos), float(long_term), float(reliability))
@@ -345,20 +349,20 @@ def _select_plotted_changes(
     ]
 
 
-def _build_legend(mark: ReliabilityMark) -> str:
+def _build_mark_legend(mark: ReliabilityMark) -> str:
     return ", ".join(dict.fromkeys(info.noun for info in CAUSES.values() if info.mark is mark))
 
 
 def _build_mark_texts(history: NodeHistory, snapshot: ApiSnapshot, rules: Rules) -> dict[str, Any]:
     return {
-        "labels": [describe_mark(mark) for mark in history.marks],
+        "labels": [describe_chart_mark(mark) for mark in history.marks],
         "by_incident": {
             index for index, mark in enumerate(history.marks) if mark.incident is not None
         },
         "tick_format": _choose_tick_format(history.first, history.last),
         "now_text": "now" if history.last == snapshot.cursor.time else "",
-        "falls": _build_legend(ReliabilityMark.FALL),
-        "rises": _build_legend(ReliabilityMark.RISE),
+        "falls": _build_mark_legend(ReliabilityMark.FALL),
+        "rises": _build_mark_legend(ReliabilityMark.RISE),
         "limit": format_two_digits(rules.exclude_enter),
     }
 
@@ -370,7 +374,7 @@ def _choose_tick_format(first: int, last: int) -> str:
     return "%H:%M" if first // _DAY_SECONDS == last // _DAY_SECONDS else "%d %b %H:%M"
 
 
-def describe_score(entry: ScoreEntry, rules: Rules) -> ScoreLabel:
+def build_score_label(entry: ScoreEntry, rules: Rules) -> ScoreLabel:
     """Return the label of a score's bar, whose colour and text both show the rank."""
     points = f"{entry.score} of {rules.q_max} points, {format_time(entry.time)}"
     if rules.legacy is not None:
@@ -452,7 +456,7 @@ def _describe_kickout_margin(node_view: NodeView) -> str:
 def describe_marked_timeouts(history: NodeHistory) -> str | None:
     """Return a heading with the number of timeouts marked by incidents, or None if it is 0."""
     count = sum(mark.incident is not None for mark in history.marks)
-    return format_marked_count(count) if count else None
+    return format_marked_timeouts(count) if count else None
 
 
 def count_marked_scores(history: NodeHistory, entries: Sequence[ScoreEntry]) -> int:
@@ -462,7 +466,7 @@ def count_marked_scores(history: NodeHistory, entries: Sequence[ScoreEntry]) -> 
     return len(unanswered & marked)
 
 
-def describe_mark(mark: HistoryMark) -> str:
+def describe_chart_mark(mark: HistoryMark) -> str:
     """Return the label of a chart mark."""
     cause = capitalize_first(mark.cause.replace("_", " "))
     if mark.incident is not None:

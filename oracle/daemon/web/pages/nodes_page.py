@@ -51,7 +51,7 @@ _ORDER_WORDS = MappingProxyType({
 
 def render_nodes(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     """Show all nodes, sorted and filtered, a hundred per page."""
-    query = parse_query(request)
+    query = parse_node_list_query(request)
     node_list = list_nodes(snapshot, query)
     return render_template(
         "nodes.html",
@@ -77,16 +77,16 @@ def build_sparklines(snapshot: ApiSnapshot, rows: Sequence[NodeEntry]) -> dict[s
     return {name: path for name, path in path_by_node.items() if path is not None}
 
 
-def parse_query(request: PageRequest) -> NodeListQuery:
+def parse_node_list_query(request: PageRequest) -> NodeListQuery:
     """Return the query of a request; raise RequestError if order, state or prefix is invalid."""
-    prefix = request.get_field("prefix")
+    prefix = request.get_query_field("prefix")
     return NodeListQuery(
-        sort=request.get_choice("sort", get_args(NodeSort)) or "qos",
-        state=request.get_choice("state", NODE_STATES),
+        sort=request.get_query_choice("sort", get_args(NodeSort)) or "qos",
+        state=request.get_query_choice("state", NODE_STATES),
         prefix=None if prefix is None else parse_node_prefix(prefix),
-        gpu=request.get_field("gpu"),
-        of=_parse_own_nodes(request.get_field("of", _MAX_ADDRESSES_LENGTH)),
-        cursor=request.get_field("cursor"),
+        gpu=request.get_query_field("gpu"),
+        of=_parse_own_nodes(request.get_query_field("of", _MAX_ADDRESSES_LENGTH)),
+        cursor=request.get_query_field("cursor"),
     )
 
 
@@ -97,10 +97,10 @@ def _parse_own_nodes(text: str | None) -> frozenset[str]:
         raise RequestError(
             f"of: the list has {len(entries)} addresses; expected at most {_MAX_ADDRESSES}"
         )
-    return frozenset(_parse_own_node(entry) for entry in entries)
+    return frozenset(_parse_own_node_address(entry) for entry in entries)
 
 
-def _parse_own_node(text: str) -> str:
+def _parse_own_node_address(text: str) -> str:
     try:
         return parse_address(text)
     except HexNameError as error:

@@ -19,7 +19,7 @@ from oracle.queries.api.records.objection_view import (
 )
 from oracle.queries.api.source import ApiSnapshot
 from oracle.queries.objection_models import ObjectionEntry, describe_objection_state
-from oracle.signing.typed_data import ObjectionStatement, build_objection_data
+from oracle.signing.typed_data import ObjectionStatement, build_objection_typed_data
 
 _LABEL_BY_REASON = {
     ObjectionReason.APPLICATION: "The application's fault",
@@ -36,7 +36,7 @@ def build_objection_values(
 ) -> dict[str, Any]:
     """Return the objections of a node, whether its owner may object, and the form's values."""
     due_since = node.kickout_due_time
-    posted = _find_unlisted_post(snapshot, node)
+    posted = _find_pending_post(snapshot, node)
     has_objected = any(entry.due_since == due_since for entry in entries)
     may_object = due_since is not None and not has_objected and not _is_under_way(posted)
     return {
@@ -44,13 +44,13 @@ def build_objection_values(
         "posted": posted,
         "due_since": due_since,
         "may_object": may_object,
-        "objection_form": _build_form(snapshot, node.address, due_since)
+        "objection_form": _build_objection_form(snapshot, node.address, due_since)
         if due_since is not None and may_object
         else None,
     }
 
 
-def _find_unlisted_post(snapshot: ApiSnapshot, node: Node) -> PostedEntry | None:
+def _find_pending_post(snapshot: ApiSnapshot, node: Node) -> PostedEntry | None:
     """Return the newest post about the due kickout, or None if none is pending."""
     newest_posts = snapshot.uow.objection_inbox.list_for_node(node.address, 1)
     if not newest_posts or newest_posts[0].due_since != node.kickout_due_time:
@@ -64,7 +64,9 @@ def _is_under_way(posted: PostedEntry | None) -> bool:
     return posted is not None and posted.state is not PostedState.ENDED
 
 
-def _build_form(snapshot: ApiSnapshot, node: Address, due_since: int) -> dict[str, Any] | None:
+def _build_objection_form(
+    snapshot: ApiSnapshot, node: Address, due_since: int
+) -> dict[str, Any] | None:
     """Return the data for the wallet to sign, with the owner's fields still empty."""
     intake = snapshot.source.objection_intake
     if intake is None:
@@ -72,7 +74,7 @@ def _build_form(snapshot: ApiSnapshot, node: Address, due_since: int) -> dict[st
     statement = ObjectionStatement(
         node, due_since, 0, "", get_next_seq(snapshot.uow, node), snapshot.cursor.time
     )
-    typed_data = build_objection_data(statement, intake.settings.domain)
+    typed_data = build_objection_typed_data(statement, intake.settings.domain)
     return {
         "typed_data": json.dumps(typed_data),
         "reasons": [

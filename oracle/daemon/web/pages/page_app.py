@@ -21,11 +21,11 @@ from oracle.daemon.web.pages.page_frame import (
     UNAVAILABLE,
     PageRequest,
     StatusLine,
-    get_file_response,
+    get_static_file_response,
     render_template,
 )
 from oracle.daemon.web.pages.subscription_page import add_subscription_pages
-from oracle.daemon.web.pages.verify_page import build_verify_page, build_verify_policy
+from oracle.daemon.web.pages.verify_page import build_verify_page, build_verify_page_policy
 from oracle.daemon.web.played_act import DemoAct
 from oracle.errors import OracleError
 from oracle.notify.subscriptions import SubscriptionIntake
@@ -56,7 +56,7 @@ def create_page_app(renderer: "PageRenderer", intake: SubscriptionIntake | None 
     )
     app.add_middleware(_SafeHeaders)
     for path, render in PAGES.items():
-        app.add_api_route(path, _make_route(renderer, render), methods=["GET"])
+        app.add_api_route(path, _build_page_route(renderer, render), methods=["GET"])
 
     if intake is not None:
         add_subscription_pages(app, intake)
@@ -79,7 +79,7 @@ def create_page_app(renderer: "PageRenderer", intake: SubscriptionIntake | None 
     @app.get("/verify")
     def get_verify_page() -> Response:
         """Return the page that checks evidence in the browser, as one file."""
-        headers = {POLICY: build_verify_policy(), "cache-control": "no-cache"}
+        headers = {POLICY: build_verify_page_policy(), "cache-control": "no-cache"}
         return HTMLResponse(build_verify_page(), headers=headers)
 
     @app.get("/llms.txt")
@@ -91,18 +91,20 @@ def create_page_app(renderer: "PageRenderer", intake: SubscriptionIntake | None 
     @app.get("/static/{digest}/{name:path}")
     def get_static_file(digest: str, name: str) -> Response:
         """Return a static file; its URL contains its digest, so that it can be cached forever."""
-        file_response = get_file_response(digest, name)
-        return file_response or _render_message("File not found.", "", _NOT_FOUND)
+        file_response = get_static_file_response(digest, name)
+        return file_response or _render_message_page("File not found.", "", _NOT_FOUND)
 
     @app.get("/{path:path}")
     def refuse_unknown_path(path: str) -> Response:  # noqa: ARG001 - FastAPI wants it named
         """Respond that the page does not exist."""
-        return _render_message("Page not found.", "", _NOT_FOUND)
+        return _render_message_page("Page not found.", "", _NOT_FOUND)
 
     return app
 
 
-def _make_route(renderer: "PageRenderer", render: RenderPage) -> Callable[[Request], Response]:
+def _build_page_route(
+    renderer: "PageRenderer", render: RenderPage
+) -> Callable[[Request], Response]:
     def answer_request(request: Request) -> Response:
         return renderer.answer_page(request, render)
 
@@ -131,7 +133,7 @@ class PageRenderer:
             )
         except OracleError as error:
             return _render_refusal(error)
-        return response or _render_message(
+        return response or _render_message_page(
             "Too many requests.", "Try again in a few seconds.", _UNAVAILABLE
         )
 
@@ -151,18 +153,18 @@ class PageRenderer:
 
 def _render_refusal(error: OracleError) -> Response:
     if isinstance(error, AmbiguousPrefixError):
-        return _render_message(
+        return _render_message_page(
             "Several nodes match.", f"{error}.", _MULTIPLE_CHOICES, error.candidates
         )
     if isinstance(error, NotFoundError):
-        return _render_message("Not found.", f"{error}. {_NOT_FOUND_HINT}", _NOT_FOUND)
+        return _render_message_page("Not found.", f"{error}. {_NOT_FOUND_HINT}", _NOT_FOUND)
     if isinstance(error, RequestError):
-        return _render_message("Invalid request.", f"{error}.", _UNPROCESSABLE)
+        return _render_message_page("Invalid request.", f"{error}.", _UNPROCESSABLE)
     # The error's text may name the database's host.
-    return _render_message("Service unavailable.", _UNAVAILABLE_TEXT, _UNAVAILABLE)
+    return _render_message_page("Service unavailable.", _UNAVAILABLE_TEXT, _UNAVAILABLE)
 
 
-def _render_message(
+def _render_message_page(
     headline: str, explanation: str, status: int, candidates: list[str] | None = None
 ) -> Response:
     return render_template(

@@ -114,7 +114,7 @@ class PageRequest:
     act: DemoAct | None = None
     has_evidence: bool = False
 
-    def get_field(self, name: str, max_length: int = _MAX_FIELD_LENGTH) -> str | None:
+    def get_query_field(self, name: str, max_length: int = _MAX_FIELD_LENGTH) -> str | None:
         """Return a query parameter, or None if it is empty.
 
         Raises:
@@ -127,13 +127,13 @@ class PageRequest:
             )
         return value or None
 
-    def get_choice(self, name: str, choices: Collection[TText]) -> TText | None:
+    def get_query_choice(self, name: str, choices: Collection[TText]) -> TText | None:
         """Return a query field that must be one of `choices`, or None if it is empty.
 
         Raises:
             RequestError: the field has another value.
         """
-        value = self.get_field(name)
+        value = self.get_query_field(name)
         choice = next((choice for choice in choices if choice == value), None)
         if value is not None and choice is None:
             raise RequestError(f"{name}: expected one of {', '.join(choices)}")
@@ -174,12 +174,12 @@ def parse_round_number(text: str) -> int:
 
 def render_template(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:  # noqa: ANN401
     """Render a template; a missing value raises an error."""
-    text = get_environment().get_template(template).render(**values)
+    text = get_template_environment().get_template(template).render(**values)
     return HTMLResponse(text, status, headers={"cache-control": "no-cache"})
 
 
 @cache
-def get_environment() -> Environment:
+def get_template_environment() -> Environment:
     """Return the template environment, which escapes all values."""
     jinja_environment = create_template_environment(FOLDER / "templates")
     jinja_environment.globals.update(
@@ -205,10 +205,10 @@ def get_environment() -> Environment:
         four=lambda fraction: format_fraction(fraction, 4),
         lane=lambda lane: format_two_digits(decode_qos(lane)),
         percent=format_percent,
-        signed=format_signed,
+        signed=format_signed_amount,
         short=shorten_hash,
         amount=format_token_amount,
-        state=format_state,
+        state=format_node_state,
         shown=shorten_fractions,
         harmless=sanitize_name,
         printable=lambda text: sanitize_text(text, _MAX_FIELD_LENGTH),
@@ -252,7 +252,7 @@ def format_fraction(value: str | int | None, digits: int) -> str:
     return f"{integer_part}.{decimals[:digits]:0<{digits}}"
 
 
-def format_signed(units: int) -> str:
+def format_signed_amount(units: int) -> str:
     """Format a gain or a loss in units of 10^-18 with its sign and two digits."""
     sign = "\N{MINUS SIGN}" if units < 0 else "+"
     return f"{sign}{format_two_digits(abs(units))}"
@@ -282,7 +282,7 @@ def format_token_amount(context: Context, units: int | str) -> str:
     return format_amount(int(units), token.symbol, token.decimals)
 
 
-def format_state(state: str) -> str:
+def format_node_state(state: str) -> str:
     """Return the readable form of a state."""
     return state.replace("_", " ")
 
@@ -317,7 +317,7 @@ def build_frame_values(
     return {
         "here": current_entry,
         "as_of": snapshot.as_of,
-        "standing": build_status_line(snapshot.as_of, snapshot.load_health()),
+        "standing": build_status_line(snapshot.as_of, snapshot.load_health_report()),
         "json_path": json_path,
         "token": snapshot.source.token,
         "labels": snapshot.source.labels,
@@ -326,15 +326,15 @@ def build_frame_values(
 
 
 @cache
-def _list_file_names() -> frozenset[str]:
+def _list_static_file_names() -> frozenset[str]:
     """Return the names of the static files to serve, without licences and lists."""
     paths = (path for path in STATIC.rglob("*") if path.suffix in _MEDIA_TYPE_BY_SUFFIX)
     return frozenset(path.relative_to(STATIC).as_posix() for path in paths)
 
 
-def get_file_response(digest: str, name: str) -> Response | None:
+def get_static_file_response(digest: str, name: str) -> Response | None:
     """Return the response with a static file, or None if name or digest do not match."""
-    if name not in _list_file_names() or get_asset_url(name) != f"/static/{digest}/{name}":
+    if name not in _list_static_file_names() or get_asset_url(name) != f"/static/{digest}/{name}":
         return None
     path = STATIC / name
     return Response(

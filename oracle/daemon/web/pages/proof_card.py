@@ -64,7 +64,7 @@ def build_requested_proof_card(
         RequestError: `round` is no number.
         NotFoundError: the round was not accepted.
     """
-    text = request.get_field("round")
+    text = request.get_query_field("round")
     if text is not None:
         accepted = get_accepted_round(snapshot, parse_round_number(text))
         return build_proof_card(snapshot, address, accepted)

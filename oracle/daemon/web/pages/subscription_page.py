@@ -39,7 +39,9 @@ def add_subscription_pages(app: FastAPI, intake: SubscriptionIntake) -> None:
             if subscription is not None and change is not None:
                 change(subscription)
         except OracleError:
-            return _render("Service unavailable", HTTPStatus.SERVICE_UNAVAILABLE)
+            return _render_subscription_template(
+                "Service unavailable", HTTPStatus.SERVICE_UNAVAILABLE
+            )
         return _render_subscription(intake, subscription_id, token)
 
 
@@ -47,10 +49,10 @@ def _render_subscription(intake: SubscriptionIntake, subscription_id: str, token
     try:
         subscription = intake.find_by_link(subscription_id, token)
     except OracleError:
-        return _render("Service unavailable", HTTPStatus.SERVICE_UNAVAILABLE)
+        return _render_subscription_template("Service unavailable", HTTPStatus.SERVICE_UNAVAILABLE)
     if subscription is None:
-        return _render("This link is not valid", HTTPStatus.NOT_FOUND)
-    return _render(
+        return _render_subscription_template("This link is not valid", HTTPStatus.NOT_FOUND)
+    return _render_subscription_template(
         _HEADLINE_BY_STATE[subscription.state],
         HTTPStatus.OK,
         path=f"/subscriptions/{subscription.id}/{compute_link_token(subscription)}",
@@ -61,7 +63,9 @@ def _render_subscription(intake: SubscriptionIntake, subscription_id: str, token
     )
 
 
-def _render(headline: str, status: HTTPStatus, **values: str | None) -> Response:
+def _render_subscription_template(
+    headline: str, status: HTTPStatus, **values: str | None
+) -> Response:
     defaults = {"path": None, "node": None, "channel": None, "state": None, "reason": None}
     frame = {"here": None, "standing": UNAVAILABLE, "as_of": None, "json_path": None}
     response = render_template(

@@ -52,7 +52,7 @@ def build_verify_page() -> str:
         )
     page = (_FOLDER / "page.html").read_text("utf-8")
     for name, text in (
-        ("policy", _build_policy(script, style)),
+        ("policy", _build_content_security_policy(script, style)),
         ("style", style),
         ("script", script),
     ):
@@ -84,25 +84,26 @@ def build_profile_script() -> str:
     return f"const SHIPPED_PROFILES = {json.dumps(profiles, sort_keys=True)};"
 
 
-def build_verify_policy() -> str:
+def build_verify_page_policy() -> str:
     """Return the page's Content-Security-Policy header, which also forbids frames."""
     page = build_verify_page()
     policy = page.split('http-equiv="Content-Security-Policy" content="', 1)[1].split('"', 1)[0]
     return f"{policy}; {_HEADER_POLICY}"
 
 
-def _build_policy(script: str, style: str) -> str:
+def _build_content_security_policy(script: str, style: str) -> str:
     """Return a policy that allows only the page itself and the reader's own requests.
 
     Before its first request, the page restricts itself to the addresses that the reader entered.
     """
     return (
-        f"default-src 'none'; script-src '{_hash_text(script)}'; style-src '{_hash_text(style)}'; "
+        f"default-src 'none'; script-src '{_build_csp_hash(script)}'; "
+        f"style-src '{_build_csp_hash(style)}'; "
         "connect-src http: https:; base-uri 'none'; form-action 'none'"
     )
 
 
-def _hash_text(text: str) -> str:
+def _build_csp_hash(text: str) -> str:
     digest = hashlib.sha256(text.encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode()}"
 

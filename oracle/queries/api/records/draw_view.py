@@ -102,7 +102,7 @@ def recompute_task_draw(source: ApiSource, task: TaskKey, seed_block: int | None
     with open_snapshot(source) as snapshot:
         as_of = snapshot.as_of
         recorded = _find_stored_draw(snapshot, settings, task, seed_block)
-        plan_before = _load_plan_before(snapshot, recorded.seed_block)
+        plan_before = _load_plan_before_block(snapshot, recorded.seed_block)
         events = _load_events(snapshot, recorded.seed_block)
         stored_task = snapshot.uow.tasks.get_many([task]).get(task)
     drawings = _recompute_block_draws(settings, recorded, plan_before, events)
@@ -154,7 +154,7 @@ def _find_stored_draw(
     return matching_draws[-1]
 
 
-def _load_plan_before(snapshot: ApiSnapshot, block_number: int) -> AssignmentPlan:
+def _load_plan_before_block(snapshot: ApiSnapshot, block_number: int) -> AssignmentPlan:
     """Return the assignment plan as it was before the draws of a block."""
     earlier_draws, block_tasks = snapshot.uow.draws.load_draws_before(block_number)
     return AssignmentPlan(

@@ -96,26 +96,29 @@ class NumberedEvent(NamedTuple):
     event: FeedEvent
 
 
-def find_newest_cursor(snapshot: ApiSnapshot) -> EventCursor:
+def get_newest_event_cursor(snapshot: ApiSnapshot) -> EventCursor:
     """Return the position after the newest event up to the snapshot's cursor."""
     cursor_time = snapshot.cursor.time
-    events, _ = _read_page(snapshot, cursor_time)
+    events, _ = _read_event_page(snapshot, cursor_time)
     delivered = sum(event.time == cursor_time for event in events)
     return EventCursor(
-        snapshot.uow.reorgs.count(), snapshot.uow.halts.count_changes(), cursor_time, delivered
+        snapshot.uow.reorgs.count(),
+        snapshot.uow.halts.count_halt_changes(),
+        cursor_time,
+        delivered,
     )
 
 
-def load_events_after(
+def load_events_since(
     snapshot: ApiSnapshot, cursor: EventCursor, limit: int
 ) -> list[NumberedEvent]:
     """Return up to `limit` events after a position."""
     numbered_events: list[NumberedEvent] = []
     reorg_count = snapshot.uow.reorgs.count()
-    halt_count = snapshot.uow.halts.count_changes()
+    halt_count = snapshot.uow.halts.count_halt_changes()
     if reorg_count < cursor.reorgs or halt_count < cursor.halts:
         # Another database issued this cursor, so the events since then cannot be determined.
-        cursor = find_newest_cursor(snapshot)
+        cursor = get_newest_event_cursor(snapshot)
     for event in _list_halt_events(snapshot, cursor.halts, limit):
         cursor = cursor._replace(halts=cursor.halts + 1)
         numbered_events.append(NumberedEvent(cursor, event))
@@ -135,7 +138,7 @@ def _list_chain_events(
     page_time, passed_count = cursor.time, 0
     # A page may have rows but no events.
     while len(numbered_events) < limit and page_time <= snapshot.cursor.time:
-        events, last_time = _read_page(snapshot, page_time)
+        events, last_time = _read_event_page(snapshot, page_time)
         for event in events:
             passed_count = passed_count + 1 if event.time == cursor.time else 1
             if event.time == cursor.time and passed_count <= cursor.delivered:
@@ -155,7 +158,7 @@ def _build_reorg_event(snapshot: ApiSnapshot, cursor: EventCursor) -> NumberedEv
     ancestor = min(reorg.ancestor for reorg in reorgs)
     block = snapshot.uow.blocks.get_canonical(ancestor)
     time = snapshot.cursor.time if block is None else min(block.time, cursor.time)
-    events, _ = _read_page(snapshot, time)
+    events, _ = _read_event_page(snapshot, time)
     delivered = sum(event.time == time and (event.block or 0) <= ancestor for event in events)
     depth = max(reorg.depth for reorg in reorgs)
     text = (
@@ -188,20 +191,20 @@ def _list_halt_events(snapshot: ApiSnapshot, delivered: int, max_halts: int) -> 
     return halt_events[skipped_count:]
 
 
-def _read_page(snapshot: ApiSnapshot, time: int) -> tuple[list[FeedEvent], int]:
+def _read_event_page(snapshot: ApiSnapshot, time: int) -> tuple[list[FeedEvent], int]:
     """Return the events from `time` on, and the time up to which they are complete.
 
     The events cover at least one second.
     """
     factor = 1
-    events, last_time = _read_limited_page(snapshot, time, factor)
+    events, last_time = _read_limited_event_page(snapshot, time, factor)
     while last_time < min(time, snapshot.cursor.time):
         factor *= 2
-        events, last_time = _read_limited_page(snapshot, time, factor)
+        events, last_time = _read_limited_event_page(snapshot, time, factor)
     return events, last_time
 
 
-def _read_limited_page(
+def _read_limited_event_page(
     snapshot: ApiSnapshot, time: int, factor: int
 ) -> tuple[list[FeedEvent], int]:
     rules = snapshot.source.archive.rules
@@ -272,17 +275,22 @@ def _build_reliability_events(
         if change.cause in FALL_CAUSES:
             exclusion_end = find_exclusion_end_time(change.after, change.time, rules)
             text = f"{CAUSES[change.cause].description}: {change_text}"
-            yield change.at, _build_event(change.cause.value, change, text, exclusion_end)
+            yield (
+                change.at,
+                _build_reliability_event(change.cause.value, change, text, exclusion_end),
+            )
         elif change.cause is ReliabilityCause.JOINED:
             continue  # The membership event covers it.
         elif change.before < rules.exclude_enter and change.after >= rules.exclude_exit:
             yield (
                 change.at,
-                _build_event("recovered", change, f"recovered by a success: {change_text}"),
+                _build_reliability_event(
+                    "recovered", change, f"recovered by a success: {change_text}"
+                ),
             )
 
 
-def _build_event(
+def _build_reliability_event(
     kind: str, change: ReliabilityChange, text: str, exclusion_end: int | None = None
 ) -> FeedEvent:
     return FeedEvent(

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from oracle.domain.fold.working_set import KickoutDue
 from oracle.domain.ids import Address
-from oracle.kickouts.kickout_cases import is_accused_of
+from oracle.kickouts.kickout_cases import is_accused_for_interval
 from oracle.queries.answers import Answer
 from oracle.queries.api.source import ApiSnapshot, NotFoundError
 from oracle.queries.kickout_models import (
@@ -15,7 +15,7 @@ from oracle.queries.kickout_models import (
     build_contract_kickout,
     build_node_kickout,
 )
-from oracle.queries.objection_models import ObjectionDelayEntry, load_delay_entries
+from oracle.queries.objection_models import ObjectionDelayEntry, load_objection_delay_entries
 
 
 class DueKickout(KickoutEntry):
@@ -37,14 +37,14 @@ def list_kickouts(snapshot: ApiSnapshot) -> KickoutPage:
     """Return the kickouts that are due, and the newest ones in the contract."""
     due_intervals = snapshot.uow.kickouts.list_open()
     kicks = snapshot.uow.rounds.list_newest_kicks()
-    log_place_by_position = snapshot.load_places(
+    log_place_by_position = snapshot.load_log_places(
         [
             *(due_interval.opened_at for due_interval in due_intervals),
             *(kick.accusation.at for kick in kicks if kick.accusation is not None),
             *(kick.expulsion.at for kick in kicks if kick.expulsion is not None),
         ]
     )
-    delay_by_node = load_due_delays(snapshot, due_intervals)
+    delay_by_node = load_accusation_delays(snapshot, due_intervals)
     kick_by_node = snapshot.uow.rounds.get_kicks([interval.node for interval in due_intervals])
     return KickoutPage(
         as_of=snapshot.as_of,
@@ -74,7 +74,7 @@ def list_kickouts(snapshot: ApiSnapshot) -> KickoutPage:
     )
 
 
-def load_due_delays(
+def load_accusation_delays(
     snapshot: ApiSnapshot, due_intervals: Sequence[KickoutDue]
 ) -> dict[Address, ObjectionDelayEntry]:
     """Return why this reporter delays the accusation of some of these nodes.
@@ -86,13 +86,13 @@ def load_due_delays(
     waiting = [
         node
         for node in nodes.values()
-        if not is_accused_of(kicks.get(node.address), node.kickout_due_time or 0)
+        if not is_accused_for_interval(kicks.get(node.address), node.kickout_due_time or 0)
     ]
     policy = snapshot.source.archive.kickout_policy
-    return load_delay_entries(snapshot.uow, waiting, policy, snapshot.cursor.time)
+    return load_objection_delay_entries(snapshot.uow, waiting, policy, snapshot.cursor.time)
 
 
-def find_evidence(
+def get_accusation_evidence(
     snapshot: ApiSnapshot, node: Address, read_file: Callable[[Address, int], str | None]
 ) -> tuple[int, str]:
     """Return the start of the due interval of a node's newest accusation, and its evidence.

@@ -11,7 +11,7 @@ from oracle.domain.roots.pieces import PiecedRound
 from oracle.errors import InputError
 from oracle.indexer.round_leaves import load_piece, load_pieced_round, load_pieced_round_of_report
 from oracle.queries.api.source import ApiSnapshot, NotFoundError
-from oracle.queries.leaf_models import LeavesAnswer, describe_pieces
+from oracle.queries.leaf_models import LeavesAnswer, build_piece_digests
 from oracle.queries.node_proof import load_accepted_round
 
 # CIDv1, raw bytes, SHA-256 with 32 bytes; in base32, which has the prefix b.
@@ -48,7 +48,7 @@ class StoredLeaves(NamedTuple):
 FindLeaves = Callable[[ApiSnapshot, int], StoredLeaves]
 
 
-def find_leaves_of_round(snapshot: ApiSnapshot, round_number: int) -> StoredLeaves:
+def get_round_leaves(snapshot: ApiSnapshot, round_number: int) -> StoredLeaves:
     """Return the leaves of an accepted round; raise NotFoundError if it was not accepted."""
     try:
         accepted = load_accepted_round(snapshot.uow, round_number)
@@ -63,7 +63,7 @@ def find_leaves_of_round(snapshot: ApiSnapshot, round_number: int) -> StoredLeav
     )
 
 
-def find_leaves_of_period(snapshot: ApiSnapshot, period: int) -> StoredLeaves:
+def get_period_leaves(snapshot: ApiSnapshot, period: int) -> StoredLeaves:
     """Return the leaves of a period's report, accepted or not; raise NotFoundError if none."""
     stored = snapshot.uow.reports.get(period)
     if stored is None:
@@ -81,7 +81,7 @@ def find_leaves_of_period(snapshot: ApiSnapshot, period: int) -> StoredLeaves:
 def build_leaf_pieces(snapshot: ApiSnapshot, leaves: StoredLeaves) -> LeavesAnswer:
     """Return the pieces of a root; raise NotFoundError if they are no longer stored."""
     pieced_round = _get_pieced_round(leaves)
-    pieces = describe_pieces(leaves.root, leaves.as_of_hash, pieced_round)
+    pieces = build_piece_digests(leaves.root, leaves.as_of_hash, pieced_round)
     return LeavesAnswer(as_of=snapshot.as_of, leaves=pieces)
 
 

@@ -66,7 +66,7 @@ class _MembershipEvent(NamedTuple):
 def build_node_past(snapshot: ApiSnapshot, address: Address) -> NodePast:
     """Return the stored membership, rounds and draws of an existing node."""
     events = sorted(_iter_membership_events(snapshot, address), reverse=True)[:_MAX_EVENTS]
-    log_place_by_position = snapshot.load_places(event.position for event in events)
+    log_place_by_position = snapshot.load_log_places(event.position for event in events)
     return NodePast(
         as_of=snapshot.as_of,
         node=address,
@@ -75,21 +75,23 @@ def build_node_past(snapshot: ApiSnapshot, address: Address) -> NodePast:
                 what=event.kind,
                 time=event.time
                 if event.time is not None
-                else _find_event_time(snapshot, address, event.position),
+                else _find_kickout_event_time(snapshot, address, event.position),
                 place=log_place_by_position[event.position],
                 evidence=event.evidence,
                 round=event.round,
             )
             for event in events
         ],
-        reported=list(_find_reported_changes(snapshot, address)),
+        reported=list(_iter_reported_lane_changes(snapshot, address)),
         drawn=build_draw_entries(
             snapshot.uow, snapshot.uow.draws.list_for_node(address, _MAX_DRAWS)
         ),
     )
 
 
-def _find_event_time(snapshot: ApiSnapshot, address: Address, position: Position) -> int | None:
+def _find_kickout_event_time(
+    snapshot: ApiSnapshot, address: Address, position: Position
+) -> int | None:
     """Return the block time of a kickout's event, or None if it is not stored.
 
     A score or a change of membership opens and closes an interval, and both keep their time even
@@ -132,7 +134,9 @@ def _iter_membership_events(snapshot: ApiSnapshot, address: Address) -> Iterator
             yield _MembershipEvent(expulsion.at, "kickout_executed", evidence, expulsion.round)
 
 
-def _find_reported_changes(snapshot: ApiSnapshot, address: Address) -> Iterator[ReportedChange]:
+def _iter_reported_lane_changes(
+    snapshot: ApiSnapshot, address: Address
+) -> Iterator[ReportedChange]:
     """Yield the changes of a node's lane from round to round, newest first."""
     node = snapshot.uow.nodes.get_many([address])[address]
     newest_rounds = snapshot.uow.rounds.list_accepted_below(None, _MAX_ROUNDS)

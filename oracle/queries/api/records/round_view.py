@@ -28,7 +28,7 @@ def list_rounds(snapshot: ApiSnapshot, before_round: int | None, limit: int) -> 
     """Return up to `limit` rounds before round `before_round`, or the newest rounds if None."""
     accepted_rounds = snapshot.uow.rounds.list_accepted_below(before_round, limit + 1)
     page_rounds = accepted_rounds[:limit]
-    log_place_by_position = snapshot.load_places(accepted.at for accepted in page_rounds)
+    log_place_by_position = snapshot.load_log_places(accepted.at for accepted in page_rounds)
     return RoundPage(
         as_of=snapshot.as_of,
         rounds=[
@@ -52,7 +52,7 @@ def build_round_answer(snapshot: ApiSnapshot, round_number: int) -> RoundAnswer:
         as_of=snapshot.as_of,
         entry=build_round_entry(
             accepted,
-            snapshot.load_places([accepted.at])[accepted.at],
+            snapshot.load_log_places([accepted.at])[accepted.at],
             is_struck=snapshot.uow.rounds.is_struck(round_number),
         ),
         config=accepted.config,

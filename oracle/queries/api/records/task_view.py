@@ -75,7 +75,7 @@ def build_task_answer(snapshot: ApiSnapshot, task_key: TaskKey) -> TaskAnswer:
         error_reported=task.error_reported,
         ending=None if task.ending is None else task.ending.value,
         abort_reason=None if task.abort_reason is None else task.abort_reason.value,
-        moments=_build_moments(snapshot, task),
+        moments=_build_task_moments(snapshot, task),
         scored_in=task.scored_in,
         score=next((entry for entry in members if entry.task == task_key), None),
     )
@@ -86,7 +86,7 @@ def build_group_answer(snapshot: ApiSnapshot, group: GroupKey) -> GroupAnswer:
     results = snapshot.uow.results.list_for_group(group)
     if results:
         newest_result = results[-1]
-        log_place_by_position = snapshot.load_places([newest_result.closed_at])
+        log_place_by_position = snapshot.load_log_places([newest_result.closed_at])
         return GroupAnswer(
             as_of=snapshot.as_of,
             group=group,
@@ -120,14 +120,14 @@ def _list_members(snapshot: ApiSnapshot, group: GroupKey) -> list[GroupEntry]:
     ]
 
 
-def _build_moments(snapshot: ApiSnapshot, task: Task) -> list[TaskMoment]:
+def _build_task_moments(snapshot: ApiSnapshot, task: Task) -> list[TaskMoment]:
     steps: list[tuple[str, Position | None, int | None]] = [
         ("created", task.created_at, None),
         ("started", task.started_at, task.started_time),
         ("stopped", task.stopped_at, task.stopped_time),
         ("ended", task.ended_at, task.ended_time),
     ]
-    log_place_by_position = snapshot.load_places(
+    log_place_by_position = snapshot.load_log_places(
         position for _, position, _ in steps if position is not None
     )
     return [

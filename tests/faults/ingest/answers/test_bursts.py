@@ -143,7 +143,7 @@ def test_oversized_full_block_is_read_one_transaction_at_a_time(
     indexer = limit_response_size(open_indexer(busy.urls[0]))
     source = indexer.source
     source._reader.selectors = {Address(NETWORK): frozenset({WATCHED})}
-    source.set_verification(MINIMAL_POLICY)
+    source.configure_verification(MINIMAL_POLICY)
     calls = [Tx(create_account(1), NETWORK, WATCHED + f"{place:064x}") for place in range(500)]
     block = busy.show(busy.tree.mine(calls))
 

@@ -93,7 +93,7 @@ def test_log_cap_is_detected_by_splitting_when_receipts_and_block_hashes_are_una
     fake_chain.mine_empty(FINALITY + 2)
     fake_chain.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
     indexer = open_indexer(fake_chain.urls[0], reports=False)
-    indexer.source.set_verification(MINIMAL_POLICY, Calibration(indexer.clock))
+    indexer.source.configure_verification(MINIMAL_POLICY, Calibration(indexer.clock))
     first = fake_chain.head.number - (FINALITY + 2) - 29
     cap(fake_chain, max_logs)
     add_fault(fake_chain, reject_block_hash_filters())
@@ -110,7 +110,7 @@ def test_log_cap_is_stored_and_counted_against_endpoint(
     capability_store = Kept()
     cap(crowded, 7, no_roots)
     indexer = open_indexer(*crowded.urls, reports=False)
-    indexer.source.set_verification(
+    indexer.source.configure_verification(
         VerificationPolicy(), Calibration(capability_store=capability_store)
     )
     first, second = list_endpoints(indexer)
@@ -129,7 +129,9 @@ def test_stored_log_cap_is_applied_after_restart(crowded: FakeChain, open_indexe
     cap(crowded, 7, no_roots)
     indexer = open_indexer(crowded.urls[0], reports=False)
     capability_store.of[indexer.source.list_endpoint_names()[0], MAX_LOGS_FACT] = "7"
-    indexer.source.set_verification(MINIMAL_POLICY, Calibration(capability_store=capability_store))
+    indexer.source.configure_verification(
+        MINIMAL_POLICY, Calibration(capability_store=capability_store)
+    )
     many_logs = BlockRange(30, 60)
     # Of another endpoint's kind of answer: larger than the cap.
     indexer.source._window_source._limit_store.restore_limits()
@@ -164,7 +166,7 @@ def test_range_requests_of_omitting_endpoint_are_replaced_by_block_hash_requests
     )
     no_roots(fake_chain.provider)
     indexer = open_indexer(fake_chain.urls[0], reports=False)
-    indexer.source.set_verification(
+    indexer.source.configure_verification(
         VerificationPolicy(), Calibration(capability_store=capability_store)
     )
 
@@ -185,7 +187,7 @@ def test_lowered_log_cap_of_endpoint_is_detected(
     fake_chain.mine_empty(FINALITY + 2)
     no_roots(fake_chain.provider)
     indexer = open_indexer(fake_chain.urls[0], reports=False, clock=clock)
-    indexer.source.set_verification(MINIMAL_POLICY, Calibration(clock))
+    indexer.source.configure_verification(MINIMAL_POLICY, Calibration(clock))
     last = fake_chain.head.number
     fetch_all_logs(indexer.source, 0, 40)
     cap(fake_chain, 10)

@@ -70,7 +70,7 @@ def test_misdirected_chain_id_response_quarantines_no_endpoint(
         provider.faults.append(
             faults.build_misdirected_responses_fault(max_connections=9, methods="eth_chainId")
         )
-    indexer.source.endpoints.require_new_proofs()
+    indexer.source.endpoints.require_new_chain_proofs()
 
     with pytest.raises(TransientError):
         indexer.step()
@@ -86,7 +86,7 @@ def test_endpoints_are_rechecked_within_seconds_when_all_report_another_chain(
     fake_chain.live(1)
     for provider in fake_chain.providers:
         provider.chain_id = 5
-    indexer.source.endpoints.require_new_proofs()
+    indexer.source.endpoints.require_new_chain_proofs()
     with pytest.raises(TransientError, match="is on chain 5"):
         indexer.step()
     assert len(indexer.source.endpoints.get_quarantine_reasons()) == 2
@@ -106,7 +106,7 @@ def test_endpoint_of_another_chain_stays_quarantined_while_another_is_available(
     indexer = open_indexer(*fake_chain.urls, clock=clock)
     indexer.index()
     fake_chain.provider.chain_id = 5
-    indexer.source.endpoints.require_new_proofs()
+    indexer.source.endpoints.require_new_chain_proofs()
     indexer.step()
 
     fake_chain.provider.chain_id = CHAIN_ID

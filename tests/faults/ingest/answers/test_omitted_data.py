@@ -49,7 +49,7 @@ def test_case_27_log_omission_is_detected_by_second_endpoint_when_receipts_are_d
     busy: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(*busy.urls, clock=clock)
-    indexer.source.set_verification(VerificationPolicy(receipts=False), Calibration(clock))
+    indexer.source.configure_verification(VerificationPolicy(receipts=False), Calibration(clock))
     indexer.index()
     block = busy.emit(encode_task_created_log(1))
     add_fault(busy, log_faults.build_omitted_logs_fault())
@@ -65,7 +65,7 @@ def test_case_27_log_omitted_by_both_urls_of_one_provider_is_detected_by_another
 ):
     urls = [f"{busy.urls[0]}/first-key", f"{busy.urls[0]}/second-key", busy.urls[1]]
     indexer = open_indexer(*urls, clock=clock)
-    indexer.source.set_verification(VerificationPolicy(receipts=False), Calibration(clock))
+    indexer.source.configure_verification(VerificationPolicy(receipts=False), Calibration(clock))
     indexer.index()
     block = busy.emit(encode_task_created_log(1))
     add_fault(busy, log_faults.build_omitted_logs_fault())
@@ -99,7 +99,7 @@ def test_case_28_unfinalized_blocks_are_requested_by_hash(
     block = busy.emit(encode_task_created_log(1))
     add_fault(busy, log_faults.build_omitted_range_logs_fault())
     source = open_indexer(busy.urls[0]).source
-    source.set_verification(VerificationPolicy(head=VerificationLevel.PINNED))
+    source.configure_verification(VerificationPolicy(head=VerificationLevel.PINNED))
 
     window = source.fetch_window(BlockRange(block.number, block.number), with_headers=True)
 
@@ -114,7 +114,7 @@ def test_case_28_rereading_by_hash_finds_log_omitted_from_range(
     busy.emit(encode_task_created_log(2))
     add_fault(busy, log_faults.build_omitted_range_logs_fault(is_log(block)))
     source = open_indexer(busy.urls[0]).source
-    source.set_verification(MINIMAL_POLICY)
+    source.configure_verification(MINIMAL_POLICY)
     # Some windows are also read by hash; this one is, the next one is not.
     source.fetch_window(BlockRange(0, 5), with_headers=False)
     part = BlockRange(block.number - 20, block.number + 1)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from oracle.chain.fetch.fetcher import BlockWindow
-from oracle.chain.profiles.event_reader import EventReader, restrict_reader
+from oracle.chain.profiles.event_reader import EventReader, restrict_reader_to_scope
 from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import IngestScope
@@ -13,7 +13,7 @@ from oracle.indexer.audit.scope_backfill import (
     backfill_next_gap,
     find_missing_scopes,
 )
-from oracle.indexer.provenance import build_scope
+from oracle.indexer.provenance import build_ingest_scope
 from oracle.indexer.rebuild import RebuildOptions
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.faults.ingest.storage.test_storage import read_for
@@ -41,9 +41,9 @@ def test_case_67_blocks_read_for_only_some_topics_remain_a_gap(
     indexer = open_indexer(fake_chain.urls[0], reports=False)
     now = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
     old_scope = IngestScope.create([NETWORK], now.topics[1:])
-    read_for(indexer, restrict_reader(now, old_scope)).index()
+    read_for(indexer, restrict_reader_to_scope(now, old_scope)).index()
     read_for(indexer, now)
-    parts = find_missing_scopes(build_scope(now), old_scope)
+    parts = find_missing_scopes(build_ingest_scope(now), old_scope)
     assert len(parts) == 2
     lengths = dict(zip(parts, (5, 20), strict=True))
     scope_backfill = ScopeBackfill()

@@ -53,7 +53,7 @@ def test_case_30_silent_cap_at_any_number_is_detected_on_repetition(
     history: Indexer, fake_chain: FakeChain, clock: VirtualClock
 ):
     """There are no receipts that could prove anything."""
-    history.source.set_verification(MINIMAL_POLICY, Calibration(clock))
+    history.source.configure_verification(MINIMAL_POLICY, Calibration(clock))
     for _ in range(16):
         fake_chain.emit(*build_logs(10))
     fake_chain.mine_empty(FINALITY)

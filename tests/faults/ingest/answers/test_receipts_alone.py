@@ -129,7 +129,7 @@ def test_logs_are_requested_when_range_contains_block_accepted_by_operator(
     source = open_indexer(dense.urls[0]).source
     blocks = get_last_blocks(dense)
     calibration = Calibration()
-    source.set_verification(VerificationPolicy(), calibration)
+    source.configure_verification(VerificationPolicy(), calibration)
     let_source_learn(source)
     block_hash, _ = list_last_logs(dense)[0]
     calibration.accept_block(HeaderFeature.RECEIPTS, block_hash)
@@ -145,7 +145,7 @@ def test_logs_are_requested_when_receipts_are_disabled(
 ):
     source = open_indexer(dense.urls[0]).source
     blocks = get_last_blocks(dense)
-    source.set_verification(VerificationPolicy(receipts=False))
+    source.configure_verification(VerificationPolicy(receipts=False))
     let_source_learn(source).fetch_window(blocks, with_headers=False)
     assert has_requested_logs(dense, blocks)
 

@@ -229,7 +229,7 @@ def test_missing_method_is_replaced_by_fallback(
         fake_chain, open_indexer, clock, is_alone=is_alone
     )
     if not is_proven:
-        indexer.source.set_verification(MINIMAL_POLICY, Calibration(clock))
+        indexer.source.configure_verification(MINIMAL_POLICY, Calibration(clock))
     refused = fault_of(row, {"methods": "eth_getBlockReceipts"})
     by_hash = fault_of(
         row, {"when": lambda request: request.method == "eth_getLogs" and request.is_by_hash}

@@ -354,7 +354,7 @@ def test_case_57_run_once_waits_until_slow_provider_confirms_the_last_block(
 ):
     fake_chain.providers[1].faults.append(delay_all_requests(clock))
     indexer = open_indexer(*fake_chain.urls, clock=clock)
-    indexer.source.wait_for_slow_witnesses()
+    indexer.source.allow_slow_witnesses()
 
     for _ in range(3):
         fake_chain.live(5)

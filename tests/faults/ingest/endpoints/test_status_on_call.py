@@ -11,7 +11,7 @@ from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.source import ChainSource
 from oracle.cli.main import run
 from oracle.daemon.capability_cache import CapabilityCache
-from oracle.daemon.compose import open_chain, open_fresh_endpoints
+from oracle.daemon.compose import open_chain, reopen_endpoints
 from oracle.daemon.config.loader import Config, read_config
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.event_readers import open_reader
@@ -38,7 +38,7 @@ def open_command_source(chain: FakeChain, folder: Path) -> Iterator[tuple[Config
 
 
 def read_chain_view(opened: tuple[Config, ChainSource], folded: int) -> ChainView:
-    with open_fresh_endpoints(*opened) as endpoints:
+    with reopen_endpoints(*opened) as endpoints:
         return fetch_chain_view(endpoints, None, folded)
 
 

@@ -27,7 +27,7 @@ MISSING = "oracle_verify_missing_logs_total"
 
 
 def set_verification_policy(indexer: Indexer, policy: VerificationPolicy) -> None:
-    indexer.source.set_verification(policy, Calibration(indexer.clock))
+    indexer.source.configure_verification(policy, Calibration(indexer.clock))
 
 
 def name_of(indexer: Indexer, nth: int) -> str:

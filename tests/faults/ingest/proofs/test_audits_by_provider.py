@@ -41,7 +41,7 @@ def two_urls(chain: FakeChain) -> list[str]:
 
 def index_without_proof(indexer: Indexer) -> None:
     """Index without proofs, as on a chain whose headers prove nothing."""
-    indexer.source.set_verification(MINIMAL_POLICY, Calibration(indexer.clock))
+    indexer.source.configure_verification(MINIMAL_POLICY, Calibration(indexer.clock))
     indexer.index()
 
 
@@ -69,7 +69,7 @@ def test_log_omitted_by_both_urls_of_one_provider_is_detected_by_the_other_provi
     assert len(indexer.canonical_logs()) == len(busy.logs()) - 1
     if is_restarted:
         indexer.restart()
-        indexer.source.set_verification(MINIMAL_POLICY, Calibration(indexer.clock))
+        indexer.source.configure_verification(MINIMAL_POLICY, Calibration(indexer.clock))
 
     audits = audit_all(indexer)
 
@@ -92,7 +92,7 @@ def test_nothing_is_audited_while_other_provider_is_silent(
         with pytest.raises(TransientError):
             audit_all(indexer)
         indexer.restart()
-        indexer.source.set_verification(MINIMAL_POLICY, Calibration(indexer.clock))
+        indexer.source.configure_verification(MINIMAL_POLICY, Calibration(indexer.clock))
     assert audited_blocks(indexer) == 0
 
     busy.providers[1].faults.remove(silent)

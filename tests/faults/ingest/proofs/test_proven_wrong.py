@@ -32,7 +32,7 @@ def busy(fake_chain: FakeChain) -> FakeChain:
 
 def let_source_learn(indexer: Indexer, place: int = 1) -> Indexer:
     """Let the source learn the chain's header features from one endpoint."""
-    indexer.source.set_verification(VerificationPolicy(), Calibration(indexer.clock))
+    indexer.source.configure_verification(VerificationPolicy(), Calibration(indexer.clock))
     newest = indexer.source.fetch_heads().latest.number
     name = indexer.source.list_endpoint_names()[place]
     indexer.source.fetch_verified_window(
@@ -47,7 +47,7 @@ def fooled(busy: FakeChain, open_indexer: OpenIndexer) -> Indexer:
     """Return an indexer that read everything from the first endpoint and lacks one log."""
     omit_log(busy)
     indexer = open_indexer(*busy.urls, reports=False)
-    indexer.source.set_verification(MINIMAL_POLICY, Calibration(indexer.clock))
+    indexer.source.configure_verification(MINIMAL_POLICY, Calibration(indexer.clock))
     indexer.index()
     assert len(indexer.canonical_logs()) == len(busy.logs()) - 1
     return let_source_learn(indexer)
@@ -61,7 +61,7 @@ def audit_all_windows(indexer: Indexer, auditor: Auditor) -> Iterator[AuditResul
 
 def list_proven_wrong_endpoints(indexer: Indexer) -> set[str]:
     with indexer.store.read_transaction() as uow:
-        return set(uow.facts.quarantine.get_reason_by_endpoint())
+        return set(uow.facts.quarantine.get_quarantine_reason_by_endpoint())
 
 
 def suspect_blocks(indexer: Indexer) -> int:

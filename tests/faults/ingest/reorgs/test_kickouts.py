@@ -10,7 +10,7 @@ from oracle.chain.verification.calibration import Calibration, HeaderFeature
 from oracle.chain.verification.verification_policy import MINIMAL_POLICY, VerificationPolicy
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
-from oracle.indexer.rebuild import RebuildOptions, rebuild_up_to
+from oracle.indexer.rebuild import RebuildOptions, rebuild_state_up_to
 from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, clear_stored_halt
 from oracle.indexer.reorgs.reorg import rewind_to_block
 from oracle.kickouts.kickout_context import ACCUSE, CLEAR_KICK, EXECUTE_KICK
@@ -54,12 +54,12 @@ def count_revoked_kickouts(when: str) -> float:
 def test_kickout_is_not_signed_until_its_evidence_blocks_are_verified(sqlite_harness: Harness):
     harness = sqlite_harness
     # The blocks of the evidence are read with no more than their links verified.
-    harness.source.set_verification(MINIMAL_POLICY)
+    harness.source.configure_verification(MINIMAL_POLICY)
     fill_bad_pool(harness)
     harness.index()
     proven_receipts = Calibration()
-    proven_receipts.assume_proven(HeaderFeature.RECEIPTS)
-    harness.source.set_verification(VerificationPolicy(), proven_receipts)
+    proven_receipts.assume_feature_proven(HeaderFeature.RECEIPTS)
+    harness.source.configure_verification(VerificationPolicy(), proven_receipts)
 
     push_without_kickouts(harness)
     assert get_stated_due_since(harness) == 0
@@ -83,13 +83,13 @@ def test_kickout_is_not_signed_until_its_evidence_blocks_are_verified(sqlite_har
 
 def test_kickout_is_not_signed_before_samples_show_what_the_headers_prove(sqlite_harness: Harness):
     harness = sqlite_harness
-    harness.source.set_verification(MINIMAL_POLICY)
+    harness.source.configure_verification(MINIMAL_POLICY)
     fill_bad_pool(harness)
     harness.index()
     push_without_kickouts(harness)
     harness.period()
     harness.index()
-    harness.source.set_verification(VerificationPolicy(), Calibration())
+    harness.source.configure_verification(VerificationPolicy(), Calibration())
     assert harness.source.get_max_allowed_level() is VerificationLevel.PINNED
 
     # This tick takes the samples; the next ticks verify the blocks.
@@ -233,10 +233,10 @@ def test_case_76_accusation_with_removed_evidence_is_cleared_and_not_executed(
         last = list(uow.logs.iterate_between(interval.opened_at.block, interval.opened_at.block))
     with harness.store.transaction() as uow:
         uow.logs.orphan(last)
-    with harness.folder.resume_from(None), harness.store.transaction() as uow:
+    with harness.folder.keep_cached_rows_if_current(None), harness.store.transaction() as uow:
         cursor = uow.cursor.get()
         assert cursor is not None
-        rebuild_up_to(uow, harness.folder, cursor.number, RebuildOptions())
+        rebuild_state_up_to(uow, harness.folder, cursor.number, RebuildOptions())
     harness.folder.discard_cached_rows()
     # The last round still states the interval, so the accusation can only wait.
     harness.tick()

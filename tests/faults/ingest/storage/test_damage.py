@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Connection, Table, delete, insert, select, update
 from sqlalchemy.sql.sqltypes import Boolean, LargeBinary, Text
 
-from oracle.indexer.audit.state_check import find_differing_rows, refold_into_temporary_store
+from oracle.indexer.audit.state_check import iter_differing_rows, refold_into_temporary_store
 from oracle.indexer.rebuild import (
     IncompleteLogsError,
     RebuildOptions,
@@ -36,7 +36,7 @@ def is_found(uow: UnitOfWork, folded: UnitOfWork) -> bool:
     assert cursor is not None
     if find_damaged_spans(uow, cursor.number):
         return True
-    return bool(list(find_differing_rows(uow, folded)))
+    return bool(list(iter_differing_rows(uow, folded)))
 
 
 def damages(connection: Connection, table: Table, chance: random.Random) -> Iterator[str]:

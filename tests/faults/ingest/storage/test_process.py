@@ -23,7 +23,7 @@ COMMIT = (
     "TaskRepository.save",
     "UndoJournal.write",
     "ReportRepository.add",
-    "UndoJournal.prune_to",
+    "UndoJournal.prune_journal_to",
     "BlockRepository.prune_below",
     "CursorRepository.move_to",
     "commit",

@@ -16,12 +16,12 @@ from oracle.indexer.folder import EventFolder
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.indexer.rules_binding import (
     find_replacement_rules,
-    get_block_of_replacement,
     get_bound_rules,
+    get_rules_replacement_block,
 )
 from oracle.indexer.rules_switch import RulesSwitch, RulesSwitchRefusedError, switch_rules
-from oracle.indexer.shadow_fold import ShadowFold, advance_shadow
-from oracle.reporting.sanity_gate import skip_unsignable_reports
+from oracle.indexer.shadow_fold import ShadowFold, advance_shadow_fold
+from oracle.reporting.sanity_gate import mark_unsignable_reports_not_due
 from oracle.store.database import UnitOfWork
 from oracle.store.state.rule_set_repository import identify_rules
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
@@ -55,7 +55,7 @@ class Following:
         assert cursor.final_number is not None
         reader = self.indexer.folder.reader
         start = ShadowFold.start(rules)
-        return advance_shadow(self.indexer.store, reader, start, cursor.final_number)
+        return advance_shadow_fold(self.indexer.store, reader, start, cursor.final_number)
 
     def switch(
         self,
@@ -248,7 +248,7 @@ def test_interrupted_switch_changes_nothing_and_is_completed_by_a_restart(follow
 
 def list_due_blocks(uow: UnitOfWork) -> Iterator[int]:
     cuts = uow.reports.list_outcomes_since(0)
-    return (header.as_of for header in skip_unsignable_reports(uow, cuts) if header.is_due)
+    return (header.as_of for header in mark_unsignable_reports_not_due(uow, cuts) if header.is_due)
 
 
 def test_report_that_was_cut_under_other_rules_is_not_due(following: Following):
@@ -262,14 +262,14 @@ def test_report_that_was_cut_under_other_rules_is_not_due(following: Following):
     following.switch(preview)
 
     with indexer.store.read_transaction() as uow:
-        assert get_block_of_replacement(uow) == indexer.cursor[0]
+        assert get_rules_replacement_block(uow) == indexer.cursor[0]
         assert not any(list_due_blocks(uow))
     chain.live(2 * FINALITY)
     indexer.index()
     with indexer.store.read_transaction() as uow:
-        assert min(list_due_blocks(uow)) > get_block_of_replacement(uow)
+        assert min(list_due_blocks(uow)) > get_rules_replacement_block(uow)
     # Reports of blocks that a reorg replaced are cut again, under the present rules.
     chain.live(FINALITY, on=chain.back(FINALITY - 1))
     indexer.index()
     with indexer.store.read_transaction() as uow:
-        assert get_block_of_replacement(uow) <= indexer.cursor[0] - FINALITY
+        assert get_rules_replacement_block(uow) <= indexer.cursor[0] - FINALITY

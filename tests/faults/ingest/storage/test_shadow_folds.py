@@ -15,9 +15,9 @@ from oracle.domain.scoring.rules import Rules
 from oracle.indexer import shadow_fold
 from oracle.indexer.folded_state import fold_state_up_to
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
-from oracle.indexer.shadow_fold import ShadowFold, ShadowStage, advance_shadow
+from oracle.indexer.shadow_fold import ShadowFold, ShadowStage, advance_shadow_fold
 from oracle.indexer.stored_events import export_events
-from oracle.queries.api.rules_preview import FoldedNodes, RulesPreview, compute_preview
+from oracle.queries.api.rules_preview import FoldedNodes, RulesPreview, compute_rules_preview
 from oracle.queries.replay import replay_events
 from oracle.store.bulk import Row
 from oracle.store.database import UnitOfWork
@@ -49,7 +49,7 @@ def final_block(indexed: Indexer) -> int:
 def fold_all(indexed: Indexer, rules: Rules) -> ShadowFold:
     reader = indexed.folder.reader
     last_block = final_block(indexed)
-    return advance_shadow(indexed.store, reader, ShadowFold.start(rules), last_block)
+    return advance_shadow_fold(indexed.store, reader, ShadowFold.start(rules), last_block)
 
 
 def node_rows(shadow: ShadowFold) -> list[Row]:
@@ -65,7 +65,7 @@ def preview_of(indexed: Indexer, rules: Rules, time: int) -> RulesPreview:
         FoldedNodes(folded_rules, fold_all(indexed, folded_rules).fold.ledger.nodes)
         for folded_rules in (CRYNUX, rules)
     )
-    return compute_preview(now, then, final_block(indexed), time)
+    return compute_rules_preview(now, then, final_block(indexed), time)
 
 
 def test_second_fold_under_the_same_rules_equals_the_real_state(settled: Indexer):
@@ -121,7 +121,7 @@ def test_fold_that_is_interrupted_and_continued_equals_an_unbroken_one(
         with indexed.store.read_transaction() as uow:
             shadow = stage.load(uow, rules, last_block)
             continued += shadow.block >= 0
-        shadow = advance_shadow(indexed.store, stage.reader, shadow, last_block)
+        shadow = advance_shadow_fold(indexed.store, stage.reader, shadow, last_block)
         stage.save(shadow, 0)
         with indexed.store.read_transaction() as uow:
             unbroken = fold_state_up_to(uow, stage.reader, rules, last_block).fold
@@ -179,7 +179,7 @@ def test_files_of_other_rules_are_deleted(settled: Indexer, tmp_path: Path):
     for rules in (CRYNUX, OTHER):
         stage.save(fold_all(settled, rules), 0)
 
-    stage.discard_others([OTHER])
+    stage.delete_other_shadow_files([OTHER])
 
     assert len(list(tmp_path.glob("*.state"))) == 1
 

@@ -23,7 +23,7 @@ from oracle.indexer.folded_state import (
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.indexer.reorgs.reorg import rewind_to_block
-from oracle.indexer.snapshots import SnapshotSource, check_sample, make_next_snapshot
+from oracle.indexer.snapshots import SnapshotSource, check_state_sample, make_next_snapshot
 from oracle.reporting.recompute import build_report
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state import snapshot_repository
@@ -117,7 +117,7 @@ def test_fold_from_snapshot_equals_fold_from_start(
     indexed.index()
     all_made(source)
     check_every_block(indexed.store, source, fake_chain.head.number)
-    sample = check_sample(source, "0x0")
+    sample = check_state_sample(source, "0x0")
     assert sample is not None
     assert sample.differing == ()
 
@@ -206,7 +206,7 @@ def test_sample_check_reports_damaged_node(indexed: Indexer, monkeypatch: pytest
         uow._connection.execute(
             update(node).where(node.c.address == bytes.fromhex(address[2:])).values(base=7)
         )
-    sample_check = check_sample(source, "none")
+    sample_check = check_state_sample(source, "none")
     assert sample_check is not None
     assert sample_check.differing == (f"node {address}",)
 

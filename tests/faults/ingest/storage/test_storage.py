@@ -8,7 +8,7 @@ import pytest
 
 from devnet.fakechain.block_json import FakeLog, Tx
 from devnet.fakechain.mining import create_account
-from oracle.chain.profiles.event_reader import DecodedEvents, EventReader, restrict_reader
+from oracle.chain.profiles.event_reader import DecodedEvents, EventReader, restrict_reader_to_scope
 from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import IngestScope
@@ -155,7 +155,9 @@ def test_case_67_only_logs_of_new_contracts_and_new_events_are_read(
     )
     new_topic = submitted.topics[0]
     old_topics = [topic for topic in now.topics if topic != new_topic]
-    read_for(indexer, restrict_reader(now, IngestScope.create([NETWORK], old_topics))).index()
+    read_for(
+        indexer, restrict_reader_to_scope(now, IngestScope.create([NETWORK], old_topics))
+    ).index()
     request_count = len(fake_chain.provider.received_requests)
 
     steps = adapt_database(read_for(indexer, now))
@@ -213,7 +215,9 @@ def test_case_67_interrupted_scope_backfill_resumes_at_last_block(
     monkeypatch.setattr("oracle.indexer.audit.scope_backfill.CHUNK", 7)
     indexer = open_indexer(fake_chain.urls[0], reports=False)
     now = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
-    read_for(indexer, restrict_reader(now, IngestScope.create([NETWORK], now.topics))).index()
+    read_for(
+        indexer, restrict_reader_to_scope(now, IngestScope.create([NETWORK], now.topics))
+    ).index()
     read_for(indexer, now)
     options = RebuildOptions()
     first = backfill_next_gap(

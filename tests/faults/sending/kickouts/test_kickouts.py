@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from oracle.cli.kickout_plans import plan_manual_clearing
+from oracle.cli.kickout_plans import plan_manual_accusation_clearing
 from oracle.errors import InputError, TransientError
 from oracle.kickouts.kickout_context import ACCUSE, CLEAR_KICK, EXECUTE_KICK
 from oracle.kickouts.kickout_planner import plan_kickout_call
@@ -178,7 +178,7 @@ def test_accusation_that_the_last_round_states_is_not_cleared_by_hand(sqlite_har
     accuse_node_two(harness)
     heads = harness.source.fetch_heads()
     with pytest.raises(InputError, match="still states the accused interval"):
-        plan_manual_clearing(harness.kickouts, node_two(harness), heads)
+        plan_manual_accusation_clearing(harness.kickouts, node_two(harness), heads)
     assert CLEAR_KICK not in kinds(harness)
 
 

@@ -9,7 +9,11 @@ import pytest
 
 from oracle.domain.ids import Hash
 from oracle.quorum.collector import fetch_peer_statements
-from oracle.quorum.statements import build_report_record, build_report_statement, publish_statement
+from oracle.quorum.statements import (
+    build_report_statement,
+    build_statement_record,
+    publish_statement,
+)
 from oracle.quorum.wire_format import Board
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import SignedStatement
@@ -94,7 +98,7 @@ def _publish_statements(liar: Reporter, numbers: range) -> None:
             statement, context.sender_account.domain
         )
         publish_statement(
-            quorum, replace(build_report_record(quorum, statement), signature=signature)
+            quorum, replace(build_statement_record(quorum, statement), signature=signature)
         )
 
 

@@ -11,12 +11,12 @@ from sqlalchemy import select
 
 from oracle.domain.ids import Address, Hash
 from oracle.quorum.peer_client import PeerClients
-from oracle.quorum.statements import build_report_record, publish_statement
+from oracle.quorum.statements import build_statement_record, publish_statement
 from oracle.quorum.wire_format import (
     Board,
     ReportMessage,
     encode_statements,
-    is_genuine,
+    is_genuine_message,
 )
 from oracle.reporting.report_planner import plan_push
 from oracle.signing.signer import Signer
@@ -58,7 +58,7 @@ class PeerExchange:
             signer=signer.address,
             signature="0x" + signer.sign_statement(statement, domain).hex(),
         )
-        assert is_genuine(message)
+        assert is_genuine_message(message)
         return message
 
     @property
@@ -251,7 +251,7 @@ def test_board_shows_only_own_statements(peer_exchange: PeerExchange):
     publish_statement(
         peer_exchange.harness.quorum,
         replace(
-            build_report_record(peer_exchange.harness.quorum, statement),
+            build_statement_record(peer_exchange.harness.quorum, statement),
             signature=signed.signature,
         ),
     )

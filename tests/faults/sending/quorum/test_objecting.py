@@ -11,7 +11,7 @@ from oracle.bindings.objections import CONTRACT
 from oracle.domain.events.oracle_events import Objected
 from oracle.domain.ids import Address
 from oracle.domain.reports.report import format_rules_id
-from oracle.kickouts.kickout_cases import find_due_intervals, load_kickout_evidence
+from oracle.kickouts.kickout_cases import load_kickout_evidence, load_open_kickout_intervals
 from oracle.kickouts.kickout_context import ACCUSE
 from oracle.kickouts.objection_sender import BRING_OBJECTION
 from oracle.queries.evidence_bundle import build_evidence_bundle
@@ -65,7 +65,7 @@ def list_objections(harness: Harness) -> list[Objected]:
 
 def load_evidence(harness: Harness) -> str:
     with harness.store.read_transaction() as uow:
-        (interval,) = find_due_intervals(uow, RULES)
+        (interval,) = load_open_kickout_intervals(uow, RULES)
         return load_kickout_evidence(uow, harness.kickouts.policy, interval).text
 
 

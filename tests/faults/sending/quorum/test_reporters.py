@@ -7,7 +7,11 @@ from sqlalchemy import delete
 
 from oracle.kickouts.kickout_context import ACCUSE
 from oracle.quorum.collector import fetch_peer_statements
-from oracle.quorum.statements import build_report_record, build_report_statement, publish_statement
+from oracle.quorum.statements import (
+    build_report_statement,
+    build_statement_record,
+    publish_statement,
+)
 from oracle.quorum.wire_format import Board
 from oracle.reporting.report_planner import plan_push
 from oracle.signing.local import KeySigner
@@ -114,7 +118,7 @@ def test_signer_that_disagrees_late_is_reported_by_all_other_reporters(three: Re
     signature = liar.harness.context.sender_account.signer.sign_statement(
         statement, liar.harness.context.sender_account.domain
     )
-    record = build_report_record(liar.harness.quorum, statement)
+    record = build_statement_record(liar.harness.quorum, statement)
     publish_statement(liar.harness.quorum, replace(record, signature=signature))
     liar.is_down = True
     for reporter in (three.first, signing):
@@ -152,7 +156,7 @@ def test_use_of_own_key_by_another_process_is_reported_and_nothing_else_is_signe
     signed = first.signed()
     context = first.harness.context
     statement = contradicting_statement(first)
-    record = build_report_record(first.harness.quorum, statement)
+    record = build_statement_record(first.harness.quorum, statement)
     signature = context.sender_account.signer.sign_statement(
         statement, context.sender_account.domain
     )
@@ -179,7 +183,7 @@ def test_reporter_without_stored_period_reports_no_disagreement(three: ReporterG
         uow.reports.set_first_complete_period(
             three.testbed.chain.time // SETTINGS.period_seconds + 1
         )
-    about = build_report_record(late.harness.quorum, contradicting_statement(three.first))
+    about = build_statement_record(late.harness.quorum, contradicting_statement(three.first))
     assert fetch_peer_statements(late.harness.quorum, about, late.harness.contract.get_status())
 
     assert [disagreements(reporter) for reporter in three.reporters] == before
@@ -205,7 +209,7 @@ def test_equivocation_of_signer_is_reported(three: ReporterGroup):
         report = uow.reports.list_due()[0].report
     changed_report = replace(report, root=flip_lowest_bit(report.root))
     statement = build_report_statement(changed_report, twice.harness.contract.get_status())
-    record = build_report_record(twice.harness.quorum, statement)
+    record = build_statement_record(twice.harness.quorum, statement)
     signature = context.sender_account.signer.sign_statement(
         statement, context.sender_account.domain
     )

@@ -8,7 +8,7 @@ from sqlalchemy import update
 
 from oracle.domain.ids import Address
 from oracle.errors import FatalError
-from oracle.quorum.statements import build_report_record
+from oracle.quorum.statements import build_statement_record
 from oracle.quorum.wire_format import Board
 from oracle.reporting.report_planner import plan_push
 from oracle.signing.signer import SignedBytes, Signer, TransactionRequest
@@ -61,7 +61,7 @@ def build_contradicting_statement(harness: Harness, statement: ReportStatement) 
     signature = signer.signer.sign_statement(
         changed_statement, harness.context.sender_account.domain
     )
-    return replace(build_report_record(harness.quorum, changed_statement), signature=signature)
+    return replace(build_statement_record(harness.quorum, changed_statement), signature=signature)
 
 
 def list_signed_statements(harness: Harness) -> list[SignedStatement]:

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from oracle.quorum.sign_once import sign_once
-from oracle.quorum.statements import build_report_record, build_report_statement
+from oracle.quorum.statements import build_report_statement, build_statement_record
 from oracle.reporting.report_planner import plan_push
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.context import TransmitterRank
@@ -121,7 +121,7 @@ def test_case_f61_second_statement_for_round_is_refused_and_counted(harness: Har
     changed_report = replace(report, root=flip_lowest_bit(report.root))
     standing = harness.contract.get_status()
     statement = build_report_statement(changed_report, standing)
-    record = build_report_record(quorum, statement)
+    record = build_statement_record(quorum, statement)
     before = read_refused_statements()
 
     assert sign_once(quorum, statement, record, standing) is None
@@ -148,7 +148,7 @@ def test_second_statement_is_refused_whatever_anchor_window_an_endpoint_reports(
     false_standing = replace(standing, limits=replace(standing.limits, anchor_window=0))
     changed_report = replace(report, root=flip_lowest_bit(report.root))
     statement = build_report_statement(changed_report, false_standing)
-    record = build_report_record(harness.quorum, statement)
+    record = build_statement_record(harness.quorum, statement)
 
     assert sign_once(harness.quorum, statement, record, false_standing) is None
     assert list_signed_statements(harness, 1) == [first]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.bindings.inspection import ExpectedConfiguration, find_mismatches
+from oracle.bindings.inspection import ExpectedConfiguration, find_configuration_mismatches
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
 from oracle.reporting.report_planner import plan_push
@@ -32,7 +32,10 @@ def build_expected_configuration(harness: Harness) -> ExpectedConfiguration:
 
 def different(harness: Harness, expected_configuration: ExpectedConfiguration) -> list[str]:
     constitution = harness.contract.get_configuration()
-    return [mismatch.subject for mismatch in find_mismatches(constitution, expected_configuration)]
+    return [
+        mismatch.subject
+        for mismatch in find_configuration_mismatches(constitution, expected_configuration)
+    ]
 
 
 def test_case_f65_contract_with_different_code_or_rules_is_reported(sqlite_harness: Harness):
@@ -62,7 +65,7 @@ def test_quorum_of_several_signers_is_accepted(sqlite_harness: Harness):
         changed_configuration = replace(constitution, contract_status=changed_status)
         assert [
             mismatch.subject
-            for mismatch in find_mismatches(
+            for mismatch in find_configuration_mismatches(
                 changed_configuration, build_expected_configuration(harness)
             )
         ] == what

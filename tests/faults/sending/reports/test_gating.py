@@ -8,7 +8,7 @@ from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
 from oracle.domain.reports.sanity_limits import SanityLimits
 from oracle.errors import InputError
-from oracle.reporting.readiness import find_first_gap
+from oracle.reporting.readiness import find_first_unread_block
 from oracle.reporting.report_planner import plan_push
 from oracle.reporting.sanity_gate import release_held_report
 from oracle.store.report_repository import ReportState
@@ -39,7 +39,7 @@ def ready(harness: Harness) -> list[str]:
     watch = DaemonHealth(JobLiveness(lambda: 0.0))
     with harness.store.read_transaction() as uow:
         cursor = uow.cursor.get()
-        watch.first_gap = find_first_gap(uow)
+        watch.first_gap = find_first_unread_block(uow)
     assert cursor is not None
     watch.record_folded_block(cursor)
     watch.record_heads(harness.source.fetch_heads())

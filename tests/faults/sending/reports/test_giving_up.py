@@ -17,7 +17,7 @@ def supersede_planned_push(harness: Harness) -> None:
     harness.repeat(plan_push)
     with harness.context.write_transaction() as uow:
         (push,) = uow.outbox.intents.list_in_states(harness.context.account, [IntentState.PLANNED])
-        uow.outbox.intents.end_unsent(
+        uow.outbox.intents.end_unsent_intent(
             push, IntentState.SUPERSEDED, "round 1 is taken", harness.context.stamp
         )
 

@@ -8,7 +8,7 @@ import pytest
 
 from oracle.domain.reports.report import Report
 from oracle.quorum.sign_once import sign_once
-from oracle.quorum.statements import build_report_record, build_report_statement
+from oracle.quorum.statements import build_report_statement, build_statement_record
 from oracle.reporting.readiness import find_unsent_report_reason
 from oracle.store.outbox.records import SignedStatement
 from tests.support.harness import FINALITY, LIMITS, SETTINGS, Harness, sending_jobs_of
@@ -43,7 +43,7 @@ def request_signature(harness: Harness, report: Report) -> SignedStatement | Non
     """Return a signed statement of the report for the next round, or None if it is refused."""
     contract_status = harness.contract.get_status()
     statement = build_report_statement(report, contract_status)
-    record = build_report_record(harness.quorum, statement)
+    record = build_statement_record(harness.quorum, statement)
     return sign_once(harness.quorum, statement, record, contract_status)
 
 

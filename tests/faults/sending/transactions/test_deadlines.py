@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from oracle.reporting.report_planner import plan_push
-from oracle.txmgr.deferral import compute_margin_seconds
+from oracle.txmgr.deferral import compute_deadline_margin_seconds
 from tests.support.harness import Harness, next_step
 from tests.support.sending.background_calls import send_background_call
 from tests.support.sending.in_flight import (
@@ -67,7 +67,7 @@ def test_deadline_margin_is_derived_from_landing_times_of_own_pushes(sqlite_harn
             30,
         ]
         # The slowest is left out; blocks are a second apart.
-        assert compute_margin_seconds(harness.context, uow) == 6
+        assert compute_deadline_margin_seconds(harness.context, uow) == 6
     plan_round(harness)
     at_before_deadline(harness, 5)
     harness.tick()
@@ -79,8 +79,11 @@ def test_deadline_margin_is_capped_by_max_margin_seconds(sqlite_harness: Harness
     lands_after(harness, 25)
     short = replace(harness.context.send_settings, max_margin_seconds=20)
     with harness.store.read_transaction() as uow:
-        assert compute_margin_seconds(harness.context, uow) == 25
-        assert compute_margin_seconds(replace(harness.context, send_settings=short), uow) == 20
+        assert compute_deadline_margin_seconds(harness.context, uow) == 25
+        assert (
+            compute_deadline_margin_seconds(replace(harness.context, send_settings=short), uow)
+            == 20
+        )
 
 
 def test_no_fee_bump_is_signed_after_deadline_margin(sqlite_harness: Harness):

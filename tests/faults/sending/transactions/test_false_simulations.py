@@ -156,4 +156,4 @@ def test_false_success_of_one_endpoint_sends_no_call_that_reverts(
 def test_false_time_of_a_revert_delays_a_call_by_at_most_an_hour():
     refusal = decode_refusal(encode_error("BucketEmpty", 2**250))
     result = PreflightResult(PreflightOutcome.REFUSED, refusal=refusal)
-    assert SimpleCallKind("noop").decide_by_refusal(result, now=100).not_before == 100 + 3600
+    assert SimpleCallKind("noop").decide_on_refusal(result, now=100).not_before == 100 + 3600

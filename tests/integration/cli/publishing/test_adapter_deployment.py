@@ -18,13 +18,13 @@ from devnet.demo.daemon_process import write_configuration
 from devnet.demo.show import START_TIME, create_keys
 from devnet.demo.stage import ETHER, ChainClock
 from oracle.bindings.codec import encode_call
-from oracle.bindings.kick_targets import encode_address_call
+from oracle.bindings.kick_targets import encode_call_with_addresses
 from oracle.bindings.timelock import (
     DEFAULT_DELAY,
     ROLE_ID_BY_NAME,
     TIMELOCK,
     TimelockedCall,
-    build_canceller_grant,
+    build_grant_canceller_call,
 )
 from oracle.cli.main import run
 from oracle.daemon.compose import open_checked_chain
@@ -113,7 +113,7 @@ def is_expelled(config: Config, node: Address) -> bool:
     """Return whether the configured oracle contract reports the node as expelled."""
     call = {
         "to": get_oracle_address(config),
-        "data": encode_address_call("isExpelled(address)", node),
+        "data": encode_call_with_addresses("isExpelled(address)", node),
     }
     with open_checked_chain(config) as chain:
         lines = open_report_account(config, chain).pool_view
@@ -300,7 +300,7 @@ def test_additional_timelock_proposers_are_reported(
         unwatched.send(timelock, call.encode_execute_call())
 
     assert set(list_findings()) == {"canceller of the timelock"}
-    run_through_timelock(build_canceller_grant(timelock, landed["address"]))
+    run_through_timelock(build_grant_canceller_call(timelock, landed["address"]))
     assert list_findings() == {}
     grant = encode_call(TIMELOCK, "grantRole", ROLE_ID_BY_NAME["proposer"], stranger)
     run_through_timelock(TimelockedCall(timelock, grant))

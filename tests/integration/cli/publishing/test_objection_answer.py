@@ -2,7 +2,7 @@
 
 from dataclasses import astuple
 
-from oracle.cli.objection_commands import sign_answer
+from oracle.cli.objection_commands import sign_objection_answer
 from oracle.daemon.config.loader import read_config
 from oracle.domain.ids import Address
 from oracle.signing.keystore import read_keystore_address
@@ -19,7 +19,7 @@ UNSIGNED = ObjectionAnswer(*astuple(STATEMENT))
 def test_answer_is_signed_for_the_contract_of_objections(settings, tmp_path):
     settings["objections"] = {"address": CONTRACT}
     config = read_config(write_config(settings, tmp_path / "config.toml"))
-    answer = sign_answer(config, STATEMENT, UNSIGNED)
+    answer = sign_objection_answer(config, STATEMENT, UNSIGNED)
     assert answer[:5] == UNSIGNED[:5]
     assert answer.signature is not None
     assert config.keys.signer_keystore is not None
@@ -36,4 +36,4 @@ def test_answer_of_a_host_without_the_key_is_not_signed(settings, tmp_path):
         name: value for name, value in settings["keys"].items() if "signer" not in name
     }
     config = read_config(write_config(settings, tmp_path / "config.toml"))
-    assert sign_answer(config, STATEMENT, UNSIGNED) == UNSIGNED
+    assert sign_objection_answer(config, STATEMENT, UNSIGNED) == UNSIGNED

@@ -43,7 +43,7 @@ def config(sound: Settings, tmp_path: Path, url: str) -> Path:
     """Store intent 1 planned, 2 sent with nonce 5, and 3 held because its nonce was foreign."""
     with Store.open(url) as store, store.transaction() as uow:
         outbox = uow.outbox
-        outbox.accounts.enroll(ME, 5, NOW)
+        outbox.accounts.register_account(ME, 5, NOW)
         for number in (1, 2, 3):
             kind = ACCUSE
             outbox.intents.add(
@@ -58,7 +58,7 @@ def config(sound: Settings, tmp_path: Path, url: str) -> Path:
             outbox.slots.store_attempt(slot, call, AttemptReason.FIRST, NOW)
             (attempt,) = outbox.slots.list_attempts(slot)
             outbox.slots.record_send(slot, attempt, 51, "underpriced: fee too low", NOW)
-        outbox.slots.mark_foreign(outbox.slots.list_unfinished(ME)[-1], NOW)
+        outbox.slots.mark_nonce_foreign(outbox.slots.list_unfinished(ME)[-1], NOW)
     return write_config(sound, tmp_path / "config.toml")
 
 

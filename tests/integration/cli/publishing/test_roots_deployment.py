@@ -23,15 +23,15 @@ from oracle.bindings.deployment import (
 from oracle.bindings.inspection import (
     ContractMismatch,
     ExpectedConfiguration,
-    inspect_contract,
+    inspect_roots_contract,
 )
 from oracle.bindings.kick_target_checks import find_kick_target_mismatches
 from oracle.bindings.kick_targets import TASK_NETWORK
-from oracle.bindings.objections import ObjectionsContract, find_objections_mismatches
+from oracle.bindings.objections import ObjectionsContract, find_objections_contract_mismatches
 from oracle.bindings.power import (
+    find_contract_weaknesses,
     find_timelock_weaknesses,
-    find_weaknesses,
-    find_words_mismatches,
+    find_words_contract_mismatches,
 )
 from oracle.bindings.qos_roots import RootsConfiguration, RootsContract
 from oracle.bindings.qos_words import WordsContract
@@ -40,12 +40,12 @@ from oracle.bindings.timelock import (
     ROLE_ID_BY_NAME,
     TIMELOCK,
     TimelockedCall,
-    build_canceller_grant,
+    build_grant_canceller_call,
     build_timelock_code,
     fetch_timelock_roles,
 )
 from oracle.cli.setup.contract_calls import encode_contract_call
-from oracle.cli.setup.contract_deploy import build_setup
+from oracle.cli.setup.contract_deploy import build_oracle_setup
 from oracle.cli.setup.deploy_plan import ContractRoles, DeployPlan
 from oracle.daemon.config.loader import Config, read_config
 from oracle.daemon.config.oracle_section import build_report_settings
@@ -121,8 +121,8 @@ class Deployment:
 
     def check(self, oracle: Address) -> list[ContractMismatch]:
         """Return what `contract check` finds at this oracle, without the timelock's roles."""
-        configuration, mismatches = inspect_contract(self.view, oracle, self.expected)
-        weaknesses = find_weaknesses(self.view, configuration, self.settings)
+        configuration, mismatches = inspect_roots_contract(self.view, oracle, self.expected)
+        weaknesses = find_contract_weaknesses(self.view, configuration, self.settings)
         return [*mismatches, *weaknesses]
 
     def check_timelock(self, oracle: Address) -> list[ContractMismatch]:
@@ -134,12 +134,12 @@ class Deployment:
         configuration = self.configuration
         contract = WordsContract(self.view, words)
         found = contract.get_configuration(configuration.contract_status.block)
-        return find_words_mismatches(found, self.oracle, configuration)
+        return find_words_contract_mismatches(found, self.oracle, configuration)
 
     def check_objections(self, oracle: Address) -> list[ContractMismatch]:
         block = self.configuration.contract_status.block
         contract = ObjectionsContract(self.view, self.objections)
-        return find_objections_mismatches(contract.get_configuration(block), oracle)
+        return find_objections_contract_mismatches(contract.get_configuration(block), oracle)
 
     @property
     def configuration(self) -> RootsConfiguration:
@@ -169,12 +169,12 @@ def fresh_deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deplo
         owner, pauser, vetoer = (Address(who.lower()) for who in chain.accounts[5:8])
         signers = tuple(Address(signer.address.lower()) for signer in SIGNERS)
         roles = ContractRoles(owner, signers, 2, pauser, vetoer, DELAY, dev=False)
-        roles.check_separation()
+        roles.check_key_separation()
         payer = KeySigner(KEY)
         chain.rpc("anvil_setBalance", payer.address, hex(10 * ETHER))
         start_block = chain.block
         publisher = SenderAccount(pool_of(url), domain=Domain(CHAIN_ID, ZERO_ADDRESS), caps=CAPS)
-        setup = build_setup(config, roles, ZERO_ADDRESS, [])
+        setup = build_oracle_setup(config, roles, ZERO_ADDRESS, [])
         chain.rpc("evm_setAutomine", True)
         DeployPlan(
             config,
@@ -193,7 +193,7 @@ def fresh_deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deplo
             *(chain, network, config, roles, replace(setup, admin=timelock)),
             *(timelock, oracle, words, objections, start_block),
         )
-        deployment.run_through_timelock(build_canceller_grant(timelock, oracle))
+        deployment.run_through_timelock(build_grant_canceller_call(timelock, oracle))
         network.by(network.admin, network.does.setOracle(chain.web3.to_checksum_address(oracle)))
         yield deployment
         chain.close()
@@ -418,7 +418,7 @@ def test_offer_of_a_role_is_named(deployment: Deployment):
 
 def test_signer_of_this_daemon_that_the_contract_does_not_know_is_named(deployment: Deployment):
     expected = replace(deployment.expected, signer=OUTSIDER)
-    _, mismatches = inspect_contract(deployment.view, deployment.oracle, expected)
+    _, mismatches = inspect_roots_contract(deployment.view, deployment.oracle, expected)
     assert subjects(mismatches) == ["signers"]
 
 

@@ -13,7 +13,7 @@ import typer
 from typer.main import get_group
 
 from oracle.cli import command_index
-from oracle.cli.command_index import COMMANDS, load_commands
+from oracle.cli.command_index import COMMANDS, load_module_commands
 from oracle.cli.main import build_app
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH, Address, Hash
@@ -46,8 +46,8 @@ arguments = sys.argv[1:]
 if arguments == ["--version"]:
     run(arguments)
 else:
-    from oracle.cli.command_index import COMMANDS, load_commands
-    load_commands(COMMANDS[arguments[0]].module)
+    from oracle.cli.command_index import COMMANDS, load_module_commands
+    load_module_commands(COMMANDS[arguments[0]].module)
 print(*sys.modules)
 """
 
@@ -151,7 +151,7 @@ def test_command_index_equals_registered_commands():
         }
         assert {
             name: " ".join((command.help or "").partition("\n\n")[0].split())
-            for name, command in load_commands(module).items()
+            for name, command in load_module_commands(module).items()
         } == summary_by_name
 
 
@@ -185,7 +185,7 @@ def test_help_and_completion_import_no_command(instruction):
 
 
 def test_garbage_collection_is_enabled_after_command_import():
-    load_commands(COMMANDS["nodes"].module)
+    load_module_commands(COMMANDS["nodes"].module)
     assert gc.isenabled()
 
 
@@ -197,7 +197,7 @@ def test_help_lists_every_command_in_index_order():
 
 def test_unknown_command_imports_nothing(monkeypatch):
     loaded_modules: list[str] = []
-    monkeypatch.setattr(command_index, "load_commands", loaded_modules.append)
+    monkeypatch.setattr(command_index, "load_module_commands", loaded_modules.append)
 
     assert "nonsense" not in get_group(build_app()).commands
     assert not loaded_modules

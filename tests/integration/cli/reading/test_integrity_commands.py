@@ -15,12 +15,12 @@ from devnet.fakechain.server import serve_endpoint
 from devnet.fakechain.tree import get_branch
 from oracle.cli.inspect.fixture_export import export_fixture
 from oracle.cli.main import run
-from oracle.daemon.compose import check_index_chain, open_checked_chain, open_index
+from oracle.daemon.compose import get_checked_chain, open_checked_chain, open_index
 from oracle.daemon.config.loader import read_config
 from oracle.daemon.records import open_records
 from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
-from oracle.indexer.audit.state_check import compare_counters
+from oracle.indexer.audit.state_check import compare_contract_counters
 from oracle.store.database import Store
 from tests.support.cli.local_network import write_config
 from tests.support.ingest.daemons import config as config_of, settings
@@ -213,7 +213,7 @@ def test_interrupted_recording_resumes(
     assert run(["export", "--fixture", str(full_path), "--config", config]) == 0
     with open_checked_chain(read_config(Path(config))) as source:
         blocks = BlockRange(0, chain.head.number)
-        real, reached = source.query_window, []
+        real, reached = source.fetch_window_and_query, []
 
         def in_small_parts(block_range: Any, ask: Any) -> Any:
             reached.append(block_range.first)
@@ -224,7 +224,7 @@ def test_interrupted_recording_resumes(
                 ask,
             )
 
-        monkeypatch.setattr(source, "query_window", in_small_parts)
+        monkeypatch.setattr(source, "fetch_window_and_query", in_small_parts)
         with pytest.raises(TransientError):
             export_fixture(source, partial_path, blocks, lambda _block, _last: None)
         assert not partial_path.exists()
@@ -273,8 +273,8 @@ def test_recording_from_endpoints_without_block_receipts_contains_all_logs(
 @pytest.mark.evm
 def test_contract_counters_equal_indexed_counts(indexed: Path):
     with open_records(read_config(indexed)) as records, open_index(records) as index:
-        heads = check_index_chain(index).fetch_heads()
-        counts = compare_counters(index.chain, index.store, heads)
+        heads = get_checked_chain(index).fetch_heads()
+        counts = compare_contract_counters(index.chain, index.store, heads)
     assert counts is not None
     assert counts.chain_counts.keys() == {"members", "rounds"}
     assert counts.chain_counts["members"] > 0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.daemon.config.loader import resolve_relative_to_config
+from oracle.daemon.config.loader import resolve_config_relative_path
 
 
 @pytest.mark.slow
@@ -37,5 +37,5 @@ def test_command_started_in_two_folders_opens_same_database(tmp_path: Path):
 )
 def test_absolute_and_remote_database_urls_are_unchanged(url: str):
     written = {"database": {"url": url}}
-    resolve_relative_to_config(Path("/etc/qos-oracle/config.toml"), written, "database", "url")
+    resolve_config_relative_path(Path("/etc/qos-oracle/config.toml"), written, "database", "url")
     assert written == {"database": {"url": url}}

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, MetaData, Table, select, text
 
 from oracle import __version__
 from oracle.cli import service_upgrade
-from oracle.cli.changelog import list_breaking_changes, split_releases
+from oracle.cli.changelog import list_breaking_changes, split_changelog_by_version
 from oracle.cli.main import run
 from oracle.daemon.lease_keeper import hold_lease
 from oracle.errors import FatalError
@@ -260,7 +260,7 @@ def test_database_of_a_newer_program_with_the_same_schema_is_not_upgraded(
 
 
 def test_breaking_changes_are_those_of_newer_versions():
-    releases = split_releases(_CHANGELOG)
+    releases = split_changelog_by_version(_CHANGELOG)
     assert list(releases) == ["0.3.0", "0.2.0", "0.1.0"]
     assert list_breaking_changes(releases, "0.3.0") == {}
     assert list_breaking_changes(releases, "0.1.0") == {
@@ -271,4 +271,4 @@ def test_breaking_changes_are_those_of_newer_versions():
 
 def test_packaged_changelog_has_a_section_of_this_version():
     changelog = find_shipped_path("CHANGELOG.md").read_text("utf-8")
-    assert __version__ in split_releases(changelog)
+    assert __version__ in split_changelog_by_version(changelog)

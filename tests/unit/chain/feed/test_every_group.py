@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from oracle.domain.feed_rows import FeedRow
 from oracle.domain.ids import Address
-from oracle.queries.relay_audit.own_figures import DerivedFigures, compute_node_stats_from_rows
+from oracle.queries.relay_audit.own_figures import DerivedFigures, derive_figures_from_rows
 from tests.support.feeds.relay_rules import (
     ALL_GROUPS,
     INCORRECT,
@@ -42,7 +42,7 @@ def expected_pools(closed: ClosedGroup) -> list[list[int]]:
 def test_every_group_of_three_scores_as_the_relay_does():
     for outcomes in ALL_GROUPS:
         closed = close_group(outcomes)
-        figures = compute_node_stats_from_rows(rows_of(outcomes, closed), {})
+        figures = derive_figures_from_rows(rows_of(outcomes, closed), {})
 
         expected = expected_pools(closed)
         actual_pools = pools_of(figures)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from hypothesis import given, strategies as st
 
-from oracle.chain.feed.relay_groups import CONTEXT_IDS, SubmittedResult, find_groups
+from oracle.chain.feed.relay_groups import CONTEXT_IDS, SubmittedResult, find_validation_groups
 from oracle.domain.feed_rows import FeedRow
 
 CREATOR = "0x" + "cc" * 20
@@ -34,7 +34,9 @@ def wrong(number: int, of: int, issuer: str = CREATOR, status: int = 4) -> FeedR
 
 def list_group_members(rows: list[FeedRow], scores: Mapping[int, str]) -> list[list[int]]:
     """Return the numbers of the members of each group."""
-    groups = find_groups(sorted(rows, key=lambda feed_row: feed_row.id), handed_in(scores)).groups
+    groups = find_validation_groups(
+        sorted(rows, key=lambda feed_row: feed_row.id), handed_in(scores)
+    ).groups
     return [[int(feed_row.task, 16) for feed_row in group.rows] for group in groups]
 
 
@@ -63,7 +65,7 @@ def test_invalidated_result_keeps_its_place_before_winner():
         row(51, "TaskValidated", 2),
         row(52, "TaskEndGroupRefund", 3),
     ]
-    (group,) = find_groups(rows, handed_in({1: "0xbb", 2: "0xaa", 3: "0xaa"})).groups
+    (group,) = find_validation_groups(rows, handed_in({1: "0xbb", 2: "0xaa", 3: "0xaa"})).groups
     assert [feed_row.id for feed_row in group.rows] == [50, 51, 52]
     assert [feed_row.id for feed_row in group.invalid] == [50]
 
@@ -100,7 +102,7 @@ def test_adjacent_groups_with_equal_results_are_ambiguous():
         row(3, "TaskEndGroupRefund", 5),
         row(4, "TaskEndGroupRefund", 6),
     ]
-    grouping = find_groups(rows, handed_in(dict.fromkeys((5, 6, 7, 8), "0xaa")))
+    grouping = find_validation_groups(rows, handed_in(dict.fromkeys((5, 6, 7, 8), "0xaa")))
     assert grouping.groups == []
     assert {feed_row.id for feed_row in grouping.ambiguous} == {3, 4}
 
@@ -131,7 +133,7 @@ def test_three_invalidated_results_of_same_creator_form_group():
 
 
 def test_four_invalidated_results_of_same_creator_are_ambiguous():
-    grouping = find_groups([wrong(number, number) for number in range(1, 5)], {})
+    grouping = find_validation_groups([wrong(number, number) for number in range(1, 5)], {})
     assert grouping.groups == []
     assert len(grouping.ambiguous) == 4
 
@@ -145,7 +147,7 @@ def test_result_submitted_after_row_is_ignored():
     """A later result would change the group that was reconstructed before its arrival."""
     rows = [row(41, "TaskValidated", 7), row(43, "TaskEndGroupRefund", 5)]
     late = handed_in(ALIKE) | {task(5): SubmittedResult(44, "0xaa")}
-    assert find_groups(rows, late).groups == []
+    assert find_validation_groups(rows, late).groups == []
 
 
 def test_two_invalidated_results_of_same_creator_form_group():
@@ -153,14 +155,14 @@ def test_two_invalidated_results_of_same_creator_form_group():
 
 
 def test_two_equal_invalidated_results_form_no_group():
-    grouping = find_groups([wrong(1, 7), wrong(2, 5)], handed_in(ALIKE))
+    grouping = find_validation_groups([wrong(1, 7), wrong(2, 5)], handed_in(ALIKE))
     assert grouping.groups == []
     assert len(grouping.ambiguous) == 2
 
 
 def test_two_error_reports_invalidate_result_between_them():
     rows = [wrong(1, 7, status=3), row(2, "TaskEndInvalidated", 5), wrong(3, 6, status=3)]
-    (group,) = find_groups(rows, handed_in({5: "0xaa"})).groups
+    (group,) = find_validation_groups(rows, handed_in({5: "0xaa"})).groups
     assert [feed_row.id for feed_row in group.rows] == [1, 2, 3]
     assert [feed_row.id for feed_row in group.invalid] == [2]
 
@@ -195,7 +197,7 @@ def test_split_stream_yields_same_groups_as_full_stream(
         feed_row = wrong(number, number) if kind == "wrong" else row(number, kind, number)
         rows.append(feed_row)
         scores[feed_row.task] = SubmittedResult(0, "0xaa" if is_alike else "0xbb")
-    expected_keys = {group.key for group in find_groups(rows, scores).groups}
+    expected_keys = {group.key for group in find_validation_groups(rows, scores).groups}
     found_in_parts = set()
     for part in (rows[:cut], rows[cut:]):
         if not part:
@@ -208,6 +210,6 @@ def test_split_stream_yields_same_groups_as_full_stream(
             if first - CONTEXT_IDS <= other_row.id <= last + CONTEXT_IDS
         ]
         ids = {other_row.id for other_row in part}
-        groups = find_groups(around, scores).groups
+        groups = find_validation_groups(around, scores).groups
         found_in_parts |= {group.key for group in groups if group.rows[0].id in ids}
     assert found_in_parts == expected_keys

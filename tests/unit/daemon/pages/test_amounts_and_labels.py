@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from oracle.chain.profiles.profile import Token
 from oracle.daemon.config.listener_section import ApiSection
 from oracle.daemon.web.api.read_api import create_read_api
-from oracle.daemon.web.pages.page_frame import get_environment
+from oracle.daemon.web.pages.page_frame import get_template_environment
 from oracle.queries.answers import LogPlace
 from oracle.queries.text.human_numbers import format_amount
 from tests.support.api import IndexedHistory
@@ -113,6 +113,6 @@ def test_node_page_shows_the_contact_of_the_configuration(new_sqlite_store, cont
 def test_transaction_leads_to_the_explorer_of_the_configuration(explorer):
     place = LogPlace(block=7, tx=1, log=2, feed_row=None, transaction=f"0x{'ab' * 32}")
     template = '{% from "drawings.html" import where with context %}{{ where(place) }}'
-    text = get_environment().from_string(template).render(place=place, explorer=explorer)
+    text = get_template_environment().from_string(template).render(place=place, explorer=explorer)
     assert (f'href="{EXPLORER}/tx/{place.transaction}"' in text) is (explorer is not None)
     assert f">{place.transaction}<" in text

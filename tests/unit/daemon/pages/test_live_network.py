@@ -10,7 +10,7 @@ from oracle.queries.api.records.event_feed import (
     EventCursor,
     FeedEvent,
     NumberedEvent,
-    load_events_after,
+    load_events_since,
 )
 from oracle.queries.api.source import ApiSnapshot, open_snapshot
 from tests.support.api import IndexedHistory
@@ -28,7 +28,7 @@ def test_event_stream_continues_after_last_event_of_page(new_sqlite_store):
         history.after(5).joins("E")
         indexed.index(history.events[count:], history.block, history.time)
         with open_snapshot(indexed.source) as snapshot:
-            (joined,) = load_events_after(snapshot, last_event, 10)
+            (joined,) = load_events_since(snapshot, last_event, 10)
         again = indexed.client().get("/").text
     assert (joined.event.kind, joined.event.node) == ("joined", node_address("E"))
     assert f'data-event="{joined.cursor_after}"' in again
@@ -41,7 +41,7 @@ def test_page_says_that_no_action_is_needed_only_without_a_condition(store, monk
     for condition in (None, Condition.NO_LEADER, Condition.BEHIND, Condition.HALTED):
         findings = () if condition is None else (HealthFinding(condition, "a detail"),)
         report = HealthReport(findings)
-        monkeypatch.setattr(ApiSnapshot, "load_health", lambda _, report=report: report)
+        monkeypatch.setattr(ApiSnapshot, "load_health_report", lambda _, report=report: report)
         calming.append("No action needed" in indexed.client().get("/").text)
 
     assert calming == [True, False, False, False]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.daemon.web.pages.node_page import build_charts
+from oracle.daemon.web.pages.node_page import build_trend_charts
 from oracle.domain.scoring.reliability import CAUSES, ReliabilityCause, ReliabilityMark
 from oracle.queries.api.node_history import HistoryMark, NodeHistory
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
@@ -17,7 +17,7 @@ def drawn(cause: ReliabilityCause, after: str = "0.500000000000000000") -> tuple
     history = NodeHistory.model_construct(
         rows=[(time, full_score, full_score, full_score) for time in (1_000, 1_100)], marks=[mark]
     )
-    chart, _ = build_charts(history, CRYNUX)
+    chart, _ = build_trend_charts(history, CRYNUX)
     return len(chart.falls), len(chart.rises)
 
 

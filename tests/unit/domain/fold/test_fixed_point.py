@@ -14,8 +14,8 @@ from oracle.domain.fixed_point import (
     compute_decay,
     compute_decay_table,
     format_decimal,
+    move_towards_one,
     multiply_fixed_point,
-    shrink_gap_to_one,
 )
 
 
@@ -40,7 +40,7 @@ def test_decay_table_is_independent_of_decimal_context():
 
 
 def test_documented_recovery_example_is_exact():
-    assert shrink_gap_to_one(3 * UNIT // 10, compute_decay(600, 1800)) == 498428082598347524
+    assert move_towards_one(3 * UNIT // 10, compute_decay(600, 1800)) == 498428082598347524
 
 
 @pytest.mark.parametrize(("seconds", "left"), [(-5, ONE), (0, ONE), (2**21, 0), (2**70, 0)])
@@ -55,8 +55,8 @@ def test_decay_is_still_positive_one_second_before_it_ends():
 @given(st.integers(0, 2**21), st.integers(0, 2**21), st.integers(0, UNIT))
 def test_recovery_increases_with_time_and_never_exceeds_the_maximum(a, b, base):
     early, late = sorted((a, b))
-    first = shrink_gap_to_one(base, compute_decay(early, 1800))
-    then = shrink_gap_to_one(base, compute_decay(late, 1800))
+    first = move_towards_one(base, compute_decay(early, 1800))
+    then = move_towards_one(base, compute_decay(late, 1800))
     # The steps round down by up to 21 units of 2^-128 in total: far less than 10^-18.
     assert base <= first <= then + 1
     assert then <= UNIT

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from oracle.domain.blocks import Position
-from oracle.domain.incidents.incident import Incident, find_marking_incident
+from oracle.domain.incidents.incident import Incident, find_incident_marking_timeout
 from oracle.domain.incidents.incident_detector import IncidentDetector
 from tests.support.task_traffic import (
     BEGIN,
@@ -35,4 +35,4 @@ def detect_incidents(
 
 def is_marked(incidents: Sequence[Incident], end: TaskEnd) -> bool:
     creator = application_address(end.application)
-    return find_marking_incident(incidents, BEGIN + end.seconds, creator) is not None
+    return find_incident_marking_timeout(incidents, BEGIN + end.seconds, creator) is not None

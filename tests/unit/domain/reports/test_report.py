@@ -15,10 +15,10 @@ from oracle.domain.reports.report import (
     Report,
     ReportChange,
     ReportSettings,
-    compute_period,
+    compute_period_number,
     cut_report,
     hash_rules_and_settings,
-    measure_change,
+    measure_lane_changes,
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.rounds import build_accepted_round, contract_state
@@ -50,7 +50,7 @@ def cut(
 
 @given(lane_lists)
 def test_same_lanes_are_no_change(lanes):
-    assert measure_change(lanes, lanes, KICK_LINE) == ReportChange()
+    assert measure_lane_changes(lanes, lanes, KICK_LINE) == ReportChange()
 
 
 @given(lane_lists, lane_lists)
@@ -62,7 +62,7 @@ def test_change_counts_each_node_once(old_lanes, new_lanes):
     with pytest.MonkeyPatch.context() as patched:
         # Lanes are compared in several runs.
         patched.setattr(report, "_LANES_PER_RUN", 3)
-        change = measure_change(old_lanes, new_lanes, KICK_LINE)
+        change = measure_lane_changes(old_lanes, new_lanes, KICK_LINE)
 
     assert change.node_count == sum(difference > 0 for difference in differences)
     assert change.steps == sum(differences)
@@ -75,13 +75,13 @@ def test_change_counts_each_node_once(old_lanes, new_lanes):
     ids=["excluded", "selectable again", "above the kickout line", "below it"],
 )
 def test_step_into_another_band_crosses_a_band(old_lane, new_lane):
-    change = measure_change([5002, old_lane], [5002, new_lane], KICK_LINE)
+    change = measure_lane_changes([5002, old_lane], [5002, new_lane], KICK_LINE)
     assert change == ReportChange(1, 1, 1, crosses_band=True)
 
 
 def test_new_selectable_node_crosses_a_band():
-    assert measure_change([5002], [5002, 6002], KICK_LINE).crosses_band
-    assert measure_change([5002], [5002, DO_NOT_SELECT], KICK_LINE) == ReportChange()
+    assert measure_lane_changes([5002], [5002, 6002], KICK_LINE).crosses_band
+    assert measure_lane_changes([5002], [5002, DO_NOT_SELECT], KICK_LINE) == ReportChange()
 
 
 # --- when a report is due ---
@@ -187,4 +187,4 @@ def test_report_setting_of_0_is_rejected(name):
 
 
 def test_period_is_time_divided_by_length():
-    assert [compute_period(time, 60) for time in (0, 59, 60, 121)] == [0, 0, 1, 2]
+    assert [compute_period_number(time, 60) for time in (0, 59, 60, 121)] == [0, 0, 1, 2]

@@ -116,7 +116,7 @@ def test_second_report_is_signed_only_after_the_first_has_expired(chain, reporte
         earlier = {
             earlier_cut for at, earlier_cut in signed.items() if at < time and earlier_cut != cut
         }
-        assert all(chain.moment(time).is_expired(earlier_cut) for earlier_cut in earlier)
+        assert all(chain.moment(time).is_report_expired(earlier_cut) for earlier_cut in earlier)
 
 
 @examples(20)
@@ -124,7 +124,7 @@ def test_second_report_is_signed_only_after_the_first_has_expired(chain, reporte
 def test_chosen_report_is_due_and_not_expired(chain, time):
     turn = list_signed_reports(chain, 0, [time]).get(time)
 
-    assert turn is None or (turn.is_due and not chain.moment(time).is_expired(turn))
+    assert turn is None or (turn.is_due and not chain.moment(time).is_report_expired(turn))
 
 
 def test_reporter_that_missed_the_slot_start_waits_for_the_next_slot():

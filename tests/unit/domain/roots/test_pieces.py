@@ -18,7 +18,7 @@ from oracle.domain.roots.pieces import (
     PiecedRound,
     PieceEdit,
     PieceTree,
-    digest_piece,
+    compute_piece_digest,
 )
 from oracle.domain.roots.round_tree import RoundTree
 from tests.support.examples import examples
@@ -35,7 +35,7 @@ def take_pieces(tree: RoundTree, pieces: dict[int, bytes]) -> dict[int, bytes]:
 def pieced_round_of(pieces: dict[int, bytes]) -> PiecedRound:
     """Return the round of these pieces, computed from their bytes alone."""
     digests = [
-        digest_piece(piece, pieces[piece], keccak, is_only_piece=len(pieces) == 1)
+        compute_piece_digest(piece, pieces[piece], keccak, is_only_piece=len(pieces) == 1)
         for piece in sorted(pieces)
     ]
     return PiecedRound(digests, 1, ORACLE, 5, 77, keccak)
@@ -145,7 +145,7 @@ def test_covering_leaf_is_found_for_every_address(leaves: list[NodeLeaf], strang
         covering = [
             index
             for index in range(len(leaves))
-            if tree.is_proof_of(index, bytes.fromhex(address[2:]))
+            if tree.is_address_covered_by_leaf(index, bytes.fromhex(address[2:]))
         ]
         assert covering == [tree.find_covering_leaf(bytes.fromhex(address[2:]))]
         if address in leaf_by_node:
@@ -155,7 +155,7 @@ def test_covering_leaf_is_found_for_every_address(leaves: list[NodeLeaf], strang
 @pytest.mark.parametrize("size", [0, LEAF_BYTES - 1, LEAF_BYTES * (PIECE_LEAVES + 1)])
 def test_bytes_that_are_no_piece_are_rejected(size: int) -> None:
     with pytest.raises(ValueError, match="1 to 8192 leaves"):
-        digest_piece(0, bytes(size), keccak, is_only_piece=True)
+        compute_piece_digest(0, bytes(size), keccak, is_only_piece=True)
 
 
 def test_edit_that_leaves_a_gap_is_rejected() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given, strategies as st
 
 from oracle.domain.events.network_events import AbortReason
-from oracle.domain.scoring.group_ranking import split_fee
+from oracle.domain.scoring.group_ranking import split_fee_by_scores
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 from tests.support.histories import (
     History,
@@ -235,7 +235,7 @@ def test_restart_without_later_scores_changes_no_score():
     st.integers(0, 2**256 - 1), st.lists(st.sampled_from((0, 2, 5, 10)), min_size=1, max_size=5)
 )
 def test_fee_shares_sum_to_fee_and_are_never_too_small(fee, scores):
-    shares = split_fee(fee, scores)
+    shares = split_fee_by_scores(fee, scores)
     total = sum(scores)
     assert sum(shares) == fee
     assert all(

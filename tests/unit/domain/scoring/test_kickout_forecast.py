@@ -16,7 +16,7 @@ from oracle.domain.scoring.kickout_forecast import (
     forecast_kickout,
     is_kickout_near,
 )
-from oracle.domain.scoring.node_scores import append_score, is_kickout_due
+from oracle.domain.scoring.node_scores import append_score_to_pool, is_kickout_due
 from oracle.domain.state import Membership
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.examples import examples
@@ -91,7 +91,7 @@ def test_constant_zeros_are_due_exactly_when_forecast(count):
     assert result is not None
     for _ in range(result.scores):
         assert not is_kickout_due(with_pool(pool), CRYNUX, MEMBER.since)
-        pool = append_score(pool, 0, CRYNUX)
+        pool = append_score_to_pool(pool, 0, CRYNUX)
     assert is_kickout_due(with_pool(pool), CRYNUX, MEMBER.since)
 
 

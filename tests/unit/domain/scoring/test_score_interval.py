@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_figures import compute_node_scores
-from oracle.domain.scoring.score_interval import compute_qos_interval, compute_sum_interval
+from oracle.domain.scoring.score_interval import compute_qos_interval, compute_score_sum_interval
 from oracle.domain.state import Membership
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.examples import examples
@@ -44,14 +44,16 @@ def enumerate_interval(pool, values):
 @given(st.lists(st.sampled_from(SCORES), min_size=1, max_size=5))
 @examples(100)
 def test_interval_equals_the_enumeration_of_all_outcomes(pool):
-    assert compute_sum_interval(bytes(pool), SCORES) == enumerate_interval(pool, SCORES)
+    assert compute_score_sum_interval(bytes(pool), SCORES) == enumerate_interval(pool, SCORES)
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=3), st.sets(st.integers(0, 6), min_size=1))
 @examples(100)
 def test_interval_of_any_score_table_equals_the_enumeration(pool, possible):
     values = sorted(possible.union(pool))
-    assert compute_sum_interval(bytes(pool), tuple(possible)) == enumerate_interval(pool, values)
+    assert compute_score_sum_interval(bytes(pool), tuple(possible)) == enumerate_interval(
+        pool, values
+    )
 
 
 @given(st.lists(st.sampled_from(SCORES), min_size=1, max_size=50), st.data())
@@ -60,7 +62,9 @@ def test_better_score_lowers_no_bound(pool, data):
     index = data.draw(st.integers(0, len(pool) - 1))
     better = data.draw(st.sampled_from([score for score in SCORES if score >= pool[index]]))
     raised = [*pool[:index], better, *pool[index + 1 :]]
-    before, after = (compute_sum_interval(bytes(scores), SCORES) for scores in (pool, raised))
+    before, after = (
+        compute_score_sum_interval(bytes(scores), SCORES) for scores in (pool, raised)
+    )
     assert before[0] <= after[0]
     assert before[1] <= after[1]
 
@@ -69,7 +73,7 @@ def test_better_score_lowers_no_bound(pool, data):
 @examples(50)
 def test_order_of_scores_does_not_matter(pool, random):
     shuffled = random.sample(pool, len(pool))
-    assert compute_sum_interval(bytes(pool), SCORES) == compute_sum_interval(
+    assert compute_score_sum_interval(bytes(pool), SCORES) == compute_score_sum_interval(
         bytes(shuffled), SCORES
     )
 
@@ -78,7 +82,7 @@ def test_interval_of_the_same_mix_narrows_with_more_scores():
     widths = []
     for repetitions in (1, 2, 10):
         pool = bytes((10, 5, 2, 5, 0) * repetitions)
-        low, high = compute_sum_interval(pool, SCORES)
+        low, high = compute_score_sum_interval(pool, SCORES)
         widths.append((high - low) / len(pool))
     assert widths == sorted(widths, reverse=True)
     assert widths[-1] < widths[0] / 2
@@ -86,12 +90,12 @@ def test_interval_of_the_same_mix_narrows_with_more_scores():
 
 def test_interval_of_a_full_pool_is_the_same_on_every_machine():
     pool = bytes((10,) * 20 + (5,) * 15 + (2,) * 10 + (0,) * 5)
-    assert compute_sum_interval(pool, SCORES) == (250, 336)
+    assert compute_score_sum_interval(pool, SCORES) == (250, 336)
 
 
 def test_interval_of_an_empty_pool_is_refused():
     with pytest.raises(ValueError, match="empty pool"):
-        compute_sum_interval(b"", SCORES)
+        compute_score_sum_interval(b"", SCORES)
 
 
 @given(st.lists(st.sampled_from(SCORES), min_size=1, max_size=50), st.integers(0, UNIT))
@@ -101,7 +105,7 @@ def test_bounds_are_multiplied_by_reliability(pool, reliability):
         MEMBER, pool=bytes(pool), pool_sum=sum(pool), base=reliability, since=MEMBER.since
     )
     interval = compute_qos_interval(scored, scored.since, CRYNUX)
-    low, high = compute_sum_interval(bytes(pool), SCORES)
+    low, high = compute_score_sum_interval(bytes(pool), SCORES)
     best = 10 * len(pool)
     assert interval == (
         low * UNIT // best * reliability // UNIT,

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.reports.lanes import DO_NOT_SELECT, compute_node_lane
 from oracle.domain.scoring.node_scores import (
-    append_score,
+    append_score_to_pool,
     compute_long_term_score,
     compute_node_qos,
     compute_pool_mean,
@@ -124,7 +124,7 @@ def boost(reliability: int) -> int:
 @given(st.lists(st.sampled_from((0, 2, 5, 10)), min_size=50, max_size=50), st.integers(0, 10))
 def test_single_score_moves_the_mean_of_a_full_pool_by_at_most_2_percent(scores, new):
     before = bytes(scores)
-    after = append_score(before, new, CRYNUX)
+    after = append_score_to_pool(before, new, CRYNUX)
     assert len(after) == 50
     assert abs(sum(after) - sum(before)) * UNIT // (50 * CRYNUX.q_max) <= UNIT // 50
 
@@ -133,7 +133,7 @@ def test_faster_hardware_raises_mean_to_maximum():
     pool = fold_node(full_of(2), "A").pool
     means = []
     for _ in range(50):
-        pool = append_score(pool, 10, CRYNUX)
+        pool = append_score_to_pool(pool, 10, CRYNUX)
         means.append(compute_pool_mean(pool, None, CRYNUX))
     assert means == sorted(set(means))
     assert (means[0], means[-1]) == (216 * UNIT // 1000, UNIT)

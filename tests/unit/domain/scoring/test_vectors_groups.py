@@ -5,7 +5,7 @@ from operator import itemgetter
 import pytest
 
 from oracle.domain.events.network_events import AbortReason
-from oracle.domain.scoring.group_ranking import split_fee
+from oracle.domain.scoring.group_ranking import split_fee_by_scores
 from oracle.domain.state import GroupResult
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, RELAY
 from tests.support.histories import History, fold_history, group_key, node_address, task_key
@@ -141,7 +141,7 @@ def test_fees_are_shared_in_proportion_to_task_scores(vector):
     scores = inputs.get("scores_in_group_order") or inputs["task_scores"]
     expected = vector.get("expected_wei") or vector["expected"]
 
-    assert split_fee(fee, scores) == [int(share) for share in expected]
+    assert split_fee_by_scores(fee, scores) == [int(share) for share in expected]
 
 
 @vectors_of("penalty_decision/persist_group_score_on_abort_test")
@@ -167,8 +167,8 @@ def test_abort_after_group_close_keeps_score(vector):
 
 def test_splitting_a_fee_among_no_members_is_rejected():
     with pytest.raises(ValueError, match="at least one member"):
-        split_fee(100, [])
+        split_fee_by_scores(100, [])
 
 
 def test_last_member_receives_the_whole_fee_when_no_member_scores():
-    assert split_fee(100, [0, 0]) == [0, 100]
+    assert split_fee_by_scores(100, [0, 0]) == [0, 100]

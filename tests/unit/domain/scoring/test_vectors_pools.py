@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import (
-    append_score,
+    append_score_to_pool,
     compute_long_term_score,
     compute_node_qos,
     is_excluded,
@@ -59,7 +59,7 @@ def test_long_term_score_is_mean_of_last_scores(vector):
     pool = b""
     for score in vector["scores_oldest_first"]:
         if score is not None:
-            pool = append_score(pool, score, CRYNUX)
+            pool = append_score_to_pool(pool, score, CRYNUX)
     scored_node = member(pool)
     expected = vector["expected"]
 

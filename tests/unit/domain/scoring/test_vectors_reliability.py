@@ -6,7 +6,7 @@ from fractions import Fraction
 from math import floor
 
 from oracle.domain.events.network_events import AbortReason, LastStatus
-from oracle.domain.fixed_point import UNIT, compute_decay, shrink_gap_to_one
+from oracle.domain.fixed_point import UNIT, compute_decay, move_towards_one
 from oracle.domain.fold.fold import Fold
 from oracle.domain.scoring.node_scores import compute_reliability, heal_reliability, is_excluded
 from oracle.domain.scoring.rules import Rules
@@ -121,7 +121,7 @@ def never_healed_backwards(vector: Vector, rules: Rules) -> None:
 
 def fractions_of_the_gap(vector: Vector, rules: Rules) -> None:
     for case in vector["cases"]:
-        fraction = shrink_gap_to_one(0, compute_decay(60 * case["minutes"], rules.tau_seconds))
+        fraction = move_towards_one(0, compute_decay(60 * case["minutes"], rules.tau_seconds))
         assert close_to(case["exact_fraction_of_gap"], fraction)
         assert round(100 * fraction / UNIT) == case["printed_percent"]
 

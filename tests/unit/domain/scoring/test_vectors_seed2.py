@@ -2,7 +2,10 @@
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
-from oracle.domain.reports.kickout_evidence import compute_creator_spread, find_incident_reason
+from oracle.domain.reports.kickout_evidence import (
+    compute_creator_spread,
+    find_incident_hold_reason,
+)
 from oracle.domain.scoring.node_scores import (
     compute_reliability,
     is_below_kickout_threshold,
@@ -85,7 +88,7 @@ def test_kickout_is_held_when_single_creator_dominates_scores(vector):
 @vectors_of("incident_share", file="seed-2")
 def test_kickout_is_held_when_incidents_made_more_zeros_than_the_share(vector):
     rules = change_rules(kick_incident_share=units(vector["share"]))
-    reason = find_incident_reason(vector["scores"], vector["in_incidents"], rules)
+    reason = find_incident_hold_reason(vector["scores"], vector["in_incidents"], rules)
     assert (reason is not None) is vector["held"]
 
 

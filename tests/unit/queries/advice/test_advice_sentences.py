@@ -8,7 +8,7 @@ from oracle.chain.profiles.profile import Token
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.advice.advice_record import load_advice_record
-from oracle.queries.advice.advice_sentences import describe_kickout_outlook, summarize_money
+from oracle.queries.advice.advice_sentences import describe_kickout_outlook, summarize_earnings
 from oracle.queries.advice.node_advice import NodeAdvice, build_node_advice
 from oracle.queries.api.source import open_snapshot
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
@@ -106,7 +106,7 @@ def build_expelled() -> History:
 )
 def test_money_sentence_is_true_for_each_kind_of_node(new_sqlite_store, history, sentence):
     assert FEE * 10 // 17 == 200
-    assert summarize_money(advise(new_sqlite_store, history).money, CNX) == sentence
+    assert summarize_earnings(advise(new_sqlite_store, history).money, CNX) == sentence
 
 
 def test_scores_from_before_a_new_membership_do_not_count(new_sqlite_store):

@@ -11,7 +11,12 @@ from oracle.queries.advice.card_speeds import (
     list_card_speeds,
 )
 from oracle.queries.advice.what_if import StandingSource, build_what_if
-from oracle.queries.api.card_table import CardTable, compare_cards, count_members_by_card, get_card
+from oracle.queries.api.card_table import (
+    CardTable,
+    compare_cards,
+    count_members_by_card,
+    get_node_card,
+)
 from tests.support.histories import History, fold_history, node_address
 from tests.unit.queries.advice.records import FEE, race, record_of
 
@@ -40,7 +45,7 @@ def speeds_after(history: History, name: str = "A") -> dict[str, CardSpeed]:
     ]
     nodes = fold.ledger.nodes
     table = CardTable(count_members_by_card(nodes.values()), compare_cards(answers, nodes))
-    own_card = get_card(fold.ledger.nodes[node_address(name)])
+    own_card = get_node_card(fold.ledger.nodes[node_address(name)])
     return {speed.gpu: speed for speed in list_card_speeds(own_card, table)}
 
 

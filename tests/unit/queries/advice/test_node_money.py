@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.chain.profiles.profile import Token
-from oracle.domain.scoring.group_ranking import split_fee
+from oracle.domain.scoring.group_ranking import split_fee_by_scores
 from oracle.queries.advice.advice_sentences import (
     list_loss_cells,
-    summarize_losses_today,
-    summarize_money,
+    summarize_earnings,
+    summarize_todays_losses,
 )
 from oracle.queries.advice.node_money import NodeMoney, RankLoss, build_node_money
 from tests.support.examples import examples
@@ -30,7 +30,7 @@ def money_after(*races):
     [
         ((9, 5, 20), 2, FEE * 10 // 17 - FEE * 5 // 17),
         ((30, 5, 20), 3, FEE * 5 // 17 - FEE * 2 // 17),
-        ((None, 5, 20), None, split_fee(FEE, [10, 5, 2])[2]),
+        ((None, 5, 20), None, split_fee_by_scores(FEE, [10, 5, 2])[2]),
     ],
 )
 def test_lower_place_costs_the_difference_to_the_next_better_one(elapsed, rank, lost):
@@ -86,15 +86,15 @@ def test_amounts_are_shown_in_the_token_of_the_network():
         tasks_today=2,
         lost_today=55,
     )
-    assert summarize_money(money, CNX) == (
+    assert summarize_earnings(money, CNX) == (
         "It earns about 150 CNX a day: 12.5 CNX by three scored tasks in 2 h."
     )
-    assert summarize_losses_today(money, CNX) == (
+    assert summarize_todays_losses(money, CNX) == (
         "Today, since 00:00 UTC, lower ranks and tasks without a right answer cost it 0.55 CNX in "
         "fees; of the scored tasks that count, two are of today."
     )
     full_day = money.model_copy(update={"tasks_today": money.tasks})
-    assert " at least 0.55 CNX " in str(summarize_losses_today(full_day, CNX))
+    assert " at least 0.55 CNX " in str(summarize_todays_losses(full_day, CNX))
     assert list_loss_cells(money, CNX) == [
         ("third", "2", "0.75 CNX"),
         ("no answer", "1", "0.05 CNX"),

@@ -16,15 +16,15 @@ from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.advice.advice_record import load_advice_record
 from oracle.queries.advice.advice_sentences import (
-    explain_work,
-    list_work_cells,
-    summarize_work,
+    explain_work_share,
+    list_work_share_cells,
+    summarize_work_share,
 )
 from oracle.queries.advice.work_share import (
     MissedDraws,
     WorkShare,
     build_work_share,
-    list_candidacies,
+    iter_draw_chances,
 )
 from oracle.queries.api.node_order import NodeRankingCache
 from oracle.queries.api.source import ApiSource, open_snapshot
@@ -94,12 +94,12 @@ def check_candidacies(
     with open_snapshot(source) as snapshot:
         node = snapshot.get_ranking().nodes[address]
         record = load_advice_record(snapshot, node)
-        candidacies = list(list_candidacies(snapshot, record, weighting, UNIT))
+        candidacies = list(iter_draw_chances(snapshot, record, weighting, UNIT))
         recent_draws = snapshot.get_recent_draws()
         work = build_work_share(snapshot, record)
         assert work is not None
         # A node that quit has no stake now, so its chances at its present stake are 0.
-        chances_now = list_candidacies(snapshot, record, weighting, work.stake_score)
+        chances_now = iter_draw_chances(snapshot, record, weighting, work.stake_score)
         expected = sum(chance for _, chance in chances_now)
     rows = zip(recent_draws, candidacies, strict=True)
     scored_groups = {task.scored_in for task in plain.fold.ledger.tasks.values()} - {None}
@@ -165,19 +165,19 @@ WORK = WorkShare(
 
 
 def test_work_is_described_in_sentences_and_reasons():
-    assert summarize_work(WORK) == (
+    assert summarize_work_share(WORK) == (
         "It was drawn for twelve of the last 500 tasks; 14.1 were to be expected. It was a "
         "candidate for 400."
     )
-    assert list_work_cells(WORK) == [
+    assert list_work_share_cells(WORK) == [
         ("it was a candidate", "400"),
         ("the task asked for more video memory", "80"),
         ("it ran a task", "20"),
     ]
-    assert explain_work(WORK).startswith(
+    assert explain_work_share(WORK).startswith(
         "Of the fees of these tasks, 1.8 % went to tasks that it was drawn for; 2.1 % were to be "
         "expected. Its weight for a task without models is 0.3333, from the stake score S = "
         "1.0000 and the QoS Q = 0.5000"
     )
     departed = WORK.model_copy(update={"weight": None, "qos": None, "fees": 0})
-    assert explain_work(departed) == WORK.assumption
+    assert explain_work_share(departed) == WORK.assumption

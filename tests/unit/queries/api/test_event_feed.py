@@ -16,8 +16,8 @@ from oracle.domain.reports.contract_state import ContractChanges
 from oracle.queries.api.records import event_feed
 from oracle.queries.api.records.event_feed import (
     EventCursor,
-    find_newest_cursor,
-    load_events_after,
+    get_newest_event_cursor,
+    load_events_since,
 )
 from oracle.queries.api.source import RequestError, open_snapshot
 from oracle.store.halts import Halt, HaltClearRecord, HaltRepository
@@ -47,7 +47,7 @@ def a_history() -> History:
 
 def read(indexed, place, max_events=500):
     with open_snapshot(indexed.source) as snapshot:
-        return load_events_after(snapshot, place, max_events)
+        return load_events_since(snapshot, place, max_events)
 
 
 def all_of(indexed, max_events=500):
@@ -107,7 +107,7 @@ def test_paged_feed_returns_each_event_once(indexed, page_size):
 
 def test_feed_from_newest_cursor_returns_no_events(indexed):
     with open_snapshot(indexed.source) as snapshot:
-        assert load_events_after(snapshot, find_newest_cursor(snapshot), 500) == []
+        assert load_events_since(snapshot, get_newest_event_cursor(snapshot), 500) == []
 
 
 @examples(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -132,7 +132,7 @@ def test_events_are_independent_of_block_batches(new_sqlite_store, cuts):
 
 def test_reorg_event_precedes_events_of_new_blocks(indexed):
     with open_snapshot(indexed.source) as snapshot:
-        place = find_newest_cursor(snapshot)
+        place = get_newest_event_cursor(snapshot)
         cursor = snapshot.cursor
     ancestor = make_block(1, 1_000)
     reorg = Reorg(1, ancestor.hash, cursor.number, cursor.hash, None, None, cursor.time, (), 9)
@@ -161,7 +161,7 @@ def clear_halt(indexed):
 
 def test_halt_is_reported_when_it_begins_and_when_it_ends(indexed):
     with open_snapshot(indexed.source) as snapshot:
-        before = find_newest_cursor(snapshot)
+        before = get_newest_event_cursor(snapshot)
     open_halt(indexed)
     (begun,) = read(indexed, before)
     clear_halt(indexed)
@@ -178,7 +178,7 @@ def test_halt_is_reported_when_it_begins_and_when_it_ends(indexed):
 @pytest.mark.parametrize("page_size", [1, 2, 3, 500])
 def test_every_halt_is_reported_exactly_once_at_any_page_size(indexed, page_size):
     with open_snapshot(indexed.source) as snapshot:
-        place = find_newest_cursor(snapshot)
+        place = get_newest_event_cursor(snapshot)
     for _ in range(6):
         open_halt(indexed)
         clear_halt(indexed)
@@ -189,7 +189,7 @@ def test_every_halt_is_reported_exactly_once_at_any_page_size(indexed, page_size
         place = page[-1].cursor_after
     assert kinds == [*["halted", "halt_cleared"] * 6, "halted"]
     with open_snapshot(indexed.source) as snapshot:
-        assert find_newest_cursor(snapshot) == place
+        assert get_newest_event_cursor(snapshot) == place
 
 
 def test_number_of_halts_read_at_once_is_bounded(indexed, monkeypatch):
@@ -234,7 +234,7 @@ def test_feed_is_unchanged_if_its_changes_need_several_queries(indexed, monkeypa
     monkeypatch.setattr(event_feed, "_MAX_CHANGES", 1)
     assert all_of(indexed) == expected
     with open_snapshot(indexed.source) as snapshot:
-        assert load_events_after(snapshot, find_newest_cursor(snapshot), 500) == []
+        assert load_events_since(snapshot, get_newest_event_cursor(snapshot), 500) == []
 
 
 def test_event_stream_reports_halt_without_new_blocks(indexed):
@@ -247,7 +247,7 @@ def test_event_stream_reports_halt_without_new_blocks(indexed):
         for act in (lambda _: None, open_halt, clear_halt):
             act(indexed)
             await streams.check_for_change()
-            batch = await streams.read_events_after(place)
+            batch = await streams.read_events_since(place)
             kinds.append(
                 re.findall(rb"event: (\w+)", batch.encode_frames(EventFilter(None, None)))
             )
@@ -269,13 +269,13 @@ def test_database_is_read_once_for_all_listeners(indexed):
     async def read_after_changes() -> int:
         place = await streams.get_newest_cursor()
         await streams.check_for_change()
-        await streams.read_events_after(place)
+        await streams.read_events_since(place)
         reads.clear()
 
         async def count_halts() -> int:
             await streams.wait_for_change(streams.epoch, 60)
             return (
-                (await streams.read_events_after(place))
+                (await streams.read_events_since(place))
                 .encode_frames(EventFilter(None, None))
                 .count(b"event: halted")
             )

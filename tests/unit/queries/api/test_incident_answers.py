@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from oracle.chain.profiles.profile import DEFAULT_TOKEN
-from oracle.cli.inspect.explain_full import render_full_lines
+from oracle.cli.inspect.explain_full import render_full_explanation
 from oracle.domain.blocks import Position
 from oracle.domain.ids import Address
-from oracle.queries.api.records.event_feed import EventCursor, load_events_after
+from oracle.queries.api.records.event_feed import EventCursor, load_events_since
 from oracle.queries.api.source import open_snapshot
 from oracle.queries.explain import Explanation, explain_score
 from oracle.store.state.cursor_repository import Cursor
@@ -66,7 +66,7 @@ def test_explanation_marks_the_timeout_of_the_burst_only(indexed):
 
 
 def test_full_explanation_names_the_incident_below_its_timeout(indexed):
-    lines = list(render_full_lines(explain(indexed), DEFAULT_TOKEN))
+    lines = list(render_full_explanation(explain(indexed), DEFAULT_TOKEN))
     marks = [line for line in lines if "probably not its fault" in line]
     assert marks == [
         f"     probably not its fault: incident 1, burst of timeouts of the application {BURST}"
@@ -127,7 +127,7 @@ def test_event_stream_reports_begin_and_end_of_incident(indexed):
     with open_snapshot(indexed.source) as snapshot:
         events = [
             numbered.event
-            for numbered in load_events_after(snapshot, EventCursor(0, 0, 0, 0), 500)
+            for numbered in load_events_since(snapshot, EventCursor(0, 0, 0, 0), 500)
             if "incident" in numbered.event.kind
         ]
         (incident,) = snapshot.uow.incidents.list_newest(9)

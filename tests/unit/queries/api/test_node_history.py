@@ -16,7 +16,7 @@ from oracle.domain.scoring.node_scores import (
 from oracle.queries.api.history_points import (
     HistoryPoint,
     NodeRecord,
-    compute_history,
+    compute_history_points,
     downsample_points,
 )
 from oracle.queries.api.node_history import HistoryQuery, build_node_history
@@ -56,7 +56,7 @@ def test_history_ends_at_current_node_figures(turns):
     history = build_history(turns)
     fold, changes = fold_history(history)
     current_node = fold.ledger.nodes[node_address("A")]
-    *_, last = compute_history(record_of(changes), (1_000, history.time), CRYNUX)
+    *_, last = compute_history_points(record_of(changes), (1_000, history.time), CRYNUX)
     at = history.time
     assert last == (
         at,
@@ -96,7 +96,7 @@ def test_history_after_rejoin_matches_node_figures(career):
     fold, changes = fold_history(history)
     current_node = fold.ledger.nodes[node_address("A")]
     at = history.time
-    *_, last = compute_history(record_of(changes), (1_000, at), CRYNUX)
+    *_, last = compute_history_points(record_of(changes), (1_000, at), CRYNUX)
     assert last[2:] == (
         compute_long_term_score(current_node, CRYNUX, at),
         compute_reliability(current_node, at, CRYNUX),
@@ -114,8 +114,8 @@ def test_history_from_later_start_ends_at_same_point(history, share):
         earlier_scores=[entry for entry in record.scores if entry.time < start],
         scores=[entry for entry in record.scores if entry.time >= start],
     )
-    *_, full_history_end = compute_history(record, (1_000, history.time), CRYNUX)
-    *_, part = compute_history(late, (start, history.time), CRYNUX)
+    *_, full_history_end = compute_history_points(record, (1_000, history.time), CRYNUX)
+    *_, part = compute_history_points(late, (start, history.time), CRYNUX)
     assert full_history_end == part
 
 

@@ -160,7 +160,8 @@ def test_only_changed_nodes_are_read_again_during_backfill(indexed, monkeypatch)
 def orders_of(ranking: NodeRanking) -> tuple[object, ...]:
     places = {name: ranking.find_rank(name) for name in ranking.nodes}
     cards = {
-        node.gpu_name: ranking.find_by_card(node.gpu_name or "") for node in ranking.nodes.values()
+        node.gpu_name: ranking.find_nodes_by_card(node.gpu_name or "")
+        for node in ranking.nodes.values()
     }
     weights = ranking.get_draw_weights(CRYNUX_WEIGHTING)
     members, members_by_card = ranking.list_member_keys(), ranking.members_by_card

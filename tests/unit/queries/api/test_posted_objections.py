@@ -48,7 +48,7 @@ def indexed(new_sqlite_store: NewStore) -> Iterator[IndexedHistory]:
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store, RULES).whole(History().joins("A"))
         settings = IntakeSettings(DOMAIN, RULES, posts_per_hour=30, daily_gas=70_000)
-        intake = ObjectionIntake(store.open_unfenced(), settings)
+        intake = ObjectionIntake(store.open_unfenced_store(), settings)
         indexed.source = replace(indexed.source, objection_intake=intake)
         row = replace(
             create_node(KEY.address, 7, 0, 0),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.queries.api.records.kickout_view import find_evidence
+from oracle.queries.api.records.kickout_view import get_accusation_evidence
 from oracle.queries.api.records.task_view import build_task_answer
 from oracle.queries.api.source import NotFoundError, open_snapshot
 from tests.support.api import IndexedHistory
@@ -14,7 +14,7 @@ from tests.support.rounds import contract_state
 def test_error_for_evidence_of_a_node_that_was_never_accused_gives_the_reason(store):
     indexed = IndexedHistory(store).whole(History().joins("A"))
     with open_snapshot(indexed.source) as snapshot, pytest.raises(NotFoundError) as caught:
-        find_evidence(snapshot, node_address("A"), lambda *_: "a file")
+        get_accusation_evidence(snapshot, node_address("A"), lambda *_: "a file")
     assert str(caught.value) == f"node {node_address('A')} was never accused"
 
 
@@ -22,7 +22,7 @@ def test_error_for_evidence_without_a_file_gives_the_reason(store):
     indexed = IndexedHistory(store).whole(History().joins("A"))
     accuse(indexed, contract_state(), node_address("A"), block=2, ready_at=99)
     with open_snapshot(indexed.source) as snapshot, pytest.raises(NotFoundError) as caught:
-        find_evidence(snapshot, node_address("A"), lambda *_: None)
+        get_accusation_evidence(snapshot, node_address("A"), lambda *_: None)
     assert (
         str(caught.value) == f"the evidence against {node_address('A')} is not stored on this host"
     )

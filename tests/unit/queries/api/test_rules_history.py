@@ -18,7 +18,7 @@ from oracle.domain.events.oracle_events import (
 from oracle.domain.ids import Hash
 from oracle.domain.reports.contract_state import ContractChanges
 from oracle.domain.reports.report import ReportSettings, format_rules_id
-from oracle.queries.api.records.event_feed import EventCursor, load_events_after
+from oracle.queries.api.records.event_feed import EventCursor, load_events_since
 from oracle.queries.api.source import open_snapshot
 from oracle.queries.rules_texts import hash_reason, hash_rules_text
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
@@ -148,7 +148,7 @@ def test_event_stream_reports_announcements_and_cancellations(indexed):
     cancelled = OperationCancelled(at(3), time, OPERATION)
     store_events(indexed, DEPLOYED, scheduled, cancelled)
     with open_snapshot(indexed.source) as snapshot:
-        numbered = load_events_after(snapshot, EventCursor(0, 0, 0, 0), 100)
+        numbered = load_events_since(snapshot, EventCursor(0, 0, 0, 0), 100)
 
     announcements = [
         (entry.event.kind, entry.event.text)

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from oracle.daemon.rules_previews import list_loss_notices
+from oracle.daemon.rules_previews import build_rule_loss_notices
 from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import (
     OperationCancelled,
@@ -24,7 +24,7 @@ from oracle.queries.api.rules_preview import (
     FoldedNodes,
     OtherRules,
     build_preview_path,
-    compute_preview,
+    compute_rules_preview,
     encode_preview,
 )
 from oracle.queries.api.rules_preview_view import build_preview_view
@@ -70,7 +70,7 @@ def preview(tmp_path: Path):
     (tmp_path / f"{RULES_HASH}.json").write_bytes(TEXT.encode())
     folder = tmp_path / PREVIEW_FOLDER
     folder.mkdir()
-    computed = compute_preview(fold(CRYNUX), fold(HARSH), history().block, history().time)
+    computed = compute_rules_preview(fold(CRYNUX), fold(HARSH), history().block, history().time)
     build_preview_path(folder, HARSH).write_bytes(encode_preview(computed))
     return computed
 
@@ -111,7 +111,7 @@ def test_chances_of_all_members_add_up_under_both(preview):
 
 
 def test_same_rules_correlate_fully_and_reversed_orders_negatively(preview):
-    same = compute_preview(fold(CRYNUX), fold(CRYNUX), history().block, history().time)
+    same = compute_rules_preview(fold(CRYNUX), fold(CRYNUX), history().block, history().time)
     first, second = same.nodes
     reversed_nodes = (
         msgspec.structs.replace(first, qos_then=second.qos_now),
@@ -137,7 +137,7 @@ def test_preview_that_compares_with_other_rules_than_todays_is_not_shown(
 ):
     store_events(indexed, SCHEDULED)
     old_base = fold(replace(CRYNUX, tau_seconds=900))
-    stale = compute_preview(old_base, fold(HARSH), history().block, history().time)
+    stale = compute_rules_preview(old_base, fold(HARSH), history().block, history().time)
     path = build_preview_path(tmp_path / PREVIEW_FOLDER, HARSH)
     path.write_bytes(encode_preview(stale))
 
@@ -164,9 +164,9 @@ def test_announced_rules_of_another_profile_have_no_preview(indexed, preview, mo
 def test_node_that_announced_rules_hit_gets_one_notice(indexed, preview):
     other = OtherRules(RULES_HASH, HARSH, READY_AT)
     with indexed.store.transaction() as uow:
-        first = list_loss_notices(uow, other, preview)
+        first = build_rule_loss_notices(uow, other, preview)
         uow.notices.append(first)
-        second = list_loss_notices(uow, other, preview)
+        second = build_rule_loss_notices(uow, other, preview)
 
     assert [(notice.kind, notice.node) for notice in first] == [
         ("rules_hit_you", node_address("late"))

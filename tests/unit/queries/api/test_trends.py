@@ -8,7 +8,7 @@ from sqlalchemy import event
 
 from oracle.domain.fold.fold import Fold
 from oracle.domain.scoring.node_scores import compute_node_qos
-from oracle.queries.api.history_points import MAX_TREND_POINTS, TrendCache, compute_trend
+from oracle.queries.api.history_points import MAX_TREND_POINTS, TrendCache, compute_qos_trend
 from oracle.queries.api.source import open_snapshot
 from oracle.store.activity_repository import NodeTrendPoint
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
@@ -97,8 +97,8 @@ def test_inconsistent_history_is_not_drawn(new_sqlite_store):
     last = max(index for index, step in enumerate(right) if step.score is not None)
     wrong = [*right]
     wrong[last] = NodeTrendPoint(*wrong[last][:2], 10 - (wrong[last].score or 0), 0)
-    assert compute_trend(right, row, CRYNUX)
-    assert compute_trend(wrong, row, CRYNUX) == ()
+    assert compute_qos_trend(right, row, CRYNUX)
+    assert compute_qos_trend(wrong, row, CRYNUX) == ()
 
 
 def test_recent_history_is_not_drawn_under_rules_with_restarts(new_sqlite_store):

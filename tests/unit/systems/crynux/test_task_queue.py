@@ -150,8 +150,8 @@ def test_task_value_is_exact_and_uses_an_estimate_of_at_least_1_s():
 
 
 def test_missing_kind_or_size_does_not_raise_task_value():
-    assert PRICING.estimate_seconds(a_task(size=3)) == 30 + 3 * 20
-    assert PRICING.estimate_seconds(a_task(kind=TaskKind.SD)) == 30 + 20
+    assert PRICING.estimate_task_seconds(a_task(size=3)) == 30 + 3 * 20
+    assert PRICING.estimate_task_seconds(a_task(kind=TaskKind.SD)) == 30 + 20
     assert PRICING.compute_value(a_task()) == 0
 
 

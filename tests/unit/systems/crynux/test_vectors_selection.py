@@ -17,7 +17,7 @@ from oracle.systems.crynux.crynux_policy import (
     compute_locality_boost,
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, RELAY
-from oracle.systems.crynux.predownload import sort_by_weight
+from oracle.systems.crynux.predownload import sort_nodes_by_weight
 from oracle.systems.weighted_draw import draw_nodes
 from tests.support.histories import node_address
 from tests.support.vectors import Vector, named_vectors, the_vector, vectors_of
@@ -200,4 +200,4 @@ def test_zero_weight_nodes_are_sorted_last_by_address():
     weights = [
         (Address(node_fields["address"]), node_fields["stake"]) for node_fields in vector["nodes"]
     ]
-    assert sort_by_weight(weights) == vector["expected"]
+    assert sort_nodes_by_weight(weights) == vector["expected"]

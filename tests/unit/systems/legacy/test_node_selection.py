@@ -20,7 +20,7 @@ from oracle.systems.legacy.legacy_eligibility import (
     CardGroup,
     find_candidate_groups,
     get_card_group,
-    group_by_card,
+    group_nodes_by_card,
 )
 from oracle.systems.legacy.legacy_policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY
 from oracle.systems.legacy.trio_selection import compute_submission_speeds
@@ -69,7 +69,7 @@ def chosen_for(task, policy_input, seed=SEED32):
 
 
 def test_nodes_are_grouped_by_card_and_video_memory():
-    groups = groupby(group_by_card(cards(FIGURE)), attrgetter("vram"))
+    groups = groupby(group_nodes_by_card(cards(FIGURE)), attrgetter("vram"))
     assert {vram: [card.model for card in those] for vram, those in groups} == {
         12: ["RTX 4070"],
         16: ["RTX 3080", "RTX 4000 Ada", "RTX 4080"],
@@ -150,7 +150,7 @@ def chances_to_run(sizes, monkeypatch):
     chances: dict[str, Fraction] = defaultdict(Fraction)
     for lot in range(sum(sizes)):
         monkeypatch.setattr(trio_selection, "draw_indexes", partial(draw_for_x, lot))
-        card, _ = trio_selection._draw_group(candidate_groups, SEED32)
+        card, _ = trio_selection._draw_card_group(candidate_groups, SEED32)
         trios = list(
             combinations([candidate.address for candidate in candidate_groups.groups[card]], 3)
         )
@@ -252,4 +252,4 @@ def test_every_member_has_verdict_and_weights_sum_to_1(counts, gpt):
 
 def test_card_and_memory_combinations_form_separate_groups():
     nodes = cards(dict.fromkeys(product(("A", "B"), (8, 16)), 1))
-    assert len(group_by_card(nodes)) == 4
+    assert len(group_nodes_by_card(nodes)) == 4

@@ -6,11 +6,11 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.reports.lanes import compute_kickout_line_steps
 from oracle.domain.scoring.legacy_factors import (
     PopulationMaxima,
-    compute_factors,
     compute_incentive_shares,
+    compute_node_factors,
     compute_population_maxima,
     compute_promptness,
-    compute_speed,
+    compute_speed_factor,
     compute_vram_share,
 )
 from oracle.domain.scoring.node_scores import (
@@ -75,8 +75,8 @@ def test_node_with_shorter_timeout_has_higher_promptness(timeout, longest, promp
 
 
 def test_speed_is_zero_without_peers_and_none_without_tasks():
-    assert compute_speed(0, PopulationMaxima(0, 0, 0)) == 0
-    assert compute_speed(None, PopulationMaxima(0, 0, UNIT)) is None
+    assert compute_speed_factor(0, PopulationMaxima(0, 0, 0)) == 0
+    assert compute_speed_factor(None, PopulationMaxima(0, 0, UNIT)) is None
 
 
 def test_missing_speed_counts_as_zero_in_the_sum():
@@ -84,7 +84,7 @@ def test_missing_speed_counts_as_zero_in_the_sum():
     old = add_scores(member("B"), 20, 1)
     peers = compute_population_maxima([fresh, old], 0, RULES)
     assert peers is not None
-    assert compute_factors(fresh, 0, LEGACY, peers).speed is None
+    assert compute_node_factors(fresh, 0, LEGACY, peers).speed is None
     assert compute_node_qos(fresh, 0, RULES, peers) == UNIT // 2
     assert compute_long_term_score(fresh, RULES, 0) == 0
     assert compute_long_term_score(add_scores(old, 33, 2), RULES, 0) == 33 * UNIT // 40
@@ -105,12 +105,12 @@ def test_incentive_shares_follow_online_time():
 def test_online_time_counts_membership_within_window_even_when_paused():
     history = History().joins("A").after(100).pauses("A").after(50).quits("A").after(1000)
     history.joins("A").after(7)
-    tally = compute_factors(
+    tally = compute_node_factors(
         fold_node(history, "A", RULES), history.time, LEGACY, PopulationMaxima(0, 0, 0)
     ).tally
     assert tally.online_seconds == 157
     later = history.time + 31 * 86_400
-    tally = compute_factors(
+    tally = compute_node_factors(
         fold_node(history, "A", RULES), later, LEGACY, PopulationMaxima(0, 0, 0)
     ).tally
     assert (tally.window, tally.online_seconds) == (1, later - 31 * 86_400)

@@ -15,7 +15,7 @@ from oracle.domain.scoring.legacy_factors import (
     compute_incentive_shares,
     compute_population_maxima,
     compute_promptness,
-    compute_speed,
+    compute_speed_factor,
     compute_vram_share,
 )
 from oracle.domain.state import Run
@@ -87,7 +87,10 @@ def speeds(vector: Vector) -> None:
     assert peers is not None
     for name, scores in vector["nodes"].items():
         mean = floor(Fraction(sum(scores), len(scores)) * UNIT) if scores else None
-        for expected, value in ((vector["ns"], mean), (vector["B"], compute_speed(mean, peers))):
+        for expected, value in (
+            (vector["ns"], mean),
+            (vector["B"], compute_speed_factor(mean, peers)),
+        ):
             assert (expected[name] is None) is (value is None)
             assert value is None or close_to(expected[name], value)
 

@@ -130,5 +130,5 @@ def test_checking_only_suspect_nodes_gives_the_same_result_as_checking_all(steps
         quick.evaluate_nodes(present, now)
         for name in present:
             if name in plain.records:
-                plain.records[name].update_flag(now, params)
+                plain.records[name].update_failure_flag(now, params)
         assert quick.records == plain.records

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Address
-from oracle.systems.pocket.explain_row import build_parts, format_explanation
+from oracle.systems.pocket.explain_row import build_ticket_components, format_ticket_explanation
 from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD, Parameters
 from oracle.systems.pocket.ranking import (
     NodeStats,
@@ -219,13 +219,13 @@ def test_explanation_line_gives_reason_for_tickets(why: str):
     latency, attempts, rate = ASKED[why]
     node = NodeStats(Address("n"), attempts, rate, latency, latency, failing=False)
     (row,) = rank_nodes([node], ARTICLE).rows
-    assert format_explanation(row) == f"{row.tickets} of 10 tickets: {why}"
-    assert build_parts(row)["why"] == format_explanation(row)
+    assert format_ticket_explanation(row) == f"{row.tickets} of 10 tickets: {why}"
+    assert build_ticket_components(row)["why"] == format_ticket_explanation(row)
 
 
 def test_explanation_line_gives_cost_of_preceding_nodes():
     first, second, third = (
-        format_explanation(row) for row in rank_nodes(alike(0.16, 0.3, 0.4), ARTICLE).rows
+        format_ticket_explanation(row) for row in rank_nodes(alike(0.16, 0.3, 0.4), ARTICLE).rows
     )
     assert first.endswith("latency 0.16000 s is the first that is measured, and costs nothing")
     assert second.endswith("latency 0.30000 s is 0.14000 s over 0.16000 s, which costs 5")
@@ -238,10 +238,10 @@ def test_explanation_line_gives_cost_of_preceding_nodes():
 def test_explanation_line_gives_end_of_exclusion():
     node = NodeStats(Address("n"), 20, 0.9, 0.1, 0.1, failing=True, out_until_ms=1_006_500)
     (row,) = rank_nodes([node], ARTICLE).rows
-    assert format_explanation(row) == (
+    assert format_ticket_explanation(row) == (
         "0 of 10 tickets: out until 1006.500 for its failures, success rate 0.9000 of 20 attempts"
     )
-    assert build_parts(row)["out_until"] == "1006.500"
+    assert build_ticket_components(row)["out_until"] == "1006.500"
 
 
 @pytest.mark.parametrize(("attempts", "failing", "why"), [
@@ -252,4 +252,4 @@ def test_explanation_line_gives_end_of_exclusion():
 def test_explanation_line_gives_reason_for_shelving(attempts, failing, why):
     node = NodeStats(Address("n"), attempts, 0.0, 0.0, 0.0, failing)
     (row,) = rank_nodes([node], MEANT).rows
-    assert format_explanation(row) == why
+    assert format_ticket_explanation(row) == why
