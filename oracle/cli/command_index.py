@@ -21,6 +21,7 @@ from typer.main import get_group
 from typing_extensions import override
 
 _NUMBER_TYPES = ("int", "float")
+HELP_OPTION_NAMES = ["-h", "--help"]
 
 
 class IndexedCommand(NamedTuple):
@@ -189,7 +190,7 @@ def load_module_commands(module_name: str) -> dict[str, TyperCommand | TyperGrou
     with _pause_gc():
         import_module(module_name).register(app)
     group = get_group(app)
-    _set_value_metavars(group)
+    _adapt_help(group)
     return dict(group.commands)  # type: ignore[arg-type]  # Typer creates no other types
 
 
@@ -250,9 +251,11 @@ def _log_to_stderr() -> None:
         import_module("oracle.telemetry.logging_setup").configure_logging("auto", "info")
 
 
-def _set_value_metavars(command_tree: TyperCommand | TyperGroup) -> None:
-    """Set the value metavars of a command, or of every command in a group."""
-    for command in _iterate_commands(command_tree):
+def _adapt_help(command_tree: TyperCommand | TyperGroup) -> None:
+    """Set the names of the help option and the value metavars of all commands in a tree."""
+    for command in _iterate_command_tree(command_tree):
+        # A command keeps its first help option, so the names must not depend on the caller.
+        command.context_settings["help_option_names"] = HELP_OPTION_NAMES
         for parameter in command.params:
             if isinstance(parameter, TyperArgument):
                 vars(parameter)["display_type_rich"] = _hide_argument_type
@@ -260,12 +263,13 @@ def _set_value_metavars(command_tree: TyperCommand | TyperGroup) -> None:
                 vars(parameter)["display_type_rich"] = _ValueMetavar(parameter)
 
 
-def _iterate_commands(command_tree: object) -> Iterator[TyperCommand]:
+def _iterate_command_tree(command_tree: object) -> Iterator[TyperCommand | TyperGroup]:
+    """Yield a command, or a group with all commands and groups in it."""
+    if isinstance(command_tree, TyperCommand | TyperGroup):
+        yield command_tree
     if isinstance(command_tree, TyperGroup):
         for subcommand in command_tree.commands.values():
-            yield from _iterate_commands(subcommand)
-    elif isinstance(command_tree, TyperCommand):
-        yield command_tree
+            yield from _iterate_command_tree(subcommand)
 
 
 def _hide_argument_type(ctx: Context) -> str | None:

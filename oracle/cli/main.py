@@ -23,7 +23,7 @@ from typer import TyperException
 from typing_extensions import override
 
 from oracle import __version__
-from oracle.cli.command_index import CommandIndex
+from oracle.cli.command_index import HELP_OPTION_NAMES, CommandIndex
 from oracle.domain.native import REQUIRED_VERSION, ignored_version
 from oracle.errors import InputError, OracleError
 from oracle.telemetry.safe_text import (
@@ -105,7 +105,7 @@ def build_app() -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        context_settings={"help_option_names": HELP_OPTION_NAMES, "max_content_width": 100},
     )
     app.callback()(_root_command)
     return app
