@@ -48,7 +48,7 @@ class SessionRanking:
 
     @property
     def id(self) -> str:
-        """The SHA-256 of `as_of`, followed by one line `<tickets> <node>` for each node."""
+        """The SHA-256 of a line with `as_of` and a line `<tickets> <node>` for each node."""
         lines = [str(self.as_of), *(f"{tickets} {node}" for node, tickets in self.chances)]
         return sha256("\n".join(lines).encode()).hexdigest()
 

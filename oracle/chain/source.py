@@ -273,7 +273,7 @@ class ChainSource:
         return self.tracker.finality.is_deep_enough(block, head)
 
     def fetch_second_witness(self, number: int, excluded_endpoint: str) -> Witness | None:
-        """Return an endpoint of another witness, with its block at this height, or None.
+        """Return an independent endpoint and its block at this height, or None.
 
         The endpoints are queried in turn until one shows the block deep enough below its head. If
         none does, the one with the highest head is returned. An endpoint that does not answer is

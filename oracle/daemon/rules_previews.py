@@ -256,7 +256,7 @@ def open_preview_job(index: Index, exit_stack: ExitStack) -> Job:
 def build_rule_loss_notices(
     uow: UnitOfWork, other_set: OtherRules, preview: RulesPreview
 ) -> list[Notice]:
-    """Return a notice for each node that announced rules affect and that has no notice yet.
+    """Return notices for the nodes that announced rules affect, except those notified before.
 
     A node is affected if it becomes due or excluded, or loses ten places.
     """

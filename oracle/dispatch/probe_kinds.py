@@ -36,7 +36,7 @@ _RESERVE_PERCENT = 50
 
 
 class _SystemTaskCall(DispatcherCall):
-    """A call about a task that the dispatcher itself ordered."""
+    """A contract call for a task that the dispatcher created."""
 
     reserve_share = _RESERVE_PERCENT
 

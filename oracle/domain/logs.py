@@ -193,7 +193,7 @@ class PackedLogs(list[Log]):
 
 
 def join_logs(parts: Sequence[list[Log]]) -> list[Log]:
-    """Return the logs of consecutive blocks, packed if all are packed and share their sources."""
+    """Concatenate the logs of consecutive blocks, and keep them packed if possible."""
     packed_parts = [part for part in parts if isinstance(part, PackedLogs)]
     logs = list(chain.from_iterable(parts))
     if not packed_parts or len(packed_parts) < sum(map(bool, parts)):

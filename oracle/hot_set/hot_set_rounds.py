@@ -25,7 +25,7 @@ class HotSetRound:
     def find_outdated_indexes(
         self, stored_words: Sequence[StoredWord], min_round: int = 0
     ) -> list[int]:
-        """Return the indexes of stored words that are outdated after this round.
+        """Return the indexes of the words in the contract that differ from this round.
 
         See `find_outdated_words`.
         """

@@ -276,7 +276,7 @@ def ingest_reread_response(store: Store, response: FeedPoll) -> tuple[FeedFault,
 
 
 def compare_with_second_feed(store: Store, response: FeedPoll, name: str) -> tuple[FeedFault, ...]:
-    """Compare settled rows with the rows of a second feed; return new faults.
+    """Compare rows with the same rows of a second feed, and return the differences.
 
     Rows are compared up to the last row that both feeds have, because lagging behind is no fault.
     """

@@ -72,7 +72,7 @@ class ProofLeaf(ApiModel):
 
 
 class ProofSummary(ApiModel):
-    """The summary of a round, which binds its root to one chain and contract."""
+    """The signed data of a round, which tie its root to one chain and contract."""
 
     chain_id: int
     oracle: AddressText

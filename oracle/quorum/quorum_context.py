@@ -1,4 +1,4 @@
-"""The context of a quorum: the other reporters, and the signatures that are still missing."""
+"""The context of a reporter in a quorum, and the signatures that its report still lacks."""
 
 from dataclasses import dataclass, field
 

@@ -144,7 +144,7 @@ class ReportCutter(BlockHook):
     def build_report(
         self, uow: UnitOfWork, contract_state: ContractState, as_of: BlockRef
     ) -> Report:
-        """Compute the report as of `as_of`, except what it changes; write nothing."""
+        """Compute the report at block `as_of` without its list of changed nodes; write nothing."""
         tree = self._leaf_tree.refresh(uow, as_of, needs_edits=False)
         # With few changes, comparing the lanes of a million nodes takes longer than computing
         # the root.

@@ -148,7 +148,7 @@ class ReportRepository:
         return [_decode_report_row(row) for row in reversed(self._connection.execute(query).all())]
 
     def list_between(self, first_block: int, last_block: int) -> list[StoredReport]:
-        """Return the reports as of a block from `first_block` to `last_block`, oldest first."""
+        """Return the reports whose as-of block is in this range, ends included, oldest first."""
         rows = self._connection.execute(
             _REPORTS_BETWEEN, {"first_block": first_block, "last_block": last_block}
         )

@@ -1224,7 +1224,7 @@ class ProofLeaf(TypedDict):
 
 
 class ProofSummary(TypedDict):
-    """The summary of a round, which binds its root to one chain and contract."""
+    """The signed data of a round, which tie its root to one chain and contract."""
 
     chain_id: int
     oracle: str

@@ -46,7 +46,7 @@ def complete_task(state: LoopState, task: LoopTask) -> None:
 def time_out_task(
     state: LoopState, task: LoopTask, last_status: LastStatus = LastStatus.STARTED
 ) -> None:
-    """End a task that had no result in time; the creator loses the toll."""
+    """End a task without a result at its deadline; its creator loses the fee for opening it."""
     shape = task.order.shape
     end_task(state, task, TaskTimedOut, last_status=last_status)
     state.get_income_and_expenses(task.order.owner).tolls += state.economics.compute_toll(

@@ -174,7 +174,7 @@ class MappingCompiler:
     def compile_call(
         self, signature: AbiSignature, mappings: Sequence[EventMapping]
     ) -> MappedSignature | None:
-        """Return the function with the decoder of its calls, or None if there is a fault."""
+        """Return the function and the decoder of its calls, or None if the mapping is invalid."""
         try:
             split_call, inputs = build_call_splitter(signature)
         except ValueError as error:

@@ -293,7 +293,7 @@ def _render_refusal(block_refusal: BlockRefusal | None, *, is_accepted: bool) ->
 def list_dead_letters(
     config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
 ) -> None:
-    """List undecodable logs and calls; the daemon may be running."""
+    """List undecodable logs and calls, also while the daemon is running."""
     with open_records(load_config(config)) as records:
         letters = list_open_dead_letters(records.store)
     if as_json:

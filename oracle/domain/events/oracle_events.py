@@ -188,7 +188,7 @@ class RulesScheduled:
 
 @dataclass(frozen=True, slots=True)
 class OperationSalted:
-    """The salt of an operation of the timelock that was just scheduled."""
+    """The salt of a timelock operation that was scheduled in the same transaction."""
 
     at: Position
     time: int

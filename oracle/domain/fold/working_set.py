@@ -237,7 +237,7 @@ class WorkingSet:
         return node
 
     def get_task_for_update(self, key: TaskKey) -> Task:
-        """Return a task to be changed, created if it is missing."""
+        """Return a task for an update, and create it if it is missing."""
         task = self.tasks.get(key)
         pre_images = self.images
         if pre_images is not None and key not in pre_images.tasks:

@@ -114,7 +114,7 @@ class Auditor:
         return target, future.result()
 
     def skip_blocks(self, target: AuditTarget, blocks: BlockRange) -> None:
-        """Continue the audit above these blocks, because they could not be settled."""
+        """Continue the audit after these blocks, which could not be verified."""
         if target.is_suspect:
             self.next_suspect_block = max(self.next_suspect_block, blocks.last + 1)
         else:

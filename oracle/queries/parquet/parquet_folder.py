@@ -1,4 +1,4 @@
-"""A folder of Parquet files that only grows, and never shows a partial file.
+"""A folder of Parquet files to which files are added, each written atomically.
 
 `export.json` records the progress of the export. Files of later blocks belong to an unfinished run
 or to blocks that were not final, and are replaced. See docs/reference/parquet.md#the-folder.

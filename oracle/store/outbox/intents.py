@@ -309,7 +309,7 @@ class IntentRepository:
         return counts
 
     def expire_intents_above(self, block: int, stamp: Stamp) -> int:
-        """Expire the intents without a nonce planned above `block`, and return their number.
+        """Expire intents without a nonce that were planned after `block`; return their number.
 
         Intents with a nonce are kept: the contract rejects their calls, as the receipts then show.
         """

@@ -1,4 +1,4 @@
-"""Finds the transaction that used a nonce in the blocks, and proves it by its signature.
+"""Searches blocks for the transaction that used a nonce, and verifies its signature.
 
 A transaction count shows that a nonce is used, but not by which transaction. An endpoint that
 reports a foreign transaction must show it: the hash is computed from its content, which the

@@ -1,4 +1,4 @@
-"""The objections on the page of a node, and the form with which its owner signs one.
+"""The section of objections on a node page, with the form that the owner signs.
 
 The form is shown while a kickout is due and this reporter accepts objections. Its script lets the
 owner's wallet sign these values, and posts them (`objection.js`).
