@@ -99,17 +99,21 @@ class ServerCommitWatch:
         self._refused_waits = 0
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a commit, at most `seconds`, and return whether a commit was seen."""
+        """Wait for a commit, at most `seconds`, and return whether a commit was seen.
+
+        The first call returns True at once, because commits before it were not notified.
+        """
         with self._lock:
             if self._is_closed.is_set() or self._refused_waits > 0:
                 self._refused_waits -= 1
                 self._is_closed.wait(seconds)
                 return False
             try:
-                notifications = self._get_listening_connection().notifies(
-                    timeout=seconds, stop_after=1
-                )
-                return bool(list(notifications))
+                if self._connection is None:
+                    self._open_listening_connection()
+                    return True
+                driver: Any = self._connection.connection.driver_connection
+                return bool(list(driver.notifies(timeout=seconds, stop_after=1)))
             except (DBAPIError, self._engine.dialect.loaded_dbapi.Error):
                 self._close_listening_connection()
                 self._refused_waits = _REFUSED_WAITS
@@ -121,11 +125,9 @@ class ServerCommitWatch:
         with self._lock:
             self._close_listening_connection()
 
-    def _get_listening_connection(self) -> Any:  # noqa: ANN401  the driver's connection; the driver is not imported here
-        if self._connection is None:
-            self._connection = self._engine.connect()
-            self._connection.exec_driver_sql(f"LISTEN {COMMIT_CHANNEL}")
-        return self._connection.connection.driver_connection
+    def _open_listening_connection(self) -> None:
+        self._connection = self._engine.connect()
+        self._connection.exec_driver_sql(f"LISTEN {COMMIT_CHANNEL}")
 
     def _close_listening_connection(self) -> None:
         connection, self._connection = self._connection, None

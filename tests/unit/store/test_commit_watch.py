@@ -43,6 +43,13 @@ def test_commit_of_another_connection_wakes_reader_once(store: Store, database_u
         assert wait_during(store, lambda: commit_block(writer)) == (True, False)
 
 
+def test_commit_before_the_first_wait_is_seen(store: Store, database_url: str):
+    watch = store.watch_commits()
+    with Store.open(database_url) as writer:
+        commit_block(writer)
+    assert watch.wait(LONG_SECONDS)
+
+
 def test_commit_between_two_waits_is_seen_by_the_second(store: Store, database_url: str):
     watch = store.watch_commits()
     while watch.wait(0.05):
@@ -64,5 +71,8 @@ def test_rolled_back_transaction_wakes_no_reader(store: Store):
 def test_store_closes_while_reader_waits(database_url: str):
     with ThreadPoolExecutor(1) as reader:
         with Store.open(database_url) as store:
-            seen = reader.submit(store.watch_commits().wait, 0.5)
+            watch = store.watch_commits()
+            while watch.wait(0.05):
+                pass
+            seen = reader.submit(watch.wait, 0.5)
         assert seen.result(LONG_SECONDS) is False
