@@ -54,13 +54,10 @@ def compute_pool_mean(pool: bytes, prior: int | None, rules: Rules) -> int:
 
     The mean of an empty pool is `prior`, or the rules' value for a new node if `prior` is None.
     """
-    return _compute_mean(sum(pool), len(pool), prior, rules)
-
-
-def _compute_mean(score_sum: int, score_count: int, prior: int | None, rules: Rules) -> int:
-    if not score_count or (score_sum == 0 and rules.zero_mean_is_new):
+    total = sum(pool)
+    if not pool or (total == 0 and rules.zero_mean_is_new):
         return rules.new_node_long_term if prior is None else prior
-    return score_sum * UNIT // (score_count * rules.q_max)
+    return total * UNIT // (len(pool) * rules.q_max)
 
 
 def count_pool_restarts(time: int, rules: Rules) -> int:
@@ -124,7 +121,7 @@ def compute_long_term_score(node: Node, rules: Rules, time: int) -> int:
     """
     if rules.legacy is not None:
         return compute_window_mean(compute_window_tally(node, time, rules.legacy), rules)
-    return _compute_mean(node.pool_sum, len(node.pool), node.prior, rules)
+    return compute_pool_mean(node.pool, node.prior, rules)
 
 
 def compute_window_mean(tally: WindowTally, rules: Rules) -> int:
@@ -218,7 +215,7 @@ def is_kickout_due(node: Node, rules: Rules, time: int | None = None) -> bool:
         )
         return tally.justifies_kickout(rules.legacy)
     pool = node.pool if time is None else get_pool_for_kickout(node, time, rules)
-    return len(pool) == rules.pool_size and is_below_kickout_threshold(node.pool_sum, rules)
+    return len(pool) == rules.pool_size and is_below_kickout_threshold(sum(pool), rules)
 
 
 def is_below_kickout_threshold(total: int, rules: Rules) -> bool:
