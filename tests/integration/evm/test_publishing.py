@@ -11,7 +11,7 @@ from oracle.store.outbox.records import PauseKind
 from oracle.txmgr.context import StepResult
 from tests.support.evm.fixtures import chain
 from tests.support.faulty_endpoint import run_faulty_endpoint
-from tests.support.harness import CAPS, ETHER, SETTINGS, Harness, next_step
+from tests.support.harness import CAPS, ETHER, FINALITY, SETTINGS, Harness, next_step
 from tests.support.txmgr.harness_fixtures import (
     fresh_chain,
     fresh_testbed,
@@ -130,7 +130,7 @@ def test_push_delayed_by_pause_expires_and_next_push_goes_live(
 
     testbed.chain.send(testbed.oracle.functions.resume(), sender=admin)
     testbed.chain.later(SETTINGS.ttl_seconds)
-    testbed.chain.mine()
+    testbed.chain.mine(FINALITY + 1)
     harness.period()
     harness.tick()
     assert harness.states() == ["expired", "live"]
@@ -272,10 +272,10 @@ def test_second_statement_for_round_waits_for_first_deadline(sqlite_harness: Har
     harness.period()
     harness.tick()
 
-    # The first statement about round 1 may still land: no second one until its deadline.
+    # The first statement about round 1 may still land: no second one until its deadline is final.
     assert len(harness.intents()) == 1
     harness.testbed.chain.later(700)
-    harness.testbed.chain.mine()
+    harness.testbed.chain.mine(FINALITY + 1)
     harness.period()
     harness.tick()
     assert [intent.request.round for intent in harness.intents()] == [1, 1]

@@ -12,7 +12,7 @@ from oracle.store.database import Store
 from oracle.store.outbox.records import IntentState, NonceState, SignedStatement
 from oracle.txmgr.nonce_sync import reconcile_nonces
 from oracle.txmgr.rebuild_from_chain import plan_outbox_rebuild
-from tests.support.harness import SETTINGS, Harness, sending_jobs_of
+from tests.support.harness import FINALITY, SETTINGS, Harness, sending_jobs_of
 from tests.support.sending import faults
 from tests.support.sending.old_databases import (
     copy_database,
@@ -116,6 +116,7 @@ def test_case_f19_old_database_copy_is_refused_until_rebuilt_from_chain(
         harness.mine()
         assert (harness.testbed.nonce, harness.testbed.round) == (3, 2)
         harness.testbed.chain.later(SETTINGS.ttl_seconds)
+        harness.testbed.chain.mine(FINALITY + 1)
         while harness.testbed.round == 2:
             assert len(harness.reports()) < 20, harness.steps
             harness.period()
