@@ -26,7 +26,7 @@ class PartialIndex(Index):
 
     SQLAlchemy imports a dialect as soon as an index gets an option of it. The options are
     therefore set when the index is created in a database, so that a command on SQLite does not
-    import the PostgreSQL dialect, which would be a tenth of its start.
+    import the PostgreSQL dialect.
     """
 
     def __init__(self, name: str, *columns: Column[Any], where: str, unique: bool = False) -> None:
