@@ -372,7 +372,10 @@ def _build_result(
 
 
 def _print_kickout_result(result: KickoutResult, *, as_json: bool) -> None:
-    """Print the result of a kickout command, as JSON or as text."""
+    """Print the result of a kickout command, as JSON or as text.
+
+    The text of a sent kickout has only the node and the steps.
+    """
     if as_json:
         print_model(result)
         return

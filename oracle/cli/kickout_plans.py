@@ -41,7 +41,10 @@ def get_kickout_not_due_reason(records: Records, node: Address) -> str:
 
 
 def format_veto_deadline(node: str, ready_at: int, now: int) -> str:
-    """Describe until when the vetoer can end an accusation."""
+    """Describe until when the vetoer can end an accusation.
+
+    `now` is in chain time.
+    """
     deadline = format_block_time(ready_at)
     if now < ready_at:
         return f"the vetoer has until {deadline}"

@@ -71,6 +71,8 @@ def confirm_action(action: str, *, yes: bool, dry_run: bool) -> bool:
 def load_config(path: Path) -> Config:
     """Load the configuration, and configure logging by its `[log]` section.
 
+    Logs go to stderr.
+
     Raises:
         InputError: the configuration has faults; one message lists all of them.
     """

@@ -297,6 +297,8 @@ def _try_open_sender_context(
 def _check_nonces_not_ahead(records: Records, account: Account) -> None:
     """Check that a paused sender's nonces are not ahead on-chain.
 
+    The next start would refuse such a sender, so it is not released.
+
     Raises:
         NonceAheadError: the nonces are ahead; the message names the command that repairs them.
         TransientError: no endpoint responds, or only one endpoint reports nonces that are ahead.

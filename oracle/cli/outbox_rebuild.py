@@ -267,7 +267,10 @@ def _format_nonce_row(rebuild_plan: RebuildPlan, nonce: int) -> list[str]:
 
 
 def _format_nonce_range_row(rebuild_plan: RebuildPlan, nonce_range: range) -> list[str]:
-    """Return one table row for a range of nonces, with a count per outcome."""
+    """Return one table row for a range of nonces, with a count per outcome.
+
+    --json lists every nonce.
+    """
     cells = [_format_nonce_row(rebuild_plan, nonce) for nonce in nonce_range]
     blocks = [int(block) for _, _, block, _ in cells if block]
     block_text = _format_range(range(min(blocks), max(blocks) + 1)) if blocks else ""

@@ -147,7 +147,10 @@ def _get_due_report(reporter: Reporter) -> Report:
 
 
 def _explain_no_pushable_report(due_cuts: list[ReportHeader], contract_status: RootsStatus) -> str:
-    """Return why none of the waiting cuts can be pushed."""
+    """Return why none of the waiting cuts can be pushed.
+
+    `due_cuts` are the waiting cuts, oldest first.
+    """
     if not due_cuts:
         return "no report is due; the next one is cut at the end of the period"
     reasons = {cut.period: find_missed_reason(cut, contract_status) for cut in due_cuts}

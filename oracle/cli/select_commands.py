@@ -74,7 +74,10 @@ _TEXT_COLUMNS = (_REASON_PART, _PARTS_COLUMN)
 
 
 def _show_selection(result: SelectionResult, draws: int | None) -> None:
-    """Print one selection with its candidates and draws."""
+    """Print one selection with its candidates and draws.
+
+    `draws` is the requested number of nodes, or None for the default.
+    """
     typer.echo(f"task {_format_task_key(result.task)}: {_format_requirements(result.task)}")
     as_of = "" if result.as_of is None else f", {result.as_of.to_text()}"
     typer.echo(f"policy {result.policy} (version {result.version}), rules {result.rules}{as_of}")

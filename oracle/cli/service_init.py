@@ -207,6 +207,8 @@ def _render_operator_files(kind: ServiceKind) -> dict[str, str]:
 def _write_file(path: Path, content: str, mode: int) -> None:
     """Replace a file, giving it this mode.
 
+    In a container, other users have to read all files except passwords.
+
     Raises:
         InputError: the file cannot be written.
     """

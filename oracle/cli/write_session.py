@@ -29,6 +29,8 @@ def open_write_session(
 ) -> Iterator[tuple[UnitOfWork, Stamp]]:
     """Open a transaction under the lease, or a read-only one for a dry run.
 
+    Its stamp names the user of the command.
+
     Raises:
         FatalError: a daemon holds the lease of this database.
     """

@@ -207,7 +207,10 @@ def _take_finished_poll(
 def open_feed_jobs(
     records: Records, health: DaemonHealth, max_wait_seconds: float | None, exit_stack: ExitStack
 ) -> FeedJobs | None:
-    """Open the configured feeds and return their jobs, or None if no feed is configured."""
+    """Open the configured feeds and return their jobs, or None if no feed is configured.
+
+    `exit_stack` closes the feeds.
+    """
     section = records.config.feed
     first_client = _build_feed_client(section, "url")
     second_client = _build_feed_client(section, "compare_url")

@@ -85,6 +85,8 @@ def open_notification_targets(
 ) -> list[Target]:
     """Return the configured notification targets.
 
+    `clock` returns unix seconds.
+
     Raises:
         InputError: a secret is missing, short or readable by others; Apprise is missing or does
             not support an address.

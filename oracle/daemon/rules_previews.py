@@ -185,7 +185,10 @@ def run_preview_worker() -> None:
 
 
 def _exit_on_stdin_eof() -> None:
-    """End this process when its parent has ended."""
+    """End this process when its parent has ended.
+
+    Files are replaced atomically, so nothing is lost.
+    """
     # `sys.stdin` is not used, because its lock would disturb the interpreter at exit.
     while os.read(0, 1):
         continue

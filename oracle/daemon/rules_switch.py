@@ -54,6 +54,8 @@ class RulesSwitcher:
     def switch_rules_if_due(self) -> str | None:
         """Switch to the rules in force if they differ; return why the switch is impossible.
 
+        The result is None after a switch, or if none was needed.
+
         Raises:
             RulesSwitchedError: the database was switched.
         """

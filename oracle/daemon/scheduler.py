@@ -282,7 +282,10 @@ def _run_job_tick(job: Job, liveness: JobLiveness) -> float | None:
 
 
 def run_measured_tick(job: Job) -> TickFacts:
-    """Run one tick in a trace span, and record its duration."""
+    """Run one tick in a trace span, and record its duration.
+
+    An error of the tick is raised.
+    """
     with start_span(f"{job.name} step") as tick_span:
         started_at = time.perf_counter()
         try:

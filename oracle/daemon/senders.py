@@ -375,6 +375,8 @@ def open_reporter_contexts(
 ) -> ReporterContexts:
     """Return the contexts of a reporter that holds the lease with this epoch.
 
+    `clock` returns unix seconds.
+
     Raises:
         InputError: see `check_feed_publishing_allowed`.
     """
@@ -431,6 +433,8 @@ def open_dispatch_context(
     index: Index, open_key: OpenKey, epoch: int, clock: Callable[[], float]
 ) -> DispatchContext:
     """Return the context that starts tasks under the lease with this epoch.
+
+    `clock` returns unix seconds.
 
     Raises:
         InputError: see `open_dispatch_account`, `check_feed_publishing_allowed`,

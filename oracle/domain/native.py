@@ -150,7 +150,10 @@ class Native(Protocol):
         """Return the sum of the weights."""
 
     def find_weighted_index(self, weights: "array[int]", x: int, /) -> int:
-        """Return the first index whose cumulative weight exceeds `x`."""
+        """Return the first index whose cumulative weight exceeds `x`.
+
+        `x` must be below the total weight.
+        """
 
 
 def _load_native_package() -> tuple[Native | None, int | None]:

@@ -169,7 +169,10 @@ class EventFolder:
             hook.on_folded(changes)
 
     def _evict_finished_tasks(self) -> None:
-        """Drop excess rows and ended tasks from memory."""
+        """Drop excess rows and ended tasks from memory.
+
+        Later events rarely need tasks that have ended.
+        """
         ledger = self._fold.ledger
         for key in self._changed_tasks:
             if ledger.tasks[key].ending is not None:

@@ -116,7 +116,10 @@ def get_rules_replacement_block(uow: UnitOfWork) -> int:
 
 
 def rewind_rules_replacement_block(uow: UnitOfWork, block: int) -> None:
-    """Lower the block of the rules replacement to the block of a rewind."""
+    """Lower the block of the rules replacement to the block of a rewind.
+
+    Reports after this block are then cut again.
+    """
     if get_rules_replacement_block(uow) > block:
         uow.bookmarks.set(_REPLACED_AT_KEY, block)
 

@@ -29,7 +29,10 @@ def export_evidence(
 
 
 def build_evidence_path(folder: Path, node: Address, due_since: int) -> Path:
-    """Return the path of the evidence file for the interval that began at `due_since`."""
+    """Return the path of the evidence file for the interval that began at `due_since`.
+
+    `due_since` is a block time.
+    """
     return folder / f"{node}-{due_since}.json"
 
 

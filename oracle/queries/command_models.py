@@ -220,7 +220,10 @@ class NoticeRecipients(ApiModel):
 def build_notice_target(
     name: str, delivery_state: DeliveryProgress | None, newest_seq: int
 ) -> NoticeTarget:
-    """Return the delivery progress of a notification target."""
+    """Return the delivery progress of a notification target.
+
+    `newest_seq` is the number of the newest notice.
+    """
     return NoticeTarget(
         target=name,
         told_up_to=None if delivery_state is None else delivery_state.seq,

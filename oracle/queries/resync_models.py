@@ -219,7 +219,10 @@ def build_verify_answer(
     *,
     dry_run: bool,
 ) -> VerifyAnswer:
-    """Return the answer for a verification of stored blocks."""
+    """Return the answer for a verification of stored blocks.
+
+    `verified` is None if the chain was not queried.
+    """
     difference = None if verified is None else verified.difference
     return VerifyAnswer(
         dry_run=dry_run,

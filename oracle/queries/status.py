@@ -113,7 +113,8 @@ def load_status_report(
 ) -> StatusReport:
     """Load the status from one snapshot of the database.
 
-    `find_leader` returns the name of the process that holds the lease, or None.
+    Only nodes that are due for a kickout are loaded. `find_leader` returns the name of the process
+    that holds the lease, or None.
     """
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()
@@ -280,7 +281,10 @@ def build_operator_status(
     dispatcher: AccountBalance | None,
     catching_up: CatchingUp | None = None,
 ) -> OperatorStatus:
-    """Return the operator's status from the report, the health and the chain."""
+    """Return the operator's status from the report, the health and the chain.
+
+    `dispatcher` is None if this process starts no tasks.
+    """
     network, reorg = report.network, report.network.last_reorg
     return OperatorStatus(
         **network.model_dump(exclude={"last_reorg"}),

@@ -197,7 +197,10 @@ def log_conflicts(
 
 
 def _is_statement_about_report(report: Report, statement: SignedStatement) -> bool:
-    """Return whether a statement is about this report."""
+    """Return whether a statement is about this report.
+
+    Its root commits to the round and the as-of block.
+    """
     return (report.as_of.hash, report.prev, report.deadline, report.root) == (
         statement.as_of_hash,
         statement.prev,

@@ -160,7 +160,10 @@ def _needs_work(
 
 
 def _find_push_in_flight(context: ReportingContext, uow: UnitOfWork) -> Intent | None:
-    """Return the newest push in flight, or None if there is none."""
+    """Return the newest push in flight, or None if there is none.
+
+    No other push is planned while this one may land.
+    """
     if not context.account_context.sender_account.has_payer:
         return None
     pushes = [

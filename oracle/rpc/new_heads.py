@@ -151,7 +151,10 @@ class NewHeadSubscription:
             self._stop_requested.wait(self._check_seconds)
 
     def _listen_once(self) -> str | None:
-        """Listen until the connection ends, and return the reason if it failed."""
+        """Listen until the connection ends, and return the reason if it failed.
+
+        The result is None after a clean end.
+        """
         try:
             with connect(
                 self._url,

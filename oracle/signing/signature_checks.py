@@ -199,7 +199,10 @@ def verify_signed_transaction(
 
 
 def _decode_transaction_fields(raw_transaction: bytes) -> list[bytes] | None:
-    """Return the fields of a type 2 transaction, or None if it is malformed."""
+    """Return the fields of a type 2 transaction, or None if it is malformed.
+
+    An empty list is returned as an empty text of bytes.
+    """
     if raw_transaction[:1] != _TRANSACTION_TYPE:
         return None
     import rlp  # noqa: PLC0415  as in `recover_address`

@@ -77,8 +77,9 @@ class ActivityRepository:
     def count_ended_tasks(self, first_block: int, last_block: int) -> tuple[int, int]:
         """Count the tasks that ended in a range of blocks, and their nodes.
 
-        A task counts if it has a score, or if its end changed the node's reliability. A successful
-        task without a score leaves no row if the reliability is 1, and does not count.
+        The range includes both ends. A task counts if it has a score, or if its end changed the
+        node's reliability. A successful task without a score leaves no row if the reliability is
+        1, and does not count.
         """
         selects = [
             select(table.c.node, table.c.task).where(
@@ -108,7 +109,8 @@ class ActivityRepository:
     ) -> list[ReliabilityChange]:
         """Return the last reliability change of each node between two times.
 
-        `first_block` limits the search: all rows below this block are older than `since`.
+        The times are in seconds; `since` is included, `time` is not. `first_block` limits the
+        search: all rows below this block are older than `since`.
         """
         table = reliability_change
         newest_first = [table.c[name].desc() for name in (*Position._fields, "seq")]
@@ -165,7 +167,10 @@ class ActivityRepository:
         }
 
     def find_first_block_at(self, time: int, last_block: int) -> int:
-        """Return a block below which all rows are older than `time`."""
+        """Return a block below which all rows are older than `time`.
+
+        It is at most `last_block` + 1.
+        """
         return self._find_first_block_at(reliability_change, time, last_block)
 
     def _find_first_block_at(self, table: Table, time: int, last_block: int) -> int:

@@ -147,6 +147,8 @@ def _copy_sqlite_file(source: Path, copy: Path) -> None:
 def _check_sqlite_file(path: Path, name: str) -> None:
     """Check the structure of a copied database.
 
+    `name` is the name of the copied file in errors.
+
     Raises:
         FatalError: the database is corrupted.
     """

@@ -81,7 +81,8 @@ class RelayOutcomeRepository:
     def delete_before(self, before_ms: int, kinds: Collection[str] | None = None) -> int:
         """Delete outcomes received before `before_ms`, and return their number.
 
-        The newest outcome is always kept.
+        If `kinds` are given, only outcomes of these kinds are deleted. The newest outcome is
+        always kept.
         """
         newest = select(func.max(relay_outcome.c.number)).scalar_subquery()
         delete_statement = delete(relay_outcome).where(

@@ -149,7 +149,10 @@ class NoticeRepository:
         return self._select_notices(notice.c.seq > seq, notice.c.undone_by.is_(None), limit=limit)
 
     def retract_notices_above(self, block: int, retraction_seq: int) -> int:
-        """Mark the notices above `block` as retracted, and return their number."""
+        """Mark the notices above `block` as retracted, and return their number.
+
+        `retraction_seq` is the notice that retracts them.
+        """
         is_above = (
             (notice.c.block > block)
             & notice.c.undone_by.is_(None)

@@ -62,6 +62,8 @@ class SchemaState:
 def get_schema_state(url: str) -> SchemaState:
     """Inspect the schema without changing the database.
 
+    The state of a missing file is EMPTY.
+
     Raises:
         InputError: the database cannot be read, or its folder does not exist.
         TransientError: the server does not respond, for example because it is not started yet.

@@ -286,7 +286,10 @@ def is_group_unstartable(tasks: Collection[Task]) -> bool:
 
 
 def collect_tasks_by_group(tasks: Iterable[Task]) -> dict[GroupKey, list[Task]]:
-    """Return the tasks of each validation group, in the given order."""
+    """Return the tasks of each validation group, in the given order.
+
+    Tasks without a group are left out.
+    """
     groups: dict[GroupKey, list[Task]] = {}
     for task in tasks:
         if task.group is not None:

@@ -200,7 +200,10 @@ class _ConfirmationPass:
         return merge_results("sent", steps)
 
     def _is_rebroadcast_due(self, attempt: Attempt) -> bool:
-        """Return whether an attempt is due for a rebroadcast."""
+        """Return whether an attempt is due for a rebroadcast.
+
+        A reorg may have lowered the head since the last broadcast.
+        """
         sent_block = attempt.last_sent_block
         wait_blocks = self.context.rebroadcast_backoff.get_wait_blocks(attempt.id)
         return sent_block is not None and abs(self.heads.latest.number - sent_block) >= wait_blocks

@@ -156,7 +156,10 @@ def _is_bump_urgent(
 
 
 def _has_attempts_left(context: AccountContext, unconfirmed: UnconfirmedNonce) -> bool:
-    """Return whether another attempt for the nonce may be signed."""
+    """Return whether another attempt for the nonce may be signed.
+
+    If not, the signed attempts are sent again and again.
+    """
     has_left = len(unconfirmed.attempts) < context.send_settings.max_attempts
     ATTEMPTS_EXHAUSTED.labels(context.role).set(int(not has_left))
     return has_left

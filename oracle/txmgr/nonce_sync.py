@@ -281,7 +281,10 @@ def _pause_sender(context: AccountContext, error: NonceAheadError, use: NonceUse
 
 
 def _format_earlier_pause(earlier_pause: Pause | None) -> str:
-    """Return the reason of the pause that was replaced, as text."""
+    """Return the reason of the pause that was replaced, as text.
+
+    A release of the new pause ends both.
+    """
     if earlier_pause is None:
         return ""
     if _CONFLICT_MARKER in earlier_pause.reason:

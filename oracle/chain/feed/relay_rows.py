@@ -125,7 +125,10 @@ def decode_event(row: FeedRow, position: Position) -> DomainEvent | None:
 
 
 def parse_row_arguments(row: FeedRow) -> Mapping[str, Any]:
-    """Return the row's arguments, or raise ValueError if they are invalid."""
+    """Return the row's arguments, or raise ValueError if they are invalid.
+
+    Arguments that name another task than the row are invalid.
+    """
     if _exceeds_json_depth(row.args, _MAX_NESTING):
         raise ValueError(f"args: must not be nested deeper than {_MAX_NESTING} levels")
     try:

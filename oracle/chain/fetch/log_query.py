@@ -287,7 +287,10 @@ class LogQuery:
     def _select_fuller_logs(
         self, endpoint: Endpoint, logs: list[Log], second_logs: list[Log]
     ) -> list[Log]:
-        """Return the fuller of two results of the same query."""
+        """Return the fuller of two results of the same query.
+
+        The fuller result is the one with more logs.
+        """
         if len(second_logs) < len(logs):
             return logs
         missing = _find_missing_logs(second_logs, logs)

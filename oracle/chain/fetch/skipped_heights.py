@@ -61,6 +61,8 @@ def fetch_linked_headers_or_next(
 def fetch_linked_blocks(endpoint: Endpoint, blocks: BlockRange) -> list[BlockRef]:
     """Return all blocks of the range, linked by parent hash, without skipped heights.
 
+    The result is empty if all heights were skipped.
+
     Raises:
         RpcError: a block is missing, or the blocks are not linked by parent hash.
     """
@@ -166,7 +168,8 @@ def _fetch_lowest_header_above(
 ) -> FullHeader:
     """Return the block that ends the gap above `skipped_range`.
 
-    The block is at most at `highest_number`, and nearly always the lowest block above the range.
+    The height below the returned block has no block. The block is at most at `highest_number`, and
+    nearly always the lowest block above the range.
     """
     heights = _select_probe_heights(skipped_range.last, highest_number)
     headers = fetch_full_headers(endpoint, heights) if heights else []

@@ -52,7 +52,10 @@ def compute_bloom(logs: Iterable[BloomInput]) -> int:
 
 
 def has_all_bits(bits: int, mask_bits: int) -> bool:
-    """Return whether all bits of a mask are set in a bloom."""
+    """Return whether all bits of a mask are set in a bloom.
+
+    Only False is certain: other logs may have set the same bits.
+    """
     return bits & mask_bits == mask_bits
 
 

@@ -91,7 +91,10 @@ class FullHeader:
         ]
 
     def encode_tx_hashes_json(self) -> Buffer:
-        """Return the block's transaction hashes as JSON, without validating them."""
+        """Return the block's transaction hashes as JSON, without validating them.
+
+        Malformed data is returned unchanged.
+        """
         transactions = self.response.transactions
         if bytes(memoryview(transactions)[:2]) != b"[{":
             return transactions

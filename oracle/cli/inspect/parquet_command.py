@@ -36,7 +36,10 @@ def require_pyarrow() -> Iterator[None]:
 
 @contextmanager
 def _convert_os_errors(path: Path) -> Iterator[None]:
-    """Convert an OSError into an InputError that names the folder."""
+    """Convert an OSError into an InputError that names the folder.
+
+    Data that is already written is kept.
+    """
     try:
         yield
     except OSError as error:

@@ -129,7 +129,10 @@ def build_contract_call(
 def _build_timelocked_result(
     action: str, call: TimelockedCall, timelock: Address, delay: int
 ) -> ContractCallAnswer:
-    """Return the calls that schedule and execute an admin call through a timelock."""
+    """Return the calls that schedule and execute an admin call through a timelock.
+
+    `delay` is in seconds, and may be 0.
+    """
     return ContractCallAnswer(
         act=action,
         sender=f"a proposer of the timelock {timelock}; after the delay, anyone",

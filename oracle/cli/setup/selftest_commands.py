@@ -145,7 +145,10 @@ def _check_keys(context: _CheckContext, checks: list[SelfTestCheck], *, is_onlin
 
 
 def _check_lease(store: Store) -> str:
-    """Return text about the holder of the lease."""
+    """Return text about the holder of the lease.
+
+    The check fails without a database of this version's schema.
+    """
     with store.read_transaction() as uow:
         holder = find_leader(uow.lease.get_state())
     return "the lease is free" if holder is None else f"the lease is held by {holder}"

@@ -92,7 +92,10 @@ class RequestLimits:
         return JSONResponse({"error": "too many requests"}, _TOO_MANY, _CLOSE)
 
     def _is_body_allowed(self, headers: Headers) -> bool:
-        """Return whether the announced length of the body is accepted."""
+        """Return whether the announced length of the body is accepted.
+
+        A body never exceeds its announced length.
+        """
         length = headers.get("content-length", "0")
         if "transfer-encoding" in headers or not (length.isascii() and length.isdigit()):
             return False

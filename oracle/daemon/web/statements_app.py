@@ -14,7 +14,10 @@ _NOT_FOUND = 404
 
 
 def create_statements_app(board: Board) -> FastAPI:
-    """Return the application that serves signed statements."""
+    """Return the application that serves signed statements.
+
+    Its handlers are async and never block.
+    """
     app = FastAPI(title="qos-oracle", version=__version__, docs_url=None, redoc_url=None)
 
     @app.get("/v1/report/{round_number}")

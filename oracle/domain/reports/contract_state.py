@@ -151,7 +151,7 @@ class ContractState:
                 self._apply_setting_event(event)
 
     def _apply_setting_event(self, event: SettingEvent) -> None:
-        """Apply a settings event, and record it unless it changes nothing."""
+        """Apply a settings event; timelock operations that change no rules are not recorded."""
         settings = self.settings.apply_event(event)
         if settings is not self.settings:
             self.settings = settings

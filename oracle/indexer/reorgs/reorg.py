@@ -278,7 +278,7 @@ def _build_shorter_chain_claim(
 def _find_common_ancestor(
     fork_context: ForkContext, cursor: Cursor, claim: ForkClaim, judgement: ForkJudgement
 ) -> tuple[BlockRef, bool]:
-    """Return the highest block shared with the chain, and True.
+    """Search downwards for the highest block shared with the chain; return it and True.
 
     If no block above the indexed final one is shared, return the chain's block at that height and
     False.

@@ -193,9 +193,9 @@ class _PastNode:
     ) -> list[IneligibilityReason | None]:
         """Return for each draw why the node was not a candidate, or None if it was.
 
-        Draws are in the order of their blocks, so the time between two events of the node is a
-        range of draws. Of several reasons, the one that is set last is the first in
-        `IneligibilityReason`.
+        `points` are the node's scores at the draws. Draws are in the order of their blocks, so the
+        time between two events of the node is a range of draws. Of several reasons, the one that
+        is set last is the first in `IneligibilityReason`.
         """
         blocks = [row.draw.seed_block for row in self._draws]
         times = [row.draw.seed_time for row in self._draws]

@@ -61,7 +61,10 @@ class CardTableCache:
         nodes: Mapping[Address, Node],
         nodes_by_card: Mapping[Card, int],
     ) -> CardTable:
-        """Return the card table as of the cursor of this snapshot."""
+        """Return the card table as of the cursor of this snapshot.
+
+        `nodes` are all nodes as of the cursor.
+        """
         with self._lock:
             if self._epoch != cursor.epoch:
                 groups = uow.results.list_newest_times(MAX_GROUPS)

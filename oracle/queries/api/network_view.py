@@ -70,7 +70,10 @@ class NetworkAnswer(Answer):
 
 
 def build_network_overview(snapshot: ApiSnapshot, span: str = "24h") -> NetworkAnswer:
-    """Return the network overview of a time span."""
+    """Return the network overview of a time span.
+
+    `span` is a key of `SECONDS_BY_SPAN`.
+    """
     ranking = snapshot.get_ranking()
     uow = snapshot.uow
     identity = snapshot.uow.identity.get()

@@ -200,7 +200,8 @@ def load_node_record(
 ) -> NodeRecord:
     """Load the rows of a node within a span of times and a pool of scores before it.
 
-    The list of the scores before the span has at most the size of a pool.
+    `span` is the first and the last time, and the size of a pool. The list of the scores before
+    the span has at most the size of a pool.
     """
     start_time, end_time, pool_size = span
     earlier_scores, scores = uow.scores.list_for_node_between(

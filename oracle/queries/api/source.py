@@ -139,6 +139,8 @@ class ApiSnapshot:
 def open_snapshot(source: ApiSource) -> Iterator[ApiSnapshot]:
     """Open a snapshot of the database for a short time.
 
+    An open reader delays SQLite's checkpoints.
+
     Raises:
         TransientError: nothing is indexed yet, or the database does not respond.
         InputError: the database was folded under other rules.

@@ -43,14 +43,20 @@ _EXCLUSION_THRESHOLDS = (0.2, 0.8)
 
 
 def compute_reliability_tolerance(health: float) -> float:
-    """Return the tolerated difference between two values of H."""
+    """Return the tolerated difference between two values of H.
+
+    A difference arises because rows are observed with a delay.
+    """
     return _HEALTH_SLACK + (1 - health) * _MAX_OBSERVATION_DELAY_SECONDS / RELAY.tau_seconds
 
 
 def find_health_divergence(
     node: DerivedNode, factors: QualityFactors, health: float, poll: Poll
 ) -> Divergence | None:
-    """Return where H or the exclusion diverges from the relay, or None."""
+    """Return where H or the exclusion diverges from the relay, or None.
+
+    `health` is the derived H at the poll.
+    """
     relay_now = poll.relay_now
     figure = poll.figures[node.address]
     relay_health = factors.compute_reliability(figure.measured_at)

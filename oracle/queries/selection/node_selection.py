@@ -126,7 +126,8 @@ def _compute_draw_probability(
 ) -> int | None:
     """Return the probability that a candidate is drawn first.
 
-    See docs/reference/scoring-rules.md#selection-weight.
+    It is equal for all candidates if all weights are 0. See
+    docs/reference/scoring-rules.md#selection-weight.
     """
     if verdict.weight is None:
         return None

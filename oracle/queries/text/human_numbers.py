@@ -40,8 +40,8 @@ def format_duration(seconds: int) -> str:
 def format_age(time: int, now: int) -> str:
     """Return the age of a block time at `now` as text.
 
-    The clocks of a chain and of this machine may differ; the clock of a local chain may differ by
-    years.
+    Both times are in unix seconds. The clocks of a chain and of this machine may differ; the clock
+    of a local chain may differ by years.
     """
     if time > now:
         return f"{format_duration(time - now)} ahead of this machine's clock"

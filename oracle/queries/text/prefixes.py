@@ -76,7 +76,7 @@ def find_call(uow: UnitOfWork, text: str) -> Intent:
 def find_address(candidates: Sequence[Address], kind: str, text: str) -> Address:
     """Return the only candidate that is or begins with `text`.
 
-    Raises InputError as `find_node` does.
+    `kind` is the name of the candidates in errors. Raises InputError as `find_node` does.
     """
     digits = _parse_address_digits(text, kind)
     if len(digits) == ADDRESS_DIGITS:

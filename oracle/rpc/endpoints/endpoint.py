@@ -179,7 +179,10 @@ class EndpointStatus:
         self.release_check_at = now + QUARANTINE_SECONDS
 
     def is_release_check_due(self, now: float, *, no_endpoint_usable: bool = False) -> bool:
-        """Return whether it is time to check if the quarantine can end."""
+        """Return whether it is time to check if the quarantine can end.
+
+        The check is due sooner if no endpoint is usable.
+        """
         is_releasable = self.quarantine_reason is not None and not self.needs_readmission
         advance_seconds = (
             QUARANTINE_SECONDS - SOLE_ENDPOINT_QUARANTINE_SECONDS if no_endpoint_usable else 0.0

@@ -86,7 +86,10 @@ class EndpointList:
             self._quarantine_proven_wrong_endpoint(name, reason)
 
     def get_proven_wrong_reasons(self) -> dict[str, str]:
-        """Return why endpoints were proven wrong, by endpoint name."""
+        """Return why endpoints were proven wrong, by endpoint name.
+
+        Endpoints that an operator readmitted are left out.
+        """
         return dict(self._proven_wrong)
 
     def _quarantine_proven_wrong_endpoint(self, name: str, reason: str) -> bool:

@@ -119,7 +119,10 @@ class IntentRepository:
         return True
 
     def mark_ready(self, intent: Intent, gas_limit: int, max_cost: int, stamp: Stamp) -> None:
-        """Mark an intent as ready after a successful simulation."""
+        """Mark an intent as ready after a successful simulation.
+
+        The gas limit and the maximum cost in wei are stored with it.
+        """
         limits: Values = {"gas_limit": gas_limit, "max_cost_wei": max_cost}
         self.change_state(intent, IntentState.READY, stamp, {**limits, **_CLEARED_REASON})
 
@@ -141,9 +144,10 @@ class IntentRepository:
     ) -> bool:
         """Return an intent to the planned state until a chain time.
 
-        An assigned nonce becomes free for the next intent, because nothing was signed for it.
-        `error` is (class, text); a class that is already set is not journalled again. If the
-        intent yields to another transmitter, the time is stored in `yielded_at`.
+        The result is whether the reason is new. An assigned nonce becomes free for the next
+        intent, because nothing was signed for it. `error` is (class, text); a class that is
+        already set is not journalled again. If the intent yields to another transmitter, the time
+        is stored in `yielded_at`.
         """
         error_class, text = error
         values: dict[str, str | int | None] = {"error_class": error_class, "error_text": text}

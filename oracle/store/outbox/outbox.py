@@ -58,6 +58,8 @@ class AccountRepository:
     def allocate_nonce(self, account: Account) -> int:
         """Allocate and return the next nonce.
 
+        Its slot must be written in the same transaction.
+
         Raises:
             FatalError: the account is not enrolled.
         """

@@ -131,7 +131,10 @@ class FeedRepository:
             self._connection.execute(update(feed_row).where(is_above).values(block=None))
 
     def list_rows_of_blocks(self, first_block: int, last_block: int) -> list[FeedRow]:
-        """Return the rows assigned to a range of blocks, in order."""
+        """Return the rows assigned to a range of blocks, in order.
+
+        The range includes both ends.
+        """
         is_in_range = feed_row.c.block.between(first_block, last_block)
         return self._select_rows(feed_row.c.canonical, is_in_range, limit=None)
 
@@ -186,7 +189,10 @@ class FeedRepository:
         return insert_missing_rows(self._connection, feed_witness, rows)
 
     def get_witness_times(self, first_id: int, last_id: int) -> dict[int, tuple[Hash, int]]:
-        """Return another reader's hashes and times for a range of row ids, by id."""
+        """Return another reader's hashes and times for a range of row ids, by id.
+
+        The range includes both ends.
+        """
         query = select(feed_witness).where(feed_witness.c.id.between(first_id, last_id))
         return {
             row.id: (Hash(encode_hex(row.hash)), row.time)

@@ -332,7 +332,10 @@ class LogRepository:
             self._connection.execute(delete(log_orphan).where(*_IS_ORPHAN), parameters)
 
     def _move_to_orphans(self, condition: ColumnElement[bool]) -> int:
-        """Move rows from `log_row` to `log_orphan`, and return their number."""
+        """Move rows from `log_row` to `log_orphan`, and return their number.
+
+        `log_block` is not changed.
+        """
         columns = log_orphan.columns.keys()
         insert_orphans = insert(log_orphan).from_select(columns, _AS_ORPHANS.where(condition))
         self._connection.execute(insert_orphans)

@@ -242,7 +242,10 @@ class RawChecksums:
                 return
 
     def _find_spans_of_empty_blocks(self, first_span: int, last_span: int) -> set[int]:
-        """Return the spans with rows of `log_block` that have no logs."""
+        """Return the spans with rows of `log_block` that have no logs.
+
+        An undamaged database has none.
+        """
         query = select(log_block.c.number).where(
             _build_empty_block_condition(first_span, last_span)
         )
@@ -296,7 +299,10 @@ def _hash_log_rows(
 
 
 def compute_row_hash(row: Iterable[Any]) -> int:
-    """Return the hash of a call row or feed row."""
+    """Return the hash of a call row or feed row.
+
+    Length prefixes separate the values of the row.
+    """
     parts = []
     for value in row:
         if isinstance(value, (bytes, bytearray, memoryview)):

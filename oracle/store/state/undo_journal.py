@@ -88,9 +88,9 @@ class UndoJournal:
     def rollback_to(self, number: int) -> None:
         """Restore every projection to its state after block `number`.
 
-        Replaced rows get their oldest pre-image above `number`, rows appended above it are
-        deleted, and kickout intervals closed above it are reopened. The caller restores raw rows,
-        blocks, cursor and reports.
+        The journal above this block is emptied. Replaced rows get their oldest pre-image above
+        `number`, rows appended above it are deleted, and kickout intervals closed above it are
+        reopened. The caller restores raw rows, blocks, cursor and reports.
 
         Raises:
             FatalError: the journal does not reach back that far; rebuild instead.
@@ -133,7 +133,10 @@ class UndoJournal:
             )
 
     def prune_journal_to(self, final_block: int) -> None:
-        """Delete the journal up to `final_block`."""
+        """Delete the journal up to `final_block`.
+
+        Above this block the journal must be complete.
+        """
         floor = self._bookmarks.get_number(UNDO_FLOOR)
         if floor is not None and floor >= final_block:
             return

@@ -14,7 +14,10 @@ _EXACT = Context(prec=60)
 
 
 def round_half_up(x: float) -> int:
-    """Round half up exactly as JavaScript's `Math.round` does."""
+    """Round half up exactly as JavaScript's `Math.round` does.
+
+    floor(x + 0.5) would round 0.49999999999999994 up.
+    """
     integer_part = math.floor(x)
     return integer_part + 1 if x - integer_part >= 0.5 else integer_part  # noqa: PLR2004 - a half
 

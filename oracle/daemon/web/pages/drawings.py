@@ -203,7 +203,10 @@ def build_trend_chart(
 
 
 def _interpolate_reliability(samples: Sequence[Sample], time: int) -> float:
-    """Return the reliability that the chart's line shows at a time."""
+    """Return the reliability that the chart's line shows at a time.
+
+    Samples may have been left out, so the value is interpolated.
+    """
     index = bisect_right(samples, time, key=lambda sample: sample.time)
     before = samples[max(0, index - 1)]
     after = samples[min(index, len(samples) - 1)]
@@ -240,7 +243,10 @@ def lay_out_bars(
 
 
 def lay_out_share_bars(counts: Sequence[tuple[str, int]], width: float) -> list[tuple[str, Bar]]:
-    """Lay out shares of a total as one row of bars, omitting zero counts."""
+    """Lay out shares of a total as one row of bars, omitting zero counts.
+
+    Each bar is at least 3 wide.
+    """
     present = [(name, count) for name, count in counts if count]
     total = sum(count for _, count in present)
     min_width = 3.0

@@ -313,7 +313,10 @@ def build_status_line(as_of: AsOf, health: HealthReport) -> StatusLine:
 def build_frame_values(
     snapshot: ApiSnapshot, current_entry: str | None, json_path: str | None = None
 ) -> dict[str, Any]:
-    """Return the template values of the page frame."""
+    """Return the template values of the page frame.
+
+    `current_entry` is the current entry of the navigation.
+    """
     return {
         "here": current_entry,
         "as_of": snapshot.as_of,
