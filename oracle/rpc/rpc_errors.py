@@ -197,7 +197,9 @@ def build_error_from_status(
     if status in _KIND_BY_STATUS and not has_error_in_body:
         error = RpcError(endpoint, _KIND_BY_STATUS[status], _describe_status(status, body))
         return _add_stated_limits(error, extract_body_excerpt(body))
-    if is_json:
+    # Redirects are not followed, and their body is no response to the request.
+    is_redirect = HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST
+    if is_json and not is_redirect:
         return None
     if status == HTTPStatus.OK:
         return RpcError(endpoint, ErrorKind.INVALID, _describe_non_json(headers, body))

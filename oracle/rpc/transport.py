@@ -3,29 +3,35 @@
 The URL may contain a key: only scheme, host and port appear in messages.
 """
 
+import http.client
+import math
 import ssl
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from email.utils import mktime_tz, parsedate_tz
-from socket import EAI_NODATA, EAI_NONAME, MSG_PEEK, SHUT_RDWR, gaierror, socket
-from typing import Any, ClassVar, NamedTuple
+from http.cookiejar import DefaultCookiePolicy
+from io import BufferedReader, RawIOBase
+from socket import EAI_NODATA, EAI_NONAME, gaierror, socket
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 import requests
 import urllib3
 from requests.utils import get_netrc_auth
 from typing_extensions import override
-from urllib3 import BaseHTTPResponse, HTTPConnectionPool, HTTPResponse, HTTPSConnectionPool
+from urllib3 import BaseHTTPResponse, HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.util.wait import wait_for_read
 
 from oracle.errors import InputError
 from oracle.rpc.rpc_errors import ErrorKind, RpcError, RpcTimeoutError
 from oracle.telemetry.rpc_metrics import CERTIFICATE_EXPIRY
 from oracle.telemetry.safe_text import REDACTED, find_api_keys_in_host, register_secret
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 CONNECT_SECONDS = 5.0
 # The library must never retry a request, because it may be a transaction.
@@ -41,8 +47,9 @@ _MIN_BYTES_PER_SECOND = 64 * 1024
 # is read from.
 _SERVER_TIME_SECONDS = 10.0
 _MAX_SERVER_TIME_AGE_SECONDS = 5.0
-# Headers are usually shorter than this.
-_PEEK_BYTES = 8 * 1024
+# When the response to this thread's request must be complete (`time.monotonic`), because the
+# libraries have no parameter for it.
+_deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
 
 # Chooses the IP address to connect to, for a host and a port.
@@ -150,6 +157,7 @@ class BoundedHttp:
         self, request: requests.Request, timeout_seconds: float, total_seconds: float
     ) -> RawHttpResponse:
         started_at = time.monotonic()
+        _deadline.set(started_at + total_seconds)
         try:
             with self._session.request(
                 request.method or "GET",
@@ -165,7 +173,6 @@ class BoundedHttp:
                     response.raw,
                     self.max_bytes,
                     min_deadline=started_at + timeout_seconds,
-                    max_deadline=started_at + total_seconds,
                 )
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             # The library's own errors are subclasses of these; a redirect can raise any of them.
@@ -256,15 +263,11 @@ _FAILURE_KINDS: tuple[
 )
 
 
-def read_body(
-    raw_response: BaseHTTPResponse, max_bytes: int, *, min_deadline: float, max_deadline: float
-) -> bytes:
+def read_body(raw_response: BaseHTTPResponse, max_bytes: int, *, min_deadline: float) -> bytes:
     """Return the decompressed body, or its beginning if it exceeds `max_bytes`.
 
-    A small body must be complete by `min_deadline`, any body by `max_deadline` (`time.monotonic`).
-
-    The library's own timeout applies to each chunk, so a server that sends a byte now and then
-    would block the caller for ever.
+    A small body must be complete by `min_deadline` (`time.monotonic`). The deadline of any body,
+    and of bytes that decompress to nothing, is that of `_DeadlineReader`.
 
     Raises:
         requests.ReadTimeout: the body is not complete in time.
@@ -274,7 +277,7 @@ def read_body(
     while length <= max_bytes and (chunk := raw_response.read1(_CHUNK_BYTES, decode_content=True)):
         chunks.append(chunk)
         length += len(chunk)
-        if time.monotonic() > min(max_deadline, min_deadline + length / _MIN_BYTES_PER_SECOND):
+        if time.monotonic() > min_deadline + length / _MIN_BYTES_PER_SECOND:
             raise requests.ReadTimeout
     return b"".join(chunks)
 
@@ -285,11 +288,10 @@ def strip_body(body: bytes) -> bytes:
 
 
 class DeadlineAdapter(requests.adapters.HTTPAdapter):
-    """Aborts a response whose headers are not complete within the first-byte timeout.
+    """Aborts a response whose headers or body are late (`_DeadlineResponse`).
 
-    The library restarts that timeout with every byte of the headers. `choose_address` is that of
-    `HttpAccess`. `certificate_name` is the server's label in the metric of its certificate, or
-    None if the certificate is not watched.
+    `choose_address` is that of `HttpAccess`. `certificate_name` is the server's label in the
+    metric of its certificate, or None if the certificate is not watched.
     """
 
     def __init__(
@@ -310,60 +312,70 @@ class DeadlineAdapter(requests.adapters.HTTPAdapter):
         )
 
 
-@contextmanager
-def _enforce_deadline(connection: HTTPConnection) -> Iterator[None]:
-    """Close the connection if the block takes longer than the connection's timeout.
+class _DeadlineReader(RawIOBase):
+    """Reads from a socket until `deadline` (`time.monotonic`), however often bytes arrive.
 
-    Raises:
-        TimeoutError: the timeout passed.
+    The socket's own timeout restarts with every byte.
     """
-    timeout_seconds = connection.timeout
-    has_timed_out = threading.Event()
-    if not isinstance(timeout_seconds, int | float) or _wait_for_headers(
-        connection.sock, timeout_seconds
-    ):
-        yield
-        return
 
-    def close_socket() -> None:
-        has_timed_out.set()
-        if connection.sock is not None:
-            # No TLS close handshake, because another thread is reading from the socket.
-            with suppress(OSError):
-                socket.shutdown(connection.sock, SHUT_RDWR)
+    def __init__(self, stream: RawIOBase, connected_socket: socket, deadline: float) -> None:
+        super().__init__()
+        self._stream, self._socket = stream, connected_socket
+        self._timeout = connected_socket.gettimeout()
+        self.deadline = deadline
 
-    timer = threading.Timer(timeout_seconds, close_socket)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        if has_timed_out.is_set():
+    @override
+    def readable(self) -> bool:
+        return True
+
+    @override
+    def readinto(self, buffer: "WriteableBuffer") -> int | None:
+        remaining_seconds = self.deadline - time.monotonic()
+        if remaining_seconds <= 0:
             raise TimeoutError
+        if self._timeout is not None and remaining_seconds >= self._timeout:
+            return self._stream.readinto(buffer)
+        self._socket.settimeout(remaining_seconds)
+        try:
+            return self._stream.readinto(buffer)
+        finally:
+            # The next request on this connection is sent with this timeout.
+            self._socket.settimeout(self._timeout)
+
+    @override
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
 
 
-def _wait_for_headers(connected_socket: socket | None, timeout_seconds: float) -> bool:
-    """Wait for the first bytes, and return whether all headers have arrived.
+class _DeadlineResponse(http.client.HTTPResponse):
+    """A response whose headers must arrive within the socket's timeout, its end in `_deadline`."""
 
-    Raises:
-        TimeoutError: nothing arrived.
-    """
-    if type(connected_socket) is not socket:
-        # Buffered TLS data cannot be peeked at.
-        return False
-    if not wait_for_read(connected_socket, timeout=timeout_seconds):
-        raise TimeoutError
-    return b"\r\n\r\n" in connected_socket.recv(_PEEK_BYTES, MSG_PEEK)
+    def __init__(
+        self,
+        sock: socket,
+        debuglevel: int = 0,
+        method: str | None = None,
+        url: str | None = None,
+    ) -> None:
+        super().__init__(sock, debuglevel, method, url)
+        self._deadline = _deadline.get()
+        header_deadline = time.monotonic() + (sock.gettimeout() or math.inf)
+        self._reader = _DeadlineReader(
+            self.fp.detach(), sock, min(header_deadline, self._deadline)
+        )
+        self.fp = BufferedReader(self._reader)
+
+    @override
+    def begin(self) -> None:
+        super().begin()
+        self._reader.deadline = self._deadline
 
 
 class _PlainConnection(HTTPConnection):
     choose_address: ClassVar[AddressChoice | None] = None
 
-    @override
-    def getresponse(self) -> HTTPResponse:  # type: ignore[override]  # as urllib3's own
-        with _enforce_deadline(self):
-            return super().getresponse()
+    response_class = _DeadlineResponse
 
     @override
     def _new_conn(self) -> socket:
@@ -421,10 +433,25 @@ def _build_pool_classes(
     return {"http": PlainPool, "https": TlsPool}
 
 
+class _Session(requests.Session):
+    """A session that neither follows redirects nor stores cookies.
+
+    Even with `allow_redirects=False`, the library reads the whole body of a redirect into memory.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+
+    @override
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        return None
+
+
 def _open_session(
     url: str, access: HttpAccess | None, certificate_name: str | None
 ) -> requests.Session:
-    session = requests.Session()
+    session = _Session()
     choose_address = None if access is None else access.choose_address
     adapter = DeadlineAdapter(
         choose_address,
