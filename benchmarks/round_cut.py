@@ -52,8 +52,7 @@ from oracle.domain.roots.leaves import (  # noqa: E402
     hash_leaf,
 )
 from oracle.domain.roots.merkle_tree import hash_pair  # noqa: E402
-from oracle.domain.roots.node_leaves import iter_linked_leaves  # noqa: E402
-from oracle.domain.roots.scoring_context import ScoringContext  # noqa: E402
+from oracle.domain.roots.node_leaves import ScoringContext, iter_linked_leaves  # noqa: E402
 from oracle.domain.state import Node  # noqa: E402
 from oracle.indexer.folder import EventFolder  # noqa: E402
 from oracle.indexer.round_leaves import (  # noqa: E402

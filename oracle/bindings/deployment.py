@@ -8,7 +8,7 @@ from oracle.bindings.codec import build_creation_code
 from oracle.bindings.contract_errors import decode_refusal
 from oracle.chain.proofs.keccak import keccak
 from oracle.chain.proofs.rlp import encode_rlp
-from oracle.domain.events.contract_limits import ContractKickLimits, RootsLimits
+from oracle.domain.events.oracle_events import ContractKickLimits, RootsLimits
 from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
 from oracle.domain.reports.expulsions import NEVER_EXPIRES
 from oracle.domain.reports.report import ReportSettings

@@ -29,7 +29,7 @@ from oracle.bindings.timelock import (
     fetch_timelock_delay,
     load_timelock_code,
 )
-from oracle.domain.events.contract_limits import ContractKickLimits, RootsLimits
+from oracle.domain.events.oracle_events import ContractKickLimits, RootsLimits
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.domain.reports.report import ReportSettings
 from oracle.rpc.fanout import PoolView

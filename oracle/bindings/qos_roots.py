@@ -18,7 +18,7 @@ from oracle.bindings.contract_views import (
     fetch_contract_code,
 )
 from oracle.domain.blocks import BlockRef
-from oracle.domain.events.contract_limits import ContractKickLimits, RootsLimits
+from oracle.domain.events.oracle_events import ContractKickLimits, RootsLimits
 from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.roots.leaves import NodeLeaf, RoundSummary
 from oracle.rpc.fanout import PoolView, expect_response_format

@@ -22,7 +22,7 @@ from oracle.domain.events.network_events import TaskKind
 from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.errors import InputError
 from oracle.queries.selection.network_snapshot import SnapshotQuery
-from oracle.queries.selection.queue_models import (
+from oracle.queries.selection.queue_view import (
     QueueAnswer,
     QueueCapacity,
     QueueDownload,
@@ -30,8 +30,8 @@ from oracle.queries.selection.queue_models import (
     QueueGroupName,
     QueueHead,
     QueueOffer,
+    build_queue_answer,
 )
-from oracle.queries.selection.queue_view import build_queue_answer
 from oracle.queries.text.prefixes import find_address
 from oracle.queries.text.text_tables import print_omitted_count, print_table, sanitize_text
 from oracle.systems.crynux.pricing import Pricing

@@ -46,9 +46,10 @@ from oracle.queries.selection.node_selection import build_task, run_selection as
 from oracle.queries.selection.selection_models import (
     CandidateEntry,
     SelectionResult,
+    TaskRequirements,
     build_selection_summary,
+    build_snapshot_time,
 )
-from oracle.queries.selection.task_models import TaskRequirements, build_snapshot_time
 from oracle.queries.text.prefixes import find_task
 from oracle.queries.text.text_tables import (
     TABLE_WIDTH,

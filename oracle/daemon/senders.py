@@ -36,7 +36,7 @@ from oracle.dispatch.results_folder import ResultsFolder
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.hot_set.hot_set_context import HotSetContext
-from oracle.indexer.evidence_verifier import EvidenceVerifier
+from oracle.indexer.evidence_verification import EvidenceVerifier
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.indexer.round_leaves import LeafCache
 from oracle.kickouts.kickout_context import KickoutContext

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from oracle.bindings.qos_words import (
+    FallLimit,
+    StoredWord,
     encode_bind_seats_call,
     encode_write_words_call,
     group_words_into_runs,
@@ -15,7 +17,7 @@ from oracle.bindings.qos_words import (
 from oracle.chain.heads import Heads
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.oracle_events import RoundAccepted
-from oracle.hot_set.fall_limit import split_by_fall_limit
+from oracle.domain.reports.lanes import LOWEST_SCORE, NEVER_REPORTED, unpack_lanes
 from oracle.hot_set.hot_set_context import (
     BIND_NODES,
     BRING_WORDS,
@@ -42,6 +44,8 @@ _MAX_NODES_PER_CALL = 16
 _SEATS_PER_BATCH, _SEATS_PER_STEP = 100, 1_000
 # The maximum number of calls for the same words or seats in one round; a reorg may end a call.
 _MAX_TRIES = 3
+# A lane that was never written counts as that of a newcomer, whose weight is 5000.
+_NEWCOMER_LANE = 5_001
 
 
 class _PlannedCall(NamedTuple):
@@ -268,3 +272,43 @@ def _enqueue_calls(
             intent_id = intents.add_next_try(request, stamp)
             steps.append(StepResult(f"{kind} planned", intent_id, subject))
     return merge_results("hot set", steps)
+
+
+def count_falls(previous_word: int, new_word: int, big_fall: int) -> int:
+    """Return the number of lanes that fall between two words; `big_fall` is in steps of 0.0001.
+
+    A lane falls if it closes, or if its QoS drops by more than a step. QoSWords counts the same
+    way (docs/reference/contract-interface.md#qoswords).
+    """
+    return sum(
+        previous - lane > big_fall or previous >= LOWEST_SCORE > lane
+        for previous, lane in zip(
+            _unpack_comparable_lanes(previous_word),
+            _unpack_comparable_lanes(new_word),
+            strict=True,
+        )
+    )
+
+
+def split_by_fall_limit(
+    indexes: Iterable[int],
+    stored_words: Sequence[StoredWord],
+    lane_words: Sequence[int],
+    fall_limit: FallLimit,
+    big_fall: int,
+) -> tuple[list[int], list[int]]:
+    """Split words into those that the contract accepts from the last round, and others."""
+    within: list[int] = []
+    beyond: list[int] = []
+    falls = fall_limit.falls
+    for index in indexes:
+        word_falls = count_falls(stored_words[index].lanes, lane_words[index], big_fall)
+        # The contract skips a word that would exceed the limit, and continues.
+        is_within = falls + word_falls <= fall_limit.max_falls
+        falls += word_falls if is_within else 0
+        (within if is_within else beyond).append(index)
+    return within, beyond
+
+
+def _unpack_comparable_lanes(lane_word: int) -> list[int]:
+    return [_NEWCOMER_LANE if lane == NEVER_REPORTED else lane for lane in unpack_lanes(lane_word)]

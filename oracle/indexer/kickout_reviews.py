@@ -24,8 +24,7 @@ from oracle.domain.reports.kickout_review import (
     review_kickout,
     select_counted_entries,
 )
-from oracle.domain.roots.node_leaves import LeafRow
-from oracle.domain.roots.scoring_context import ScoringContext, build_scoring_context
+from oracle.domain.roots.node_leaves import LeafRow, ScoringContext, build_scoring_context
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import GroupResult, Node, Task
 from oracle.indexer.folded_state import FoldedState

@@ -6,7 +6,7 @@ from oracle.bindings import qos_roots
 from oracle.bindings.codec import compute_code_hash
 from oracle.bindings.deployment import OracleSetup
 from oracle.bindings.qos_roots import RootsConfiguration, RootsHead
-from oracle.domain.events.contract_limits import ContractKickLimits, RootsLimits
+from oracle.domain.events.oracle_events import ContractKickLimits, RootsLimits
 from oracle.queries.answers import AddressText, ApiModel, HashText, Integer
 
 

@@ -11,21 +11,28 @@ from pydantic import Field, JsonValue
 from oracle.domain.blocks import BlockRange, Position
 from oracle.domain.events.jsonl import event_to_json
 from oracle.domain.events.network_events import DomainEvent, GroupValidated
-from oracle.domain.events.oracle_events import RoundAccepted
+from oracle.domain.events.oracle_events import Objected, RoundAccepted
 from oracle.domain.fold.working_set import ScoreEntry
 from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
 from oracle.domain.reports.kickout_evidence import justifies_kickout
+from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.state import Node, Task
 from oracle.indexer.kickout_reviews import load_counted_entries, load_task_creators
 from oracle.indexer.round_leaves import LeafCache, load_domain
 from oracle.indexer.stored_events import iterate_decoded_chunks
 from oracle.kickouts.kickout_cases import load_kickout_evidence
+from oracle.kickouts.objection_sender import build_objection_statement
 from oracle.queries.answers import AddressText, ApiModel, HashText, LogPlace, load_event_sources
-from oracle.queries.bundle_objections import BundleObjection, build_bundle_objections
 from oracle.queries.explain import EventArchive
 from oracle.queries.node_proof import NodeProofDetail, load_accepted_round, prove_node
+from oracle.queries.objection_models import (
+    ObjectionEntry,
+    build_objection_entries,
+)
 from oracle.quorum.statements import list_round_statements
 from oracle.reporting.recompute import find_as_of_block
+from oracle.signing.signature_checks import normalize_statement_signature
+from oracle.signing.typed_data import Domain
 from oracle.store.database import UnitOfWork
 
 BUNDLE_VERSION = 1
@@ -95,6 +102,22 @@ class BundleLog(ApiModel):
     address: AddressText
     topics: list[HashText]
     data: str = Field(examples=["0x"])
+
+
+class BundleObjection(ObjectionEntry):
+    """An objection, and what the node signed if it was posted to this reporter."""
+
+    contract: AddressText | None = Field(
+        description="The objections contract, in whose domain objection and answer are signed; "
+        "null if the raw log is not stored."
+    )
+    deadline: int | None = Field(
+        description=("Deadline that was signed, unix seconds; null if not signed.")
+    )
+    signature: str | None = Field(
+        description="By the node's key, 65 bytes as hex; null if the objection was not posted to "
+        "this reporter, or the node is a contract."
+    )
 
 
 class EvidenceBundle(ApiModel):
@@ -319,3 +342,56 @@ def _find_round_configuration(
         signers=list(signers.signers),
         quorum=signers.quorum,
     )
+
+
+def build_bundle_objections(
+    uow: UnitOfWork, objections: Sequence[Objected], policy: KickoutPolicy, chain_id: int
+) -> list[BundleObjection]:
+    """Return the entries of objections with their signatures, in the same order."""
+    entries = build_objection_entries(uow, objections, policy)
+    return [
+        _build_bundle_objection(uow, objection, entry, chain_id)
+        for objection, entry in zip(objections, entries, strict=True)
+    ]
+
+
+def _build_bundle_objection(
+    uow: UnitOfWork, objection: Objected, entry: ObjectionEntry, chain_id: int
+) -> BundleObjection:
+    contract = _find_objections_contract(uow, objection)
+    deadline = signature = None
+    if contract is not None:
+        signed = _find_signature(uow, objection, Domain(chain_id, contract))
+        deadline, signature = signed or (None, None)
+    return BundleObjection(
+        **entry.model_dump(),
+        contract=contract,
+        deadline=deadline,
+        signature=None if signature is None else f"0x{signature.hex()}",
+    )
+
+
+def _find_objections_contract(uow: UnitOfWork, objection: Objected) -> Address | None:
+    block = objection.at.block
+    logs = uow.logs.iterate_between(block, block)
+    return next((log.address for log in logs if log.index == objection.at.log), None)
+
+
+def _find_signature(
+    uow: UnitOfWork, objection: Objected, domain: Domain
+) -> tuple[int, bytes] | None:
+    """Return the deadline and the node key's signature, or None if no signature is stored."""
+    for posted in uow.objection_inbox.list_for_node(objection.node):
+        statement = build_objection_statement(posted)
+        if (statement.due_since, statement.reason, statement.text, statement.seq) != (
+            objection.due_since,
+            objection.reason,
+            objection.text,
+            objection.seq,
+        ):
+            continue
+        digest = statement.compute_digest(domain)
+        signature = normalize_statement_signature(posted.signature, digest, objection.node)
+        if signature is not None:
+            return statement.deadline, signature
+    return None

@@ -20,10 +20,9 @@ from oracle.chain.proofs.keccak import keccak
 from oracle.domain.blocks import BlockRef
 from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.reports.report import Report
-from oracle.domain.roots.node_leaves import LeafRow, encode_leaves
+from oracle.domain.roots.node_leaves import LeafRow, ScoringContext, encode_leaves
 from oracle.domain.roots.pieces import PIECE_LEAVES, sort_leaves
 from oracle.domain.roots.round_tree import RoundTree
-from oracle.domain.roots.scoring_context import ScoringContext
 from oracle.domain.scoring.legacy_factors import PopulationMaxima, compute_population_maxima
 from oracle.domain.scoring.legacy_tally import compute_window_number
 from oracle.domain.scoring.node_scores import count_pool_restarts

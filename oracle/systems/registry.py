@@ -12,8 +12,11 @@ from typing import Any
 from oracle.domain.scoring.rules import Rules
 from oracle.systems.crynux.crynux_policy import CRYNUX_DOCS_POLICY, CRYNUX_POLICY, RELAY_POLICY
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, CRYNUX_DOCS, RELAY
-from oracle.systems.legacy.legacy_policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY
-from oracle.systems.legacy.legacy_rule_sets import BASE_RULES as LEGACY
+from oracle.systems.legacy.legacy_policy import (
+    BASE_RULES as LEGACY,
+    LEGACY_EQUAL_POLICY,
+    LEGACY_POLICY,
+)
 from oracle.systems.overrides import (
     apply_rule_changes,
     fill_missing_rules,

@@ -16,9 +16,8 @@ from oracle.domain.reports.kickout_review import (
     find_unanswered_scores,
     review_kickout,
 )
-from oracle.domain.roots.node_leaves import iter_linked_leaves
+from oracle.domain.roots.node_leaves import build_scoring_context, iter_linked_leaves
 from oracle.domain.roots.proofs import ProvableRound
-from oracle.domain.roots.scoring_context import build_scoring_context
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
 from oracle.queries.replay import replay_events

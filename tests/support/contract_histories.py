@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from hypothesis import strategies as st
 
 from oracle.domain.blocks import Position
-from oracle.domain.events.contract_limits import ContractKickLimits, RootsLimits
 from oracle.domain.events.oracle_events import (
     ConfigSet,
     ContractEvent,
+    ContractKickLimits,
     KickAccused,
     KickAllowed,
     KickCancelled,
@@ -22,6 +22,7 @@ from oracle.domain.events.oracle_events import (
     Objected,
     OperationCancelled,
     OperationSalted,
+    RootsLimits,
     RoundAccepted,
     RoundsStruck,
     RulesExecuted,

@@ -11,10 +11,11 @@ from oracle.chain.decode.abi_values import MalformedError
 from oracle.chain.decode.oracle_logs import (
     OBJECTIONS_NAME,
     ORACLE_NAME,
+    TIMELOCK_NAME,
     iterate_objection_event_readers,
     iterate_oracle_event_readers,
+    iterate_timelock_event_readers,
 )
-from oracle.chain.decode.timelock_logs import TIMELOCK_NAME, iterate_timelock_event_readers
 from oracle.chain.feed.relay_reader import RelayReader
 from oracle.chain.hex_names import HexNameError, parse_address
 from oracle.chain.profiles.profile import Contract, Literal, MappedSignature, Profile

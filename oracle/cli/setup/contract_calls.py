@@ -16,7 +16,7 @@ from oracle.cli.setup.contract_values import (
     parse_required_address,
     parse_whole_number,
 )
-from oracle.domain.events.contract_limits import ContractKickLimits, RootsLimits
+from oracle.domain.events.oracle_events import ContractKickLimits, RootsLimits
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.queries.contract_models import ContractCallAnswer

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from oracle.chain.hex_names import HexNameError, parse_address, parse_hash
 from oracle.cli.options import print_model
-from oracle.domain.events.contract_limits import ContractKickLimits, RootsLimits
+from oracle.domain.events.oracle_events import ContractKickLimits, RootsLimits
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.domain.reports.expulsions import NEVER_EXPIRES
 from oracle.errors import InputError

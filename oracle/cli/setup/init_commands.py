@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -21,7 +22,6 @@ from oracle.cli.setup.endpoint_commands import (
     print_probe_results,
     probe_single_endpoint,
 )
-from oracle.cli.setup.network_presets import extract_preset_notes, render_preset
 from oracle.cli.setup.network_survey import (
     BlockRate,
     FinalityProposal,
@@ -33,6 +33,7 @@ from oracle.cli.setup.profile_report import describe_on_chain_actions
 from oracle.domain.ids import Address
 from oracle.errors import InputError, OracleError, TransientError
 from oracle.queries.text.human_numbers import format_duration
+from oracle.resources import find_shipped_path
 from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.new_heads import find_websocket_url
 from oracle.rpc.pool import EndpointPool
@@ -40,6 +41,11 @@ from oracle.rpc.transport import redact_url
 
 # An endpoint URL may contain an API key.
 _OWNER_ONLY = 0o600
+
+# The shipped configurations of public networks (`--network`).
+_PRESET_FILES = {"crynux": "config/crynux.toml"}
+_DATABASE = re.compile(r'(?m)^url = "sqlite:///.*"$')
+_ENDPOINTS = re.compile(r"(?m)^endpoints = \[.*\]$")
 
 
 class NetworkInputs(NamedTuple):
@@ -423,3 +429,27 @@ def _format_config_option(config: Path) -> str:
 
 def _print_progress(line: str) -> None:
     typer.echo(line, err=True)
+
+
+def render_preset(network: str, endpoints: Sequence[str], database: str) -> str:
+    """Return the configuration of a network, by default with its public endpoints.
+
+    Raises:
+        InputError: there is no preset of this name.
+    """
+    if network not in _PRESET_FILES:
+        raise InputError(
+            f"--network {network}: no such preset; expected one of: {', '.join(_PRESET_FILES)}"
+        )
+    text = find_shipped_path(_PRESET_FILES[network]).read_text("utf-8")
+    text = _DATABASE.sub(lambda _: f"url = {json.dumps(database)}", text, count=1)
+    if endpoints:
+        urls = ", ".join(map(json.dumps, endpoints))
+        text = _ENDPOINTS.sub(lambda _: f"endpoints = [{urls}]", text, count=1)
+    return text
+
+
+def extract_preset_notes(text: str) -> str:
+    """Return the comment at the beginning of a preset."""
+    comment = text.partition("\n\n")[0]
+    return "\n".join(line.removeprefix("# ") for line in comment.splitlines())

@@ -3,27 +3,33 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from pydantic import Field
 
-from oracle.domain.fixed_point import UNIT, multiply_fixed_point
+from oracle.domain.fixed_point import ONE, UNIT, compute_decay, multiply_fixed_point
 from oracle.domain.fold.working_set import ReliabilityChange
 from oracle.domain.ids import TaskKey
 from oracle.domain.scoring.group_ranking import get_points_for_rank, split_group_fee
-from oracle.domain.scoring.node_scores import compute_pool_mean, compute_reliability
-from oracle.domain.scoring.reliability import ReliabilityCause
+from oracle.domain.scoring.node_scores import (
+    compute_pool_mean,
+    compute_reliability,
+    heal_reliability,
+)
+from oracle.domain.scoring.reliability import ReliabilityCause, change_reliability
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import GroupMember, Task
 from oracle.queries.advice.advice_record import AdviceRecord, ScoredTask
 from oracle.queries.advice.card_speeds import CardSpeed
 from oracle.queries.advice.group_replay import rank_with_changed_times, restore_ranked_tasks
-from oracle.queries.advice.mean_reliability import compute_mean_reliability
 from oracle.queries.answers import ApiModel, FixedPoint, Integer
 
 # A node that is 20 % faster needs four fifths of the time.
 _FASTER_RATIO = 4 * UNIT // 5
 _DAY_SECONDS = 86_400
+# The mean hardly changes within minutes, unlike H itself, so forecasts use it.
+MEAN_SECONDS = 86_400
 _ASSUMPTION = (
     "Its last groups, ranked again by the rules in force; the other nodes and its number of tasks "
     "stay as they are. Reliability is its mean of the last 24 hours."
@@ -263,3 +269,47 @@ def compute_last_place_score(scored_task: ScoredTask, rules: Rules) -> int:
     """Return the score of a node without an answer as if it had answered last."""
     ranked_count = sum(member.rank is not None for member in scored_task.group.members)
     return get_points_for_rank(ranked_count + 1, rules)
+
+
+def compute_mean_reliability(record: AdviceRecord, omitted_index: int | None = None) -> int:
+    """Return the mean of H in the last `MEAN_SECONDS`, or over the time since it is known.
+
+    The change with the index `omitted_index` counts as if it had not happened.
+    """
+    first = max(record.known_since, record.time - MEAN_SECONDS)
+    steps = list_reliability_steps(record, omitted_index)
+    if record.time <= first:
+        time, base = steps[-1]
+        return heal_reliability(base, time, record.time, record.rules)
+    missing, tau_seconds = 0, record.rules.tau_seconds
+    for (time, base), (next_time, _) in pairwise([*steps, (record.time, 0)]):
+        start = max(time, first)
+        if next_time > start:
+            gap = UNIT - heal_reliability(base, time, start, record.rules)
+            # The integral of gap * exp(-s/tau) over these seconds.
+            missing += gap * tau_seconds * (ONE - compute_decay(next_time - start, tau_seconds))
+    return UNIT - missing // (ONE * (record.time - first))
+
+
+def list_reliability_steps(
+    record: AdviceRecord, omitted_index: int | None = None
+) -> list[tuple[int, int]]:
+    """Return the time and the new value of each change of H since `known_since`.
+
+    The changes after an omitted one are applied again. A success that found H = 1 is not stored,
+    and would have found H = 1 again.
+    """
+    rules, changes = record.rules, record.changes
+    steps = [(record.known_since, changes[0].before if changes else UNIT)]
+    if omitted_index is None:
+        return steps + [(change.time, change.after) for change in changes]
+    omitted_change = changes[omitted_index]
+    for change in changes:
+        if change.cause is ReliabilityCause.TIMEOUT_VOID or change is omitted_change:
+            continue
+        if change.at < omitted_change.at or change.cause is ReliabilityCause.JOINED:
+            steps.append((change.time, change.after))
+            continue
+        reliability = heal_reliability(steps[-1][1], steps[-1][0], change.time, rules)
+        steps.append((change.time, change_reliability(change.cause, reliability, rules)))
+    return steps

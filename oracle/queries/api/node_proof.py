@@ -3,8 +3,7 @@
 from oracle.chain.hex_names import ADDRESS_DIGITS
 from oracle.chain.proofs.keccak import keccak
 from oracle.domain.ids import Address
-from oracle.domain.roots.node_leaves import build_node_leaf
-from oracle.domain.roots.scoring_context import ScoringContext
+from oracle.domain.roots.node_leaves import ScoringContext, build_node_leaf
 from oracle.domain.state import Node
 from oracle.errors import InputError
 from oracle.indexer.kickout_reviews import load_kickout_review

@@ -20,8 +20,7 @@ from oracle.domain.state import Task
 from oracle.errors import InputError
 from oracle.indexer.stored_events import iterate_stored_events
 from oracle.queries.answers import AddressText, ApiModel, HashText, Integer
-from oracle.queries.selection.selection_models import DrawnNode, build_drawn_node
-from oracle.queries.selection.task_models import SnapshotTime
+from oracle.queries.selection.selection_models import DrawnNode, SnapshotTime, build_drawn_node
 from oracle.store.database import Store, UnitOfWork
 from oracle.systems.assignment import TaskDraw
 

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from oracle.domain.state import Task
 from oracle.queries.answers import AddressText, ApiModel, HashText
-from oracle.queries.selection.task_models import SnapshotAnswer, SnapshotTime
+from oracle.queries.selection.selection_models import SnapshotAnswer, SnapshotTime
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.draw_repository import StoredDraw
 

@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from dataclasses import astuple, fields
 from typing import Any
 
-from oracle.domain.events.contract_limits import ContractKickLimits, RootsLimits
 from oracle.domain.events.oracle_events import (
     ConfigSet,
+    ContractKickLimits,
     KickLimitsSet,
     LimitsSet,
     OperationCancelled,
     OperationSalted,
+    RootsLimits,
     RoundAccepted,
     RoundsStruck,
     RulesEvent,

@@ -1,7 +1,13 @@
-"""The legacy selection policy: the candidates of a task, and their chance to be drawn first."""
+"""The legacy system: its rule set, as far as it was published, and its selection policy.
+
+The policy returns the candidates of a task, and their chance to be drawn first. See
+docs/explanation/legacy.md, docs/explanation/crynux.md#weighted-sum-of-scores.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fixed_point import UNIT, format_decimal
@@ -15,6 +21,26 @@ from oracle.systems.legacy.trio_selection import (
     compute_submission_speeds,
 )
 from oracle.systems.policy import CandidateVerdict, PolicyInput
+
+# The published values (docs/reference/sources.md#crynux-qos-of-2024 and its figure), in the JSON
+# form of `Rules`. H has no effect: timeouts and successes do not change it, and no node is
+# excluded.
+BASE_RULES: Mapping[str, Any] = MappingProxyType({
+    "name": "legacy",
+    "version": 2,
+    # By position in a round (figure "round score"); the maximum of two rounds is 20.
+    "rank_scores": [10, 5, 2],
+    "absent_score": 0,
+    "q_max": 20,
+    # Three nodes share a task.
+    "group_size": 3,
+    # A node without a task in the window has no speed score; the missing score counts as 0.
+    "new_node_long_term": "0",
+    "penalty": "1",
+    "boost": "0",
+    # Every value but `window_seconds` (default: the calendar month) must be given.
+    "legacy": {},
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

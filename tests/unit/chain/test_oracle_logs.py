@@ -11,10 +11,10 @@ from oracle.chain.decode.oracle_logs import (
     ORACLE_CONTRACT,
     iterate_oracle_event_readers,
 )
-from oracle.domain.events.contract_limits import ContractKickLimits, RootsLimits
 from oracle.domain.events.oracle_events import (
     ConfigSet,
     ContractEvent,
+    ContractKickLimits,
     KickAccused,
     KickAllowed,
     KickCancelled,
@@ -27,6 +27,7 @@ from oracle.domain.events.oracle_events import (
     Objected,
     OperationCancelled,
     OperationSalted,
+    RootsLimits,
     RoundAccepted,
     RoundsStruck,
     RulesExecuted,

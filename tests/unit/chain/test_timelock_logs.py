@@ -7,7 +7,7 @@ import pytest
 from oracle.bindings.codec import encode_call
 from oracle.bindings.qos_roots import CONTRACT
 from oracle.bindings.timelock import TIMELOCK, TimelockedCall
-from oracle.chain.decode.timelock_logs import iterate_timelock_event_readers
+from oracle.chain.decode.oracle_logs import iterate_timelock_event_readers
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.events.oracle_events import (
     ContractEvent,

@@ -5,7 +5,7 @@ from hypothesis import given, strategies as st
 
 from oracle.bindings.qos_words import FallLimit, StoredWord
 from oracle.domain.reports.lanes import pack_lanes
-from oracle.hot_set.fall_limit import count_falls, split_by_fall_limit
+from oracle.hot_set.hot_set_planner import count_falls, split_by_fall_limit
 
 BIG_FALL = 2_500
 LANES = st.lists(st.sampled_from([0, 1, 2, 2_501, 5_001, 7_500, 10_002]), min_size=16, max_size=16)

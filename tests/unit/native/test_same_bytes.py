@@ -20,9 +20,14 @@ from oracle.domain.reports.lanes import DO_NOT_SELECT
 from oracle.domain.roots import leaves as leaves_module, merkle_tree, round_tree
 from oracle.domain.roots.leaves import LEAF_BYTES, split_leaves
 from oracle.domain.roots.merkle_tree import MerkleTree
-from oracle.domain.roots.node_leaves import LeafRow, build_node_leaf, convert_rules_to_native
+from oracle.domain.roots.node_leaves import (
+    LeafRow,
+    ScoringContext,
+    build_node_leaf,
+    build_scoring_context,
+    convert_rules_to_native,
+)
 from oracle.domain.roots.round_tree import RoundTree
-from oracle.domain.roots.scoring_context import ScoringContext, build_scoring_context
 from oracle.domain.scoring.node_scores import compute_pool_mean
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node

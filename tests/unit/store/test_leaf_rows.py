@@ -11,9 +11,13 @@ from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_review import KickoutReview
 from oracle.domain.roots import leaves, merkle_tree, node_leaves, round_tree
-from oracle.domain.roots.node_leaves import encode_leaves, iter_linked_leaves
+from oracle.domain.roots.node_leaves import (
+    ScoringContext,
+    build_scoring_context,
+    encode_leaves,
+    iter_linked_leaves,
+)
 from oracle.domain.roots.round_tree import RoundTree
-from oracle.domain.roots.scoring_context import ScoringContext, build_scoring_context
 from oracle.domain.scoring.rules import Rules
 from oracle.store.database import Store
 from oracle.store.state import node_repository

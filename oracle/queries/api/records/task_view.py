@@ -13,7 +13,7 @@ from oracle.queries.answers import (
     LogPlace,
 )
 from oracle.queries.api.source import ApiSnapshot, NotFoundError
-from oracle.queries.selection.task_models import TaskRequirements, build_requirements
+from oracle.queries.selection.selection_models import TaskRequirements, build_requirements
 
 
 class TaskMoment(ApiModel):

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.domain.events.contract_limits import ContractKickLimits
 from oracle.domain.events.oracle_events import (
     ConfigSet,
     ContractEvent,
+    ContractKickLimits,
     KickAccused,
     KickAllowed,
     KickExecuted,

@@ -13,8 +13,7 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_review import KickoutReview, KickoutReviewer
 from oracle.domain.reports.lanes import DO_NOT_SELECT, HIGHEST_SCORE
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf
-from oracle.domain.roots.node_leaves import build_node_leaf
-from oracle.domain.roots.scoring_context import ScoringContext, build_scoring_context
+from oracle.domain.roots.node_leaves import ScoringContext, build_node_leaf, build_scoring_context
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX

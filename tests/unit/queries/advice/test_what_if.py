@@ -9,12 +9,13 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import compute_reliability, heal_reliability
 from oracle.queries.advice.advice_record import AdviceRecord
 from oracle.queries.advice.group_replay import rerank_group
-from oracle.queries.advice.mean_reliability import (
+from oracle.queries.advice.what_if import (
     MEAN_SECONDS,
+    StandingSource,
+    build_what_if,
     compute_mean_reliability,
     list_reliability_steps,
 )
-from oracle.queries.advice.what_if import StandingSource, build_what_if
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.examples import examples
 from tests.support.histories import History, task_key
