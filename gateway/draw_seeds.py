@@ -27,11 +27,7 @@ class DrawEpoch(NamedTuple):
         return sha256(self.seed).hexdigest()
 
     def compute_draw_value(self, session: str, counter: int) -> bytes:
-        """Return the value that decides a draw.
-
-        `oracle.systems.pocket.ranking.compute_unit_draw` computes the same hash, and converts its
-        first 8 bytes to a fraction.
-        """
+        """Return the value that decides a draw; its first 8 bytes are a fraction of 2^64."""
         return sha256(self.seed + session.encode() + counter.to_bytes(8, "big")).digest()
 
 

@@ -103,22 +103,6 @@ _ALREADY_DONE_ERRORS = frozenset(
     }
 )
 
-# Errors of roles, setups, clients and nodes, which no call of the daemon can cause.
-UNRELATED_ERRORS = frozenset(
-    {
-        "Alone", "AlreadyMember", "AlreadyPaused", "AnswersOpen", "BadFloor",
-        "BadGroupSize", "BadKind", "BadLimits", "BadRules", "BadSettings",
-        "BadSigners", "BadSize", "BadTimeout", "ContestOpen", "FeeTooLow", "GroupFull",
-        "GroupNotReady", "InvalidShortString", "KickedOut", "NoCode", "NotAdmin",
-        "NotContested", "NotCreator", "NotItsLike", "NotItsTask", "NotKickedOut",
-        "NotOffered", "NotPaused", "NothingToWithdraw", "OfferTooRecent", "OrderDiffers",
-        "PauseCoolDown", "PauseTooLong", "PaymentRefused", "RejoinTooEarly",
-        "RevealsLater", "StakeTooLow", "StillTime", "StringTooLong", "TaskExists", "TooEarly",
-        "TooLate", "TooManyModels", "UnknownGroup", "WrongResult", "WrongReveal",
-        "ZeroAddress", "ZeroResult",
-    }
-)  # fmt: skip
-
 # Errors whose first argument is the time, in unix seconds, from which the call may succeed.
 _ERRORS_WITH_TIME = frozenset({"Paused", "TooSoon", "KickNotReady", "BucketEmpty"})
 # A false response may contain any number, and a larger one does not fit the database.

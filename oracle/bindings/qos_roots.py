@@ -19,7 +19,7 @@ from oracle.bindings.contract_views import (
 )
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.oracle_events import ContractKickLimits, RootsLimits
-from oracle.domain.ids import ZERO_HASH, Address, Hash
+from oracle.domain.ids import Address, Hash
 from oracle.domain.roots.leaves import NodeLeaf, RoundSummary
 from oracle.rpc.fanout import PoolView, expect_response_format
 from oracle.rpc.rpc_errors import RevertError
@@ -95,27 +95,6 @@ class RootsStatus:
         """
         head, now = self.head, self.block.time
         return now >= head.paused_until and now >= head.pushed_at + self.limits.min_interval
-
-    @property
-    def can_accept_kicks(self) -> bool:
-        """Return whether the contract accepts accusations and executions of kickouts.
-
-        They need a last round that was signed under the current configuration and not struck.
-        """
-        head = self.head
-        return (
-            self.block.time >= head.paused_until
-            and not head.kicks_paused
-            and head.round_config == head.config_count
-            and self.last_root != ZERO_HASH
-        )
-
-    @property
-    def is_fresh(self) -> bool:
-        """Return whether the last round is recent enough for the execution of a kickout."""
-        head = self.head
-        fresh_until = head.pushed_at + self.limits.max_age_seconds + head.held_seconds
-        return self.block.time <= fresh_until
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,18 +22,6 @@ from oracle.store.database import Store, UnitOfWork
 from oracle.store.report_repository import ReportState
 
 
-def recompute_report(
-    store: Store, reader: EventReader, rules: Rules, settings: ReportSettings, as_of: BlockRef
-) -> Report:
-    """Return the report as of a block that any reporter with the same rules hash would compute.
-
-    Only stored logs are read, no folded state, and nothing is written.
-    """
-    with store.read_transaction() as uow:
-        folded = fold_state_up_to(uow, reader, rules, as_of.number)
-        return build_report(uow, reader, folded, as_of, rules, settings)
-
-
 def build_report(
     uow: UnitOfWork,
     reader: EventReader,

@@ -3,7 +3,6 @@
 Reports and objections are hashed as in RootRounds.sol and Objections.sol.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -126,43 +125,6 @@ class NoticeRequest:
     def compute_digest(self, chain_id: int) -> Hash:
         """Return the digest that is signed."""
         return _hash_typed_data(build_notice_request_typed_data(self, chain_id))
-
-
-def compute_config_digest(
-    domain: Domain, config_count: int, signers: Sequence[Address], quorum: int, rules_hash: Hash
-) -> Hash:
-    """Return the digest of a configuration, as the contract computes it.
-
-    The daemon reads the digest from the contract. Tests compare the result with the vectors and
-    with the contract's own digest.
-
-    Every change of signers, rules, chain or contract invalidates existing signatures. See
-    docs/reference/report-format.md#what-is-signed.
-    """
-    domain_fields = (domain.chain_id, domain.contract, config_count)
-    # abi.encode: six words, the fourth of which is the offset of the list that follows.
-    words = [
-        *(
-            _encode_word(value)
-            for value in (
-                domain_fields[0],
-                int(domain_fields[1], 16),
-                domain_fields[2],
-                6 * 32,
-                quorum,
-            )
-        ),
-        bytes.fromhex(rules_hash[2:]),
-        *(
-            _encode_word(value)
-            for value in (len(signers), *(int(signer, 16) for signer in signers))
-        ),
-    ]
-    return Hash("0x" + keccak(b"".join(words)).hex())
-
-
-def _encode_word(value: int) -> bytes:
-    return value.to_bytes(32)
 
 
 def build_typed_data(statement: SignableStatement, domain: Domain) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.rpc.endpoints.rate_limiter import Backoff
 from oracle.rpc.pool import EndpointPool
-from oracle.signing.key_locations import KeyFiles
-from oracle.signing.local import KeySigner, ReadOnlySigner
+from oracle.signing.local import ReadOnlySigner
 from oracle.signing.signer import Fees, Signer
 from oracle.signing.typed_data import Domain
 from oracle.txmgr.client.fee_quote import SendLimits, compute_fees, fetch_fee_market
@@ -33,16 +32,6 @@ class ReporterKeys:
         signer, transmitter = self.signer, self.transmitter
         if signer is not None and transmitter is not None:
             _check_keys_differ(signer, transmitter)
-
-    @classmethod
-    def open_keys(cls, signer: KeyFiles, transmitter: KeyFiles) -> "ReporterKeys":
-        """Unlock both keystores.
-
-        Raises:
-            InputError: a keystore cannot be unlocked (see `KeySigner.open`), or both hold the same
-                key.
-        """
-        return cls(KeySigner.open(*signer), KeySigner.open(*transmitter))
 
     def check_key_is_distinct(self, other_key: Signer) -> None:
         """Check that another key is neither the signer nor the transmitter.

@@ -17,10 +17,11 @@ from oracle.indexer.round_leaves import LeafCache
 from oracle.indexer.stored_events import export_events
 from oracle.queries.evidence_bundle import build_evidence_bundle
 from oracle.queries.explain import EventArchive
-from oracle.signing.typed_data import ReportStatement, compute_config_digest
+from oracle.signing.typed_data import ReportStatement
 from oracle.store.database import Store
 from oracle.store.outbox.records import SignedStatement, Stamp
 from tests.support.accepted_rounds import load_newest_report
+from tests.support.config_digest import compute_config_digest
 from tests.support.histories import History, node_address
 from tests.support.rounds import build_acceptance
 from tests.support.scripted import ScriptedReader

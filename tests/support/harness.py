@@ -31,6 +31,7 @@ from oracle.reporting.report_cutter import ReportCutter
 from oracle.reporting.report_planner import plan_push
 from oracle.signing.key_locations import KeyFiles
 from oracle.signing.keystore import create_keystore
+from oracle.signing.local import KeySigner
 from oracle.signing.typed_data import Domain
 from oracle.store.database import Store
 from oracle.store.identity import Identity
@@ -92,8 +93,9 @@ class OracleTestbed:
     @classmethod
     def built(cls, chain: Chain, folder: Path) -> "OracleTestbed":
         """Deploy both contracts, let three nodes join and get scores, and fund the transmitter."""
-        keys = ReporterKeys.open_keys(
-            key_files(folder, "signer"), key_files(folder, "transmitter")
+        keys = ReporterKeys(
+            KeySigner.open(*key_files(folder, "signer")),
+            KeySigner.open(*key_files(folder, "transmitter")),
         )
         network = Network.deployed(chain)
         address = deployed_oracle(chain, network, keys)

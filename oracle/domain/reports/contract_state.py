@@ -115,15 +115,6 @@ class ContractState:
         """The `prev` root of the next report, which is 0 at first and after a strike."""
         return self._roots.get(self.head_round, ZERO_HASH)
 
-    @property
-    def is_signed_by_current_config(self) -> bool:
-        """Whether the current signers signed the last round under the current rules.
-
-        Otherwise the contract rejects every call of a kickout until the next round.
-        """
-        head, config = self.head, self.settings.config
-        return head is not None and config is not None and head.config == config.digest
-
     def get_root(self, number: int) -> Hash | None:
         """Return the root of a round, or None if it is not kept, was struck, or does not exist."""
         root = self._roots.get(number, ZERO_HASH)

@@ -26,8 +26,6 @@ HIGHEST_SCORE = 10_002
 QOS_STEP = 10**14
 
 LANES_PER_WORD = 16
-_LANE_BITS = 16
-_LANE_MASK = 0xFFFF
 # The lowest index is in the lowest bits.
 _LANES = Struct("<16H")
 

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from oracle.domain.ids import Hash
-from oracle.domain.reports.report import Report, ReportSettings
+from oracle.domain.reports.report import ReportSettings
 
 
 class ReportHeader(NamedTuple):
@@ -23,20 +23,6 @@ class ReportHeader(NamedTuple):
     deadline: int
     root: Hash
     is_due: bool
-
-    @classmethod
-    def from_report(cls, report: Report) -> "ReportHeader":
-        """Return the header of a report."""
-        return cls(
-            period=report.period,
-            as_of=report.as_of.number,
-            as_of_time=report.as_of.time,
-            head_round=report.head_round,
-            prev=report.prev,
-            deadline=report.deadline,
-            root=report.root,
-            is_due=report.is_due,
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,11 +93,6 @@ def compute_node_scores(
     )
 
 
-def compute_node_state(node: Node, time: int, rules: Rules) -> NodeState:
-    """Return the state of a node at `time`; the result of `compute_node_scores` includes it."""
-    return classify_node_state(node, compute_reliability(node, time, rules), rules)
-
-
 def classify_node_state(node: Node, reliability: int, rules: Rules) -> NodeState:
     """Return the state of a node whose current H is `reliability`."""
     if node.membership is not Membership.MEMBER:

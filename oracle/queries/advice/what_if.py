@@ -11,7 +11,13 @@ from pydantic import Field
 from oracle.domain.fixed_point import ONE, UNIT, compute_decay, multiply_fixed_point
 from oracle.domain.fold.working_set import ReliabilityChange
 from oracle.domain.ids import TaskKey
-from oracle.domain.scoring.group_ranking import get_points_for_rank, split_group_fee
+from oracle.domain.scoring.group_ranking import (
+    ClosingMember,
+    get_points_for_rank,
+    rank_closing_members,
+    rank_tasks_by_speed,
+    split_group_fee,
+)
 from oracle.domain.scoring.node_scores import (
     compute_pool_mean,
     compute_reliability,
@@ -19,10 +25,9 @@ from oracle.domain.scoring.node_scores import (
 )
 from oracle.domain.scoring.reliability import ReliabilityCause, change_reliability
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state import GroupMember, Task
+from oracle.domain.state import GroupMember, GroupResult, Task, copy_task
 from oracle.queries.advice.advice_record import AdviceRecord, ScoredTask
 from oracle.queries.advice.card_speeds import CardSpeed
-from oracle.queries.advice.group_replay import rank_with_changed_times, restore_ranked_tasks
 from oracle.queries.answers import ApiModel, FixedPoint, Integer
 
 # A node that is 20 % faster needs four fifths of the time.
@@ -313,3 +318,67 @@ def list_reliability_steps(
         reliability = heal_reliability(steps[-1][1], steps[-1][0], change.time, rules)
         steps.append((change.time, change_reliability(change.cause, reliability, rules)))
     return steps
+
+
+def restore_ranked_tasks(
+    group: GroupResult, task_by_key: Mapping[TaskKey, Task], rules: Rules
+) -> dict[TaskKey, Task] | None:
+    """Return the ranked tasks of a group as they were when it closed.
+
+    The result is None under legacy rules, if a task is not stored, or if the network ranked the
+    members by something other than the times that it reported.
+    """
+    if rules.legacy is not None:
+        return None
+    ranked_members = sorted(
+        (member for member in group.members if member.rank is not None),
+        key=lambda member: member.rank or 0,
+    )
+    ranked_tasks = {
+        member.task: _remove_task_ending(task)
+        for member in ranked_members
+        if (task := task_by_key.get(member.task)) is not None
+    }
+    ranked_keys = [task.key for task in rank_tasks_by_speed(list(ranked_tasks.values()), rules)]
+    return ranked_tasks if ranked_keys == [member.task for member in ranked_members] else None
+
+
+def rank_with_changed_times(
+    group: GroupResult,
+    ranked_tasks: Mapping[TaskKey, Task],
+    rules: Rules,
+    elapsed_by_task: Mapping[TaskKey, int],
+) -> dict[TaskKey, GroupMember]:
+    """Return the members of a group as if restored tasks had taken other times, in seconds."""
+    if not elapsed_by_task:
+        return {member.task: member for member in group.members}
+    tasks = dict(ranked_tasks)
+    for key, elapsed in elapsed_by_task.items():
+        task = tasks[key] = copy_task(tasks[key])
+        task.stopped_time = (task.started_time or 0) + elapsed
+    closing_members = [
+        ClosingMember(
+            member.task,
+            member.node if member.score is not None else None,
+            elapsed_by_task.get(member.task, member.elapsed),
+            # A member with a score had a credible limit.
+            None,
+        )
+        for member in group.members
+    ]
+    ranked_keys = [task.key for task in rank_tasks_by_speed(list(tasks.values()), rules)]
+    return {
+        member.task: member for member in rank_closing_members(closing_members, ranked_keys, rules)
+    }
+
+
+def _remove_task_ending(task: Task) -> Task:
+    """Return a task in its state when its group closed, with an answer and no ending.
+
+    A task without an ending is returned itself.
+    """
+    if task.ending is None and task.abort_reason is None:
+        return task
+    closing_task = copy_task(task)
+    closing_task.ending = closing_task.abort_reason = None
+    return closing_task

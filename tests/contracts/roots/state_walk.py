@@ -362,7 +362,6 @@ class StateWalk:
             "head": (0, 0, 0) if head is None else (head.round, head.as_of, head.time),
             "previous root": state.previous_root,
             "roots": {number: state.get_root(number) for number in _list_rounds(state.head_round)},
-            "is signed by the current configuration": state.is_signed_by_current_config,
             "configuration": (config.count, config.digest),
             "rules": list_changes_in_force(settings.rules_changes)[-1].rules_hash,
             "signers": (list(signers.signers), signers.quorum),

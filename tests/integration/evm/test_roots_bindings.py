@@ -25,7 +25,7 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.roots.proofs import NodeProof
 from oracle.errors import TransientError
-from oracle.signing.typed_data import Domain, ReportStatement, compute_config_digest
+from oracle.signing.typed_data import Domain, ReportStatement
 from tests.contracts.oracle_signing import SIGNERS
 from tests.contracts.roots.conftest import NODES
 from tests.contracts.roots.due_leaves import DUE, due_leaves
@@ -34,6 +34,7 @@ from tests.contracts.roots.roots_driver import LAG, RootsOracle, deploy_roots
 from tests.contracts.roots.words_driver import HotSet, deploy_words
 from tests.integration.evm.test_typed_data import REPORTS
 from tests.pools import view_of
+from tests.support.config_digest import compute_config_digest
 from tests.support.evm.chain import Chain, encode_calldata
 from tests.support.evm.fixtures import chain, fresh_chain
 
@@ -136,7 +137,6 @@ def test_status_has_the_values_of_the_contract(roots: RootsOracle):
 def test_status_of_a_new_contract_has_a_zero_root(roots: RootsOracle):
     status = status_of(deploy_roots(roots.chain))
     assert (status.last_root, status.head.round) == (ZERO_HASH, 0)
-    assert not status.can_accept_kicks
 
 
 def test_next_report_after_a_strike_names_a_zero_root(roots: RootsOracle):
@@ -146,7 +146,6 @@ def test_next_report_after_a_strike_names_a_zero_root(roots: RootsOracle):
     roots.do("resume", sender=roots.admin)
     status = status_of(roots)
     assert status.last_root == ZERO_HASH
-    assert not status.can_accept_kicks
     # A report that names the struck root is signed for nothing.
     roots.chain.mine(2)
     candidate = roots.make_round(make_leaves(NODES))
@@ -154,27 +153,6 @@ def test_next_report_after_a_strike_names_a_zero_root(roots: RootsOracle):
     roots.chain.later(60)
     roots.push(report)
     assert status_of(roots).last_root == as_hash(candidate.root)
-
-
-def test_kicks_wait_for_a_round_of_the_new_signers(roots: RootsOracle):
-    assert status_of(roots).can_accept_kicks
-    roots.do("setSigners", [signer.address for signer in SIGNERS], 2, sender=roots.admin)
-    assert not status_of(roots).can_accept_kicks
-    roots.push_leaves(make_leaves(NODES))
-    assert status_of(roots).can_accept_kicks
-    roots.do("pauseKicks", sender=roots.pauser)
-    assert not status_of(roots).can_accept_kicks
-
-
-def test_round_is_stale_after_the_maximum_age_without_pauses(roots: RootsOracle):
-    assert status_of(roots).is_fresh
-    roots.do("pauseFor", 3_600, sender=roots.pauser)
-    max_age = roots.named("limits")["maxAgeSeconds"]
-    for seconds in (max_age, 3_600 + 60):
-        roots.chain.later(seconds)
-        roots.chain.mine()
-        assert status_of(roots).is_fresh is roots.read("isFresh")
-    assert not status_of(roots).is_fresh
 
 
 def test_configuration_has_roles_floors_and_immutables(roots: RootsOracle):

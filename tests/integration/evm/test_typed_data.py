@@ -5,9 +5,10 @@ from eth_utils.crypto import keccak
 from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Address, Hash
-from oracle.signing.typed_data import Domain, ReportStatement, compute_config_digest
+from oracle.signing.typed_data import Domain, ReportStatement
 from tests.contracts.oracle_signing import config_digest
 from tests.contracts.roots.roots_driver import REPORT_FIELDS
+from tests.support.config_digest import compute_config_digest
 
 DOMAIN = Domain(31337, Address("0x" + 40 * "a"))
 HASHES = st.binary(min_size=32, max_size=32).map(lambda raw: Hash("0x" + raw.hex()))

@@ -9,11 +9,26 @@ from eth_utils.crypto import keccak
 from oracle.bindings.contract_errors import (
     ACTIONS,
     CONTRACTS,
-    UNRELATED_ERRORS,
     decode_refusal,
 )
 from oracle.resources import find_shipped_path
 from oracle.txmgr.client.refusal import RefusalAction
+
+# Errors of roles, setups, clients and nodes, which no call of the daemon can cause.
+UNRELATED_ERRORS = frozenset(
+    {
+        "Alone", "AlreadyMember", "AlreadyPaused", "AnswersOpen", "BadFloor",
+        "BadGroupSize", "BadKind", "BadLimits", "BadRules", "BadSettings",
+        "BadSigners", "BadSize", "BadTimeout", "ContestOpen", "FeeTooLow", "GroupFull",
+        "GroupNotReady", "InvalidShortString", "KickedOut", "NoCode", "NotAdmin",
+        "NotContested", "NotCreator", "NotItsLike", "NotItsTask", "NotKickedOut",
+        "NotOffered", "NotPaused", "NothingToWithdraw", "OfferTooRecent", "OrderDiffers",
+        "PauseCoolDown", "PauseTooLong", "PaymentRefused", "RejoinTooEarly",
+        "RevealsLater", "StakeTooLow", "StillTime", "StringTooLong", "TaskExists", "TooEarly",
+        "TooLate", "TooManyModels", "UnknownGroup", "WrongResult", "WrongReveal",
+        "ZeroAddress", "ZeroResult",
+    }
+)  # fmt: skip
 
 
 def output(signature: str, *arguments: int) -> str:

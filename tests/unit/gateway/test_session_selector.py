@@ -19,8 +19,8 @@ from gateway.session_selector import (
 from oracle.domain.ids import Address
 from oracle.systems.pocket.node_selector import NodeSelector
 from oracle.systems.pocket.parameters import ARTICLE
-from oracle.systems.pocket.ranking import compute_unit_draw, pick_nodes
 from oracle.systems.pocket.relay_outcomes import OutcomeKind
+from tests.support.document.pocket_draws import compute_unit_draw, pick_nodes
 from tests.support.examples import examples
 from tests.unit.gateway.relays import (
     CHAIN,

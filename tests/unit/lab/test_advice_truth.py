@@ -11,7 +11,7 @@ from lab.closed_loop.running.folded_network import FoldedNetwork
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.scoring.score_interval import compute_score_sum_interval
 from oracle.domain.state import GroupResult, Task, copy_task
-from oracle.queries.advice.group_replay import rerank_group
+from oracle.queries.advice.what_if import rank_with_changed_times, restore_ranked_tasks
 from tests.support.loops import column
 
 PLAN = LoopPlan(nodes=24, tasks=6_000, load=60, groups=60, seed=3)
@@ -44,8 +44,9 @@ class RecordedLoop:
                 for member in own
                 if member.rank is not None and member.elapsed is not None
             }
-            again = rerank_group(group, self.task_by_key, SYSTEM.rules, elapsed)
-            assert again is not None
+            ranked_tasks = restore_ranked_tasks(group, self.task_by_key, SYSTEM.rules)
+            assert ranked_tasks is not None
+            again = rank_with_changed_times(group, ranked_tasks, SYSTEM.rules, elapsed)
             scores += [again[member.task].score or 0 for member in own]
         return sum(scores) / len(scores)
 

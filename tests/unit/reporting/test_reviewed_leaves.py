@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.proofs.keccak import keccak
 from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.events.network_events import DomainEvent, NodeResumed
@@ -15,7 +16,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.working_set import ScoreEntry
 from oracle.domain.ids import ZERO_ADDRESS
 from oracle.domain.reports.kickout_review import KickoutPolicy, KickoutReview, find_hold_reason
-from oracle.domain.reports.report import Report
+from oracle.domain.reports.report import Report, ReportSettings
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf
 from oracle.domain.roots.node_leaves import build_node_leaf
 from oracle.domain.scoring.rules import Rules
@@ -31,7 +32,7 @@ from oracle.indexer.kickout_reviews import (
 from oracle.indexer.loop import IngestState
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state, retry_dead_letters
 from oracle.indexer.snapshots import SnapshotSource, make_next_snapshot
-from oracle.reporting.recompute import recompute_report
+from oracle.reporting.recompute import build_report
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.report_repository import ReportState
@@ -49,6 +50,18 @@ RESTARTED = replace(HELD, restarts=(1_250, 1_600), reseed_copies=1)
 LEGACY = rules_with(kickout_tasks=2, kickout_below=9 * UNIT)
 # Some events cannot be decoded, so that dead letters lie between the scores.
 UNREADABLE = (NodeResumed,)
+
+
+def recompute_report(
+    store: Store, reader: EventReader, rules: Rules, settings: ReportSettings, as_of: BlockRef
+) -> Report:
+    """Return the report as of a block that any reporter with the same rules hash would compute.
+
+    Only stored logs are read, no folded state, and nothing is written.
+    """
+    with store.read_transaction() as uow:
+        folded = fold_state_up_to(uow, reader, rules, as_of.number)
+        return build_report(uow, reader, folded, as_of, rules, settings)
 
 
 def folder_of(

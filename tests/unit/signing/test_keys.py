@@ -147,7 +147,7 @@ def test_key_of_another_address_is_rejected(files: KeyFiles):
 
 def test_signer_and_transmitter_with_same_key_are_rejected(files: KeyFiles):
     with pytest.raises(InputError, match="the same key"):
-        ReporterKeys.open_keys(files, files)
+        ReporterKeys(KeySigner.open(*files), KeySigner.open(*files))
 
 
 def test_statement_signature_is_deterministic_and_recoverable(files: KeyFiles):

@@ -1,7 +1,8 @@
 """The signed bytes of a configuration, and of a report under it."""
 
 from oracle.domain.ids import Address, Hash
-from oracle.signing.typed_data import Domain, ReportStatement, compute_config_digest
+from oracle.signing.typed_data import Domain, ReportStatement
+from tests.support.config_digest import compute_config_digest
 from tests.support.vectors import named_vectors
 
 TYPED = named_vectors("typed", file="rounds")

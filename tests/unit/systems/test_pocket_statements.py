@@ -16,9 +16,10 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.pocket.node_selector import NodeSelector
 from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD, Parameters
 from oracle.systems.pocket.pocket_policy import ARTICLE as ARTICLE_POLICY
-from oracle.systems.pocket.ranking import Ranking, pick_node
+from oracle.systems.pocket.ranking import Ranking
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
 from oracle.systems.policy import CandidateVerdict, PolicyInput
+from tests.support.document.pocket_draws import pick_node
 from tests.support.histories import History, fold_history, task_key
 
 MINUTE = 60_000

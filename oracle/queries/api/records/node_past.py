@@ -14,7 +14,6 @@ from oracle.queries.answers import AddressText, Answer, ApiModel, HashText, LogP
 from oracle.queries.api.source import ApiSnapshot
 from oracle.queries.selection.draw_history import DrawEntry, build_draw_entries
 
-_MAX_ROUND_NUMBER = 1 << 31
 _MAX_EVENTS, _MAX_ROUNDS, _MAX_DRAWS = 50, 100, 20
 
 PastKind = Literal[

@@ -150,20 +150,6 @@ def test_bit_beyond_the_last_signer_is_rejected():
         state.settings.find_round_signers(build_accepted_round(1, bitmap=0b1000))
 
 
-def test_root_of_replaced_signers_is_not_of_the_current_configuration():
-    state = ContractState(KEPT)
-    answers = []
-    for events in (
-        [ConfigSet(AT, TIME, 1, CONFIG), build_accepted_round(1)],
-        [ConfigSet(AT, TIME, 2, NEXT_CONFIG)],
-        [build_accepted_round(2, config=NEXT_CONFIG)],
-    ):
-        state.fold_block(1, [*events], journal=False)
-        answers.append(state.is_signed_by_current_config)
-
-    assert answers == [True, False, True]
-
-
 def test_accusation_survives_a_change_of_the_signers():
     node = make_address(1)
     state = fold_events(

@@ -11,7 +11,7 @@ from oracle.domain.reports.lanes import (
     decode_qos,
 )
 from oracle.domain.scoring.legacy_factors import compute_population_maxima
-from oracle.domain.scoring.node_figures import compute_node_scores, compute_node_state
+from oracle.domain.scoring.node_figures import classify_node_state, compute_node_scores
 from oracle.domain.scoring.node_scores import (
     compute_exclusion_end_time,
     compute_long_term_score,
@@ -40,7 +40,7 @@ def test_figures_match_individual_functions(rules, history):
         node_scores = compute_node_scores(node, time, rules, peers)
         assert (node_scores.status, node_scores.state) == (
             get_status(node),
-            compute_node_state(node, time, rules),
+            classify_node_state(node, compute_reliability(node, time, rules), rules),
         )
         assert node_scores.long_term == compute_long_term_score(node, rules, time)
         assert node_scores.reliability == compute_reliability(node, time, rules)

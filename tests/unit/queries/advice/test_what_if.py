@@ -8,13 +8,14 @@ from hypothesis import given, strategies as st
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import compute_reliability, heal_reliability
 from oracle.queries.advice.advice_record import AdviceRecord
-from oracle.queries.advice.group_replay import rerank_group
 from oracle.queries.advice.what_if import (
     MEAN_SECONDS,
     StandingSource,
     build_what_if,
     compute_mean_reliability,
     list_reliability_steps,
+    rank_with_changed_times,
+    restore_ranked_tasks,
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.examples import examples
@@ -39,8 +40,9 @@ def test_group_ranked_again_equals_a_race_with_these_times(b, c, before, after, 
         assert not fast.scored_tasks
         return
     group = slow.scored_tasks[0].group
-    again = rerank_group(group, slow.task_by_key, rules, {task_key("g/A"): after})
-    assert again is not None
+    ranked_tasks = restore_ranked_tasks(group, slow.task_by_key, rules)
+    assert ranked_tasks is not None
+    again = rank_with_changed_times(group, ranked_tasks, rules, {task_key("g/A"): after})
     played = {member.task: member for member in fast.scored_tasks[0].group.members}
     assert {key: (member.rank, member.score) for key, member in again.items()} == {
         key: (member.rank, member.score) for key, member in played.items()
@@ -57,9 +59,9 @@ def test_group_that_was_not_ranked_by_its_times_is_not_ranked_again():
             member._replace(rank=swapped[member.rank or 0]) for member in scored.group.members
         ),
     )
-    assert rerank_group(by_order, record.task_by_key, CRYNUX, {}) is None
-    assert rerank_group(scored.group, {}, CRYNUX, {}) is None
-    assert rerank_group(scored.group, record.task_by_key, CRYNUX, {}) is not None
+    assert restore_ranked_tasks(by_order, record.task_by_key, CRYNUX) is None
+    assert restore_ranked_tasks(scored.group, {}, CRYNUX) is None
+    assert restore_ranked_tasks(scored.group, record.task_by_key, CRYNUX) is not None
 
 
 EVENTS = st.lists(st.tuples(st.booleans(), st.integers(1, 3_000)), min_size=1, max_size=8)

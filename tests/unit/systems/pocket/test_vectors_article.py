@@ -8,8 +8,9 @@ import pytest
 from oracle.domain.ids import Address
 from oracle.systems.pocket.node_selector import NodeSelector
 from oracle.systems.pocket.parameters import ARTICLE
-from oracle.systems.pocket.ranking import Ranking, compute_unit_draw, pick_node
+from oracle.systems.pocket.ranking import Ranking
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
+from tests.support.document.pocket_draws import compute_unit_draw, pick_node
 from tests.support.vectors import Vector, named_vectors, the_vector, vectors_of
 
 FILE = "pocket-article"

@@ -12,7 +12,8 @@ from oracle.systems.pocket.js_arithmetic import (
 )
 from oracle.systems.pocket.node_selector import PortalRecord
 from oracle.systems.pocket.parameters import PORTAL_API_HEAD, PortalParameters
-from oracle.systems.pocket.ranking import NodeStats, Ranking, TicketReason, pick_node, rank_nodes
+from oracle.systems.pocket.ranking import NodeStats, Ranking, TicketReason, rank_nodes
+from tests.support.document.pocket_draws import pick_node
 from tests.support.vectors import Vector, named_vectors, the_vector, vectors_of
 
 # The code without its bug, and with it (tests/vectors/SUPERSEDED.md).
