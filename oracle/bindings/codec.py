@@ -1,10 +1,8 @@
 """ABI encoding and decoding for the shipped contracts: calldata, results, errors.
 
-Importing web3 takes about a second, so web3 is used only to encode arguments and to decode events.
-Calls without arguments need no library, and results use eth_abi, the library under web3. Thus
-`status` does not wait for web3. Arguments are encoded by web3's codec with the types from the ABI,
-because `encode_abi` takes some milliseconds per call to find the matching overload, and the
-shipped contracts have no overloads.
+Importing web3 takes about a second, so web3 is used only to decode events. Arguments and results
+use eth_abi, the library under web3, with the types from the ABI. Thus no command waits for web3
+that only calls a contract.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +17,7 @@ from oracle.domain.ids import Hash
 from oracle.resources import find_shipped_path
 
 if TYPE_CHECKING:
-    from web3 import Web3
+    from eth_abi.codec import ABICodec
     from web3.contract import Contract
 
 
@@ -36,14 +34,19 @@ def encode_call(contract: str, function: str, *arguments: object) -> str:
 
 
 def _encode_values(types: Sequence[str], values: Sequence[object]) -> bytes:
-    codec = _get_offline_web3().codec
-    # web3 is already loaded here, and eth_abi with it.
-    from eth_abi.exceptions import EncodingError  # noqa: PLC0415
+    from eth_abi.exceptions import EncodingError  # noqa: PLC0415  takes 0.1 s
 
     try:
-        return codec.encode(types, values)
+        return _get_strict_codec().encode(types, values)
     except EncodingError as error:
         raise ValueError(str(error)) from error
+
+
+@lru_cache
+def _get_strict_codec() -> "ABICodec":
+    from oracle.bindings.abi_codec import build_strict_codec  # noqa: PLC0415  takes 0.1 s
+
+    return build_strict_codec()
 
 
 def decode_result(contract: str, function: str, result_hex: str) -> tuple[Any, ...]:
@@ -71,7 +74,11 @@ def decode_arguments(contract: str, function: str, calldata: str) -> Mapping[str
 
 
 def build_creation_code(contract: str, *arguments: object) -> str:
-    """Return the `0x` creation code of a shipped contract with these constructor arguments."""
+    """Return the `0x` creation code of a shipped contract with these constructor arguments.
+
+    Raises:
+        ValueError: an argument does not fit its type.
+    """
     artifact = load_artifact(contract)
     types = [
         abi_type
@@ -79,11 +86,7 @@ def build_creation_code(contract: str, *arguments: object) -> str:
         for abi_type in constructor.input_types
     ]
     bytecode: str = artifact["bytecode"]
-    return (
-        "0x"
-        + bytecode.removeprefix("0x")
-        + _get_offline_web3().codec.encode(types, arguments).hex()
-    )
+    return "0x" + bytecode.removeprefix("0x") + _encode_values(types, arguments).hex()
 
 
 def decode_values(types: Sequence[str], encoded_values: bytes) -> tuple[Any, ...]:
@@ -144,13 +147,9 @@ def compute_code_hash(contract: str, code: str | None = None) -> Hash:
 @lru_cache
 def get_contract_class(contract: str) -> "type[Contract]":
     """Return web3's `Contract` class for a shipped contract, without using an endpoint."""
-    contract_class: type[Contract] = _get_offline_web3().eth.contract(
+    from oracle.rpc.offline_web3 import build_offline_web3  # noqa: PLC0415  it takes a second
+
+    contract_class: type[Contract] = build_offline_web3().eth.contract(
         abi=load_artifact(contract)["abi"]
     )
     return contract_class
-
-
-def _get_offline_web3() -> "Web3":
-    from oracle.rpc.offline_web3 import build_offline_web3  # noqa: PLC0415  it takes a second
-
-    return build_offline_web3()

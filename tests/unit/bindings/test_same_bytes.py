@@ -71,6 +71,12 @@ def test_calldata_matches_reference_encoding(
     )
 
 
+@pytest.mark.parametrize("length", [0, 31, 33])
+def test_fixed_bytes_of_another_length_are_rejected(length: int):
+    with pytest.raises(ValueError, match=r"bytes"):
+        encode_call(qos_roots.CONTRACT, "setRules", bytes(length))
+
+
 @pytest.mark.parametrize("function", ["head", "limits", "kickLimits", "bucket", "signers"])
 @examples(20)
 @given(drawn=st.data())

@@ -1,0 +1,31 @@
+"""eth_abi's codec with web3's rule that `bytes1` to `bytes32` take values of exactly that length.
+
+eth_abi alone pads a value that is too short. Importing this module takes a tenth of a second, and
+importing web3 about a second; import it where it is used.
+"""
+
+from eth_abi.codec import ABICodec
+from eth_abi.decoding import BytesDecoder
+from eth_abi.encoding import BytesEncoder
+from eth_abi.registry import ABIRegistry, BaseEquals, registry as default_registry
+from typing_extensions import override
+
+
+class _ExactLengthBytesEncoder(BytesEncoder):
+    """Encoder of a fixed bytes type that rejects a value of another length."""
+
+    @override
+    def validate_value(self, value: object) -> None:
+        super().validate_value(value)  # type: ignore[no-untyped-call]
+        length = self.value_bit_size // 8  # type: ignore[operator]
+        if isinstance(value, bytes | bytearray) and len(value) != length:
+            self.invalidate_value(value, msg=f"has {len(value)} bytes; expected {length}")
+
+
+def build_strict_codec() -> ABICodec:
+    """Return a codec that rejects a value of another length than its fixed bytes type."""
+    registry: ABIRegistry = default_registry.copy()  # type: ignore[no-untyped-call]
+    registry.unregister("bytes<M>")
+    is_fixed_bytes = BaseEquals("bytes", with_sub=True)  # type: ignore[no-untyped-call]
+    registry.register(is_fixed_bytes, _ExactLengthBytesEncoder, BytesDecoder, label="bytes<M>")
+    return ABICodec(registry)
