@@ -23,8 +23,7 @@ from oracle.systems.crynux.candidate_pool import CandidatePool
 from oracle.systems.crynux.crynux_policy import find_ineligibility_reason
 from oracle.systems.crynux.free_nodes import FreeNodes
 from oracle.systems.crynux.requirements import build_requirement
-from oracle.systems.legacy.trio_line import build_trio_queue, find_unstartable_tasks
-from oracle.systems.legacy.trio_pool import TrioPool
+from oracle.systems.legacy.trio_line import TrioPool, build_trio_queue, find_unstartable_tasks
 from oracle.systems.pocket.pocket_policy import PocketFollower
 from oracle.systems.policy import PolicyInput
 from oracle.systems.task_queue import (

@@ -56,13 +56,11 @@ from oracle.daemon.config.sections import (
     ReportersSection,
     Section,
     ShadowSection,
+    SubscriptionsSection,
     TracingSection,
     find_notify_faults,
     find_reporter_faults,
     find_shadow_faults,
-)
-from oracle.daemon.config.subscriptions_section import (
-    SubscriptionsSection,
     find_subscription_faults,
 )
 from oracle.domain.scoring.rules import Rules
