@@ -25,7 +25,10 @@ from oracle.resources import find_shipped_path
 _MARK = "# Written by `qos-oracle service init`"
 _COMPOSE, _UNIT, _STATEFUL_SET = "compose.yaml", "qos-oracle.service", "daemon.yaml"
 _VERSION_VARIABLE = "${QOS_ORACLE_VERSION:-dev}"
-_UNIT_PROGRAM = "/opt/qos-oracle/bin/qos-oracle"
+_UNIT_INSTALLATION = "/opt/qos-oracle"
+_UNIT_PROGRAM = f"{_UNIT_INSTALLATION}/bin/qos-oracle"
+# The folders that the unit cannot see, because of its ProtectHome=yes.
+_HIDDEN_FOLDERS = ("/home", "/root", "/run/user")
 # Copied as they are; the mounts of compose.yaml.
 _MOUNTED = ("ops/prometheus", "ops/grafana/provisioning", "ops/grafana/qos-oracle.json")
 _RECEIVERS = "ops/alertmanager/alertmanager.yml"
@@ -105,6 +108,7 @@ def init_service(
     _check_folder_is_replaceable(folder / kind)
     program_files = dict(_RENDERERS[kind]())
     operator_files = _render_operator_files(kind)
+    _warn_if_unit_cannot_see_program(kind)
     kept = [name for name in operator_files if (folder / name).exists()]
     written = [*program_files, *(name for name in operator_files if name not in kept)]
     if not dry_run:
@@ -169,9 +173,28 @@ def _render_compose_files() -> Iterator[tuple[str, str]]:
 
 def _render_systemd_unit() -> Iterator[tuple[str, str]]:
     text = find_shipped_path(f"ops/systemd/{_UNIT}").read_text("utf-8")
-    program = shutil.which("qos-oracle", path=str(Path(sys.executable).parent))
     mark = _format_header_comment(f"{_UNIT}.d/override.conf")
-    yield _UNIT, mark + text.replace(_UNIT_PROGRAM, program or _UNIT_PROGRAM)
+    yield _UNIT, mark + text.replace(_UNIT_PROGRAM, _find_program())
+
+
+def _find_program() -> str:
+    """Return the path of this installation's `qos-oracle`, which the unit starts."""
+    return shutil.which("qos-oracle", path=str(Path(sys.executable).parent)) or _UNIT_PROGRAM
+
+
+def _warn_if_unit_cannot_see_program(kind: ServiceKind) -> None:
+    """Warn if the program of a systemd unit is in a folder that the unit hides."""
+    if kind is not ServiceKind.SYSTEMD:
+        return
+    program = Path(_find_program())
+    hidden_folder = next((name for name in _HIDDEN_FOLDERS if program.is_relative_to(name)), None)
+    if hidden_folder is not None:
+        typer.echo(
+            f"warning: {program}: the unit cannot start it, because ProtectHome=yes hides "
+            f"{hidden_folder}; install the package into {_UNIT_INSTALLATION} and run "
+            "this command from there",
+            err=True,
+        )
 
 
 def _render_kubernetes_manifests() -> Iterator[tuple[str, str]]:

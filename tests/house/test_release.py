@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from devnet.toolchain import find_anvil
+from oracle import __version__
 from release import layers
+from release.__main__ import render_release_notes
 from release.images import iter_images, list_unpinned_images, pin_images
 from release.layers import HOME
 from release.oci import IMAGES, main as build_images_of_commit, write_image
@@ -131,6 +133,27 @@ def test_image_archive_is_reproducible_and_every_digest_is_that_of_its_blob(tmp_
         f"sha256:{hashlib.sha256(layer.read_bytes()).hexdigest()}"
     ]
     assert config["config"]["User"] == "10001:10001"
+
+
+def test_podman_and_docker_load_an_image_under_the_name_in_the_compose_file(tmp_path):
+    """Podman and containerd read the annotation of index.json, Docker's own store RepoTags."""
+    with tarfile.open(write_image(IMAGES[0], [], tmp_path, 1_760_000_000)) as archive:
+        files = {
+            name: (archive.extractfile(name) or io.BytesIO()).read()
+            for name in ("index.json", "manifest.json")
+        }
+    (reference,) = json.loads(files["index.json"])["manifests"]
+    (docker,) = json.loads(files["manifest.json"])
+    tag = f"qos-oracle:{__version__}"
+    assert reference["annotations"]["io.containerd.image.name"] == f"docker.io/library/{tag}"
+    assert docker["RepoTags"] == [tag]
+
+
+def test_release_notes_begin_with_commands_that_show_the_documentation():
+    notes = render_release_notes("## [0.1.0]\n")
+    assert f"tar -xzf qos-oracle-docs-{__version__}.tar.gz\n" in notes
+    assert f"--directory qos-oracle-docs-{__version__} 8000\n" in notes
+    assert notes.endswith("\n\n## [0.1.0]\n")
 
 
 def test_images_fail_with_the_reason_on_a_machine_without_mmdebstrap(monkeypatch, tmp_path):

@@ -37,6 +37,18 @@ from release.wheels import (
 )
 
 DIST = ROOT / "dist"
+_FIRST_STEPS = """\
+To read the documentation, start a web server in this folder, and open http://127.0.0.1:8000/:
+
+    tar -xzf qos-oracle-docs-{version}.tar.gz
+    python3 -m http.server --bind 127.0.0.1 --directory qos-oracle-docs-{version} 8000
+
+First check the hashes and the signature, then install the package:
+
+- http://127.0.0.1:8000/how-to/release/#check-a-published-release
+- http://127.0.0.1:8000/how-to/install-and-start/
+
+"""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -61,7 +73,7 @@ def main(arguments: Sequence[str]) -> None:
         "--no-images", action="store_true", help="make a release without container images"
     )
     options = parser.parse_args(arguments)
-    notes = _check_preconditions(options)
+    changes = _check_preconditions(options)
     epoch = get_commit_time()
     with TemporaryDirectory() as folder:
         packages = _build_twice(Path(folder), epoch)
@@ -75,7 +87,7 @@ def main(arguments: Sequence[str]) -> None:
         _write(f"{name}.cdx.json", sbom),
         _write("requirements.txt", (FOLDER / "run.txt").read_text("utf-8")),
         _write("verify.html", build_verify_page()),
-        _write("RELEASE_NOTES.md", notes),
+        _write("RELEASE_NOTES.md", render_release_notes(changes)),
     ]
     images = [] if options.no_images else build_images(DIST, epoch, options.debian)
     files += images
@@ -92,7 +104,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _check_preconditions(options: argparse.Namespace) -> str:
-    """Return the release notes, if a release can be made of this checkout.
+    """Return the changes of the version, if a release can be made of this checkout.
 
     Raises:
         SystemExit: it cannot.
@@ -110,10 +122,18 @@ def _check_preconditions(options: argparse.Namespace) -> str:
     if obstacle is not None:
         raise SystemExit(f"no container images: {obstacle}; or pass --no-images")
     version = load_project()["project"]["version"]
-    notes = split_changelog_by_version((ROOT / "CHANGELOG.md").read_text("utf-8")).get(version)
-    if notes is None:
+    changes = split_changelog_by_version((ROOT / "CHANGELOG.md").read_text("utf-8")).get(version)
+    if changes is None:
         raise SystemExit(f"CHANGELOG.md has no section [{version}]; write it")
-    return notes
+    return changes
+
+
+def render_release_notes(changes: str) -> str:
+    """Return RELEASE_NOTES.md: how to read the documentation, and the changes of the version.
+
+    A user who has only the folder of the release opens this file first.
+    """
+    return _FIRST_STEPS.format(version=load_project()["project"]["version"]) + changes
 
 
 def _build_twice(folder: Path, epoch: int) -> list[Path]:

@@ -155,13 +155,19 @@ def write_image(image: Image, layers: Sequence[Path], folder: Path, epoch: int) 
         "config": config_blob,
         "layers": packed,
     }
+    tag = f"{image.name}:{version}"
     reference = {
         **add_blob(_to_json(manifest), manifest_type),
-        "annotations": {"org.opencontainers.image.ref.name": version},
+        "annotations": {
+            "org.opencontainers.image.ref.name": version,
+            # Podman and containerd would otherwise name every image of the release after its
+            # version, so that each would replace the last one loaded.
+            "io.containerd.image.name": f"docker.io/library/{tag}",
+        },
     }
     docker = {
         "Config": _get_blob_path(config_blob),
-        "RepoTags": [f"{image.name}:{version}"],
+        "RepoTags": [tag],
         "Layers": [_get_blob_path(layer) for layer in packed],
     }
     files = {

@@ -74,7 +74,7 @@ class NetworkFindings(NamedTuple):
 def render_config(inputs: NetworkInputs, findings: NetworkFindings) -> str:
     """Return the text of a configuration file for the inspected network.
 
-    config/example.toml lists all settings.
+    The settings reference in the documentation lists all settings.
     """
     contracts = ", ".join(
         f"{name} = {json.dumps(contract_address)}"
@@ -95,7 +95,7 @@ def render_config(inputs: NetworkInputs, findings: NetworkFindings) -> str:
         f"websocket = {json.dumps(findings.websocket)}"
     )
     return f"""\
-# Created by `qos-oracle init`. Other settings have their defaults; config/example.toml lists all.
+# Created by `qos-oracle init`. Other settings have their defaults (docs/reference/settings.md).
 
 [database]
 # SQLite uses a single file; PostgreSQL: "postgresql://oracle@localhost/oracle".

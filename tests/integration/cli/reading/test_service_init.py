@@ -5,6 +5,7 @@ import re
 import shutil
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,32 @@ def test_compose_file_of_another_origin_is_not_replaced(
     refusal = run_refused_command(capsys, "service", "init", str(tmp_path))
     assert "not written by `service init`" in refusal
     assert [path.name for path in tmp_path.iterdir()] == ["compose.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("program", "is_hidden"),
+    [("/home/op/qos-oracle-0.1.0/bin/python", True), ("/opt/qos-oracle/bin/python", False)],
+)
+def test_program_in_a_folder_that_the_unit_hides_is_a_warning(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    program: str,
+    *,
+    is_hidden: bool,
+):
+    monkeypatch.setattr(sys, "executable", program)
+    monkeypatch.setattr(
+        shutil,
+        "which",
+        lambda name, path: f"{path}/{name}",  # as if it were installed there
+    )
+    assert run(["service", "init", str(tmp_path), "--systemd"]) == 0
+    warning = capsys.readouterr().err
+    assert ("ProtectHome=yes hides /home" in warning) == is_hidden
+    unit = (tmp_path / "qos-oracle.service").read_text("utf-8")
+    assert "\nProtectHome=yes\n" in unit
+    assert f"\nExecStart={Path(program).parent}/qos-oracle run\n" in unit
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
