@@ -10,7 +10,7 @@ from oracle.domain.ids import Hash
 from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.scoring.rules import Rules
 from oracle.hot_set.hot_set_context import HotSetContext
-from oracle.indexer.evidence_verification import EvidenceVerifier
+from oracle.indexer.evidence_verifier import EvidenceVerifier
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.indexer.round_leaves import LeafCache
 from oracle.kickouts.kickout_context import KickoutContext

@@ -1,26 +1,18 @@
-"""Determines how well the blocks behind a kickout are verified, and verifies them further.
+"""Determines how well the blocks behind a kickout are verified; an unverified kickout waits.
 
-An unverified kickout waits. See docs/explanation/verification.md.
+See docs/explanation/verification.md.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange, Position, format_block_count
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
 from oracle.domain.reports.kickout_review import compute_evidence_block_range
 from oracle.domain.state import Task
-from oracle.indexer.audit.reverify import reverify_and_repair
-from oracle.indexer.audit.row_diff import RepairContext
-from oracle.indexer.folder import EventFolder
 from oracle.indexer.kickout_reviews import load_counted_scores
-from oracle.indexer.rebuild import RebuildOptions
-from oracle.store.database import Store, UnitOfWork
-
-# The maximum number of blocks verified in one tick, so that other work is not delayed.
-_BLOCKS_PER_TICK = 20
+from oracle.store.database import UnitOfWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,60 +110,3 @@ def _iter_task_positions(task: Task) -> Iterator[Position]:
 
 def _select_numbers_in_range(sorted_numbers: Iterable[int], first: int, last: int) -> list[int]:
     return [number for number in sorted_numbers if first <= number <= last]
-
-
-@dataclass(frozen=True, slots=True)
-class EvidenceVerifier:
-    """Verifies the blocks behind kickouts; the lease guards its writes.
-
-    In a dry run nothing is verified, because the results would be written.
-    """
-
-    chain: ChainSource
-    store: Store
-    folder: EventFolder
-    options: RebuildOptions
-    is_dry_run: bool = False
-
-    def get_level(self) -> VerificationLevel:
-        """Return the verification level of the blocks behind a kickout, without requests.
-
-        While it is unknown what the chain's headers prove, the level is the highest one, so that
-        no kickout is signed on blocks that may be provable.
-        """
-        return min(VerificationLevel.PROVEN, self.chain.get_reachable_level())
-
-    def verify_next_blocks(self, proof: EvidenceVerification) -> int:
-        """Verify the first unverified blocks, and return how many have reached the level.
-
-        Nothing is verified in a dry run, or before samples have shown what the chain's headers
-        prove. If an endpoint omitted or invented logs, the stored logs are corrected along the
-        way.
-
-        Raises:
-            TransientError: no endpoint returns a complete and consistent response.
-        """
-        if self.is_dry_run:
-            return 0
-        if self.chain.get_max_allowed_level() < proof.level:
-            self.chain.calibrate()
-            return 0
-        context = RepairContext(self.chain, self.store, self.folder, self.options)
-        verified_count = 0
-        for blocks in _group_blocks_into_ranges(proof.unproven[:_BLOCKS_PER_TICK]):
-            verified = reverify_and_repair(context, blocks, proof.level)
-            if verified.reached_level >= proof.level and not verified.difference:
-                verified_count += len(blocks)
-        return verified_count
-
-
-def _group_blocks_into_ranges(sorted_numbers: Iterable[int]) -> Iterator[BlockRange]:
-    """Join consecutive block numbers into ranges."""
-    run: list[int] = []
-    for number in sorted_numbers:
-        if run and number != run[-1] + 1:
-            yield BlockRange(run[0], run[-1])
-            run = []
-        run.append(number)
-    if run:
-        yield BlockRange(run[0], run[-1])

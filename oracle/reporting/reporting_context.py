@@ -9,7 +9,7 @@ from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.reports.sanity_limits import SanityLimits
 from oracle.domain.reports.submission_policy import SubmissionPolicy
-from oracle.indexer.evidence_verification import EvidenceVerifier
+from oracle.indexer.evidence_verifier import EvidenceVerifier
 from oracle.indexer.round_leaves import LeafCache
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.txmgr.context import BLOCKS_UNDER_HEAD, AccountContext
