@@ -156,8 +156,8 @@ class SnapshotReader:
             chain_score=_format_chain_score(population.on_chain.get_lane(node)),
             is_kickout_near=is_kickout_near(node, population.time, population.rules),
             state_by_model={
-                request.request.model: request.state
-                for request in list_download_requests(node, population.time)
+                request.model: state
+                for request, state in list_download_requests(node, population.time)
             },
         )
 

@@ -1,7 +1,6 @@
 """The contract Objections, which accepts objections to kickouts: its calls and its settings."""
 
 from dataclasses import astuple
-from typing import NamedTuple
 
 from oracle.bindings.codec import build_creation_code, compute_code_hash, encode_call
 from oracle.bindings.contract_views import (
@@ -19,13 +18,6 @@ from oracle.signing.typed_data import ObjectionStatement
 CONTRACT = "roots/Objections"
 
 
-class ObjectionsConfiguration(NamedTuple):
-    """The contract's code, and the oracle whose kickouts the objections concern."""
-
-    code: str
-    oracle: Address
-
-
 class ObjectionsContract:
     """Reads the contract at an address; every read is pinned to one block."""
 
@@ -33,15 +25,25 @@ class ObjectionsContract:
         self._pool_view = pool_view
         self._contract = DeployedContract(CONTRACT, address, "objections.address")
 
-    def get_configuration(self, block: BlockRef) -> ObjectionsConfiguration:
-        """Return the contract's code and oracle, which never change.
+    def find_mismatches(self, oracle: Address, block: BlockRef) -> list[ContractMismatch]:
+        """Return the reasons why the contract cannot take objections to this oracle's kickouts.
 
         Raises:
             TransientError: no endpoint returns the contract's state.
         """
-        ((oracle,),) = call_views(self._pool_view, self._contract, block, [ViewCall("ORACLE")])
+        ((served_oracle,),) = call_views(
+            self._pool_view, self._contract, block, [ViewCall("ORACLE")]
+        )
         code = fetch_contract_code(self._pool_view, self._contract, block)
-        return ObjectionsConfiguration(code, Address(oracle.lower()))
+        comparisons = (
+            ("code hash", compute_code_hash(CONTRACT), compute_code_hash(CONTRACT, code)),
+            ("oracle", oracle, served_oracle.lower()),
+        )
+        return [
+            ContractMismatch(f"{subject} of the objections", expected, actual)
+            for subject, expected, actual in comparisons
+            if expected != actual
+        ]
 
     def get_next_seq(self, node: Address, block: BlockRef) -> int:
         """Return the number of the node's next objection.
@@ -52,25 +54,6 @@ class ObjectionsContract:
         calls = [ViewCall("nextSeq", (node,))]
         ((seq,),) = call_views(self._pool_view, self._contract, block, calls)
         return int(seq)
-
-
-def find_objections_contract_mismatches(
-    configuration: ObjectionsConfiguration, oracle: Address
-) -> list[ContractMismatch]:
-    """Return the reasons why a contract cannot take objections to this oracle's kickouts."""
-    comparisons = (
-        (
-            "code hash",
-            compute_code_hash(CONTRACT),
-            compute_code_hash(CONTRACT, configuration.code),
-        ),
-        ("oracle", oracle, configuration.oracle),
-    )
-    return [
-        ContractMismatch(f"{subject} of the objections", expected, actual)
-        for subject, expected, actual in comparisons
-        if expected != actual
-    ]
 
 
 def build_objections_code(oracle: Address) -> str:

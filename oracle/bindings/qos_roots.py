@@ -6,7 +6,7 @@ A round is one Merkle root. Everything else about a node is proven by its leaf
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from oracle.bindings.arb_sys import is_arbitrum_chain
 from oracle.bindings.codec import decode_arguments, decode_result, encode_call
@@ -138,13 +138,6 @@ class RootsConfiguration:
         return self.contract_status.kick_limits
 
 
-class StoredRoot(NamedTuple):
-    """The root of a round in the contract at a block; None if it is not kept or was struck."""
-
-    block: BlockRef
-    root: Hash | None
-
-
 class RootsContract:
     """Reads the contract at an address; every read is pinned to one block."""
 
@@ -186,8 +179,10 @@ class RootsContract:
             ),
         )
 
-    def get_root(self, round_number: int) -> StoredRoot:
-        """Return the root that the contract stores for a round, as of the newest block.
+    def get_root(self, round_number: int) -> tuple[BlockRef, Hash | None]:
+        """Return the newest block, and the root that the contract stores for a round as of it.
+
+        The root is None if it is not kept or was struck.
 
         Raises:
             TransientError: no endpoint returns the contract's state.
@@ -197,11 +192,10 @@ class RootsContract:
         try:
             result = self._pool_view.request("eth_call", call, hex(block.number))
         except RevertError:
-            return StoredRoot(block, None)
+            return block, None
         with expect_response_format(f"rootOf of a QoSRoots at {self.address}"):
-            return StoredRoot(
-                block, decode_hash_result(decode_result(CONTRACT, "rootOf", str(result)))
-            )
+            root = decode_hash_result(decode_result(CONTRACT, "rootOf", str(result)))
+        return block, root
 
     def get_configuration(self) -> RootsConfiguration:
         """Return the contract's accounts, limits and code.

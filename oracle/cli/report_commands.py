@@ -249,7 +249,8 @@ def verify(
 def _fetch_contract_root(index: Index, round_number: int) -> Hash | None:
     """Return the root of a round in the contract, or None if the contract does not keep it."""
     account = open_report_account(index.config, index.chain)
-    return RootsContract(account.pool_view, account.domain.contract).get_root(round_number).root
+    _, root = RootsContract(account.pool_view, account.domain.contract).get_root(round_number)
+    return root
 
 
 def _print_round_verification(verification: RoundVerification) -> None:

@@ -15,7 +15,7 @@ from oracle.bindings.inspection import (
     ExpectedConfiguration,
     inspect_roots_contract,
 )
-from oracle.bindings.objections import ObjectionsContract, find_objections_contract_mismatches
+from oracle.bindings.objections import ObjectionsContract
 from oracle.bindings.power import find_words_contract_mismatches
 from oracle.bindings.qos_roots import RootsConfiguration, RootsContract
 from oracle.bindings.qos_words import WordsContract
@@ -36,7 +36,7 @@ from oracle.dispatch.results_folder import ResultsFolder
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.hot_set.hot_set_context import HotSetContext
-from oracle.indexer.evidence_verification import EvidenceVerifier
+from oracle.indexer.evidence_verifier import EvidenceVerifier
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.indexer.round_leaves import LeafCache
 from oracle.kickouts.kickout_context import KickoutContext
@@ -364,10 +364,9 @@ def find_configured_objections_mismatches(
     address = config.objections.address
     if address is None:
         return []
-    configuration = ObjectionsContract(pool_view, Address(address)).get_configuration(
-        oracle_configuration.contract_status.block
+    return ObjectionsContract(pool_view, Address(address)).find_mismatches(
+        get_oracle_address(config), oracle_configuration.contract_status.block
     )
-    return find_objections_contract_mismatches(configuration, get_oracle_address(config))
 
 
 def open_reporter_contexts(

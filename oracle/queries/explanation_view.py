@@ -57,8 +57,8 @@ def build_explanation_view(
         objections=explanation.objections,
         objection_delay=explanation.objection_delay,
         downloads=[
-            DownloadView(**request.request._asdict(), state=request.state)
-            for request in list_download_requests(node, population.time)
+            DownloadView(**request._asdict(), state=state)
+            for request, state in list_download_requests(node, population.time)
         ],
         on_chain=explanation.on_chain_lane,
         sent=explanation.reported_lane,

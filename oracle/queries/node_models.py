@@ -95,7 +95,7 @@ class QosIntervalView(ApiModel):
 def build_qos_interval(node: Node, time: int, rules: Rules) -> QosIntervalView | None:
     """Return the interval of a node's QoS at a block time, or None if it has none."""
     interval = compute_qos_interval(node, time, rules)
-    return None if interval is None else QosIntervalView(**interval._asdict())
+    return None if interval is None else QosIntervalView(low=interval[0], high=interval[1])
 
 
 class NodePage(Answer):

@@ -102,9 +102,9 @@ def compute_dispatch_statistics(store: Store, balance_wei: int | None) -> Dispat
 def _count_downloads(uow: UnitOfWork, time: int) -> Counter[str]:
     """Count the download requests of the last day by state."""
     request_states = (
-        request.state
+        state
         for node in uow.nodes.list_with_downloads()
-        for request in list_download_requests(node, time)
+        for _, state in list_download_requests(node, time)
     )
     return Counter({"planned": len(find_pending_downloads(uow))}) + Counter(request_states)
 

@@ -13,7 +13,6 @@ from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_schedule import ReportHeader
 from oracle.domain.reports.sanity_limits import (
     Activity,
-    LaneChange,
     find_excessive_change_reason,
     find_quiet_period_reason,
 )
@@ -142,7 +141,7 @@ def _find_change_hold_reason(
         return "its leaves are not stored; `qos-oracle resync rebuild` computes them"
     # A node without an old leaf does not count as a change.
     changes = [
-        LaneChange(read_leaf_lane(old_leaf), read_leaf_lane(new_leaf))
+        (read_leaf_lane(old_leaf), read_leaf_lane(new_leaf))
         for old_leaf, new_leaf in zip(
             split_leaves(old_leaves), split_leaves(new_leaves), strict=False
         )

@@ -57,9 +57,9 @@ def _render_downloads(explanation: Explanation) -> Iterator[str]:
     downloads = list_download_requests(explanation.node, explanation.as_of.time)
     if downloads:
         yield "Download requests of the last day:"
-        for download in downloads:
-            requested_time = format_block_time(download.request.asked_at)
-            yield f"  {sanitize_text(download.request.model)}, {requested_time}: {download.state}"
+        for request, state in downloads:
+            requested_time = format_block_time(request.asked_at)
+            yield f"  {sanitize_text(request.model)}, {requested_time}: {state}"
         yield ""
 
 

@@ -35,13 +35,6 @@ class SanityLimits:
     min_members: int = 20
 
 
-class LaneChange(NamedTuple):
-    """The current lane of one member, and its lane in the report."""
-
-    before: int
-    after: int
-
-
 class Activity(NamedTuple):
     """The activity of a network in a period: ended tasks that had a node, and their nodes.
 
@@ -53,32 +46,36 @@ class Activity(NamedTuple):
     nodes: int
 
 
-def count_large_lane_changes(lane_changes: Sequence[LaneChange], limits: SanityLimits) -> int:
+def count_large_lane_changes(lane_changes: Sequence[tuple[int, int]], limits: SanityLimits) -> int:
     """Count the known nodes' lanes that change by more than `changed_by`."""
     return sum(
-        change.before != NEVER_REPORTED and abs(change.after - change.before) > limits.changed_by
-        for change in lane_changes
+        before != NEVER_REPORTED and abs(after - before) > limits.changed_by
+        for before, after in lane_changes
     )
 
 
-def count_newly_low_lanes(lane_changes: Sequence[LaneChange], kick_line: int) -> int:
+def count_newly_low_lanes(lane_changes: Sequence[tuple[int, int]], kick_line: int) -> int:
     """Count the lanes that would fall below the kickout line or become unselectable.
 
     `kick_line` is a lane: `ReportSettings.kick_line`.
     """
-    return sum(change.before >= kick_line > change.after for change in lane_changes) + sum(
+    return sum(before >= kick_line > after for before, after in lane_changes) + sum(
         # Lanes already under the line may still become unselectable.
-        LOWEST_SCORE <= change.before < kick_line and change.after < LOWEST_SCORE
-        for change in lane_changes
+        LOWEST_SCORE <= before < kick_line and after < LOWEST_SCORE
+        for before, after in lane_changes
     )
 
 
 def find_excessive_change_reason(
-    lane_changes: Sequence[LaneChange], member_count: int, kick_line: int, limits: SanityLimits
+    lane_changes: Sequence[tuple[int, int]],
+    member_count: int,
+    kick_line: int,
+    limits: SanityLimits,
 ) -> str | None:
     """Return a reason if too large a share of the members changes at once, else None.
 
-    `lane_changes` holds the members whose lane differs, out of `member_count` members.
+    `lane_changes` holds the current lane and the lane in the report of each member whose lane
+    differs, out of `member_count` members.
     """
     if member_count < limits.min_members:
         return None

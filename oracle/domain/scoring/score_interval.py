@@ -8,7 +8,6 @@ integers only, so that every machine computes the same interval
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 from oracle.domain.fixed_point import UNIT, multiply_fixed_point
 from oracle.domain.scoring.node_scores import compute_reliability
@@ -21,15 +20,8 @@ _TAIL_PARTS = 20
 _MAX_CACHED_POOLS = 1 << 16
 
 
-class QosInterval(NamedTuple):
-    """The bounds of a QoS, in units of 10^-18."""
-
-    low: int
-    high: int
-
-
-def compute_qos_interval(node: Node, time: int, rules: Rules) -> QosInterval | None:
-    """Return the interval of a member's QoS at a block time in seconds.
+def compute_qos_interval(node: Node, time: int, rules: Rules) -> tuple[int, int] | None:
+    """Return the bounds of a member's QoS at a block time, in units of 10^-18.
 
     The reliability is known, not estimated, so both bounds are multiplied by it. The result is
     None if the QoS is not the mean of a pool: for a non-member, without scores, under legacy
@@ -50,7 +42,7 @@ def compute_qos_interval(node: Node, time: int, rules: Rules) -> QosInterval | N
             node.pool, (*rules.rank_scores, rules.absent_score)
         )
     )
-    return QosInterval(low, high)
+    return low, high
 
 
 def compute_score_sum_interval(

@@ -66,13 +66,6 @@ class _Order(NamedTuple):
     key_by_address: dict[Address, SortKey]
 
 
-class _StaleOrder(NamedTuple):
-    """An order as of an earlier block, and the nodes whose key may have changed since then."""
-
-    order: _Order
-    moved_addresses: AbstractSet[Address]
-
-
 # An order is sorted again if at least one in eight nodes, and at least a thousand, may have moved
 # since it was last requested.
 _MAX_STALE_SHARE, _MIN_STALE_NODES = 8, 1000
@@ -89,7 +82,8 @@ class NodeRanking:
             nodes.values(), cursor.time, rules
         )
         self._orders: dict[NodeSort, _Order] = {}
-        self._stale_orders: dict[NodeSort, _StaleOrder] = {}
+        # Orders as of an earlier block, and the nodes whose key may have changed since then.
+        self._stale_orders: dict[NodeSort, tuple[_Order, AbstractSet[Address]]] = {}
         self._shares: Mapping[Address, int] | None = None
         self._draw_weights: DrawWeights | None = None
         self._weight_table: DrawWeightTable | None = None
@@ -150,18 +144,18 @@ class NodeRanking:
 
     def _list_stale_orders(
         self, moved_addresses: AbstractSet[Address]
-    ) -> Iterator[tuple[NodeSort, _StaleOrder]]:
+    ) -> Iterator[tuple[NodeSort, tuple[_Order, AbstractSet[Address]]]]:
         """Yield this ranking's orders in the form that its successor can update."""
         nothing = frozenset[Address]()
         with self._lock:
             stale_orders = self._stale_orders | {
-                sort: _StaleOrder(order, nothing) for sort, order in self._orders.items()
+                sort: (order, nothing) for sort, order in self._orders.items()
             }
         max_stale = max(len(self.nodes) // _MAX_STALE_SHARE, _MIN_STALE_NODES)
         for sort, (order, earlier_moved) in stale_orders.items():
             moved = moved_addresses | earlier_moved if earlier_moved else moved_addresses
             if len(moved) <= max_stale:
-                yield sort, _StaleOrder(order, moved)
+                yield sort, (order, moved)
 
     def _classify_nodes(self, addresses: Iterable[Address]) -> None:
         """Count the states of these nodes, and record those whose reliability is recovering."""
@@ -200,18 +194,18 @@ class NodeRanking:
         if stale is None:
             keys = self._sort_addresses(sort, self.nodes)
             return _Order(keys, {key.address: key for key in keys})
-        old_key_by_address = stale.order.key_by_address
+        (old_sorted_keys, old_key_by_address), moved_addresses = stale
         build_key = self._build_key_function(sort)
         new_keys = {
             address: key
-            for address in stale.moved_addresses
+            for address in moved_addresses
             if (key := build_key(self.nodes[address])) != old_key_by_address.get(address)
         }
         old_keys = [
             old_key_by_address[address] for address in new_keys if address in old_key_by_address
         ]
         return _Order(
-            _merge_sorted_keys(stale.order.keys, sorted(old_keys), sorted(new_keys.values())),
+            _merge_sorted_keys(old_sorted_keys, sorted(old_keys), sorted(new_keys.values())),
             old_key_by_address | new_keys,
         )
 

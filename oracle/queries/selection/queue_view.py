@@ -161,13 +161,13 @@ def list_pending_downloads(snapshot: NetworkSnapshot) -> list[QueueDownload]:
     return planned_downloads + [
         QueueDownload(
             node=address,
-            model=request.request.model,
-            state=request.state,
-            until=request.request.until,
+            model=request.model,
+            state=state,
+            until=request.until,
         )
         for address, node in sorted(snapshot.nodes.items())
-        for request in list_download_requests(node, snapshot.time)
-        if request.state == OPEN
+        for request, state in list_download_requests(node, snapshot.time)
+        if state == OPEN
     ]
 
 

@@ -39,13 +39,6 @@ class Predownload(NamedTuple):
     nodes: tuple[Address, ...]
 
 
-class RequestState(NamedTuple):
-    """A request to a node, and its state: `open`, `answered` or `unanswered`."""
-
-    request: DownloadRequest
-    state: str
-
-
 OPEN, ANSWERED, UNANSWERED = "open", "answered", "unanswered"
 
 
@@ -124,10 +117,13 @@ def sort_nodes_by_weight(weights: Iterable[tuple[Address, int]]) -> list[Address
     return [address for address, _ in sorted(weights, key=lambda entry: (-entry[1], entry[0]))]
 
 
-def list_download_requests(node: Node, time: int) -> list[RequestState]:
-    """Return the requests to a node in the last day, with their states at a block time."""
+def list_download_requests(node: Node, time: int) -> list[tuple[DownloadRequest, str]]:
+    """Return the requests to a node in the last day, with their states at a block time.
+
+    A state is `open`, `answered` or `unanswered`.
+    """
     return [
-        RequestState(request, _get_request_state(node, request, time))
+        (request, _get_request_state(node, request, time))
         for request in _get_recent_requests(node, time)
     ]
 

@@ -95,9 +95,9 @@ def standing(harness: DispatchHarness) -> list[str]:
         cursor = uow.cursor.get()
         assert cursor is not None
         return [
-            request.state
+            state
             for node in uow.nodes.list_with_downloads()
-            for request in list_download_requests(node, cursor.time)
+            for _, state in list_download_requests(node, cursor.time)
         ]
 
 

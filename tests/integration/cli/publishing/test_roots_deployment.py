@@ -27,7 +27,7 @@ from oracle.bindings.inspection import (
 )
 from oracle.bindings.kick_target_checks import find_kick_target_mismatches
 from oracle.bindings.kick_targets import TASK_NETWORK
-from oracle.bindings.objections import ObjectionsContract, find_objections_contract_mismatches
+from oracle.bindings.objections import ObjectionsContract
 from oracle.bindings.power import (
     find_contract_weaknesses,
     find_timelock_weaknesses,
@@ -138,8 +138,7 @@ class Deployment:
 
     def check_objections(self, oracle: Address) -> list[ContractMismatch]:
         block = self.configuration.contract_status.block
-        contract = ObjectionsContract(self.view, self.objections)
-        return find_objections_contract_mismatches(contract.get_configuration(block), oracle)
+        return ObjectionsContract(self.view, self.objections).find_mismatches(oracle, block)
 
     @property
     def configuration(self) -> RootsConfiguration:

@@ -6,7 +6,6 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.reports.sanity_limits import (
     Activity,
-    LaneChange,
     SanityLimits,
     find_excessive_change_reason,
     find_quiet_period_reason,
@@ -16,18 +15,18 @@ from tests.support.examples import examples
 LINE = 2002
 MEMBERS = 100
 lanes = st.integers(min_value=0, max_value=10_002)
-moves = st.lists(st.builds(LaneChange, lanes, lanes), max_size=MEMBERS)
+moves = st.lists(st.tuples(lanes, lanes), max_size=MEMBERS)
 
 
 def test_mass_drop_is_held():
-    fallen = [LaneChange(9000, 1)] * 60
+    fallen = [(9000, 1)] * 60
     assert "60 of 100 members would change" in str(
         find_excessive_change_reason(fallen, MEMBERS, LINE, SanityLimits())
     )
 
 
 def test_report_is_held_when_more_than_a_quarter_of_members_drop_below_the_line():
-    near = LaneChange(2500, 2001)
+    near = (2500, 2001)
     assert find_excessive_change_reason([near] * 25, MEMBERS, LINE, SanityLimits()) is None
     assert "26 of 100 members would drop" in str(
         find_excessive_change_reason([near] * 26, MEMBERS, LINE, SanityLimits())
@@ -36,29 +35,21 @@ def test_report_is_held_when_more_than_a_quarter_of_members_drop_below_the_line(
 
 def test_low_lane_becoming_unselectable_counts_as_fall():
     assert (
-        find_excessive_change_reason([LaneChange(1500, 1)] * 26, MEMBERS, LINE, SanityLimits())
-        is not None
+        find_excessive_change_reason([(1500, 1)] * 26, MEMBERS, LINE, SanityLimits()) is not None
     )
     # A report that stays low is not held.
-    assert (
-        find_excessive_change_reason([LaneChange(1500, 1400)] * 26, MEMBERS, LINE, SanityLimits())
-        is None
-    )
+    assert find_excessive_change_reason([(1500, 1400)] * 26, MEMBERS, LINE, SanityLimits()) is None
 
 
 def test_first_report_of_node_does_not_count_as_change():
     assert (
-        find_excessive_change_reason(
-            [LaneChange(0, 5002)] * MEMBERS, MEMBERS, LINE, SanityLimits()
-        )
-        is None
+        find_excessive_change_reason([(0, 5002)] * MEMBERS, MEMBERS, LINE, SanityLimits()) is None
     )
 
 
 def test_report_with_mass_recovery_is_held():
     assert (
-        find_excessive_change_reason([LaneChange(1, 9000)] * 51, MEMBERS, LINE, SanityLimits())
-        is not None
+        find_excessive_change_reason([(1, 9000)] * 51, MEMBERS, LINE, SanityLimits()) is not None
     )
 
 
@@ -78,7 +69,7 @@ def test_share_limits_of_1_never_hold_a_report(moves):
 
 
 @examples(25)
-@given(moves, st.lists(st.builds(LaneChange, lanes, lanes), max_size=20))
+@given(moves, st.lists(st.tuples(lanes, lanes), max_size=20))
 def test_additional_changes_do_not_release_hold(moves, more):
     if find_excessive_change_reason(moves, MEMBERS, LINE, SanityLimits()) is not None:
         assert (

@@ -122,7 +122,7 @@ def test_qos_interval_lies_between_0_and_1(pool, rules):
     scored = replace(MEMBER, pool=bytes(pool), pool_sum=sum(pool))
     interval = compute_qos_interval(scored, scored.since, rules)
     if interval is not None:
-        assert 0 <= interval.low <= interval.high <= UNIT
+        assert 0 <= interval[0] <= interval[1] <= UNIT
 
 
 @pytest.mark.parametrize(
@@ -145,4 +145,5 @@ def test_interval_is_multiplied_by_the_reliability_of_the_scores():
     interval = compute_qos_interval(scored, time, CRYNUX)
     scores = compute_node_scores(scored, time, CRYNUX)
     assert interval is not None
-    assert interval.low < (scores.qos or 0) < interval.high <= scores.reliability
+    low, high = interval
+    assert low < (scores.qos or 0) < high <= scores.reliability

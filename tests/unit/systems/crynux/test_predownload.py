@@ -143,7 +143,7 @@ def test_request_state_is_open_answered_or_unanswered():
     requests = (request(40, model="late"), request(20, model="soon"), request(50, model="there"))
     requested_node = a_node("A", models=("there",), downloads=requests)
     states = {
-        listed_request.request.model: listed_request.state
-        for listed_request in list_download_requests(requested_node, NOW)
+        listed_request.model: state
+        for listed_request, state in list_download_requests(requested_node, NOW)
     }
     assert states == {"late": "unanswered", "soon": "open", "there": "answered"}
