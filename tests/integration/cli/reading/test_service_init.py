@@ -49,6 +49,15 @@ def test_folder_has_every_mount_of_the_compose_file(tmp_path: Path):
     )
 
 
+def test_override_file_has_a_service_so_that_docker_compose_1_29_accepts_it(tmp_path: Path):
+    assert run(["service", "init", str(tmp_path)]) == 0
+    override = (tmp_path / "compose.override.yaml").read_text("utf-8")
+    assert re.search(r"^services:\n  daemon: \{\}\n", override, re.MULTILINE)
+    docker_compose = shutil.which("docker-compose")
+    if docker_compose is not None:
+        subprocess.run([docker_compose, "config", "--quiet"], cwd=tmp_path, check=True)
+
+
 def test_compose_file_of_another_origin_is_not_replaced(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):
