@@ -37,8 +37,8 @@ _MANIFESTS = "ops/kubernetes"
 _MANIFEST_TAG = ":dev\n"
 _OWNER_ONLY, _READABLE = 0o600, 0o644
 
-# The override names a service, because docker-compose 1.29 (Debian 12) reads a file without services
-# as one of the first format, and rejects it.
+# The override names a service, because docker-compose 1.29 (Debian 12) reads a file without
+# services as one of the first format, and rejects it.
 _COMPOSE_OVERRIDE = """\
 # Your changes to compose.yaml; `docker compose` merges both files. `service init` never replaces
 # this file. For example, more memory for the daemon:

@@ -117,7 +117,9 @@ def test_image_archive_is_reproducible_and_every_digest_is_that_of_its_blob(tmp_
 
     with tarfile.open(fileobj=io.BytesIO(contents[0])) as archive:
         files = {
-            name: (archive.extractfile(name) or io.BytesIO()).read() for name in archive.getnames()
+            member.name: (archive.extractfile(member) or io.BytesIO()).read()
+            for member in archive
+            if member.isreg()
         }
     assert json.loads(files["oci-layout"]) == {"imageLayoutVersion": "1.0.0"}
     blobs = {
@@ -133,6 +135,12 @@ def test_image_archive_is_reproducible_and_every_digest_is_that_of_its_blob(tmp_
         f"sha256:{hashlib.sha256(layer.read_bytes()).hexdigest()}"
     ]
     assert config["config"]["User"] == "10001:10001"
+
+
+def test_image_archive_contains_its_folders_for_skopeo_without_root(tmp_path):
+    with tarfile.open(write_image(IMAGES[0], [], tmp_path, 1_760_000_000)) as archive:
+        names = archive.getnames()
+    assert names[:2] == ["blobs", "blobs/sha256"]
 
 
 def test_podman_and_docker_load_an_image_under_the_name_in_the_compose_file(tmp_path):

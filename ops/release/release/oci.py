@@ -178,6 +178,13 @@ def write_image(image: Image, layers: Sequence[Path], folder: Path, epoch: int) 
     }
     path = folder / f"{image.name}-{version}-{ARCHITECTURE}.oci.tar"
     with tarfile.open(path, "w", format=tarfile.GNU_FORMAT) as archive:
+        # skopeo cannot unpack an archive without its folders, unless it runs as root.
+        for folder_name in ("blobs", "blobs/sha256"):
+            info = tarfile.TarInfo(folder_name)
+            info.type = tarfile.DIRTYPE
+            info.mtime = epoch
+            info.mode = 0o755
+            archive.addfile(info)
         for file_name in sorted(files):
             info = tarfile.TarInfo(file_name)
             info.size = len(files[file_name])
