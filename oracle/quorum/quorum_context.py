@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from oracle.bindings.qos_roots import RootsContract, RootsStatus
 from oracle.domain.ids import Hash
 from oracle.domain.reports.report import ReportSettings
+from oracle.errors import TransientError
 from oracle.quorum.peer_client import PeerClients
 from oracle.quorum.wire_format import Board
+from oracle.telemetry.rpc_metrics import INCONSISTENT
 from oracle.txmgr.context import AccountContext
 
 
@@ -66,9 +68,38 @@ class QuorumContext:
         )
 
     def fetch_contract_status(self) -> RootsStatus:
-        """Fetch the contract status at the newest block.
+        """Fetch the contract status at the newest block of one endpoint.
+
+        The status of an endpoint that contradicts the indexed events is passed over if another
+        endpoint, at the same block or later, agrees with the events. Otherwise one endpoint with a
+        false status would stop all reports and kickouts.
 
         Raises:
             TransientError: no endpoint answers, or none has the contract.
         """
-        return self.get_contract().get_status()
+        address = self.account_context.sender_account.domain.contract
+        statuses: dict[str, RootsStatus] = {}
+        failures: list[TransientError] = []
+        for view in self.account_context.get_synced_pool_view().build_single_endpoint_views():
+            try:
+                status = RootsContract(view, address).get_status()
+            except TransientError as error:
+                failures.append(error)
+                continue
+            newest_number = max((other.block.number for other in statuses.values()), default=0)
+            if status.block.number >= newest_number and self._agrees_with_events(status):
+                for endpoint in statuses:
+                    INCONSISTENT.labels(endpoint, "contract").inc()
+                return status
+            statuses[view.callers[0].name] = status
+        if not statuses:
+            raise failures[0]
+        return next(iter(statuses.values()))
+
+    def _agrees_with_events(self, status: RootsStatus) -> bool:
+        """Return whether the last round and the configuration are those of the indexed events."""
+        with self.account_context.store.read_transaction() as uow:
+            last_round = uow.rounds.get_last_root()
+            config = uow.rounds.get_contract_settings().config
+        is_same_config = config is None or status.config == config.digest
+        return is_same_config and last_round == (status.head.round, status.last_root)

@@ -79,7 +79,8 @@ INCONSISTENT = Counter(
     registry=REGISTRY,
 )
 # Values of `check`: the content of a block that a header field or another endpoint contradicts,
-# the signer of a call, the outcome of a simulation, or the order of the heads.
+# the signer of a call, the outcome of a simulation, the oracle contract's last round and
+# configuration, or the order of the heads.
 CHECKS = (
     "bloom",
     "receipts_root",
@@ -89,6 +90,7 @@ CHECKS = (
     "logs",
     "fork",
     "simulation",
+    "contract",
     "finalized above latest",
 )
 FINAL_BACKWARDS = Counter(
