@@ -90,6 +90,8 @@ def _read_toml(path: Path) -> Table:
         raise InputError(f"{path}: the file is not UTF-8 text") from error
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: invalid TOML: {error}") from error
+    except RecursionError:
+        raise InputError(f"{path}: invalid TOML: too deeply nested") from None
 
 
 def _read_profile(path: Path, options: Mapping[str, Literal]) -> Profile:

@@ -32,13 +32,15 @@ def _check_websocket_url(value: str) -> str:
 
 WebsocketUrl = Annotated[str, AfterValidator(_check_websocket_url), SECRET]
 BlockHash = Annotated[str, AfterValidator(parse_hash)]
+# The largest number that a column of the database holds.
+_MAX_NUMBER = 2**63 - 1
 LevelName = Literal["seamed", "pinned", "bloomed", "proven"]
 ProviderName = Annotated[str, Field(pattern=r"^[\w .-]{1,40}$")]
 
 
 class ChainSection(Section):
     # The chain id, which is compared with every endpoint at every start.
-    id: int = Field(gt=0)
+    id: int = Field(gt=0, le=_MAX_NUMBER)
     # JSON-RPC URLs in order of preference. Logs and commands never show keys in these URLs.
     endpoints: SecretUrls = Field(min_length=1)
     # The provider of an endpoint, by the host of its URL, if the host does not identify it:
@@ -49,11 +51,11 @@ class ChainSection(Section):
     websocket: WebsocketUrl | None = None
     # A block that every endpoint must return with `chain.checkpoint_hash`; the genesis block is
     # always compared.
-    checkpoint_block: int | None = Field(default=None, ge=0)
+    checkpoint_block: int | None = Field(default=None, ge=0, le=_MAX_NUMBER)
     # The hash of `chain.checkpoint_block`. Set both settings or neither.
     checkpoint_hash: BlockHash | None = None
     # The block in which the first contract was deployed.
-    start_block: int = Field(default=0, ge=0)
+    start_block: int = Field(default=0, ge=0, le=_MAX_NUMBER)
     # Blocks below the head at which a block is final. If the chain's `finalized` block is lower,
     # that block is the final one. A depth above 1,000,000 is rejected, because hardly any block
     # would ever be final.

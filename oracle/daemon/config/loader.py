@@ -265,6 +265,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: the file is not UTF-8 text") from error
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: invalid TOML: {error}") from error
+    except RecursionError:
+        raise InputError(f"{path}: invalid TOML: too deeply nested") from None
 
 
 def resolve_config_relative_path(

@@ -28,6 +28,20 @@ def test_configuration_that_is_not_utf8_is_rejected(capsys, tmp_path):
     )
 
 
+def test_deeply_nested_configuration_is_rejected(capsys, tmp_path):
+    (tmp_path / "bad.toml").write_text("a = " + 5000 * "[")
+    assert "too deeply nested" in run_refused_command(
+        capsys, "status", "--config", tmp_path / "bad.toml"
+    )
+
+
+@pytest.mark.parametrize("setting", ["id", "start_block"])
+def test_number_beyond_the_columns_of_the_database_is_rejected(capsys, sound, tmp_path, setting):
+    sound["chain"][setting] = 2**63
+    path = write_config(sound, tmp_path / "config.toml")
+    assert f"chain.{setting}: " in run_refused_command(capsys, "status", "--config", path)
+
+
 def test_error_for_unknown_key_names_it(capsys, sound, tmp_path):
     sound["chain"]["finality"] = 5
     path = write_config(sound, tmp_path / "config.toml")
