@@ -37,14 +37,13 @@ class ObjectionDelay:
     """Why this reporter does not accuse a node yet.
 
     `until` is the block time at which the delay ends without an answer, or None if only an answer
-    ends it. `objection` is None while the owner may still object. With `is_unanswered`, the
-    operator should have answered by now; with `is_accepted`, the operator has accepted it.
+    ends it. `objection` is None while the owner may still object. With `is_accepted`, the operator
+    has accepted it.
     """
 
     reason: str
     until: int | None
     objection: Objected | None = None
-    is_unanswered: bool = False
     is_accepted: bool = False
 
 
@@ -160,7 +159,7 @@ def _find_delay_after_check(
     what_to_do = f"answer it with `qos-oracle objection answer {objection.node}`"
     if check.verdict is ObjectionVerdict.SUPPORTED:
         reason = f"objection {objection.seq} is supported ({check.finding}); {what_to_do}"
-        return ObjectionDelay(reason, None, objection, is_unanswered=time > deadline)
+        return ObjectionDelay(reason, None, objection)
     if check.verdict is ObjectionVerdict.OPEN and time <= deadline:
         reason = f"objection {objection.seq} is open ({check.finding}); {what_to_do}"
         return ObjectionDelay(f"{reason} before {deadline} (block time)", deadline + 1, objection)
