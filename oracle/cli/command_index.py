@@ -206,10 +206,17 @@ def _pause_gc() -> Iterator[None]:
     try:
         yield
     finally:
-        if gc.get_freeze_count() == 0:
-            gc.freeze()
+        _freeze_imported_objects()
         if was_enabled:
             gc.enable()
+
+
+# Cached, because a second freeze has little effect, and counting the frozen objects takes as long as
+# a collection.
+@cache
+def _freeze_imported_objects() -> None:
+    """Exclude all objects that exist now from garbage collection."""
+    gc.freeze()
 
 
 class CommandIndex(TyperGroup):
