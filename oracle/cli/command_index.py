@@ -211,8 +211,8 @@ def _pause_gc() -> Iterator[None]:
             gc.enable()
 
 
-# Cached, because a second freeze has little effect, and counting the frozen objects takes as long as
-# a collection.
+# Cached, because a second freeze has little effect, and counting the frozen objects takes as long
+# as a collection.
 @cache
 def _freeze_imported_objects() -> None:
     """Exclude all objects that exist now from garbage collection."""

@@ -97,6 +97,7 @@ def test_struct_fields_share_one_storage_slot(name: str, bits: int):
     assert 8 * offset + int("".join(filter(str.isdigit, kind)) or 8) == bits, label
 
 
+@pytest.mark.slow
 def test_compilation_error_leaves_artifacts_unchanged(copy: Path):
     (copy / "contracts" / "Broken.sol").write_text("contract Broken {", "utf-8")
     broken = build(copy)

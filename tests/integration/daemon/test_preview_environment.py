@@ -15,6 +15,7 @@ KEY_VARIABLES = (
 )
 
 
+@pytest.mark.slow
 def test_preview_worker_gets_no_key_and_only_the_databases_variables(
     monkeypatch: pytest.MonkeyPatch,
 ):

@@ -167,6 +167,7 @@ def test_ticket_score_is_relative_to_maximum_tickets():
     )
 
 
+@pytest.mark.slow
 def test_one_process_and_two_processes_produce_the_same_comparison(monkeypatch):
     monkeypatch.setattr(worker_pool, "MIN_PARALLEL_EVENTS", 0)
     events = two_of_unequal_luck().events

@@ -136,6 +136,7 @@ def two_low_scores(*creators: str | None) -> History:
     return history
 
 
+@pytest.mark.slow
 @examples(30)
 @given(
     st.integers(0, 10**6),

@@ -130,6 +130,7 @@ def test_grid_with_too_many_systems_for_the_table_prints_only_totals(capsys, fil
     assert max(map(len, out.splitlines())) <= 100
 
 
+@pytest.mark.slow
 def test_number_of_jobs_does_not_change_output(capsys, file, tmp_path, monkeypatch):
     monkeypatch.setattr(worker_pool, "MIN_PARALLEL_EVENTS", 0)
     page = tmp_path / "page.html"

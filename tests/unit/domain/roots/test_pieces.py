@@ -65,6 +65,7 @@ def test_pieces_of_a_small_round_have_its_root_and_summary(leaves: list[NodeLeaf
     assert [tree.get_piece_digest(0)] == list(pieced_round.digests)
 
 
+@pytest.mark.slow
 @examples(10)
 @given(st.sets(st.integers(0, PIECE_LEAVES + 39), min_size=1, max_size=9), st.integers(1, 10_002))
 def test_updating_changed_leaves_gives_the_same_pieces_as_a_rebuild(seats, lane) -> None:
@@ -82,6 +83,7 @@ def test_updating_changed_leaves_gives_the_same_pieces_as_a_rebuild(seats, lane)
     assert [tree.get_piece_digest(piece) for piece in edited] == list(pieced_round.digests)
 
 
+@pytest.mark.slow
 @given(st.sampled_from([0, 1, PIECE_LEAVES - 1, PIECE_LEAVES, PIECE_LEAVES + 39]))
 def test_a_piece_and_its_path_prove_the_leaves_of_a_round_of_several(seat: int) -> None:
     tree = build_round_tree(two_pieces())
@@ -101,6 +103,7 @@ def test_words_of_a_small_round_are_proven_in_runs(leaves: list[NodeLeaf], data)
     check_word_runs(leaves, data)
 
 
+@pytest.mark.slow
 @examples(10)
 @given(st.data())
 def test_words_of_several_pieces_are_proven_in_runs(data) -> None:
