@@ -14,6 +14,10 @@ from oracle.domain.state import GroupResult, Task, copy_task
 from oracle.queries.advice.what_if import rank_with_changed_times, restore_ranked_tasks
 from tests.support.loops import column
 
+# Statistics of two pages. CI tests that a group ranked again equals a race (test_what_if.py), and
+# the interval of a sum of scores (test_score_interval.py).
+pytestmark = [pytest.mark.slow, pytest.mark.nightly]
+
 PLAN = LoopPlan(nodes=24, tasks=6_000, load=60, groups=60, seed=3)
 SYSTEM = column("crynux")
 RANK_SCORES = (*SYSTEM.rules.rank_scores, SYSTEM.rules.absent_score)
@@ -78,7 +82,6 @@ def play(monkeypatch, speed_percent=None, plan=PLAN) -> RecordedLoop:
     return recorded
 
 
-@pytest.mark.slow
 def test_faster_node_gets_the_scores_that_were_predicted(monkeypatch):
     as_it_is = play(monkeypatch)
     speeds = [role.speed for role in create_honest_nodes(PLAN)]
@@ -105,7 +108,6 @@ def compute_coverage(loop, size):
     return sum(is_inside) / len(is_inside), sum(widths) / len(widths)
 
 
-@pytest.mark.slow
 def test_interval_contains_the_true_mean_as_often_as_documented(monkeypatch):
     loop = play(monkeypatch, plan=replace(PLAN, tasks=20_000))
     assert sum(map(len, loop.scores.values())) == 16_368

@@ -93,7 +93,9 @@ def list_rows() -> Iterator[str]:
     )
 
 
+# Thirty simulated runs. CI tests the detector itself (test_incident_detector.py).
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_measured_incidents_equal_the_table_of_the_page():
     page = " ".join(_PAGE.read_text().split("\n"))
     missing_rows = [row for row in list_rows() if row not in page]

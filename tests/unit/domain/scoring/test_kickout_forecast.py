@@ -149,7 +149,9 @@ def test_owner_is_warned_well_before_each_kind_of_kickout():
             assert 2 <= lead <= 2 * FAR_SCORES
 
 
+# Statistics of a page. CI tests each forecast against the fold, above.
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_forecasts_of_random_courses_are_as_right_as_documented():
     """See docs/explanation/kickouts.md#forecast."""
     random = Random(4)  # noqa: S311  repeatable, no secret
