@@ -28,7 +28,7 @@ check:  ## Run everything that must pass before a commit; CI runs the same
 	./check
 
 test:  ## Run the quick tests (ARGS="-k outbox" selects some of them)
-	pytest -m 'not slow' -n 2 --dist worksteal $(ARGS)
+	pytest -m 'not slow' -n 3 --dist worksteal $(ARGS)
 
 lint:  ## Check the code style, and the spelling in code and docs
 	ruff check .
@@ -49,7 +49,7 @@ contracts:  ## Compile the Solidity contracts into abi/
 	node contracts/build.mjs
 
 slow:  ## Run the slow and nightly tests, and every property test with all its examples
-	pytest -m 'slow or hypothesis' -n 3 --dist worksteal $(ARGS)
+	pytest -m 'slow or hypothesis' -n 4 --dist worksteal $(ARGS)
 
 mutants:  ## Remove each defence and check that its tests fail (ARGS=--quick runs a few)
 	python tests/mutants/run.py $(ARGS)
@@ -127,7 +127,7 @@ vocabulary:  ## Lower the counts of filler and banned words in tests/house/vocab
 	python -m tests.house.vocabulary
 
 nightly:  ## Run everything that CI leaves out or shortens
-	$(MAKE) --keep-going slow mutants fidelity-mutants lies sim machine soak fuzz conformance
+	$(MAKE) --keep-going slow mutants fidelity-mutants lies sim machine soak fuzz conformance halmos
 	python benchmarks/run.py || [ $$? -eq 3 ]
 
 cover:  ## Run the quick tests and report the uncovered lines

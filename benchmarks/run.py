@@ -36,10 +36,10 @@ QUICK_OPTIONS: dict[str, list[str]] = {
     "writer": ["--events", "20000"],
     "backfill": ["--events", "20000", "--plain-events", "1500"],
     "verify": ["--events", "6000", "--rounds", "1"],
-    "segments": ["--events", "50000"],
+    "segments": ["--events", "10000"],
     "calldata": ["--rounds", "1"],
     "rollback": ["--history", "4000"],
-    "selection": ["--nodes", "20000", "--more", "0"],
+    "selection": ["--nodes", "5000", "--more", "0"],
     "waiting": ["--nodes", "2000", "--blocks", "10"],
     "kickout_planning": ["--due", "400", "--accused", "100", "--ticks", "5"],
     "round_cut": ["--nodes", "20000"],
@@ -47,12 +47,12 @@ QUICK_OPTIONS: dict[str, list[str]] = {
     "latency": ["--blocks", "60"],
     "head_delays": ["--blocks", "4"],
     "parquet": ["--events", "10000"],
-    "snapshots": ["--events", "20000", "--blocks", "5"],
+    "snapshots": ["--events", "8000", "--blocks", "5"],
     "rebuild": ["--events", "10000"],
     "weather": ["--history", "100", "--head", "5"],
     "gateway": ["--seconds", "4"],
     "browser_check": ["--events", "3000"],
-    "viewers": ["--events", "20000", "--viewers", "100", "--pairs", "1"],
+    "viewers": ["--events", "8000", "--viewers", "30", "--pairs", "1"],
 }
 
 
