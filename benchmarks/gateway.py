@@ -82,7 +82,7 @@ def measure_in_process(
     for batch in batches:
         now = batch[-1].outcome.t_ms
         add_start = time.process_time()
-        selector.add_outcomes(batch, now)
+        selector.record_outcomes(batch, now)
         select_start = time.process_time()
         for report in batch:
             selector.select_nodes(request, report.outcome.t_ms + BATCH_MS)

@@ -353,7 +353,7 @@ def measure_cuts(
     cut_report(3, contract_state())
     first_cut_peak = memory_peak.get_peak_mb()
     with store.read_transaction() as uow:
-        (stored,) = uow.reports.list_latest(1)
+        (stored,) = uow.reports.list_newest(1)
     contract = contract_state(build_acceptance(stored.report, 4, build_block(4).time))
     load_first_page(source)
     change_nodes(store, nodes[::CHANGED_ONE_IN], 4)
@@ -431,7 +431,7 @@ def measure_proofs(store: Store, nodes: list[Node], plain_seconds: float) -> lis
 
     def prove(proven_nodes: list[Node]) -> None:
         with store.read_transaction() as uow:
-            (stored,) = uow.reports.list_latest(1)
+            (stored,) = uow.reports.list_newest(1)
             pieced_round = load_pieced_round_of_report(uow, cache, stored.report)
             assert pieced_round is not None
             for node in proven_nodes:

@@ -67,7 +67,7 @@ def measure_plain_seconds(database: Path, last_block: int) -> float:
 def choose_rewind_depth(database: Path) -> int:
     """Return the number of blocks below the undo journal to which the rewind goes."""
     with Store.open(f"sqlite:///{database}") as store, store.read_transaction() as uow:
-        lowest_reachable = uow.undo.get_lowest_reachable_block()
+        lowest_reachable = uow.undo.find_lowest_reachable_block()
     assert lowest_reachable is not None
     return min(MAX_REWIND_BLOCKS, lowest_reachable // 4)
 
@@ -80,7 +80,7 @@ def measure_rewind(chain: ChainSource, database: Path, blocks: int) -> tuple[flo
     with Store.open(f"sqlite:///{database}") as store:
         source = open_source(store)
         with store.read_transaction() as uow:
-            lowest_reachable = uow.undo.get_lowest_reachable_block()
+            lowest_reachable = uow.undo.find_lowest_reachable_block()
         assert lowest_reachable is not None
         target = lowest_reachable - blocks
         folder = EventFolder(CRYNUX, source.reader)

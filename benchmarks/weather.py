@@ -57,7 +57,7 @@ class Run:
         with ExitStack() as stack:
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             url = stack.enter_context(serve_endpoint(self.endpoint)).url
-            self.endpoint.show_head(self.tree.last_mined)
+            self.endpoint.set_head(self.tree.last_mined)
             migrate(f"sqlite:///{folder}/weather.db")
             indexer = Indexer([url], f"sqlite:///{folder}/weather.db", reports=False)
             stack.callback(indexer.close)
@@ -67,7 +67,7 @@ class Run:
             self.index_up_to_head(indexer)
             history_seconds = time.perf_counter() - start
             for _ in range(self.arguments.head):
-                self.endpoint.show_head(self.tree.mine())
+                self.endpoint.set_head(self.tree.mine())
                 self.index_up_to_head(indexer)
         return history_seconds, time.perf_counter() - start - history_seconds
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import requests
 
-from devnet.toolchain import find_anvil
+from devnet.toolchain import find_or_install_anvil
 from oracle.errors import FatalError, InputError
 
 CHAIN_ID = 31337
@@ -40,7 +40,7 @@ def run_anvil(*, port: int, accounts: int, start_time: int) -> Iterator[str]:
     """
     with tempfile.TemporaryDirectory(prefix="qos-oracle-anvil-") as cache_folder:
         command = [
-            *(str(find_anvil()), "--host", "127.0.0.1", "--port", str(port)),
+            *(str(find_or_install_anvil()), "--host", "127.0.0.1", "--port", str(port)),
             *("--accounts", str(accounts), "--chain-id", str(CHAIN_ID)),
             *("--timestamp", str(start_time), "--no-mining", "--order", "fees"),
             *("--prune-history", str(_MAX_HISTORY_BLOCKS), "--cache-path", cache_folder),
@@ -58,7 +58,7 @@ def run_anvil(*, port: int, accounts: int, start_time: int) -> Iterator[str]:
             # Anvil prints a line per request; a full pipe that is not read would block Anvil.
             drain_thread = Thread(target=_drain_output, args=(process,), daemon=True)
             try:
-                url = _read_url(process, port)
+                url = _wait_for_url(process, port)
                 drain_thread.start()
                 yield url
             finally:
@@ -68,7 +68,7 @@ def run_anvil(*, port: int, accounts: int, start_time: int) -> Iterator[str]:
                     drain_thread.join()
 
 
-def _read_url(process: "subprocess.Popen[str]", port: int) -> str:
+def _wait_for_url(process: "subprocess.Popen[str]", port: int) -> str:
     """Return the URL from Anvil's "Listening on" line, waiting until the line is printed."""
     last_line = "no output"
     for line in process.stdout or ():
@@ -162,7 +162,7 @@ class LocalChain:
                 )
         return receipts
 
-    def get_revert_data(self, call: dict[str, str]) -> str | None:
+    def fetch_revert_data(self, call: dict[str, str]) -> str | None:
         """Return the revert data of a call, or None if the call succeeds."""
         body = {"jsonrpc": "2.0", "id": 0, "method": "eth_call", "params": [call, "latest"]}
         response = self._post_json(body)

@@ -66,7 +66,7 @@ def run_devnet(folder: Path, options: LocalNetworkOptions, print_line: PrintLine
             settings["chain"]["poll_seconds"] = min(1.0, block_seconds)
             settings["web"] = {"port": find_free_port()}
             settings["api"] = {"enabled": True, "port": find_free_port()}
-            with _open_endpoints(url, options.chaos_seed, print_line) as endpoints:
+            with _serve_daemon_endpoints(url, options.chaos_seed, print_line) as endpoints:
                 settings["chain"]["endpoints"] = endpoints
                 write_configuration(folder / "devnet.toml", settings)
                 options.on_ready(
@@ -90,13 +90,13 @@ def run_devnet(folder: Path, options: LocalNetworkOptions, print_line: PrintLine
                     f"http://127.0.0.1:{settings['api']['port']}/"
                 )
                 print_line("press Ctrl-C to stop the network")
-                _mine_traffic(stage, clock, options)
+                _mine_until_stopped(stage, clock, options)
         finally:
             chain.close()
 
 
 @contextmanager
-def _open_endpoints(
+def _serve_daemon_endpoints(
     url: str, chaos_seed: int | None, print_line: PrintLine
 ) -> Iterator[list[str]]:
     """Yield the endpoint URLs for the daemon; at the end, print how often each fault began."""
@@ -110,7 +110,7 @@ def _open_endpoints(
             proxy = ChaosEndpoint(
                 url,
                 chaos_seed * _PROXY_COUNT + proxy_index,
-                _build_fault_count_printer(proxy_index, print_line),
+                _build_fault_printer(proxy_index, print_line),
             )
             stack.callback(proxy.close)
             proxies[stack.enter_context(serve_endpoint(proxy)).url] = proxy
@@ -123,11 +123,11 @@ def _open_endpoints(
                 print_line(f"{proxy_url} {format_fault_counts(proxy.mood_counts)}")
 
 
-def _build_fault_count_printer(proxy_index: int, print_line: PrintLine) -> PrintLine:
+def _build_fault_printer(proxy_index: int, print_line: PrintLine) -> PrintLine:
     return lambda mood: print_line(f"endpoint {proxy_index + 1}: {mood}")
 
 
-def _mine_traffic(stage: Stage, clock: ChainClock, options: LocalNetworkOptions) -> None:
+def _mine_until_stopped(stage: Stage, clock: ChainClock, options: LocalNetworkOptions) -> None:
     """Mine a block with traffic every `block_seconds` of wall time, until stopped."""
     traffic = DemoTraffic(stage, _SEED)
     next_block_at = time.monotonic()

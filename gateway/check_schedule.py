@@ -49,8 +49,8 @@ class NodeProbe:
         answers = self._pool.map(_probe_node, self._clients.values())
         return dict(zip(self._clients, answers, strict=True))
 
-    def close_connections(self) -> None:
-        """Close the connections without waiting for running probes."""
+    def close(self) -> None:
+        """Close the connections and the thread pool without waiting for running probes."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         for client in self._clients.values():
             client.close()
@@ -112,7 +112,7 @@ class ChainCheck:
         """Start no further rounds, and close the connections to the nodes."""
         self._stopped.set()
         self._run_requested.set()
-        self._probe.close_connections()
+        self._probe.close()
 
     def check_nodes(self) -> None:
         """Probe all nodes once and apply their answers."""
@@ -124,7 +124,7 @@ class ChainCheck:
                 return
             raise
         if not self._stopped.is_set():
-            self._service.apply_check_answers(self._chain, answers)
+            self._service.apply_probe_answers(self._chain, answers)
 
     def _run_rounds(self) -> None:
         while not self._stopped.is_set():
@@ -149,15 +149,15 @@ class StakeWatch:
 
     def start_updates(self) -> None:
         """Read the stakes once before returning, and then periodically."""
-        self._try_read_stakes()
+        self._try_update_staked_nodes()
         threading.Thread(target=self._run_updates, name="stakes", daemon=True).start()
 
     def stop_updates(self) -> None:
         """Stop reading stakes."""
         self._stopped.set()
 
-    def read_stakes(self) -> None:
-        """Read the stakes once.
+    def update_staked_nodes(self) -> None:
+        """Read the staked nodes from the database once, and set them in the service.
 
         Raises:
             OracleError: the database cannot be read.
@@ -172,11 +172,11 @@ class StakeWatch:
 
     def _run_updates(self) -> None:
         while not self._stopped.wait(self._every_seconds):
-            self._try_read_stakes()
+            self._try_update_staked_nodes()
 
-    def _try_read_stakes(self) -> None:
+    def _try_update_staked_nodes(self) -> None:
         try:
-            self.read_stakes()
+            self.update_staked_nodes()
         except OracleError as error:
             self._failures += 1
             if is_power_of_two(self._failures):
@@ -195,7 +195,7 @@ class CheckSchedule:
             start_checker()
 
     def request_rounds(self) -> None:
-        """Start the next round of each chain now."""
+        """Request the next round of each chain; rounds keep their minimum distance."""
         for chain in self._chains:
             chain.request_round()
 

@@ -48,8 +48,8 @@ class DrawSeeds:
         self._following: DrawEpoch | None = None
         self._counter = 0
 
-    def load_past_epochs(self, past: list[DrawEpoch]) -> None:
-        """Load the epochs from before a restart, oldest first; their seeds are not used again."""
+    def restore_past_epochs(self, past: list[DrawEpoch]) -> None:
+        """Set the past epochs after a restart, oldest first; their seeds are not reused."""
         self._past = past[-_MAX_SHOWN:]
 
     def reserve_counters(self, count: int, now: int) -> tuple[DrawEpoch, int]:

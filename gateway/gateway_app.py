@@ -94,21 +94,21 @@ class GatewayApp:
         if path.startswith(_NODES_PATH):
             path, name = _NODES_PATH, path.removeprefix(_NODES_PATH)
         if path not in _PUBLIC_PATHS and not self._is_authorized(scope):
-            return _build_refusal(
+            return _build_error_response(
                 401,
                 "missing or invalid token; expected Authorization: Bearer ...",
                 close_connection=True,
             )
         route = self._routes.get(path)
         if route is None:
-            return _build_refusal(404, "path not found", close_connection=True)
+            return _build_error_response(404, "path not found", close_connection=True)
         if scope["method"] != route.method:
-            return _build_refusal(
+            return _build_error_response(
                 405, f"method not allowed; expected {route.method}", close_connection=True
             )
         body = await _read_body(receive)
         if body is None:
-            return _build_refusal(400, "request body incomplete", close_connection=True)
+            return _build_error_response(400, "request body incomplete", close_connection=True)
         return await self._call_route(
             route, body if name is None else name.encode("utf-8", "replace")
         )
@@ -117,9 +117,9 @@ class GatewayApp:
         try:
             result = route.call(self._calls, body)
         except BodyError as error:
-            return _build_refusal(400, error.build_payload())
+            return _build_error_response(400, error.build_payload())
         except (TooManyRecordsError, NoCandidatePassesError) as error:
-            return _build_refusal(*_STATUS_BY_ERROR[type(error)])
+            return _build_error_response(*_STATUS_BY_ERROR[type(error)])
         if isinstance(result, bytes):
             return _Response(200, result, (_TEXT_HEADER,))
         if isinstance(result, AcceptedBatch):
@@ -138,7 +138,9 @@ class GatewayApp:
         return is_token_valid and scheme.lower() == "bearer"
 
 
-def _build_refusal(status: int, error: object, *, close_connection: bool = False) -> _Response:
+def _build_error_response(
+    status: int, error: object, *, close_connection: bool = False
+) -> _Response:
     gateway_metrics.REFUSED.labels(str(status)).inc()
     body = msgspec.json.encode({"error": error} if isinstance(error, str) else error)
     return _Response(

@@ -8,7 +8,12 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 from gateway import gateway_metrics
-from gateway.request_bodies import SelectBody, parse_outcomes, parse_ranking, parse_selection
+from gateway.request_bodies import (
+    SelectBody,
+    parse_outcomes,
+    parse_ranking_body,
+    parse_select_body,
+)
 from gateway.selection_service import SelectionService
 from gateway.session_selector import NodeSelection, SelectionRequest
 from oracle import __version__
@@ -39,7 +44,7 @@ class GatewayCalls:
     def record_outcomes(self, body: bytes) -> AcceptedBatch:
         """Add a batch of outcomes to the statistics. If an outcome is invalid, none is added."""
         service = self._service
-        counts = service.add_outcomes(
+        counts = service.record_outcomes(
             parse_outcomes(body, self._clock(), service.rules.max_ahead_ms)
         )
         for label, count in zip(counts._fields, counts, strict=True):
@@ -48,7 +53,7 @@ class GatewayCalls:
 
     def select_nodes(self, body: bytes) -> dict[str, object]:
         """Draw nodes for a relay of a session."""
-        select_body = parse_selection(body)
+        select_body = parse_select_body(body)
         request = SelectionRequest(
             select_body.chain,
             select_body.session,
@@ -58,15 +63,15 @@ class GatewayCalls:
         )
         selection = self._service.select_nodes(request)
         gateway_metrics.SELECTIONS.labels(_get_selection_label(selection)).inc()
-        return _build_selection(selection, select_body)
+        return _build_selection_payload(selection, select_body)
 
     def get_ranking(self, body: bytes) -> dict[str, object]:
         """Return tickets and a seed, so that a client can draw nodes by itself for a while."""
-        ranking_body = parse_ranking(body)
+        ranking_body = parse_ranking_body(body)
         request = SelectionRequest(
             ranking_body.chain, ranking_body.session, tuple(ranking_body.candidates)
         )
-        session_ranking, seed = self._service.get_ranking(request)
+        session_ranking, seed = self._service.get_ranking_and_seed(request)
         return {
             "chances": session_ranking.chances,
             "degraded": session_ranking.degraded,
@@ -98,14 +103,14 @@ class GatewayCalls:
         }
 
     def request_checks(self, _body: bytes) -> dict[str, object]:
-        """Start the next round of checks of each chain now, without waiting for the results."""
+        """Request the next round of checks of each chain; do not wait for the results."""
         self._service.request_checks()
         return {"begun": True}
 
     def get_node_stats(self, name: bytes) -> dict[str, object]:
         """Return the statistics of one node, on each chain for which it has outcomes."""
         stats_by_chain = self._service.get_node_stats(name.decode("utf-8", "replace"))
-        return {chain: _build_stats(stats) for chain, stats in stats_by_chain}
+        return {chain: _build_stats_payload(stats) for chain, stats in stats_by_chain}
 
     def list_epochs(self, _body: bytes) -> dict[str, object]:
         """Return the seeds of ended epochs, and the commitments of all epochs."""
@@ -143,7 +148,9 @@ def _get_selection_label(selection: NodeSelection) -> str:
     return "degraded" if selection.ranking.degraded else "drawn"
 
 
-def _build_selection(selection: NodeSelection, select_body: SelectBody) -> dict[str, object]:
+def _build_selection_payload(
+    selection: NodeSelection, select_body: SelectBody
+) -> dict[str, object]:
     ranking = selection.ranking
     payload: dict[str, object] = {
         "nodes": selection.nodes,
@@ -152,14 +159,14 @@ def _build_selection(selection: NodeSelection, select_body: SelectBody) -> dict[
         "as_of_ms": ranking.as_of,
     }
     if select_body.explain:
-        payload["rows"] = [_build_explained_row(row) for row in ranking.ranking.rows]
+        payload["rows"] = [_build_row_payload(row) for row in ranking.ranking.rows]
         payload["left_out"] = ranking.ranking.left_out
     if select_body.prove:
-        payload["proof"] = _build_proof(selection, select_body.session)
+        payload["proof"] = _build_proof_payload(selection, select_body.session)
     return payload
 
 
-def _build_proof(selection: NodeSelection, session: str) -> dict[str, object]:
+def _build_proof_payload(selection: NodeSelection, session: str) -> dict[str, object]:
     """Return the inputs of a draw, which anyone can repeat (see `gateway.draw_seeds`)."""
     return {
         "values": [value.hex() for value in selection.values],
@@ -172,17 +179,17 @@ def _build_proof(selection: NodeSelection, session: str) -> dict[str, object]:
     }
 
 
-def _build_explained_row(row: RankedNode) -> dict[str, object]:
+def _build_row_payload(row: RankedNode) -> dict[str, object]:
     return {
         "node": row.node,
         "tickets": row.tickets,
         "reason": row.reason.value,
         "why": format_ticket_explanation(row),
-        **_build_stats(row.stats),
+        **_build_stats_payload(row.stats),
     }
 
 
-def _build_stats(stats: NodeStats) -> dict[str, object]:
+def _build_stats_payload(stats: NodeStats) -> dict[str, object]:
     return {
         "attempts": stats.attempts,
         "success_rate": stats.success_rate,

@@ -164,7 +164,7 @@ def read_gateway_config(path: Path) -> GatewayConfig:
             for validation_error in error.errors()
         ]
         raise InputError(format_faults(path, faults)) from None
-    faults = _find_conflicts(config)
+    faults = _list_setting_conflicts(config)
     if faults:
         raise InputError(format_faults(path, faults))
     secrets = list(iter_secret_url_parts(iter_secret_values(config)))
@@ -206,7 +206,7 @@ def read_token(section: GatewaySection, environ: Mapping[str, str] = os.environ)
     return token
 
 
-def _find_conflicts(config: GatewayConfig) -> list[str]:
+def _list_setting_conflicts(config: GatewayConfig) -> list[str]:
     gateway_section, faults = config.gateway, []
     try:
         _ = config.policy.rules

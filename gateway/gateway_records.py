@@ -62,10 +62,10 @@ class GatewayRecords:
         self._session_exclusions: dict[tuple[str, str, str], int] = {}
         self._pruned_at = 0
 
-    def add_outcomes(
+    def record_outcomes(
         self, outcomes: Iterable[ReportedOutcome], now: int
     ) -> tuple[OutcomeCounts, list[ReportedOutcome]]:
-        """Count a batch, and return the counts and the outcomes to store.
+        """Record a batch of outcomes; return the counts and the outcomes to store.
 
         An outcome with a time after `now` is counted with the time `now`.
 
@@ -75,14 +75,14 @@ class GatewayRecords:
         batch = outcomes if isinstance(outcomes, list) else list(outcomes)
         self._check_capacity(batch, now)
         window_start = now - self._rules.window_ms
-        count_outcome = self.count_outcome
+        count_outcome = self.record_accepted_outcome
         late_count = repeated_count = 0
         accepted: list[ReportedOutcome] = []
         for reported in batch:
             time_ms = reported.outcome.t_ms
             if time_ms <= window_start:
                 late_count += 1
-            elif reported.id is not None and self._register_outcome_id(reported.id, now):
+            elif reported.id is not None and self._test_and_set_outcome_id(reported.id, now):
                 repeated_count += 1
             else:
                 dated = reported if time_ms <= now else _with_time(reported, now)
@@ -92,8 +92,8 @@ class GatewayRecords:
         self._live_outcomes += len(accepted)
         return OutcomeCounts(len(accepted), repeated_count, late_count), accepted
 
-    def count_outcome(self, reported: ReportedOutcome) -> None:
-        """Count one accepted outcome, which is new or was restored after a restart."""
+    def record_accepted_outcome(self, reported: ReportedOutcome) -> None:
+        """Record one accepted outcome, which is new or was restored after a restart."""
         outcome = reported[0]
         self._last_seen_by_node[outcome.node] = outcome.t_ms
         self._selector.record_outcome(outcome)
@@ -140,10 +140,10 @@ class GatewayRecords:
         reasons = {Address(node): reason for node, reason in reason_by_node.items()}
         ranking = self._selector.rank_nodes(chain, nodes, now, reasons)
         if chain in self._selector.chains:
-            self._selector.evaluate_nodes(chain, frozenset(nodes) - reasons.keys(), now)
+            self._selector.update_failure_flags(chain, frozenset(nodes) - reasons.keys(), now)
         return ranking
 
-    def _register_outcome_id(self, outcome_id: str, now: int) -> bool:
+    def _test_and_set_outcome_id(self, outcome_id: str, now: int) -> bool:
         if now < self._expiry_by_id.get(outcome_id, 0):
             return True
         self._expiry_by_id.pop(outcome_id, None)

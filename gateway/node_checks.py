@@ -80,8 +80,8 @@ class NodeChecks:
     nodes: dict[str, CheckedNode] = field(default_factory=dict)
     staked_nodes: frozenset[str] | None = None
 
-    def apply_answers(self, answers: Mapping[str, ProbeAnswer], now: int) -> list[str]:
-        """Apply one round of answers; return the nodes that passed the sync check."""
+    def apply_probe_answers(self, answers: Mapping[str, ProbeAnswer], now: int) -> list[str]:
+        """Apply one round of probe answers; return the nodes that passed the sync check."""
         rules = self.rules
         heights = {
             Address(node): answer.height
@@ -100,7 +100,7 @@ class NodeChecks:
                 height=answer.height,
                 best=max_height,
             )
-            self.nodes[node] = _update_check_state(
+            self.nodes[node] = _with_check_result(
                 state, _find_check_fault(answer, height_faults.get(Address(node)), rules)
             )
         return [node for node in answers if now < self.nodes[node].sync_until]
@@ -109,7 +109,7 @@ class NodeChecks:
         """Return whether a node is staked, or None if unknown."""
         return None if self.staked_nodes is None else node in self.staked_nodes
 
-    def find_excluded_nodes(self, candidates: Iterable[str], now: int) -> dict[str, str]:
+    def find_exclusion_reasons(self, candidates: Iterable[str], now: int) -> dict[str, str]:
         """Return the excluded candidates with their reasons."""
         reasons = ((node, self.find_exclusion_reason(node, now)) for node in candidates)
         return {node: reason for node, reason in reasons if reason is not None}
@@ -126,7 +126,7 @@ class NodeChecks:
         return None if self.rules.unchecked is UncheckedPolicy.ALLOW else "unchecked"
 
 
-def _update_check_state(state: CheckedNode, fault: str | None) -> CheckedNode:
+def _with_check_result(state: CheckedNode, fault: str | None) -> CheckedNode:
     is_right_chain = fault is None or fault in set(HeightIneligibility)
     return replace(
         state,

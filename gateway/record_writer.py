@@ -141,11 +141,11 @@ class RecordWriter:
             gateway_metrics.UNWRITTEN.set(len(self._outcomes))
 
     def enqueue_epoch(self, epoch: DrawEpoch) -> None:
-        """Queue an epoch, before it begins."""
+        """Queue an epoch to be stored before it begins."""
         with self._lock:
             self._epochs.append(StoredEpoch(*epoch))
 
-    def enqueue_checks(self, checks: Iterable[StoredCheck]) -> None:
+    def enqueue_check_states(self, checks: Iterable[StoredCheck]) -> None:
         """Queue the check states of nodes; a newer state replaces an older one."""
         with self._lock:
             self._checks |= {(check.chain, check.node): check for check in checks}
@@ -185,7 +185,7 @@ class RecordWriter:
         if not (outcomes or epochs or checks or self._is_prune_due()):
             return False
         try:
-            self._write_rows(outcomes, epochs, checks)
+            self._write_and_prune_rows(outcomes, epochs, checks)
         except OracleError as error:
             self._requeue(outcomes, epochs, checks)
             self._record_failure(error)
@@ -221,7 +221,7 @@ class RecordWriter:
         self._resolve_stored_futures(is_over=True)
         self._on_lost()
 
-    def _write_rows(
+    def _write_and_prune_rows(
         self,
         outcomes: list[StoredOutcome],
         epochs: list[StoredEpoch],

@@ -86,29 +86,29 @@ def parse_outcomes(body: bytes, now_ms: int, ahead_ms: int) -> list[ReportedOutc
     """
     rows = _decode_body(_OUTCOMES, body).outcomes
     max_time_ms = now_ms + ahead_ms
-    return [_build_outcome(number, row, max_time_ms) for number, row in enumerate(rows)]
+    return [_parse_outcome_row(number, row, max_time_ms) for number, row in enumerate(rows)]
 
 
-def parse_selection(body: bytes) -> SelectBody:
+def parse_select_body(body: bytes) -> SelectBody:
     """Parse the body of `/v1/select`. Raises BodyError."""
-    return _check_candidates(_decode_body(_SELECT, body))
+    return _reject_duplicate_candidates(_decode_body(_SELECT, body))
 
 
-def parse_ranking(body: bytes) -> RankingBody:
+def parse_ranking_body(body: bytes) -> RankingBody:
     """Parse the body of `/v1/rankings`. Raises BodyError."""
-    return _check_candidates(_decode_body(_RANKING, body))
+    return _reject_duplicate_candidates(_decode_body(_RANKING, body))
 
 
 _RankingBodyT = TypeVar("_RankingBodyT", bound=RankingBody)
 
 
-def _check_candidates(body: _RankingBodyT) -> _RankingBodyT:
+def _reject_duplicate_candidates(body: _RankingBodyT) -> _RankingBodyT:
     if len(set(body.candidates)) < len(body.candidates):
         raise BodyError("a candidate is listed twice", field="candidates")
     return body
 
 
-def _build_outcome(row_number: int, row: OutcomeRow, max_time_ms: int) -> ReportedOutcome:
+def _parse_outcome_row(row_number: int, row: OutcomeRow, max_time_ms: int) -> ReportedOutcome:
     if row.t_ms > max_time_ms:
         raise BodyError(
             "the time is too far ahead of the service's clock", row=row_number, field="t_ms"
@@ -139,12 +139,12 @@ def _decode_body(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
         # msgspec's message names the place, too; the fields added here are for programs.
-        raise _locate_fault(decoder.type, body, str(error)) from None
+        raise _build_located_error(decoder.type, body, str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise BodyError("the request body is not valid JSON") from None
 
 
-def _locate_fault(body_type: Any, body: bytes, message: str) -> BodyError:  # noqa: ANN401  a type
+def _build_located_error(body_type: Any, body: bytes, message: str) -> BodyError:  # noqa: ANN401  a type
     """Return an error that names the invalid row, if the body has rows, and the field."""
     try:
         decoded = msgspec.json.decode(body)

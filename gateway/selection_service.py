@@ -67,14 +67,14 @@ class SelectionService:
         """The reason why records cannot be written, or None."""
         return self.writer.failure
 
-    def add_outcomes(self, outcomes: list[ReportedOutcome]) -> OutcomeCounts:
-        """Count a batch of outcomes.
+    def record_outcomes(self, outcomes: list[ReportedOutcome]) -> OutcomeCounts:
+        """Record a batch of outcomes; a misconfigured node triggers a round of checks.
 
         Raises:
             TooManyRecordsError: no outcome was counted.
         """
         with self._lock:
-            counts = self._selector.add_outcomes(outcomes, self._read_clock())
+            counts = self._selector.record_outcomes(outcomes, self._read_clock())
         if any(reported.outcome.kind is OutcomeKind.MISCONFIGURED for reported in outcomes):
             self.request_checks()
         return counts
@@ -93,7 +93,7 @@ class SelectionService:
         with self._lock:
             return self._selector.select_nodes(request, self._read_clock())
 
-    def get_ranking(self, request: SelectionRequest) -> tuple[SessionRanking, bytes]:
+    def get_ranking_and_seed(self, request: SelectionRequest) -> tuple[SessionRanking, bytes]:
         """Return a ranking, and a seed with which a client can draw from the ranking.
 
         Raises:
@@ -122,17 +122,17 @@ class SelectionService:
         with self._lock:
             return self._selector.records.get_node_stats(node, self._read_clock())
 
-    def apply_check_answers(self, chain: str, answers: Mapping[str, ProbeAnswer]) -> None:
-        """Apply and store the answers of one round of checks."""
+    def apply_probe_answers(self, chain: str, answers: Mapping[str, ProbeAnswer]) -> None:
+        """Apply and store the probe answers of one round of checks."""
         with self._lock:
             now = self._read_clock()
             checks = self._selector.checks[chain]
-            passed_nodes = checks.apply_answers(answers, now)
+            passed_nodes = checks.apply_probe_answers(answers, now)
             self._selector.record_passed_checks(chain, passed_nodes, now)
             stored_checks = [
                 _build_stored_check(chain, node, checks.nodes[node]) for node in answers
             ]
-        self.writer.enqueue_checks(stored_checks)
+        self.writer.enqueue_check_states(stored_checks)
         for label, node_count in (
             ("passed", len(passed_nodes)),
             ("failed", len(answers) - len(passed_nodes)),
@@ -168,14 +168,14 @@ class SelectionService:
                     kind,
                     stored_outcome.latency_ms or 0.0,
                 )
-                records.count_outcome(ReportedOutcome(outcome, stored_outcome.session))
+                records.record_accepted_outcome(ReportedOutcome(outcome, stored_outcome.session))
                 if stored_outcome.outcome_id is not None:
                     records.add_known_id(
                         stored_outcome.outcome_id, stored_outcome.received_ms + self.rules.id_ms
                     )
             stored_epochs = uow.gateway.epochs.list_newest(_MAX_RESTORED_EPOCHS)
             stored_checks = uow.gateway.checks.list_all()
-        self._selector.seeds.load_past_epochs(
+        self._selector.seeds.restore_past_epochs(
             [DrawEpoch(*stored_epoch) for stored_epoch in stored_epochs]
         )
         for stored_check in stored_checks:

@@ -70,7 +70,7 @@ class SessionRanking:
         tickets = _accumulate_tickets(remaining)
         return replace(self, chances=remaining, cumulative_tickets=tickets, degraded=True)
 
-    def find_ticket_holder(self, value: bytes) -> str:
+    def get_ticket_holder(self, value: bytes) -> str:
         """Return the node that holds the drawn ticket; the ranking must have a ticket.
 
         The ticket number is floor(total * first 8 bytes of `value` / 2^64). The result equals that
@@ -148,13 +148,13 @@ class SessionSelector:
         self.seeds = DrawSeeds(self.rules.epoch_ms, self._hooks.random_bytes, self._hooks.on_epoch)
         self._rankings: dict[tuple[str, str, tuple[str, ...]], SessionRanking] = {}
 
-    def add_outcomes(self, outcomes: Iterable[ReportedOutcome], now: int) -> OutcomeCounts:
-        """Count outcomes of relays.
+    def record_outcomes(self, outcomes: Iterable[ReportedOutcome], now: int) -> OutcomeCounts:
+        """Record outcomes of relays; return how many were taken, repeated or late.
 
         Raises:
             TooManyRecordsError: no outcome was counted.
         """
-        counts, stored = self.records.add_outcomes(outcomes, now)
+        counts, stored = self.records.record_outcomes(outcomes, now)
         if stored:
             self._hooks.on_outcomes(stored, now)
         return counts
@@ -202,14 +202,14 @@ class SessionSelector:
         if not ranking.chances:
             return NodeSelection([], ranking, [], epoch, counter)
         value = epoch.compute_draw_value(request.session, counter)
-        nodes = [ranking.find_ticket_holder(value)]
+        nodes = [ranking.get_ticket_holder(value)]
         values = [value]
         while len(nodes) < request.max_nodes:
             remaining = ranking.without_nodes({*request.exclude, *nodes})
             if not remaining.chances:
                 break
             values.append(epoch.compute_draw_value(request.session, counter + len(nodes)))
-            nodes.append(remaining.find_ticket_holder(values[-1]))
+            nodes.append(remaining.get_ticket_holder(values[-1]))
         return NodeSelection(nodes, ranking, values, epoch, counter)
 
     def _rank_candidates(self, request: SelectionRequest, now: int) -> SessionRanking:
@@ -222,7 +222,7 @@ class SessionSelector:
             if records.has_session_ended(chain, session, node, now)
         }
         remaining = [node for node in candidates if node not in left_out]
-        reason_by_node = {} if checks is None else checks.find_excluded_nodes(remaining, now)
+        reason_by_node = {} if checks is None else checks.find_exclusion_reasons(remaining, now)
         is_all_failing = bool(remaining) and len(reason_by_node) == len(set(remaining))
         if is_all_failing and checks is not None:
             # Nodes without stake are never drawn.

@@ -22,7 +22,7 @@ def run_crynux_demo(profile: str, options: DemoOptions, *, keep: bool, as_json: 
         Screen(console, start=START_TIME) as screen,
         start_crynux_demo(screen, profile, options) as (show, daemon, addresses),
     ):
-        show.run_waves(daemon, options)
+        show.run_until_kickout(daemon, options)
         summary = show.wait_and_verify_scores(daemon, options)
         screen.close()
         _print_summary(summary, as_json=as_json)
@@ -30,7 +30,7 @@ def run_crynux_demo(profile: str, options: DemoOptions, *, keep: bool, as_json: 
             for name, address in addresses.items():
                 screen.print_line(f"{name:8} {address}")
             screen.print_line("the network keeps running; press Ctrl-C to stop it")
-            show.keep_running(daemon)
+            show.run_until_stopped(daemon)
         daemon.stop()
     if not summary.has_passed:
         raise FatalError("the demo failed: " + "; ".join(summary.faults))

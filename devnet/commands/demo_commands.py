@@ -96,7 +96,7 @@ def _run_demo(
     relay serves all other data. The daemon reads both and audits the relay.
     """
     stop = StopSignal()
-    options = DemoOptions(_find_system(system, network), port=port, stop=stop.event)
+    options = DemoOptions(_resolve_demo_system(system, network), port=port, stop=stop.event)
     if waves is not None:
         if network != _REFERENCE_NETWORK:
             raise InputError(
@@ -123,7 +123,7 @@ def _run_reference_demo(options: DemoOptions, *, keep: bool, as_json: bool) -> N
         Screen(Console(stderr=True), start=START_TIME) as screen,
         start_demo(screen, options) as (demo_show, daemon, addresses),
     ):
-        demo_show.run_waves(daemon, options)
+        demo_show.run_until_kickout(daemon, options)
         summary = demo_show.finish_and_verify_demo(daemon, options)
         screen.close()
         _print_summary(summary, daemon.configuration, as_json=as_json)
@@ -131,15 +131,15 @@ def _run_reference_demo(options: DemoOptions, *, keep: bool, as_json: bool) -> N
             for name, address in addresses.items():
                 screen.print_line(f"{name:8} {address}")
             screen.print_line("the network keeps running; press Ctrl-C to stop it")
-            demo_show.keep_running(daemon)
+            demo_show.run_until_stopped(daemon)
         if not summary.has_passed:
-            _print_daemon_state(daemon.configuration)
+            _print_daemon_diagnostics(daemon.configuration)
         daemon.stop()
     if not summary.has_passed:
         raise FatalError("the demo failed: " + "; ".join(summary.faults))
 
 
-def _print_daemon_state(configuration: Path) -> None:
+def _print_daemon_diagnostics(configuration: Path) -> None:
     """Print the daemon's status and warnings to stderr.
 
     The daemon's database and log are deleted together with the demo.
@@ -155,8 +155,8 @@ def _print_daemon_state(configuration: Path) -> None:
     )
 
 
-def _find_system(name: str, network: str) -> DemoSystem:
-    """Return the demo system with this name.
+def _resolve_demo_system(name: str, network: str) -> DemoSystem:
+    """Return the demo system that `--system` names, if the network supports it.
 
     The stand-ins of Crynux's contracts support only their own system.
     """
@@ -173,7 +173,7 @@ def _find_system(name: str, network: str) -> DemoSystem:
 
 @contextmanager
 def _report_interruption(stop: StopSignal, cleanup_text: str) -> Iterator[None]:
-    """If a signal ended the block, print what was deleted and what remains."""
+    """Print what was deleted and what remains, if a signal ended the context."""
     try:
         yield
     finally:

@@ -18,7 +18,7 @@ _QOS_UNITS = 10_000
 
 
 def explain_node_score(configuration: Path, node: Address) -> str:
-    """Return the explanation of a node's standing, as `explain` prints it.
+    """Return the text with which `qos-oracle explain` explains a node.
 
     The explanation is as of the last block that the daemon has folded.
     """
@@ -43,9 +43,9 @@ def print_verdict(summary: DemoSummary, reason: str, console: Console) -> None:
     console.print(
         "The proof of each node, verified on chain, and a replay of the chain's logs", style="bold"
     )
-    for line in _build_score_table(summary):
+    for line in _format_score_table(summary):
         console.print(line, style="bold red" if " NO" in line else None)
-    for line in _build_result_lines(summary, reason):
+    for line in _format_result_lines(summary, reason):
         console.print(line, soft_wrap=True)
     if summary.has_passed:
         console.print("All checks passed.", style="bold green")
@@ -55,7 +55,7 @@ def print_verdict(summary: DemoSummary, reason: str, console: Console) -> None:
         console.print(f"  {fault}", style="red", soft_wrap=True)
 
 
-def _build_score_table(summary: DemoSummary) -> list[str]:
+def _format_score_table(summary: DemoSummary) -> list[str]:
     columns = ("node", "selectable", "QoS in its leaf", "proven on chain", "equals the replay")
     ranked = sorted(summary.nodes, key=lambda node: -node.qos)
     rows = [
@@ -71,12 +71,12 @@ def _build_score_table(summary: DemoSummary) -> list[str]:
     return format_table(columns, rows)
 
 
-def _describe_decision(objection: ObjectionInApi) -> str:
+def _format_decision(objection: ObjectionInApi) -> str:
     decision = objection.verdict or "not on chain"
     return f"{decision}, accepted by the operator" if objection.is_accepted else decision
 
 
-def _build_result_lines(summary: DemoSummary, reason: str) -> list[str]:
+def _format_result_lines(summary: DemoSummary, reason: str) -> list[str]:
     draws, kickout, contest = summary.draws, summary.kickout, summary.contest
     hot_set = summary.hot_set
     duration = f"{summary.blocks} blocks, {summary.chain_seconds // 60} minutes of chain time"
@@ -89,7 +89,7 @@ def _build_result_lines(summary: DemoSummary, reason: str) -> list[str]:
         else [f"one application failed: an incident marks {burst.marked} of its timeouts"]
     )
     objection_lines = [
-        f"objection of {objection.name}: {_describe_decision(objection)}; {objection.finding}"
+        f"objection of {objection.name}: {_format_decision(objection)}; {objection.finding}"
         for objection in summary.objections
     ]
     return [

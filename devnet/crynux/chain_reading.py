@@ -18,7 +18,7 @@ from oracle.domain.logs import Call, Log
 from oracle.errors import FatalError
 
 
-def iter_chain_events(
+def iter_event_lines(
     chain: LocalChain, profile: str, contracts: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield every event of the chain as a JSON line, ordered by position.
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str]) -> int:
     url, profile, contracts = arguments
     chain = LocalChain(url)
     try:
-        for line in iter_chain_events(chain, profile, json.loads(contracts)):
+        for line in iter_event_lines(chain, profile, json.loads(contracts)):
             sys.stdout.write(line + "\n")
     except FatalError as error:
         sys.stderr.write(f"{error}\n")

@@ -48,8 +48,8 @@ class CommitAssignment:
     committed_at: int | None = None
     disclosed_at: int | None = None
 
-    def is_ready(self, block_number: int) -> bool:
-        """Return whether the node has a result to commit to."""
+    def is_commit_due(self, block_number: int) -> bool:
+        """Return whether the node has a result and commits to it in this block."""
         return self.commit_due_at is not None and self.commit_due_at <= block_number
 
 
@@ -102,7 +102,7 @@ class CommitTraffic:
 
     def build_next_transactions(self, head: int) -> list[Transaction]:
         """Return the transactions of nodes and creator for the block after `head`."""
-        self._read_started_tasks(head)
+        self._process_new_logs(head)
         next_block_number = head + 1
         transactions = [
             *self._build_upload_reports(),
@@ -110,12 +110,12 @@ class CommitTraffic:
             *self._build_commitments(next_block_number),
         ]
         transactions += self._build_cancellations(next_block_number)
-        return transactions if self.is_paused else [*transactions, *self._build_orders()]
+        return transactions if self.is_paused else [*transactions, *self._build_task_orders()]
 
     def _list_open_jobs(self) -> list[CommitJob]:
         return [job for job in self.jobs if not job.has_ended]
 
-    def _read_started_tasks(self, head: int) -> None:
+    def _process_new_logs(self, head: int) -> None:
         """Read from the chain's logs which node was assigned to which task."""
         if head <= self._last_read_block:
             return
@@ -132,15 +132,15 @@ class CommitTraffic:
             job = jobs.get(int(data[:_WORD_HEX_DIGITS], 16))
             name = self._name_by_address.get(Address("0x" + log["topics"][2][-40:]))
             if job is not None and name is not None:
-                self._assign_node(
+                self._record_assignment(
                     job, self._node_by_name[name], int(data[-_WORD_HEX_DIGITS:], 16), log
                 )
 
-    def _assign_node(
+    def _record_assignment(
         self, job: CommitJob, node: DemoNode, round_number: int, log: dict[str, str]
     ) -> None:
         start_block = int(log["blockNumber"], 16)
-        answer_delay = node.draw_answer_delay(self._task_counts[node.name], self._random)
+        answer_delay = node.sample_answer_delay(self._task_counts[node.name], self._random)
         self._task_counts[node.name] += 1
         job.started_at = start_block
         commit_due_at = None if answer_delay is None else start_block + answer_delay
@@ -149,14 +149,14 @@ class CommitTraffic:
     def _build_commitments(self, block_number: int) -> Iterator[Transaction]:
         for job in self._list_open_jobs():
             for part in job.assignments:
-                if part.committed_at is None and part.is_ready(block_number):
+                if part.committed_at is None and part.is_commit_due(block_number):
                     part.committed_at = block_number
                     yield self._build_commitment(job, part)
 
     def _build_commitment(self, job: CommitJob, part: CommitAssignment) -> Transaction:
         nonce = _NO_HASH[:-1] + bytes([part.round_number + 1])
         commitment = keccak(_compute_result(job) + nonce)
-        return self._build_node_call(
+        return self._build_node_transaction(
             part,
             "submitTaskResultCommitment",
             job.task_number,
@@ -175,7 +175,7 @@ class CommitTraffic:
             ):
                 if part.disclosed_at is None and (part.committed_at or 0) < block_number:
                     part.disclosed_at = block_number
-                    yield self._build_node_call(
+                    yield self._build_node_transaction(
                         part,
                         "discloseTaskResult",
                         job.task_number,
@@ -193,7 +193,7 @@ class CommitTraffic:
                     disclosed,
                     key=lambda assignment: (assignment.disclosed_at, assignment.committed_at or 0),
                 )
-                yield self._build_node_call(
+                yield self._build_node_transaction(
                     first, "reportResultsUploaded", job.task_number, first.round_number
                 )
 
@@ -203,26 +203,26 @@ class CommitTraffic:
                 continue
             if (block_number - job.started_at) * BLOCK_SECONDS > TASK_TIMEOUT_SECONDS:
                 job.is_cancelled = True
-                yield self._build_creator_call("cancelTask", job.task_number)
+                yield self._build_creator_transaction("cancelTask", job.task_number)
 
-    def _build_orders(self) -> Iterator[Transaction]:
+    def _build_task_orders(self) -> Iterator[Transaction]:
         for _ in range(_MAX_OPEN_TASKS - len(self._list_open_jobs())):
             job = CommitJob(len(self.jobs) + 1)
             self.jobs.append(job)
             order_arguments = (_IMAGE, _NO_HASH, _NO_HASH, _MIN_VRAM, _IMAGE_COUNT, *_ANY_GPU)
-            yield self._build_creator_call("createTask", *order_arguments, value=_FEE)
+            yield self._build_creator_transaction("createTask", *order_arguments, value=_FEE)
 
-    def _build_node_call(
+    def _build_node_transaction(
         self, part: CommitAssignment, function_name: str, *arguments: object
     ) -> Transaction:
         account = self._network.nodes[part.node.name]
-        return self._network.build_call(account, "Task", function_name, *arguments)
+        return self._network.build_transaction(account, "Task", function_name, *arguments)
 
-    def _build_creator_call(
+    def _build_creator_transaction(
         self, function_name: str, *arguments: object, value: int = 0
     ) -> Transaction:
         network = self._network
-        return network.build_call(
+        return network.build_transaction(
             network.creators[0], "Task", function_name, *arguments, value=value
         )
 

@@ -76,10 +76,10 @@ class CrynuxNetwork:
         return {name: address for name, address in self.contracts.items() if name != "QOS"}
 
     def get_node_name(self, node: Address) -> str:
-        """Return the name of a cast member, or the address if the node is not in the cast."""
+        """Return the name of a demo node, or the address if the node is not in the cast."""
         return next((name for name, address in self.nodes.items() if address == node), node)
 
-    def build_call(
+    def build_transaction(
         self, sender: str, contract: str, function_name: str, *arguments: object, value: int = 0
     ) -> dict[str, str]:
         """Return the transaction in which `sender` calls a contract function."""
@@ -106,32 +106,33 @@ def deploy_crynux_network(chain: LocalChain, clock: ChainClock, profile: str) ->
     """
     accounts = [Address(account.lower()) for account in chain.make_request("eth_accounts")]
     if profile == VSS:
-        network = _deploy_vss(chain, clock, accounts)
+        network = _deploy_vss_network(chain, clock, accounts)
     elif profile == COMMIT:
-        network = _deploy_commit(chain, clock, accounts)
+        network = _deploy_commit_network(chain, clock, accounts)
     else:
         raise InputError(
             f"{profile}: there are no stand-in contracts for this profile; expected one of: "
             f"{VSS}, {COMMIT}, crynux-relay"
         )
     network.mine_transactions(
-        clock, [_build_join_call(network, node_index) for node_index in range(len(CAST))]
+        clock, [_build_join_transaction(network, node_index) for node_index in range(len(CAST))]
     )
     return network
 
 
-def _deploy_vss(
+def _deploy_vss_network(
     chain: LocalChain, clock: ChainClock, accounts: Sequence[Address]
 ) -> CrynuxNetwork:
     artifacts = {"Node": "testing/VssNode", "VSSTask": "testing/VssTask"}
     network = _deploy_contracts(chain, clock, accounts, (VSS, artifacts, _VSS_QOS_NUMBERS, ()))
     network.mine_transactions(
-        clock, [network.build_call(network.owner, "VSSTask", "setRelayAddress", network.relay)]
+        clock,
+        [network.build_transaction(network.owner, "VSSTask", "setRelayAddress", network.relay)],
     )
     return network
 
 
-def _deploy_commit(
+def _deploy_commit_network(
     chain: LocalChain, clock: ChainClock, accounts: Sequence[Address]
 ) -> CrynuxNetwork:
     artifacts = {"Node": "testing/CommitNode", "Task": "testing/CommitTask"}
@@ -174,17 +175,19 @@ def _deploy_contracts(
     network.mine_transactions(
         clock,
         [
-            network.build_call(owner, "QOS", "updateNodeContractAddress", node_address),
-            network.build_call(owner, "QOS", "updateTaskContractAddress", task_address),
-            network.build_call(owner, node_name, "updateTaskContractAddress", task_address),
+            network.build_transaction(owner, "QOS", "updateNodeContractAddress", node_address),
+            network.build_transaction(owner, "QOS", "updateTaskContractAddress", task_address),
+            network.build_transaction(owner, node_name, "updateTaskContractAddress", task_address),
         ],
     )
     return network
 
 
-def _build_join_call(network: CrynuxNetwork, node_index: int) -> dict[str, str]:
+def _build_join_transaction(network: CrynuxNetwork, node_index: int) -> dict[str, str]:
     node = CAST[node_index]
     hardware: tuple[object, ...] = (node.gpu_name, node.gpu_vram)
     if network.profile == VSS:
         hardware = (*hardware, VERSION, derive_public_key(_FIXED_ACCOUNTS + node_index), [MODEL])
-    return network.build_call(network.nodes[node.name], "Node", "join", *hardware, value=STAKE)
+    return network.build_transaction(
+        network.nodes[node.name], "Node", "join", *hardware, value=STAKE
+    )

@@ -13,14 +13,14 @@ from typing import Protocol
 from devnet.anvil import CHAIN_ID
 from devnet.crynux.commit_traffic import CommitTraffic
 from devnet.crynux.crynux_network import ACCOUNTS, VSS, CrynuxNetwork, deploy_crynux_network
-from devnet.crynux.kickout_end import read_kickout_result
+from devnet.crynux.kickout_end import fetch_kickout_result
 from devnet.crynux.reporting_end import ReportingSetup, deploy_oracle_and_adapter
 from devnet.crynux.verdict import (
     RULE_CHANGES,
     NodeComparison,
-    compare_nodes,
+    compare_nodes_with_replay,
+    fetch_event_lines,
     get_rule_set_name,
-    read_chain_events,
 )
 from devnet.crynux.vss_traffic import VssTraffic
 from devnet.demo.block_loop import BlockLoop, raise_if_stopped
@@ -92,7 +92,7 @@ class CrynuxSummary:
 
 
 class CrynuxShow:
-    """A running demo; call `run_waves` once, then `wait_and_verify_scores`."""
+    """A running demo; call `run_until_kickout` once, then `wait_and_verify_scores`."""
 
     def __init__(
         self,
@@ -109,20 +109,20 @@ class CrynuxShow:
         self._api_url = api_url
         self._reporting = reporting
 
-    def run_waves(self, daemon_process: DemoDaemon, options: DemoOptions) -> None:
-        """Play until the hopeless node is kicked out, but at most `options.waves` waves.
+    def run_until_kickout(self, daemon_process: DemoDaemon, options: DemoOptions) -> None:
+        """Mine blocks until the hopeless node is kicked out, at most `options.waves` waves.
 
         If the daemon does not report scores, the play ends once the kickout is due.
         """
-        while not self._is_play_over() and self._traffic.wave < options.waves:
-            refused_nodes = self._list_refused_nodes()
+        while not self._has_reached_kickout() and self._traffic.wave < options.waves:
+            refused_nodes = self._list_nodes_with_refused_kickout()
             # A busy node cannot be kicked out, so the traffic pauses until the node is removed.
             self._traffic.is_paused = bool(refused_nodes)
             transactions = self._traffic.build_next_transactions(self._loop.head)
             if self._reporting is not None and refused_nodes and self._traffic.is_idle:
                 owner = self._network.owner
                 transactions += [
-                    self._reporting.build_retry_call(owner, node) for node in refused_nodes
+                    self._reporting.build_retry_transaction(owner, node) for node in refused_nodes
                 ]
             self._loop.mine_next_block(transactions, daemon_process, options.block_seconds)
 
@@ -135,10 +135,12 @@ class CrynuxShow:
             loop.mine_next_block((), daemon_process, options.block_seconds)
             if loop.snapshot is not None and loop.snapshot.block >= loop.head:
                 break
-        lines = read_chain_events(self._network)
+        lines = fetch_event_lines(self._network)
         nodes = [
             replace(reading, proven=self._verify_proof(reading.node))
-            for reading in compare_nodes(self._network, lines, daemon_process.configuration)
+            for reading in compare_nodes_with_replay(
+                self._network, lines, daemon_process.configuration
+            )
         ]
         faults = [
             f"{reading.name}: the daemon's figures differ from a replay of the chain"
@@ -153,7 +155,7 @@ class CrynuxShow:
         faults += self._list_kickout_faults(nodes)
         if len(nodes) < len(CAST):
             faults.append(f"the daemon knows only {len(nodes)} of {len(CAST)} nodes")
-        put_out_in = read_kickout_result(self._network, self._hopeless_address).transactions
+        put_out_in = fetch_kickout_result(self._network, self._hopeless_address).transactions
         profile = self._network.profile
         return CrynuxSummary(profile, loop.head, len(lines), nodes, put_out_in, faults)
 
@@ -169,15 +171,15 @@ class CrynuxShow:
             self._network.chain, self._reporting.oracle, node, proof
         )
 
-    def keep_running(self, daemon_process: DemoDaemon) -> None:
+    def run_until_stopped(self, daemon_process: DemoDaemon) -> None:
         """Keep the network running slowly until the user stops it."""
         self._traffic.is_paused = False
-        self._loop.keep_running(daemon_process, self._traffic.build_next_transactions)
+        self._loop.run_until_stopped(daemon_process, self._traffic.build_next_transactions)
 
     def _list_kickout_faults(self, nodes: Sequence[NodeComparison]) -> list[str]:
-        """Return the faults of the hopeless node's kickout."""
+        """Return one line per fault of the hopeless node's kickout."""
         if self._reporting is not None:
-            return read_kickout_result(self._network, self._hopeless_address).list_faults(
+            return fetch_kickout_result(self._network, self._hopeless_address).list_faults(
                 HOPELESS.name
             )
         is_due = any(reading.is_due for reading in nodes if reading.node == self._hopeless_address)
@@ -187,7 +189,7 @@ class CrynuxShow:
     def _hopeless_address(self) -> Address:
         return self._network.nodes[HOPELESS.name]
 
-    def _is_play_over(self) -> bool:
+    def _has_reached_kickout(self) -> bool:
         snapshot = self._loop.snapshot
         if snapshot is None:
             return False
@@ -200,7 +202,7 @@ class CrynuxShow:
         ]
         return self._hopeless_address in kicked_out_addresses
 
-    def _list_refused_nodes(self) -> list[Address]:
+    def _list_nodes_with_refused_kickout(self) -> list[Address]:
         """Return the nodes that the oracle expelled and the network refused to remove."""
         snapshot = self._loop.snapshot
         kicks = () if snapshot is None else snapshot.kicks
@@ -232,7 +234,7 @@ def start_crynux_demo(
             deploy_oracle_and_adapter(network, clock, rules, folder) if profile == VSS else None
         )
         path = folder / "demo.toml"
-        write_settings(path, network, reporting)
+        write_crynux_configuration(path, network, reporting)
         configuration = read_config(path)
         store = Store.open(configuration.database.url, create=True)
         stack.callback(store.close)
@@ -246,7 +248,7 @@ def start_crynux_demo(
                 path, lambda: loop.head, lambda: clock.now, lambda: screen.current_act
             )
         )
-        screen.show_pages_address(pages)
+        screen.show_pages_url(pages)
         run_options = () if reporting is None else ("--publish",)
         screen.print_line(" ".join(("starting the daemon: qos-oracle run", *run_options)))
         daemon_process = stack.enter_context(
@@ -264,7 +266,9 @@ def start_crynux_demo(
         )
 
 
-def write_settings(path: Path, network: CrynuxNetwork, reporting: ReportingSetup | None) -> None:
+def write_crynux_configuration(
+    path: Path, network: CrynuxNetwork, reporting: ReportingSetup | None
+) -> None:
     """Write the configuration of a daemon that works in the folder of `path`."""
     settings = build_settings(network, path.parent)
     if reporting is None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from devnet.crynux.crynux_network import CrynuxNetwork
 from devnet.demo.stage import ChainClock
 from oracle.bindings.kick_targets import (
-    build_adapter_code,
+    build_adapter_creation_code,
     build_role_change,
     find_default_kick_target,
 )
@@ -44,7 +44,7 @@ def deploy_adapter(network: CrynuxNetwork, clock: ChainClock, oracle: Address) -
     if target is None or target.artifact is None:
         raise FatalError(f"{network.profile}: there is no kickout adapter for this profile")
     contracts, owner = network.contracts, network.owner
-    code = build_adapter_code(target, oracle, owner, contracts)
+    code = build_adapter_creation_code(target, oracle, owner, contracts)
     (receipt,) = network.chain.mine_and_check_receipts(
         clock.advance(), [{"from": owner, "data": code, "gas": _GAS}]
     )
@@ -56,7 +56,7 @@ def deploy_adapter(network: CrynuxNetwork, clock: ChainClock, oracle: Address) -
     return adapter
 
 
-def read_kickout_result(network: CrynuxNetwork, node: Address) -> NetworkKickoutResult:
+def fetch_kickout_result(network: CrynuxNetwork, node: Address) -> NetworkKickoutResult:
     """Return how the network's contracts recorded the kickout of a node."""
     log_filter = {
         "address": network.contracts["Node"],
@@ -68,7 +68,7 @@ def read_kickout_result(network: CrynuxNetwork, node: Address) -> NetworkKickout
     transaction_hashes = tuple(
         log["transactionHash"] for log in logs if log["data"].endswith(node[2:])
     )
-    stake_call = network.build_call(network.owner, "Node", "getStakedAmount", node)
+    stake_call = network.build_transaction(network.owner, "Node", "getStakedAmount", node)
     return NetworkKickoutResult(
         transaction_hashes, int(network.chain.make_request("eth_call", stake_call, "latest"), 16)
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from devnet.crynux.crynux_network import CrynuxNetwork
 from devnet.crynux.kickout_end import deploy_adapter
-from devnet.demo.demo_system import load_report_settings
+from devnet.demo.demo_system import read_report_settings
 from devnet.demo.show import DemoKey, create_keys
 from devnet.demo.stage import ETHER, LIMITS, ChainClock
 from oracle.bindings.deployment import (
@@ -49,7 +49,7 @@ class ReportingSetup:
             },
         }
 
-    def build_retry_call(self, sender: Address, node: Address) -> dict[str, str]:
+    def build_retry_transaction(self, sender: Address, node: Address) -> dict[str, str]:
         """Return the transaction that retries a kickout; any account may send it."""
         calldata = encode_retry_kick_call(node)
         return {"from": sender, "to": self.oracle, "data": calldata, "gas": _GAS}
@@ -98,7 +98,7 @@ def _build_oracle_setup(
     if kick_target is None:
         raise FatalError(f"{network.profile}: there is no kickout adapter for this profile")
     kick_threshold = compute_kickout_line_steps(rules)
-    settings = replace(load_report_settings(), kick_below=kick_threshold)
+    settings = replace(read_report_settings(), kick_below=kick_threshold)
     return OracleSetup(
         admin=network.owner,
         vetoer=network.owner,

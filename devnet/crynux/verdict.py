@@ -53,7 +53,7 @@ def get_rule_set_name(profile: str) -> str:
     return "crynux" if profile == VSS else "legacy"
 
 
-def compare_nodes(
+def compare_nodes_with_replay(
     network: CrynuxNetwork, lines: list[str], configuration: Path
 ) -> list[NodeComparison]:
     """Compare the daemon's values for each node with those of a replay of the events in `lines`.
@@ -86,8 +86,8 @@ def _compare_node(
     )
 
 
-def read_chain_events(network: CrynuxNetwork) -> list[str]:
-    """Return the events of the whole chain, read by a separate process."""
+def fetch_event_lines(network: CrynuxNetwork) -> list[str]:
+    """Return the events of the whole chain as JSON lines, fetched by a separate process."""
     contracts = json.dumps(network.profile_contracts)
     module = "devnet.crynux.chain_reading"
     output = _run_python(["-m", module, network.chain.url, network.profile, contracts])

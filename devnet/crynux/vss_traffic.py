@@ -72,7 +72,7 @@ class VssGroup:
     is_uploaded: bool = False
 
     @property
-    def is_answered(self) -> bool:
+    def is_fully_answered(self) -> bool:
         return all(job.answered_at is not None for job in self.jobs)
 
     @property
@@ -108,20 +108,20 @@ class VssTraffic:
 
     def build_next_transactions(self, head: int) -> list[Transaction]:
         """Return all transactions for the block after `head`."""
-        self._read_logs(head)
+        self._process_new_logs(head)
         next_block_number = head + 1
         transactions = [
-            *self._build_upload_reports(),
+            *self._build_parameter_upload_reports(),
             *self._build_answers(next_block_number),
             *self._build_aborts(next_block_number),
         ]
         transactions += [
-            *self._build_result_uploads(),
+            *self._build_result_upload_reports(),
             *self._build_validations(next_block_number),
         ]
         if self.is_idle and not self.is_paused:
             self.wave += 1
-            transactions += [*self._build_pauses(), *self._build_orders()]
+            transactions += [*self._build_pauses_and_resumes(), *self._build_task_orders()]
         return transactions
 
     @property
@@ -135,7 +135,7 @@ class VssTraffic:
     def _iter_open_jobs(self) -> Iterator[tuple[VssGroup, VssJob]]:
         return ((group, job) for group in self._list_open_groups() for job in group.jobs)
 
-    def _read_logs(self, head: int) -> None:
+    def _process_new_logs(self, head: int) -> None:
         """Read from the chain's logs which node got each task, and which were kicked out."""
         if head <= self._last_read_block:
             return
@@ -155,19 +155,19 @@ class VssTraffic:
             if name is not None and log["topics"][0] == self._kicked_out_topic:
                 self.kicked_out_names.add(name)
             elif name is not None and job is not None:
-                self._start_task(job, self._node_by_name[name], int(log["blockNumber"], 16))
+                self._record_task_start(job, self._node_by_name[name], int(log["blockNumber"], 16))
 
-    def _start_task(self, job: VssJob, node: DemoNode, start_block: int) -> None:
-        answer_delay = node.draw_answer_delay(self.wave, self._random)
+    def _record_task_start(self, job: VssJob, node: DemoNode, start_block: int) -> None:
+        answer_delay = node.sample_answer_delay(self.wave, self._random)
         job.node, job.started_at = node, start_block
         # The parameters are uploaded in the block after the start.
         job.answer_due_at = None if answer_delay is None else start_block + 1 + answer_delay
 
-    def _build_upload_reports(self) -> Iterator[Transaction]:
+    def _build_parameter_upload_reports(self) -> Iterator[Transaction]:
         for _, job in self._iter_open_jobs():
             if job.started_at is not None and not job.are_parameters_uploaded:
                 job.are_parameters_uploaded = True
-                yield self._build_relay_call("reportTaskParametersUploaded", job)
+                yield self._build_relay_transaction("reportTaskParametersUploaded", job)
 
     def _build_answers(self, block_number: int) -> Iterator[Transaction]:
         """Yield answers; all nodes are honest here, so the results of a group are equal."""
@@ -178,14 +178,14 @@ class VssTraffic:
                 job.answered_at = block_number
                 account = self._network.nodes[job.node.name]
                 result = hashlib.sha256(group.guid).digest()
-                yield self._network.build_call(
+                yield self._network.build_transaction(
                     account, "VSSTask", "submitTaskScore", job.id, result
                 )
 
     def _build_aborts(self, block_number: int) -> Iterator[Transaction]:
         """Yield the aborts of overdue tasks whose node is silent or whose group is broken."""
         for group, job in self._iter_open_jobs():
-            if job.started_at is None or job.aborted_at is not None or group.is_answered:
+            if job.started_at is None or job.aborted_at is not None or group.is_fully_answered:
                 continue
             is_waited_for = job.answered_at is None and job.answer_due_at is not None
             is_over = (block_number - job.started_at) * BLOCK_SECONDS > TASK_TIMEOUT_SECONDS
@@ -195,58 +195,68 @@ class VssTraffic:
                 and (job.answered_at is None or group.has_aborted_member)
             ):
                 job.aborted_at = block_number
-                yield self._build_creator_call(group, "abortTask", job.id, _TIMED_OUT)
+                yield self._build_creator_transaction(group, "abortTask", job.id, _TIMED_OUT)
 
     def _build_validations(self, block_number: int) -> Iterator[Transaction]:
         for group in self._list_open_groups():
-            if group.is_answered and not group.has_aborted_member and group.validated_at is None:
+            if (
+                group.is_fully_answered
+                and not group.has_aborted_member
+                and group.validated_at is None
+            ):
                 group.validated_at = block_number
                 ids = [job.id for job in group.jobs]
                 key = derive_public_key(CREATOR_ACCOUNT_INDICES[group.creator_index])
-                yield self._build_creator_call(
+                yield self._build_creator_transaction(
                     group, "validateTaskGroup", *ids, group.guid, _PROOF, key
                 )
 
-    def _build_result_uploads(self) -> Iterator[Transaction]:
+    def _build_result_upload_reports(self) -> Iterator[Transaction]:
         """Yield the relay's report that the result of a validated group was uploaded."""
         for group in self._list_open_groups():
             if group.validated_at is not None:
                 group.is_uploaded = True
-                yield self._build_relay_call("reportTaskResultUploaded", group.jobs[0])
+                yield self._build_relay_transaction("reportTaskResultUploaded", group.jobs[0])
 
-    def _build_pauses(self) -> Iterator[Transaction]:
+    def _build_pauses_and_resumes(self) -> Iterator[Transaction]:
         """Yield the pauses and resumptions of nodes that are away for some waves."""
         for node in CAST:
             account = self._network.nodes[node.name]
             if node.name in self.kicked_out_names:
                 continue
             if self.wave in node.away_waves and self.wave - 1 not in node.away_waves:
-                yield self._network.build_call(account, "Node", "pause")
+                yield self._network.build_transaction(account, "Node", "pause")
             if self.wave not in node.away_waves and self.wave - 1 in node.away_waves:
-                yield self._network.build_call(account, "Node", "resume")
+                yield self._network.build_transaction(account, "Node", "resume")
 
-    def _build_orders(self) -> Iterator[Transaction]:
+    def _build_task_orders(self) -> Iterator[Transaction]:
         for group_index in range(_GROUPS_PER_WAVE):
             creator = (self.wave + group_index) % len(CREATOR_ACCOUNT_INDICES)
-            group = VssGroup(_hash_id("group", self.wave, group_index, 0), creator)
+            group = VssGroup(_derive_id("group", self.wave, group_index, 0), creator)
             self.groups.append(group)
             for member_index in range(GROUP_SIZE):
-                nonce = _hash_id("nonce", self.wave, group_index, member_index)
+                nonce = _derive_id("nonce", self.wave, group_index, member_index)
                 job = VssJob(keccak(group.guid + nonce), nonce)
                 group.jobs.append(job)
                 order_arguments = (_IMAGE, job.id, nonce, [MODEL], *_ANY_GPU, VERSION, 1)
-                yield self._build_creator_call(group, "createTask", *order_arguments, value=_FEE)
+                yield self._build_creator_transaction(
+                    group, "createTask", *order_arguments, value=_FEE
+                )
 
-    def _build_creator_call(
+    def _build_creator_transaction(
         self, group: VssGroup, function_name: str, *arguments: object, value: int = 0
     ) -> Transaction:
         network = self._network
         creator = network.creators[group.creator_index]
-        return network.build_call(creator, "VSSTask", function_name, *arguments, value=value)
+        return network.build_transaction(
+            creator, "VSSTask", function_name, *arguments, value=value
+        )
 
-    def _build_relay_call(self, function_name: str, job: VssJob) -> Transaction:
-        return self._network.build_call(self._network.relay, "VSSTask", function_name, job.id)
+    def _build_relay_transaction(self, function_name: str, job: VssJob) -> Transaction:
+        return self._network.build_transaction(
+            self._network.relay, "VSSTask", function_name, job.id
+        )
 
 
-def _hash_id(kind: str, wave: int, group_index: int, member_index: int) -> bytes:
+def _derive_id(kind: str, wave: int, group_index: int, member_index: int) -> bytes:
     return hashlib.sha256(f"{kind} {wave} {group_index} {member_index}".encode()).digest()

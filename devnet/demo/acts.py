@@ -36,7 +36,7 @@ class ActTracker:
         self._excluded: frozenset[str] = frozenset()
 
     def update(self, snapshot: DemoSnapshot) -> None:
-        """Advance to a later act if the snapshot shows one."""
+        """Advance to the latest act whose condition the snapshot meets; never go back."""
         excluded = frozenset(row.name for row in snapshot.rows if row.node_scores.is_excluded)
         conditions = (
             True,

@@ -62,11 +62,11 @@ class BlockLoop:
         self._wait_for_daemon(daemon_process, seconds)
         raise_if_stopped(self._stop)
 
-    def list_due_nodes(self) -> tuple[Address, ...]:
+    def list_nodes_due_for_kickout(self) -> tuple[Address, ...]:
         """Return the nodes whose kickout is due, as the daemon's database has them now."""
-        return self._snapshot_reader.list_due_nodes()
+        return self._snapshot_reader.list_nodes_due_for_kickout()
 
-    def keep_running(
+    def run_until_stopped(
         self,
         daemon_process: DemoDaemon,
         build_next_transactions: Callable[[int], Sequence[dict[str, str]]],
@@ -103,7 +103,7 @@ class BlockLoop:
             return
         daemon_process.raise_if_ended()
         self._refreshed_at = time.monotonic()
-        snapshot = self._snapshot_reader.read_snapshot()
+        snapshot = self._snapshot_reader.load_snapshot()
         if snapshot is None:
             return
         lines = list(iter_feed_entries(self.snapshot, snapshot))

@@ -39,7 +39,7 @@ class DemoNode:
     has_model: bool = True
     lies_once: bool = False
 
-    def draw_answer_delay(self, wave: int, random_source: random.Random) -> int | None:
+    def sample_answer_delay(self, wave: int, random_source: random.Random) -> int | None:
         """Return the blocks from the start to the answer, or None if the node never answers."""
         blocks = random_source.randint(self.min_answer_blocks, self.max_answer_blocks)
         return None if wave in self.silent_waves else blocks

@@ -130,4 +130,4 @@ class ContestTracker:
         keys = [task.contract_key for task in group.tasks]
         arguments = (honest_task.group, keys, honest_task.result)
         account = self._stage.nodes[name]
-        return self._stage.build_call(account, "TaskNetwork", "settleContest", *arguments)
+        return self._stage.build_transaction(account, "TaskNetwork", "settleContest", *arguments)

@@ -25,9 +25,9 @@ class DemoDaemon:
         self._command = command
         self.configuration = configuration
         self._log_path = log_path
-        self._process = self._start_process({})
+        self._process = self._spawn_process({})
 
-    def _start_process(self, settings: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+    def _spawn_process(self, settings: Mapping[str, str]) -> "subprocess.Popen[bytes]":
         with self._log_path.open("ab") as log_file:
             return subprocess.Popen(  # noqa: S603 - ourselves
                 self._command,
@@ -45,7 +45,7 @@ class DemoDaemon:
             FatalError: the daemon does not stop in time.
         """
         self.stop()
-        self._process = self._start_process(settings)
+        self._process = self._spawn_process(settings)
 
     def kill(self) -> None:
         """Kill the daemon process if it is running."""
@@ -109,7 +109,7 @@ def write_configuration(
     The sections in `omitted_sections` are left out.
     """
     shipped_settings = {
-        name: keys for name, keys in load_demo_settings().items() if name not in omitted_sections
+        name: keys for name, keys in read_demo_settings().items() if name not in omitted_sections
     }
     sections = {name: dict(keys) for name, keys in shipped_settings.items()}
     for name, keys in settings.items():
@@ -123,7 +123,7 @@ def write_configuration(
     path.write_text("\n".join(lines) + "\n", "utf-8")
 
 
-def load_demo_settings() -> SettingsBySection:
+def read_demo_settings() -> SettingsBySection:
     """Return the settings of the shipped demo configuration."""
     settings: SettingsBySection = tomllib.loads(
         find_shipped_path("config/demo.toml").read_text("utf-8")

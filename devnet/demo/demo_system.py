@@ -73,7 +73,7 @@ class DemoSystem:
     @property
     def rules_hash(self) -> Hash:
         """The hash by which the contract identifies the rules of the reports."""
-        settings = replace(load_report_settings(), kick_below=self.kick_below)
+        settings = replace(read_report_settings(), kick_below=self.kick_below)
         return hash_rules_and_settings(self.rules, load_profile("reference").identity, settings)
 
     @property
@@ -102,13 +102,13 @@ class DemoSystem:
         return ["--rules", self.name, *(f"--set={rule}={n}" for rule, n in self.changes.items())]
 
 
-def load_report_settings() -> ReportSettings:
+def read_report_settings() -> ReportSettings:
     """Return the report settings of the shipped demo configuration; the contract needs them."""
     oracle_section = read_config(find_shipped_path("config/demo.toml")).oracle
     return build_report_settings(oracle_section, CRYNUX_SYSTEM.rules)
 
 
-def _replace_cards(cards: Mapping[str, tuple[str, int]]) -> tuple[DemoNode, ...]:
+def _replace_gpus(cards: Mapping[str, tuple[str, int]]) -> tuple[DemoNode, ...]:
     """Return the cast with other GPUs.
 
     `cards` maps a node's name to its GPU model and video memory in GB.
@@ -130,7 +130,7 @@ CRYNUX_SYSTEM = DemoSystem(
     {},
     tuple(
         SINGLE_CREATOR_NODE if node.name == SINGLE_CREATOR_NODE.name else node
-        for node in _replace_cards(_LARGE_CARDS)
+        for node in _replace_gpus(_LARGE_CARDS)
     ),
     (_LARGE_GROUP, *(_IMAGE_GROUP,) * (_GROUPS - 1)),
     has_burst=True,
@@ -150,7 +150,7 @@ LEGACY_SYSTEM = DemoSystem(
         "legacy.kickout_below": "4",
         "legacy.kickout_tasks": "20",
     },
-    _replace_cards({"curie": ("NVIDIA RTX 4090", 24), "moody": ("NVIDIA RTX 4070", 12)}),
+    _replace_gpus({"curie": ("NVIDIA RTX 4090", 24), "moody": ("NVIDIA RTX 4070", 12)}),
     (GroupOrder(_LANGUAGE, _ETHER // 5), *(_IMAGE_GROUP,) * (_GROUPS - 1)),
     pays_by_points=True,
     has_probes=True,

@@ -180,14 +180,16 @@ class DemoSummary:
         return json.dumps({"holds": self.has_passed, **asdict(self)}, indent=2)
 
 
-def withdraw_and_try_rejoin(stage: Stage, clock: ChainClock) -> KickoutOnChain:
-    """Let the kicked-out node withdraw and try to join again; return the kickout from the logs."""
+def withdraw_stake_and_simulate_rejoin(stage: Stage, clock: ChainClock) -> KickoutOnChain:
+    """Withdraw the kicked-out node's stake, simulate its re-join, return its kickout."""
     node = stage.nodes[HOPELESS.name]
     accused_in = _find_kick_transaction(stage, "KickAccused", node)
     executed_in = _find_kick_transaction(stage, "KickExecuted", node)
     kicked_out_logs = _fetch_event_logs(stage.chain, stage.network, "TaskNetwork", "NodeKickedOut")
     if executed_in is not None:
-        stage.chain.mine(clock.advance(), [stage.build_call(node, "TaskNetwork", "withdraw")])
+        stage.chain.mine(
+            clock.advance(), [stage.build_transaction(node, "TaskNetwork", "withdraw")]
+        )
     withdrawn_amounts = [
         int(log["data"], 16)
         for log in _fetch_event_logs(stage.chain, stage.network, "TaskNetwork", "Withdrawn")
@@ -204,7 +206,7 @@ def withdraw_and_try_rejoin(stage: Stage, clock: ChainClock) -> KickoutOnChain:
     )
 
 
-def read_contest(stage: Stage) -> ContestOnChain:
+def fetch_contest(stage: Stage) -> ContestOnChain:
     """Return the contest, its second group and the slashed stake from the chain's logs."""
     liar = stage.nodes[DARWIN.name]
     slash_logs = [
@@ -228,8 +230,10 @@ def read_contest(stage: Stage) -> ContestOnChain:
     )
 
 
-def read_hot_set(stage: Stage, verification: ScoreVerification, api_url: str) -> HotSetOnChain:
-    """Compare the lane of each node in QoSWords with its leaf in the round of its word.
+def compare_hot_set_with_leaves(
+    stage: Stage, verification: ScoreVerification, api_url: str
+) -> HotSetOnChain:
+    """Compare each node's score (lane) in QoSWords with its leaf in the round of its word.
 
     Raises:
         FatalError: the API does not respond, or cannot prove a node.
@@ -257,7 +261,7 @@ def read_hot_set(stage: Stage, verification: ScoreVerification, api_url: str) ->
     return HotSetOnChain(newest_round, readable, wrong)
 
 
-def read_burst(stage: Stage, api_url: str) -> BurstInApi:
+def fetch_burst_incident(stage: Stage, api_url: str) -> BurstInApi:
     """Return the incident of the failing application, and the timeouts that it marks.
 
     Raises:
@@ -412,5 +416,5 @@ def _simulate_rejoin(stage: Stage) -> str:
         "value": hex(STAKE),
         "gas": GAS,
     }
-    revert_data = stage.chain.get_revert_data(call)
+    revert_data = stage.chain.fetch_revert_data(call)
     return "accepted" if revert_data is None else decode_error_name("TaskNetwork", revert_data)

@@ -136,7 +136,7 @@ def _iter_kickout_entries(
     for interval in current.due_kickouts:
         if interval.node not in previously_due:
             row = next(row for row in current.rows if row.address == interval.node)
-            text = f"{row.name} is due to be kicked out: {_format_due_reason(row)}"
+            text = f"{row.name} is due to be kicked out: {_format_kickout_reason(row)}"
             yield FeedEntry(current.time, current.block, text, "big")
     currently_due = {interval.node for interval in current.due_kickouts}
     for row in current.rows:
@@ -144,7 +144,7 @@ def _iter_kickout_entries(
             row.address in previously_due - currently_due
             and row.node_scores.status not in _DEPARTURE_TEXTS
         ):
-            text = f"{row.name} is no longer due to be kicked out: {_format_due_reason(row)}"
+            text = f"{row.name} is no longer due to be kicked out: {_format_kickout_reason(row)}"
             yield FeedEntry(current.time, current.block, text, "good")
     previous_state_by_node = {kick.node: kick.state for kick in previous.kicks}
     for kick in current.kicks:
@@ -163,7 +163,7 @@ def _iter_kickout_entries(
         yield FeedEntry(current.time, current.block, text_of_state, "big")
 
 
-def _format_due_reason(row: SnapshotRow) -> str:
+def _format_kickout_reason(row: SnapshotRow) -> str:
     """Return why a kickout is due.
 
     Legacy rules have no pool, so the text then only states that the score is too low.

@@ -47,7 +47,7 @@ def fetch_node_proof(
         FatalError: the API does not respond.
     """
     parameters = {} if round_number is None else {"round": str(round_number)}
-    response = _fetch(f"{api_url}/v1/nodes/{node}/proof", parameters)
+    response = _fetch_response(f"{api_url}/v1/nodes/{node}/proof", parameters)
     if response.status_code != HTTPStatus.OK:
         return None
     return _parse_proof(response.json()["proof"])
@@ -59,7 +59,7 @@ def fetch_api_json(url: str) -> dict[str, Any]:
     Raises:
         FatalError: the API does not respond, or reports an error.
     """
-    response = _fetch(url, {})
+    response = _fetch_response(url, {})
     if response.status_code != HTTPStatus.OK:
         raise FatalError(f"{url}: status {response.status_code}")
     body: dict[str, Any] = response.json()
@@ -79,7 +79,7 @@ def post_api_json(url: str, body: dict[str, object]) -> tuple[int, dict[str, Any
         raise FatalError(f"{url}: {error}") from None
 
 
-def _fetch(url: str, parameters: dict[str, str]) -> requests.Response:
+def _fetch_response(url: str, parameters: dict[str, str]) -> requests.Response:
     try:
         return requests.get(url, params=parameters, timeout=_TIMEOUT_SECONDS)
     except requests.RequestException as error:

@@ -54,11 +54,13 @@ class ObjectionInApi:
     @property
     def is_decided(self) -> bool:
         """Whether the objection has its verdict, and the operator's answer if one is due."""
-        return self.verdict is not None and (self.is_accepted is not None or not self.is_upheld)
+        return self.verdict is not None and (
+            self.is_accepted is not None or not self.should_be_upheld
+        )
 
     @property
-    def is_upheld(self) -> bool:
-        """Whether the automatic check has to support the objection, and the operator accepts."""
+    def should_be_upheld(self) -> bool:
+        """Whether check and operator are expected to support and accept the objection."""
         return self.expected is ObjectionVerdict.SUPPORTED
 
     def list_faults(self) -> list[str]:
@@ -70,9 +72,9 @@ class ObjectionInApi:
             return [f"{subject} was not brought on the chain"]
         if self.verdict != self.expected:
             return [f"{subject} is {self.verdict}, not {self.expected.value}"]
-        if self.is_upheld and not self.is_accepted:
+        if self.should_be_upheld and not self.is_accepted:
             return [f"{subject} was not accepted by the operator"]
-        if self.is_upheld and self.is_accused:
+        if self.should_be_upheld and self.is_accused:
             return [f"the node {self.name} was accused in spite of its objection"]
         return []
 
@@ -87,8 +89,8 @@ class Objector:
         self._objected_to: int | None = None
         self.outcome = ObjectionInApi(name, expected)
 
-    def object_if_due(self, due_nodes: Collection[str], configuration: Path) -> None:
-        """Object once a kickout is due, and read the verdict while it is due.
+    def advance_objection(self, due_nodes: Collection[str], configuration: Path) -> None:
+        """Post the objection once the kickout is due; later record its verdict.
 
         If the check supports the objection, the operator answers it with the daemon's
         `configuration`.
@@ -102,13 +104,15 @@ class Objector:
         due_since = node_view["kickout"]["due_since"]
         objections = node_view["objections"]
         if due_since is not None and due_since != self._objected_to:
-            self._post(due_since, len(objections), node_view["as_of"]["time"] + _VALID_SECONDS)
+            self._post_objection(
+                due_since, len(objections), node_view["as_of"]["time"] + _VALID_SECONDS
+            )
         elif objections and objections[0]["verdict"] is not None:
-            self._read(node_view)
-            if self.outcome.is_upheld and self.outcome.is_accepted is None:
-                self._answer(configuration)
+            self._record_verdict(node_view)
+            if self.outcome.should_be_upheld and self.outcome.is_accepted is None:
+                self._accept_objection(configuration)
 
-    def _read(self, node_view: dict[str, Any]) -> None:
+    def _record_verdict(self, node_view: dict[str, Any]) -> None:
         newest = node_view["objections"][0]
         on_chain = node_view["kickout"]["on_chain"]
         answer = newest["answer"]
@@ -122,7 +126,7 @@ class Objector:
             is_accused=on_chain is not None,
         )
 
-    def _answer(self, configuration: Path) -> None:
+    def _accept_objection(self, configuration: Path) -> None:
         """Accept the objection as an operator, in a separate process."""
         arguments = ["objection", "answer", self._node, "--accept", "--reason", _ANSWER]
         completed = subprocess.run(  # noqa: S603 - ourselves
@@ -134,7 +138,7 @@ class Objector:
         if completed.returncode:
             raise FatalError(f"the objection cannot be answered: {completed.stderr.strip()}")
 
-    def _post(self, due_since: int, seq: int, deadline: int) -> None:
+    def _post_objection(self, due_since: int, seq: int, deadline: int) -> None:
         text = _TEXT_BY_NAME[self.outcome.name]
         statement = ObjectionStatement(self._node, due_since, _REASON.value, text, seq, deadline)
         typed_data = build_objection_typed_data(

@@ -57,7 +57,7 @@ class Screen:
         self.close()
 
     def close(self) -> None:
-        """Stop the live display; later lines are printed below the last picture."""
+        """Stop the live display; later lines are printed below the last frame."""
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -67,8 +67,8 @@ class Screen:
         """The current act; may be read from any thread."""
         return self._act_tracker.current_act
 
-    def show_pages_address(self, address: str) -> None:
-        """Show the URL of the web pages, now and on every picture."""
+    def show_pages_url(self, address: str) -> None:
+        """Show the URL of the web pages, now and in every frame."""
         self._pages_line = f"open in a browser: {address}/"
         self.print_line(self._pages_line)
 
@@ -77,7 +77,7 @@ class Screen:
         self._console.print(text, highlight=False, soft_wrap=True)
 
     def update(self, snapshot: DemoSnapshot, entries: list[FeedEntry], *, head: int) -> None:
-        """Update the screen; `head` is the chain's newest block."""
+        """Show a new snapshot and its events; `head` is the chain's newest block."""
         self._act_tracker.update(snapshot)
         for entry in entries:
             entry_text = self._format_entry(entry)
@@ -92,13 +92,13 @@ class Screen:
             self._live.update(self.render(snapshot, head), refresh=True)
 
     def _format_entry(self, entry: FeedEntry) -> Text:
-        time_text = f"{self._format_clock(entry.time)}  block {entry.block:<5} "
+        time_text = f"{self._format_chain_time(entry.time)}  block {entry.block:<5} "
         return Text().append(time_text, style="dim").append(entry.text, style=_STYLES[entry.tone])
 
     def render(self, snapshot: DemoSnapshot, head: int) -> Group:
-        """Return the picture for a terminal."""
+        """Return the frame for a terminal: title, act, node table and event feed."""
         title = (
-            f"chain time {self._format_clock(snapshot.time)}   block {head}   "
+            f"chain time {self._format_chain_time(snapshot.time)}   block {head}   "
             f"daemon at {snapshot.block} ({head - snapshot.block} behind)   reports "
             f"{snapshot.round_number}"
         )
@@ -132,7 +132,7 @@ class Screen:
             line.no_wrap, line.overflow = True, "ellipsis"
         return lines or [Text("waiting for the first event", style="dim")]
 
-    def _format_clock(self, timestamp: int) -> str:
+    def _format_chain_time(self, timestamp: int) -> str:
         minutes, seconds = divmod(timestamp - self._start, 60)
         hours, minutes = divmod(minutes, 60)
         return f"{hours}:{minutes:02}:{seconds:02}"

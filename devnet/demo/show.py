@@ -21,11 +21,11 @@ from devnet.demo.demo_system import CRYNUX_SYSTEM, DemoSystem
 from devnet.demo.ending import (
     DemoSummary,
     build_summary,
-    read_burst,
-    read_contest,
-    read_hot_set,
+    compare_hot_set_with_leaves,
+    fetch_burst_incident,
+    fetch_contest,
     verify_draws,
-    withdraw_and_try_rejoin,
+    withdraw_stake_and_simulate_rejoin,
 )
 from devnet.demo.objector import ObjectionInApi, create_objectors
 from devnet.demo.screen import Screen
@@ -81,7 +81,7 @@ class DemoOptions:
 
 
 class DemoShow:
-    """A running demo; call `run_waves` once, then `finish_and_verify_demo`.
+    """A running demo; call `run_until_kickout` once, then `finish_and_verify_demo`.
 
     `api_url` is the HTTP API, from which a stranger and the verification fetch proofs.
     """
@@ -105,23 +105,23 @@ class DemoShow:
             stage, api_url, has_single_creator_node=system.has_single_creator_node
         )
 
-    def run_waves(self, daemon_process: DemoDaemon, options: DemoOptions) -> None:
-        """Play waves until the hopeless node is kicked out, at most `options.waves`.
+    def run_until_kickout(self, daemon_process: DemoDaemon, options: DemoOptions) -> None:
+        """Mine task waves until the hopeless node is kicked out, at most `options.waves`.
 
         The objections of other nodes have to be decided as well. After the last wave, an open
         contest is played to its end.
         """
         traffic, loop = self._traffic, self._loop
         remaining_contest_blocks = _MAX_CONTEST_BLOCKS
-        while not (self._is_kicked_out() and self._has_decisions()):
+        while not (self._is_hopeless_node_kicked_out() and self._has_all_objection_decisions()):
             may_order = traffic.wave + 1 < options.waves
             if traffic.is_idle and not may_order:
                 if not traffic.has_open_contest or not remaining_contest_blocks:
                     return
                 remaining_contest_blocks -= 1
-            due_nodes = loop.list_due_nodes()
+            due_nodes = loop.list_nodes_due_for_kickout()
             for objector in self._objectors:
-                objector.object_if_due(due_nodes, daemon_process.configuration)
+                objector.advance_objection(due_nodes, daemon_process.configuration)
             transactions = [
                 *traffic.build_next_transactions(loop.head, may_order=may_order),
                 *self._stranger.build_next_transactions(due_nodes),
@@ -131,9 +131,9 @@ class DemoShow:
     def finish_and_verify_demo(
         self, daemon_process: DemoDaemon, options: DemoOptions
     ) -> DemoSummary:
-        """Wait for the withdrawal and the last report, then verify and summarise the demo."""
-        kickout = withdraw_and_try_rejoin(self._stage, self._clock)
-        contest = read_contest(self._stage)
+        """Withdraw the stake, wait for the last report, then verify and summarise."""
+        kickout = withdraw_stake_and_simulate_rejoin(self._stage, self._clock)
+        contest = fetch_contest(self._stage)
         loop = self._loop
         last_act_block = int(self._stage.chain.make_request("eth_blockNumber"), 16)
         for _ in range(_MAX_REPORT_BLOCKS):
@@ -147,10 +147,10 @@ class DemoShow:
             stage.chain.url, (stage.network, stage.oracle), self._api_url, options.system
         )
         draws = verify_draws(daemon_process.configuration)
-        hot_set = read_hot_set(stage, verification, self._api_url)
+        hot_set = compare_hot_set_with_leaves(stage, verification, self._api_url)
         # The burst is over long before the kickout.
         has_burst = options.system.has_burst and kickout.executed_in is not None
-        burst = read_burst(stage, self._api_url) if has_burst else None
+        burst = fetch_burst_incident(stage, self._api_url) if has_burst else None
         objections = [] if kickout.executed_in is None else self._list_objections()
         results = (kickout, contest, hot_set, burst)
         summary = build_summary(
@@ -161,20 +161,22 @@ class DemoShow:
             return replace(summary, faults=faults, kickout_played=False)
         return summary
 
-    def keep_running(self, daemon_process: DemoDaemon) -> None:
+    def run_until_stopped(self, daemon_process: DemoDaemon) -> None:
         """Keep the network running slowly until the user stops it."""
-        self._loop.keep_running(daemon_process, self._traffic.build_next_transactions)
+        self._loop.run_until_stopped(daemon_process, self._traffic.build_next_transactions)
 
     def _list_objections(self) -> list[ObjectionInApi]:
         return [objector.outcome for objector in self._objectors]
 
-    def _has_decisions(self) -> bool:
+    def _has_all_objection_decisions(self) -> bool:
         """Return whether every objection that does not end with a kickout is decided."""
         return all(
-            objection.is_decided for objection in self._list_objections() if objection.is_upheld
+            objection.is_decided
+            for objection in self._list_objections()
+            if objection.should_be_upheld
         )
 
-    def _is_kicked_out(self) -> bool:
+    def _is_hopeless_node_kicked_out(self) -> bool:
         snapshot = self._loop.snapshot
         kicks = () if snapshot is None else snapshot.kicks
         node = self._stage.nodes[HOPELESS.name]
@@ -219,7 +221,7 @@ def start_demo(
     """
     with ExitStack() as stack:
         folder, chain = stack.enter_context(start_demo_chain(screen, options))
-        path, stage, clock = _prepare_network(folder, chain, screen, options)
+        path, stage, clock = _set_up_network(folder, chain, screen, options)
         configuration = read_config(path)
         store = Store.open(configuration.database.url, create=True)
         stack.callback(store.close)
@@ -234,7 +236,7 @@ def start_demo(
                 path, lambda: loop.head, lambda: clock.now, lambda: screen.current_act
             )
         )
-        screen.show_pages_address(pages)
+        screen.show_pages_url(pages)
         screen.print_line("starting the daemon: qos-oracle run --publish --dispatch")
         daemon_process = stack.enter_context(
             run_daemon(path, folder / "daemon.log", options.program)
@@ -260,7 +262,7 @@ def build_port_settings() -> dict[str, dict[str, object]]:
     return {"web": {"port": find_free_port()}, "api": {"port": 0}}
 
 
-def _prepare_network(
+def _set_up_network(
     folder: Path, chain: LocalChain, screen: Screen, options: DemoOptions
 ) -> tuple[Path, Stage, ChainClock]:
     """Create keys, deploy the contracts, let the nodes join, and write the configuration."""

@@ -77,7 +77,7 @@ class NodeNames(Protocol):
     """Maps node addresses to the names of the cast."""
 
     def get_node_name(self, node: Address) -> str:
-        """Return the name of a cast member, or the address if the node is not in the cast."""
+        """Return the name of a demo node, or the address if the node is not in the cast."""
         ...
 
 
@@ -115,19 +115,19 @@ class SnapshotReader:
         is_folded = cursor is not None and cursor.number >= head
         return not is_folded or bool(unsent_calls) or not drawn_seeds <= begun_seeds
 
-    def list_due_nodes(self) -> tuple[Address, ...]:
+    def list_nodes_due_for_kickout(self) -> tuple[Address, ...]:
         """Return the nodes whose kickout is due at the daemon's cursor."""
         with self._store.read_transaction() as uow:
             return tuple(interval.node for interval in uow.kickouts.list_open())
 
-    def read_snapshot(self) -> DemoSnapshot | None:
+    def load_snapshot(self) -> DemoSnapshot | None:
         """Return a snapshot of the database, or None before the daemon's first block."""
         with self._store.read_transaction() as uow:
             cursor = uow.cursor.get()
             if cursor is None:
                 return None
             nodes = list(uow.nodes.iterate_all())
-            rounds = uow.rounds.load()
+            rounds = uow.rounds.load_contract_state()
             on_chain = load_on_chain_scores(uow, rounds.head, self._leaf_cache)
             population = load_population_of_nodes(uow, nodes, cursor.time, self._rules, on_chain)
             rows = [self._build_row(node, population) for node in nodes]
@@ -135,13 +135,13 @@ class SnapshotReader:
                 block=cursor.number,
                 time=cursor.time,
                 round_number=rounds.head_round,
-                reported_block=_find_reported_block(uow),
+                reported_block=_load_reported_block(uow),
                 rows=tuple(sorted(rows, key=lambda row: (-(row.node_scores.qos or -1), row.name))),
-                timeouts=tuple(self._read_timeouts(uow, nodes, cursor.number)),
+                timeouts=tuple(self._load_new_timeouts(uow, nodes, cursor.number)),
                 due_kickouts=tuple(uow.kickouts.list_open()),
                 kicks=tuple(rounds.kicks.values()),
                 contest_count=_count_contests(uow),
-                second_groups=_read_second_groups(uow),
+                second_groups=_load_second_groups(uow),
                 incidents=tuple(uow.incidents.list_newest(_MAX_INCIDENTS)),
             )
 
@@ -161,7 +161,7 @@ class SnapshotReader:
             },
         )
 
-    def _read_timeouts(
+    def _load_new_timeouts(
         self, uow: UnitOfWork, nodes: Sequence[Node], block_number: int
     ) -> list[ReliabilityChange]:
         """Return the timeouts of these nodes since the previous snapshot, oldest first."""
@@ -195,7 +195,7 @@ def _count_contests(uow: UnitOfWork) -> int:
     return len({call.request.subject for call in calls})
 
 
-def _read_second_groups(uow: UnitOfWork) -> tuple[tuple[Address, ...], ...]:
+def _load_second_groups(uow: UnitOfWork) -> tuple[tuple[Address, ...], ...]:
     """Return the nodes of each second group that has started, the oldest first."""
     calls = uow.outbox.intents.list_newest(_MAX_CONTEST_CALLS, kind=SECOND_GROUP)
     started_calls = [
@@ -204,11 +204,11 @@ def _read_second_groups(uow: UnitOfWork) -> tuple[tuple[Address, ...], ...]:
     return tuple(decode_probe_nodes(call.request.calldata) for call in reversed(started_calls))
 
 
-def _find_reported_block(uow: UnitOfWork) -> int:
+def _load_reported_block(uow: UnitOfWork) -> int:
     final_states = (ReportState.LANDED, ReportState.SKIPPED)
     blocks = [
         record.report.as_of.number
-        for record in uow.reports.list_latest()
+        for record in uow.reports.list_newest()
         if record.state in final_states
     ]
     return max(blocks, default=-1)

@@ -15,7 +15,7 @@ from oracle.bindings.deployment import (
     OracleSetup,
     WordsSetup,
 )
-from oracle.bindings.objections import build_objections_code
+from oracle.bindings.objections import build_objections_creation_code
 from oracle.bindings.timelock import CANCELLER_ROLE, TIMELOCK
 from oracle.domain.ids import ZERO_ADDRESS, Address
 
@@ -78,7 +78,7 @@ class Stage:
         return self.creators[0]
 
     def get_node_name(self, node: Address) -> str:
-        """Return the name of a cast member, or the address if the node is not in the cast."""
+        """Return the name of a demo node, or the address if the node is not in the cast."""
         return next((name for name, address in self.nodes.items() if address == node), node)
 
     @property
@@ -92,7 +92,7 @@ class Stage:
             TIMELOCK: self.timelock,
         }
 
-    def build_call(
+    def build_transaction(
         self, sender: str, contract: str, function_name: str, *arguments: object, value: int = 0
     ) -> dict[str, str]:
         """Return the transaction in which `sender` calls a contract function."""
@@ -139,7 +139,7 @@ def deploy_demo_network(
         build_creation_code("TaskNetwork", admin, roles.dispatcher, treasury, STAKE, TASK_FLOOR),
     )
     timelock, oracle, hot_set = _deploy_oracle(chain, clock, admin, roles, (network, system))
-    objections = _deploy_contract(chain, clock, admin, build_objections_code(oracle))
+    objections = _deploy_contract(chain, clock, admin, build_objections_creation_code(oracle))
     names = [node.name for node in CAST]
     stage = Stage(
         chain,
@@ -160,19 +160,21 @@ def deploy_demo_network(
         for sender in (roles.transmitter, roles.dispatcher)
     ]
     setup_transactions = [
-        stage.build_call(admin, "TaskNetwork", "setOracle", oracle),
-        stage.build_call(admin, "TaskNetwork", "setScores", hot_set),
+        stage.build_transaction(admin, "TaskNetwork", "setOracle", oracle),
+        stage.build_transaction(admin, "TaskNetwork", "setScores", hot_set),
     ]
     if system.pays_by_points:
-        setup_transactions.append(stage.build_call(admin, "TaskNetwork", "setPayment", True))
+        setup_transactions.append(
+            stage.build_transaction(admin, "TaskNetwork", "setPayment", True)
+        )
     setup_transactions.append(
-        stage.build_call(
+        stage.build_transaction(
             admin, "TaskNetwork", "fund", roles.dispatcher, value=system.dispatcher_balance
         )
     )
     chain.mine_and_check_receipts(clock.advance(), [*setup_transactions, *funding_transactions])
     chain.mine_and_check_receipts(
-        clock.advance(), [_build_join_call(stage, node) for node in system.nodes]
+        clock.advance(), [_build_join_transaction(stage, node) for node in system.nodes]
     )
     return stage
 
@@ -228,11 +230,11 @@ def _build_oracle_setup(
     )
 
 
-def _build_join_call(stage: Stage, node: DemoNode) -> dict[str, str]:
+def _build_join_transaction(stage: Stage, node: DemoNode) -> dict[str, str]:
     models = [MODEL] if node.has_model else []
     hardware = (node.gpu_name, node.gpu_vram, *VERSION, models)
     account = stage.nodes[node.name]
-    return stage.build_call(account, "TaskNetwork", "join", *hardware, value=STAKE)
+    return stage.build_transaction(account, "TaskNetwork", "join", *hardware, value=STAKE)
 
 
 def _deploy_contract(chain: LocalChain, clock: ChainClock, sender: Address, code: str) -> Address:

@@ -35,22 +35,22 @@ class Stranger:
         self._api_url = api_url
 
     def build_next_transactions(self, due_nodes: Iterable[Address]) -> list[dict[str, str]]:
-        """Return the calls of the next block that the contract accepts now."""
+        """Return at most one transaction for the next block that the contract accepts."""
         return [
             call
             for node in due_nodes
-            for call in self._build_calls(node)
-            if self._stage.chain.get_revert_data(call) is None
+            for call in self._build_kickout_transactions(node)
+            if self._stage.chain.fetch_revert_data(call) is None
         ][:1]
 
-    def _build_calls(self, node: Address) -> list[dict[str, str]]:
+    def _build_kickout_transactions(self, node: Address) -> list[dict[str, str]]:
         """Return an accusation and an execution; the contract accepts at most one of them."""
         proof = self._wait_for_proof(node)
         if proof is None or not proof.leaf.kickout_due_since:
             return []
         leaf, hashes = proof.leaf, proof.hashes
         return [
-            self._build_call(calldata)
+            self._build_transaction(calldata)
             for calldata in (
                 encode_accuse_call(leaf, hashes),
                 encode_execute_kick_call(leaf, hashes, proof.summary),
@@ -73,7 +73,7 @@ class Stranger:
             time.sleep(_POLL_SECONDS)
         return None
 
-    def _build_call(self, calldata: str) -> dict[str, str]:
+    def _build_transaction(self, calldata: str) -> dict[str, str]:
         return {
             "from": self._stage.stranger,
             "to": self._stage.oracle,

@@ -84,7 +84,7 @@ class DemoTraffic:
 
         If `may_order` is set, the next wave is ordered in the block that judges the last group.
         """
-        self._read_logs(head)
+        self._process_new_logs(head)
         next_block_number = head + 1
         # A group's validation follows its reveals in the same block; the reveals are in the block
         # after the last answer.
@@ -92,15 +92,15 @@ class DemoTraffic:
         transactions += [
             *self._build_answers(next_block_number),
             *self._build_timeouts(next_block_number),
-            *self._build_downloads(),
+            *self._build_download_completions(),
         ]
         transactions += self._contest_tracker.build_settlements()
         if self.is_idle and may_order:
             self.wave += 1
-            transactions += [*self._build_pauses(), *self._build_orders()]
+            transactions += [*self._build_pauses_and_resumes(), *self._build_task_orders()]
         return transactions
 
-    def _read_logs(self, head: int) -> None:
+    def _process_new_logs(self, head: int) -> None:
         """Read from the chain's logs which tasks were started, and how they ended."""
         if head <= self._last_read_block:
             return
@@ -140,11 +140,11 @@ class DemoTraffic:
         task = self._find_task(log)
         name = self._name_by_address.get(Address("0x" + log["topics"][2][-40:]))
         if task is not None and name is not None:
-            self._start_task(task, self._node_by_name[name], int(log["blockNumber"], 16))
+            self._record_task_start(task, self._node_by_name[name], int(log["blockNumber"], 16))
 
     def _find_task(self, log: Mapping[str, Any]) -> DemoTask | None:
         contract_key = bytes.fromhex(log["topics"][1][2:])
-        jobs = (task for group in self._list_groups() for task in group.tasks)
+        jobs = (task for group in self._list_open_groups() for task in group.tasks)
         return next((task for task in jobs if task.contract_key == contract_key), None)
 
     def _handle_task_created(self, log: Mapping[str, Any]) -> None:
@@ -167,14 +167,14 @@ class DemoTraffic:
         )
         probe_group.tasks.append(task)
 
-    def _list_groups(self) -> list[DemoGroup]:
+    def _list_open_groups(self) -> list[DemoGroup]:
         self._probe_groups = {
             key: probe for key, probe in self._probe_groups.items() if not probe.is_fully_revealed
         }
         return [*self._groups, *self._probe_groups.values()]
 
-    def _start_task(self, task: DemoTask, node: DemoNode, start_block: int) -> None:
-        answer_delay = node.draw_answer_delay(self.wave, self._random)
+    def _record_task_start(self, task: DemoTask, node: DemoNode, start_block: int) -> None:
+        answer_delay = node.sample_answer_delay(self.wave, self._random)
         if task.creator == self._stage.failing_creator:
             answer_delay = None
         task.node, task.started_at = node, start_block
@@ -196,7 +196,7 @@ class DemoTraffic:
             account = self._stage.nodes[task.node.name]
             if task.group is None:
                 task.is_revealed = True
-                yield self._stage.build_call(
+                yield self._stage.build_transaction(
                     account,
                     "TaskNetwork",
                     "submitResult",
@@ -205,30 +205,30 @@ class DemoTraffic:
                 )
                 continue
             commitment = compute_commitment(task.contract_key, account, task.commitment_hash)
-            yield self._stage.build_call(
+            yield self._stage.build_transaction(
                 account, "TaskNetwork", "commitAnswer", task.contract_key, commitment
             )
 
-    def _build_downloads(self) -> Iterator[Transaction]:
+    def _build_download_completions(self) -> Iterator[Transaction]:
         """Yield completed downloads, one block after each request."""
         for node, model in self._requested_downloads:
-            yield self._stage.build_call(node, "TaskNetwork", "addModel", model)
+            yield self._stage.build_transaction(node, "TaskNetwork", "addModel", model)
         self._requested_downloads.clear()
 
     def _build_reveals(self) -> Iterator[Transaction]:
         """Yield all reveals of the groups in which every node has committed, fast nodes first."""
-        for group in [group for group in self._list_groups() if group.is_fully_committed]:
-            for task in sorted(group.tasks, key=self._draw_reveal_delay):
+        for group in [group for group in self._list_open_groups() if group.is_fully_committed]:
+            for task in sorted(group.tasks, key=self._sample_reveal_delay):
                 if task.is_revealed or task.node is None:
                     continue
                 task.is_revealed = True
                 reveal_arguments = (task.contract_key, task.commitment_hash, SALT)
                 account = self._stage.nodes[task.node.name]
-                yield self._stage.build_call(
+                yield self._stage.build_transaction(
                     account, "TaskNetwork", "revealAnswer", *reveal_arguments
                 )
 
-    def _draw_reveal_delay(self, task: DemoTask) -> int:
+    def _sample_reveal_delay(self, task: DemoTask) -> int:
         node = task.node
         if node is None:
             return 0
@@ -241,7 +241,9 @@ class DemoTraffic:
                 continue
             if (block_number - task.started_at) * BLOCK_SECONDS > TASK_TIMEOUT:
                 task.is_committed = task.is_revealed = True
-                yield self._build_creator_call(task.creator, "timeOutTask", task.contract_key)
+                yield self._build_creator_transaction(
+                    task.creator, "timeOutTask", task.contract_key
+                )
 
     def _build_validations(self) -> Iterator[Transaction]:
         for group in [group for group in self._groups if group.is_fully_revealed]:
@@ -249,27 +251,29 @@ class DemoTraffic:
             keys = [task.contract_key for task in group.tasks]
             if group.has_false_answer:
                 self._contest_tracker.add_contested_group(group)
-            yield self._build_creator_call(group.tasks[0].creator, "validateGroup", group.id, keys)
+            yield self._build_creator_transaction(
+                group.tasks[0].creator, "validateGroup", group.id, keys
+            )
 
-    def _build_pauses(self) -> Iterator[Transaction]:
+    def _build_pauses_and_resumes(self) -> Iterator[Transaction]:
         """Yield the pauses and resumptions of nodes that are away for some waves."""
         for node in self._system.nodes:
             account = self._stage.nodes[node.name]
             if self.wave in node.away_waves and self.wave - 1 not in node.away_waves:
-                yield self._stage.build_call(account, "TaskNetwork", "pause")
+                yield self._stage.build_transaction(account, "TaskNetwork", "pause")
             if self.wave not in node.away_waves and self.wave - 1 in node.away_waves:
-                yield self._stage.build_call(account, "TaskNetwork", "resume")
+                yield self._stage.build_transaction(account, "TaskNetwork", "resume")
 
-    def _build_orders(self) -> Iterator[Transaction]:
+    def _build_task_orders(self) -> Iterator[Transaction]:
         creators, orders = self._stage.creators, self._system.orders
         if self._system.has_burst and self.wave == BURST_WAVE:
             any_node_orders = tuple(order for order in orders if not order.min_vram)
             creators = (self._stage.failing_creator,)
             orders = any_node_orders[:BURST_GROUPS]
         for group_index, order in enumerate(orders):
-            group = DemoGroup(_build_id("group", self.wave, group_index, 0))
+            group = DemoGroup(_derive_id("group", self.wave, group_index, 0))
             ids = [
-                _build_id("task", self.wave, group_index, member_index)
+                _derive_id("task", self.wave, group_index, member_index)
                 for member_index in range(GROUP_SIZE)
             ]
             creator = (
@@ -286,19 +290,22 @@ class DemoTraffic:
             self._groups.append(group)
             for task in group.tasks:
                 order_struct = _build_order_struct(task.id, group.id, order)
-                yield self._build_creator_call(
+                yield self._build_creator_transaction(
                     creator, "createTask", order_struct, value=order.fee
                 )
 
     def _iter_open_tasks(self) -> Iterator[DemoTask]:
         return (
-            task for group in self._list_groups() for task in group.tasks if not task.is_committed
+            task
+            for group in self._list_open_groups()
+            for task in group.tasks
+            if not task.is_committed
         )
 
-    def _build_creator_call(
+    def _build_creator_transaction(
         self, creator: Address, function_name: str, *arguments: object, value: int = 0
     ) -> Transaction:
-        return self._stage.build_call(
+        return self._stage.build_transaction(
             creator, "TaskNetwork", function_name, *arguments, value=value
         )
 
@@ -334,7 +341,7 @@ def _build_order_struct(id_: bytes, group: bytes, order: GroupOrder) -> tuple[ob
     return (id_, group, GROUP_SIZE, order.task_kind, *gpu, [MODEL], *VERSION, 1, TASK_TIMEOUT)
 
 
-def _build_id(kind: str, wave: int, group_index: int, member_index: int) -> bytes:
+def _derive_id(kind: str, wave: int, group_index: int, member_index: int) -> bytes:
     """Return a 32-byte id; the ids of a group's members differ only in the last byte."""
     prefix = hashlib.sha256(f"{kind} {wave} {group_index}".encode()).digest()[:31]
     return prefix + bytes([member_index])

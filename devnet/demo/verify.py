@@ -111,7 +111,7 @@ def verify_scores(
         ).events
         replayed = _replay_events([event_to_json(event) for event in events], block_time, system)
         nodes = tuple(
-            _prove_node(chain, oracle, (api_url, round_number), node) for node in replayed
+            _verify_node_score(chain, oracle, (api_url, round_number), node) for node in replayed
         )
         return ScoreVerification(round_number, as_of, len(events), nodes)
     finally:
@@ -178,10 +178,10 @@ def _replay_events(
     return nodes
 
 
-def _prove_node(
+def _verify_node_score(
     chain: LocalChain, oracle: Address, served: tuple[str, int], replayed: dict[str, Any]
 ) -> ScoreComparison:
-    """Prove one node; `served` are the URL of the API and the round."""
+    """Verify the score of one node; `served` are the URL of the API and the round."""
     node = Address(replayed["node"])
     (api_url, round_number) = served
     proof = fetch_node_proof(api_url, node, round_number)

@@ -35,19 +35,21 @@ class FakeEndpoint(ABC):
             FakeRpcError: the call fails, as on a real endpoint.
         """
 
-    def get_block_range(self, _method: str, _params: Sequence[Any]) -> tuple[int, int] | None:
+    def find_block_range(self, _method: str, _params: Sequence[Any]) -> tuple[int, int] | None:
         """Return the first and last block that a call names, or None if it names no block."""
         return None
 
     def handle_calls(self, rpc_requests: Sequence[FakeRequest]) -> list[object]:
         """Return the honest results of several calls; errors are returned, not raised."""
-        return [self._compute_result(request) for request in rpc_requests]
+        return [self._execute_request(request) for request in rpc_requests]
 
-    def subscribe(self, _on_header: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
+    def subscribe_new_heads(
+        self, _on_header: Callable[[dict[str, Any]], None]
+    ) -> Callable[[], None]:
         """Register a callback for each new header, and return a function that unsubscribes it."""
         raise FakeRpcError(-32601, "notifications not supported")
 
-    def _compute_result(self, request: FakeRequest) -> object:
+    def _execute_request(self, request: FakeRequest) -> object:
         try:
             return self.handle_call(request.method, request.params)
         except FakeRpcError as error:
@@ -87,7 +89,7 @@ class FakeEndpoint(ABC):
             _build_response(call.get("id"), result)
             for call, result in zip(calls, results, strict=True)
         ]
-        return _encode_response(
+        return _encode_with_faults(
             faults, requests, responses if isinstance(payload, list) else responses[0]
         )
 
@@ -95,7 +97,7 @@ class FakeEndpoint(ABC):
         method = str(call["method"])
         params = tuple(call.get("params") or ())
         try:
-            block_range = self.get_block_range(method, params)
+            block_range = self.find_block_range(method, params)
         except (KeyError, IndexError, TypeError, ValueError, FakeRpcError):
             block_range = None
         return FakeRequest(method, params, block_range)
@@ -109,7 +111,7 @@ def _apply_faults(faults: Sequence[InjectedFault], request: FakeRequest, result:
     return result
 
 
-def _encode_response(
+def _encode_with_faults(
     faults: Sequence[InjectedFault], requests: Sequence[FakeRequest], payload: object
 ) -> HttpResponse:
     for fault in faults:

@@ -94,7 +94,7 @@ class Block:
         return ()
 
     @property
-    def lacks_receipts(self) -> bool:
+    def is_missing_receipts(self) -> bool:
         """Whether the block had receipts that are not available."""
         return False
 

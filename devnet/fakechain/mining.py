@@ -39,7 +39,7 @@ def create_account(account_number: int) -> str:
     return address
 
 
-def sign_content(address: str, content: bytes) -> tuple[int, int, int]:
+def sign_bytes(address: str, content: bytes) -> tuple[int, int, int]:
     """Return parity, r and s of an address's signature of these bytes.
 
     For an address without a key, s is 0, and r is derived from address and content, so that it is
@@ -55,7 +55,7 @@ def sign_content(address: str, content: bytes) -> tuple[int, int, int]:
 
 @lru_cache(maxsize=1 << 14)
 def _sign_hash(key: PrivateKey, content_hash: bytes) -> tuple[int, int, int]:
-    """Sign once what several blocks contain: a signature of the same hash is always the same."""
+    """Sign a hash once for all blocks that contain it; signing is deterministic."""
     signature = key.sign_msg_hash(content_hash)
     return signature.v, signature.r, signature.s
 
@@ -292,9 +292,9 @@ def _sign_tx(tx: Tx, chain_id: int) -> tuple[int, int, int]:
     fields = _encode_unsigned_fields(tx, chain_id)
     if tx.tx_type == LEGACY:
         content = encode_rlp_list([*fields, encode_int(chain_id), EMPTY_STRING, EMPTY_STRING])
-        parity, r, s = sign_content(tx.sender, content)
+        parity, r, s = sign_bytes(tx.sender, content)
         return 35 + 2 * chain_id + parity, r, s
-    return sign_content(tx.sender, bytes([tx.tx_type]) + encode_rlp_list(fields))
+    return sign_bytes(tx.sender, bytes([tx.tx_type]) + encode_rlp_list(fields))
 
 
 def _encode_signed_tx(tx: Tx, chain_id: int) -> bytes:

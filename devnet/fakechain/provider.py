@@ -119,9 +119,9 @@ class Provider(FakeEndpoint):
                 callback(new_block.header)
 
     @override
-    def subscribe(self, _on_header: Callable[[Json], None]) -> Callable[[], None]:
+    def subscribe_new_heads(self, _on_header: Callable[[Json], None]) -> Callable[[], None]:
         if "eth_subscribe" in self.unsupported:
-            return super().subscribe(_on_header)
+            return super().subscribe_new_heads(_on_header)
         with self._lock:
             self._header_callbacks.append(_on_header)
         return lambda: self._header_callbacks.remove(_on_header)
@@ -138,7 +138,7 @@ class Provider(FakeEndpoint):
         return handler(self, *params)
 
     @override
-    def get_block_range(self, method: str, _params: Sequence[Any]) -> tuple[int, int] | None:
+    def find_block_range(self, method: str, _params: Sequence[Any]) -> tuple[int, int] | None:
         if not _params:
             return None
         block_argument = _params[0]
@@ -172,11 +172,11 @@ class Provider(FakeEndpoint):
             return None
         return block.json_with_transactions if with_transactions else block.json_with_hashes
 
-    def _get_receipts(self, block_argument: str | Json) -> list[Json] | None:
+    def _get_block_receipts(self, block_argument: str | Json) -> list[Json] | None:
         block = self._find_block(block_argument)
         if block is None:
             return None
-        if block.lacks_receipts:
+        if block.is_missing_receipts:
             raise FakeRpcError(_PRUNED, "pruned history unavailable: no receipts were recorded")
         return self._check_not_pruned(block).receipts
 
@@ -186,7 +186,7 @@ class Provider(FakeEndpoint):
             return None
         return self._check_not_pruned(placement[0]).transactions[placement[1]]
 
-    def _get_receipt(self, tx_hash: str) -> Json | None:
+    def _get_transaction_receipt(self, tx_hash: str) -> Json | None:
         placement = self._find_transaction(tx_hash)
         if placement is None:
             return None
@@ -226,9 +226,9 @@ class Provider(FakeEndpoint):
         "web3_clientVersion": _get_client_version,
         "eth_getBlockByNumber": _get_block,
         "eth_getBlockByHash": _get_block,
-        "eth_getBlockReceipts": _get_receipts,
+        "eth_getBlockReceipts": _get_block_receipts,
         "eth_getTransactionByHash": _get_transaction,
-        "eth_getTransactionReceipt": _get_receipt,
+        "eth_getTransactionReceipt": _get_transaction_receipt,
         "eth_getLogs": _get_logs,
         "eth_getCode": _get_code,
         "eth_call": _execute_call,
@@ -237,7 +237,7 @@ class Provider(FakeEndpoint):
     # --- finding ---
 
     def _find_block(self, block_argument: str | Json) -> Block | None:
-        """Return the block of a number, a tag, a hash, or an EIP-1898 object."""
+        """Return the block of a number, tag, hash or EIP-1898 object, or None."""
         if isinstance(block_argument, dict):
             block_argument = str(
                 block_argument["blockHash"]
@@ -247,11 +247,11 @@ class Provider(FakeEndpoint):
         if len(block_argument) == HASH_DIGITS:
             return self._find_block_by_hash(block_argument)
         if block_argument.startswith("0x"):
-            return self._view.get_block(int(block_argument, 16))
+            return self._view.find_block(int(block_argument, 16))
         if block_argument in {"latest", "pending"}:
             return self.head
         if block_argument == "earliest":
-            return self._view.get_block(0)
+            return self._view.find_block(0)
         return self._find_tagged_block(block_argument)
 
     def _find_tagged_block(self, tag: str) -> Block | None:

@@ -45,7 +45,7 @@ class FakeRequest:
     block_range: tuple[int, int] | None = None
 
     @property
-    def is_by_hash(self) -> bool:
+    def is_by_block_hash(self) -> bool:
         """Whether the call names its block by the hash."""
         if not self.params:
             return False

@@ -91,7 +91,7 @@ class _Server:
     def _handle_connection(self, connection: socket.socket) -> None:
         # A client that disconnects in the middle is no error.
         with suppress(OSError), connection, connection.makefile("rb") as request_stream:
-            while (body := _read_request(request_stream)) is not None:
+            while (body := _read_request_body(request_stream)) is not None:
                 response = self._provider.handle_post(body) if body else HttpResponse(405)
                 connection.sendall(_encode_response(response))
                 if response.content_length is not None or response.is_reset:
@@ -106,7 +106,7 @@ class _Server:
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
-def _read_request(request_stream: BinaryIO) -> bytes | None:
+def _read_request_body(request_stream: BinaryIO) -> bytes | None:
     """Read one request body.
 
     Return None at the end of a connection, and empty bytes for anything but a POST.

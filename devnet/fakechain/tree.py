@@ -12,7 +12,7 @@ from devnet.fakechain.block_json import Block, FakeLog, Tx
 from devnet.fakechain.mining import MinedBlock
 
 GENESIS_TIME = 1_700_000_000
-# The sender of `mine_logs`; tests do not check this address.
+# The sender of `mine_block_with_logs`; tests do not check this address.
 SENDER = "0x" + "5e" * 20
 
 
@@ -72,7 +72,7 @@ class BlockTree:
         )
         return block
 
-    def mine_logs(
+    def mine_block_with_logs(
         self,
         *logs: FakeLog,
         parent_block: Block | None = None,
@@ -155,7 +155,7 @@ class BranchView:
         self._branch += [None] * (block.number - len(self._branch))
         self._branch.append(block)
 
-    def get_block(self, number: int) -> Block | None:
+    def find_block(self, number: int) -> Block | None:
         """Return the block at this height, or None."""
         return self._branch[number] if 0 <= number <= self.head.number else None
 

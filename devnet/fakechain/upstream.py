@@ -64,7 +64,7 @@ class UpstreamProxy(FakeEndpoint):
         ]
 
     @override
-    def get_block_range(self, _method: str, _params: Sequence[Any]) -> tuple[int, int] | None:
+    def find_block_range(self, _method: str, _params: Sequence[Any]) -> tuple[int, int] | None:
         """Return the block range given by numbers; hashes and tags are not resolved."""
         block_argument = _params[0] if _params else None
         if isinstance(block_argument, dict):

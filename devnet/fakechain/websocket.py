@@ -154,7 +154,7 @@ class _WebSocketConnection:
                 self._send(msgspec.json.encode(message))
 
         try:
-            self._unsubscribe_by_id[subscription_id] = self._provider.subscribe(
+            self._unsubscribe_by_id[subscription_id] = self._provider.subscribe_new_heads(
                 lambda header: self._push_server.push_header(header, send)
             )
         except FakeRpcError as error:

@@ -33,12 +33,12 @@ class NodeState:
     stake: int = 0
 
     def compute_reliability(self, at_time: float) -> float:
-        """Return H at a time, including the recovery since the state began."""
+        """Return the reliability H at a time, with the recovery since the state began."""
         remaining_loss = math.exp(-max(0.0, at_time - self.time) / _TAU_SECONDS)
         return 1.0 - (1.0 - self.health) * remaining_loss
 
     def is_excluded_at(self, at_time: float) -> bool:
-        """Return whether the node is excluded: it gets no tasks until H has recovered."""
+        """Return whether the node is excluded (no tasks) until reliability H recovers."""
         return self.excluded and self.compute_reliability(at_time) < _READMITTED_FROM
 
 
@@ -77,7 +77,7 @@ class RelayBooks:
         """Record that a node left or was removed."""
         self._append_state(node, at_time, is_member=False)
 
-    def set_stake(self, node: Address, at_time: float, stake: int) -> None:
+    def record_stake(self, node: Address, at_time: float, stake: int) -> None:
         """Record a node's new stake."""
         self._append_state(node, at_time, stake=stake)
 
@@ -88,7 +88,7 @@ class RelayBooks:
         self._append_state(node, at_time, long_term=_compute_long_term_score(book.pool))
 
     def record_timeout(self, node: Address, at_time: float) -> None:
-        """Record a timeout, which lowers H."""
+        """Record a timeout, which lowers the node's reliability H."""
         previous = self.get_state(node, at_time)
         health = previous.health * (
             _FIRST_PENALTY_FACTOR if previous.health >= _FIRST_PENALTY_MIN else _PENALTY_FACTOR
@@ -97,7 +97,7 @@ class RelayBooks:
         self._append_state(node, at_time, health=health, excluded=excluded)
 
     def record_success(self, node: Address, at_time: float) -> None:
-        """Record a success, which raises H."""
+        """Record a success, which raises the node's reliability H."""
         previous = self.get_state(node, at_time)
         health = min(1.0, previous.health + _SUCCESS_BOOST)
         excluded = previous.is_excluded_at(at_time) and health < _READMITTED_FROM
@@ -121,5 +121,5 @@ class RelayBooks:
 
 
 def _compute_long_term_score(pool: list[int]) -> float:
-    """Return Q_long / 10 of a pool, or the value of a new node if all scores are 0."""
+    """Return a pool's long-term score, Q_long / 10; a new node's if all scores are 0."""
     return sum(pool) / len(pool) / _MAX_SCORE if any(pool) else _NEW_NODE_SCORE

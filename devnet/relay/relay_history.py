@@ -98,7 +98,7 @@ class RelayHistory:
         )
         if node_state is None:
             return {"address": node, "status": _QUIT, "qos_score": 0.0, "model_ids": []}
-        status = _BUSY if self._is_running(address, at_time) else _AVAILABLE
+        status = _BUSY if self._is_node_busy(address, at_time) else _AVAILABLE
         return {
             "address": to_relay_address(address),
             "status": status if node_state.is_member else _QUIT,
@@ -119,7 +119,7 @@ class RelayHistory:
         )
         rows = self.list_rows(at_time)
         started = sum(row.type == "TaskStarted" for row in rows)
-        running = sum(self._is_running(node, at_time) for node in self.book_by_node)
+        running = sum(self._is_node_busy(node, at_time) for node in self.book_by_node)
         return {"all_nodes": members, "total_tasks": started, "running_tasks": running}
 
     def _build_node_stats(
@@ -143,7 +143,7 @@ class RelayHistory:
             "prob_weight": stake_score * quality / score_sum if is_selectable else 0.0,
         }
 
-    def _is_running(self, node: Address, at_time: float) -> bool:
+    def _is_node_busy(self, node: Address, at_time: float) -> bool:
         node_text = to_relay_address(node)
         running_tasks = set[str]()
         for row in self.list_rows(at_time):
@@ -219,8 +219,8 @@ class RelayRecord:
         return {"all_nodes": members, "total_tasks": started, "running_tasks": started - ended}
 
 
-def read_record(lines: Iterable[str]) -> RelayRecord:
-    """Parse a record.
+def parse_record(lines: Iterable[str]) -> RelayRecord:
+    """Parse the recorded rows and node figures of a relay from JSON lines.
 
     Raises:
         InputError: a line is malformed; the message gives its number.

@@ -64,7 +64,7 @@ class RelayGroup:
 
 
 def decide_outcomes(finishers: Sequence[RelayTask]) -> list[GroupOutcome] | None:
-    """Return the outcome of each finisher, the fastest first.
+    """Return the outcome of each answered task, the fastest first.
 
     If the relay never closes the group, return None. Two error reports count as equal, but earn
     nothing. Three error reports make the relay's transaction fail, because a refund requires a

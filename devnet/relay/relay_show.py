@@ -232,7 +232,7 @@ def start_relay_demo(
         screen.print_line(
             f"deployed a stand-in of NodeStaking: {network.staking_address}; the nodes have staked"
         )
-        history = generate_history(_build_plan(network))
+        history = generate_history(_build_traffic_plan(network))
         relay = StandInRelay(history, lambda: time.clock_gettime(time.CLOCK_REALTIME))
         url = stack.enter_context(serve_relay(relay))
         screen.print_line(
@@ -250,7 +250,7 @@ def start_relay_demo(
         yield RelayShow(network, history, url, store, screen, options), daemon_process
 
 
-def _build_plan(network: StakedChain) -> TrafficPlan:
+def _build_traffic_plan(network: StakedChain) -> TrafficPlan:
     return TrafficPlan(
         seed=_SEED,
         start=int(time.clock_gettime(time.CLOCK_REALTIME)) + 1,

@@ -68,7 +68,7 @@ def generate_history(plan: TrafficPlan) -> RelayHistory:
     return RelayHistory(tuple(play.rows), play.books.book_by_node, play.node_by_address)
 
 
-def derive_address(name: str) -> Address:
+def derive_node_address(name: str) -> Address:
     """Return the address of a cast member, derived from the name."""
     return Address("0x" + hashlib.sha256(f"relay node {name}".encode()).hexdigest()[:40])
 
@@ -82,7 +82,7 @@ class _TrafficSimulation:
         self._now = float(plan.start)
         self._counters = dict.fromkeys(("task", "entry", "group", "zero", "timeout", "end"), 0)
         self.node_by_address: dict[Address, RelayNode] = {
-            plan.address_by_name.get(node.name, derive_address(node.name)): node
+            plan.address_by_name.get(node.name, derive_node_address(node.name)): node
             for node in plan.relay_nodes
         }
         self._idle_nodes: list[Address] = []
@@ -245,9 +245,9 @@ class _TrafficSimulation:
             )
             return
         self._commit_rows(build_task_row("TaskValidated", task.task_key, task.node))
-        self._upload_result(task, "TaskEndSuccess", TaskState.VALIDATED)
+        self._schedule_result_upload(task, "TaskEndSuccess", TaskState.VALIDATED)
 
-    def _upload_result(self, task: RelayTask, row_type: str, state: TaskState) -> None:
+    def _schedule_result_upload(self, task: RelayTask, row_type: str, state: TaskState) -> None:
         if self._random.random() < self.node_by_address[task.node].missed_upload_chance:
             self._schedule(_UPLOAD_TIMEOUT_SECONDS, lambda: self._time_out_upload(task, state))
         else:
@@ -290,7 +290,7 @@ class _TrafficSimulation:
     def _end_group_member(self, task: RelayTask, outcome: GroupOutcome) -> None:
         if outcome is GroupOutcome.VALIDATED:
             self._commit_rows(build_task_row("TaskValidated", task.task_key, task.node))
-            self._upload_result(task, "TaskEndGroupSuccess", TaskState.GROUP_VALIDATED)
+            self._schedule_result_upload(task, "TaskEndGroupSuccess", TaskState.GROUP_VALIDATED)
         elif outcome is GroupOutcome.REFUND:
             self.books.record_success(task.node, self._now)
             self._commit_rows(

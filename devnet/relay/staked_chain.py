@@ -41,9 +41,9 @@ class StakedChain:
 
     def stake_all_nodes(self) -> None:
         """Let every node deposit its stake."""
-        self.mine_block([self._build_stake_call(node) for node in self.relay_nodes])
+        self.mine_block([self._build_stake_transaction(node) for node in self.relay_nodes])
 
-    def _build_stake_call(self, node: RelayNode) -> dict[str, str]:
+    def _build_stake_transaction(self, node: RelayNode) -> dict[str, str]:
         calldata = encode_call(_ARTIFACT, "stake", node.stake)
         sender = self.address_by_name[node.name]
         return {

@@ -66,8 +66,8 @@ class FaultSwitch:
     def is_on(self, fault: RelayFault) -> bool:
         return fault in self._row_by_fault
 
-    def filter_rows(self, rows: Sequence[PublishedRow]) -> list[PublishedRow]:
-        """Return the committed rows as the stream shows them, ordered by id."""
+    def apply_to_rows(self, rows: Sequence[PublishedRow]) -> list[PublishedRow]:
+        """Return the committed rows as the stream with its faults shows them, by id."""
         with self._lock:
             row_by_fault = dict(self._row_by_fault)
         hidden_ids = {row_by_fault[fault] for fault in _HIDING_FAULTS if fault in row_by_fault}
@@ -86,7 +86,7 @@ class FaultSwitch:
         ]
 
     def encode_row(self, row: PublishedRow) -> dict[str, Any]:
-        """Return a row as it is sent."""
+        """Return a row as JSON; the fault `BAD_ROW` truncates the `args` of its row."""
         row_json = row.to_json()
         if self._row_by_fault.get(RelayFault.BAD_ROW) == row.id:
             row_json["args"] = row_json["args"][:-1]
@@ -210,7 +210,7 @@ class StandInRelay:
         return _build_success_response({"total_tasks": counts["total_tasks"], **running})
 
     def _select_rows(self, query: _Query) -> Sequence[PublishedRow]:
-        rows = self.faults.filter_rows(self.source.list_rows(self.clock()))
+        rows = self.faults.apply_to_rows(self.source.list_rows(self.clock()))
         node = query.get("node_address")
         task = query.get("task_id_commitment")
         return [row for row in rows if node in {None, row.node} and task in {None, row.task}]
@@ -252,7 +252,7 @@ def _build_response(status: int, body: Mapping[str, Any]) -> RelayResponse:
 @contextmanager
 def serve_relay(relay: StandInRelay, *, port: int = 0) -> Iterator[str]:
     """Serve the relay on a local port, by default any free one, and yield its URL."""
-    server = ThreadingHTTPServer((_HOST, port), _create_handler(relay))
+    server = ThreadingHTTPServer((_HOST, port), _create_handler_class(relay))
     server.daemon_threads = True
     thread = Thread(target=server.serve_forever, args=(0.05,), daemon=True, name="relay")
     thread.start()
@@ -264,7 +264,7 @@ def serve_relay(relay: StandInRelay, *, port: int = 0) -> Iterator[str]:
         thread.join()
 
 
-def _create_handler(relay: StandInRelay) -> type[BaseHTTPRequestHandler]:
+def _create_handler_class(relay: StandInRelay) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 

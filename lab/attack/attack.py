@@ -13,7 +13,7 @@ from lab.attack.strategies import BASELINES, STRATEGIES, Strategy, get_strategy
 from lab.backtest.system_columns import SystemColumn
 from lab.closed_loop.closed_loop import LoopJob, run_jobs
 from lab.closed_loop.loop_plan import Cast, LoopPlan
-from lab.closed_loop.loop_result import LoopResult, compute_share
+from lab.closed_loop.loop_result import LoopResult, compute_ratio
 from lab.closed_loop.players import ATTACKER, HONEST_OWNER
 from oracle.domain.fixed_point import UNIT
 
@@ -56,7 +56,7 @@ REASONS_BY_RULE_SET: Mapping[str, Mapping[tuple[str, str], str]] = MappingProxyT
 })  # fmt: skip
 
 
-def get_acceptance_reason(rules: str, strategy: str, fault: str) -> str | None:
+def find_acceptance_reason(rules: str, strategy: str, fault: str) -> str | None:
     """Return why a finding under a rule set is accepted, or None if it is an open finding."""
     rule_set_reasons = REASONS_BY_RULE_SET.get(rules, {})
     return rule_set_reasons.get((strategy, fault)) or REASON_BY_FINDING.get((strategy, fault))
@@ -107,53 +107,55 @@ class Finding:
 
     @property
     def task_ratio(self) -> int:
-        """The number of tasks that the attacker's nodes got, relative to the baseline."""
-        return compute_share(_sum_starts(self.attacks), _sum_starts(self.baselines))
+        """The number of tasks of the attacker's nodes, divided by the baseline's number."""
+        return compute_ratio(
+            _sum_attacker_starts(self.attacks), _sum_attacker_starts(self.baselines)
+        )
 
     @property
-    def earnings(self) -> int:
+    def attacker_earnings(self) -> int:
         """The fees paid to the attacker's nodes."""
-        return sum(result.get_owner(ATTACKER).money.earned for result in self.attacks)
+        return sum(result.get_owner_result(ATTACKER).money.earned for result in self.attacks)
 
     @property
-    def expenses(self) -> int:
+    def attacker_expenses(self) -> int:
         """The sum of everything that the attacker paid or lost."""
-        return sum(result.get_owner(ATTACKER).money.expenses for result in self.attacks)
+        return sum(result.get_owner_result(ATTACKER).money.expenses for result in self.attacks)
 
     @property
     def harm(self) -> int:
         """The profit that honest nodes lost, as a share of their fees in the baseline."""
-        fees = sum(result.get_owner(HONEST_OWNER).money.earned for result in self.baselines)
-        return compute_share(self._honest_loss, fees)
+        fees = sum(result.get_owner_result(HONEST_OWNER).money.earned for result in self.baselines)
+        return compute_ratio(self._honest_loss, fees)
 
     @property
     def failure_rate_increase(self) -> int:
         """The increase of the share of honest orders that had no result or a false one."""
         return (
-            (_compute_failure_rate(self.attacks) - _compute_failure_rate(self.baselines))
+            (_compute_mean_failure_rate(self.attacks) - _compute_mean_failure_rate(self.baselines))
             * UNIT
             // 1_000_000
         )
 
     @property
-    def kicked_good_node_count(self) -> int:
-        """The number of honest nodes kicked out beyond the baseline."""
-        return _count_difference(self, lambda result: result.kicked_good_nodes)
+    def kicked_good_node_increase(self) -> int:
+        """The number of good nodes kicked out, minus the number in the baseline."""
+        return _compute_increase(self, lambda result: result.kicked_good_nodes)
 
     @property
-    def held_good_kickout_count(self) -> int:
-        """The number of honest nodes' kickouts held for a manual decision, beyond the baseline."""
-        return _count_difference(self, lambda result: result.held_good_kickouts)
+    def held_good_kickout_increase(self) -> int:
+        """Good nodes' kickouts held for a manual decision, minus those in the baseline."""
+        return _compute_increase(self, lambda result: result.held_good_kickouts)
 
     @property
-    def slashed_good_node_count(self) -> int:
-        """The number of honest nodes slashed beyond the baseline."""
-        return _count_difference(self, lambda result: result.slashed_good_nodes)
+    def slashed_good_node_increase(self) -> int:
+        """The number of good nodes slashed, minus the number in the baseline."""
+        return _compute_increase(self, lambda result: result.slashed_good_nodes)
 
     @property
-    def removed_node_count(self) -> int:
+    def removed_attacker_node_count(self) -> int:
         """The number of the attacker's nodes that were kicked out or slashed."""
-        owner_results = [result.get_owner(ATTACKER) for result in self.attacks]
+        owner_results = [result.get_owner_result(ATTACKER) for result in self.attacks]
         return sum(
             owner_result.kicked_count + owner_result.slashed_count
             for owner_result in owner_results
@@ -166,7 +168,7 @@ class Finding:
         None if honest nodes lost nothing; negative if the attacker gained.
         """
         profit_loss = _sum_profit(self.baselines, ATTACKER) - _sum_profit(self.attacks, ATTACKER)
-        return compute_share(profit_loss, self._honest_loss) if self._honest_loss > 0 else None
+        return compute_ratio(profit_loss, self._honest_loss) if self._honest_loss > 0 else None
 
     def list_faults(self, limit: int) -> list[str]:
         """Return the names of the faults that the strategy causes; `limit` is in percent.
@@ -182,20 +184,22 @@ class Finding:
             for is_beyond, fault in (
                 (self.gain > max_gain, "gain"),
                 (self.harm > max_gain and price is not None and price < UNIT, "harm"),
-                (self.kicked_good_node_count > 0, "kickouts"),
-                (self.slashed_good_node_count > 0, "slashes"),
+                (self.kicked_good_node_increase > 0, "kickouts"),
+                (self.slashed_good_node_increase > 0, "slashes"),
             )
             if is_beyond
         ]
 
-    def get_acceptance_reason(self, fault: str) -> str | None:
+    def find_acceptance_reason(self, fault: str) -> str | None:
         """Return why a fault is accepted under this rule set, or None if it is an open fault."""
-        return get_acceptance_reason(self.column.rules.name, self.strategy.name, fault)
+        return find_acceptance_reason(self.column.rules.name, self.strategy.name, fault)
 
     def list_open_faults(self, limit: int) -> list[str]:
         """Return the names of the faults that are not accepted; `limit` is in percent."""
         return [
-            fault for fault in self.list_faults(limit) if self.get_acceptance_reason(fault) is None
+            fault
+            for fault in self.list_faults(limit)
+            if self.find_acceptance_reason(fault) is None
         ]
 
     @property
@@ -205,24 +209,24 @@ class Finding:
 
 
 def _compute_gain(attacks: Sequence[LoopResult], baselines: Sequence[LoopResult]) -> int:
-    fees = sum(result.get_owner(ATTACKER).money.earned for result in baselines)
-    return compute_share(_sum_profit(attacks, ATTACKER) - _sum_profit(baselines, ATTACKER), fees)
+    fees = sum(result.get_owner_result(ATTACKER).money.earned for result in baselines)
+    return compute_ratio(_sum_profit(attacks, ATTACKER) - _sum_profit(baselines, ATTACKER), fees)
 
 
-def _sum_starts(results: Sequence[LoopResult]) -> int:
-    return sum(result.get_owner(ATTACKER).start_count for result in results)
+def _sum_attacker_starts(results: Sequence[LoopResult]) -> int:
+    return sum(result.get_owner_result(ATTACKER).start_count for result in results)
 
 
 def _sum_profit(results: Sequence[LoopResult], owner: str) -> int:
-    return sum(result.get_owner(owner).money.profit for result in results)
+    return sum(result.get_owner_result(owner).money.profit for result in results)
 
 
-def _compute_failure_rate(results: Sequence[LoopResult]) -> int:
-    """Return the mean rate of failed orders, in millionths."""
+def _compute_mean_failure_rate(results: Sequence[LoopResult]) -> int:
+    """Return the mean share of failed orders over all runs, in millionths."""
     return sum(result.failure_rate for result in results) // len(results)
 
 
-def _count_difference(finding: Finding, count_of: Callable[[LoopResult], int]) -> int:
+def _compute_increase(finding: Finding, count_of: Callable[[LoopResult], int]) -> int:
     return sum(map(count_of, finding.attacks)) - sum(map(count_of, finding.baselines))
 
 
@@ -261,12 +265,12 @@ def simulate_attacks(
     jobs = dict.fromkeys(
         job
         for column_and_strategy in pairs
-        for job in chain(*_build_jobs(*column_and_strategy, plan))
+        for job in chain(*_build_attack_and_baseline_jobs(*column_and_strategy, plan))
     )
     result_by_job = dict(zip(jobs, run_jobs(list(jobs), plan.jobs, on_progress), strict=True))
     findings = []
     for column, strategy in pairs:
-        attack_jobs, baseline_jobs = _build_jobs(column, strategy, plan)
+        attack_jobs, baseline_jobs = _build_attack_and_baseline_jobs(column, strategy, plan)
         findings.append(
             Finding(
                 column,
@@ -278,7 +282,7 @@ def simulate_attacks(
     return findings
 
 
-def _build_jobs(
+def _build_attack_and_baseline_jobs(
     column: SystemColumn, strategy: Strategy, plan: AttackPlan
 ) -> tuple[list[LoopJob], list[LoopJob]]:
     loop = strategy.apply_to_plan(plan.loop)

@@ -29,7 +29,7 @@ class SilentBehaviour(HonestBehaviour):
     """Accepts tasks and never answers."""
 
     @override
-    def plan_answer(self, task: LoopTask) -> Intention:
+    def choose_answer_time(self, task: LoopTask) -> Intention:
         return Intention(None)
 
 
@@ -45,22 +45,22 @@ class OutageBehaviour(HonestBehaviour):
     """
 
     @override
-    def plan_answer(self, task: LoopTask) -> Intention:
+    def choose_answer_time(self, task: LoopTask) -> Intention:
         started_at = task.started_at or 0
         seconds = (started_at - _OUTAGE_OFFSET_SECONDS) % _OUTAGE_PERIOD_SECONDS
         is_outage = seconds < _OUTAGE_SECONDS
-        return Intention(None) if is_outage else super().plan_answer(task)
+        return Intention(None) if is_outage else super().choose_answer_time(task)
 
 
 class ErrorBehaviour(HonestBehaviour):
     """Reports an error for every task after one second."""
 
     @override
-    def plan_answer(self, task: LoopTask) -> Intention:
+    def choose_answer_time(self, task: LoopTask) -> Intention:
         return Intention(1)
 
     @override
-    def decide_answer(self, task: LoopTask) -> NodeAnswer:
+    def choose_answer(self, task: LoopTask) -> NodeAnswer:
         return NodeAnswer(ERROR, 0)
 
 
@@ -68,8 +68,8 @@ class GroupSkippingBehaviour(HonestBehaviour):
     """Computes single tasks, but ignores group tasks, because only one of three is paid."""
 
     @override
-    def plan_answer(self, task: LoopTask) -> Intention:
-        return super().plan_answer(task) if task.order.group is None else Intention(None)
+    def choose_answer_time(self, task: LoopTask) -> Intention:
+        return super().choose_answer_time(task) if task.order.group is None else Intention(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +83,15 @@ class CopyingBehaviour(HonestBehaviour):
     are_answers_hidden: bool
 
     @override
-    def plan_answer(self, task: LoopTask) -> Intention:
+    def choose_answer_time(self, task: LoopTask) -> Intention:
         if task.order.group is None:
-            return HONEST.plan_answer(task)
+            return HONEST.choose_answer_time(task)
         return Intention(None, awaited_answers=1)
 
     @override
-    def decide_answer(self, task: LoopTask) -> NodeAnswer:
+    def choose_answer(self, task: LoopTask) -> NodeAnswer:
         if task.order.group is None:
-            return HONEST.decide_answer(task)
+            return HONEST.choose_answer(task)
         group_answers = [fellow.answer for fellow in task.group_peers if fellow.answer is not None]
         if not group_answers:
             return NodeAnswer(None, 0)
@@ -102,15 +102,15 @@ class SingleTaskFakingBehaviour(HonestBehaviour):
     """Makes up results of single tasks, which nobody compares, and computes group tasks."""
 
     @override
-    def plan_answer(self, task: LoopTask) -> Intention:
+    def choose_answer_time(self, task: LoopTask) -> Intention:
         if task.order.group is not None:
-            return super().plan_answer(task)
+            return super().choose_answer_time(task)
         return Intention(_FAKE_ANSWER_SECONDS)
 
     @override
-    def decide_answer(self, task: LoopTask) -> NodeAnswer:
+    def choose_answer(self, task: LoopTask) -> NodeAnswer:
         if task.order.group is not None:
-            return super().decide_answer(task)
+            return super().choose_answer(task)
         return NodeAnswer(FIRST_UNIQUE_LIE, 0)
 
 
@@ -118,13 +118,13 @@ class GroupGarbageBehaviour(HonestBehaviour):
     """Answers group tasks with garbage after one second, and computes single tasks."""
 
     @override
-    def plan_answer(self, task: LoopTask) -> Intention:
-        return super().plan_answer(task) if task.order.group is None else Intention(1)
+    def choose_answer_time(self, task: LoopTask) -> Intention:
+        return super().choose_answer_time(task) if task.order.group is None else Intention(1)
 
     @override
-    def decide_answer(self, task: LoopTask) -> NodeAnswer:
+    def choose_answer(self, task: LoopTask) -> NodeAnswer:
         if task.order.group is None:
-            return super().decide_answer(task)
+            return super().choose_answer(task)
         return NodeAnswer(FIRST_UNIQUE_LIE, 0)
 
 
@@ -132,16 +132,16 @@ class ColludingBehaviour(HonestBehaviour):
     """Gives the agreed false result if the attacker's nodes are the majority of a group."""
 
     @override
-    def plan_answer(self, task: LoopTask) -> Intention:
+    def choose_answer_time(self, task: LoopTask) -> Intention:
         if _has_attacker_majority(task):
             return Intention(_FAKE_ANSWER_SECONDS)
-        return super().plan_answer(task)
+        return super().choose_answer_time(task)
 
     @override
-    def decide_answer(self, task: LoopTask) -> NodeAnswer:
+    def choose_answer(self, task: LoopTask) -> NodeAnswer:
         if _has_attacker_majority(task):
             return NodeAnswer(AGREED_LIE, 0)
-        return super().decide_answer(task)
+        return super().choose_answer(task)
 
 
 def _has_attacker_majority(task: LoopTask) -> bool:
@@ -155,9 +155,9 @@ class GroupStallingBehaviour(HonestBehaviour):
     """Answers group tasks in the last second, so that the other members have to wait."""
 
     @override
-    def plan_answer(self, task: LoopTask) -> Intention:
+    def choose_answer_time(self, task: LoopTask) -> Intention:
         if task.order.group is None:
-            return super().plan_answer(task)
+            return super().choose_answer_time(task)
         return Intention(task.order.shape.timeout)
 
 
@@ -168,14 +168,14 @@ class OwnerAwareBehaviour(HonestBehaviour):
     """
 
     @override
-    def plan_answer(self, task: LoopTask) -> Intention:
-        return Intention(1) if task.order.owner == ATTACKER else super().plan_answer(task)
+    def choose_answer_time(self, task: LoopTask) -> Intention:
+        return Intention(1) if task.order.owner == ATTACKER else super().choose_answer_time(task)
 
     @override
-    def decide_answer(self, task: LoopTask) -> NodeAnswer:
+    def choose_answer(self, task: LoopTask) -> NodeAnswer:
         if task.order.owner == ATTACKER:
             return NodeAnswer(TRUTH, 0)
-        return super().decide_answer(task)
+        return super().choose_answer(task)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,13 +185,13 @@ class LeavingBehaviour:
     base_behaviour: Behaviour
     reactions: Mapping[NodeEvent, Reaction] = field(default_factory=dict)
 
-    def plan_answer(self, task: LoopTask) -> Intention:
+    def choose_answer_time(self, task: LoopTask) -> Intention:
         """Return the base behaviour's intention."""
-        return self.base_behaviour.plan_answer(task)
+        return self.base_behaviour.choose_answer_time(task)
 
-    def decide_answer(self, task: LoopTask) -> NodeAnswer:
+    def choose_answer(self, task: LoopTask) -> NodeAnswer:
         """Return the base behaviour's answer."""
-        return self.base_behaviour.decide_answer(task)
+        return self.base_behaviour.choose_answer(task)
 
     def choose_reaction(self, event: NodeEvent) -> Reaction:
         """Return the configured reaction to an event; by default the node stays."""

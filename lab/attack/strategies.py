@@ -28,9 +28,9 @@ from lab.closed_loop.loop_plan import (
     Cast,
     CreatorRole,
     LoopPlan,
-    create_applications,
-    create_honest_nodes,
-    create_typical_node,
+    build_application_creator,
+    build_average_attacker_role,
+    build_honest_node_roles,
 )
 from lab.closed_loop.players import (
     ATTACKER,
@@ -51,28 +51,32 @@ _WASH_SIZE = 1
 _HONEST_ORDERS_PER_TRAP = 4
 
 
-def create_trap_group_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
-    """Return a creator of groups that are only answered in time by nodes with the result.
+def build_trap_group_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
+    """Return a creator of groups that only nodes that know the result answer in time.
 
     Fee and timeout are the contract's minimum. The attacker's nodes know the result in advance.
     """
-    return _create_role(plan, accounts, OrderShape(GROUP_SIZE, _DECLARED_SIZE, _REAL_WORK, 1, 0))
+    return _build_fixed_shape_creator(
+        plan, accounts, OrderShape(GROUP_SIZE, _DECLARED_SIZE, _REAL_WORK, 1, 0)
+    )
 
 
-def create_trap_task_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
-    """Return a creator of single tasks that are only answered in time by nodes with the result."""
-    return _create_role(plan, accounts, OrderShape(1, _DECLARED_SIZE, _REAL_WORK, 1, 0))
+def build_trap_task_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
+    """Return a creator of single tasks that only nodes with the result answer in time."""
+    return _build_fixed_shape_creator(
+        plan, accounts, OrderShape(1, _DECLARED_SIZE, _REAL_WORK, 1, 0)
+    )
 
 
-def create_wash_group_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
+def build_wash_group_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
     """Return a creator of groups in which the creator's own nodes answer first and are paid."""
     min_timeout = plan.economics.compute_min_timeout(_WASH_SIZE)
-    return _create_role(
+    return _build_fixed_shape_creator(
         plan, accounts, OrderShape(GROUP_SIZE, _WASH_SIZE, _WASH_SIZE, min_timeout, 0)
     )
 
 
-def _create_role(plan: LoopPlan, accounts: int, shape: OrderShape) -> CreatorRole:
+def _build_fixed_shape_creator(plan: LoopPlan, accounts: int, shape: OrderShape) -> CreatorRole:
     """Return a creator whose orders all have one shape.
 
     Values below the contract's minimum are raised to it when an order is placed.
@@ -84,7 +88,7 @@ def _create_role(plan: LoopPlan, accounts: int, shape: OrderShape) -> CreatorRol
     return CreatorRole(
         ATTACKER,
         accounts,
-        create_applications(plan).gap_milliseconds * _HONEST_ORDERS_PER_TRAP,
+        build_application_creator(plan).gap_milliseconds * _HONEST_ORDERS_PER_TRAP,
         get_shape,
     )
 
@@ -130,7 +134,7 @@ class Strategy:
 
 
 def _build_cast(plan: LoopPlan, attacker_nodes: Sequence[NodeRole]) -> Cast:
-    return Cast((*create_honest_nodes(plan), *attacker_nodes))
+    return Cast((*build_honest_node_roles(plan), *attacker_nodes))
 
 
 def _make_cast_builder(
@@ -139,7 +143,7 @@ def _make_cast_builder(
     """Return a function that builds a cast in which all of the attacker's nodes behave alike."""
 
     def build_cast(plan: LoopPlan) -> Cast:
-        role = replace(create_typical_node(plan), behaviour=behaviour, failures=failures)
+        role = replace(build_average_attacker_role(plan), behaviour=behaviour, failures=failures)
         return _build_cast(plan, [role] * node_count)
 
     return build_cast
@@ -151,18 +155,20 @@ def _build_copying_cast(plan: LoopPlan) -> Cast:
     )
 
 
-def _build_rich_cast(plan: LoopPlan) -> Cast:
+def _build_unsplit_stake_cast(plan: LoopPlan) -> Cast:
     stake = plan.economics.least_stake * _STAKE_PARTS
-    return _build_cast(plan, [replace(create_typical_node(plan), stake=stake)] * _RICH_NODES)
+    return _build_cast(
+        plan, [replace(build_average_attacker_role(plan), stake=stake)] * _RICH_NODES
+    )
 
 
-def _build_split_cast(plan: LoopPlan) -> Cast:
-    role = replace(create_typical_node(plan), stake=plan.economics.least_stake)
+def _build_split_stake_cast(plan: LoopPlan) -> Cast:
+    role = replace(build_average_attacker_role(plan), stake=plan.economics.least_stake)
     return _build_cast(plan, [role] * (_RICH_NODES * _STAKE_PARTS))
 
 
 def _build_shared_gpu_cast(plan: LoopPlan) -> Cast:
-    role = replace(create_typical_node(plan), stake=plan.economics.least_stake)
+    role = replace(build_average_attacker_role(plan), stake=plan.economics.least_stake)
     attacker_nodes = [
         replace(role, card=node_index % _RICH_NODES)
         for node_index in range(_RICH_NODES * _STAKE_PARTS)
@@ -171,18 +177,18 @@ def _build_shared_gpu_cast(plan: LoopPlan) -> Cast:
 
 
 def _build_big_stake_cast(plan: LoopPlan) -> Cast:
-    typical = create_typical_node(plan)
+    typical = build_average_attacker_role(plan)
     big_node = replace(typical, stake=plan.economics.least_stake * _BIG_STAKE_FACTOR)
     return _build_cast(plan, [big_node, *[typical] * (OWN_NODES - 1)])
 
 
-def _make_slow_card_builder(
+def _make_slow_gpu_builder(
     behaviour: Behaviour, failures: int = HONEST_FAILURES
 ) -> Callable[[LoopPlan], Cast]:
     """Return a function that builds a cast in which the attacker has the slowest nodes."""
 
     def build_cast(plan: LoopPlan) -> Cast:
-        role = replace(create_typical_node(plan), behaviour=behaviour, failures=failures)
+        role = replace(build_average_attacker_role(plan), behaviour=behaviour, failures=failures)
         return _build_cast(
             plan, [replace(role, speed=role.speed * _SLOW_FACTOR, cost=_CHEAP_COST)] * OWN_NODES
         )
@@ -190,7 +196,7 @@ def _make_slow_card_builder(
     return build_cast
 
 
-def _make_order_builder(
+def _make_creator_builder(
     create_creator: Callable[[LoopPlan, int], CreatorRole], accounts: int
 ) -> Callable[[LoopPlan], Cast]:
     """Return a function that builds a cast in which the attacker also orders tasks.
@@ -199,9 +205,9 @@ def _make_order_builder(
     """
 
     def build_cast(plan: LoopPlan) -> Cast:
-        role = replace(create_typical_node(plan), behaviour=OwnerAwareBehaviour())
+        role = replace(build_average_attacker_role(plan), behaviour=OwnerAwareBehaviour())
         return Cast(
-            (*create_honest_nodes(plan), *[role] * OWN_NODES), [create_creator(plan, accounts)]
+            (*build_honest_node_roles(plan), *[role] * OWN_NODES), [create_creator(plan, accounts)]
         )
 
     return build_cast
@@ -222,9 +228,9 @@ BASELINES: Mapping[str, Callable[[LoopPlan], Cast]] = MappingProxyType({
     _HONEST: _make_cast_builder(HONEST),
     _HONEST_GROUP: _make_cast_builder(HONEST, _COLLUDING_NODES),
     _HONEST_HALF: _make_cast_builder(HONEST, _OUTAGE_NODES),
-    _ONE_STAKE: _build_rich_cast,
+    _ONE_STAKE: _build_unsplit_stake_cast,
     _CARELESS_STAYS: _make_cast_builder(HONEST, failures=_CARELESS_FAILURES),
-    _SLOW_STAYS: _make_slow_card_builder(HONEST, _SLOW_FAILURES),
+    _SLOW_STAYS: _make_slow_gpu_builder(HONEST, _SLOW_FAILURES),
 })  # fmt: skip
 
 STRATEGIES: tuple[Strategy, ...] = (
@@ -243,19 +249,19 @@ STRATEGIES: tuple[Strategy, ...] = (
     Strategy(
         "kickout-wash",
         "slow and careless; leaves when it is accused, and joins again when it may",
-        _make_slow_card_builder(_KICKOUT_EVADING, _SLOW_FAILURES),
+        _make_slow_gpu_builder(_KICKOUT_EVADING, _SLOW_FAILURES),
         _SLOW_STAYS,
     ),
     Strategy(
         "new-address",
         "slow and careless; joins with another address after its kickout",
-        _make_slow_card_builder(_ADDRESS_CHANGING, _SLOW_FAILURES),
+        _make_slow_gpu_builder(_ADDRESS_CHANGING, _SLOW_FAILURES),
         _SLOW_STAYS,
     ),
     Strategy(
         "split-stake",
         "splits each of two stakes over eight nodes, each with its own GPU",
-        _build_split_cast,
+        _build_split_stake_cast,
         _ONE_STAKE,
     ),
     Strategy(
@@ -306,7 +312,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     Strategy(
         "always-third",
         "computes on a GPU of half the speed, at a third of the cost",
-        _make_slow_card_builder(HONEST),
+        _make_slow_gpu_builder(HONEST),
     ),
     Strategy(
         "slow-roll",
@@ -316,22 +322,22 @@ STRATEGIES: tuple[Strategy, ...] = (
     Strategy(
         "trap-groups",
         "orders groups that only its own nodes can answer in time",
-        _make_order_builder(create_trap_group_creator, 1),
+        _make_creator_builder(build_trap_group_creator, 1),
     ),
     Strategy(
         "trap-groups-many",
         "like trap-groups, with orders from fifty accounts",
-        _make_order_builder(create_trap_group_creator, _MANY_ACCOUNTS),
+        _make_creator_builder(build_trap_group_creator, _MANY_ACCOUNTS),
     ),
     Strategy(
         "trap-alone",
         "orders single tasks that time out on all other nodes",
-        _make_order_builder(create_trap_task_creator, 1),
+        _make_creator_builder(build_trap_task_creator, 1),
     ),
     Strategy(
         "wash-groups",
         "orders groups in which its own nodes answer first and are paid",
-        _make_order_builder(create_wash_group_creator, 1),
+        _make_creator_builder(build_wash_group_creator, 1),
     ),
 )
 

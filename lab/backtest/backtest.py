@@ -9,7 +9,7 @@ from lab.backtest.comparison import Comparison, summarize_system
 from lab.backtest.event_history import History, write_history
 from lab.backtest.measurement import MeasurementPlan
 from lab.backtest.system_columns import SystemColumn
-from lab.backtest.task_distribution import choose_starts
+from lab.backtest.task_distribution import sample_start_numbers
 from lab.backtest.worker_pool import MeasurementTask, measure_all_columns
 from oracle.domain.events.network_events import DomainEvent
 
@@ -72,13 +72,13 @@ def compare_systems_on_history(
     plan: BacktestPlan,
     on_progress: ProgressCallback = lambda *_: None,
 ) -> Comparison:
-    """Fold a history that is already stored in files, and return the comparison of the results.
+    """Fold a history stored in files under every system, and return the comparison.
 
     The history must have been written with the first and the last block of the plan.
     """
     measurement_plan = MeasurementPlan(
         judges_starts=plan.max_starts > 0,
-        chosen_starts=choose_starts(history.start_count, plan.max_starts, plan.seed),
+        chosen_starts=sample_start_numbers(history.start_count, plan.max_starts, plan.seed),
         instants=_choose_instants(history, plan.instant_count),
     )
     total = history.folded_count * len(columns)

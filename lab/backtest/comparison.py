@@ -72,11 +72,11 @@ class SystemResult:
         """
         return _compute_share(self.get_expected_task_count(node), self.placed_chances)
 
-    def list_intervals(self, node: Address) -> list[ExclusionInterval]:
+    def list_exclusion_intervals(self, node: Address) -> list[ExclusionInterval]:
         """Return the node's exclusion intervals in order of time."""
         return [interval for interval in self.measured.intervals if interval.node == node]
 
-    def list_due_intervals(self, node: Address) -> list[DueInterval]:
+    def list_kickout_due_intervals(self, node: Address) -> list[DueInterval]:
         """Return the intervals in which the node's kickout was due, in order of time."""
         return [interval for interval in self.measured.kickouts if interval.node == node]
 
@@ -99,7 +99,7 @@ class Comparison:
         """All nodes that were members at any counted moment or had a task."""
         return self.results[0].measured.present_nodes
 
-    def compute_correlation(
+    def compute_rank_correlation(
         self, first_result: SystemResult, second_result: SystemResult
     ) -> int | None:
         """Return Spearman's rank correlation of two systems' final scores, in units of 10^-18.
@@ -155,7 +155,7 @@ def _compute_final_ranks(measured: Measurement) -> dict[Address, FinalRank]:
     }
 
 
-def find_differences(columns: Sequence[SystemColumn]) -> dict[str, list[str]]:
+def list_rule_differences(columns: Sequence[SystemColumn]) -> dict[str, list[str]]:
     """Return the rules and policy parameters in which systems differ, with each system's value.
 
     Names and values are written as in a change, for example `legacy.vram_weight`. The value "-"
@@ -163,7 +163,7 @@ def find_differences(columns: Sequence[SystemColumn]) -> dict[str, list[str]]:
     with rules have is a difference. A parameter is only compared among the policies that have it.
     """
     rules = [_format_rules(column) for column in columns]
-    parameters = [column.parameters for column in columns]
+    parameters = [column.policy_parameters for column in columns]
     rows_by_name = {
         name: rules
         for name in _collect_names(rules)

@@ -106,7 +106,7 @@ def write_history(
             folded_count += len(chunk)
             on_progress(folded_count)
     if first_event is None or last_event is None:
-        raise InputError(_format_empty_history(min_block, max_block, folded_count))
+        raise InputError(_format_no_events_message(min_block, max_block, folded_count))
     return History(
         source=_PickledEvents(path, folded_count),
         folded_count=folded_count,
@@ -119,7 +119,7 @@ def write_history(
     )
 
 
-def _format_empty_history(min_block: int, max_block: int | None, folded_count: int) -> str:
+def _format_no_events_message(min_block: int, max_block: int | None, folded_count: int) -> str:
     if not folded_count and max_block is None:
         return "no events: the history is empty"
     if not folded_count:

@@ -25,7 +25,7 @@ class HistoryRange:
     from_time: int
     to_time: int
 
-    def count_seconds(self, since: int, until: int | None) -> int:
+    def count_overlap_seconds(self, since: int, until: int | None) -> int:
         """Return how many seconds of an interval are inside the counted range.
 
         `until` is None if the interval has no end. The result is 0 if block times decrease.
@@ -34,7 +34,7 @@ class HistoryRange:
         return max(0, end - max(since, self.from_time))
 
 
-def find_exclusion_end(node: Node, time: int, rules: Rules) -> int:
+def compute_exclusion_end(node: Node, time: int, rules: Rules) -> int:
     """Return the first second, `time` or later, at which an excluded node has recovered.
 
     Without events H can only rise, so bisection finds that second.
@@ -84,7 +84,7 @@ class ExclusionTracker:
             open_interval = self._open_by_node[node.address] = _OpenExclusion(
                 event.at.block, event.time, event.time
             )
-        open_interval.expected_end = find_exclusion_end(node, event.time, self._rules)
+        open_interval.expected_end = compute_exclusion_end(node, event.time, self._rules)
 
     def _close_interval(self, address: Address, time: int) -> None:
         self._closed_intervals.append((address, self._open_by_node.pop(address), time))
@@ -96,7 +96,7 @@ class ExclusionTracker:
             for address, interval in self._open_by_node.items()
         ]
         intervals = [
-            _build_interval(address, interval, end_time, history_range)
+            _build_exclusion_interval(address, interval, end_time, history_range)
             for address, interval, end_time in self._closed_intervals + open_until_end
         ]
         return tuple(
@@ -107,7 +107,7 @@ class ExclusionTracker:
         )
 
 
-def _build_interval(
+def _build_exclusion_interval(
     address: Address, exclusion: _OpenExclusion, end_time: int, history_range: HistoryRange
 ) -> ExclusionInterval:
     until = end_time if end_time <= history_range.to_time else None
@@ -116,7 +116,7 @@ def _build_interval(
         block=exclusion.start_block,
         since=exclusion.start_time,
         until=until,
-        seconds=history_range.count_seconds(exclusion.start_time, until),
+        seconds=history_range.count_overlap_seconds(exclusion.start_time, until),
         began_before=exclusion.start_block < history_range.first_block,
     )
 
@@ -136,16 +136,16 @@ class KickoutTracker:
         self._previously_due = set(self._open_by_node)
         for change in changes:
             if change.closed_at is None:
-                self._open_by_node[change.node] = _create_open_interval(change, event)
+                self._open_by_node[change.node] = _build_due_interval(change, event)
             else:
                 self._close_interval(change, event)
 
-    def record_kickout(self, event: NodeKickedOut) -> None:
+    def record_network_kickout(self, event: NodeKickedOut) -> None:
         """Record a kickout by the network; call `update_intervals` for the same event first."""
         was_due = event.node in self._previously_due
         kick = NetworkKick(event.node, event.at.block, event.time, was_due)
         self._kicks.append(kick)
-        self._mark_intervals_kicked(kick)
+        self._record_kickout_in_intervals(kick)
 
     def _close_interval(self, change: KickoutDue, event: DomainEvent) -> None:
         open_interval = self._open_by_node.pop(change.node)
@@ -154,8 +154,8 @@ class KickoutTracker:
         )
         self._closed_by_node.setdefault(change.node, []).append(closed_interval)
 
-    def _mark_intervals_kicked(self, kick: NetworkKick) -> None:
-        """Mark the node's closed intervals as ended by the network's kickout."""
+    def _record_kickout_in_intervals(self, kick: NetworkKick) -> None:
+        """Set the network's kickout in the node's closed intervals that have none yet."""
         self._closed_by_node[kick.node] = [
             interval._replace(kicked_block=kick.block, kicked_time=kick.time)
             if interval.kicked_block is None
@@ -181,12 +181,12 @@ class KickoutTracker:
             )
         )
 
-    def list_network_kicks(self, history_range: HistoryRange) -> tuple[NetworkKick, ...]:
+    def list_network_kickouts(self, history_range: HistoryRange) -> tuple[NetworkKick, ...]:
         """Return the kickouts by the network itself in the counted range."""
         return tuple(kick for kick in self._kicks if kick.block >= history_range.first_block)
 
 
-def _create_open_interval(change: KickoutDue, event: DomainEvent) -> DueInterval:
+def _build_due_interval(change: KickoutDue, event: DomainEvent) -> DueInterval:
     return DueInterval(
         node=change.node,
         block=event.at.block,

@@ -53,7 +53,7 @@ def compute_scores_by_policy(
         if node.membership is Membership.MEMBER
     }
     any_task = replace(_ANY_TASK, kind=kind)
-    verdicts = follower.judge_candidates(any_task, replace(policy_input, nodes=free_nodes))
+    verdicts = follower.evaluate_candidates(any_task, replace(policy_input, nodes=free_nodes))
     return {verdict.node: _get_tickets(verdict) * UNIT // max_tickets for verdict in verdicts}
 
 
@@ -103,11 +103,11 @@ def measure_system(
     run = _MeasurementRun(column, history, plan, follower, spread_meter)
     event_count = 0
     for chunk in history.read_chunks():
-        run.fold.fold_events(run.observe_events(chunk), is_complete=False)
+        run.fold.fold_events(run.iter_observed_events(chunk), is_complete=False)
         run.fold.drain_changes()
         event_count += len(chunk)
         on_progress(event_count)
-    return run.build_result()
+    return run.finish_measurement()
 
 
 class _MeasurementRun:
@@ -134,35 +134,35 @@ class _MeasurementRun:
         self.task_count_by_kind: dict[TaskKind, int] = {}
         self.recorded_scores: list[Mapping[Address, int]] = []
 
-    def observe_events(self, events: list[DomainEvent]) -> Iterator[DomainEvent]:
+    def iter_observed_events(self, events: list[DomainEvent]) -> Iterator[DomainEvent]:
         """Yield every event for the fold, and take measurements before and after the fold."""
         for event in events:
-            self._prepare_event(event)
+            self._measure_before_fold(event)
             yield event
-            self._finish_event(event)
+            self._measure_after_fold(event)
 
-    def _prepare_event(self, event: DomainEvent) -> None:
+    def _measure_before_fold(self, event: DomainEvent) -> None:
         if self.fold.ledger.closing and self.last_event is not None:
             self.fold.score_groups_closed_in_transaction(event.at)
             self._record_changes(self.last_event)
         if not self.is_counting and event.at.block >= self.history.first_block:
             self.is_counting = True
             self.present_nodes.update(dict.fromkeys(self._iter_members()))
-        self._record_scores_until(event.time)
+        self._record_scores_before(event.time)
         if isinstance(event, TaskStarted):
             ledger = self.fold.ledger
             if not self.column.has_rules and (task := ledger.tasks.get(event.task)):
-                self._count_task_kind(task.kind)
+                self._increment_task_kind_count(task.kind)
             if self.is_counting:
                 self.spread_meter.evaluate_start(event, ledger.tasks, ledger.nodes)
             else:
                 self.spread_meter.record_uncounted_start(event, ledger.tasks)
 
-    def _finish_event(self, event: DomainEvent) -> None:
+    def _measure_after_fold(self, event: DomainEvent) -> None:
         self.last_event = event
         self._record_changes(event)
         if isinstance(event, NodeKickedOut):
-            self.kickouts.record_kickout(event)
+            self.kickouts.record_network_kickout(event)
         if self.follower is not None:
             self.follower.apply_event(event)
 
@@ -170,16 +170,16 @@ class _MeasurementRun:
         """Record the changes that the fold made since the last call, at the time of an event."""
         changes = self.fold.ledger.changes
         for node in changes.nodes.values():
-            self._observe_node(node, event)
+            self._record_node_change(node, event)
         changes.nodes.clear()
         self.kickouts.update_intervals(changes.kickouts, event)
         changes.kickouts.clear()
 
-    def _count_task_kind(self, kind: TaskKind | None) -> None:
+    def _increment_task_kind_count(self, kind: TaskKind | None) -> None:
         if kind is not None:
             self.task_count_by_kind[kind] = self.task_count_by_kind.get(kind, 0) + 1
 
-    def _observe_node(self, node: Node, event: DomainEvent) -> None:
+    def _record_node_change(self, node: Node, event: DomainEvent) -> None:
         if self.column.has_rules:
             self.exclusions.update_node(node, event)
         self.spread_meter.update_node(node)
@@ -191,7 +191,7 @@ class _MeasurementRun:
             if node.membership is Membership.MEMBER:
                 yield node.address
 
-    def _record_scores_until(self, time: int) -> None:
+    def _record_scores_before(self, time: int) -> None:
         """Record the scores at every instant before `time`; later events cannot change them."""
         instants = self.plan.instants
         while (
@@ -208,12 +208,12 @@ class _MeasurementRun:
         kind = max(
             sorted(self.task_count_by_kind), key=self.task_count_by_kind.__getitem__, default=None
         )
-        max_tickets = int(self.column.parameters["max_tickets"])
+        max_tickets = int(self.column.policy_parameters["max_tickets"])
         return compute_scores_by_policy(
             self.follower, PolicyInput(nodes, rules, time), kind, max_tickets
         )
 
-    def build_result(self) -> Measurement:
+    def finish_measurement(self) -> Measurement:
         """Finish the fold and return the measurements; call it after the last event."""
         self.fold.score_groups_closed_in_transaction()
         if self.last_event is not None:
@@ -231,7 +231,7 @@ class _MeasurementRun:
             present_nodes=present,
             intervals=self.exclusions.list_intervals(history_range),
             kickouts=self.kickouts.list_intervals(history_range) if is_judged else (),
-            kicks=self.kickouts.list_network_kicks(history_range),
+            kicks=self.kickouts.list_network_kickouts(history_range),
             spread=spread,
             scores_over_time={
                 node: tuple(scores.get(node) for scores in self.recorded_scores)

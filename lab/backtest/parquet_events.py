@@ -50,7 +50,7 @@ class ParquetEvents:
         last_position = BEFORE_EVERYTHING
         for path in self.paths:
             for batch in _read_batches(path):
-                events = list(decode_event_batch(self._filter_until(batch)))
+                events = list(decode_event_batch(self._drop_events_after_max_block(batch)))
                 for event in events:
                     if event.at <= last_position:
                         raise InputError(
@@ -60,7 +60,7 @@ class ParquetEvents:
                 if events:
                     yield events
 
-    def build_history(self, min_block: int) -> History:
+    def open_history(self, min_block: int) -> History:
         """Return the history that counts the events from block `min_block` on.
 
         Only three columns are read for the counts.
@@ -108,7 +108,7 @@ class ParquetEvents:
             to_time,
         )
 
-    def _filter_until(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _drop_events_after_max_block(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self.max_block is None:
             return batch
         return batch.filter(pc.less_equal(batch.column("block"), self.max_block))

@@ -13,11 +13,11 @@ from typing import Any, Self
 from oracle.domain.scoring.rules import RULES_IGNORED_BY_LEGACY, Rules
 from oracle.systems.overrides import (
     apply_rule_changes,
+    format_policy_parameters,
     get_changeable_rules,
-    get_policy_parameters,
     split_changes,
 )
-from oracle.systems.registry import build_rules, get_policy, get_systems, list_rule_sets
+from oracle.systems.registry import build_rules, get_policy, get_systems, list_rule_set_names
 
 # The rule set that provides the nodes' state for systems without rules.
 _STATE_RULE_SET = "crynux"
@@ -45,13 +45,13 @@ class SystemColumn:
     policy_changes: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def parameters(self) -> dict[str, str]:
+    def policy_parameters(self) -> dict[str, str]:
         """The policy's parameters as text; empty for a policy without parameters.
 
         Raises:
             ValueError: the policy or a changed parameter does not exist.
         """
-        return get_policy_parameters(get_policy(self.policy, self.policy_changes))
+        return format_policy_parameters(get_policy(self.policy, self.policy_changes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Setting:
         return cls(target if colon else None, key.strip(), value)
 
     @property
-    def left_side(self) -> str:
+    def qualified_key(self) -> str:
         """The part before the equals sign, for example `relay:penalty`."""
         return self.key if self.target is None else f"{self.target}:{self.key}"
 
@@ -99,8 +99,8 @@ class SystemBase:
     own_changes: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def find_by_name(cls, name: str) -> Self:
-        """Return the system with a name.
+    def from_name(cls, name: str) -> Self:
+        """Return the published system or rule set with a name.
 
         For `NAME@POLICY`, the system has this policy instead of its usual policy.
 
@@ -109,8 +109,8 @@ class SystemBase:
         """
         system_name, separator, policy = name.partition(_POLICY_SEPARATOR)
         system = get_systems().get(system_name)
-        if system is None and system_name not in list_rule_sets():
-            known_names = ", ".join(dict.fromkeys((*get_systems(), *list_rule_sets())))
+        if system is None and system_name not in list_rule_set_names():
+            known_names = ", ".join(dict.fromkeys((*get_systems(), *list_rule_set_names())))
             raise ValueError(f"unknown rule set {system_name!r}; expected one of: {known_names}")
         policy_name = policy if separator else system.policy.name if system else system_name
         return cls(name, get_policy(policy_name).name, system is None or system.has_rules)
@@ -130,11 +130,11 @@ class SystemBase:
         system = get_systems().get(rules.name)
         default_policy = _LEGACY if rules.legacy is not None else _STATE_RULE_SET
         policy = system.policy.name if system else default_policy
-        name = file if file and rules.name in list_rule_sets() else rules.name
+        name = file if file and rules.name in list_rule_set_names() else rules.name
         return cls(name, policy, custom_rules=json.loads(rules.to_json()))
 
     def with_changes(self, change_texts: Sequence[str]) -> Self:
-        """Return the system with own changes; each text is `key=value`.
+        """Return a copy of the system with its own changes; each text is `key=value`.
 
         Raises:
             ValueError: a change is malformed or given twice, or its key is unknown.
@@ -146,8 +146,8 @@ class SystemBase:
                 raise ValueError(f"{change_text!r}: must be key=value")
             if key in own_changes:
                 raise ValueError(f"{self.name}: the key {key} is given twice")
-            if not self.is_changeable(key):
-                raise ValueError(_format_unknown_key(key, [self]))
+            if not self.has_changeable_key(key):
+                raise ValueError(_format_unknown_key_message(key, [self]))
             own_changes[key] = value
         return replace(self, own_changes=own_changes)
 
@@ -159,7 +159,7 @@ class SystemBase:
         )
 
     def build_column(self, name: str, changes: Mapping[str, str]) -> SystemColumn:
-        """Return the column of the system with its own changes and the given changes.
+        """Return the comparison column of the system, with its own and the given changes.
 
         Raises:
             ValueError: a change is invalid, or a value that has no default is missing.
@@ -198,9 +198,9 @@ class SystemBase:
     @property
     def changeable_keys(self) -> tuple[str, ...]:
         """The names of the rules and policy parameters that may be changed."""
-        return (*self.changeable_rule_names, *get_policy_parameters(get_policy(self.policy)))
+        return (*self.changeable_rule_names, *format_policy_parameters(get_policy(self.policy)))
 
-    def is_changeable(self, key: str) -> bool:
+    def has_changeable_key(self, key: str) -> bool:
         """Return whether a changeable rule or policy parameter has this name."""
         return key in self.changeable_keys
 
@@ -216,14 +216,14 @@ class Grid:
 def build_columns(
     bases: Sequence[SystemBase], settings: Sequence[Setting], grid: Grid | None = None
 ) -> tuple[list[SystemColumn], list[str]]:
-    """Return the columns, and a note for each setting that does not apply to a system.
+    """Return the columns of a comparison, and a note for each setting a system ignores.
 
     Raises:
         ValueError: a name is given twice, a setting matches no system, a value is invalid, or
             there are too many columns.
     """
     all_bases = [*bases, *(grid.bases if grid else ())]
-    _check_settings(bases, all_bases, settings)
+    _check_bases_and_settings(bases, all_bases, settings)
     columns = [_build_column(base, settings) for base in bases]
     if grid is not None:
         columns += _build_grid_columns(grid, settings)
@@ -235,10 +235,10 @@ def build_columns(
         raise ValueError(
             f"{len(columns)} systems would be compared; at most {MAX_COLUMNS} are allowed"
         )
-    return columns, list(_iter_unapplied_settings(all_bases, settings))
+    return columns, list(_iter_unapplied_setting_notes(all_bases, settings))
 
 
-def _check_settings(
+def _check_bases_and_settings(
     bases: Sequence[SystemBase], all_bases: Sequence[SystemBase], settings: Sequence[Setting]
 ) -> None:
     names = [base.full_name for base in bases]
@@ -249,16 +249,19 @@ def _check_settings(
                 f'--rules "{name} KEY=VALUE"'
             )
     for setting in settings:
-        if sum(other_setting.left_side == setting.left_side for other_setting in settings) > 1:
-            raise ValueError(f"--set {setting.left_side}: this key is given twice")
+        if (
+            sum(other_setting.qualified_key == setting.qualified_key for other_setting in settings)
+            > 1
+        ):
+            raise ValueError(f"--set {setting.qualified_key}: this key is given twice")
         targeted_bases = [base for base in all_bases if setting.target in {None, base.name}]
         if not targeted_bases:
             raise ValueError(f"--set: no compared system has the name {setting.target!r}")
-        if not any(base.is_changeable(setting.key) for base in targeted_bases):
-            raise ValueError(_format_unknown_key(setting.key, targeted_bases))
+        if not any(base.has_changeable_key(setting.key) for base in targeted_bases):
+            raise ValueError(_format_unknown_key_message(setting.key, targeted_bases))
 
 
-def _format_unknown_key(key: str, bases: Sequence[SystemBase]) -> str:
+def _format_unknown_key_message(key: str, bases: Sequence[SystemBase]) -> str:
     system_names = " or ".join(dict.fromkeys(base.name for base in bases))
     known_keys = ", ".join(
         dict.fromkeys(known_key for base in bases for known_key in base.changeable_keys)
@@ -266,12 +269,12 @@ def _format_unknown_key(key: str, bases: Sequence[SystemBase]) -> str:
     return f"{key}: no such rule in {system_names} (available: {known_keys})"
 
 
-def _iter_unapplied_settings(
+def _iter_unapplied_setting_notes(
     all_bases: Iterable[SystemBase], settings: Sequence[Setting]
 ) -> Iterable[str]:
     for name, base in {base.name: base for base in all_bases}.items():
         for setting in settings:
-            if setting.target is None and not base.is_changeable(setting.key):
+            if setting.target is None and not base.has_changeable_key(setting.key):
                 yield f"{name} has no rule {setting.key}: it is compared without that change"
 
 
@@ -284,7 +287,7 @@ def _select_applicable_settings(base: SystemBase, settings: Iterable[Setting]) -
         setting.key: setting.value
         for setting in sorted(settings, key=lambda item: item.target is not None)
         if setting.target in {None, base.name}
-        and base.is_changeable(setting.key)
+        and base.has_changeable_key(setting.key)
         and setting.key not in base.own_changes
     }
 
@@ -298,8 +301,8 @@ def _build_grid_columns(grid: Grid, settings: Sequence[Setting]) -> list[SystemC
     columns = []
     for base in grid.bases:
         for key in grid.values:
-            if not base.is_changeable(key):
-                raise ValueError(f"grid: {_format_unknown_key(key, [base])}")
+            if not base.has_changeable_key(key):
+                raise ValueError(f"grid: {_format_unknown_key_message(key, [base])}")
             if key in base.own_changes:
                 raise ValueError(
                     f"grid: {key}: {base.full_name} already has its own value for this rule"

@@ -46,7 +46,7 @@ class _JudgedWeights:
     def list_weights(self, task: Task, policy_input: PolicyInput) -> list[tuple[Address, int]]:
         return [
             (verdict.node, verdict.weight)
-            for verdict in self._follower.judge_candidates(task, policy_input)
+            for verdict in self._follower.evaluate_candidates(task, policy_input)
             if verdict.weight is not None
         ]
 
@@ -67,7 +67,7 @@ class _IndexedWeights:
 def create_candidate_weights(
     policy: SelectionPolicy, follower: Follower, rules: Rules
 ) -> CandidateWeights:
-    """Return the index for a Crynux policy; for other policies, let the policy judge all nodes."""
+    """Return an index for a Crynux policy; any other policy judges all nodes itself."""
     if isinstance(policy, CrynuxPolicy):
         return _IndexedWeights(rules, policy)
     return _JudgedWeights(follower)
@@ -78,7 +78,7 @@ def create_candidate_weights(
 CHANCE_UNIT = 10**27
 
 
-def choose_starts(starts: int, max_starts: int, seed: int) -> frozenset[int] | None:
+def sample_start_numbers(starts: int, max_starts: int, seed: int) -> frozenset[int] | None:
     """Return the numbers of the starts to judge, counted from 0, or None to judge all starts.
 
     The sample is the same for every system, machine and number of processes.

@@ -53,13 +53,13 @@ def measure_all_columns(
         or task.history.folded_count < MIN_PARALLEL_EVENTS
     ):
         return [
-            _measure_sequentially(column, task, on_progress, column_index)
+            _measure_in_current_process(column, task, on_progress, column_index)
             for column_index, column in enumerate(columns)
         ]
     return _measure_in_parallel(columns, task, on_progress)
 
 
-def _measure_sequentially(
+def _measure_in_current_process(
     column: SystemColumn,
     task: MeasurementTask,
     on_progress: Callable[[int], None],

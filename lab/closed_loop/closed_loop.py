@@ -15,15 +15,19 @@ from typing_extensions import override
 from lab.backtest.intervals import ExclusionTracker
 from lab.backtest.system_columns import SystemColumn
 from lab.backtest.worker_pool import ignore_interrupts
-from lab.closed_loop.loop_plan import Cast, LoopPlan, create_applications
-from lab.closed_loop.loop_result import LoopResult, summarize_loop
+from lab.closed_loop.loop_plan import Cast, LoopPlan, build_application_creator
+from lab.closed_loop.loop_result import LoopResult, finalize_loop
 from lab.closed_loop.players import LoopNode, LoopScore, NodeEvent
 from lab.closed_loop.running import endings
-from lab.closed_loop.running.answers import schedule_validation
+from lab.closed_loop.running.answers import schedule_validation_if_settled
 from lab.closed_loop.running.folded_network import FoldedNetwork
 from lab.closed_loop.running.loop_state import LOOP_START_TIME, Agenda, LoopState
 from lab.closed_loop.running.membership import add_node, kick_out_node, react_to_event
-from lab.closed_loop.running.orders import order_second_group, serve_queue, start_order_stream
+from lab.closed_loop.running.orders import (
+    order_second_group,
+    start_order_stream,
+    start_waiting_tasks,
+)
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import AbortReason
 from oracle.domain.fold.working_set import KickoutDue
@@ -41,28 +45,30 @@ _QUEUE_CHECK_SECONDS = 15
 
 
 def run_closed_loop(column: SystemColumn, plan: LoopPlan, loop_cast: Cast) -> LoopResult:
-    """Run one closed loop under a system and return its result.
+    """Run one closed-loop simulation of a system and return its result.
 
     The same arguments always give the same result.
 
     Raises:
         ValueError: the system does not score groups, or its policy does not exist.
     """
-    check_can_simulate(column)
+    check_simulatable(column)
     policy = get_policy(column.policy, column.policy_changes)
     network = FoldedNetwork(column.rules, policy, LOOP_START_TIME)
     state = LoopState(plan, network, Agenda(), ExclusionTracker(column.rules))
     for role in loop_cast.nodes:
         add_node(state, role)
-    for stream_number, creator in enumerate((create_applications(plan), *loop_cast.creators)):
+    for stream_number, creator in enumerate(
+        (build_application_creator(plan), *loop_cast.creators)
+    ):
         start_order_stream(state, creator, stream_number)
-    state.agenda.schedule(LOOP_START_TIME, _schedule_queue_check, state)
-    _run_agenda(state)
-    return summarize_loop(state)
+    state.agenda.schedule(LOOP_START_TIME, _trigger_queue_check, state)
+    _run_scheduled_actions(state)
+    return finalize_loop(state)
 
 
-def check_can_simulate(column: SystemColumn) -> None:
-    """Check that a system scores groups of tasks with one node for each task.
+def check_simulatable(column: SystemColumn) -> None:
+    """Check that a system can be simulated: it needs rules that score validation groups.
 
     Raises:
         ValueError: the system has no rules, or scores as the legacy system does.
@@ -74,8 +80,8 @@ def check_can_simulate(column: SystemColumn) -> None:
         )
 
 
-def _run_agenda(state: LoopState) -> None:
-    for time, action, arguments in state.agenda.iter_actions():
+def _run_scheduled_actions(state: LoopState) -> None:
+    for time, action, arguments in state.agenda.drain_actions():
         state.network.time = time
         action(*arguments)
         _apply_changes(state)
@@ -84,7 +90,7 @@ def _run_agenda(state: LoopState) -> None:
         if state.may_start_tasks:
             state.may_start_tasks = False
             if state.queue:
-                serve_queue(state)
+                start_waiting_tasks(state)
                 _apply_changes(state)
         if state.is_over:
             return
@@ -93,7 +99,7 @@ def _run_agenda(state: LoopState) -> None:
 def _apply_changes(state: LoopState) -> None:
     """Process the orders, scores and kickouts that changed during the last action."""
     for order in state.changed_orders:
-        schedule_validation(state, order)
+        schedule_validation_if_settled(state, order)
     state.changed_orders.clear()
     changes = state.network.drain_changes()
     for entry in changes.scores:
@@ -170,9 +176,9 @@ def _execute_kickout(state: LoopState, node: LoopNode, ready_at: int) -> None:
         endings.abort_task(state, node.task, AbortReason.CANCELLED)
 
 
-def _schedule_queue_check(state: LoopState) -> None:
+def _trigger_queue_check(state: LoopState) -> None:
     state.may_start_tasks = True
-    state.agenda.schedule(state.now + _QUEUE_CHECK_SECONDS, _schedule_queue_check, state)
+    state.agenda.schedule(state.now + _QUEUE_CHECK_SECONDS, _trigger_queue_check, state)
 
 
 class LoopJob:
@@ -203,7 +209,7 @@ def run_jobs(
     processes: int,
     on_progress: Callable[[int, int], None] = lambda *_: None,
 ) -> list[LoopResult]:
-    """Run every job and return the results in the order of the jobs.
+    """Run closed-loop simulations and return the results in the order of the jobs.
 
     `on_progress` is called after each job with the number of finished jobs and the total number of
     jobs. The results do not depend on the number of processes.

@@ -81,8 +81,8 @@ _FEE_RANGE = (100, 200)
 _APPLICATION_ACCOUNTS = 20
 
 
-def create_honest_nodes(plan: LoopPlan) -> list[NodeRole]:
-    """Return the honest nodes.
+def build_honest_node_roles(plan: LoopPlan) -> list[NodeRole]:
+    """Return the roles of a plan's honest nodes, with random stakes and speeds.
 
     Stakes are one to four times the minimum, and speeds differ by up to a factor of two.
     """
@@ -99,14 +99,14 @@ def create_honest_nodes(plan: LoopPlan) -> list[NodeRole]:
     ]
 
 
-def create_typical_node(plan: LoopPlan) -> NodeRole:
-    """Return an honest node of the attacker with average stake and speed."""
+def build_average_attacker_role(plan: LoopPlan) -> NodeRole:
+    """Return the role of an honest node of the attacker, with average stake and speed."""
     stake = plan.economics.least_stake * sum(_STAKE_RANGE) // 200
     return NodeRole(ATTACKER, stake, sum(_SPEED_RANGE) // 2, HONEST_FAILURES)
 
 
-def create_applications(plan: LoopPlan) -> CreatorRole:
-    """Return the role of the honest applications, which together cause the plan's load."""
+def build_application_creator(plan: LoopPlan) -> CreatorRole:
+    """Return the creator role of the honest applications, which cause the plan's load."""
 
     def draw_shape(random_stream: RandomStream, economics: Economics) -> OrderShape:
         members = GROUP_SIZE if random_stream.draw_below(100) < plan.groups else 1
@@ -130,14 +130,14 @@ _SORT_KEY_BOUND = 1 << 32
 
 
 def build_mixed_cast(plan: LoopPlan) -> Cast:
-    """Return the cast of a plan.
+    """Return the cast of a plan: good, careless, slow and stopping nodes.
 
     Half of the stopping nodes never answer; the others stop after a fifth of the loop.
     """
     nodes = []
     random_stream = RandomStream(plan.seed, "kinds")
     order = sorted(range(plan.nodes), key=lambda _: random_stream.draw_below(_SORT_KEY_BOUND))
-    for node_index, role in enumerate(create_honest_nodes(plan)):
+    for node_index, role in enumerate(build_honest_node_roles(plan)):
         percentile = order[node_index] * 100 // plan.nodes
         if percentile < _CARELESS_PERCENT:
             nodes.append(replace(role, failures=_CARELESS_FAILURES, kind="careless"))
@@ -154,4 +154,6 @@ def build_mixed_cast(plan: LoopPlan) -> Cast:
 def _estimate_duration(plan: LoopPlan) -> int:
     """Return the estimated duration of a loop, in seconds."""
     per_order = 100 + 2 * plan.groups
-    return plan.tasks * 100 * create_applications(plan).gap_milliseconds // (per_order * 1000)
+    return (
+        plan.tasks * 100 * build_application_creator(plan).gap_milliseconds // (per_order * 1000)
+    )

@@ -64,7 +64,7 @@ class LoopResult:
     stay_durations: tuple[int, ...]
     owners: Mapping[str, OwnerResult]
 
-    def get_owner(self, name: str) -> OwnerResult:
+    def get_owner_result(self, name: str) -> OwnerResult:
         """Return the result of an owner, or an empty one if the owner did not take part."""
         return self.owners.get(name) or OwnerResult(Money(), 0, 0, 0, 0, 0)
 
@@ -75,12 +75,12 @@ class LoopResult:
 
     @property
     def wrongful_exclusion_rate(self) -> int:
-        """The share of their time in which good nodes were excluded, in millionths."""
+        """The share of good nodes' time in which they were excluded, in millionths."""
         return self.excluded_seconds * _MILLION // max(1, self.present_seconds)
 
 
-def summarize_loop(state: LoopState) -> LoopResult:
-    """Return the summary of a finished loop."""
+def finalize_loop(state: LoopState) -> LoopResult:
+    """End the memberships of a finished loop, charge hosting, and return the summary."""
     for node in state.all_nodes:
         if node.joined_at is not None:
             node.present_seconds += state.now - node.joined_at
@@ -167,6 +167,6 @@ def _build_owner_result(state: LoopState, name: str) -> OwnerResult:
     )
 
 
-def compute_share(part: int, total: int) -> int:
+def compute_ratio(part: int, total: int) -> int:
     """Return `part / total` in units of 10^-18, or 0 if the total is 0."""
     return part * UNIT // total if total else 0

@@ -96,12 +96,12 @@ class Reaction(Enum):
 class Behaviour(Protocol):
     """The behaviour of a node. It knows only what the owner's nodes and creators know."""
 
-    def plan_answer(self, task: "LoopTask") -> Intention:
+    def choose_answer_time(self, task: "LoopTask") -> Intention:
         """Return when to answer; called when the task starts."""
         ...
 
-    def decide_answer(self, task: "LoopTask") -> NodeAnswer:
-        """Return the answer; called at the time that `plan_answer` chose."""
+    def choose_answer(self, task: "LoopTask") -> NodeAnswer:
+        """Return the answer; called at the time that `choose_answer_time` chose."""
         ...
 
     def choose_reaction(self, event: NodeEvent) -> Reaction:
@@ -112,16 +112,16 @@ class Behaviour(Protocol):
 class HonestBehaviour:
     """Computes every task, answers as soon as it can, and stays."""
 
-    def plan_answer(self, task: "LoopTask") -> Intention:
+    def choose_answer_time(self, task: "LoopTask") -> Intention:
         """Return the time at which the work is done, even if that is after the timeout."""
         return Intention(task.seconds)
 
-    def decide_answer(self, task: "LoopTask") -> NodeAnswer:
+    def choose_answer(self, task: "LoopTask") -> NodeAnswer:
         """Return the true result."""
         return NodeAnswer(TRUTH, task.seconds)
 
     def choose_reaction(self, event: NodeEvent) -> Reaction:  # noqa: ARG002 - it never minds
-        """Stay, whatever the event."""
+        """Return `Reaction.STAY` for every event."""
         return Reaction.STAY
 
 

@@ -27,7 +27,7 @@ class RuleMeasures:
 
     @property
     def wrongful_exclusion_rate(self) -> int:
-        """The share of their time for which good nodes were excluded."""
+        """The share of good nodes' time in which they were excluded."""
         return _compute_rate(
             [(result.excluded_seconds, result.present_seconds) for result in self.results]
         )
@@ -43,7 +43,7 @@ class RuleMeasures:
         return sum(result.gini for result in self.results) * _MILLION // (UNIT * len(self.results))
 
     @property
-    def mean_stopped_seconds(self) -> int:
+    def mean_seconds_until_kickout(self) -> int:
         """The mean number of seconds from a node's stop to its kickout or the end of the loop."""
         durations = [seconds for result in self.results for seconds in result.stay_durations]
         return sum(durations) // len(durations) if durations else 0
@@ -74,7 +74,7 @@ MEASURES: Mapping[str, Callable[[RuleMeasures], int]] = MappingProxyType({
     "wrongful": lambda measures: measures.wrongful_exclusion_rate,
     "kicked": lambda measures: measures.kicked_good_node_count,
     "gini": lambda measures: measures.gini,
-    "dead": lambda measures: measures.mean_stopped_seconds,
+    "dead": lambda measures: measures.mean_seconds_until_kickout,
     "wasted": lambda measures: measures.wasted_task_rate,
 })  # fmt: skip
 

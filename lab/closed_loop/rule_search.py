@@ -107,11 +107,11 @@ def search_rules(
     """
     (start_measures,) = measure_systems([_build_column(search_plan.base, {})], plan)
     trials = {
-        _make_key({}): Trial(
+        _make_trial_key({}): Trial(
             {}, start_measures, search_plan.goal.compute_distance(start_measures, start_measures)
         )
     }
-    best = trials[_make_key({})]
+    best = trials[_make_trial_key({})]
     is_better = True
     while is_better and len(trials) < search_plan.max_trials:
         is_better = False
@@ -120,7 +120,7 @@ def search_rules(
             new_changes = [
                 trial_changes
                 for trial_changes in candidate_changes
-                if _make_key(trial_changes) not in trials
+                if _make_trial_key(trial_changes) not in trials
             ]
             new_changes = new_changes[: search_plan.max_trials - len(trials)]
             columns = [
@@ -130,7 +130,7 @@ def search_rules(
                 new_changes, measure_systems(columns, plan), strict=True
             ):
                 distance = search_plan.goal.compute_distance(measures, start_measures)
-                trials[_make_key(tried_changes)] = Trial(tried_changes, measures, distance)
+                trials[_make_trial_key(tried_changes)] = Trial(tried_changes, measures, distance)
             on_progress(len(trials), search_plan.max_trials)
             nearest = min(trials.values(), key=lambda trial: trial.distance)
             if nearest.distance < best.distance:
@@ -151,5 +151,5 @@ def _build_column(base: SystemBase, changes: Mapping[str, str]) -> SystemColumn:
     return base.build_column(name, changes)
 
 
-def _make_key(changes: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+def _make_trial_key(changes: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(changes.items()))

@@ -8,10 +8,10 @@ import typer
 from lab.attack.attack import AttackPlan, Finding, simulate_attacks
 from lab.attack.strategies import STRATEGIES, Strategy, get_strategy
 from lab.backtest.system_columns import SystemColumn
-from lab.closed_loop.closed_loop import check_can_simulate
+from lab.closed_loop.closed_loop import check_simulatable
 from lab.commands.attack_json import build_findings_json
 from lab.commands.attack_tables import print_findings
-from lab.commands.backtest_files import open_page
+from lab.commands.backtest_files import open_html_output
 from lab.commands.compared_systems import (
     ChangesOption,
     HtmlOption,
@@ -88,7 +88,7 @@ def attack(  # noqa: PLR0913 - a command line's options are its parameters
         limit=limit,
         jobs=choose_process_count(jobs),
     )
-    with open_page(html) as page:
+    with open_html_output(html) as page:
         with show_progress("simulating") as report_progress:
             findings = simulate_attacks(
                 columns,
@@ -103,7 +103,7 @@ def attack(  # noqa: PLR0913 - a command line's options are its parameters
         print_findings(findings, plan)
     if html is not None:
         typer.echo(f"wrote {html}", err=True)
-    _exit_on_findings(findings, limit)
+    _exit_on_open_faults(findings, limit)
 
 
 def _build_simulatable_columns(rules: Sequence[str], changes: Sequence[str]) -> list[SystemColumn]:
@@ -114,7 +114,7 @@ def _build_simulatable_columns(rules: Sequence[str], changes: Sequence[str]) -> 
         typer.echo(f"note: {note}", err=True)
     try:
         for column in columns:
-            check_can_simulate(column)
+            check_simulatable(column)
     except ValueError as error:
         raise InputError(f"--rules: {error}") from None
     return columns
@@ -129,7 +129,7 @@ def _select_strategies(names: Sequence[str] | None) -> Sequence[Strategy]:
         raise InputError(f"--strategy: {error}") from None
 
 
-def _exit_on_findings(findings: Sequence[Finding], limit: int) -> None:
+def _exit_on_open_faults(findings: Sequence[Finding], limit: int) -> None:
     """Exit with code 1 if a finding has a fault that is not accepted."""
     if any(finding.list_open_faults(limit) for finding in findings):
         raise typer.Exit(1)

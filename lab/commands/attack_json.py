@@ -49,12 +49,12 @@ def _build_finding_json(finding: Finding, limit: int) -> JsonObject:
         "harm": format_exact_fraction(finding.harm),
         "price": format_exact_fraction(finding.loss_per_harm),
         "spoiled": format_exact_fraction(finding.failure_rate_increase),
-        "honest_kicked_out": finding.kicked_good_node_count,
-        "honest_held": finding.held_good_kickout_count,
-        "honest_slashed": finding.slashed_good_node_count,
-        "out": finding.removed_node_count,
+        "honest_kicked_out": finding.kicked_good_node_increase,
+        "honest_held": finding.held_good_kickout_increase,
+        "honest_slashed": finding.slashed_good_node_increase,
+        "out": finding.removed_attacker_node_count,
         "faults": {
-            fault: finding.get_acceptance_reason(fault) for fault in finding.list_faults(limit)
+            fault: finding.find_acceptance_reason(fault) for fault in finding.list_faults(limit)
         },
         "runs": [
             {"attack": _build_loop_json(attack_run), "baseline": _build_loop_json(baseline_run)}
@@ -74,7 +74,7 @@ def _build_loop_json(result: LoopResult) -> JsonObject:
 
 
 def _build_owner_json(result: LoopResult, name: str) -> JsonObject:
-    owner_result = result.get_owner(name)
+    owner_result = result.get_owner_result(name)
     return {
         "nodes": owner_result.node_count,
         "starts": owner_result.start_count,

@@ -7,7 +7,7 @@ import typer
 
 from lab.attack.attack import AttackPlan, Finding
 from lab.closed_loop.economics import GWEI_PER_COIN
-from lab.page.number_text import format_fraction, format_name, format_percent
+from lab.page.number_text import format_fraction, format_percent, format_system_name
 from oracle.queries.text.text_tables import TABLE_WIDTH, print_table
 
 _COLUMN_NAMES = (
@@ -28,27 +28,27 @@ def print_findings(findings: Sequence[Finding], plan: AttackPlan) -> None:
     seeds = f"seed {loop.seed}" if plan.runs == 1 else f"{plan.runs} seeds from {loop.seed}"
     typer.echo(f"{loop.nodes:,} honest nodes, {loop.tasks:,} tasks, {seeds}")
     for name in dict.fromkeys(finding.column.name for finding in findings):
-        typer.echo(f"\n{format_name(name)}")
+        typer.echo(f"\n{format_system_name(name)}")
         system_findings = [finding for finding in findings if finding.column.name == name]
         print_table(
             _COLUMN_NAMES,
-            [tuple(_build_cells(finding, plan.limit)) for finding in system_findings],
+            [tuple(_iter_finding_cells(finding, plan.limit)) for finding in system_findings],
             ("strategy", "verdict"),
         )
     _print_known_findings(findings, plan.limit)
     typer.echo(f"\n{fill(_COLUMN_LEGEND, TABLE_WIDTH)}")
 
 
-def _build_cells(finding: Finding, limit: int) -> Iterator[str]:
+def _iter_finding_cells(finding: Finding, limit: int) -> Iterator[str]:
     yield finding.strategy.name
     yield format_fraction(finding.task_ratio, 2)
-    yield format_coins(finding.earnings)
-    yield format_coins(finding.expenses)
+    yield format_coins(finding.attacker_earnings)
+    yield format_coins(finding.attacker_expenses)
     yield format_percent(finding.gain)
     yield format_percent(finding.harm)
     yield format_fraction(finding.loss_per_harm, 2)
     yield format_percent(finding.failure_rate_increase)
-    yield str(finding.removed_node_count)
+    yield str(finding.removed_attacker_node_count)
     yield format_verdict(finding, limit)
 
 
@@ -72,7 +72,7 @@ def _print_known_findings(findings: Sequence[Finding], limit: int) -> None:
         (finding.strategy.name, fault, reason): None
         for finding in findings
         for fault in finding.list_faults(limit)
-        if (reason := finding.get_acceptance_reason(fault)) is not None
+        if (reason := finding.find_acceptance_reason(fault)) is not None
     }
     if known_findings:
         typer.echo("\nKnown findings")

@@ -17,7 +17,7 @@ from lab.backtest.comparison import Comparison
 from lab.backtest.system_columns import SystemColumn
 from lab.closed_loop.rule_measures import MEASURES
 from lab.closed_loop.rule_search import ComparisonPlan
-from lab.commands.backtest_files import open_exported_history, open_page
+from lab.commands.backtest_files import open_exported_history, open_html_output
 from lab.commands.backtest_json import build_comparison_json
 from lab.commands.backtest_tables import print_comparison
 from lab.commands.closed_loop_backtest import (
@@ -182,8 +182,8 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
         instant_count=_PLOT_INSTANTS if html else 0,
         max_processes=min(choose_process_count(jobs), len(columns)),
     )
-    with open_page(html) as page:
-        comparison = _compare_systems_on_history(events, config, columns, backtest_plan)
+    with open_html_output(html) as page:
+        comparison = _compare_systems_from_options(events, config, columns, backtest_plan)
         if page is not None:
             options = _list_page_options(backtest_plan, events, changes or [], grid)
             notes_shown = [("note", note) for note in notes]
@@ -196,7 +196,7 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
         typer.echo(f"wrote {html}", err=True)
 
 
-def _compare_systems_on_history(
+def _compare_systems_from_options(
     events: str | None, config: Path, columns: Sequence[SystemColumn], plan: BacktestPlan
 ) -> Comparison:
     if events is not None and Path(events).is_dir():

@@ -11,7 +11,7 @@ from oracle.cli.inspect.parquet_command import require_pyarrow
 from oracle.errors import InputError
 
 
-def read_text(path: Path) -> str:
+def read_text_file(path: Path) -> str:
     """Return the text of a file.
 
     Raises:
@@ -26,8 +26,8 @@ def read_text(path: Path) -> str:
 
 
 @contextmanager
-def open_page(path: Path | None) -> Iterator[TextIO | None]:
-    """Open a page for writing; yield None if `path` is None.
+def open_html_output(path: Path | None) -> Iterator[TextIO | None]:
+    """Open the file of `--html` for writing; yield None if `path` is None.
 
     The page replaces the file at its path only when it is complete. It is opened before any other
     work is done, so an unwritable path is detected early.
@@ -67,4 +67,4 @@ def open_exported_history(path: Path, first_block: int, last_block: int | None) 
     with require_pyarrow():
         from lab.backtest.parquet_events import ParquetEvents  # noqa: PLC0415
     events = ParquetEvents.open_export(path, last_block)
-    return events.build_history(first_block)
+    return events.open_history(first_block)

@@ -22,7 +22,7 @@ def build_comparison_json(comparison: Comparison, notes: Sequence[str]) -> JsonO
         "rank_correlation": {
             result.column.name: {
                 other_result.column.name: format_exact_fraction(
-                    comparison.compute_correlation(result, other_result)
+                    comparison.compute_rank_correlation(result, other_result)
                 )
                 for other_result in sides
             }
@@ -68,7 +68,7 @@ def _build_system_json(result: SystemResult) -> JsonObject:
         "name": column.name,
         "rules": json.loads(column.rules.to_json()) if column.has_rules else None,
         "policy": column.policy,
-        "parameters": column.parameters or None,
+        "parameters": column.policy_parameters or None,
         "changes": dict(column.changes),
         "starts_unplaced": spread.unplaced,
         "gini": format_exact_fraction(result.gini_expected),

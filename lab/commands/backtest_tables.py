@@ -11,11 +11,11 @@ from lab.page.number_text import (
     NO_VALUE,
     format_duration,
     format_fraction,
-    format_name,
     format_percent,
+    format_system_name,
     format_time_to_second,
 )
-from lab.page.tables import SHARES_NOTE, format_extent
+from lab.page.tables import SHARES_NOTE, format_history_extent
 from oracle.domain.ids import Address
 from oracle.queries.text.text_tables import TABLE_WIDTH, print_table
 
@@ -34,15 +34,15 @@ _MAX_INTERVALS = 12
 
 def print_comparison(comparison: Comparison) -> None:
     """Print a comparison; lines have at most 100 columns."""
-    typer.echo(f"{format_extent(comparison.history)}\n")
+    typer.echo(f"{format_history_extent(comparison.history)}\n")
     _print_totals(comparison)
     if len(comparison.results) > _MAX_SIDE_BY_SIDE:
         typer.echo("\nToo many systems to list nodes here; --json and --html FILE list them all.")
     else:
         _print_nodes(comparison)
         _print_shares(comparison)
-    _print_kickouts(comparison)
-    _print_intervals(comparison)
+    _print_due_kickouts(comparison)
+    _print_exclusion_intervals(comparison)
 
 
 def _print_totals(comparison: Comparison) -> None:
@@ -53,9 +53,9 @@ def _print_totals(comparison: Comparison) -> None:
     )  # fmt: skip
     rows = [
         (
-            format_name(result.column.name),
-            *_build_totals(result),
-            format_fraction(comparison.compute_correlation(first_result, result), 4),
+            format_system_name(result.column.name),
+            *_iter_total_cells(result),
+            format_fraction(comparison.compute_rank_correlation(first_result, result), 4),
         )
         for result in comparison.results
     ]
@@ -68,7 +68,7 @@ def _print_totals(comparison: Comparison) -> None:
     )
 
 
-def _build_totals(result: SystemResult) -> Iterator[str]:
+def _iter_total_cells(result: SystemResult) -> Iterator[str]:
     if result.column.has_rules:
         yield from (f"{result.exclusion.node_count:,}", f"{result.exclusion.interval_count:,}")
         yield from (
@@ -86,7 +86,7 @@ def _build_totals(result: SystemResult) -> Iterator[str]:
 def _print_nodes(comparison: Comparison) -> None:
     sides = comparison.results
     digits = _DIGITS_BY_SYSTEM_COUNT[len(sides)]
-    nodes = _rank_nodes(comparison)
+    nodes = _list_best_nodes(comparison)
     typer.echo("\nFinal scores and ranks")
     names = _choose_column_names(sides, TABLE_WIDTH - _ADDRESS_WIDTH, digits + _RANK_WIDTH)
     print_table(
@@ -107,7 +107,7 @@ def _choose_column_names(
     A replaced name becomes `system N`, and a printed line explains it. `total_width` is the width
     for all columns, `min_width` the minimum width of one column.
     """
-    column_names = [format_name(result.column.name) for result in results]
+    column_names = [format_system_name(result.column.name) for result in results]
     while sum(2 + max(min_width, len(column_name)) for column_name in column_names) > total_width:
         longest_index = max(range(len(column_names)), key=lambda index: len(column_names[index]))
         if len(column_names[longest_index]) <= len(_format_ordinal(longest_index)):
@@ -124,11 +124,11 @@ def _format_ordinal(system_index: int) -> str:
 
 def _print_and_format_ordinal(result: SystemResult, system_index: int) -> str:
     """Print the system to which the name `system N` refers, and return this name."""
-    typer.echo(f"{_format_ordinal(system_index)}: {format_name(result.column.name)}")
+    typer.echo(f"{_format_ordinal(system_index)}: {format_system_name(result.column.name)}")
     return _format_ordinal(system_index)
 
 
-def _rank_nodes(comparison: Comparison) -> list[Address]:
+def _list_best_nodes(comparison: Comparison) -> list[Address]:
     """Return the best nodes in the order of their ranks under the first system."""
     final_ranks = comparison.results[0].final_ranks
     ranked_nodes = sorted(final_ranks, key=lambda node: (final_ranks[node].rank, node))
@@ -171,7 +171,7 @@ def _print_shares(comparison: Comparison) -> None:
     _print_omitted_count(len(ordered_nodes), len(nodes))
 
 
-def _print_kickouts(comparison: Comparison) -> None:
+def _print_due_kickouts(comparison: Comparison) -> None:
     kickouts = [
         (system_index, interval)
         for system_index, result in enumerate(comparison.results)
@@ -192,7 +192,7 @@ def _print_kickouts(comparison: Comparison) -> None:
                 interval.node,
                 str(interval.block),
                 format_time_to_second(interval.time),
-                _format_outcome(interval),
+                _format_kickout_outcome(interval),
             )
             for system_index, interval in shown
         ],
@@ -207,19 +207,19 @@ def _choose_system_names(
     """Return the name of each system by its index; a name that is too long becomes `system N`."""
     return {
         system_index: name
-        if len(name := format_name(results[system_index].column.name)) <= max_width
+        if len(name := format_system_name(results[system_index].column.name)) <= max_width
         else _print_and_format_ordinal(results[system_index], system_index)
         for system_index in sorted(system_indices)
     }
 
 
-def _format_outcome(interval: DueInterval) -> str:
+def _format_kickout_outcome(interval: DueInterval) -> str:
     if interval.kicked_block is not None:
         return f"block {interval.kicked_block}"
     return "still due" if interval.closed_block is None else "no"
 
 
-def _print_intervals(comparison: Comparison) -> None:
+def _print_exclusion_intervals(comparison: Comparison) -> None:
     intervals = [
         (system_index, interval)
         for system_index, result in enumerate(comparison.results)

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lab.backtest.system_columns import SystemColumn
-from lab.closed_loop.closed_loop import check_can_simulate
+from lab.closed_loop.closed_loop import check_simulatable
 from lab.closed_loop.rule_measures import Goal
 from lab.closed_loop.rule_search import ComparisonPlan, SearchPlan, measure_systems, search_rules
 from lab.commands.closed_loop_tables import (
     build_measures_json,
     build_search_json,
     print_measures,
-    print_search,
+    print_search_result,
 )
-from lab.commands.compared_systems import find_base, show_progress
+from lab.commands.compared_systems import resolve_base, show_progress
 from oracle.cli.options import print_json
 from oracle.cli.system_options import parse_key_values
 from oracle.errors import InputError
@@ -45,14 +45,14 @@ def run_closed_loop_backtest(
     Raises:
         InputError: a system cannot be simulated, or the search options are invalid.
     """
-    _check_columns(columns)
+    _check_all_simulatable(columns)
     if search_options.values:
-        _search_values(rules, search_options, plan, as_json=as_json)
+        _search_and_print_values(rules, search_options, plan, as_json=as_json)
     else:
-        _compare_systems(columns, plan, as_json=as_json)
+        _compare_and_print_systems(columns, plan, as_json=as_json)
 
 
-def _compare_systems(
+def _compare_and_print_systems(
     columns: Sequence[SystemColumn], plan: ComparisonPlan, *, as_json: bool
 ) -> None:
     with show_progress("simulating") as report_progress:
@@ -65,7 +65,7 @@ def _compare_systems(
         print_measures(measures, plan)
 
 
-def _search_values(
+def _search_and_print_values(
     rules: Sequence[str], search_options: SearchOptions, plan: ComparisonPlan, *, as_json: bool
 ) -> None:
     """Search for better values of one system, and print the trials.
@@ -83,9 +83,9 @@ def _search_values(
         name: [value.strip() for value in text.split(",")]
         for name, text in parse_key_values("--search", search_options.values).items()
     }
-    base = find_base("--rules", rules[0])
+    base = resolve_base("--rules", rules[0])
     for name in values:
-        if not base.is_changeable(name):
+        if not base.has_changeable_key(name):
             raise InputError(f"--search: {name}: no such rule in {base.name}")
     try:
         search_plan = SearchPlan(base, values, Goal.parse(search_options.goal))
@@ -100,13 +100,13 @@ def _search_values(
     if as_json:
         print_json(build_search_json(search_result, plan))
     else:
-        print_search(search_result, plan)
+        print_search_result(search_result, plan)
 
 
-def _check_columns(columns: Sequence[SystemColumn]) -> None:
+def _check_all_simulatable(columns: Sequence[SystemColumn]) -> None:
     try:
         for column in columns:
-            check_can_simulate(column)
+            check_simulatable(column)
     except ValueError as error:
         raise InputError(f"--closed-loop: {error}") from None
 

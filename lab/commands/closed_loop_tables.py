@@ -13,8 +13,8 @@ from lab.page.number_text import (
     NO_VALUE,
     format_duration,
     format_fraction,
-    format_name,
     format_percent,
+    format_system_name,
 )
 from oracle.domain.fixed_point import UNIT
 from oracle.queries.text.text_tables import TABLE_WIDTH, print_table
@@ -31,7 +31,9 @@ _COLUMN_LEGEND = (
 
 def print_measures(all_measures: Sequence[RuleMeasures], plan: ComparisonPlan) -> None:
     """Print a table with the measures of each system."""
-    typer.echo(f"{_format_extent(plan.loop)}, {plan.runs} run{'' if plan.runs == 1 else 's'}\n")
+    typer.echo(
+        f"{_format_loop_parameters(plan.loop)}, {plan.runs} run{'' if plan.runs == 1 else 's'}\n"
+    )
     column_names = (
         "system",
         "failed",
@@ -44,20 +46,20 @@ def print_measures(all_measures: Sequence[RuleMeasures], plan: ComparisonPlan) -
     )
     print_table(
         column_names,
-        [tuple(_build_cells(system_measures)) for system_measures in all_measures],
+        [tuple(_iter_measure_cells(system_measures)) for system_measures in all_measures],
         ("system",),
     )
     typer.echo(f"\n{fill(_COLUMN_LEGEND, TABLE_WIDTH)}")
 
 
-def _format_extent(loop: LoopPlan) -> str:
+def _format_loop_parameters(loop: LoopPlan) -> str:
     return f"{loop.nodes:,} nodes, {loop.tasks:,} tasks, seed {loop.seed}"
 
 
-def _build_cells(measures: RuleMeasures) -> Iterator[str]:
-    yield format_name(measures.column.name)
-    yield _format_percent(measures.failure_rate)
-    yield _format_percent(measures.wrongful_exclusion_rate)
+def _iter_measure_cells(measures: RuleMeasures) -> Iterator[str]:
+    yield format_system_name(measures.column.name)
+    yield _format_millionths_as_percent(measures.failure_rate)
+    yield _format_millionths_as_percent(measures.wrongful_exclusion_rate)
     yield str(measures.kicked_good_node_count)
     yield format_fraction(measures.gini * (UNIT // _MILLION), 4)
     yield (
@@ -65,26 +67,27 @@ def _build_cells(measures: RuleMeasures) -> Iterator[str]:
         f"of {measures.stopped_node_count}"
     )
     yield (
-        format_duration(measures.mean_stopped_seconds) if measures.stopped_node_count else NO_VALUE
+        format_duration(measures.mean_seconds_until_kickout)
+        if measures.stopped_node_count
+        else NO_VALUE
     )
-    yield _format_percent(measures.wasted_task_rate)
+    yield _format_millionths_as_percent(measures.wasted_task_rate)
 
 
-def _format_percent(millionths: int) -> str:
+def _format_millionths_as_percent(millionths: int) -> str:
     return format_percent(millionths * (UNIT // _MILLION), 3)
 
 
-def print_search(search_result: SearchResult, plan: ComparisonPlan) -> None:
+def print_search_result(search_result: SearchResult, plan: ComparisonPlan) -> None:
     """Print the trials of a search, beginning with the one nearest to the goal."""
-    typer.echo(
-        f"{_format_extent(plan.loop)}, {plan.runs} run{'' if plan.runs == 1 else 's'} each\n"
-    )
+    runs = f"{plan.runs} run{'' if plan.runs == 1 else 's'} each"
+    typer.echo(f"{_format_loop_parameters(plan.loop)}, {runs}\n")
     trials = sorted(search_result.trials, key=lambda trial: trial.distance)
     rows = [
         (
-            format_name(trial.measures.column.name),
+            format_system_name(trial.measures.column.name),
             format_fraction(trial.distance, 4),
-            *list(_build_cells(trial.measures))[1:],
+            *list(_iter_measure_cells(trial.measures))[1:],
         )
         for trial in trials
     ]
@@ -97,7 +100,7 @@ def print_search(search_result: SearchResult, plan: ComparisonPlan) -> None:
         typer.echo("\nNo trial is nearer to the goal than the unchanged system.")
     else:
         best = search_result.best
-        name = format_name(best.measures.column.name)
+        name = format_system_name(best.measures.column.name)
         typer.echo(
             f"\nNearest: {name}, at distance {format_fraction(best.distance, 4)}, with other "
             f"seeds {format_fraction(search_result.distance_on_other_seeds, 4)}; the unchanged "
@@ -111,19 +114,19 @@ def build_measures_json(
 ) -> dict[str, Any]:
     """Return the JSON object with the measures of all systems."""
     return {
-        "plan": _build_plan(plan),
-        "systems": [_measures_to_json(system_measures) for system_measures in all_measures],
+        "plan": _build_plan_json(plan),
+        "systems": [_build_system_json(system_measures) for system_measures in all_measures],
     }
 
 
 def build_search_json(search_result: SearchResult, plan: ComparisonPlan) -> dict[str, Any]:
     return {
-        "plan": _build_plan(plan),
+        "plan": _build_plan_json(plan),
         "trials": [
             {
                 "changes": dict(trial.changes),
                 "distance": format_fraction(trial.distance, 18),
-                **_measures_to_json(trial.measures),
+                **_build_system_json(trial.measures),
             }
             for trial in search_result.trials
         ],
@@ -133,12 +136,12 @@ def build_search_json(search_result: SearchResult, plan: ComparisonPlan) -> dict
     }
 
 
-def _build_plan(plan: ComparisonPlan) -> dict[str, int]:
+def _build_plan_json(plan: ComparisonPlan) -> dict[str, int]:
     loop = plan.loop
     return {"nodes": loop.nodes, "tasks": loop.tasks, "seed": loop.seed, "runs": plan.runs}
 
 
-def _measures_to_json(system_measures: RuleMeasures) -> dict[str, Any]:
+def _build_system_json(system_measures: RuleMeasures) -> dict[str, Any]:
     return {
         "system": system_measures.column.name,
         "changes": dict(system_measures.column.changes),

@@ -21,7 +21,7 @@ from lab.backtest.system_columns import (
 )
 from lab.closed_loop.economics import Economics
 from lab.closed_loop.loop_plan import LoopPlan
-from lab.commands.backtest_files import read_text
+from lab.commands.backtest_files import read_text_file
 from oracle.cli.system_options import parse_key_values
 from oracle.daemon.config.processors import count_usable_processors
 from oracle.errors import InputError
@@ -111,7 +111,7 @@ def build_columns_from_options(
         raise InputError(
             "no system to compare is given; use --rules for a system or --grid for a file"
         )
-    bases = [find_base("--rules", name) for name in rules]
+    bases = [resolve_base("--rules", name) for name in rules]
     parameter_grid = None if grid is None else _read_grid(grid)
     try:
         settings = [Setting.parse(text) for text in changes]
@@ -120,7 +120,7 @@ def build_columns_from_options(
         raise InputError(str(error)) from None
 
 
-def find_base(option: str, base_text: str) -> SystemBase:
+def resolve_base(option: str, base_text: str) -> SystemBase:
     """Return the system of a name or a file, with the `KEY=VALUE` changes that follow in the text.
 
     `option` is the option named in error messages.
@@ -134,32 +134,34 @@ def find_base(option: str, base_text: str) -> SystemBase:
         (position for position, part in enumerate(reversed(parts)) if "=" not in part), len(parts)
     )
     if not change_count or Path(base_text).is_file():
-        return _find_unchanged_base(option, base_text)
-    basis = _find_unchanged_base(option, base_text.rsplit(maxsplit=change_count)[0])
+        return _resolve_unchanged_base(option, base_text)
+    basis = _resolve_unchanged_base(option, base_text.rsplit(maxsplit=change_count)[0])
     try:
         return basis.with_changes(parts[-change_count:])
     except ValueError as error:
         raise InputError(f"{option}: {error}") from None
 
 
-def _find_unchanged_base(option: str, name: str) -> SystemBase:
+def _resolve_unchanged_base(option: str, name: str) -> SystemBase:
     try:
-        return SystemBase.find_by_name(name)
+        return SystemBase.from_name(name)
     except ValueError as error:
         path = Path(name)
         if not path.is_file():
             raise InputError(f"{option}: {error}; no file has this name either") from None
     try:
-        return SystemBase.from_rules_json(read_text(path), path.name)
+        return SystemBase.from_rules_json(read_text_file(path), path.name)
     except ValueError as error:
         raise InputError(f"{option}: {path}: {error}") from None
 
 
 def _read_grid(path: Path) -> Grid:
-    text = read_text(path)
+    text = read_text_file(path)
     try:
         return parse_grid(
-            text, lambda name: find_base(f"--grid: {path}", name), is_toml=path.suffix == ".toml"
+            text,
+            lambda name: resolve_base(f"--grid: {path}", name),
+            is_toml=path.suffix == ".toml",
         )
     except ValueError as error:
         raise InputError(f"--grid: {path}: {error}") from None

@@ -23,8 +23,8 @@ def render_attack_page(findings: Sequence[Finding], plan: AttackPlan) -> str:
     return render_page(
         "attack.html",
         plan=plan,
-        gain=_draw_figure(findings, names[:MAX_SYSTEMS], lambda finding: finding.gain),
-        harm=_draw_figure(findings, names[:MAX_SYSTEMS], lambda finding: finding.harm),
+        gain=_build_figure(findings, names[:MAX_SYSTEMS], lambda finding: finding.gain),
+        harm=_build_figure(findings, names[:MAX_SYSTEMS], lambda finding: finding.harm),
         findings={
             name: tables.build_finding_table(system_findings, plan.limit)
             for name, system_findings in findings_by_system.items()
@@ -33,14 +33,14 @@ def render_attack_page(findings: Sequence[Finding], plan: AttackPlan) -> str:
     )
 
 
-def _draw_figure(
+def _build_figure(
     findings: Sequence[Finding], systems: Sequence[str], get_value: Callable[[Finding], int]
 ) -> Figure:
     """Draw a bar for each strategy and system, from 0 to the value."""
     strategies = list(dict.fromkeys(finding.strategy.name for finding in findings))
     title = "A bar for each strategy and system"
     rows = RowPlot.create(title, strategies, len(systems), (_MIN_VALUE, _MAX_VALUE))
-    rows.add_marks({mark: format_percent(mark) for mark in rows.axis.list_marks(_MARK_COUNT)})
+    rows.add_ticks({mark: format_percent(mark) for mark in rows.axis.list_ticks(_MARK_COUNT)})
     for finding in findings:
         strategy, system = finding.strategy.name, finding.column.name
         if system in systems:

@@ -22,7 +22,7 @@ def render_backtest_page(comparison: Comparison, options: Sequence[tuple[str, st
         "backtest.html",
         compared=comparison,
         names=[result.column.name for result in comparison.results],
-        extent=tables.format_extent(comparison.history),
+        extent=tables.format_history_extent(comparison.history),
         about_shares=tables.SHARES_NOTE,
         gini_actual=format_fraction(comparison.results[0].gini_actual, 6),
         options=tables.build_option_table(options),
@@ -34,11 +34,11 @@ def render_backtest_page(comparison: Comparison, options: Sequence[tuple[str, st
         kicks=tables.build_network_kickout_table(comparison),
         intervals=tables.build_interval_table(comparison),
         nodes=tables.build_node_table(comparison),
-        **_draw_figures(comparison, comparison.results[:MAX_SYSTEMS]),
+        **_build_figures(comparison, comparison.results[:MAX_SYSTEMS]),
     )
 
 
-def _draw_figures(
+def _build_figures(
     comparison: Comparison, results: Sequence[SystemResult]
 ) -> dict[str, Figure | None]:
     """Return each figure by its name in the template; None if there is nothing to draw."""
@@ -51,22 +51,22 @@ def _draw_figures(
         return Figure(draw_plot(shown), systems, len(shown), len(nodes)) if nodes else None
 
     def draw_scores(nodes: Sequence[Address]) -> Plot:
-        return plots.plot_final_scores(results, _sort_by_rank(comparison, nodes))
+        return plots.plot_final_scores(results, _sort_nodes_by_rank(comparison, nodes))
 
     def draw_scores_over_time(nodes: Sequence[Address]) -> Plot:
         return plots.plot_scores_over_time(
-            results, _sort_by_rank(comparison, nodes), comparison.instants
+            results, _sort_nodes_by_rank(comparison, nodes), comparison.instants
         )
 
-    disputed = _rank_by_disagreement(comparison)
-    shifted = _rank_by_share_change(comparison, results) if comparison.judged else []
+    disputed = _sort_nodes_by_disagreement(comparison)
+    shifted = _sort_nodes_by_share_change(comparison, results) if comparison.judged else []
     return {
         "final_scores": draw_figure(disputed, _MAX_BAR_NODES, draw_scores),
         "courses": draw_figure(
             disputed if comparison.instants else [], _MAX_PANEL_NODES, draw_scores_over_time
         ),
         "exclusions": draw_figure(
-            _rank_by_exclusion(results),
+            _sort_nodes_by_exclusion(results),
             _MAX_LANE_NODES,
             lambda nodes: plots.plot_exclusions(results, nodes, comparison.history),
         ),
@@ -79,7 +79,7 @@ def _draw_figures(
     }
 
 
-def _rank_by_disagreement(comparison: Comparison) -> list[Address]:
+def _sort_nodes_by_disagreement(comparison: Comparison) -> list[Address]:
     """Return the nodes with a final score; nodes whose scores differ most come first."""
 
     def compute_agreement(node: Address) -> int:
@@ -94,7 +94,7 @@ def _rank_by_disagreement(comparison: Comparison) -> list[Address]:
     return sorted(sorted(scored), key=compute_agreement)
 
 
-def _sort_by_rank(comparison: Comparison, nodes: Iterable[Address]) -> list[Address]:
+def _sort_nodes_by_rank(comparison: Comparison, nodes: Iterable[Address]) -> list[Address]:
     """Return the nodes in the order of their ranks under the first system."""
     final_ranks = comparison.results[0].final_ranks
     last_rank = len(final_ranks) + 1
@@ -104,7 +104,7 @@ def _sort_by_rank(comparison: Comparison, nodes: Iterable[Address]) -> list[Addr
     )
 
 
-def _rank_by_exclusion(results: Sequence[SystemResult]) -> list[Address]:
+def _sort_nodes_by_exclusion(results: Sequence[SystemResult]) -> list[Address]:
     """Return the nodes that were excluded or due for a kickout, the longest excluded first."""
     totals: dict[Address, int] = {}
     for result in results:
@@ -115,7 +115,7 @@ def _rank_by_exclusion(results: Sequence[SystemResult]) -> list[Address]:
     return sorted(sorted(totals), key=lambda node: -totals[node])
 
 
-def _rank_by_share_change(
+def _sort_nodes_by_share_change(
     comparison: Comparison, results: Sequence[SystemResult]
 ) -> list[Address]:
     """Return the present nodes; the largest changes of a node's share of tasks come first."""

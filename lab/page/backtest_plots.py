@@ -6,9 +6,9 @@ from lab.backtest.comparison import Comparison, SystemResult
 from lab.backtest.event_history import History
 from lab.backtest.statistics import compute_lorenz_curve
 from lab.page.number_text import (
+    format_axis_time,
     format_duration,
     format_fraction,
-    format_time,
     format_time_to_second,
     shorten_address,
 )
@@ -21,7 +21,7 @@ from lab.page.plots import (
     PlotLabel,
     PlotLine,
     RowPlot,
-    format_points,
+    format_svg_points,
 )
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
@@ -40,7 +40,7 @@ def plot_final_scores(results: Sequence[SystemResult], nodes: Sequence[Address])
     """Draw each node's final score, with a bar for each system."""
     title = "Score of each node at the end, by system"
     rows = RowPlot.create(title, [*map(shorten_address, nodes)], len(results), (0, UNIT))
-    rows.add_marks({mark: format_fraction(mark, 2) for mark in rows.axis.list_marks(4)})
+    rows.add_ticks({mark: format_fraction(mark, 2) for mark in rows.axis.list_ticks(4)})
     for row, node in enumerate(nodes):
         for number, result in enumerate(results):
             final_rank = result.final_ranks.get(node)
@@ -66,29 +66,32 @@ def plot_scores_over_time(
         _add_grid(plot, x_axis, y_axis)
         for number, result in enumerate(results):
             scores = result.measured.scores_over_time.get(node, ())
-            for score_run in _split_runs(list(zip(instants, scores, strict=False))):
+            for score_run in _split_at_missing_scores(list(zip(instants, scores, strict=False))):
                 points = [
-                    (x_axis.get_pixel(time), y_axis.get_pixel(score)) for time, score in score_run
+                    (x_axis.compute_pixel(time), y_axis.compute_pixel(score))
+                    for time, score in score_run
                 ]
-                _add_score_run(plot, points, f"s{number}", result.column.name)
+                _add_score_segment(plot, points, f"s{number}", result.column.name)
     return plot
 
 
 def _add_grid(plot: Plot, x_axis: Axis, y_axis: Axis) -> None:
-    for mark in y_axis.list_marks(2):
-        y = y_axis.get_pixel(mark)
+    for mark in y_axis.list_ticks(2):
+        y = y_axis.compute_pixel(mark)
         plot.grid.append(PlotLine(x_axis.start_pixel, y, x_axis.end_pixel, y))
         plot.labels.append(
             PlotLabel(format_fraction(mark, 1), x_axis.start_pixel - 6, y + 4, "end")
         )
     for time, anchor in ((x_axis.min_value, "start"), (x_axis.max_value, "end")):
-        text = format_time(time, x_axis.max_value - x_axis.min_value)
+        text = format_axis_time(time, x_axis.max_value - x_axis.min_value)
         plot.labels.append(
-            PlotLabel(text, x_axis.get_pixel(time), y_axis.start_pixel + 15, anchor)
+            PlotLabel(text, x_axis.compute_pixel(time), y_axis.start_pixel + 15, anchor)
         )
 
 
-def _split_runs(points: Sequence[tuple[int, int | None]]) -> list[list[tuple[int, int]]]:
+def _split_at_missing_scores(
+    points: Sequence[tuple[int, int | None]],
+) -> list[list[tuple[int, int]]]:
     """Split a list of times and scores into runs without missing scores."""
     runs: list[list[tuple[int, int]]] = [[]]
     for time, score in points:
@@ -99,13 +102,13 @@ def _split_runs(points: Sequence[tuple[int, int | None]]) -> list[list[tuple[int
     return [run for run in runs if run]
 
 
-def _add_score_run(
+def _add_score_segment(
     plot: Plot, points: Sequence[tuple[float, float]], series: str, tooltip: str
 ) -> None:
     if len(points) == 1:
         plot.dots.append(Dot(*points[0], series, tooltip))
     else:
-        plot.curves.append(Curve(format_points(points), series, tooltip))
+        plot.curves.append(Curve(format_svg_points(points), series, tooltip))
 
 
 def plot_exclusions(
@@ -123,15 +126,18 @@ def plot_exclusions(
     title = "Exclusions and kickouts due over time, by node and system"
     names = [*map(shorten_address, nodes)]
     rows = RowPlot.create(title, names, len(systems_with_rules), (start, end))
-    rows.add_marks(
-        {mark: format_time(mark, end - start) for mark in rows.axis.list_marks(_TIME_MARK_COUNT)}
+    rows.add_ticks(
+        {
+            mark: format_axis_time(mark, end - start)
+            for mark in rows.axis.list_ticks(_TIME_MARK_COUNT)
+        }
     )
     for row, node in enumerate(nodes):
         for lane, (number, result) in enumerate(systems_with_rules):
             row_and_lane = (row, lane)
             series = f"s{number}"
             name = f"{node}, {result.column.name}"
-            for interval in result.list_intervals(node):
+            for interval in result.list_exclusion_intervals(node):
                 until = (
                     "the end" if interval.until is None else format_time_to_second(interval.until)
                 )
@@ -141,7 +147,7 @@ def plot_exclusions(
                 )
                 times = (interval.since, end if interval.until is None else interval.until)
                 rows.add_bar(row_and_lane, times, series, f"{name}: excluded from {span}")
-            for due_interval in result.list_due_intervals(node):
+            for due_interval in result.list_kickout_due_intervals(node):
                 tooltip = (
                     f"{name}: kickout due from block {due_interval.block}, "
                     f"{format_time_to_second(due_interval.time)}"
@@ -153,10 +159,10 @@ def plot_exclusions(
 def plot_task_shares(results: Sequence[SystemResult], nodes: Sequence[Address]) -> Plot:
     """Draw each node's actual share of tasks as a bar, and its expected shares as dots."""
     first_result = results[0]
-    largest = max((_find_largest_share(results, node) for node in nodes), default=0)
+    largest = max((_compute_largest_share(results, node) for node in nodes), default=0)
     title = "Share of tasks of each node, actual and by system"
     rows = RowPlot.create(title, [*map(shorten_address, nodes)], 1, (0, largest or UNIT))
-    rows.add_marks({mark: f"{100 * mark / UNIT:.1f} %" for mark in rows.axis.list_marks(4)})
+    rows.add_ticks({mark: f"{100 * mark / UNIT:.1f} %" for mark in rows.axis.list_ticks(4)})
     for row, node in enumerate(nodes):
         actual = first_result.compute_actual_share(node) or 0
         tooltip = (
@@ -168,14 +174,16 @@ def plot_task_shares(results: Sequence[SystemResult], nodes: Sequence[Address]) 
             expected = result.compute_expected_share(node)
             if expected is not None:
                 # The dots are slightly apart vertically, so that equal values are all visible.
-                y = rows.get_lane_top(row, 0) + 4.5 + (number - (len(results) - 1) / 2) * 2.5
+                y = rows.compute_lane_top(row, 0) + 4.5 + (number - (len(results) - 1) / 2) * 2.5
                 share = format_fraction(expected, 6)
                 tooltip = f"{node}, {result.column.name}: an expected share of {share}"
-                rows.plot.dots.append(Dot(rows.axis.get_pixel(expected), y, f"s{number}", tooltip))
+                rows.plot.dots.append(
+                    Dot(rows.axis.compute_pixel(expected), y, f"s{number}", tooltip)
+                )
     return rows.plot
 
 
-def _find_largest_share(results: Sequence[SystemResult], node: Address) -> int:
+def _compute_largest_share(results: Sequence[SystemResult], node: Address) -> int:
     expected = (result.compute_expected_share(node) or 0 for result in results)
     return max(results[0].compute_actual_share(node) or 0, *expected)
 
@@ -185,9 +193,9 @@ def plot_lorenz_curves(comparison: Comparison, results: Sequence[SystemResult]) 
     x_axis = Axis(0, UNIT, 40, _SQUARE_SIZE - 24)
     y_axis = Axis(0, UNIT, _SQUARE_SIZE - 40, 24)
     plot = Plot("Lorenz curves of tasks over nodes", _SQUARE_SIZE, _SQUARE_SIZE)
-    for mark in x_axis.list_marks(4):
-        x = x_axis.get_pixel(mark)
-        y = y_axis.get_pixel(mark)
+    for mark in x_axis.list_ticks(4):
+        x = x_axis.compute_pixel(mark)
+        y = y_axis.compute_pixel(mark)
         text = f"{100 * mark // UNIT} %"
         plot.grid += [
             PlotLine(x, y_axis.end_pixel, x, y_axis.start_pixel),
@@ -212,10 +220,10 @@ def plot_lorenz_curves(comparison: Comparison, results: Sequence[SystemResult]) 
             point_indices = [*range(0, last, max(1, last // _MAX_POINTS)), last]
             points = [
                 (
-                    x_axis.get_pixel(point_index * UNIT // last),
-                    y_axis.get_pixel(curve[point_index]),
+                    x_axis.compute_pixel(point_index * UNIT // last),
+                    y_axis.compute_pixel(curve[point_index]),
                 )
                 for point_index in point_indices
             ]
-            plot.curves.append(Curve(format_points(points), series, name))
+            plot.curves.append(Curve(format_svg_points(points), series, name))
     return plot

@@ -19,7 +19,7 @@ def shorten_address(node: Address) -> str:
     return f"{node[: 2 + _SHOWN_DIGITS]}…{node[-4:]}"
 
 
-def format_name(name: str) -> str:
+def format_system_name(name: str) -> str:
     """Return the name of a system for a terminal, truncated, with control characters escaped."""
     return sanitize_text(name, max_length=_MAX_NAME_LENGTH)
 
@@ -47,7 +47,7 @@ def format_percent(units: int | None, digits: int = 1) -> str:
     return NO_VALUE if units is None else f"{format_fraction(100 * units, digits)} %"
 
 
-def format_time(seconds: int, span: int = _DAY_SECONDS) -> str:
+def format_axis_time(seconds: int, span: int = _DAY_SECONDS) -> str:
     """Format a block time in UTC, with the precision that suits a plot of `span` seconds."""
     time_format = (
         "%m-%d %H:%M:%S"

@@ -95,7 +95,7 @@ class Axis:
     start_pixel: float
     end_pixel: float
 
-    def get_pixel(self, value: int) -> float:
+    def compute_pixel(self, value: int) -> float:
         """Return the pixel of a value; values beyond the axis get the pixel of the nearer end."""
         if self.max_value <= self.min_value:
             return self.start_pixel
@@ -106,7 +106,7 @@ class Axis:
             1,
         )
 
-    def list_marks(self, count: int) -> list[int]:
+    def list_ticks(self, count: int) -> list[int]:
         """Return values that divide the axis into `count` equal parts, including both ends."""
         if self.max_value <= self.min_value:
             return [self.min_value]
@@ -137,14 +137,14 @@ class RowPlot:
         ]
         return cls(plot, Axis(*values, _LABEL_WIDTH, PLOT_WIDTH - _RIGHT_MARGIN), lane_count)
 
-    def add_marks(self, texts: Mapping[int, str]) -> None:
+    def add_ticks(self, texts: Mapping[int, str]) -> None:
         """Draw a vertical line with a text above it at each value."""
         for value, text in texts.items():
-            x = self.axis.get_pixel(value)
+            x = self.axis.compute_pixel(value)
             self.plot.grid.append(PlotLine(x, _TOP_MARGIN - 6, x, self.plot.height))
             self.plot.labels.append(PlotLabel(text, x, _TOP_MARGIN - 12, "middle"))
 
-    def get_lane_top(self, row: int, lane: int) -> float:
+    def compute_lane_top(self, row: int, lane: int) -> float:
         """Return the vertical position of a lane's upper edge, in pixels."""
         return (
             _TOP_MARGIN + (_LANE_HEIGHT * self.lane_count + _ROW_GAP) * row + _LANE_HEIGHT * lane
@@ -154,24 +154,29 @@ class RowPlot:
         self, row_and_lane: tuple[int, int], values: tuple[int, int], series: str, tooltip: str
     ) -> None:
         """Draw a bar in a lane from one value to another; short bars get a minimum width."""
-        left, right = sorted(map(self.axis.get_pixel, values))
+        left, right = sorted(map(self.axis.compute_pixel, values))
         width = max(1.5, round(right - left, 1))
         self.plot.bars.append(
             PlotBar(
-                left, self.get_lane_top(*row_and_lane), width, _LANE_HEIGHT - 1, series, tooltip
+                left,
+                self.compute_lane_top(*row_and_lane),
+                width,
+                _LANE_HEIGHT - 1,
+                series,
+                tooltip,
             )
         )
 
     def add_diamond(
         self, row_and_lane: tuple[int, int], value: int, series: str, tooltip: str
     ) -> None:
-        x = self.axis.get_pixel(value)
-        y = self.get_lane_top(*row_and_lane) + (_LANE_HEIGHT - 1) / 2
+        x = self.axis.compute_pixel(value)
+        y = self.compute_lane_top(*row_and_lane) + (_LANE_HEIGHT - 1) / 2
         half_size = 5.5
         corners = ((x - half_size, y), (x, y - half_size), (x + half_size, y), (x, y + half_size))
-        self.plot.diamonds.append(Curve(format_points(corners), series, tooltip))
+        self.plot.diamonds.append(Curve(format_svg_points(corners), series, tooltip))
 
 
-def format_points(points: Iterable[tuple[float, float]]) -> str:
+def format_svg_points(points: Iterable[tuple[float, float]]) -> str:
     """Return points in SVG's notation."""
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)

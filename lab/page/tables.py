@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import NamedTuple
 
 from lab.attack.attack import AttackPlan, Finding
-from lab.backtest.comparison import Comparison, SystemResult, find_differences
+from lab.backtest.comparison import Comparison, SystemResult, list_rule_differences
 from lab.backtest.event_history import History
 from lab.closed_loop.economics import GWEI_PER_COIN
 from lab.page.number_text import (
@@ -51,7 +51,7 @@ def _build_table(
     return Table(column_names, rows[:max_rows], columns, len(rows))
 
 
-def format_extent(history: History) -> str:
+def format_history_extent(history: History) -> str:
     """Return the counted events, blocks and times of a history as part of a sentence."""
     span = format_duration(max(0, history.to_time - history.from_time))
     return (
@@ -82,7 +82,7 @@ def build_rule_table(comparison: Comparison) -> Table:
     # An empty text is the value of an empty list.
     rows = [
         (name, *(value or "(empty)" for value in values))
-        for name, values in find_differences(columns).items()
+        for name, values in list_rule_differences(columns).items()
     ]
     return _build_table(("rule", *(column.name for column in columns)), rows, "code")
 
@@ -95,12 +95,12 @@ def build_total_table(comparison: Comparison) -> Table:
     )  # fmt: skip
     return _build_table(
         column_names,
-        [(result.column.name, *_build_total_cells(result)) for result in comparison.results],
+        [(result.column.name, *_iter_total_cells(result)) for result in comparison.results],
         "text",
     )
 
 
-def _build_total_cells(result: SystemResult) -> Iterator[str]:
+def _iter_total_cells(result: SystemResult) -> Iterator[str]:
     if result.column.has_rules:
         totals = result.exclusion
         yield from (
@@ -126,7 +126,7 @@ def build_correlation_table(comparison: Comparison) -> Table:
         (
             result.column.name,
             *(
-                format_fraction(comparison.compute_correlation(result, other_result), 6)
+                format_fraction(comparison.compute_rank_correlation(result, other_result), 6)
                 for other_result in results
             ),
         )
@@ -235,15 +235,15 @@ def build_finding_table(findings: Sequence[Finding], limit: int) -> Table:
             finding.strategy.name,
             finding.strategy.description,
             format_fraction(finding.task_ratio, 2),
-            _format_coins(finding.earnings),
-            _format_coins(finding.expenses),
+            _format_coins(finding.attacker_earnings),
+            _format_coins(finding.attacker_expenses),
             _format_gain(finding),
             format_percent(finding.harm),
             format_fraction(finding.loss_per_harm, 2),
             format_percent(finding.failure_rate_increase),
-            str(finding.kicked_good_node_count),
-            str(finding.held_good_kickout_count),
-            str(finding.removed_node_count),
+            str(finding.kicked_good_node_increase),
+            str(finding.held_good_kickout_increase),
+            str(finding.removed_attacker_node_count),
             _format_verdict(finding, limit),
         )
         for finding in findings
@@ -262,7 +262,9 @@ def _format_gain(finding: Finding) -> str:
 
 
 def _format_verdict(finding: Finding, limit: int) -> str:
-    reasons = {fault: finding.get_acceptance_reason(fault) for fault in finding.list_faults(limit)}
+    reasons = {
+        fault: finding.find_acceptance_reason(fault) for fault in finding.list_faults(limit)
+    }
     return (
         "; ".join(
             f"found: {fault}" if reason is None else f"known: {fault}: {reason}"

@@ -25,7 +25,7 @@ URL = "assets/javascripts/mermaid.min.js"
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the script to the site."""
+    """Add the Mermaid script to the site, downloaded if it is missing or outdated."""
     if not SCRIPT.is_file() or _hash_script() != MERMAID_SHA256:
         _download_script()
     files.append(File.generated(config, URL, abs_src_path=str(SCRIPT)))
@@ -33,7 +33,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_content(html: str, page: Page, **_: object) -> str:
-    """Load the script in pages that contain a diagram."""
+    """Load the Mermaid script in pages that contain a diagram."""
     if 'class="mermaid"' not in html:
         return html
     return f'{html}\n<script src="{get_relative_url(URL, page.url)}"></script>\n'

@@ -10,5 +10,5 @@ from reference.llms_text import render_site_text
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Write the file beside the start page."""
+    """Write `llms.txt` beside the start page of the site."""
     (Path(config.site_dir) / "llms.txt").write_text(render_site_text(), "utf-8")

@@ -52,8 +52,8 @@ def encode_settle_contest_call(
     )
 
 
-def decode_contested_group(calldata: str) -> tuple[GroupKey, list[TaskKey]]:
-    """Return the group and the tasks of a `settleContest` call."""
+def decode_settle_contest_call(calldata: str) -> tuple[GroupKey, list[TaskKey]]:
+    """Return the group key and the task keys in the calldata of a `settleContest` call."""
     arguments = decode_arguments(CONTRACT, "settleContest", calldata)
     tasks = [TaskKey("0x" + bytes(key).hex()) for key in arguments["keys"]]
     return GroupKey("0x" + bytes(arguments["key"]).hex()), tasks

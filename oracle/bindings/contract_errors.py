@@ -111,7 +111,7 @@ _MAX_TIME = 2**40
 
 def decode_refusal(output: str | None) -> Refusal:
     """Decode the custom error in a revert's output (`0x` hex), and add the daemon's reaction."""
-    error_entry = _load_errors_by_selector().get((output or "")[:SELECTOR_DIGITS])
+    error_entry = _build_errors_by_selector().get((output or "")[:SELECTOR_DIGITS])
     if output is None or error_entry is None:
         return Refusal("")
     name, types = error_entry
@@ -131,7 +131,7 @@ def decode_refusal(output: str | None) -> Refusal:
 
 
 @cache
-def _load_errors_by_selector() -> dict[str, tuple[str, list[str]]]:
+def _build_errors_by_selector() -> dict[str, tuple[str, list[str]]]:
     """Return the name and argument types of every contract error, by selector."""
     return {
         selector: name_and_types

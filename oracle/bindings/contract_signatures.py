@@ -21,7 +21,7 @@ class SignatureCheckUnavailableError(TransientError):
 def verify_contract_signature(
     pool_view: PoolView, chain_id: int, account: Address, digest: Hash, signature: bytes
 ) -> bool | None:
-    """Return whether an account's contract accepts a signature at the newest block.
+    """Return whether a contract account accepts a signature (ERC-1271) at the newest block.
 
     Returns None if the account returns nothing, as one without code does. The gas of the call is
     limited, because the contract is a stranger's.

@@ -156,7 +156,7 @@ class WordsSetup:
     max_rounds: int = 120
 
     def build_creation_code(self, oracle: Address) -> str:
-        """Return the creation code for the words of an oracle."""
+        """Return the creation code of the QoSWords contract of an oracle."""
         return build_creation_code(
             qos_words.CONTRACT, oracle, self.fall_share, self.big_fall, self.max_rounds
         )
@@ -194,7 +194,7 @@ def override_limits(limits: RootsLimits, overrides: Mapping[str, int]) -> RootsL
 
 
 def compute_min_score_age_limit(settings: ReportSettings, lag_rounds: int) -> int:
-    """Return the lowest maximum age, in seconds, with which scores never become stale.
+    """Return the lowest `max_age_seconds` limit with which scores never become stale.
 
     A round may be followed by the next one only after the heartbeat, and a root that counts
     `lag_rounds` rounds later must not be stale by then.
@@ -273,14 +273,14 @@ def check_deployer_balance(*plans: DeploymentPlan) -> None:
         )
 
 
-def send_deployment(
+def deploy_contract(
     pool: EndpointPool,
     signer: Signer,
     plan: DeploymentPlan,
     chain_id: int,
     wait_for_next_try: Callable[[], bool],
 ) -> tuple[Address, Receipt]:
-    """Send the deployment and wait for its receipt until `wait_for_next_try` is False.
+    """Deploy the contract and wait for its receipt until `wait_for_next_try` returns False.
 
     Raises:
         InputError: the account cannot pay for the deployment.

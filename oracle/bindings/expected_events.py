@@ -86,13 +86,13 @@ def find_missing_event(receipt: Receipt, contract: Address, calldata: str) -> st
     No event is expected from a call that is not in
     `_EXPECTED_EVENTS`, such as an empty transfer to the account itself.
     """
-    expected_event = _load_expected_events_by_selector().get(calldata[:SELECTOR_DIGITS])
+    expected_event = _build_expected_event_by_selector().get(calldata[:SELECTOR_DIGITS])
     if expected_event is None:
         return None
     expected_values = _build_expected_values(expected_event, calldata)
     events = [event for event in receipt.events if event.contract == contract]
     if any(
-        _select_compared_values(expected_event, arguments) == expected_values
+        _get_compared_values(expected_event, arguments) == expected_values
         for arguments in _decode_events(expected_event, events)
     ):
         return None
@@ -130,7 +130,7 @@ def _get_argument_at_path(
     return argument[member_names.index(member_name)]
 
 
-def _select_compared_values(
+def _get_compared_values(
     expected_event: _ExpectedEvent, arguments: Mapping[str, object]
 ) -> dict[str, object]:
     """Return the event fields that are compared with the arguments of the call."""
@@ -181,7 +181,7 @@ def _normalize_value(value: object) -> object:
 
 
 @cache
-def _load_expected_events_by_selector() -> dict[str, _ExpectedEvent]:
+def _build_expected_event_by_selector() -> dict[str, _ExpectedEvent]:
     return {
         load_abi(expected_event.contract)
         .functions[expected_event.function]

@@ -54,7 +54,7 @@ def inspect_roots_contract(
     errors: list[TransientError] = []
     for endpoint_view in pool_view.build_single_endpoint_views():
         try:
-            configuration = RootsContract(endpoint_view, address).get_configuration()
+            configuration = RootsContract(endpoint_view, address).fetch_configuration()
         except TransientError as error:
             errors.append(error)
             continue

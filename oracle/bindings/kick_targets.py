@@ -113,7 +113,7 @@ def get_kick_target(name: str) -> KickTarget:
     raise InputError(f"unknown kick target {name}; expected one of: {target_names}")
 
 
-def build_adapter_code(
+def build_adapter_creation_code(
     target: KickTarget, oracle: Address, owner: Address, address_by_name: Mapping[str, str]
 ) -> str:
     """Return the `0x` creation code of an adapter for this oracle, owned by `owner`.
@@ -143,7 +143,7 @@ def build_adapter_code(
 def build_role_change(
     target: KickTarget, adapter: Address, address_by_name: Mapping[str, str]
 ) -> RoleChange:
-    """Return the call that makes the adapter the holder of the network's role.
+    """Return the call that grants an adapter the network's role that may kick nodes.
 
     Raises:
         InputError: the network is its own kick target, or the address of the contract that grants

@@ -45,7 +45,7 @@ class ObjectionsContract:
             if expected != actual
         ]
 
-    def get_next_seq(self, node: Address, block: BlockRef) -> int:
+    def fetch_next_objection_seq(self, node: Address, block: BlockRef) -> int:
         """Return the number of the node's next objection.
 
         Raises:
@@ -56,7 +56,7 @@ class ObjectionsContract:
         return int(seq)
 
 
-def build_objections_code(oracle: Address) -> str:
+def build_objections_creation_code(oracle: Address) -> str:
     """Return the creation code of the objections contract of an oracle."""
     return build_creation_code(CONTRACT, oracle)
 

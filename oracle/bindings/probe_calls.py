@@ -84,8 +84,8 @@ def decode_probe_nodes(calldata: str) -> tuple[Address, ...]:
     return tuple(Address(str(node).lower()) for node in nodes)
 
 
-def decode_probe_fees(calldata: str) -> int:
-    """Return the fees that a system task locks in the contract, in wei."""
+def compute_total_probe_fee(calldata: str) -> int:
+    """Return the total fee that a system task locks in the contract, in wei."""
     arguments = decode_arguments(CONTRACT, "probe", calldata)
     return int(arguments["fee"]) * len(arguments["nodes"])
 
@@ -115,7 +115,7 @@ def encode_time_out_task_call(key: TaskKey) -> str:
 
 
 def encode_validate_group_call(calldata: str, creator: Address) -> str:
-    """Return the calldata that compares the answers of a system task."""
+    """Return the calldata that makes the contract compare the answers of a system task."""
     keys = [bytes.fromhex(key[2:]) for key in compute_probe_task_keys(calldata, creator)]
     group = decode_arguments(CONTRACT, "probe", calldata)["order"][1]
     return encode_call(CONTRACT, "validateGroup", group, keys)

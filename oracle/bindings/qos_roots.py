@@ -145,7 +145,7 @@ class RootsContract:
         self._pool_view = pool_view
         self.address = address
 
-    def get_status(self) -> RootsStatus:
+    def fetch_status(self) -> RootsStatus:
         """Return the contract's state at the newest block.
 
         Raises:
@@ -179,7 +179,7 @@ class RootsContract:
             ),
         )
 
-    def get_root(self, round_number: int) -> tuple[BlockRef, Hash | None]:
+    def fetch_root(self, round_number: int) -> tuple[BlockRef, Hash | None]:
         """Return the newest block, and the root that the contract stores for a round as of it.
 
         The root is None if it is not kept or was struck.
@@ -197,13 +197,13 @@ class RootsContract:
             root = decode_hash_result(decode_result(CONTRACT, "rootOf", str(result)))
         return block, root
 
-    def get_configuration(self) -> RootsConfiguration:
+    def fetch_configuration(self) -> RootsConfiguration:
         """Return the contract's accounts, limits and code.
 
         Raises:
             TransientError: no endpoint returns the contract's state.
         """
-        contract_status = self.get_status()
+        contract_status = self.fetch_status()
         block = contract_status.block
         accounts = ("target", "admin", "pendingAdmin", "pauser", "vetoer", "pendingVetoer")
         other_views = (
@@ -292,7 +292,7 @@ def encode_execute_kick_call(
 
 
 def encode_clear_accusation_call(leaf: NodeLeaf, hashes: Sequence[bytes]) -> str:
-    """Return the calldata that ends an accusation absent from the last root."""
+    """Return the calldata that ends an accusation whose interval the last root lacks."""
     return encode_call(CONTRACT, "clear", build_leaf_values(leaf), hashes)
 
 
@@ -302,7 +302,7 @@ def encode_retry_kick_call(node: Address) -> str:
 
 
 def build_leaf_values(leaf: NodeLeaf) -> LeafValues:
-    """Return the values of the contract's struct `NodeLeaf`."""
+    """Return a node's leaf as the values of the contract's struct `NodeLeaf`."""
     encoded = leaf.encode()
     fields = encoded[2 * _WORD_BYTES : 3 * _WORD_BYTES]
     return leaf.node, leaf.next_node, int.from_bytes(fields), leaf.pool_hash

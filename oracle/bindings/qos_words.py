@@ -71,7 +71,7 @@ class WordsContract:
         self._pool_view = pool_view
         self.address = address
 
-    def get_words(self, first: int, count: int, block: BlockRef) -> list[StoredWord]:
+    def fetch_words(self, first: int, count: int, block: BlockRef) -> list[StoredWord]:
         """Return `count` words, starting at index `first`, as stored at a block.
 
         Raises:
@@ -89,8 +89,8 @@ class WordsContract:
             for lanes, round_number in zip(lane_words, rounds, strict=True)
         ]
 
-    def get_seats(self, nodes: Sequence[Address], block: BlockRef) -> list[int | None]:
-        """Return the seat of each node at a block, or None for a node that has no seat.
+    def fetch_seats(self, nodes: Sequence[Address], block: BlockRef) -> list[int | None]:
+        """Return each node's seat (lane index) at a block, or None if the node has no seat.
 
         Raises:
             TransientError: no endpoint returns the contract's state.
@@ -111,8 +111,8 @@ class WordsContract:
 
         return self._pool_view.read_from_first(read_seats)
 
-    def get_fall_limit(self, block: BlockRef) -> FallLimit:
-        """Return how many lanes have fallen today, and how many may fall, as of a block.
+    def fetch_fall_limit(self, block: BlockRef) -> FallLimit:
+        """Return the number of lanes lowered today (UTC) and the daily maximum, at a block.
 
         Raises:
             TransientError: no endpoint returns the contract's state.
@@ -122,7 +122,7 @@ class WordsContract:
         )
         return FallLimit(*fall_numbers)
 
-    def get_configuration(self, block: BlockRef) -> WordsConfiguration:
+    def fetch_configuration(self, block: BlockRef) -> WordsConfiguration:
         """Return the contract's code and settings, which never change.
 
         Raises:

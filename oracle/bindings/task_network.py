@@ -30,7 +30,7 @@ def encode_start_task_as_of_call(
 ) -> str:
     """Return the calldata that starts a task only on a chain that has this block."""
     return encode_call(
-        CONTRACT, "startTaskAsOf", _to_bytes(task), node, block_number, _to_bytes(block_hash)
+        CONTRACT, "startTaskAsOf", _decode_hex(task), node, block_number, _decode_hex(block_hash)
     )
 
 
@@ -44,14 +44,14 @@ def encode_start_group_call(
 
     Block 0 means no block: the call then works on any chain.
     """
-    task_ids = [_to_bytes(task) for task in tasks]
+    task_ids = [_decode_hex(task) for task in tasks]
     return encode_call(
-        CONTRACT, "startGroup", task_ids, nodes, block_number, _to_bytes(block_hash)
+        CONTRACT, "startGroup", task_ids, nodes, block_number, _decode_hex(block_hash)
     )
 
 
 def strip_as_of_check(calldata: str) -> str:
-    """Return the calldata of a start without the check of its as-of block.
+    """Return a task start's calldata without the check that the chain has the as-of block.
 
     A call that is simulated on the newest block runs in that block, and a block's own hash cannot
     be read inside it.
@@ -73,22 +73,22 @@ def strip_as_of_check(calldata: str) -> str:
 
 def encode_start_task_call(task: TaskKey, node: Address) -> str:
     """Return the calldata that starts a task on any chain."""
-    return encode_call(CONTRACT, "startTask", _to_bytes(task), node)
+    return encode_call(CONTRACT, "startTask", _decode_hex(task), node)
 
 
 def encode_queue_task_call(task: TaskKey) -> str:
     """Return the calldata that queues a task because no node is free."""
-    return encode_call(CONTRACT, "queueTask", _to_bytes(task))
+    return encode_call(CONTRACT, "queueTask", _decode_hex(task))
 
 
 def encode_drop_task_call(task: TaskKey) -> str:
     """Return the calldata that removes a task from the queue because its fee is too low."""
-    return encode_call(CONTRACT, "dropTask", _to_bytes(task), _FEE_TOO_LOW)
+    return encode_call(CONTRACT, "dropTask", _decode_hex(task), _FEE_TOO_LOW)
 
 
 def encode_drop_group_call(tasks: Sequence[TaskKey]) -> str:
     """Return the calldata that drops all tasks of a group in which no task was started."""
-    return encode_call(CONTRACT, "dropGroup", [_to_bytes(task) for task in tasks], _FEE_TOO_LOW)
+    return encode_call(CONTRACT, "dropGroup", [_decode_hex(task) for task in tasks], _FEE_TOO_LOW)
 
 
 def encode_request_download_call(node: Address, model: str) -> str:
@@ -140,5 +140,5 @@ def _get_selector(function: str) -> str:
     return load_abi(CONTRACT).functions[function].selector
 
 
-def _to_bytes(hex_text: str) -> bytes:
+def _decode_hex(hex_text: str) -> bytes:
     return bytes.fromhex(hex_text[2:])

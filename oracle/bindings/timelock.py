@@ -42,7 +42,7 @@ _MAX_BLOCKS = 100_000
 _NO_PREDECESSOR = bytes(32)
 
 
-def build_timelock_code(owner: Address, delay: int = DEFAULT_DELAY) -> str:
+def build_timelock_creation_code(owner: Address, delay: int = DEFAULT_DELAY) -> str:
     """Return the creation code of a timelock, including the constructor arguments.
 
     `owner` (a multisig) proposes and cancels calls; anyone may execute a call after `delay`
@@ -167,7 +167,7 @@ def fetch_timelock_roles(
     )
     granted = frozenset(holder for _, holders in granted_by_endpoint for holder in holders)
     held_by_endpoint = pool_view.read_from_each(
-        lambda endpoint: _filter_current_role_holders(endpoint, timelock, granted)
+        lambda endpoint: _fetch_current_role_holders(endpoint, timelock, granted)
     )
     current_holders = frozenset(holder for _, holders in held_by_endpoint for holder in holders)
     # The constructor makes the timelock its own admin, exactly once.
@@ -213,10 +213,10 @@ def _decode_role_holder(log: Json) -> RoleHolder | None:
     return None if name is None else RoleHolder(name, Address("0x" + account[-40:].lower()))
 
 
-def _filter_current_role_holders(
+def _fetch_current_role_holders(
     endpoint: EndpointCaller, timelock: Address, granted: Iterable[RoleHolder]
 ) -> list[RoleHolder]:
-    """Return the holders that still have their role."""
+    """Return the holders that still have their role, by one `hasRole` call for each."""
     return [holder for holder in granted if _has_role(endpoint, timelock, holder)]
 
 

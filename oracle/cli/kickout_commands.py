@@ -144,7 +144,7 @@ def _render_kickout_case(entry: KickoutCaseEntry, now: int) -> Iterator[str]:
 
 def _fetch_kick_bucket(index: Index) -> KickBucket:
     account = open_report_account(index.config, get_checked_chain(index))
-    return RootsContract(account.pool_view, account.domain.contract).get_status().bucket
+    return RootsContract(account.pool_view, account.domain.contract).fetch_status().bucket
 
 
 @kickout.command("evidence", epilog="Example: qos-oracle kickout evidence 0x… --to evidence/")
@@ -327,7 +327,7 @@ def veto(
 def _print_vetoer_call(index: Index, node: Address, calldata: str, *, as_json: bool) -> None:
     account = open_report_account(index.config, get_checked_chain(index))
     contract = RootsContract(account.pool_view, account.domain.contract)
-    vetoer = contract.get_configuration().vetoer
+    vetoer = contract.fetch_configuration().vetoer
     if vetoer == ZERO_ADDRESS:
         raise InputError("the oracle contract has no vetoer")
     result = preflight(

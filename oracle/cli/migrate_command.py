@@ -12,7 +12,7 @@ from oracle.cli.options import (
 from oracle.cli.write_session import check_no_lease_holder
 from oracle.daemon.config.loader import read_config
 from oracle.queries.command_models import SchemaChange
-from oracle.store.schema import REVISION, SchemaAge, get_schema_state, migrate as migrate_tables
+from oracle.store.schema import REVISION, SchemaAge, inspect_schema, migrate as migrate_tables
 
 
 def register(app: typer.Typer) -> None:
@@ -32,7 +32,7 @@ def migrate(
     """
     url = read_config(config).database.url
     schema = (
-        get_schema_state(url)
+        inspect_schema(url)
         if dry_run
         else migrate_tables(url, lambda lease_state: check_no_lease_holder(lease_state, "migrate"))
     )

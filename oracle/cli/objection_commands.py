@@ -225,7 +225,9 @@ def sign(  # noqa: PLR0913  a command line's options are its parameters
     with open_checked_chain(settings) as chain:
         head = chain.fetch_heads().latest
         pool_view = open_report_account(settings, chain).pool_view
-        seq = ObjectionsContract(pool_view, contract).get_next_seq(signer.address, head)
+        seq = ObjectionsContract(pool_view, contract).fetch_next_objection_seq(
+            signer.address, head
+        )
     statement = ObjectionStatement(
         signer.address, due_since, number, explanation, seq, head.time + valid_seconds
     )

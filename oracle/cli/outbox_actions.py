@@ -91,9 +91,9 @@ def hold(
         if not target.isdecimal():
             account = _get_sender_account(records, target)
             with open_write_session(records.store, "outbox hold", dry_run=dry_run) as (uow, stamp):
-                if uow.outbox.accounts.get_next_nonce(account) is None:
+                if uow.outbox.accounts.find_next_nonce(account) is None:
                     raise InputError(f"{target}: this account is not a sender in this database")
-                existing_pause = uow.outbox.accounts.get_pause(account)
+                existing_pause = uow.outbox.accounts.find_pause(account)
                 if existing_pause is not None:
                     raise InputError(
                         f"{target}: this account is already paused: {existing_pause.reason}"
@@ -132,7 +132,7 @@ def release(
                 uow,
                 stamp,
             ):
-                pause = uow.outbox.accounts.get_pause(account)
+                pause = uow.outbox.accounts.find_pause(account)
                 if pause is None:
                     raise InputError(
                         f"{target}: this account is not paused; `qos-oracle outbox list` shows "
@@ -304,7 +304,7 @@ def _check_nonces_not_ahead(records: Records, account: Account) -> None:
         TransientError: no endpoint responds, or only one endpoint reports nonces that are ahead.
     """
     with records.store.read_transaction() as uow:
-        pause = uow.outbox.accounts.get_pause(account)
+        pause = uow.outbox.accounts.find_pause(account)
     is_foreign = pause is not None and pause.kind is PauseKind.FOREIGN
     if not is_foreign:
         return
@@ -359,7 +359,7 @@ def _reject_replaced_intent(records: Records, intent: Intent) -> None:
     if intent.nonce is None or intent.state is not IntentState.LIVE:
         return
     with records.store.read_transaction() as uow:
-        slot = uow.outbox.slots.get_slot(intent.request.account, intent.nonce)
+        slot = uow.outbox.slots.find_slot(intent.request.account, intent.nonce)
         successor = None if slot is None else uow.outbox.intents.get(slot.intent_id)
     if successor is not None and successor.id != intent.id:
         raise InputError(
@@ -381,5 +381,7 @@ def _get_sender_account(records: Records, sender_text: str) -> Account:
     if not sender_text.startswith("0x"):
         raise InputError(f"{sender_text}: expected an intent id or an address; {OUTBOX_HINT}")
     with records.store.read_transaction() as uow:
-        sender_addresses = [account.address for account in uow.outbox.counts.get_nonce_progress()]
+        sender_addresses = [
+            account.address for account in uow.outbox.counts.get_nonce_progress_by_account()
+        ]
     return Account(records.config.chain.id, find_address(sender_addresses, "sender", sender_text))

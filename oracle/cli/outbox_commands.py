@@ -204,7 +204,7 @@ def list_intents(
         raise InputError(f"--kind {kind}: unknown kind; expected one of: {_KINDS}")
     with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
         intents = uow.outbox.intents.list_newest(limit, state, kind)
-        paused = uow.outbox.accounts.list_paused_accounts()
+        paused = uow.outbox.accounts.get_pause_by_account()
         sent_states = [load_sent_state(uow, intent) for intent in intents]
     for account, pause in paused.items():
         typer.echo(

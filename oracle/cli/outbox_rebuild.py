@@ -195,7 +195,7 @@ def _rebuild_account(
 
 def _load_pause_text(context: AccountContext) -> str | None:
     with context.store.read_transaction() as uow:
-        pause = uow.outbox.accounts.get_pause(context.account)
+        pause = uow.outbox.accounts.find_pause(context.account)
     return None if pause is None else f"{pause.kind.value}: {pause.reason}"
 
 

@@ -91,7 +91,7 @@ def show(
 
 def _print_reports(records: Records, *, as_json: bool) -> None:
     with records.store.read_transaction() as uow:
-        entries = [build_report_entry(stored) for stored in uow.reports.list_latest()]
+        entries = [build_report_entry(stored) for stored in uow.reports.list_newest()]
     if as_json:
         print_model(entries)
         return
@@ -249,7 +249,7 @@ def verify(
 def _fetch_contract_root(index: Index, round_number: int) -> Hash | None:
     """Return the root of a round in the contract, or None if the contract does not keep it."""
     account = open_report_account(index.config, index.chain)
-    _, root = RootsContract(account.pool_view, account.domain.contract).get_root(round_number)
+    _, root = RootsContract(account.pool_view, account.domain.contract).fetch_root(round_number)
     return root
 
 

@@ -115,7 +115,7 @@ def _get_due_report(reporter: Reporter) -> Report:
         InputError: the report is held until an operator releases it.
         TransientError: no report is due; the message has the reason, which is temporary.
     """
-    contract_status = reporter.contract.get_status()
+    contract_status = reporter.contract.fetch_status()
     settings = reporter.index.report_settings
     with reporter.index.store.read_transaction() as uow:
         cuts = load_current_cuts(uow, settings)

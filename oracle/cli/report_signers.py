@@ -54,7 +54,7 @@ def show_signers(
     get_oracle_address(settings)
     with open_records(settings) as records, open_checked_chain(settings) as chain:
         account = open_report_account(settings, chain)
-        status = RootsContract(account.pool_view, account.domain.contract).get_status()
+        status = RootsContract(account.pool_view, account.domain.contract).fetch_status()
         number = round_number or status.head.round + 1
         comparison = _compare_round_statements(settings, records.store, status, number)
     if as_json:

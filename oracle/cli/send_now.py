@@ -114,7 +114,7 @@ def _check_sending_is_allowed(reporter: Reporter) -> None:
             f"the contract differs from the configuration: {mismatches[0].format_line()}"
         )
     with reporter.index.store.read_transaction() as uow:
-        halt_reason = uow.halts.get_halt_reason()
+        halt_reason = uow.halts.find_halt_reason()
     if halt_reason is not None:
         raise InputError(
             f"a halt is active, so nothing is sent: {halt_reason}; see `qos-oracle halt list`"

@@ -25,7 +25,7 @@ from oracle.store.backup import back_up_database, restore_database
 from oracle.store.database import Store
 from oracle.store.db_errors import format_database_name
 from oracle.store.engine import parse_database_url
-from oracle.store.schema import SchemaAge, get_schema_state
+from oracle.store.schema import SchemaAge, inspect_schema
 
 service = typer.Typer(no_args_is_help=True)
 service.command("init", epilog="Example: qos-oracle service init /srv/qos-oracle")(init_service)
@@ -96,7 +96,7 @@ def restore(
     typer.echo(f"restored {name} from {backup}")
     if replaced is not None:
         typer.echo(f"the replaced database is kept as {replaced}")
-    if get_schema_state(url).age is SchemaAge.OLDER:
+    if inspect_schema(url).age is SchemaAge.OLDER:
         typer.echo("the schema is older than the program: run `qos-oracle migrate` first")
     if result.block is not None:
         typer.echo(f"last folded block: {result.block}; the daemon continues there")
@@ -112,7 +112,7 @@ def _check_database_is_unused(url: str) -> bool:
     """
     name = format_database_name(parse_database_url(url))
     try:
-        age = get_schema_state(url).age
+        age = inspect_schema(url).age
     except InputError as error:
         # A damaged database is a reason to restore, but its lease cannot be read.
         typer.echo(f"warning: {error}; make sure that no process uses it", err=True)
@@ -130,7 +130,7 @@ def _build_result(
     url: str, backup: Path, *, replaced: str | None = None, dry_run: bool = False
 ) -> DatabaseBackup:
     block = None
-    if not dry_run and get_schema_state(url).age is SchemaAge.CURRENT:
+    if not dry_run and inspect_schema(url).age is SchemaAge.CURRENT:
         with Store(parse_database_url(url)) as store, store.read_transaction() as uow:
             cursor = uow.cursor.get()
         block = None if cursor is None else cursor.number

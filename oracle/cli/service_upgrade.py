@@ -33,7 +33,7 @@ from oracle.store.database import Store
 from oracle.store.db_errors import format_database_name
 from oracle.store.engine import parse_database_url
 from oracle.store.lease_repository import LeaseState
-from oracle.store.schema import REVISION, SchemaAge, get_upgradable_state, migrate
+from oracle.store.schema import REVISION, SchemaAge, migrate, require_upgradable_schema
 
 _COMMAND = "service upgrade"
 
@@ -52,7 +52,7 @@ def upgrade(
     upgrades the schema in one transaction, which is rolled back if a row was lost or changed.
     """
     url = read_config(config).database.url
-    schema = get_upgradable_state(url)
+    schema = require_upgradable_schema(url)
     with Store(parse_database_url(url)) as store:
         with store.read_transaction() as uow:
             previous_version = uow.bookmarks.get(PROGRAM_VERSION)

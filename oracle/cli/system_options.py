@@ -30,14 +30,14 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
 from oracle.systems.overrides import (
     apply_rule_changes,
-    get_policy_parameters,
+    format_policy_parameters,
     override_policy_parameters,
     split_changes,
 )
 from oracle.systems.policy import SelectionPolicy
 from oracle.systems.registry import (
     build_rules,
-    find_rule_changes,
+    compute_rule_changes,
     get_policies,
     get_policy,
     get_systems,
@@ -244,10 +244,10 @@ def _get_configured_rule_changes(rule_set_name: str, source: InputSource) -> Map
 
 def find_changed_parameters(choice: SystemChoice) -> dict[str, str]:
     """Return the rule values and policy parameters that differ from the published ones."""
-    published = get_policy_parameters(get_policy(choice.policy.name))
-    policy_numbers = get_policy_parameters(choice.policy).items()
+    published = format_policy_parameters(get_policy(choice.policy.name))
+    policy_numbers = format_policy_parameters(choice.policy).items()
     return {
-        **find_rule_changes(choice.rules),
+        **compute_rule_changes(choice.rules),
         **{name: text for name, text in policy_numbers if published[name] != text},
     }
 

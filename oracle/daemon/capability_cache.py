@@ -58,7 +58,7 @@ class CapabilityCache:
         try:
             with store.transaction() as uow:
                 uow.lease.lock_held_lease(epoch)
-                uow.facts.prune(int(self.clock()))
+                uow.facts.delete_expired(int(self.clock()))
                 for (endpoint, name), (value, expires) in unstored.items():
                     uow.facts.set(endpoint, {name: value}, expires)
         except BaseException:

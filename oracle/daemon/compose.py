@@ -197,7 +197,7 @@ def reload_quarantined_endpoints(chain: ChainSource, store: Store | None) -> Non
     """Exclude the endpoints that the database records as proven wrong."""
     if store is not None:
         with store.read_transaction() as uow:
-            reason_by_endpoint = uow.facts.quarantine.get_quarantine_reason_by_endpoint()
+            reason_by_endpoint = uow.facts.quarantine.get_reason_by_endpoint()
         chain.endpoints.endpoint_list.sync_proven_wrong_endpoints(reason_by_endpoint)
 
 

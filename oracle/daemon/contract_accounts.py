@@ -98,7 +98,7 @@ class ContractAccounts:
         self, account: Address, digest: Hash, signature: bytes
     ) -> bool | None:
         with self._store.read_transaction() as uow:
-            wrong_endpoints = uow.facts.quarantine.get_quarantine_reason_by_endpoint()
+            wrong_endpoints = uow.facts.quarantine.get_reason_by_endpoint()
         with ExitStack() as exit_stack:
             endpoints = []
             for url in self._chain.endpoints:

@@ -101,7 +101,7 @@ class HealthReporter:
         for _ in range(2):
             try:
                 with self.store.transaction() as uow:
-                    uow.health.record_end(self.holder, text)
+                    uow.health.record_shutdown(self.holder, text)
             except OracleError as error:
                 structlog.get_logger().warning("health_write_failed", reason=str(error))
                 # The error that ended the daemon must stay the one that is reported.

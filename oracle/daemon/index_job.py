@@ -44,7 +44,7 @@ class IndexJob:
         """Repair or reread older blocks, index one window, or rewind after a fork."""
         index = self.index
         with index.store.read_transaction() as uow:
-            is_halted = uow.halts.get_halt_reason() is not None
+            is_halted = uow.halts.find_halt_reason() is not None
         backfilled = None if is_halted else self.maintenance.backfill_index_scope()
         if backfilled is not None:
             return backfilled
@@ -116,7 +116,7 @@ class IndexJob:
         if self.ingest.heads is not None:
             health.record_heads(self.ingest.heads)
         with self.index.store.read_transaction() as uow:
-            health.halt_reason = uow.halts.get_halt_reason()
+            health.halt_reason = uow.halts.find_halt_reason()
             health.first_gap = (
                 None if maintenance.scope_backfill.is_complete else find_first_unread_block(uow)
             )

@@ -71,7 +71,7 @@ def find_unsound_block_reason(index: Index, *, is_running: bool = False) -> str 
     with index.store.read_transaction() as uow:
         quarantine = uow.facts.quarantine
         block_count = quarantine.count_suspect_blocks(index.folder.scope.id)
-        wrong_endpoints = quarantine.get_quarantine_reason_by_endpoint()
+        wrong_endpoints = quarantine.get_reason_by_endpoint()
         disputes = load_disputes(uow)
         unproven_blocks_reason = describe_unproven_history(
             index.chain, uow, index.folder.scope, max_unaudited=allowed_blocks

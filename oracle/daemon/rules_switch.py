@@ -135,7 +135,7 @@ def get_known_rules(index: Index, uow: UnitOfWork, rules_hash: Hash) -> Rules:
         RulesSwitchRefusedError: this host does not have them, or they need other settings.
     """
     config = index.config
-    candidates = [uow.rule_sets.get_rules(entry.sha256) for entry in uow.rule_sets.list_all()]
+    candidates = [uow.rule_sets.find_rules(entry.sha256) for entry in uow.rule_sets.list_all()]
     text = find_rules_text(rules_hash, "", config.rules.announced_folder)
     if text is not None:
         try:

@@ -42,7 +42,7 @@ from oracle.errors import FatalError, TransientError
 from oracle.indexer.reorgs import finality_halt
 from oracle.rpc.new_heads import NewHeadSubscription, PolledHead
 from oracle.store.lease_repository import LeaseState
-from oracle.store.schema import SchemaAge, check_schema, get_schema_state
+from oracle.store.schema import SchemaAge, check_schema, inspect_schema
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import indexer_metrics, metrics, quorum_metrics
 
@@ -60,7 +60,7 @@ def open_existing_records(process: DaemonProcess) -> Records | None:
     Raises:
         InputError: the database's schema does not match the code.
     """
-    if get_schema_state(process.config.database.url).age is SchemaAge.EMPTY:
+    if inspect_schema(process.config.database.url).age is SchemaAge.EMPTY:
         return None
     return process.exit_stack.enter_context(open_records(process.config))
 
@@ -372,7 +372,7 @@ def get_verified_final_cursor(index: Index, senders: Senders) -> Cursor | None:
     """
     with index.store.read_transaction() as uow:
         cursor = uow.cursor.get()
-        halt_reason = uow.halts.get_halt_reason()
+        halt_reason = uow.halts.find_halt_reason()
     if halt_reason is not None:
         raise FatalError(f"the index has not caught up: {halt_reason}")
     unaudited_blocks_reason = find_unsound_block_reason(index)

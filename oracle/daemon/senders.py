@@ -328,7 +328,7 @@ def check_hot_set_contract(
     address = config.hot_set.address
     if address is None:
         return
-    words_configuration = WordsContract(pool_view, Address(address)).get_configuration(
+    words_configuration = WordsContract(pool_view, Address(address)).fetch_configuration(
         oracle_configuration.contract_status.block
     )
     mismatches = find_words_contract_mismatches(

@@ -214,8 +214,8 @@ class DrawHook(BlockHook):
         """Undo the draws, ends of draws and planned downloads of blocks above the ancestor."""
         if self._follower_cache is not None:
             self._follower_cache.discard_followers_above(ancestor)
-        uow.draws.undo_above(ancestor)
-        uow.downloads.undo_above(ancestor)
+        uow.draws.rollback_to(ancestor)
+        uow.downloads.delete_above(ancestor)
         drawn_through = uow.bookmarks.get(_THROUGH_BOOKMARK)
         if drawn_through is not None and int(drawn_through) > ancestor:
             uow.bookmarks.set(_THROUGH_BOOKMARK, str(ancestor))

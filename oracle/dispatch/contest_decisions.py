@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from oracle.bindings.contest_calls import (
     compute_answer,
-    decode_contested_group,
+    decode_settle_contest_call,
     encode_settle_contest_call,
     fetch_group_record,
 )
@@ -96,7 +96,7 @@ def _classify_contests(
     block = hex(heads.final.number)
     settled, decided = [], []
     for contest in contests:
-        key, _ = decode_contested_group(contest.request.calldata)
+        key, _ = decode_settle_contest_call(contest.request.calldata)
         group = fetch_group_record(endpoints, network, key, block)
         if group.is_settled:
             settled.append(contest)
@@ -124,7 +124,7 @@ def _find_accepted_result(
         return ZERO_HASH
     if context.results is None:
         return None
-    _, tasks = decode_contested_group(contest.request.calldata)
+    _, tasks = decode_settle_contest_call(contest.request.calldata)
     with context.account_context.store.read_transaction() as uow:
         member_tasks = [
             member.task
@@ -143,7 +143,7 @@ def _find_accepted_result(
 
 def _build_request(waiting_request: CallRequest, result: Hash) -> CallRequest:
     """Return the call that replaces the call that waits for the end of the window."""
-    group, tasks = decode_contested_group(waiting_request.calldata)
+    group, tasks = decode_settle_contest_call(waiting_request.calldata)
     return CallRequest(
         account=waiting_request.account,
         contract=waiting_request.contract,

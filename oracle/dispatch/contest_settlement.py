@@ -88,12 +88,12 @@ def _load_next_contested_groups(
 
     The groups of a block are never split between two steps.
     """
-    groups = uow.results.list_outvoted(first, last, _MAX_PER_STEP)
+    groups = uow.results.list_with_unaccepted_tasks(first, last, _MAX_PER_STEP)
     if len(groups) < _MAX_PER_STEP:
         return groups, last
     newest_block = groups[-1].closed_at.block
     if newest_block == first:
-        return uow.results.list_outvoted(first, first), first
+        return uow.results.list_with_unaccepted_tasks(first, first), first
     return [group for group in groups if group.closed_at.block < newest_block], newest_block - 1
 
 

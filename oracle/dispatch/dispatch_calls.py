@@ -32,7 +32,7 @@ from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Account, CallRequest, Intent, IntentState
 from oracle.store.state.cursor_repository import Cursor
 from oracle.store.state.draw_repository import PlannedDownload, StoredDraw
-from oracle.systems.assignment import AssignmentPlan, get_queued_items
+from oracle.systems.assignment import AssignmentPlan, filter_queued_items
 from oracle.systems.legacy.trio_line import get_age_sort_key
 from oracle.systems.task_queue import compute_queue_capacity
 from oracle.txmgr.call_registry import CallStage, Decision
@@ -198,7 +198,7 @@ def _plan_queue_notices_and_drops(
         return
     active_draws = load_active_draws(uow)
     queue_view = load_queue_view(StoredNetworkView(uow), settings)
-    queue = get_queued_items(
+    queue = filter_queued_items(
         queue_view.items, AssignmentPlan(active_draws, frozenset()), cursor.number
     )
     capacity = _compute_queue_capacity(uow, settings) if queue else 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from oracle.bindings.probe_calls import (
     compute_probe_task_keys,
-    decode_probe_fees,
+    compute_total_probe_fee,
     decode_probe_nodes,
     encode_accept_error_call,
     encode_time_out_task_call,
@@ -30,7 +30,7 @@ from oracle.store.outbox.records import (
     IntentState,
 )
 from oracle.systems.crynux.requirements import find_unavailability_reason
-from oracle.systems.probing import Probe, is_probe_due, select_due_probes
+from oracle.systems.probing import Probe, is_idle_in_window, select_due_probes
 
 # Kinds of these calls in the outbox.
 PROBE, END_PROBE = "probe", "end_probe"
@@ -79,7 +79,9 @@ class ProbeState:
             with_companions=self.settings.group,
         )
         spent_wei = sum(
-            decode_probe_fees(_get_calldata(call)) for call in calls if _is_call_effective(call)
+            compute_total_probe_fee(_get_calldata(call))
+            for call in calls
+            if _is_call_effective(call)
         )
         return list(
             _limit_probes_to_budget(
@@ -99,7 +101,7 @@ class ProbeState:
             node in rows and self._is_available_for_probe(rows[node], drawn_nodes)
             for node in nodes
         )
-        return are_available and is_probe_due(rows[nodes[0]], window)
+        return are_available and is_idle_in_window(rows[nodes[0]], window)
 
     def _is_available_for_probe(self, node: Node, drawn_nodes: set[Address]) -> bool:
         return (

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
-from oracle.bindings.contest_calls import decode_contested_group, fetch_min_task_fee
+from oracle.bindings.contest_calls import decode_settle_contest_call, fetch_min_task_fee
 from oracle.bindings.probe_calls import decode_probe_nodes, encode_second_group_call
 from oracle.chain.heads import Heads
 from oracle.dispatch.assigner import load_active_draws
@@ -144,7 +144,7 @@ def _iter_planned_second_groups(
         if find_unavailability_reason(node, cursor.time, rules) is None
     ]
     for contest in unordered:
-        group, keys = decode_contested_group(contest.request.calldata)
+        group, keys = decode_settle_contest_call(contest.request.calldata)
         rows = uow.tasks.get_many(keys)
         tasks = [rows[key] for key in keys if key in rows]
         if len(tasks) < len(keys) or not _has_order_hash_fields(tasks[0]):

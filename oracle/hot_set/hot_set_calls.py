@@ -29,7 +29,7 @@ class _HotSetCall(ContractCall):
     ) -> Decision:
         if stage is CallStage.ASSIGN:
             return Decision.proceed()
-        last_round = uow.rounds.get_last_provable_round()
+        last_round = uow.rounds.find_last_provable_round()
         if last_round is None or last_round.round != call.request.round:
             reason = f"round {call.request.round} is no longer the last one, or was struck"
             return Decision.end(IntentState.SUPERSEDED, reason)

@@ -79,5 +79,5 @@ class HotSetContext:
             TransientError: no endpoint returns the contract's state.
         """
         if self.progress.configuration is None:
-            self.progress.configuration = self.get_contract().get_configuration(block)
+            self.progress.configuration = self.get_contract().fetch_configuration(block)
         return self.progress.configuration

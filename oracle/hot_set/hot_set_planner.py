@@ -69,7 +69,7 @@ def plan_hot_set_calls(context: HotSetContext, heads: Heads) -> StepResult | Non
         return None
     with account_context.store.read_transaction() as uow:
         progress.reset_after_reorg(uow.reorgs.get_newest_id())
-        last_round = uow.rounds.get_last_provable_round()
+        last_round = uow.rounds.find_last_provable_round()
         if (
             last_round is None
             or progress.is_complete(last_round.root)
@@ -116,7 +116,7 @@ def _load_due_round(context: HotSetContext, block: BlockRef) -> RoundAccepted | 
     """
     rank = context.account_context.rank
     with context.account_context.store.read_transaction() as uow:
-        return uow.rounds.get_last_provable_round(
+        return uow.rounds.find_last_provable_round(
             up_to_block=block.number - rank.head_start_blocks,
             up_to_time=block.time - rank.head_start_seconds,
         )
@@ -146,7 +146,7 @@ def _plan_word_calls(
     if source is None or due_source is None:
         return
     contract = context.get_contract()
-    stored_words = contract.get_words(0, len(source.lane_words), block)
+    stored_words = contract.fetch_words(0, len(source.lane_words), block)
     # A word is renewed LAG rounds before it is stale.
     renewed_rounds = configuration.max_rounds - configuration.lag_rounds - 1
     min_round = last_round.round - renewed_rounds
@@ -156,7 +156,7 @@ def _plan_word_calls(
         sorted(set(outdated).intersection(left)),
         stored_words,
         source.lane_words,
-        contract.get_fall_limit(block),
+        contract.fetch_fall_limit(block),
         configuration.big_fall,
     )
     is_complete = not within
@@ -211,7 +211,9 @@ def _plan_seat_calls(
         seats = range(first, min(first + _SEATS_PER_BATCH, step_end))
         with context.account_context.store.read_transaction() as uow:
             proofs = prove_seats(uow, context.leaf_cache, source.pieced_round, seats)
-        bound_seats = context.get_contract().get_seats([proof.address for proof in proofs], block)
+        bound_seats = context.get_contract().fetch_seats(
+            [proof.address for proof in proofs], block
+        )
         unbound = [
             proof
             for proof, bound_seat in zip(proofs, bound_seats, strict=True)

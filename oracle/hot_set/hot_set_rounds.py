@@ -40,7 +40,7 @@ def load_hot_set_round(
 ) -> HotSetRound | None:
     """Return an accepted round, or None if it was struck or its leaves are not stored."""
     with store.read_transaction() as uow:
-        accepted = uow.rounds.get_accepted_round(round_number)
+        accepted = uow.rounds.find_accepted_round(round_number)
         if accepted is None or uow.rounds.is_struck(round_number):
             return None
         pieced_round = load_pieced_round(uow, leaf_cache, accepted)
@@ -59,14 +59,14 @@ def measure_hot_set_lag(
     endpoint returns the contract's words.
     """
     with store.read_transaction() as uow:
-        accepted = uow.rounds.get_last_provable_round(up_to_block=block.number)
+        accepted = uow.rounds.find_last_provable_round(up_to_block=block.number)
     last_round = (
         None if accepted is None else load_hot_set_round(store, leaf_cache, accepted.round)
     )
     if last_round is None:
         return None
     try:
-        stored_words = contract.get_words(0, len(last_round.lane_words), block)
+        stored_words = contract.fetch_words(0, len(last_round.lane_words), block)
     except TransientError:
         return None
     words_left = len(last_round.find_outdated_indexes(stored_words))

@@ -137,7 +137,7 @@ def check_final_block(uow: UnitOfWork, final_block: BlockRef | None) -> None:
     identity = uow.identity.get()
     if final_block is None or identity is None or final_block.number < identity.start_block:
         return
-    stored_block = uow.blocks.get_canonical(final_block.number)
+    stored_block = uow.blocks.find_canonical(final_block.number)
     if stored_block is None or stored_block.hash != final_block.hash:
         stored_hash = "none (skipped)" if stored_block is None else stored_block.hash
         raise TransientError(
@@ -187,7 +187,7 @@ def _collect_hook_stops(
     headers = window.headers
     stops = HookStops()
     previous_block = (
-        uow.blocks.get_canonical(window.range.first - 1) if headers and folder.hooks else None
+        uow.blocks.find_canonical(window.range.first - 1) if headers and folder.hooks else None
     )
     if previous_block is not None:
         headers = [previous_block, *headers]

@@ -62,7 +62,9 @@ def build_evidence_verification(
     if scope is None or gaps:
         problem = f"block {gaps[0].first if gaps else first} was never read"
         return EvidenceVerification(level, obstacle=f"{problem}; run `qos-oracle resync gaps`")
-    quarantined_spans = uow.facts.quarantine.list_suspect_spans(scope.id, BlockRange(first, last))
+    quarantined_spans = uow.facts.quarantine.list_suspect_intervals(
+        scope.id, BlockRange(first, last)
+    )
     single_source_blocks = [
         block_number
         for span in quarantined_spans
@@ -77,7 +79,7 @@ def build_evidence_verification(
             level, obstacle=f"{problem}; the audit requests them from another"
         )
     level_by_block = uow.verified_blocks.get_level_by_number(first, last)
-    for span in uow.coverage.list_spans(scope.id, first, last):
+    for span in uow.coverage.list_intervals(scope.id, first, last):
         for number in _select_numbers_in_range(blocks, span.first, span.last):
             level_by_block[number] = max(span.level, level_by_block.get(number, span.level))
     return EvidenceVerification(

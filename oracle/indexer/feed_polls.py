@@ -204,7 +204,7 @@ def _settle_rows(
     """Assign times to rows whose order is fixed; return their number and the new cursor."""
     unsettled_rows = uow.feed.list_unsettled_rows(cursor.stream)
     last_id = unsettled_rows[-1].id if unsettled_rows else cursor.highest_id
-    witnessed_by_id = uow.feed.get_witness_times(cursor.settled_id, last_id)
+    witnessed_by_id = uow.feed.get_witness_time_by_row_id(cursor.settled_id, last_id)
     time_by_id: dict[int, int] = {}
     row_time = cursor.row_time
     settled_to = cursor.asked_at if is_complete else cursor.settled_to
@@ -218,7 +218,7 @@ def _settle_rows(
             break
         time_by_id[row.id] = row_time = time
     uow.feed.set_times(cursor.stream, time_by_id)
-    first_unread_time = uow.feed.get_next_witness_time(cursor.highest_id)
+    first_unread_time = uow.feed.find_next_witness_time(cursor.highest_id)
     settled_to = max(
         settled_to if first_unread_time is None else min(settled_to, first_unread_time),
         cursor.settled_to,

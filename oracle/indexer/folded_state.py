@@ -140,7 +140,7 @@ def _restore_state(uow: UnitOfWork, snapshot: StateSnapshot, rules: Rules) -> Fo
     fold.ledger.nodes.update((node.address, node) for node in packed.nodes)
     fold.ledger.tasks.update((task.key, task) for task in packed.tasks)
     fold.ledger.groups.update((group.group, group) for group in packed.groups)
-    contract_state = uow.rounds.load(up_to_block=snapshot.block)
+    contract_state = uow.rounds.load_contract_state(up_to_block=snapshot.block)
     contract_state.kicks = {kick.node: kick for kick in packed.kicks}
     return FoldedState(
         fold,

@@ -119,7 +119,7 @@ class EventFolder:
 
     def _load_contract_state(self, uow: UnitOfWork) -> ContractState:
         if self._contract_state is None:
-            self._contract_state = uow.rounds.load()
+            self._contract_state = uow.rounds.load_contract_state()
             self._rule_set_number = uow.rule_sets.get_or_assign_number(self.rules)
             self._fold.last = uow.last_event.get()
             self._fold.ledger.detector = uow.incidents.load_detector()

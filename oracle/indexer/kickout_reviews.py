@@ -166,7 +166,7 @@ def load_counted_entries(
     window of `node` must still be the window of this interval.
     """
     limit = get_max_counted_scores(node, rules)
-    entries = uow.scores.list_for_node_at(node.address, opened_at, limit)
+    entries = uow.scores.list_for_node_up_to_position(node.address, opened_at, limit)
     return select_counted_entries(entries, node, opened_at, rules)
 
 
@@ -269,7 +269,7 @@ def _prepend_scores_before_snapshot(
     """Add stored scores up to the snapshot to those that were folded after it."""
     opened_at = _get_kickout_opening(node)
     after_snapshot = Position(snapshot_block + 1, *BEFORE_EVERYTHING[1:])
-    earlier_entries = uow.scores.list_for_node_at(
+    earlier_entries = uow.scores.list_for_node_up_to_position(
         node.address, min(opened_at, after_snapshot), get_max_counted_scores(node, rules)
     )
     all_entries = [*earlier_entries, *(score.entry for score in scores)]

@@ -242,7 +242,7 @@ def _load_confirmed_final_block(store: Store) -> BlockRef:
         cursor = uow.cursor.get()
         identity = uow.identity.get()
         if cursor is not None and cursor.final_number is not None and cursor.final_hash:
-            stored_block = uow.blocks.get_canonical(cursor.final_number)
+            stored_block = uow.blocks.find_canonical(cursor.final_number)
             final = BlockRef(cursor.final_number, cursor.final_hash, cursor.final_hash, 0)
             return final if stored_block is None else stored_block
     if identity is None:
@@ -320,7 +320,7 @@ def _confirm_safe_block(
         return None
     with fork_context.store.read_transaction() as uow:
         known_blocks = [
-            uow.blocks.get_canonical(safe.number),
+            uow.blocks.find_canonical(safe.number),
             *([] if window is None else window.headers),
         ]
     if safe.hash not in {block.hash for block in known_blocks if block is not None}:

@@ -31,7 +31,7 @@ def record_window(uow: UnitOfWork, scope: IngestScope, window: BlockWindow) -> N
     uow.coverage.set_scope(scope)
     blocks = window.range
     coverage = CoverageInterval(blocks.first, blocks.last, window.level, window.endpoint)
-    uow.coverage.store_span(scope.id, coverage)
+    uow.coverage.store_interval(scope.id, coverage)
     record_proven_blocks(uow, window)
 
 
@@ -99,7 +99,7 @@ def find_stored_block(uow: UnitOfWork, number: int) -> BlockRef | None:
 
     The parent hash is zero if it comes from a log.
     """
-    block = uow.blocks.get_canonical(number)
+    block = uow.blocks.find_canonical(number)
     if block is not None:
         return block
     log = next(iter(uow.logs.iterate_between(number, number)), None)

@@ -212,7 +212,7 @@ def renew_cursor_epoch(uow: UnitOfWork, cursor: Cursor) -> None:
     Raises:
         FatalError: the header of that block is missing.
     """
-    block = uow.blocks.get_canonical(cursor.number)
+    block = uow.blocks.find_canonical(cursor.number)
     if block is None or block.hash != cursor.hash:
         raise FatalError(f"the cursor is at block {cursor.number}, but its header is missing")
     uow.cursor.move_to(block, None, cursor.epoch)

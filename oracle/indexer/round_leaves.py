@@ -119,7 +119,7 @@ def _load_round(
     uow: UnitOfWork, cache: LeafCache, round_number: int, as_of: int, root: Hash
 ) -> PiecedRound | None:
     def load() -> PiecedRound | None:
-        digest_by_piece = uow.leaf_pieces.list_digests(as_of)
+        digest_by_piece = uow.leaf_pieces.get_digest_by_piece(as_of)
         domain = load_domain(uow)
         pieced_round = PiecedRound(
             list(digest_by_piece.values()),
@@ -175,7 +175,7 @@ def _are_pieces_stored(uow: UnitOfWork, pieced_round: PiecedRound) -> bool:
 
     Otherwise an older version of a piece would be read as that of the round.
     """
-    stored_digests = uow.leaf_pieces.list_digests(pieced_round.summary.as_of)
+    stored_digests = uow.leaf_pieces.get_digest_by_piece(pieced_round.summary.as_of)
     return list(stored_digests.values()) == list(pieced_round.digests)
 
 

@@ -65,7 +65,7 @@ def get_bound_rules(uow: UnitOfWork) -> RuleSet | None:
     if name_and_digest is None:
         return None
     name, digest = name_and_digest.rsplit(" ", 1)
-    return uow.rule_sets.get_rule_set(digest) or RuleSet(name, None, digest)
+    return uow.rule_sets.find_rule_set(digest) or RuleSet(name, None, digest)
 
 
 def format_rule_set(rules: RuleSet) -> str:
@@ -147,4 +147,4 @@ def find_replacement_rules(uow: UnitOfWork, configured_rules: Rules) -> Rules | 
         bound_rules.sha256,
     ):
         return None
-    return uow.rule_sets.get_rules(digest)
+    return uow.rule_sets.find_rules(digest)

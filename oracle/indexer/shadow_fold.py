@@ -118,7 +118,7 @@ def _advance_shadow_to_block(
                 uow, reader, BlockRange(first_block, end)
             ):
                 shadow.fold_chunk(uow, blocks, decoded)
-            shadow.drop_ended_tasks(uow.logs.find_block_of_nth_log_down(end, KEPT_LOGS) or 0)
+            shadow.drop_ended_tasks(uow.logs.find_block_of_nth_last_log(end, KEPT_LOGS) or 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ def make_next_snapshot(
             return None
         final_number = min(cursor.final_number, cursor.number)
         rewrite_count = uow.bookmarks.get_rewrite_count()
-        previous_snapshot = uow.snapshots.find_newest(final_number, source.snapshot_version)
+        previous_snapshot = uow.snapshots.find_newest_up_to(final_number, source.snapshot_version)
         first_block, log_count = (
             (0, 0)
             if previous_snapshot is None
@@ -106,13 +106,13 @@ def make_next_snapshot(
         if uow.bookmarks.get_rewrite_count() != rewrite_count:
             return None
         snapshot = StateSnapshot(block, log_count, body)
-        uow.snapshots.save(snapshot, source.snapshot_version)
+        uow.snapshots.save_and_prune(snapshot, source.snapshot_version)
     return snapshot
 
 
 def _find_first_kept_block(uow: UnitOfWork, block: int) -> int:
     """Return the first block whose ended tasks are kept in a snapshot."""
-    return uow.logs.find_block_of_nth_log_down(block, max(1, _KEPT_INTERVALS * SNAPSHOT_LOGS)) or 0
+    return uow.logs.find_block_of_nth_last_log(block, max(1, _KEPT_INTERVALS * SNAPSHOT_LOGS)) or 0
 
 
 def check_state_sample(source: SnapshotSource, node_page: str) -> SampleCheck | None:
@@ -180,7 +180,7 @@ def _compare_sample(
     snapshot_block = -1 if state.snapshot_block is None else state.snapshot_block
     ledger = state.fold.ledger
     rounds = state.contract_state
-    stored = uow.rounds.load()
+    stored = uow.rounds.load_contract_state()
     nodes = {
         address: node
         for address, node in ledger.nodes.items()
@@ -286,6 +286,6 @@ def _restore_newest_snapshot(uow: UnitOfWork, last_block: int, version: bytes) -
     for tried_count, snapshot in enumerate(uow.snapshots.iterate_up_to(last_block - 1, version)):
         if tried_count == MAX_SNAPSHOTS_TRIED:
             return None
-        if uow.projections.restore(snapshot.block, decode_state(snapshot.body)):
+        if uow.projections.restore_snapshot(snapshot.block, decode_state(snapshot.body)):
             return snapshot.block
     return None

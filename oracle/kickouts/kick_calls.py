@@ -69,7 +69,7 @@ def find_kickout_obstacle(
     A call carries a proof of the last round. After the next round it is planned again.
     """
     node = get_subject_node(request)
-    kick = uow.rounds.get_kicks([node]).get(node)
+    kick = uow.rounds.get_kick_by_node([node]).get(node)
     if request.kind == RETRY_KICK:
         return None if kick is not None and is_kick_retry_due(uow, kick) else _RETRY_NOT_DUE
     last_round = load_last_round(uow, context.leaf_cache)

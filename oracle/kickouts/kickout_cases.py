@@ -75,7 +75,7 @@ class KickoutCase:
 
 def load_last_round(uow: UnitOfWork, cache: LeafCache) -> StoredRound | None:
     """Return the last accepted round, or None for the reasons in `NO_PROVABLE_ROUND`."""
-    accepted = uow.rounds.get_last_provable_round()
+    accepted = uow.rounds.find_last_provable_round()
     pieced_round = None if accepted is None else load_pieced_round(uow, cache, accepted)
     if accepted is None or pieced_round is None:
         return None

@@ -209,9 +209,11 @@ def _check_intake_limits(
     statement: ObjectionStatement,
 ) -> None:
     inbox, now, refusal = uow.objection_inbox, posted.received_at, None
-    if inbox.count_within(now, _HOUR_SECONDS) >= settings.posts_per_hour:
+    if inbox.count_posted_within(now, _HOUR_SECONDS) >= settings.posts_per_hour:
         refusal = ObjectionRefusal.HOURLY_LIMIT
-    elif inbox.sum_gas_within(now, _DAY_SECONDS) + posted.reserved_gas > settings.daily_gas:
+    elif (
+        inbox.sum_reserved_gas_within(now, _DAY_SECONDS) + posted.reserved_gas > settings.daily_gas
+    ):
         refusal = ObjectionRefusal.DAILY_GAS
     if refusal is None:
         return

@@ -46,7 +46,7 @@ def plan_objection_call(context: KickoutContext, heads: Heads) -> StepResult | N
         reason = find_withdrawal_reason(context, uow, posted)
         if reason is None:
             return _enqueue_call(context, uow, posted, contract)
-        uow.objection_inbox.end(posted, account_context.stamp.at, reason)
+        uow.objection_inbox.mark_ended(posted, account_context.stamp.at, reason)
     return StepResult(
         "objection withdrawn", None, f"{_format_objection_subject(posted)}: {reason}"
     )
@@ -70,7 +70,7 @@ def _enqueue_call(
     )
     intent_id = uow.outbox.intents.add(request, account_context.stamp)
     if intent_id is None:
-        uow.objection_inbox.end(posted, account_context.stamp.at, "it was planned before")
+        uow.objection_inbox.mark_ended(posted, account_context.stamp.at, "it was planned before")
     else:
         uow.objection_inbox.set_intent(posted, intent_id)
     return StepResult(f"{BRING_OBJECTION} planned", intent_id, subject)
@@ -145,4 +145,4 @@ class BringObjectionCall(ContractCall):
     ) -> None:
         posted = uow.objection_inbox.find_by_intent(call.id)
         if posted is not None:
-            uow.objection_inbox.end(posted, self._context.account_context.stamp.at, reason)
+            uow.objection_inbox.mark_ended(posted, self._context.account_context.stamp.at, reason)

@@ -152,7 +152,7 @@ class NoticeCollector:
         )
         uow.notices.append(notices + collect_halt_and_hold_notices(uow, cursor.time))
         uow.bookmarks.set(_BLOCK_BOOKMARK, last_block)
-        uow.notices.prune(cursor.time - _RETENTION_SECONDS)
+        uow.notices.prune_before(cursor.time - _RETENTION_SECONDS)
         # None if blocks of the backlog remain, so that the next run is due at once.
         self._epoch = cursor.epoch if last_block == cursor.number else None
         return True
@@ -209,7 +209,7 @@ class NoticeCollector:
         second notice before the kickout is far again.
         """
         notices = []
-        newest_scores = uow.notices.sources.list_newest_scores(blocks)
+        newest_scores = uow.notices.sources.get_newest_score_by_node(blocks)
         for address, node in sorted(uow.nodes.get_many(newest_scores).items()):
             block, seq = newest_scores[address]
             if node.membership is not Membership.MEMBER or node.scored != seq:
@@ -316,7 +316,7 @@ def _retract_notices(uow: UnitOfWork, last_seen_block: int, cursor: Cursor) -> t
 def _build_kickout_notices(
     uow: UnitOfWork, blocks: BlockRange, time: int
 ) -> Iterator[tuple[Position, Notice]]:
-    for interval in uow.notices.sources.list_kickouts(blocks):
+    for interval in uow.notices.sources.list_changed_kickouts(blocks):
         for kind, position in (
             (NoticeKind.KICKOUT_DUE, interval.opened_at),
             (NoticeKind.KICKOUT_OVER, interval.closed_at),

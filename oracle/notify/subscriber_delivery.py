@@ -195,7 +195,7 @@ class SubscriptionConfirmation:
 
     def _record_failure(self, uow: UnitOfWork, reason: str, now: int) -> None:
         name = self.entry.progress_name
-        progress = uow.notices.get_progress(name) or DeliveryProgress(name, 0)
+        progress = uow.notices.find_progress(name) or DeliveryProgress(name, 0)
         tries = progress.tries + 1
         if tries >= _MAX_CONFIRMATION_TRIES:
             end_subscription(uow, self.entry, f"not confirmed: {reason}", now)

@@ -78,7 +78,7 @@ class TargetDelivery:
 
     def _record_failure(self, notice: Notice, reason: str) -> None:
         with self.store.transaction() as uow:
-            progress = uow.notices.get_progress(self.target.name)
+            progress = uow.notices.find_progress(self.target.name)
             progress = progress or DeliveryProgress(self.target.name, 0)
             tries = progress.tries + 1
             next_at = int(self.clock()) + compute_backoff_seconds(tries)
@@ -114,7 +114,7 @@ class TargetDelivery:
         Notices that do not match are skipped for good.
         """
         with self.store.read_transaction() as uow:
-            progress = uow.notices.get_progress(self.target.name)
+            progress = uow.notices.find_progress(self.target.name)
             if progress is None or not progress.is_due(self.clock()):
                 return None
             notices = uow.notices.list_after(progress.seq, _MAX_NOTICES_SCANNED)

@@ -127,7 +127,7 @@ def build_as_of(
         head=head,
         lag_blocks=None if head is None else max(0, head - cursor.number),
         lag_seconds=max(0, now - cursor.time),
-        replica_lag_seconds=uow.get_replica_lag_seconds(),
+        replica_lag_seconds=uow.measure_replica_lag_seconds(),
         rules=f"{rules.name} {rules.version}",
         # A halt does not move the index, but it changes the answer.
         epoch=cursor.epoch + uow.halts.count_halt_changes(),

@@ -153,7 +153,7 @@ def _read_chain_view(
 ) -> ChainView:
     if address is None:
         return ChainView(fetch_newest_block(pool_view))
-    contract_status = RootsContract(pool_view, Address(address)).get_status()
+    contract_status = RootsContract(pool_view, Address(address)).fetch_status()
     head, block = contract_status.head, contract_status.block
     lag = None if measure_hot_set is None else measure_hot_set(pool_view, block)
     state = ContractStatus(head.round, head.pushed_at, head.paused_until, head.kicks_paused, lag)

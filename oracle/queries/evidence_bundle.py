@@ -189,7 +189,7 @@ def _load_proven_scores(
 ) -> list[ScoreEntry]:
     if proof.is_absent or not proof.leaf.score_count:
         return []
-    return uow.scores.list_for_node_up_to(
+    return uow.scores.list_for_node_up_to_block(
         Address(proof.address), accepted.as_of, proof.leaf.score_count
     )
 
@@ -312,7 +312,7 @@ def _build_round(uow: UnitOfWork, accepted: RoundAccepted) -> BundleRound:
     ]
     # Statements of one round may differ in their deadline; the first one determines the digest.
     signed = [statement for statement in statements if statement.digest == statements[0].digest]
-    before = uow.rounds.get_accepted_round(accepted.round - 1)
+    before = uow.rounds.find_accepted_round(accepted.round - 1)
     return BundleRound(
         chain_id=domain.chain_id,
         contract=domain.contract,

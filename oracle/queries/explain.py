@@ -218,7 +218,7 @@ def explain_score(archive: EventArchive, address: Address, as_of: BlockRef) -> E
         node_scores = population.compute_node_scores(node)
         score_count = count_effective_scores(node, as_of.time, rules)
         scores = (
-            uow.scores.list_for_node_up_to(address, as_of.number, score_count)
+            uow.scores.list_for_node_up_to_block(address, as_of.number, score_count)
             if score_count
             else []
         )
@@ -240,7 +240,9 @@ def explain_score(archive: EventArchive, address: Address, as_of: BlockRef) -> E
             place=compute_qos_rank(node, node_scores.qos, nodes.values(), population),
             pool=node.pool if rules.legacy is None else bytes(entry.score for entry in scores),
             scores=scores,
-            rule_set_by_score=uow.scores.get_rule_sets(address, [entry.seq for entry in scores]),
+            rule_set_by_score=uow.scores.get_rule_set_by_seq(
+                address, [entry.seq for entry in scores]
+            ),
             changes=changes,
             kickouts=kickout_intervals,
             members_by_position=members_by_position,
@@ -254,7 +256,7 @@ def explain_score(archive: EventArchive, address: Address, as_of: BlockRef) -> E
             ),
             on_chain_lane=_build_on_chain_lane(on_chain, node),
             reported_lane=_load_reported_lane(uow, node, as_of.number),
-            membership_change=uow.memberships.get_effective_change(
+            membership_change=uow.memberships.find_effective_change(
                 address, up_to_block=as_of.number
             ),
             hold_reason=None
@@ -307,7 +309,7 @@ def resolve_block(
             raise InputError(
                 f"block {block_number} is not indexed; the last indexed block is {cursor.number}"
             )
-        block = uow.blocks.get_canonical(block_number)
+        block = uow.blocks.find_canonical(block_number)
     return block or open_chain().fetch_header_at_or_below(block_number)
 
 
@@ -318,7 +320,7 @@ def find_as_of_block(store: Store, round_number: int) -> int:
         InputError: the index has no such accepted round.
     """
     with store.read_transaction() as uow:
-        accepted = uow.rounds.get_accepted_round(round_number)
+        accepted = uow.rounds.find_accepted_round(round_number)
     if accepted is None:
         raise InputError(f"round {round_number} was not accepted in the indexed blocks")
     return accepted.as_of
@@ -330,7 +332,9 @@ def _load_state_at_block(
     """Return all nodes and the contract's state as of a block."""
     cursor = uow.cursor.get()
     if cursor is not None and cursor.number == as_of.number:
-        return {node.address: node for node in uow.nodes.iterate_all()}, uow.rounds.load()
+        return {
+            node.address: node for node in uow.nodes.iterate_all()
+        }, uow.rounds.load_contract_state()
     folded = fold_state_up_to(
         uow,
         archive.reader,
@@ -356,7 +360,9 @@ def _find_possible_zeros(
         return ()
     is_full = len(node.pool) >= archive.rules.pool_size
     oldest_position = scores[0].at if scores and is_full else Position(0, 0, 0, 0)
-    positions = uow.results.find_possible_zeros(node.address, oldest_position.block, as_of.number)
+    positions = uow.results.list_possible_zero_scores(
+        node.address, oldest_position.block, as_of.number
+    )
     return tuple(
         position
         for position in positions
@@ -401,7 +407,7 @@ def _build_on_chain_lane(on_chain: OnChainScores, node: Node) -> LaneOnChain | N
 
 
 def _load_reported_lane(uow: UnitOfWork, node: Node, as_of: int) -> SentLane | None:
-    accepted = uow.rounds.get_accepted_as_of(as_of)
+    accepted = uow.rounds.find_accepted_as_of(as_of)
     if accepted is None:
         return None
     lane = load_on_chain_scores(uow, accepted).get_lane(node)

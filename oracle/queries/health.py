@@ -110,7 +110,7 @@ def list_database_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
 
 def _list_integrity_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
     """Yield the reasons not to trust stored blocks, or the state folded from them."""
-    for endpoint, reason in uow.facts.quarantine.get_quarantine_reason_by_endpoint().items():
+    for endpoint, reason in uow.facts.quarantine.get_reason_by_endpoint().items():
         hint = f"`qos-oracle endpoint readmit {endpoint}` readmits it"
         yield HealthFinding(Condition.PROVEN_WRONG, f"{endpoint} is not used: {reason}; {hint}")
     for dispute in load_disputes(uow):
@@ -131,8 +131,8 @@ def _list_integrity_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
 
 
 def _list_sending_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
-    for account in uow.outbox.counts.get_nonce_progress():
-        pause = uow.outbox.accounts.get_pause(account)
+    for account in uow.outbox.counts.get_nonce_progress_by_account():
+        pause = uow.outbox.accounts.find_pause(account)
         if pause is not None:
             yield build_pause_finding(account, pause)
         for call in find_intents_without_receipt(uow, account):

@@ -317,8 +317,8 @@ def build_intent_detail(
 def load_sent_state(uow: UnitOfWork, intent: Intent) -> SentState:
     """Return a call's nonce slot with all attempts, and the pause of its sender."""
     account = intent.request.account
-    pause = uow.outbox.accounts.get_pause(account)
-    slot = None if intent.nonce is None else uow.outbox.slots.get_slot(account, intent.nonce)
+    pause = uow.outbox.accounts.find_pause(account)
+    slot = None if intent.nonce is None else uow.outbox.slots.find_slot(account, intent.nonce)
     return SentState(slot, [] if slot is None else uow.outbox.slots.list_attempts(slot), pause)
 
 

@@ -109,7 +109,7 @@ def load_accepted_round(uow: UnitOfWork, round_number: int | None) -> RoundAccep
         InputError: the round was not accepted in the indexed blocks.
     """
     if round_number is not None:
-        accepted = uow.rounds.get_accepted_round(round_number)
+        accepted = uow.rounds.find_accepted_round(round_number)
         if accepted is None:
             raise InputError(f"round {round_number} was not accepted in the indexed blocks")
         return accepted

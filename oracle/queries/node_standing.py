@@ -41,7 +41,7 @@ def build_node_summary(
     """Return the data for sentences about the node of a record as of the cursor."""
     node, scores = record.node, record.entries
     causes = _build_score_causes(snapshot, node, scores, record.changes)
-    membership_change = snapshot.uow.memberships.get_effective_change(node.address)
+    membership_change = snapshot.uow.memberships.find_effective_change(node.address)
     return NodeSummary(
         time=causes.time,
         rules=causes.rules,
@@ -93,7 +93,7 @@ def build_node_summary_from_explanation(
 def build_score_causes(snapshot: "ApiSnapshot", node: Node) -> NodeCauses:
     """Return only the causes of a node's score as of the cursor."""
     score_count = count_effective_scores(node, snapshot.cursor.time, snapshot.source.archive.rules)
-    scores = snapshot.uow.scores.list_for_node_up_to(
+    scores = snapshot.uow.scores.list_for_node_up_to_block(
         node.address, snapshot.cursor.number, score_count
     )
     changes = snapshot.uow.reliability.list_for_node(node.address, _MAX_CHANGES)
@@ -138,7 +138,7 @@ def _find_kickout_time(view: "NodeView") -> int | None:
 def _find_round_of_kickout(snapshot: "ApiSnapshot", view: "NodeView") -> int | None:
     """Return the last accepted round if its leaves state the due kickout, else None."""
     due_since = view.kickout.due_since_block
-    accepted = snapshot.uow.rounds.get_last_provable_round()
+    accepted = snapshot.uow.rounds.find_last_provable_round()
     if due_since is None or accepted is None or accepted.as_of < due_since:
         return None
     return accepted.round

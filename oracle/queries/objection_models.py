@@ -119,7 +119,7 @@ def build_objection_entries(
         (answer.node, answer.due_since): answer for answer in uow.objections.list_answers(nodes)
     }
     all_objections = uow.objections.list_for_nodes(nodes)
-    kicks = uow.rounds.get_kicks(nodes)
+    kicks = uow.rounds.get_kick_by_node(nodes)
     entries = []
     for objection in objections:
         node, due_since = objection.node, objection.due_since

@@ -63,7 +63,7 @@ class OutboxCounter:
         `now` is in unix seconds. No endpoint is queried.
         """
         with store.read_transaction() as uow:
-            accounts = uow.outbox.counts.get_nonce_progress()
+            accounts = uow.outbox.counts.get_nonce_progress_by_account()
             for account, (_, lowest_open) in accounts.items():
                 counted_below = self._final_below.get(account, 0)
                 uow.outbox.counts.add_finished_nonces(
@@ -73,7 +73,7 @@ class OutboxCounter:
             stats = self._final_stats.copy_nonce_counters()
             for account, (next_nonce, lowest_open) in accounts.items():
                 uow.outbox.counts.add_finished_nonces(stats, account, lowest_open, next_nonce)
-            superseded = uow.outbox.counts.count_superseded_calls()
+            superseded = uow.outbox.counts.count_superseded_calls_by_kind()
             stats.outcomes.update(
                 {(kind, "superseded"): count for kind, count in superseded.items()}
             )
@@ -84,7 +84,7 @@ class OutboxCounter:
                 kind_and_state: max(0, now - oldest_time)
                 for kind_and_state, oldest_time in oldest_times.items()
             }
-            stats.attempts = uow.outbox.counts.count_attempts()
+            stats.attempts = uow.outbox.counts.count_attempts_by_kind_and_reason()
             stats.kickouts = _count_kickouts_by_state(uow.rounds.list_kicks())
             _add_report_change_stats(stats, uow)
             abandoned = find_abandoned_pushes(uow)
@@ -152,14 +152,16 @@ def add_contract_stats(
 def _load_account_stats(context: AccountContext, heads: Heads) -> AccountStatistics:
     account, pool_view, now = context.account, context.sender_account.pool_view, context.stamp.at
     with context.store.read_transaction() as uow:
-        next_nonce = uow.outbox.accounts.get_next_nonce(account) or 0
-        pause = uow.outbox.accounts.get_pause(account)
+        next_nonce = uow.outbox.accounts.find_next_nonce(account) or 0
+        pause = uow.outbox.accounts.find_pause(account)
         # The budget is exported even if nothing is sent, because its window moves with time.
         update_budget_metrics(uow, context)
         stats = AccountStatistics(
             pause_kind=None if pause is None else pause.kind.value,
             next_nonce=next_nonce,
-            open_nonces=uow.outbox.counts.count_open_nonces().get(account.address, 0),
+            open_nonces=uow.outbox.counts.count_unfinished_nonces_by_account().get(
+                account.address, 0
+            ),
             reserved_wei=uow.outbox.slots.sum_reserved_wei(account),
         )
     try:
@@ -186,7 +188,7 @@ def _count_kickouts_by_state(kicks: list[NodeKick]) -> dict[str, int]:
 
 def _add_report_change_stats(stats: OutboxStatistics, uow: UnitOfWork) -> None:
     """Add the difference between the newest report and the round before it."""
-    newest_reports = uow.reports.list_latest(1)
+    newest_reports = uow.reports.list_newest(1)
     if newest_reports:
         change = newest_reports[0].report.change
         stats.report_nodes, stats.report_deviation = change.node_count, change.max_steps

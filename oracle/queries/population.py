@@ -185,7 +185,7 @@ def load_all_nodes(
             return None
         as_of = build_as_of(uow, cursor, rules, head=None, now=now)
         nodes = list(uow.nodes.iterate_all())
-        on_chain = load_on_chain_scores(uow, uow.rounds.get_last_provable_round())
+        on_chain = load_on_chain_scores(uow, uow.rounds.find_last_provable_round())
         population = load_population_of_nodes(uow, nodes, cursor.time, rules, on_chain)
     population = replace(population, labels=labels)
     ranked_nodes = [(node, population.compute_node_scores(node)) for node in nodes]

@@ -39,7 +39,7 @@ def verify_round(
         TransientError: the chain does not serve the as-of block.
     """
     with archive.store.read_transaction() as uow:
-        accepted = uow.rounds.get_accepted_round(round_number)
+        accepted = uow.rounds.find_accepted_round(round_number)
         if accepted is None:
             raise InputError(f"round {round_number} was not accepted in the indexed blocks")
         place = load_event_sources(uow, [accepted.at])[accepted.at]

@@ -93,7 +93,7 @@ def compute_dispatch_statistics(store: Store, balance_wei: int | None) -> Dispat
             oldest_blocks=0
             if oldest_seed_block is None or cursor is None
             else cursor.number - oldest_seed_block,
-            failures_by_reason=uow.outbox.intents.count_failures(STARTS),
+            failures_by_reason=uow.outbox.intents.count_failures_by_reason(STARTS),
             downloads_by_state=_count_downloads(uow, 0 if cursor is None else cursor.time),
             balance_wei=balance_wei,
         )
@@ -103,7 +103,7 @@ def _count_downloads(uow: UnitOfWork, time: int) -> Counter[str]:
     """Count the download requests of the last day by state."""
     request_states = (
         state
-        for node in uow.nodes.list_with_downloads()
+        for node in uow.nodes.list_with_requested_downloads()
         for _, state in list_download_requests(node, time)
     )
     return Counter({"planned": len(find_pending_downloads(uow))}) + Counter(request_states)

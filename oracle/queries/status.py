@@ -123,10 +123,10 @@ def load_status_report(
         return StatusReport(
             network=load_network_status(uow),
             rules=get_bound_rules(uow),
-            folded_block=uow.blocks.get_canonical(cursor.number) if cursor else None,
+            folded_block=uow.blocks.find_canonical(cursor.number) if cursor else None,
             final_block=cursor.final_number if cursor else None,
             node_count_by_status=_count_nodes_by_status(uow.nodes.count_by_state()),
-            reports=tuple(uow.reports.list_latest(3)),
+            reports=tuple(uow.reports.list_newest(3)),
             oldest_draw_block=active_draws[0].seed_block if active_draws else None,
             lease_holder=find_leader(lease_state),
             halts=tuple(uow.halts.list_open_halts()),
@@ -134,19 +134,19 @@ def load_status_report(
                 name for reorg in uow.reorgs.list_newest(1) for name in reorg.endpoints
             ),
             pause_by_account={
-                account: uow.outbox.accounts.get_pause(account)
-                for account in uow.outbox.counts.get_nonce_progress()
+                account: uow.outbox.accounts.find_pause(account)
+                for account in uow.outbox.counts.get_nonce_progress_by_account()
             },
             refusal=get_refusal(uow),
             state_mismatch=find_state_mismatch(uow),
             held_reports=tuple(uow.holds.list_awaiting_operator()),
             planned_push=next(iter(uow.outbox.intents.list_newest(1, *_PLANNED_PUSH)), None),
-            accused_kicks=tuple(uow.rounds.list_accused()),
-            proven_wrong=uow.facts.quarantine.get_quarantine_reason_by_endpoint(),
+            accused_kicks=tuple(uow.rounds.list_accusations()),
+            proven_wrong=uow.facts.quarantine.get_reason_by_endpoint(),
             suspect_block_count=count_suspect_blocks(uow),
             missing_receipts=tuple(
                 call.error_text or ""
-                for account in uow.outbox.counts.get_nonce_progress()
+                for account in uow.outbox.counts.get_nonce_progress_by_account()
                 for call in find_intents_without_receipt(uow, account)
             ),
             feed=load_feed_view(uow),
@@ -244,7 +244,7 @@ def count_suspect_blocks(uow: UnitOfWork) -> int:
 def _count_due_kickouts(uow: UnitOfWork) -> int:
     """Count the kickouts that are due under the rules that folded the database."""
     rule_set = get_bound_rules(uow)
-    rules = None if rule_set is None else uow.rule_sets.get_rules(rule_set.sha256)
+    rules = None if rule_set is None else uow.rule_sets.find_rules(rule_set.sha256)
     # Rules of another release may be unreadable; `status` is shown nevertheless.
     return len(
         uow.kickouts.list_open() if rules is None else load_open_kickout_intervals(uow, rules)

@@ -33,7 +33,7 @@ def check_for_foreign_signatures(context: QuorumContext, heads: Heads) -> StepRe
     if not context.account_context.sender_account.has_signer:
         return None
     with context.account_context.store.read_transaction() as uow:
-        newest_root = uow.rounds.get_newest_root() or ""
+        newest_root = uow.rounds.find_newest_root() or ""
         bookmark = uow.bookmarks.get(_BOOKMARK)
         first_bookmark = (
             _format_initial_bookmark(context, uow, heads) if bookmark is None else None
@@ -62,7 +62,7 @@ def _format_initial_bookmark(context: QuorumContext, uow: UnitOfWork, heads: Hea
     cursor = uow.cursor.get()
     if cursor is None or not context.account_context.is_at_head(uow, heads):
         return None
-    return f"{cursor.number} {uow.rounds.get_newest_root() or ''}"
+    return f"{cursor.number} {uow.rounds.find_newest_root() or ''}"
 
 
 def _list_foreign_rounds(
@@ -110,9 +110,9 @@ def _extend_signing_embargo(context: QuorumContext, uow: UnitOfWork, since: int)
     domain = context.account_context.sender_account.domain
     signer = context.account_context.sender_account.signer.address
     statements = uow.statements
-    earlier_embargo_end = statements.get_embargo_end(domain.chain_id, domain.contract, signer)
+    earlier_embargo_end = statements.find_embargo_end(domain.chain_id, domain.contract, signer)
     embargo_end = since + context.settings.ttl_seconds
-    statements.set_embargo(
+    statements.extend_embargo(
         domain.chain_id, domain.contract, signer, embargo_end, context.account_context.stamp
     )
     return earlier_embargo_end is None or since > earlier_embargo_end
@@ -191,7 +191,7 @@ def build_embargo_writer(
             return
         domain = context.account_context.sender_account.domain
         signer = context.account_context.sender_account.signer.address
-        uow.statements.set_embargo(
+        uow.statements.extend_embargo(
             domain.chain_id, domain.contract, signer, signer_embargo.embargoed_until, stamp
         )
 

@@ -82,7 +82,7 @@ class QuorumContext:
         failures: list[TransientError] = []
         for view in self.account_context.get_synced_pool_view().build_single_endpoint_views():
             try:
-                status = RootsContract(view, address).get_status()
+                status = RootsContract(view, address).fetch_status()
             except TransientError as error:
                 failures.append(error)
                 continue
@@ -99,7 +99,7 @@ class QuorumContext:
     def _agrees_with_events(self, status: RootsStatus) -> bool:
         """Return whether the last round and the configuration are those of the indexed events."""
         with self.account_context.store.read_transaction() as uow:
-            last_round = uow.rounds.get_last_root()
+            last_round = uow.rounds.get_last_round_and_root()
             config = uow.rounds.get_contract_settings().config
         is_same_config = config is None or status.config == config.digest
         return is_same_config and last_round == (status.head.round, status.last_root)

@@ -39,7 +39,7 @@ def sign_once(
         FatalError: the lease was lost.
     """
     with context.account_context.store.read_transaction() as uow:
-        earlier = uow.statements.get_live(record)
+        earlier = uow.statements.find_live(record)
         is_signed = earlier is not None and earlier.digest == record.digest
         if not is_signed and not _can_sign_statement(uow, record, earlier, contract_status):
             return None
@@ -55,7 +55,7 @@ def sign_once(
     )
     with context.account_context.write_transaction() as uow:
         # The check is repeated in the commit that stores the statement.
-        earlier = uow.statements.get_live(record)
+        earlier = uow.statements.find_live(record)
         if not _can_sign_statement(uow, record, earlier, contract_status):
             return None
         if earlier is not None:
@@ -90,7 +90,7 @@ def _can_sign_statement(
     if find_fault_blocking_publication(uow) is not None:
         # Nothing is signed while a fault of the feed prevents publishing.
         return False
-    embargo_end = uow.statements.get_embargo_end(record.chain_id, record.contract, record.signer)
+    embargo_end = uow.statements.find_embargo_end(record.chain_id, record.contract, record.signer)
     final_block = find_final_block(uow)
     if embargo_end is not None and (final_block is None or final_block.time < embargo_end):
         return False

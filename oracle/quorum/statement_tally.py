@@ -213,7 +213,7 @@ def _compute_statement_period(
     context: QuorumContext, uow: UnitOfWork, statement: SignedStatement
 ) -> int:
     """Return the period of a statement, assuming that all reporters have the same settings."""
-    block = uow.blocks.get_canonical(statement.as_of_block)
+    block = uow.blocks.find_canonical(statement.as_of_block)
     time = statement.deadline - context.settings.ttl_seconds if block is None else block.time
     return time // context.settings.period_seconds
 

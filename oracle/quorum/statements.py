@@ -91,7 +91,7 @@ def find_final_block(uow: UnitOfWork) -> BlockRef | None:
     cursor = uow.cursor.get()
     if cursor is None or cursor.final_number is None:
         return None
-    return uow.blocks.get_highest_up_to(cursor.final_number)
+    return uow.blocks.find_highest_up_to(cursor.final_number)
 
 
 def find_expiry_reason(
@@ -114,7 +114,7 @@ def find_unproven_expiry_reason(
     One endpoint may have invented this block, so the result is for disagreements between
     reporters, and never permits another signature.
     """
-    return _find_expiry_reason(uow, record, contract_status, uow.blocks.get_newest())
+    return _find_expiry_reason(uow, record, contract_status, uow.blocks.find_newest())
 
 
 def _find_expiry_reason(
@@ -123,7 +123,7 @@ def _find_expiry_reason(
     contract_status: RootsStatus,
     block: BlockRef | None,
 ) -> str | None:
-    own_block = uow.blocks.get_canonical(record.as_of_block)
+    own_block = uow.blocks.find_canonical(record.as_of_block)
     settings = uow.rounds.get_contract_settings()
     config = settings.config
     is_next_round = contract_status.head.round == record.round - 1
@@ -138,7 +138,7 @@ def _find_expiry_reason(
         ),
         # The contract counts configurations, so an old one never becomes valid again.
         "config_replaced": config is not None and record.config != config.digest,
-        "round_taken": uow.rounds.get_accepted_round(record.round) is not None,
+        "round_taken": uow.rounds.find_accepted_round(record.round) is not None,
         # The round before was reorged or struck.
         "prev_reorged": is_next_round and contract_status.last_root != record.prev,
         "as_of_reorged": own_block is not None and own_block.hash != record.as_of_hash,

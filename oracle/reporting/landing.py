@@ -144,13 +144,13 @@ def find_missed_reason(report: ReportHeader, contract_status: RootsStatus) -> st
 
 def is_report_accepted(uow: UnitOfWork, stored_cut: StoredReportHeader) -> bool:
     """Return whether the contract accepted the signed report, in a final round or not."""
-    accepted = uow.rounds.get_accepted_round(stored_cut.cut.head_round + 1)
+    accepted = uow.rounds.find_accepted_round(stored_cut.cut.head_round + 1)
     return accepted is not None and accepted.root == stored_cut.cut.root
 
 
 def _find_missed_reason_in_index(uow: UnitOfWork, stored_cut: StoredReportHeader) -> str | None:
     round_number = stored_cut.cut.head_round + 1
-    accepted = uow.rounds.get_accepted_round(round_number)
+    accepted = uow.rounds.find_accepted_round(round_number)
     if accepted is not None:
         is_same = accepted.root == stored_cut.cut.root
         return None if is_same else f"another report became round {round_number}"
@@ -162,7 +162,7 @@ def _find_missed_reason_in_index(uow: UnitOfWork, stored_cut: StoredReportHeader
 def _has_report_landed(
     context: ReportingContext, uow: UnitOfWork, stored_cut: StoredReportHeader, heads: Heads
 ) -> bool:
-    accepted = uow.rounds.get_accepted_round(stored_cut.cut.head_round + 1)
+    accepted = uow.rounds.find_accepted_round(stored_cut.cut.head_round + 1)
     # The root holds the as-of block; its hash was checked by the contract.
     return (
         accepted is not None

@@ -22,7 +22,7 @@ def store_changed_pieces(uow: UnitOfWork, tree: RoundTree, as_of: BlockRef) -> N
 
     Pieces whose changed leaves the tree did not keep are left out (`PieceEdits.dropped_pieces`).
     """
-    last_digests = uow.leaf_pieces.list_digests(as_of.number)
+    last_digests = uow.leaf_pieces.get_digest_by_piece(as_of.number)
     for piece, edit in tree.edits.take().items():
         digest = tree.get_piece_digest(piece)
         if last_digests.get(piece) == digest:
@@ -54,15 +54,15 @@ def prune_pieces(
         as_of.number,
         *(() if released_report is None else [released_report.as_of.number]),
         *uow.rounds.list_newest_as_of_blocks(KEPT_ROUNDS),
-        *(stored.cut.as_of for stored in uow.reports.list_outcomes_since(first_period)),
+        *(stored.cut.as_of for stored in uow.reports.list_headers_since(first_period)),
     }
-    uow.leaf_pieces.prune(kept_blocks)
+    uow.leaf_pieces.prune_except(kept_blocks)
 
 
 def find_released_report(uow: UnitOfWork) -> Report | None:
     """Return the newest report that an operator released, or None if a later one landed."""
-    period = uow.holds.get_newest_released_period()
-    newest_landed = uow.reports.get_newest_landed_period()
+    period = uow.holds.find_newest_released_period()
+    newest_landed = uow.reports.find_newest_landed_period()
     if period is None or (newest_landed is not None and newest_landed >= period):
         return None
     stored = uow.reports.get(period)
@@ -88,7 +88,7 @@ def load_last_round_leaves(
 
     Before the first round there are none, and the result is empty.
     """
-    accepted = uow.rounds.get_accepted_round(report.head_round)
+    accepted = uow.rounds.find_accepted_round(report.head_round)
     if accepted is None:
         return b"" if report.head_round == 0 else None
     pieced_round = load_pieced_round(uow, context.leaf_cache, accepted)

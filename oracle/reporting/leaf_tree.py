@@ -88,7 +88,7 @@ class LeafTree:
     def _store_dropped_pieces(self, uow: UnitOfWork, as_of: BlockRef, pieces: set[int]) -> None:
         """Compute and store the leaves of pieces whose changed leaves were not kept."""
         context = self._build_context(uow, as_of.time)
-        last_digests = uow.leaf_pieces.list_digests(as_of.number)
+        last_digests = uow.leaf_pieces.get_digest_by_piece(as_of.number)
         for piece in sorted(pieces):
             digest = self._tree.get_piece_digest(piece)
             if last_digests.get(piece) == digest:
@@ -190,7 +190,7 @@ class LeafTree:
         A refold may change any node. A rewind leaves no report above its block, except accepted
         ones, whose blocks may have left the chain.
         """
-        stored_report = next(iter(uow.reports.list_latest(1)), None)
+        stored_report = next(iter(uow.reports.list_newest(1)), None)
         first_cut = uow.bookmarks.get(FIRST_CUT_KEY)
         if stored_report is None or first_cut is None or self._rules.legacy is not None:
             return None

@@ -42,7 +42,7 @@ def find_push_expiry_reason(
     context: ReportingContext, uow: UnitOfWork, push: Intent, contract_status: RootsStatus
 ) -> str | None:
     """Return why a sent push can no longer land, or None if it has landed or may still land."""
-    accepted = uow.rounds.get_accepted_round(push.request.round or 0)
+    accepted = uow.rounds.find_accepted_round(push.request.round or 0)
     if accepted is not None and _was_round_sent_by_push(uow, push, accepted):
         return None
     statement = load_pushed_statement(context.quorum, uow, push, contract_status)
@@ -52,7 +52,7 @@ def find_push_expiry_reason(
 def _was_round_sent_by_push(uow: UnitOfWork, push: Intent, accepted: RoundAccepted) -> bool:
     """Return whether the round was accepted in a transaction of this push."""
     slots = uow.outbox.slots
-    slot = None if push.nonce is None else slots.get_slot(push.request.account, push.nonce)
+    slot = None if push.nonce is None else slots.find_slot(push.request.account, push.nonce)
     if slot is None:
         return False
     block = accepted.at.block
@@ -78,7 +78,7 @@ def should_retry_push(context: ReportingContext, push: Intent) -> bool:
     if push.state not in _MINED_STATES or push.nonce is None:
         return False
     with context.account_context.store.read_transaction() as uow:
-        slot = uow.outbox.slots.get_slot(context.account_context.account, push.nonce)
+        slot = uow.outbox.slots.find_slot(context.account_context.account, push.nonce)
     if slot is None or slot.succeeded is not False or slot.block_number is None:
         return False
     request = push.request
@@ -117,7 +117,7 @@ def _is_statement_abandoned(uow: UnitOfWork, pushes: list[Intent]) -> bool:
     # If the report was cut again on another block, it has another statement.
     if stored is None or stored.state not in _OPEN_STATES or stored.digest != request.digest:
         return False
-    is_taken = uow.rounds.get_accepted_round(request.round) is not None
+    is_taken = uow.rounds.find_accepted_round(request.round) is not None
     return not is_taken and (cursor is None or cursor.time <= request.deadline)
 
 
@@ -146,7 +146,7 @@ class PushCall(ContractCall):
         """
         request = call.request
         is_taken = (
-            request.round is not None and uow.rounds.get_accepted_round(request.round) is not None
+            request.round is not None and uow.rounds.find_accepted_round(request.round) is not None
         )
         if is_taken and stage is not CallStage.ASSIGN:
             return Decision.end(IntentState.SUPERSEDED, f"round {request.round} is taken")
@@ -228,7 +228,7 @@ class PushCall(ContractCall):
         if stored_report.digest != call.request.digest:
             # The report was cut again after a reorg; this push was for another block.
             return
-        accepted = uow.rounds.get_accepted_round(round_number)
+        accepted = uow.rounds.find_accepted_round(round_number)
         if reason is None:
             uow.reports.set_state(period, ReportState.LANDED)
         elif accepted is None or accepted.root != stored_report.report.root:

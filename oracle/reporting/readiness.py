@@ -22,7 +22,7 @@ def find_reporting_obstacle(
     gap = find_first_unread_block(uow)
     if gap is not None:
         return f"block {gap} was never read: `qos-oracle resync gaps`"
-    folded_head = uow.rounds.get_last_root()
+    folded_head = uow.rounds.get_last_round_and_root()
     if folded_head != (contract_status.head.round, contract_status.last_root):
         return (
             f"the last round is {folded_head[0]} by the logs, but {contract_status.head.round} by "
@@ -59,7 +59,7 @@ def find_unsent_report_reason(context: ReportingContext) -> str | None:
 def _find_embargo_reason(context: ReportingContext, uow: UnitOfWork) -> str | None:
     domain = context.account_context.sender_account.domain
     signer = context.account_context.sender_account.signer.address
-    until = uow.statements.get_embargo_end(domain.chain_id, domain.contract, signer)
+    until = uow.statements.find_embargo_end(domain.chain_id, domain.contract, signer)
     final_block = find_final_block(uow)
     if until is None or (final_block is not None and final_block.time >= until):
         return None

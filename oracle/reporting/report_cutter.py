@@ -93,7 +93,7 @@ class ReportCutter(BlockHook):
         if headers and not too_old:
             return
         first_kept = headers[min(len(too_old), len(headers) - 1)] if headers else last_block
-        uow.reports.set_first_complete_period(
+        uow.reports.raise_first_complete_period(
             compute_period_number(first_kept.time, self.settings.period_seconds)
         )
 
@@ -107,7 +107,7 @@ class ReportCutter(BlockHook):
         cut once per period, that happens only if block time went back.
         """
         period = compute_period_number(block.time, self.settings.period_seconds)
-        newest_period = uow.reports.get_newest_period()
+        newest_period = uow.reports.find_newest_period()
         if newest_period is not None and newest_period >= period:
             return None
         lanes = self._load_round_lanes(uow, contract_state)

@@ -136,13 +136,13 @@ def _sign_and_plan_push(
 
 def load_current_cuts(uow: UnitOfWork, settings: ReportSettings) -> list[StoredReportHeader]:
     """Return the cut reports of the last submission windows, and all since the first due one."""
-    newest_period = uow.reports.get_newest_period()
-    first_due_period = uow.reports.get_first_due_period()
+    newest_period = uow.reports.find_newest_period()
+    first_due_period = uow.reports.find_first_due_period()
     if newest_period is None:
         return []
     window_periods = compute_submission_window(settings)
     start = (newest_period // window_periods - 2) * window_periods
-    return uow.reports.list_outcomes_since(
+    return uow.reports.list_headers_since(
         start if first_due_period is None else min(start, first_due_period)
     )
 
@@ -256,7 +256,7 @@ def _sign_report(context: ReportingContext, scheduled: _ScheduledReport) -> Step
     if not context.account_context.sender_account.has_signer:
         return None
     with context.account_context.store.read_transaction() as uow:
-        live = uow.statements.get_live(scheduled.record)
+        live = uow.statements.find_live(scheduled.record)
         reason = None if live is not None else find_hold_reason(context, uow, scheduled.report)
         unverified = (
             None if live is not None else find_unverified_kickout(context, uow, scheduled.report)
@@ -279,7 +279,7 @@ def _sign_report(context: ReportingContext, scheduled: _ScheduledReport) -> Step
     if signed is None or (stored is not None and stored.digest == signed.digest):
         return None
     with context.account_context.write_transaction() as uow:
-        uow.reports.bind_round(scheduled.report.period, signed.round, signed.digest)
+        uow.reports.set_signed_round(scheduled.report.period, signed.round, signed.digest)
     context.quorum.missing.signer_reason = find_unknown_signer_reason(
         context.quorum, scheduled.contract_status
     )
@@ -337,7 +337,7 @@ def _plan_push_of_signed_report(
         exclusive_key=PUSH,
     )
     with context.account_context.write_transaction() as uow:
-        uow.reports.bind_round(report.period, record.round, record.digest)
+        uow.reports.set_signed_round(report.period, record.round, record.digest)
         intent_id = uow.outbox.intents.add(request, context.account_context.stamp)
     return StepResult("push planned", intent_id, f"round {record.round}, period {report.period}")
 

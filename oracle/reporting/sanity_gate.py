@@ -45,7 +45,9 @@ def load_period_activity(uow: UnitOfWork, report: Report, periods: int) -> list[
         _load_period_ends(uow, report, periods + 2)
     ):
         if last_end > first_end:
-            task_count, node_count = uow.activity.count_ended_tasks(first_end + 1, last_end)
+            task_count, node_count = uow.activity.count_ended_tasks_and_nodes(
+                first_end + 1, last_end
+            )
             activity.append(Activity(task_count // (later - earlier), node_count))
     return activity[-periods - 1 :]
 
@@ -54,7 +56,7 @@ def _load_period_ends(uow: UnitOfWork, report: Report, limit: int) -> list[tuple
     """Return (period, as-of block) of a report and of up to `limit` earlier ones, oldest first."""
     earlier_ends = [
         (stored.report.period, stored.report.as_of.number)
-        for stored in uow.reports.list_latest(limit)
+        for stored in uow.reports.list_newest(limit)
         if stored.report.period < report.period
     ]
     return [*earlier_ends, (report.period, report.as_of.number)]
@@ -179,7 +181,7 @@ def _are_all_logs_indexed(uow: UnitOfWork, first: int, last: int) -> bool:
     scope = uow.coverage.get_current_scope()
     if scope is None:
         return False
-    spans = uow.coverage.list_spans(scope.id, first, last)
+    spans = uow.coverage.list_intervals(scope.id, first, last)
     has_no_gaps = not uow.coverage.list_gaps(scope.id, first, last)
     return has_no_gaps and all(
         span.level >= VerificationLevel.BLOOMED or span.audited_by is not None for span in spans

@@ -74,7 +74,7 @@ class ActivityRepository:
             reliability_change, start, width_seconds, last_block, is_timeout
         )
 
-    def count_ended_tasks(self, first_block: int, last_block: int) -> tuple[int, int]:
+    def count_ended_tasks_and_nodes(self, first_block: int, last_block: int) -> tuple[int, int]:
         """Count the tasks that ended in a range of blocks, and their nodes.
 
         The range includes both ends. A task counts if it has a score, or if its end changed the
@@ -104,7 +104,7 @@ class ActivityRepository:
             for row in self._select_since(reliability_change, time, first_block, limit)
         ]
 
-    def list_last_changes_before(
+    def list_last_reliability_changes(
         self, time: int, since: int, first_block: int
     ) -> list[ReliabilityChange]:
         """Return the last reliability change of each node between two times.
@@ -134,13 +134,13 @@ class ActivityRepository:
             for row in self._select_since(membership_change, time, first_block, limit)
         ]
 
-    def list_kickouts(self, block: int) -> list[KickoutDue]:
+    def list_kickouts_since_block(self, block: int) -> list[KickoutDue]:
         """Return the kickout intervals that opened in this block or later, oldest first."""
         order = [kickout.c[name] for name in Position._fields]
         query = select(kickout).where(kickout.c.block >= block).order_by(*order)
         return [decode_kickout_row(row) for row in self._connection.execute(query)]
 
-    def list_trend_points(
+    def get_trend_points_by_node(
         self, nodes: Iterable[Address], depth: int
     ) -> dict[Address, list[NodeTrendPoint]]:
         """Return the last `depth` scores of each node and the reliability changes since, in order.
@@ -166,14 +166,14 @@ class ActivityRepository:
             for address, node_rows in groupby(rows, key=itemgetter(0))
         }
 
-    def find_first_block_at(self, time: int, last_block: int) -> int:
+    def find_first_block_since(self, time: int, last_block: int) -> int:
         """Return a block below which all rows are older than `time`.
 
         It is at most `last_block` + 1.
         """
-        return self._find_first_block_at(reliability_change, time, last_block)
+        return self._find_first_block_since(reliability_change, time, last_block)
 
-    def _find_first_block_at(self, table: Table, time: int, last_block: int) -> int:
+    def _find_first_block_since(self, table: Table, time: int, last_block: int) -> int:
         first_time = select(table.c.time).order_by(table.c.block).limit(1)
 
         def is_late(block: int) -> bool:
@@ -199,7 +199,7 @@ class ActivityRepository:
         *conditions: ColumnElement[bool],
     ) -> dict[int, int]:
         bucket = (table.c.time - start) // width_seconds
-        first_block = self._find_first_block_at(table, start, last_block)
+        first_block = self._find_first_block_since(table, start, last_block)
         query = select(bucket, func.count()).where(table.c.block >= first_block, *conditions)
         rows = self._connection.execute(query.where(table.c.time >= start).group_by(bucket))
         return {int(bucket_number): int(count) for bucket_number, count in rows}

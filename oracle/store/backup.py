@@ -21,7 +21,7 @@ from oracle.store.bookmarks import RESTORED
 from oracle.store.database import Store
 from oracle.store.db_errors import format_database_name
 from oracle.store.engine import parse_database_url
-from oracle.store.schema import SchemaAge, get_schema_state
+from oracle.store.schema import SchemaAge, inspect_schema
 
 # The schemas that this version can use, after `migrate` if the schema is older.
 _USABLE_AGES = (SchemaAge.CURRENT, SchemaAge.OLDER)
@@ -42,7 +42,7 @@ def back_up_database(url: str, backup: Path) -> None:
         FatalError: the database is corrupted, or `pg_dump` failed.
     """
     parsed_url = parse_database_url(url)
-    if get_schema_state(url).age not in _USABLE_AGES:
+    if inspect_schema(url).age not in _USABLE_AGES:
         raise InputError(f"{format_database_name(parsed_url)} has no tables of this program")
     if backup.exists():
         raise InputError(f"{backup}: the file exists; a backup never overwrites a file")
@@ -54,7 +54,7 @@ def back_up_database(url: str, backup: Path) -> None:
                     store.copy_sqlite_database(temporary_path)
                 _check_sqlite_file(temporary_path, format_database_name(parsed_url))
             else:
-                _run_client_program(
+                _run_postgresql_client(
                     "pg_dump", ["--format=custom", f"--file={temporary_path}"], parsed_url
                 )
     except OSError as error:
@@ -92,13 +92,13 @@ def restore_database(url: str, backup: Path, replaced_path: Path, *, dry_run: bo
             return
     except OSError as error:
         raise InputError(f"{error.filename or backup}: {error.strerror}") from error
-    if get_schema_state(url).age is not SchemaAge.EMPTY:
+    if inspect_schema(url).age is not SchemaAge.EMPTY:
         raise InputError(
             f"{format_database_name(parsed_url)} has tables; create an empty database and set "
             "[database] url to it"
         )
     options = ["--list"] if dry_run else ["--single-transaction", "--exit-on-error"]
-    _run_client_program("pg_restore", [*options, str(backup)], parsed_url)
+    _run_postgresql_client("pg_restore", [*options, str(backup)], parsed_url)
     if not dry_run:
         _mark_as_restored(parsed_url)
 
@@ -121,7 +121,7 @@ def _open_checked_copy(backup: Path, folder: Path) -> Iterator[Path]:
         _create_private_file(copy)
         _copy_sqlite_file(backup, copy)
         _check_sqlite_file(copy, str(backup))
-        schema = get_schema_state(f"sqlite:///{copy}")
+        schema = inspect_schema(f"sqlite:///{copy}")
         if schema.age not in _USABLE_AGES:
             raise InputError(
                 f"{backup}: this version cannot use schema revision {schema.found_revision}; "
@@ -145,7 +145,7 @@ def _copy_sqlite_file(source: Path, copy: Path) -> None:
 
 
 def _check_sqlite_file(path: Path, name: str) -> None:
-    """Check the structure of a copied database.
+    """Check the structure of a copied database, and switch off its write-ahead log.
 
     `name` is the name of the copied file in errors.
 
@@ -175,7 +175,7 @@ def _create_private_file(path: Path) -> None:
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 
 
-def _run_client_program(program: str, arguments: list[str], url: URL) -> None:
+def _run_postgresql_client(program: str, arguments: list[str], url: URL) -> None:
     """Run `pg_dump` or `pg_restore` without exposing the password to other processes.
 
     Raises:

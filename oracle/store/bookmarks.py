@@ -39,8 +39,8 @@ class Bookmarks:
         """Return the number of rollbacks and rebuilds of the projections."""
         return self.get_number(_REWRITES) or 0
 
-    def record_rewrite(self) -> None:
-        """Count one more rollback or rebuild."""
+    def increment_rewrite_count(self) -> None:
+        """Increment the count of rollbacks and rebuilds of the projections."""
         self.set(_REWRITES, self.get_rewrite_count() + 1)
 
     def delete(self, name: str) -> None:

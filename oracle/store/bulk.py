@@ -112,7 +112,7 @@ def fetch_rows(connection: Connection, target: Table, keys: Iterable[bytes]) -> 
 @lru_cache(maxsize=4 * KEYS_PER_QUERY)
 def _build_select_sql(dialect: str, target: Table, condition: str) -> str:
     (key,) = target.primary_key.columns
-    return f"{select(target).compile(dialect=_load_dialect(dialect))} WHERE {key.name} {condition}"
+    return f"{select(target).compile(dialect=_get_dialect(dialect))} WHERE {key.name} {condition}"
 
 
 def stream_rows(
@@ -137,7 +137,7 @@ def stream_rows(
 
 
 @cache
-def _load_dialect(name: str) -> Dialect:
+def _get_dialect(name: str) -> Dialect:
     """Return the dialect that compiles SQL for `exec_driver_sql` with positional parameters."""
     if name == "sqlite":
         return cast("Callable[..., Dialect]", sqlite.dialect)(paramstyle="qmark")
@@ -162,7 +162,7 @@ def _delete_rows(connection: Connection, target: Table, rows: list[Row]) -> None
 def _build_delete_sql(target: Table) -> str:
     (key,) = target.primary_key.columns
     return (
-        f"{delete(target).compile(dialect=_load_dialect('postgresql'))} WHERE {key.name} = {_ANY}"
+        f"{delete(target).compile(dialect=_get_dialect('postgresql'))} WHERE {key.name} = {_ANY}"
     )
 
 
@@ -213,7 +213,7 @@ def _stream_copy(
 @lru_cache(maxsize=64)
 def _get_column_types(target: Table) -> list[str]:
     """Return PostgreSQL's type names of the columns."""
-    dialect = _load_dialect("postgresql")
+    dialect = _get_dialect("postgresql")
     return [column.type.compile(dialect).lower() for column in target.columns]
 
 
@@ -222,10 +222,10 @@ def _build_insert_sql(dialect: str, target: Table, policy: _ConflictPolicy) -> s
     if dialect == "sqlite":
         return str(
             _apply_conflict_policy(sqlite.insert(target), target, policy).compile(
-                dialect=_load_dialect(dialect)
+                dialect=_get_dialect(dialect)
             )
         )
-    from sqlalchemy.dialects import postgresql  # noqa: PLC0415  as in `_load_dialect`
+    from sqlalchemy.dialects import postgresql  # noqa: PLC0415  as in `_get_dialect`
 
     names = target.columns.keys()
     arrays = [
@@ -235,7 +235,7 @@ def _build_insert_sql(dialect: str, target: Table, policy: _ConflictPolicy) -> s
     unnested = func.unnest(*arrays).table_valued(*names, name="given").render_derived()
     insert = postgresql.insert(target).from_select(names, select(*unnested.columns))
     return str(
-        _apply_conflict_policy(insert, target, policy).compile(dialect=_load_dialect(dialect))
+        _apply_conflict_policy(insert, target, policy).compile(dialect=_get_dialect(dialect))
     )
 
 

@@ -24,7 +24,7 @@ from oracle.store.db_errors import UnknownCommitError, is_connection_lost, trans
 from oracle.store.engine import (
     create_read_engine,
     create_write_engine,
-    get_file_identity,
+    find_file_identity,
     parse_database_url,
 )
 from oracle.store.schema import check_schema
@@ -172,7 +172,7 @@ class UnitOfWork:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def get_replica_lag_seconds(self) -> float | None:
+    def measure_replica_lag_seconds(self) -> float | None:
         """Return the age of the last replayed transaction, or None on a primary database.
 
         Reads may be served from a PostgreSQL replica (docs/how-to/serve-the-read-api.md#replica);
@@ -221,7 +221,7 @@ class Store:
         # Whether the server neither confirmed nor refused the last COMMIT.
         self._has_unknown_commit = False
         self._epoch: int | None = None
-        self._file = get_file_identity(url)
+        self._file = find_file_identity(url)
         # The write-ahead log of SQLite, which exists while a connection is open.
         self._log_file: tuple[int, int] | None = None
         self._stop_readers: set[Callable[[], None]] = set()
@@ -317,13 +317,13 @@ class Store:
         Raises:
             InputError: the database file or its log is missing, or another file has replaced it.
         """
-        if get_file_identity(self._url) != self._file:
+        if find_file_identity(self._url) != self._file:
             raise InputError(
                 f"database {self._url.database}: the file was deleted or replaced while it was "
                 "open; it must stay the same file until the process ends; restore the file, or a "
                 "copy made after the last transaction was sent, and start again"
             )
-        self._log_file = self._log_file or get_file_identity(self._url, "-wal")
+        self._log_file = self._log_file or find_file_identity(self._url, "-wal")
         self._check_log_identity()
 
     def _check_log_identity(self) -> None:
@@ -332,7 +332,7 @@ class Store:
         Raises:
             InputError: the log is missing, or another file has replaced it.
         """
-        if self._log_file is None or self._log_file == get_file_identity(self._url, "-wal"):
+        if self._log_file is None or self._log_file == find_file_identity(self._url, "-wal"):
             return
         raise InputError(
             f"database {self._url.database}-wal: the write-ahead log was deleted or replaced "
@@ -342,7 +342,7 @@ class Store:
 
     @property
     def data_directory(self) -> Path | None:
-        """The directory of the SQLite file, or None for a server."""
+        """Return the directory of the SQLite file, or None for a database server."""
         if self._url.get_backend_name() != "sqlite":
             return None
         return Path(self._url.database or "").absolute().parent
@@ -422,7 +422,7 @@ class Store:
                 ) from None
 
     def call_before_close(self, stop_reader: Callable[[], None]) -> None:
-        """Call `stop_reader`, which ends a read in another thread, once when the store closes."""
+        """Have `close` call `stop_reader` once, which ends a read in another thread."""
         self._stop_readers.add(stop_reader)
 
     def close(self) -> None:

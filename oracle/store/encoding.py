@@ -47,7 +47,7 @@ def encode_optional_hex(value: bytes | None) -> str | None:
 
 
 def join_hashes(hashes: tuple[str, ...]) -> bytes:
-    """Concatenate 32-byte hashes."""
+    """Concatenate 32-byte hashes, given as `0x` hex, to bytes."""
     return bytes.fromhex("".join([text[2:] for text in hashes]))
 
 

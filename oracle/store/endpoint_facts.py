@@ -63,7 +63,7 @@ class QuarantineRepository:
         )
         self._connection.execute(delete(endpoint_fact).where(is_quarantine_fact))
 
-    def get_quarantine_reason_by_endpoint(self) -> Mapping[str, str]:
+    def get_reason_by_endpoint(self) -> Mapping[str, str]:
         """Return the quarantine reasons by endpoint name."""
         query = select(endpoint_fact.c.endpoint, endpoint_fact.c.value).where(
             endpoint_fact.c.name == _PROVEN_WRONG
@@ -71,7 +71,7 @@ class QuarantineRepository:
         rows = self._connection.execute(query.order_by(endpoint_fact.c.endpoint))
         return {row.endpoint: row.value for row in rows}
 
-    def find_suspect_blocks(
+    def find_lowest_suspect_interval(
         self, scope_id: bytes, blocks: BlockRange, max_blocks: int
     ) -> CoverageInterval | None:
         """Return the lowest interval in `blocks` that only a quarantined endpoint served, or None.
@@ -87,7 +87,9 @@ class QuarantineRepository:
         last = min(blocks.last, span.last, first + max_blocks - 1)
         return CoverageInterval(first, last, span.level, span.endpoint)
 
-    def list_suspect_spans(self, scope_id: bytes, blocks: BlockRange) -> list[CoverageInterval]:
+    def list_suspect_intervals(
+        self, scope_id: bytes, blocks: BlockRange
+    ) -> list[CoverageInterval]:
         """Return the intervals overlapping the range that only a quarantined endpoint served."""
         rows = self._connection.execute(_select_suspect_rows(scope_id, blocks))
         return [decode_coverage_row(row) for row in rows]
@@ -143,6 +145,6 @@ class EndpointFactsRepository:
         is_this_fact = (endpoint_fact.c.endpoint == endpoint) & (endpoint_fact.c.name == name)
         self._connection.execute(delete(endpoint_fact).where(is_this_fact))
 
-    def prune(self, now: int) -> None:
+    def delete_expired(self, now: int) -> None:
         """Delete the facts that expired by `now`."""
         self._connection.execute(delete(endpoint_fact).where(endpoint_fact.c.expires <= now))

@@ -63,7 +63,7 @@ def parse_database_url(url: str) -> URL:
     raise InputError(f"the database url names no supported database; {expected_form}")
 
 
-def get_file_identity(url: URL, suffix: str = "") -> tuple[int, int] | None:
+def find_file_identity(url: URL, suffix: str = "") -> tuple[int, int] | None:
     """Return device and inode of the SQLite file, or None if there is no such file.
 
     With the suffix `-wal`, the file is the write-ahead log.
@@ -123,7 +123,7 @@ def is_sqlite_file_missing(url: URL) -> bool:
 
 
 def _restrict_file_mode(url: URL) -> None:
-    """Make the file accessible to its owner only, because it contains unsent signed bytes.
+    """Restrict the file, created if missing, to its owner: it has unsent signed bytes.
 
     SQLite gives its other files (`-wal`, `-shm`) the same mode. An existing file is never opened
     here: closing it would drop every lock that this process holds on it (POSIX), and another

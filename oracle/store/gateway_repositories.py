@@ -112,9 +112,9 @@ class NodeCheckRepository:
         self._connection = connection
 
     def save(self, checks: list[StoredCheck]) -> None:
-        """Insert or replace the state of each node."""
+        """Insert the last check of each node and chain, or replace the stored check."""
         upsert_rows(self._connection, node_check, [tuple(check) for check in checks])
 
     def list_all(self) -> list[StoredCheck]:
-        """Return the state of every node that was ever checked."""
+        """Return the last check of every node that was ever checked, one per chain."""
         return [StoredCheck(*row) for row in self._connection.execute(select(node_check))]

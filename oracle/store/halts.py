@@ -69,7 +69,7 @@ class HaltRepository:
 
         `since_block` is the newest indexed block, and `since_time` its time.
         """
-        if self.get_open_halt(name) is not None:
+        if self.find_open_halt(name) is not None:
             return False
         self._connection.execute(
             insert(halt).values(
@@ -98,7 +98,7 @@ class HaltRepository:
         )
         return self._connection.execute(clear_statement).rowcount == 1
 
-    def get_open_halt(self, name: str) -> Halt | None:
+    def find_open_halt(self, name: str) -> Halt | None:
         return next(
             (open_halt for open_halt in self.list_open_halts() if open_halt.name == name), None
         )
@@ -107,7 +107,7 @@ class HaltRepository:
         """Return the open halts, oldest first."""
         return [_decode_halt_row(row) for row in self._connection.execute(_OPEN_HALTS)]
 
-    def get_halt_reason(self) -> str | None:
+    def find_halt_reason(self) -> str | None:
         """Return name and reason of the oldest open halt, or None if no halt is open."""
         open_halts = self.list_open_halts()
         return f"halt {open_halts[0].name}: {open_halts[0].reason}" if open_halts else None
@@ -121,7 +121,7 @@ class HaltRepository:
         count_query = select(func.count(halt.c.id) + func.count(halt.c.cleared_time))
         return int(self._connection.execute(count_query).scalar_one())
 
-    def list_from(self, offset: int, limit: int) -> list[Halt]:
+    def list_halts(self, offset: int, limit: int) -> list[Halt]:
         """Return up to `limit` halts, oldest first, skipping the first `offset`."""
         query = select(halt).order_by(halt.c.id).offset(offset).limit(limit)
         return [_decode_halt_row(row) for row in self._connection.execute(query)]

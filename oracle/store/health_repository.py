@@ -78,8 +78,8 @@ class HealthRepository:
             self._connection, daemon_health, [(_ROW_ID, process, now_value_ms, text, None, None)]
         )
 
-    def record_end(self, process: str, failure: str | None) -> None:
-        """Record that this daemon ended; `failure` is None if an operator stopped it."""
+    def record_shutdown(self, process: str, failure: str | None) -> None:
+        """Record this daemon's shutdown; `failure` is None if an operator stopped it."""
         is_own_row = daemon_health.c.process == process
         values = {"ended_ms": build_now_ms_expression(self._connection), "failure": failure}
         self._connection.execute(update(daemon_health).where(is_own_row).values(values))

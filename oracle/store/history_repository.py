@@ -119,11 +119,15 @@ class ScoreRepository:
         last_seq = INT63_MAX if up_to_seq is None else up_to_seq
         return self._load_newest(_SCORES_UP_TO_SEQ, node, limit, last_seq=last_seq)
 
-    def list_for_node_up_to(self, node: Address, block: int, limit: int = 50) -> list[ScoreEntry]:
+    def list_for_node_up_to_block(
+        self, node: Address, block: int, limit: int = 50
+    ) -> list[ScoreEntry]:
         """Return the last scores of the node as of `block`, oldest first."""
         return self._load_newest(_SCORES_UP_TO_BLOCK, node, limit, last_block=block)
 
-    def list_for_node_at(self, node: Address, at: Position, limit: int) -> list[ScoreEntry]:
+    def list_for_node_up_to_position(
+        self, node: Address, at: Position, limit: int
+    ) -> list[ScoreEntry]:
         """Return the last scores of the node up to a position, oldest first."""
         is_up_to = tuple_(*(score.c[name] for name in Position._fields)) <= tuple(at)
         return self._load_newest(_NEWEST_SCORES.where(is_up_to), node, limit)
@@ -143,12 +147,12 @@ class ScoreRepository:
         )
         return earlier, list(map(_decode_score_row, within))
 
-    def get_first_time(self, node: Address) -> int | None:
+    def find_first_score_time(self, node: Address) -> int | None:
         """Return the time of the node's first score, or None if it has none."""
         result = self._connection.execute(_FIRST_SCORE_TIME, {"node": decode_hex(node)})
         return result.scalar_one_or_none()
 
-    def get_rule_sets(self, node: Address, seqs: Collection[int]) -> dict[int, RuleSet]:
+    def get_rule_set_by_seq(self, node: Address, seqs: Collection[int]) -> dict[int, RuleSet]:
         """Return the rule sets of a node's scores, by `seq`.
 
         Scores that were written before rule sets were numbered are left out.
@@ -191,7 +195,7 @@ class ReliabilityRepository:
                     change.before,
                     change.after,
                 )
-                for seq, change in number_entries(changes)
+                for seq, change in enumerate_within_position(changes)
             ],
         )
 
@@ -214,7 +218,7 @@ class MembershipRepository:
             membership_change,
             [
                 (decode_hex(change.node), *change.at, seq, change.time, change.transition.value)
-                for seq, change in number_entries(changes)
+                for seq, change in enumerate_within_position(changes)
             ],
         )
 
@@ -226,7 +230,7 @@ class MembershipRepository:
         rows = self._connection.execute(_NEWEST_MEMBERSHIP_CHANGES, parameters).all()
         return list(map(decode_membership_row, reversed(rows)))
 
-    def get_effective_change(
+    def find_effective_change(
         self, node: Address, *, up_to_block: int | None = None
     ) -> MembershipChange | None:
         """Return the change that set a node's current membership, or None if there was none."""
@@ -243,7 +247,7 @@ def _build_parameters(
     return {"node": decode_hex(node), "row_limit": limit, "last_block": last_block}
 
 
-def number_entries(entries: Sequence[Entry]) -> Iterator[tuple[int, Entry]]:
+def enumerate_within_position(entries: Sequence[Entry]) -> Iterator[tuple[int, Entry]]:
     """Yield each entry with its index among the entries of the same position.
 
     One event may cause several entries.
@@ -353,11 +357,11 @@ class AnomalyRepository:
             anomaly,
             [
                 (*entry.at, seq, entry.time, entry.rule, entry.event)
-                for seq, entry in number_entries(anomalies)
+                for seq, entry in enumerate_within_position(anomalies)
             ],
         )
 
-    def list_latest(self, limit: int = 50) -> list[Anomaly]:
+    def list_newest(self, limit: int = 50) -> list[Anomaly]:
         """Return the newest anomalies, oldest first."""
         newest = [column.desc() for column in anomaly.primary_key.columns]
         rows = self._connection.execute(select(anomaly).order_by(*newest).limit(limit)).all()

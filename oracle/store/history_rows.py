@@ -43,7 +43,7 @@ class HistoryRows:
             .where(score.c.block.between(blocks.first, blocks.last))
             .order_by(*(score.c[name] for name in (*Position._fields, "node", "seq")))
         )
-        for row in self._iterate_pages(query):
+        for row in self._iterate_rows(query):
             rules_sha256 = None if row.sha256 is None else row.sha256.hex()
             identifiers = (
                 encode_hex(row.node),
@@ -72,7 +72,7 @@ class HistoryRows:
             .where(table.c.block.between(blocks.first, blocks.last))
             .order_by(*(table.c[name] for name in (*Position._fields, "node", "seq")))
         )
-        for row in self._iterate_pages(query):
+        for row in self._iterate_rows(query):
             fields = (row.cause, encode_optional_hex(row.task), row.h_before, row.h_after)
             yield (*decode_position(row), row.time, encode_hex(row.node), row.seq, *fields)
 
@@ -80,7 +80,7 @@ class HistoryRows:
         """Yield accepted rounds: position, time, and the other fields of the event."""
         table = accepted_round
         query = select(table).where(table.c.block.between(blocks.first, blocks.last))
-        for row in self._iterate_pages(
+        for row in self._iterate_rows(
             query.order_by(*(table.c[name] for name in Position._fields))
         ):
             hashes = (row.as_of_hash, row.root, row.config)
@@ -88,7 +88,7 @@ class HistoryRows:
             fields = (row.round, row.as_of, *map(encode_hex, hashes), hex(bitmap))
             yield (*decode_position(row), row.time, *fields)
 
-    def list_kickouts(self, blocks: BlockRange) -> list[Row]:
+    def list_kickout_starts_and_ends(self, blocks: BlockRange) -> list[Row]:
         """Return the starts and ends of kickout intervals: position, node, due, since.
 
         `due` is True for a start and False for an end. `since` is the position of the interval's
@@ -119,8 +119,8 @@ class HistoryRows:
         Raises:
             FatalError: the journal does not reach back to the last block.
         """
-        rows_after = UndoJournal(self._connection).get_changed_node_rows(blocks.last)
+        rows_after = UndoJournal(self._connection).load_node_rows_as_of(blocks.last)
         yield from iterate_nodes_as_of(self._connection, blocks, rows_after)
 
-    def _iterate_pages(self, query: Select[*tuple[Any, ...]]) -> Iterator[Any]:
+    def _iterate_rows(self, query: Select[*tuple[Any, ...]]) -> Iterator[Any]:
         yield from self._connection.execute(query.execution_options(yield_per=_PAGE_ROWS))

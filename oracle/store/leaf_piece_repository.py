@@ -36,7 +36,7 @@ class LeafPieceRepository:
             )
         )
 
-    def list_digests(self, as_of: int) -> dict[int, PieceDigest]:
+    def get_digest_by_piece(self, as_of: int) -> dict[int, PieceDigest]:
         """Return the digests of the pieces as of a cut, by piece in ascending order.
 
         If there was no cut as of this block, or its pieces were pruned, the digests do not lead to
@@ -99,7 +99,7 @@ class LeafPieceRepository:
         ).scalar_subquery()
         self._connection.execute(delete(leaf_piece).where(leaf_piece.c.as_of > newest_report))
 
-    def prune(self, kept_blocks: Collection[int]) -> None:
+    def prune_except(self, kept_blocks: Collection[int]) -> None:
         """Delete the pieces that belong to no cut as of one of these blocks."""
         as_of_blocks_by_piece = defaultdict[int, list[int]](list)
         keys = select(leaf_piece.c.piece, leaf_piece.c.as_of)

@@ -55,7 +55,7 @@ class NoticeSources:
             decode_membership_row(row) for row in self._connection.execute(query.order_by(*order))
         ]
 
-    def list_newest_scores(self, blocks: BlockRange) -> dict[Address, tuple[int, int]]:
+    def get_newest_score_by_node(self, blocks: BlockRange) -> dict[Address, tuple[int, int]]:
         """Return the block and `seq` of each node's newest score in these blocks, by node."""
         query = select(score.c.node, func.max(score.c.block), func.max(score.c.seq)).where(
             score.c.block.between(blocks.first, blocks.last)
@@ -63,7 +63,7 @@ class NoticeSources:
         rows = self._connection.execute(query.group_by(score.c.node).order_by(score.c.node))
         return {Address(encode_hex(address)): (block, seq) for address, block, seq in rows}
 
-    def list_kickouts(self, blocks: BlockRange) -> list[KickoutDue]:
+    def list_changed_kickouts(self, blocks: BlockRange) -> list[KickoutDue]:
         """Return the kickout intervals that began or ended in these blocks."""
         in_blocks: list[ColumnElement[bool]] = [
             column.between(blocks.first, blocks.last)
@@ -185,7 +185,7 @@ class NoticeRepository:
         )
         return set(self._connection.execute(query).scalars())
 
-    def prune(self, max_time: int) -> None:
+    def prune_before(self, max_time: int) -> None:
         """Delete the notices from before `max_time` (chain seconds), except the newest notice."""
         newest_seq = self.get_newest_seq()
         # New numbers continue from the newest notice, so it is kept.
@@ -194,7 +194,7 @@ class NoticeRepository:
         if last_seq is not None:
             self._connection.execute(delete(notice).where(notice.c.seq <= last_seq))
 
-    def get_progress(self, target: str) -> DeliveryProgress | None:
+    def find_progress(self, target: str) -> DeliveryProgress | None:
         """Return the delivery progress of a target, or None if the target is new."""
         return next(
             (progress for progress in self.list_progress() if progress.target == target), None

@@ -59,7 +59,7 @@ class ObjectionInbox:
         }
         self._connection.execute(insert(objection_inbox).values(row))
 
-    def count_within(self, now: int, seconds: int) -> int:
+    def count_posted_within(self, now: int, seconds: int) -> int:
         """Count the objections that were posted at most `seconds` before `now` (unix seconds).
 
         Objections further in the future were stored by a clock that ran ahead, and are left out.
@@ -69,8 +69,8 @@ class ObjectionInbox:
         )
         return int(self._connection.execute(query).scalar_one())
 
-    def sum_gas_within(self, now: int, seconds: int) -> int:
-        """Return the gas reserved for the objections that `count_within` counts."""
+    def sum_reserved_gas_within(self, now: int, seconds: int) -> int:
+        """Return the gas reserved for the objections that `count_posted_within` counts."""
         query = select(func.coalesce(func.sum(objection_inbox.c.reserved_gas), 0)).where(
             objection_inbox.c.received_at.between(now - seconds, now + seconds)
         )
@@ -99,7 +99,7 @@ class ObjectionInbox:
         """Store the call that submits an objection."""
         self._update(posted, intent_id=intent_id)
 
-    def end(self, posted: PostedObjection, at: int, reason: str | None) -> None:
+    def mark_ended(self, posted: PostedObjection, at: int, reason: str | None) -> None:
         """End an objection at time `at` (unix seconds); `reason` is None if it is on the chain."""
         self._update(posted, ended_at=at, ended_reason=reason)
 

@@ -117,18 +117,18 @@ class ReportRepository:
             )
         )
 
-    def get_newest_period(self) -> int | None:
+    def find_newest_period(self) -> int | None:
         """Return the highest stored period, or None if there is none."""
         newest = select(report.c.period).order_by(report.c.period.desc()).limit(1)
         return self._connection.execute(newest).scalar_one_or_none()
 
-    def get_newest_landed_period(self) -> int | None:
+    def find_newest_landed_period(self) -> int | None:
         """Return the highest period whose report landed, or None if there is none."""
         landed = select(report.c.period).where(report.c.state == ReportState.LANDED)
         newest = landed.order_by(report.c.period.desc()).limit(1)
         return self._connection.execute(newest).scalar_one_or_none()
 
-    def get_first_due_period(self) -> int | None:
+    def find_first_due_period(self) -> int | None:
         """Return the lowest period whose report has yet to be sent or to land, or None."""
         due = select(report.c.period).where(report.c.state == ReportState.DUE)
         lowest = due.order_by(report.c.period).limit(1)
@@ -142,7 +142,7 @@ class ReportRepository:
         """Return the reports that wait to be sent or to land, oldest first."""
         return self._select_reports(report.c.state == ReportState.DUE)
 
-    def list_latest(self, limit: int = 20) -> list[StoredReport]:
+    def list_newest(self, limit: int = 20) -> list[StoredReport]:
         """Return the newest reports, oldest first."""
         query = select(report).order_by(report.c.period.desc()).limit(limit)
         return [_decode_report_row(row) for row in reversed(self._connection.execute(query).all())]
@@ -154,7 +154,7 @@ class ReportRepository:
         )
         return [_decode_report_row(row) for row in rows]
 
-    def bind_round(self, period: int, round_number: int, digest: Hash) -> None:
+    def set_signed_round(self, period: int, round_number: int, digest: Hash) -> None:
         """Store the round for which the report is signed, and the signed digest.
 
         Raises:
@@ -188,7 +188,7 @@ class ReportRepository:
         newest = query.order_by(report.c.as_of_number.desc()).limit(1)
         return self._connection.execute(newest).scalar_one_or_none() or 0
 
-    def list_outcomes_since(self, period: int) -> list[StoredReportHeader]:
+    def list_headers_since(self, period: int) -> list[StoredReportHeader]:
         """Return the schedules and outcomes of reports from `period` on, oldest first.
 
         Skipped reports are included.
@@ -210,7 +210,7 @@ class ReportRepository:
         """Return the first period since which no report is missing, or 0 if it was never set."""
         return self._bookmarks.get_number(_COMPLETE_FROM_BOOKMARK) or 0
 
-    def set_first_complete_period(self, period: int) -> None:
+    def raise_first_complete_period(self, period: int) -> None:
         """Record that earlier periods have no report, because they ended during the backfill."""
         if period > self.get_first_complete_period():
             self._bookmarks.set(_COMPLETE_FROM_BOOKMARK, period)
@@ -303,7 +303,7 @@ class ReportHold:
 
     @property
     def is_disputed(self) -> bool:
-        """Whether the report is held because peers signed a different report."""
+        """Return whether the report is held because peers signed a different report."""
         return self.reason.startswith(DISPUTED_PREFIX)
 
 
@@ -339,14 +339,14 @@ class HoldRepository:
         """Return the held reports of periods after the newest landed report, by period."""
         holds = self.list_held()
         # Usually nothing is held, and no further query is needed.
-        newest_landed = self._reports.get_newest_landed_period() if holds else None
+        newest_landed = self._reports.find_newest_landed_period() if holds else None
         return [hold for hold in holds if newest_landed is None or hold.period > newest_landed]
 
     def is_awaiting_operator(self) -> bool:
         """Return whether any held report waits for an operator's decision."""
         return bool(self.list_awaiting_operator())
 
-    def get_newest_released_period(self) -> int | None:
+    def find_newest_released_period(self) -> int | None:
         """Return the newest period that an operator released, or None if there is none."""
         released = select(report_hold.c.period).where(report_hold.c.released_at.is_not(None))
         newest = released.order_by(report_hold.c.period.desc()).limit(1)

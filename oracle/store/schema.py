@@ -68,7 +68,7 @@ class SchemaState:
     found_revision: str | None
 
 
-def get_schema_state(url: str) -> SchemaState:
+def inspect_schema(url: str) -> SchemaState:
     """Inspect the schema without changing the database.
 
     The state of a missing file is EMPTY.
@@ -90,7 +90,7 @@ def get_schema_state(url: str) -> SchemaState:
         return _read_schema_state(connection)
 
 
-def get_upgradable_state(url: str) -> SchemaState:
+def require_upgradable_schema(url: str) -> SchemaState:
     """Return the state of a schema that this version can use as it is or after `migrate`.
 
     Raises:
@@ -98,7 +98,7 @@ def get_upgradable_state(url: str) -> SchemaState:
             release, or of another program.
         TransientError: the server does not respond.
     """
-    schema = get_schema_state(url)
+    schema = inspect_schema(url)
     _check_schema_age(schema, parse_database_url(url), (SchemaAge.EMPTY, *_NOT_UPGRADABLE))
     return schema
 
@@ -138,7 +138,7 @@ def check_schema(url: str, *, create: bool) -> None:
     Raises:
         InputError: the database is unreachable or unreadable, or has another schema.
     """
-    state = get_schema_state(url)
+    state = inspect_schema(url)
     if create and state.age is SchemaAge.EMPTY:
         migrate(url)
         return

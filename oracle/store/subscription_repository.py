@@ -60,7 +60,7 @@ class Subscription:
 
     @property
     def progress_name(self) -> str:
-        """The name under which its delivery progress is stored."""
+        """Return the name under which the subscription's delivery progress is stored."""
         return _PROGRESS_PREFIX + self.id
 
 

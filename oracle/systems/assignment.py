@@ -132,7 +132,7 @@ def find_ready_tasks(
     )
 
 
-def get_queued_items(
+def filter_queued_items(
     items: Sequence[QueueItem], plan: AssignmentPlan, block: int
 ) -> list[QueueItem]:
     """Return the items that wait in the queue at the end of `block`, in order.

@@ -180,7 +180,7 @@ _FRACTIONS = frozenset(
 )
 
 
-def get_policy_parameters(policy: SelectionPolicy) -> dict[str, str]:
+def format_policy_parameters(policy: SelectionPolicy) -> dict[str, str]:
     """Return the parameters of a policy by name, with their values as text.
 
     The result is empty if the policy has no parameters.
@@ -235,7 +235,7 @@ def split_changes(
     Raises:
         ValueError: a name is neither a rule nor a parameter, or is both and thus ambiguous.
     """
-    policy_parameters = get_policy_parameters(policy)
+    policy_parameters = format_policy_parameters(policy)
     for name in changes:
         if name not in policy_parameters and name not in rules:
             raise ValueError(

@@ -48,7 +48,7 @@ class Follower(Protocol):
         """Apply one event; events come sorted by position, before any verdict of a later time."""
         ...
 
-    def judge_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
+    def evaluate_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
         """Return a verdict on every member for the task, sorted by address."""
         ...
 

@@ -68,7 +68,7 @@ class Probe(NamedTuple):
     version: Version
 
 
-def is_probe_due(node: Node, window: ProbeWindow) -> bool:
+def is_idle_in_window(node: Node, window: ProbeWindow) -> bool:
     """Return whether the node is a member and was given no task since the window began."""
     is_new = node.last_start is None or node.last_start < window.start
     return node.membership is Membership.MEMBER and is_new
@@ -104,7 +104,9 @@ def select_due_probes(
     probes: list[Probe] = []
     busy_addresses: set[Address] = set()
     for node in available:
-        is_due = is_probe_due(node, window) and window.compute_probe_due_time(node.address) <= time
+        is_due = (
+            is_idle_in_window(node, window) and window.compute_probe_due_time(node.address) <= time
+        )
         if is_due and node.address not in busy_addresses:
             free_nodes = [
                 candidate
@@ -147,7 +149,7 @@ def _choose_probe_companions(
     ]
     comparable_nodes.sort(
         key=lambda candidate: (
-            not is_probe_due(candidate, window),
+            not is_idle_in_window(candidate, window),
             window.compute_companion_rank(node.address, candidate.address),
         )
     )

@@ -115,7 +115,7 @@ def get_systems() -> Mapping[str, System]:
     return {system.name: system for system in _SYSTEMS}
 
 
-def list_rule_sets() -> tuple[str, ...]:
+def list_rule_set_names() -> tuple[str, ...]:
     """Return the names of all rule sets, including sets that are incomplete without changes."""
     return tuple(_RULE_SETS)
 
@@ -177,7 +177,7 @@ def list_changeable_rules(name: str) -> tuple[str, ...]:
     return tuple(get_changeable_rules(_get_rule_values(name)))
 
 
-def find_rule_changes(rules: Rules) -> dict[str, str]:
+def compute_rule_changes(rules: Rules) -> dict[str, str]:
     """Return how these rules differ from the published rule set of the same name.
 
     The result maps dotted names to text, as in `build_rules`.
@@ -202,7 +202,7 @@ def get_rules(name: str) -> Rules:
 def get_policy(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> SelectionPolicy:
     """Return a policy with changed parameters, where `pocket` means the profile `article`.
 
-    `changes` maps names to text: `{"weight_floor": "0.01"}`; `overrides.get_policy_parameters`
+    `changes` maps names to text: `{"weight_floor": "0.01"}`; `overrides.format_policy_parameters`
     lists all names. The result keeps the name and version of the policy.
 
     Raises:

@@ -131,7 +131,7 @@ def _record_result(
     kind = _PAUSE_KIND_BY_OUTCOME.get(result.outcome)
     accounts = uow.outbox.accounts
     # The first reason is kept, because an operator has to review it.
-    if kind is not None and accounts.get_pause(context.account) is None:
+    if kind is not None and accounts.find_pause(context.account) is None:
         accounts.pause(context.account, kind, f"{result.outcome}: {result.text}", context.stamp)
 
 

@@ -214,7 +214,7 @@ def resume_account_if_funded(context: AccountContext) -> StepResult | None:
         TransientError: no endpoint answers.
     """
     with context.store.read_transaction() as uow:
-        pause = uow.outbox.accounts.get_pause(context.account)
+        pause = uow.outbox.accounts.find_pause(context.account)
     if pause is None or pause.kind is not PauseKind.FUNDS:
         return None
     balance = context.fetch_balance()

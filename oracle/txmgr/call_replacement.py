@@ -44,7 +44,7 @@ def replace_stuck_call(context: AccountContext, heads: Heads) -> StepResult | No
     Return None if no call was replaced and no decision was made.
     """
     with context.store.read_transaction() as uow:
-        if uow.outbox.accounts.get_pause(context.account) is not None:
+        if uow.outbox.accounts.find_pause(context.account) is not None:
             return None
         ready_intent = _find_call_ready_to_take_over(uow, context)
         unconfirmed = (
@@ -76,7 +76,7 @@ def prepare_noop_replacement(context: AccountContext, intent_id: int) -> Replace
     context.sender_account.pool_view.check_chain(account.chain_id)
     with context.store.read_transaction() as uow:
         intent = load_requested_intent(uow, intent_id)
-        slot = None if intent.nonce is None else uow.outbox.slots.get_slot(account, intent.nonce)
+        slot = None if intent.nonce is None else uow.outbox.slots.find_slot(account, intent.nonce)
         attempts = [] if slot is None else uow.outbox.slots.list_attempts(slot)
     if slot is None or slot.state is not NonceState.LIVE or intent.id != slot.intent_id:
         raise InputError(

@@ -327,7 +327,7 @@ class AccountContext:
     def is_halted(self) -> bool:
         """Return whether a halt is active, during which nothing is planned or sent."""
         with self.store.read_transaction() as uow:
-            return uow.halts.get_halt_reason() is not None
+            return uow.halts.find_halt_reason() is not None
 
     def is_at_head(self, uow: UnitOfWork, heads: Heads) -> bool:
         """Return whether indexing has reached the head, so that the indexed state is current."""

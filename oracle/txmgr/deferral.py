@@ -45,7 +45,7 @@ def compute_deadline_margin_seconds(context: AccountContext, uow: UnitOfWork) ->
     with a deadline would end, and nothing would be measured.
     """
     inclusion_blocks = sorted(
-        uow.outbox.slots.list_landing_block_counts(context.account, _LANDED_SAMPLE)
+        uow.outbox.slots.list_inclusion_delays(context.account, _LANDED_SAMPLE)
     )
     slow_blocks = (
         inclusion_blocks[(len(inclusion_blocks) - 1) * 19 // 20] if inclusion_blocks else 0
@@ -56,7 +56,7 @@ def compute_deadline_margin_seconds(context: AccountContext, uow: UnitOfWork) ->
 
 def _estimate_seconds_for_blocks(uow: UnitOfWork, blocks: int) -> int:
     """Return how many seconds `blocks` blocks take, at the 75th percentile of recent times."""
-    newest = uow.blocks.get_newest()
+    newest = uow.blocks.find_newest()
     recent_blocks = (
         []
         if newest is None

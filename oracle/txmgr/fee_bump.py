@@ -51,7 +51,7 @@ class _BumpGas(NamedTuple):
 def bump_lowest_nonce(context: AccountContext, heads: Heads) -> StepResult | None:
     """Sign a fee bump for the lowest unconfirmed nonce if it is due; return None if it is not."""
     with context.store.read_transaction() as uow:
-        is_paused = uow.outbox.accounts.get_pause(context.account) is not None
+        is_paused = uow.outbox.accounts.find_pause(context.account) is not None
         unconfirmed = None if is_paused else find_lowest_unconfirmed(uow, context)
         may_bump = unconfirmed is not None and _has_attempts_left(context, unconfirmed)
         is_urgent = unconfirmed is not None and _is_bump_urgent(uow, context, unconfirmed)

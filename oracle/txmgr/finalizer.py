@@ -55,7 +55,7 @@ def record_mined_receipt(
 def record_reorged_receipt(context: AccountContext, slot: NonceSlot) -> StepResult:
     """Record that a reorg removed the receipt."""
     with context.write_transaction() as uow:
-        uow.outbox.slots.revert_to_live(slot, context.stamp)
+        uow.outbox.slots.mark_reorged(slot, context.stamp)
     TAKEN_BACK.inc()
     return StepResult("reorged", slot.intent_id, f"was in block {slot.block_number}")
 
@@ -99,7 +99,7 @@ def record_foreign_use(context: AccountContext, slot: NonceSlot, use: NonceUse) 
     with context.write_transaction() as uow:
         bound_intents = uow.outbox.intents.list_for_nonce(context.account, slot.nonce)
         uow.outbox.slots.mark_nonce_foreign(slot, context.stamp, reason)
-        pause = uow.outbox.accounts.get_pause(context.account)
+        pause = uow.outbox.accounts.find_pause(context.account)
         # An existing pause for a foreign transaction is kept, because it has more details.
         if pause is None or pause.kind is not PauseKind.FOREIGN:
             uow.outbox.accounts.pause(context.account, PauseKind.FOREIGN, reason, context.stamp)

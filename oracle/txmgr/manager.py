@@ -127,7 +127,7 @@ def _build_assigned_result(assignments: Sequence[tuple[Intent, int]]) -> StepRes
 def _select_assignable_calls(uow: UnitOfWork, context: AccountContext) -> list[Intent]:
     """Return the ready calls that may get a nonce now, the most urgent first."""
     ready = uow.outbox.intents.list_in_states(context.account, [IntentState.READY])
-    if not ready or uow.outbox.accounts.get_pause(context.account) is not None:
+    if not ready or uow.outbox.accounts.find_pause(context.account) is not None:
         return []
     max_in_flight, size = context.send_settings.max_in_flight, context.batch_size
     if max_in_flight is not None:

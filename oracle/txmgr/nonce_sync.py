@@ -68,7 +68,7 @@ def reconcile_nonces(context: AccountContext) -> StepResult | None:
         return None
     account, pool_view = context.account, context.sender_account.pool_view
     with context.store.read_transaction() as uow:
-        next_nonce = uow.outbox.accounts.get_next_nonce(account)
+        next_nonce = uow.outbox.accounts.find_next_nonce(account)
         unfinished_count = len(uow.outbox.slots.list_unfinished(account))
         missing_nonces = uow.outbox.slots.list_missing_nonces(account, next_nonce or 0)
     if missing_nonces:
@@ -90,7 +90,7 @@ def find_start_refusal_reason(store: Store, pool_view: PoolView, account: Accoun
     written.
     """
     with store.read_transaction() as uow:
-        next_nonce = uow.outbox.accounts.get_next_nonce(account) or 0
+        next_nonce = uow.outbox.accounts.find_next_nonce(account) or 0
         missing_nonces = uow.outbox.slots.list_missing_nonces(account, next_nonce)
     if missing_nonces:
         return _build_missing_nonces_reason(account.address, missing_nonces)
@@ -164,7 +164,7 @@ def _enroll_account(context: AccountContext, counts: Sequence[NonceCounts]) -> S
             "same"
         )
     with context.write_transaction() as uow:
-        uow.outbox.accounts.register_account(context.account, 0, context.stamp)
+        uow.outbox.accounts.enroll_account(context.account, 0, context.stamp)
     return StepResult("enrolled", None, f"{context.account.address} at nonce 0")
 
 
@@ -295,4 +295,4 @@ def _format_earlier_pause(earlier_pause: Pause | None) -> str:
 
 def _load_account_pause(context: AccountContext) -> Pause | None:
     with context.store.read_transaction() as uow:
-        return uow.outbox.accounts.get_pause(context.account)
+        return uow.outbox.accounts.find_pause(context.account)

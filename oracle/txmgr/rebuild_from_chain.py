@@ -59,7 +59,7 @@ def plan_outbox_rebuild(context: AccountContext, max_blocks: int) -> RebuildPlan
     account, pool_view = context.account, context.sender_account.pool_view
     count = _fetch_agreed_counts(context)
     with context.store.read_transaction() as uow:
-        next_nonce = uow.outbox.accounts.get_next_nonce(account)
+        next_nonce = uow.outbox.accounts.find_next_nonce(account)
         open_nonces = [
             (
                 slot.nonce,
@@ -113,10 +113,10 @@ def rebuild_outbox(
     account = rebuild_plan.account
     with context.write_transaction() as uow:
         outbox = uow.outbox
-        if outbox.accounts.get_next_nonce(account) != rebuild_plan.next_nonce:
+        if outbox.accounts.find_next_nonce(account) != rebuild_plan.next_nonce:
             raise TransientError("the outbox has changed in the meantime; run the command again")
         if rebuild_plan.next_nonce is None:
-            outbox.accounts.register_account(account, rebuild_plan.nonces.start, stamp)
+            outbox.accounts.enroll_account(account, rebuild_plan.nonces.start, stamp)
         for nonce in sorted({*rebuild_plan.nonces, *rebuild_plan.nonces_ahead}):
             spent = rebuild_plan.transaction_by_nonce.get(nonce)
             tx_hash, mined = (

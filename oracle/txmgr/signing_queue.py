@@ -55,7 +55,7 @@ def sign_transaction_as_payer(
         reason = f"{WRONG_SIGNATURE_PREFIX if is_wrong else _SIGNER_REFUSED}: {error}"
         with context.write_transaction() as uow:
             # The first reason is kept, because an operator has to review it.
-            if uow.outbox.accounts.get_pause(context.account) is None:
+            if uow.outbox.accounts.find_pause(context.account) is None:
                 uow.outbox.accounts.pause(context.account, PauseKind.SIGNER, reason, context.stamp)
         raise TransientError(f"{context.account.address} is paused: {reason}") from error
     backoff.reset()
@@ -71,7 +71,7 @@ def can_use_account_key(context: AccountContext) -> bool:
     if context.sender_account.payer_backoff.get_remaining_seconds() > 0:
         return False
     with context.store.read_transaction() as uow:
-        pause = uow.outbox.accounts.get_pause(context.account)
+        pause = uow.outbox.accounts.find_pause(context.account)
     return pause is None or pause.kind not in {PauseKind.SIGNER, PauseKind.FOREIGN}
 
 
@@ -81,7 +81,7 @@ def find_blocking_pause_reason(context: AccountContext) -> str | None:
     Pauses that end automatically, and those that an operator requested, are left out.
     """
     with context.store.read_transaction() as uow:
-        pause = uow.outbox.accounts.get_pause(context.account)
+        pause = uow.outbox.accounts.find_pause(context.account)
     if pause is None or pause.kind is PauseKind.OPERATOR or pause.is_temporary:
         return None
     return f"{context.account.address} sends nothing ({pause.kind.value}): {pause.reason}"
@@ -90,7 +90,7 @@ def find_blocking_pause_reason(context: AccountContext) -> str | None:
 def resume_account_after_refusal(context: AccountContext) -> StepResult | None:
     """End the pause of a key that refused, once its backoff is over."""
     with context.store.read_transaction() as uow:
-        pause = uow.outbox.accounts.get_pause(context.account)
+        pause = uow.outbox.accounts.find_pause(context.account)
     if pause is None or pause.kind is not PauseKind.SIGNER or not pause.is_temporary:
         return None
     if context.sender_account.payer_backoff.get_remaining_seconds() > 0:

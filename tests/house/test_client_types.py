@@ -8,14 +8,14 @@ from client_types.__main__ import (
     format_digest_line,
     generate_python_files,
 )
-from client_types.description import build_description
+from client_types.description import build_openapi_description
 from client_types.python_types import UnknownSchemaError, generate_models
 
 REMEDY = "the description of the API has changed: run `make clients`"
 
 
 def test_generated_types_match_the_description():
-    description = build_description()
+    description = build_openapi_description()
     for name, text in generate_python_files(description).items():
         assert (PYTHON / name).read_text("utf-8") == text, REMEDY
     first_line = TYPESCRIPT_TYPES.read_text("utf-8").partition("\n")[0]

@@ -6,10 +6,10 @@ from importlib.metadata import PackageNotFoundError, requires
 import pytest
 from packaging.requirements import Requirement
 
-from release.constraints import get_requirements_by_file, load_project, parse_package_names
+from release.constraints import get_requirements_by_file, parse_package_names, read_project
 from release.pins import FOLDER, Pin, normalize_name, read_pins
 
-WANTED = get_requirements_by_file(load_project())
+WANTED = get_requirements_by_file(read_project())
 NAMES = sorted(WANTED)
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from release.layers import ARCHITECTURE
 from release.licenses import (
-    is_allowed,
+    is_license_allowed,
     list_debian_packages,
-    load_licenses,
+    read_licenses,
     render_third_party,
 )
 from release.oci import IMAGES, write_image
@@ -57,7 +57,7 @@ def image(tmp_path) -> Path:
 
 
 def test_every_locked_python_package_has_a_licence():
-    assert set(load_licenses()["pypi"]) == set(PINS)
+    assert set(read_licenses()["pypi"]) == set(PINS)
 
 
 def test_listed_licences_equal_those_of_the_installed_packages():
@@ -67,7 +67,7 @@ def test_listed_licences_equal_those_of_the_installed_packages():
         with suppress(PackageNotFoundError):
             if expression := metadata(pin.name)["License-Expression"]:
                 stated_by_name[name] = expression
-    listed = load_licenses()["pypi"]
+    listed = read_licenses()["pypi"]
     assert stated_by_name
     assert stated_by_name == {name: listed[name] for name in stated_by_name}
 
@@ -76,7 +76,9 @@ def test_every_component_of_the_sbom_has_an_allowed_licence(sbom):
     license_by_purl = {
         part["purl"]: part["licenses"][0]["expression"] for part in json.loads(sbom)["components"]
     }
-    forbidden = {purl: name for purl, name in license_by_purl.items() if not is_allowed(name)}
+    forbidden = {
+        purl: name for purl, name in license_by_purl.items() if not is_license_allowed(name)
+    }
     assert forbidden == {}
     # The bundle of the API's page contains packages of its own.
     assert {purl.partition("@")[0] for purl in license_by_purl} >= {
@@ -95,7 +97,7 @@ def test_every_component_of_the_sbom_has_an_allowed_licence(sbom):
     ],
 )
 def test_expression_is_allowed_if_all_parts_of_an_alternative_are(expression, allowed):
-    assert is_allowed(expression) == allowed
+    assert is_license_allowed(expression) == allowed
 
 
 def test_third_party_list_contains_components_and_debian_packages(sbom, image):

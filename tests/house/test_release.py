@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from devnet.toolchain import find_anvil
+from devnet.toolchain import find_or_install_anvil
 from oracle import __version__
 from release import layers
 from release.__main__ import render_release_notes
-from release.images import iter_images, list_unpinned_images, pin_images
+from release.images import iter_image_references, list_unpinned_images, pin_images
 from release.layers import HOME
 from release.oci import IMAGES, main as build_images_of_commit, write_image
 from release.pins import FOLDER, read_pins
 from release.sbom import build_sbom
-from release.statements import build_hash_lines, build_provenance, sign
+from release.statements import build_provenance, format_checksum_lines, sign_file
 from release.try_images import extract_all_layers
 
 DIGEST = "sha256:" + 64 * "4"
@@ -83,7 +83,7 @@ def test_sbom_of_wheel_is_reproducible(wheel):
 
 
 def test_external_images_are_listed_but_own_build_stages_are_not(checkout):
-    assert [image for _, image in iter_images(checkout)] == [
+    assert [image for _, image in iter_image_references(checkout)] == [
         "python:3.11-slim",
         "node:22",
         "postgres:18",
@@ -214,7 +214,10 @@ def test_commands_that_are_run_in_the_images_succeed_outside_of_them(monkeypatch
     """`make oci` runs the same commands in the images, which takes too long for CI."""
 
     def build_command(_root: Path, volume: Path, program: str, *arguments: str) -> list[str]:
-        programs = {"anvil": [str(find_anvil())], "qos-oracle": [sys.executable, "-m", "oracle"]}
+        programs = {
+            "anvil": [str(find_or_install_anvil())],
+            "qos-oracle": [sys.executable, "-m", "oracle"],
+        }
         return [
             *programs[program],
             *(argument.replace(f"/{HOME}", str(volume)) for argument in arguments),
@@ -223,7 +226,7 @@ def test_commands_that_are_run_in_the_images_succeed_outside_of_them(monkeypatch
     monkeypatch.setattr(layers, "_build_start_command", build_command)
     monkeypatch.setattr(layers, "ENVIRONMENT", {**layers.ENVIRONMENT, "HOME": str(tmp_path)})
     monkeypatch.setattr(os, "chown", lambda *_: None)
-    layers.check_start([], tmp_path / "container")
+    layers.check_programs_start([], tmp_path / "container")
 
 
 def test_provenance_names_commit_and_hash_of_every_file(wheel):
@@ -242,9 +245,9 @@ def signed_release(tmp_path, wheel):
     """Return the folder of a release: a wheel, its signed hash, and the maintainers' keys."""
     if shutil.which("ssh-keygen") is None and "QOS_ORACLE_TESTS_SKIP_NOTHING" not in os.environ:
         pytest.skip("ssh-keygen is not installed; CI has it")
-    (wheel.parent / "SHA256SUMS").write_text(f"{build_hash_lines([wheel])[0]}\n", "utf-8")
+    (wheel.parent / "SHA256SUMS").write_text(f"{format_checksum_lines([wheel])[0]}\n", "utf-8")
     key = create_ssh_key(tmp_path / "key")
-    sign(wheel.parent / "SHA256SUMS", key)
+    sign_file(wheel.parent / "SHA256SUMS", key)
     public_key = key.with_suffix(".pub").read_text("utf-8")
     options = 'namespaces="qos-oracle-release"'
     (tmp_path / "allowed_signers").write_text(
@@ -281,10 +284,10 @@ def test_changed_file_of_signed_release_is_rejected(signed_release, wheel):
 
 def test_hashes_changed_after_signing_are_rejected(signed_release, wheel):
     wheel.write_bytes(b"another wheel")
-    (signed_release / "SHA256SUMS").write_text(f"{build_hash_lines([wheel])[0]}\n", "utf-8")
+    (signed_release / "SHA256SUMS").write_text(f"{format_checksum_lines([wheel])[0]}\n", "utf-8")
     assert check_release(signed_release) != 0
 
 
 def test_release_signed_by_a_foreign_key_is_rejected(signed_release, tmp_path):
-    sign(signed_release / "SHA256SUMS", create_ssh_key(tmp_path / "foreign key"))
+    sign_file(signed_release / "SHA256SUMS", create_ssh_key(tmp_path / "foreign key"))
     assert check_release(signed_release) != 0

@@ -8,7 +8,7 @@ from release.vendored import (
     VENDOR_FOLDER,
     VENDOR_LIST,
     build_vendor_rows,
-    load_locked_packages,
+    read_locked_packages,
 )
 
 
@@ -23,6 +23,6 @@ def test_vendored_folder_contains_only_listed_files():
 
 def test_every_vendored_dependency_is_locked_to_one_version():
     version_by_name = json.loads((PACKAGES / "package.json").read_text("utf-8"))["dependencies"]
-    locked = load_locked_packages()
+    locked = read_locked_packages()
     assert {name: locked[name]["version"] for name in version_by_name} == version_by_name
     assert {package for package, _ in FILES.values()} == set(version_by_name)

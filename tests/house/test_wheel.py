@@ -13,7 +13,7 @@ from zipfile import ZipFile
 import pytest
 
 from bootstrap import BY_HASH
-from release.wheels import build_sdist, build_wheel, build_wheel_from_sdist, sha256
+from release.wheels import build_sdist, build_wheel, build_wheel_from_sdist, hash_file
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -110,7 +110,7 @@ def test_wheel_build_is_reproducible(wheel, tmp_path):
         "HOME": str(tmp_path),
     }
     again = build_wheel(elsewhere, tmp_path / "dist", COMMITTED, **other_environment)
-    assert (again.name, sha256(again)) == (wheel.name, sha256(wheel))
+    assert (again.name, hash_file(again)) == (wheel.name, hash_file(wheel))
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +129,7 @@ def test_sdist_contains_no_operator_configuration(sdist, tmp_path):
 
 def test_wheel_built_from_sdist_equals_wheel_built_from_checkout(wheel, sdist, tmp_path):
     rebuilt = build_wheel_from_sdist(sdist, tmp_path, COMMITTED)
-    assert (rebuilt.name, sha256(rebuilt)) == (wheel.name, sha256(wheel))
+    assert (rebuilt.name, hash_file(rebuilt)) == (wheel.name, hash_file(wheel))
 
 
 def test_installed_program_prints_version(program, elsewhere):

@@ -113,13 +113,13 @@ class Planner:
         statement = _build_statement(effect, *terms)
         record = build_statement_record(context, statement)
         with context.account_context.store.read_transaction() as uow:
-            live = uow.statements.get_live(record)
+            live = uow.statements.find_live(record)
         if live is not None and live.deadline >= head.time:
             terms = (live.as_of_block, live.deadline)
             statement = _build_statement(effect, *terms)
             record = build_statement_record(context, statement)
         publisher = context.account_context.sender_account
-        standing = RootsContract(publisher.pool_view, publisher.domain.contract).get_status()
+        standing = RootsContract(publisher.pool_view, publisher.domain.contract).fetch_status()
         signed = sign_once(context, statement, record, standing)
         if signed is not None and dice.randrange(_CONTRARY) == 0:
             contrary = _build_statement(effect, terms[0], terms[1] + 1)

@@ -138,7 +138,7 @@ class Reporter:
 
     def load_newest_report(self) -> Report | None:
         with self.indexer.store.read_transaction() as uow:
-            reports = uow.reports.list_latest(1)
+            reports = uow.reports.list_newest(1)
         return reports[0].report if reports else None
 
     def load_reports(self) -> list[Report]:

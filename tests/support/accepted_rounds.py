@@ -15,7 +15,7 @@ from tests.support.txmgr.follower import Follower
 def load_newest_report(store: Store) -> Report:
     """Return the report that was cut last."""
     with store.read_transaction() as uow:
-        (stored,) = uow.reports.list_latest(1)
+        (stored,) = uow.reports.list_newest(1)
     return stored.report
 
 

@@ -156,7 +156,7 @@ def deployed_oracle(chain: Chain, network: Network, keys: ReporterKeys) -> Addre
         chain.mine()
         return True
 
-    address, _ = deployment.send_deployment(publisher.pool, admin, planned, CHAIN_ID, wait)
+    address, _ = deployment.deploy_contract(publisher.pool, admin, planned, CHAIN_ID, wait)
     publisher.pool.close()
     return address
 
@@ -202,7 +202,7 @@ class Harness(WithContexts):
                 # The account deployed the contract: the chain knows its transaction, but no
                 # database does.
                 account = Account(CHAIN_ID, self.testbed.transmitter)
-                if uow.outbox.accounts.get_next_nonce(account) is None:
+                if uow.outbox.accounts.find_next_nonce(account) is None:
                     uow.outbox.accounts.raise_next_nonce(
                         account, self.testbed.nonce, Stamp(0, epoch)
                     )
@@ -336,7 +336,7 @@ class Harness(WithContexts):
         with self.store.read_transaction() as uow:
             return [
                 (stored_report.state.value, stored_report.reason)
-                for stored_report in uow.reports.list_latest(1000)
+                for stored_report in uow.reports.list_newest(1000)
             ]
 
     def journal(self) -> list[str]:

@@ -12,7 +12,7 @@ from lab.closed_loop.loop_plan import LoopPlan
 def column(text: str = "crynux") -> SystemColumn:
     """Return a system as `--rules` takes it: a name, followed by changes."""
     name, *changes = text.split()
-    basis = SystemBase.find_by_name(name).with_changes(changes)
+    basis = SystemBase.from_name(name).with_changes(changes)
     return basis.build_column(basis.full_name, {})
 
 

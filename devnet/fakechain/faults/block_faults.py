@@ -22,7 +22,7 @@ HEADER_METHODS = frozenset({"eth_getBlockByNumber", "eth_getBlockByHash"})
 _ZERO_HASH = "0x" + "00" * 32
 
 
-def build_header_fields_fault(
+def build_changed_header_fault(
     fields: Json, name: str = "other header", **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
     """Return a fault that overrides these header fields."""
@@ -39,31 +39,33 @@ def build_header_fields_fault(
 
 def build_zero_bloom_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that serves a zero bloom although there are logs (Aurora #271, Polygon)."""
-    return build_header_fields_fault({"logsBloom": "0x" + "00" * 256}, "zero bloom", **limits)
+    return build_changed_header_fault({"logsBloom": "0x" + "00" * 256}, "zero bloom", **limits)
 
 
 def build_saturated_bloom_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that serves a bloom that matches everything (Filecoin)."""
-    return build_header_fields_fault({"logsBloom": "0x" + "ff" * 256}, "saturated bloom", **limits)
+    return build_changed_header_fault(
+        {"logsBloom": "0x" + "ff" * 256}, "saturated bloom", **limits
+    )
 
 
 def build_wrong_bloom_fault(bits: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that serves a bloom of logs that do not exist (zkSync #4580)."""
-    return build_header_fields_fault({"logsBloom": f"0x{bits:0512x}"}, "other bloom", **limits)
+    return build_changed_header_fault({"logsBloom": f"0x{bits:0512x}"}, "other bloom", **limits)
 
 
 def build_wrong_receipts_root_fault(
     root: str = _ZERO_HASH, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
     """Return a fault that serves a placeholder as the receipts root (Hyperliquid PR#495)."""
-    return build_header_fields_fault({"receiptsRoot": root}, "dummy receipts root", **limits)
+    return build_changed_header_fault({"receiptsRoot": root}, "dummy receipts root", **limits)
 
 
 def build_wrong_parent_fault(
     parent_hash: str = "0x" + "0d" * 32, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
     """Return a fault that serves headers that do not link to their parents."""
-    return build_header_fields_fault({"parentHash": parent_hash}, "other parent", **limits)
+    return build_changed_header_fault({"parentHash": parent_hash}, "other parent", **limits)
 
 
 # --- receipts ---
@@ -145,7 +147,7 @@ def build_forwarding_fault(
     """Return a fault that lets another endpoint answer, as a load balancer does.
 
     With the limits `methods` or `when`, only some calls go to the other endpoint; see
-    `build_every_second_matcher`.
+    `match_every_second_request`.
     """
 
     def change_result(request: FakeRequest, _result: object) -> object:
@@ -154,7 +156,7 @@ def build_forwarding_fault(
     return InjectedFault("result of another endpoint", change_result, limits=limits)
 
 
-def build_every_second_matcher() -> Callable[[FakeRequest], bool]:
+def match_every_second_request() -> Callable[[FakeRequest], bool]:
     """Return a function for the limit `when` that matches every second request."""
     lock = Lock()
     counter = [0]

@@ -78,12 +78,12 @@ def _build_log_faults() -> dict[str, InjectedFault]:
     return {
         "omits all logs of a range": logs.build_omitted_range_logs_fault(),
         "omits a log of a range": logs.build_omitted_log_fault(
-            0, when=lambda request: not request.is_by_hash
+            0, when=lambda request: not request.is_by_block_hash
         ),
         "omits a log of any result": logs.build_omitted_log_fault(0),
         "marks logs as removed": logs.build_removed_logs_fault(),
         "returns pending logs": logs.build_pending_logs_fault(),
-        "moves logs to other blocks": logs.build_shifted_log_blocks_fault(1_000),
+        "moves logs to other blocks": logs.build_shifted_block_numbers_fault(1_000),
         "returns a log twice": logs.build_duplicated_log_fault(),
         "returns two logs at one position": logs.build_conflicting_log_fault(),
         "returns logs in reverse order": logs.build_reversed_logs_fault(),
@@ -95,7 +95,7 @@ def _build_log_faults() -> dict[str, InjectedFault]:
 
 def _build_head_faults(upstream: UpstreamProxy) -> dict[str, InjectedFault]:
     return {
-        f"lags {_LAG_BLOCKS} blocks behind": _build_old_head_fault(upstream, _LAG_BLOCKS),
+        f"lags {_LAG_BLOCKS} blocks behind": _build_lagging_head_fault(upstream, _LAG_BLOCKS),
         "returns null for blocks": blocks.build_null_result_fault(),
         "returns headers that do not link": blocks.build_wrong_parent_fault(),
         "has no finalized block": blocks.build_fixed_result_fault(
@@ -146,7 +146,7 @@ def _build_transport_faults() -> dict[str, InjectedFault]:
     }
 
 
-def _build_old_head_fault(upstream: UpstreamProxy, lag_blocks: int) -> InjectedFault:
+def _build_lagging_head_fault(upstream: UpstreamProxy, lag_blocks: int) -> InjectedFault:
     """Return a fault that serves the chain as it was `lag_blocks` blocks ago."""
 
     def change_result(request: FakeRequest, result: Any) -> object:  # noqa: ANN401 - JSON
@@ -173,5 +173,5 @@ def _build_delayed_body_fault(seconds: float) -> InjectedFault:
 
 
 def format_fault_counts(fault_names: Mapping[str, int]) -> str:
-    """Return the number of times each mood began, as a line of JSON."""
+    """Return how often each kind of fault began, as a line of JSON."""
     return msgspec.json.encode(dict(sorted(fault_names.items()))).decode()

@@ -183,7 +183,7 @@ class _ForgedBlock(_RelinkedBlock):
     @override
     def transactions(self) -> list[Json]:
         if self._depth >= Depth.HEADERS:
-            forged = [self._set_block_hash(tx) for tx in self._sibling.transactions]
+            forged = [self._with_block_hash(tx) for tx in self._sibling.transactions]
         else:
             pairs = zip(self._true_block.transactions, self._sibling.transactions, strict=True)
             forged = [
@@ -220,12 +220,12 @@ class _ForgedBlock(_RelinkedBlock):
 
     def _forge_receipt(self, receipt: Json, tx_hash: str) -> Json:
         logs = [
-            {**self._set_block_hash(log), "transactionHash": tx_hash} for log in receipt["logs"]
+            {**self._with_block_hash(log), "transactionHash": tx_hash} for log in receipt["logs"]
         ]
         changed_logs = [self._lie.change_log(log) for log in logs]
-        return {**self._set_block_hash(receipt), "transactionHash": tx_hash, "logs": changed_logs}
+        return {**self._with_block_hash(receipt), "transactionHash": tx_hash, "logs": changed_logs}
 
-    def _set_block_hash(self, entry: Json) -> Json:
+    def _with_block_hash(self, entry: Json) -> Json:
         return {**entry, "blockHash": self.hash}
 
 

@@ -76,7 +76,9 @@ def build_omitted_range_logs_fault(
 ) -> InjectedFault:
     """Return a fault that omits logs from requests by range, not by block hash (geth #31593)."""
     when = limits.get("when")
-    limits["when"] = lambda request: not request.is_by_hash and (when is None or when(request))
+    limits["when"] = lambda request: (
+        not request.is_by_block_hash and (when is None or when(request))
+    )
     return build_omitted_logs_fault(is_omitted, **limits)
 
 
@@ -112,7 +114,7 @@ def build_silent_pruning_fault(below: int, **limits: Unpack[FaultLimits]) -> Inj
     )
 
 
-def build_empty_unknown_block_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_empty_logs_for_unknown_block_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that returns `[]` for an unknown block, as Ganache does (0x PR#1080)."""
 
     def change_result(_request: FakeRequest, result: object) -> object:
@@ -170,7 +172,7 @@ def build_extra_log_fault(extra_log: Json, **limits: Unpack[FaultLimits]) -> Inj
     return build_changed_logs_fault("a log too many", lambda logs: [*logs, extra_log], **limits)
 
 
-def build_shifted_log_blocks_fault(offset: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_shifted_block_numbers_fault(offset: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that adds `offset` to the block number of each log."""
     return build_every_log_changed_fault(
         "logs of other blocks",
@@ -233,7 +235,7 @@ def build_odd_hex_length_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     )
 
 
-def build_log_field_fault(
+def build_changed_log_field_fault(
     name: str, value: object, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
     """Return a fault that sets one field of every log."""

@@ -58,7 +58,7 @@ def build_429_in_200_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     return build_http_response_fault("429 in 200", HttpResponse(200, body), **limits)
 
 
-def build_throttle_text_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_rate_limit_text_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that returns HTTP 200 with a plain text about rate limits."""
     response = HttpResponse(200, b"rate limit exceeded", {"Content-Type": "text/plain"})
     return build_http_response_fault("throttled, as text", response, **limits)

@@ -58,8 +58,8 @@ class WeatherEndpoint(Provider):
             "lagging": (block_faults.build_forwarding_fault(self._lagging_provider),),
         }
 
-    def show_head(self, head: Block) -> None:
-        """Show this block as the newest; lagging responses show an older one."""
+    def set_head(self, head: Block) -> None:
+        """Set the newest block; lagging responses are served from an older one."""
         self.head = head
         for _ in range(_LAG_BLOCKS):
             head = head.parent or head

@@ -94,7 +94,7 @@ class RecordedBlock(Block):
 
     @property
     @override
-    def lacks_receipts(self) -> bool:
+    def is_missing_receipts(self) -> bool:
         receipts_root = self._block_json.get("receiptsRoot", ZERO_HASH)
         is_empty = receipts_root in {ZERO_HASH, _EMPTY_ROOT}
         return not (is_empty or self._receipts or self._txs)
@@ -187,7 +187,7 @@ class Recording:
             block.add_entry(kind, entry)
 
     def create_provider(self) -> Provider:
-        """Return an endpoint that shows the whole recording."""
+        """Return an endpoint that serves the whole recording."""
         return Provider(self.blocks, self.head)
 
 
@@ -198,10 +198,10 @@ def read_recording(path: Path) -> Recording:
         InputError: the file is not a recording; the message names the line.
     """
     if path.is_dir():
-        return _read_folder(path)
+        return _read_recording_folder(path)
     lines: dict[str, list[Json]] = {kind: [] for kind in LINE_KINDS}
     chain_id = _DEFAULT_CHAIN_ID
-    for line_number, entry in _iter_objects(path):
+    for line_number, entry in _iter_json_lines(path):
         kind = entry.pop("kind", None)
         if kind == "chain":
             chain_id = int(entry["chainId"], 16)
@@ -215,14 +215,16 @@ def read_recording(path: Path) -> Recording:
     return _build_recording(path, chain_id, lines)
 
 
-def _read_folder(folder: Path) -> Recording:
-    blocks = [_encode_quantities(entry) for _, entry in _iter_objects(folder / "blocks.jsonl.gz")]
+def _read_recording_folder(folder: Path) -> Recording:
+    blocks = [
+        _encode_quantities(entry) for _, entry in _iter_json_lines(folder / "blocks.jsonl.gz")
+    ]
     hashes = {entry["number"]: entry["hash"] for entry in blocks}
-    txs = [_encode_quantities(entry) for _, entry in _iter_objects(folder / "txs.jsonl.gz")]
+    txs = [_encode_quantities(entry) for _, entry in _iter_json_lines(folder / "txs.jsonl.gz")]
     for tx in txs:
         tx["blockNumber"], tx["transactionIndex"] = tx.pop("block"), tx.pop("index")
         tx["blockHash"] = hashes.get(tx["blockNumber"])
-    logs = [entry for _, entry in _iter_objects(folder / "logs.jsonl.gz")]
+    logs = [entry for _, entry in _iter_json_lines(folder / "logs.jsonl.gz")]
     chain_id = _DEFAULT_CHAIN_ID
     if (folder / "addresses.json").exists():
         addresses = msgspec.json.decode((folder / "addresses.json").read_bytes())
@@ -249,7 +251,7 @@ def _build_recording(path: Path, chain_id: int, lines: _LinesByKind) -> Recordin
         raise InputError(f"{path}: {error}") from None
 
 
-def _iter_objects(path: Path) -> Iterator[tuple[int, Json]]:
+def _iter_json_lines(path: Path) -> Iterator[tuple[int, Json]]:
     open_file: Any = gzip.open if path.suffix == ".gz" else open
     try:
         with open_file(path, "rb") as file:

@@ -11,7 +11,7 @@ from oracle.domain.events.network_events import TaskErrorReported, TaskSubmitted
 _JUDGEMENT_SECONDS = 2
 
 
-def start_task(state: LoopState, task: LoopTask, node: LoopNode) -> None:
+def schedule_answer_or_timeout(state: LoopState, task: LoopTask, node: LoopNode) -> None:
     """Schedule a node's answer to a task that has just started on it, or the task's timeout."""
     role, timeout = node.role, task.order.shape.timeout
     timeout_at = state.now + timeout + 1
@@ -23,13 +23,13 @@ def start_task(state: LoopState, task: LoopTask, node: LoopNode) -> None:
         _charge_computing(state, node, min(task.seconds, timeout))
         state.agenda.schedule(timeout_at, _time_out_unsettled_task, state, task)
         return
-    intention = role.behaviour.plan_answer(task)
+    intention = role.behaviour.choose_answer_time(task)
     if intention.delay_seconds is not None and intention.delay_seconds <= timeout:
         state.agenda.schedule(state.now + intention.delay_seconds, _answer_task, state, task)
     elif intention.delay_seconds is None and intention.awaited_answers:
         task.awaited_answers = intention.awaited_answers
         state.agenda.schedule(timeout_at - 1, _answer_task, state, task)
-        _schedule_waiting_answer(state, task)
+        _schedule_answer_if_peers_answered(state, task)
     else:
         if intention.delay_seconds is not None:
             _charge_computing(state, node, timeout)
@@ -46,7 +46,7 @@ def _answer_task(state: LoopState, task: LoopTask) -> None:
     node = task.node
     if task.is_settled or node is None or task.started_at is None:
         return
-    node_answer = node.role.behaviour.decide_answer(task)
+    node_answer = node.role.behaviour.choose_answer(task)
     _charge_computing(state, node, node_answer.computed_seconds)
     if node_answer.answer is None:
         timeout_at = task.started_at + task.order.shape.timeout + 1
@@ -58,13 +58,13 @@ def _answer_task(state: LoopState, task: LoopTask) -> None:
     event_type = TaskErrorReported if node_answer.answer == ERROR else TaskSubmitted
     state.network.emit_event(event_type, task.key, node.address)
     in_group = task.order.group is not None
-    state.pay_gas(node.role.owner, GasAction.ANSWER_IN_GROUP if in_group else GasAction.ANSWER)
+    state.charge_gas(node.role.owner, GasAction.ANSWER_IN_GROUP if in_group else GasAction.ANSWER)
     for peer in task.group_peers:
-        _schedule_waiting_answer(state, peer)
-    schedule_validation(state, task.order)
+        _schedule_answer_if_peers_answered(state, peer)
+    schedule_validation_if_settled(state, task.order)
 
 
-def _schedule_waiting_answer(state: LoopState, task: LoopTask) -> None:
+def _schedule_answer_if_peers_answered(state: LoopState, task: LoopTask) -> None:
     """Schedule the answer of a task that waits for other members, if enough have answered."""
     if not task.awaited_answers or task.is_settled:
         return
@@ -78,8 +78,8 @@ def _time_out_unsettled_task(state: LoopState, task: LoopTask) -> None:
         endings.time_out_task(state, task)
 
 
-def schedule_validation(state: LoopState, order: AppOrder) -> None:
-    """Schedule the judgement of an order if all of its tasks are settled."""
+def schedule_validation_if_settled(state: LoopState, order: AppOrder) -> None:
+    """Schedule the validation of an order if all of its tasks are settled."""
     if not order.is_judged and all(task.is_settled for task in order.tasks):
         order.is_judged = True
         state.agenda.schedule(state.now + _JUDGEMENT_SECONDS, validate_order, state, order)

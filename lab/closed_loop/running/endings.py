@@ -46,13 +46,13 @@ def complete_task(state: LoopState, task: LoopTask) -> None:
 def time_out_task(
     state: LoopState, task: LoopTask, last_status: LastStatus = LastStatus.STARTED
 ) -> None:
-    """End a task without a result at its deadline; its creator loses the fee for opening it."""
+    """End a task without a result at its deadline; its creator pays toll and gas."""
     shape = task.order.shape
     end_task(state, task, TaskTimedOut, last_status=last_status)
     state.get_income_and_expenses(task.order.owner).tolls += state.economics.compute_toll(
         shape.size, shape.fee
     )
-    state.pay_gas(task.order.owner, GasAction.TIME_OUT)
+    state.charge_gas(task.order.owner, GasAction.TIME_OUT)
 
 
 def abort_task(state: LoopState, task: LoopTask, reason: AbortReason) -> None:

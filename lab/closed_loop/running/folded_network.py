@@ -29,7 +29,7 @@ class _NodeChooser(Protocol):
         """Apply an event that has been folded."""
         ...
 
-    def choose_node(self, task: Task, seed: bytes, policy_input: PolicyInput) -> Address | None:
+    def draw_node(self, task: Task, seed: bytes, policy_input: PolicyInput) -> Address | None:
         """Return the node drawn for a task, or None if the task has no candidate."""
         ...
 
@@ -46,7 +46,7 @@ class _IndexedChooser:
     def apply_event(self, event: DomainEvent) -> None:
         """Do nothing, because the fold has updated the nodes."""
 
-    def choose_node(self, task: Task, seed: bytes, policy_input: PolicyInput) -> Address | None:
+    def draw_node(self, task: Task, seed: bytes, policy_input: PolicyInput) -> Address | None:
         candidates = self._pool.draw_nodes(
             task, policy_input.time, seed, reserved=policy_input.reserved
         )
@@ -65,8 +65,8 @@ class _JudgingChooser:
     def apply_event(self, event: DomainEvent) -> None:
         self._follower.apply_event(event)
 
-    def choose_node(self, task: Task, seed: bytes, policy_input: PolicyInput) -> Address | None:
-        verdicts = self._follower.judge_candidates(task, policy_input)
+    def draw_node(self, task: Task, seed: bytes, policy_input: PolicyInput) -> Address | None:
+        verdicts = self._follower.evaluate_candidates(task, policy_input)
         weights = [
             (verdict.node, verdict.weight) for verdict in verdicts if verdict.weight is not None
         ]
@@ -116,7 +116,7 @@ class FoldedNetwork:
         return event
 
     @contextmanager
-    def group_events(self) -> Iterator[None]:
+    def emit_in_one_transaction(self) -> Iterator[None]:
         """Put all events that are emitted within this context into one transaction."""
         self._has_own_transaction, self._transaction = False, self._log_count + 1
         try:
@@ -143,13 +143,13 @@ class FoldedNetwork:
         """Return the fold's state of a node that has joined."""
         return self._fold.ledger.nodes[address]
 
-    def choose_node(
+    def draw_node(
         self, key: TaskKey, seed: bytes, reserved: AbstractSet[Address]
     ) -> Address | None:
         """Draw a node for a created task; call `update_chooser` first."""
         ledger = self._fold.ledger
         policy_input = PolicyInput(ledger.nodes, self.rules, self.time, reserved)
-        return self._chooser.choose_node(ledger.tasks[key], seed, policy_input)
+        return self._chooser.draw_node(ledger.tasks[key], seed, policy_input)
 
     def drop_tasks(self, keys: Iterable[TaskKey]) -> None:
         """Remove finished tasks from the fold's state, because they are never needed again."""

@@ -27,7 +27,7 @@ def validate_order(state: LoopState, order: AppOrder) -> None:
         _validate_single_task(state, order)
     else:
         _validate_group(state, order)
-    _count_order(state, order)
+    _record_order_result(state, order)
     state.judged_orders.append(order)
 
 
@@ -38,25 +38,25 @@ def _validate_single_task(state: LoopState, order: AppOrder) -> None:
     if task.answer == ERROR:
         endings.abort_task(state, task, AbortReason.ERROR_REPORTED)
         return
-    state.pay_gas(order.owner, GasAction.VALIDATE)
+    state.charge_gas(order.owner, GasAction.VALIDATE)
     state.network.emit_event(TaskValidated, task.key)
     endings.complete_task(state, task)
     order.verdict = task.answer
 
 
 def _validate_group(state: LoopState, order: AppOrder) -> None:
-    with state.network.group_events():
-        _compare_answers(state, order)
+    with state.network.emit_in_one_transaction():
+        _settle_group_by_majority(state, order)
 
 
-def _compare_answers(state: LoopState, order: AppOrder) -> None:
+def _settle_group_by_majority(state: LoopState, order: AppOrder) -> None:
     for task in order.tasks:
         if not task.is_ended and not task.can_reveal:
             endings.time_out_task(state, task, LastStatus.SUBMITTED)
-    state.pay_gas(order.owner, GasAction.VALIDATE_GROUP)
+    state.charge_gas(order.owner, GasAction.VALIDATE_GROUP)
     state.network.emit_event(GroupValidated, order.group, tuple(task.key for task in order.tasks))
     answered = [task for task in order.tasks if not task.is_ended]
-    order.verdict = _find_majority(answered, order.shape.members)
+    order.verdict = _find_majority_answer(answered, order.shape.members)
     if order.verdict is None:
         for task in answered:
             incorrect = AbortReason.INCORRECT_RESULT
@@ -67,7 +67,7 @@ def _compare_answers(state: LoopState, order: AppOrder) -> None:
         _apply_verdict(state, order, answered)
 
 
-def _find_majority(answered: Sequence[LoopTask], group_size: int) -> int | None:
+def _find_majority_answer(answered: Sequence[LoopTask], group_size: int) -> int | None:
     """Return the answer that more than half of the group gave, or None.
 
     Members whose task has ended still count towards the size of the group.
@@ -83,7 +83,7 @@ def _apply_verdict(state: LoopState, order: AppOrder, answered: Sequence[LoopTas
     """
     agreed = [task for task in answered if task.answer == order.verdict]
     dissenting = [task for task in answered if task.answer != order.verdict]
-    fastest = min(agreed, key=_get_elapsed_seconds)
+    fastest = min(agreed, key=_compute_elapsed_seconds)
     for task in agreed:
         if order.verdict == ERROR:
             endings.abort_task(state, task, AbortReason.ERROR_REPORTED)
@@ -94,44 +94,51 @@ def _apply_verdict(state: LoopState, order: AppOrder, answered: Sequence[LoopTas
         else:
             endings.end_task(state, task, TaskRefunded)
     for task in dissenting:
-        if _is_error_exempt(state, task):
+        if _is_exempt_from_slashing(state, task):
             endings.abort_task(state, task, AbortReason.ERROR_REPORTED)
         else:
             endings.end_task(state, task, TaskInvalidated)
-    _decide_contest(
-        state, order, [task for task in dissenting if not _is_error_exempt(state, task)]
+    _open_or_decide_contest(
+        state, order, [task for task in dissenting if not _is_exempt_from_slashing(state, task)]
     )
 
 
-def _is_error_exempt(state: LoopState, task: LoopTask) -> bool:
+def _is_exempt_from_slashing(state: LoopState, task: LoopTask) -> bool:
     """Return whether a losing answer is an error report that is not slashed."""
     return task.answer == ERROR and not state.economics.error_is_slashed
 
 
-def _get_elapsed_seconds(task: LoopTask) -> int:
+def _compute_elapsed_seconds(task: LoopTask) -> int:
     return (task.answered_at or 0) - (task.started_at or 0)
 
 
-def _decide_contest(state: LoopState, order: AppOrder, accused: Sequence[LoopTask]) -> None:
-    """Slash the minority at once, or after a second group has confirmed the majority."""
+def _open_or_decide_contest(
+    state: LoopState, order: AppOrder, accused: Sequence[LoopTask]
+) -> None:
+    """Slash the minority, or contest it until a second group confirms the majority."""
     first_order = order.contested
     if first_order is None and state.economics.revalidation:
         if accused and state.economics.second_groups:
             state.contests.append(order)
         return
     if first_order is None:
-        _slash_tasks(state, accused)
+        _slash_nodes_of_tasks(state, accused)
         return
     if order.verdict == first_order.verdict:
-        _slash_tasks(state, [*_select_tasks(first_order, order.verdict, is_equal=False), *accused])
+        _slash_nodes_of_tasks(
+            state, [*_select_tasks_by_answer(first_order, order.verdict, is_equal=False), *accused]
+        )
     elif any(task.answer == order.verdict for task in first_order.tasks):
         # The minority was right, so the first majority is slashed instead.
-        _slash_tasks(
-            state, [*_select_tasks(first_order, first_order.verdict, is_equal=True), *accused]
+        _slash_nodes_of_tasks(
+            state,
+            [*_select_tasks_by_answer(first_order, first_order.verdict, is_equal=True), *accused],
         )
 
 
-def _select_tasks(order: AppOrder, answer: int | None, *, is_equal: bool) -> list[LoopTask]:
+def _select_tasks_by_answer(
+    order: AppOrder, answer: int | None, *, is_equal: bool
+) -> list[LoopTask]:
     return [
         task
         for task in order.tasks
@@ -139,10 +146,10 @@ def _select_tasks(order: AppOrder, answer: int | None, *, is_equal: bool) -> lis
     ]
 
 
-def _slash_tasks(state: LoopState, tasks: Sequence[LoopTask]) -> None:
+def _slash_nodes_of_tasks(state: LoopState, tasks: Sequence[LoopTask]) -> None:
     for task in tasks:
         node = task.node
-        if node is None or node.is_slashed or _is_error_exempt(state, task):
+        if node is None or node.is_slashed or _is_exempt_from_slashing(state, task):
             continue
         # A node with a contested stake cannot leave, because the stake is locked.
         node.leaving = node.kick_at = None
@@ -151,7 +158,7 @@ def _slash_tasks(state: LoopState, tasks: Sequence[LoopTask]) -> None:
         slash_node(state, node)
 
 
-def _count_order(state: LoopState, order: AppOrder) -> None:
+def _record_order_result(state: LoopState, order: AppOrder) -> None:
     if order.owner == APPLICATIONS and order.contested is None:
         state.counts.orders += 1
         state.counts.failed += order.verdict in {None, ERROR}

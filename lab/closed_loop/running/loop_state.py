@@ -34,7 +34,7 @@ class Agenda:
         self._count += 1
         heappush(self._heap, (time, self._count, action, arguments))
 
-    def iter_actions(self) -> Iterator[tuple[int, _Action, tuple[Any, ...]]]:
+    def drain_actions(self) -> Iterator[tuple[int, _Action, tuple[Any, ...]]]:
         """Yield all actions in order, including those that are scheduled during the iteration."""
         heap = self._heap
         while heap:
@@ -132,7 +132,7 @@ class LoopState:
         """Return an owner's income and expenses so far."""
         return self.money_by_owner.setdefault(owner, Money())
 
-    def pay_gas(self, owner: str, action: GasAction) -> None:
+    def charge_gas(self, owner: str, action: GasAction) -> None:
         """Charge an owner for a transaction."""
         self.get_income_and_expenses(owner).gas += self.economics.compute_gas_cost(action)
 

@@ -22,7 +22,7 @@ _FIRST_OWN_CARD = 1_000_000
 
 
 def add_node(state: LoopState, role: NodeRole, card: int | None = None) -> None:
-    """Add a node with a new address.
+    """Add a node with a new address and let it join the network.
 
     `card` is the GPU of a node that changes its address; by default it follows from the role.
     """
@@ -43,7 +43,7 @@ def _join_network(state: LoopState, node: LoopNode) -> None:
         NodeJoined, node.address, stake=node.role.stake, gpu_name=_GPU_NAME, gpu_vram=_GPU_VRAM_GB
     )
     node.joined_at, node.removed_at = state.now, None
-    state.pay_gas(node.role.owner, GasAction.JOIN)
+    state.charge_gas(node.role.owner, GasAction.JOIN)
     state.exclusions.update_node(state.network.get_node(node.address), event)
     state.may_start_tasks = True
 
@@ -65,8 +65,8 @@ def quit_network(state: LoopState, node: LoopNode, reaction: Reaction) -> None:
     if node.kick_at is not None and state.economics.quit_is_kickout:
         kick_out_node(state, node, reaction)
         return
-    state.pay_gas(node.role.owner, GasAction.QUIT)
-    _leave_network(state, node, NodeQuit)
+    state.charge_gas(node.role.owner, GasAction.QUIT)
+    _remove_from_network(state, node, NodeQuit)
     if reaction is Reaction.RETURN:
         state.agenda.schedule(
             state.now + state.economics.rejoin_delay, _rejoin_network, state, node
@@ -76,13 +76,13 @@ def quit_network(state: LoopState, node: LoopNode, reaction: Reaction) -> None:
 
 
 def kick_out_node(state: LoopState, node: LoopNode, reaction: Reaction | None = None) -> None:
-    """Remove a node permanently and return its stake.
+    """Kick out a node, return its stake, and schedule its next join if it wants one.
 
     `reaction` is how the node continues; by default, its behaviour decides.
     """
     if reaction is None:
         reaction = node.role.behaviour.choose_reaction(NodeEvent.KICKED_OUT)
-    _leave_network(state, node, NodeKickedOut)
+    _remove_from_network(state, node, NodeKickedOut)
     node.removed_at = state.now
     state.counts.kicked[node.role.owner, node.role.kind] += 1
     if reaction is Reaction.NEW_ADDRESS:
@@ -99,11 +99,11 @@ def slash_node(state: LoopState, node: LoopNode) -> None:
     state.get_income_and_expenses(node.role.owner).slashed += node.role.stake
     state.counts.slashed[node.role.owner, node.role.kind] += 1
     if node.joined_at is not None:
-        _leave_network(state, node, NodeSlashed)
+        _remove_from_network(state, node, NodeSlashed)
     node.removed_at = state.now
 
 
-def _leave_network(state: LoopState, node: LoopNode, event_type: type[DomainEvent]) -> None:
+def _remove_from_network(state: LoopState, node: LoopNode, event_type: type[DomainEvent]) -> None:
     event = state.network.emit_event(event_type, node.address)
     if node.joined_at is not None:
         node.present_seconds += state.now - node.joined_at

@@ -56,7 +56,7 @@ def _place_order(state: LoopState, stream: OrderStream) -> None:
     shape = role.draw_shape(random_stream, state.economics)
     creator = stream.accounts[random_stream.draw_below(len(stream.accounts))]
     jitters = [random_stream.draw_between(*_JITTER_RANGE) for _ in range(shape.members)]
-    _open_order(
+    _create_order_tasks(
         state,
         AppOrder(
             state.order_count, role.owner, creator, _raise_shape_to_minimum(state, shape), None
@@ -89,10 +89,10 @@ def order_second_group(state: LoopState, contested_order: AppOrder) -> None:
         None,
         contested=contested_order,
     )
-    _open_order(state, order, [_MILLISECONDS] * contested_order.shape.members)
+    _create_order_tasks(state, order, [_MILLISECONDS] * contested_order.shape.members)
 
 
-def _open_order(state: LoopState, order: AppOrder, jitters: Sequence[int]) -> None:
+def _create_order_tasks(state: LoopState, order: AppOrder, jitters: Sequence[int]) -> None:
     state.order_count += 1
     shape = order.shape
     if shape.members > 1:
@@ -112,18 +112,18 @@ def _open_order(state: LoopState, order: AppOrder, jitters: Sequence[int]) -> No
             timeout=shape.timeout,
             group=order.group,
         )
-        state.pay_gas(
+        state.charge_gas(
             order.owner, GasAction.CREATE if order.group is None else GasAction.CREATE_IN_GROUP
         )
-    started = [task for task in order.tasks if _start_on_drawn_node(state, task)]
+    started = [task for task in order.tasks if _try_start_task(state, task)]
     for task in order.tasks:
         if task.node is None:
             state.queue.append(task)
             state.agenda.schedule(state.now + _MAX_WAIT_SECONDS, _cancel_waiting_task, state, task)
-    _start_tasks(state, started)
+    _schedule_answers(state, started)
 
 
-def serve_queue(state: LoopState) -> None:
+def start_waiting_tasks(state: LoopState) -> None:
     """Draw nodes for the waiting tasks, the oldest first, and start those that get one."""
     started: list[LoopTask] = []
     skipped: list[LoopTask] = []
@@ -132,19 +132,19 @@ def serve_queue(state: LoopState) -> None:
         task = queue.popleft()
         if task.is_ended:
             continue
-        if _start_on_drawn_node(state, task):
+        if _try_start_task(state, task):
             started.append(task)
         else:
             skipped.append(task)
     queue.extendleft(reversed(skipped))
-    _start_tasks(state, started)
+    _schedule_answers(state, started)
 
 
-def _start_on_drawn_node(state: LoopState, task: LoopTask) -> bool:
+def _try_start_task(state: LoopState, task: LoopTask) -> bool:
     """Draw a node for a task and start the task; return False if there is no candidate."""
     state.network.update_chooser()
     seed = sha256(f"{state.plan.seed} {task.key}".encode()).digest()
-    address = state.network.choose_node(task.key, seed, _list_reserved_nodes(task))
+    address = state.network.draw_node(task.key, seed, _list_reserved_nodes(task))
     if address is None:
         return False
     node = state.node_by_address[address]
@@ -169,14 +169,14 @@ def _list_reserved_nodes(task: LoopTask) -> frozenset[Address]:
     )
 
 
-def _start_tasks(state: LoopState, started: Sequence[LoopTask]) -> None:
-    """Let the nodes decide how to handle their tasks.
+def _schedule_answers(state: LoopState, started: Sequence[LoopTask]) -> None:
+    """Schedule the answer or the timeout of each started task, as its node decides.
 
     This happens after all drawn nodes are assigned, so that each member sees its complete group.
     """
     for task in started:
         if task.node is not None and not task.is_ended:
-            answers.start_task(state, task, task.node)
+            answers.schedule_answer_or_timeout(state, task, task.node)
 
 
 def _cancel_waiting_task(state: LoopState, task: LoopTask) -> None:

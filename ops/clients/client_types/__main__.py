@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from client_types.description import build_description, compute_digest
+from client_types.description import build_openapi_description, compute_digest
 from client_types.python_types import generate_models, generate_operations
 
 _CLIENTS = Path(__file__).resolve().parents[3] / "clients"
@@ -19,7 +19,7 @@ _LOCKED = ("package.json", "package-lock.json")
 
 def main() -> None:
     """Write the types of both clients."""
-    description = build_description()
+    description = build_openapi_description()
     for name, text in generate_python_files(description).items():
         (PYTHON / name).write_text(text, "utf-8")
     with tempfile.TemporaryDirectory() as folder:

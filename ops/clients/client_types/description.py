@@ -14,8 +14,8 @@ from oracle.queries.api.source import ApiSource
 SCHEMA_REFERENCE = "#/components/schemas/"
 
 
-def build_description() -> dict[str, Any]:
-    """Return the description of the read API, with the schema of the events of `/v1/events`.
+def build_openapi_description() -> dict[str, Any]:
+    """Return the OpenAPI description of the read API, with the events of `/v1/events`.
 
     OpenAPI has no way to describe the events of a stream. Titles and examples are left out,
     because generators repeat them as comments.
@@ -26,17 +26,19 @@ def build_description() -> dict[str, Any]:
     description["components"]["schemas"]["FeedEvent"] = event_schema
     schemas = description["components"]["schemas"]
     description["components"]["schemas"] = {
-        name: _remove_comments(schema) for name, schema in schemas.items()
+        name: _remove_titles_and_examples(schema) for name, schema in schemas.items()
     }
     return description
 
 
-def _remove_comments(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _remove_titles_and_examples(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema without the titles and examples of itself and its fields."""
     kept = {key: value for key, value in schema.items() if key not in ("title", "examples")}
     properties = schema.get("properties", {})
     if properties:
-        kept["properties"] = {name: _remove_comments(field) for name, field in properties.items()}
+        kept["properties"] = {
+            name: _remove_titles_and_examples(field) for name, field in properties.items()
+        }
     return kept
 
 

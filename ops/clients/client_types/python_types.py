@@ -47,14 +47,16 @@ class UnknownSchemaError(Exception):
 
 def generate_models(schemas: Mapping[str, Any]) -> str:
     """Return the module with the types of all schemas."""
-    definitions = (_define_type(name, schema) for name, schema in sorted(schemas.items()))
+    definitions = (
+        _format_type_definition(name, schema) for name, schema in sorted(schemas.items())
+    )
     return _format_code("\n\n".join((_MODELS_HEAD, *definitions)))
 
 
 def generate_operations(paths: Mapping[str, Any]) -> str:
     """Return the module with one method for each operation, except streams."""
     methods = [
-        _define_method(method, path, operation)
+        _format_method(method, path, operation)
         for path, operation_by_method in paths.items()
         for method, operation in operation_by_method.items()
         if _STREAM not in get_success_content(operation)
@@ -63,33 +65,33 @@ def generate_operations(paths: Mapping[str, Any]) -> str:
 
 
 def get_success_content(operation: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what the operation responds with if it succeeds, by media type."""
+    """Return the content of an operation's successful response, by media type."""
     status = min(status for status in operation["responses"] if status.startswith("2"))
     content: Mapping[str, Any] = operation["responses"][status]["content"]
     return content
 
 
-def _define_type(name: str, schema: Mapping[str, Any]) -> str:
+def _format_type_definition(name: str, schema: Mapping[str, Any]) -> str:
     properties = schema.get("properties")
     if properties is None:
-        return f"{name} = {_write_type(schema)}"
-    fields = "\n".join(_define_fields(properties, schema.get("required", ())))
+        return f"{name} = {_format_type(schema)}"
+    fields = "\n".join(_iter_field_lines(properties, schema.get("required", ())))
     return (
-        f"class {name}(TypedDict):\n{_write_docstring(schema, name)}\n\n{indent(fields, '    ')}"
+        f"class {name}(TypedDict):\n{_format_docstring(schema, name)}\n\n{indent(fields, '    ')}"
     )
 
 
-def _define_fields(properties: Mapping[str, Any], required: list[str]) -> Iterator[str]:
+def _iter_field_lines(properties: Mapping[str, Any], required: list[str]) -> Iterator[str]:
     for name, schema in properties.items():
         # A field whose default is not an empty text is in every response, too.
         is_sent = name in required or bool(schema.get("default"))
-        field_type = _write_type(schema, "")
+        field_type = _format_type(schema, "")
         yield f"{name}: {field_type}" if is_sent else f"{name}: NotRequired[{field_type}]"
         if description := schema.get("description"):
-            yield f'"""{_to_sentence(description)}"""'
+            yield f'"""{_escape_docstring(description)}"""'
 
 
-def _write_type(schema: Mapping[str, Any], module: str = "") -> str:
+def _format_type(schema: Mapping[str, Any], module: str = "") -> str:
     """Return the type of a schema as source code; `module` comes before the names of schemas."""
     known = {"$ref", "anyOf", "enum", "type", "items", "prefixItems", "additionalProperties"}
     if unknown := schema.keys() - known - _WITHOUT_TYPE - {"properties", "required"}:
@@ -97,76 +99,76 @@ def _write_type(schema: Mapping[str, Any], module: str = "") -> str:
     if reference := schema.get("$ref"):
         return f'"{module}{reference.removeprefix(SCHEMA_REFERENCE)}"'
     if alternatives := schema.get("anyOf"):
-        return _join_types(_write_type(schema, module) for schema in alternatives)
+        return _join_types(_format_type(schema, module) for schema in alternatives)
     if values := schema.get("enum"):
         return f"Literal[{', '.join(map(repr, values))}]"
     if schema.get("type") == "array":
         # Decoded JSON has no tuples.
         items = schema.get("prefixItems") or [schema.get("items", {})]
-        return f"list[{_join_types(_write_type(item, module) for item in items)}]"
+        return f"list[{_join_types(_format_type(item, module) for item in items)}]"
     if schema.get("type") == "object":
         values = schema.get("additionalProperties")
-        return f"dict[str, {_write_type(values, module) if isinstance(values, dict) else 'Any'}]"
+        return f"dict[str, {_format_type(values, module) if isinstance(values, dict) else 'Any'}]"
     return _TYPES[schema["type"]] if "type" in schema else "Any"
 
 
 def _join_types(types: Iterator[str]) -> str:
-    """Return the union; with a name of a schema in it, the union is written as text."""
+    """Return the union of types as source code, quoted if it names a schema."""
     unique = [*dict.fromkeys(types)]
     union = " | ".join(unique).replace('"', "")
     return f'"{union}"' if len(unique) > 1 and '"' in "".join(unique) else " | ".join(unique)
 
 
-def _define_method(method: str, path: str, operation: Mapping[str, Any]) -> str:
+def _format_method(method: str, path: str, operation: Mapping[str, Any]) -> str:
     ((media_type, content), *_) = get_success_content(operation).items()
-    result = "bytes" if media_type == "application/octet-stream" else _write_model(content)
+    result = "bytes" if media_type == "application/octet-stream" else _format_model_type(content)
     parameters = [item for item in operation.get("parameters", ()) if item["in"] != "header"]
     values = [item["name"] for item in parameters if item["in"] == "path"]
     query = [item["name"] for item in parameters if item["in"] == "query"]
     body = operation.get("requestBody")
     arguments = [
         "self",
-        *(_define_parameter(item) for item in parameters if item["in"] == "path"),
-        *([f"body: {_write_model(body['content']['application/json'])}"] if body else ()),
+        *(_format_parameter(item) for item in parameters if item["in"] == "path"),
+        *([f"body: {_format_model_type(body['content']['application/json'])}"] if body else ()),
         *(["*"] if query else ()),
-        *(f"{_define_parameter(item)} = None" for item in parameters if item["in"] == "query"),
+        *(f"{_format_parameter(item)} = None" for item in parameters if item["in"] == "query"),
     ]
     call = [
         repr(method.upper()),
         repr(path),
-        _write_mapping(values),
-        _write_mapping(query),
+        _format_mapping(values),
+        _format_mapping(query),
         "body" if body else "None",
     ]
     return indent(
         f"def {operation['operationId']}({', '.join(arguments)}) -> {result}:\n"
-        f"{_write_docstring(operation, operation['operationId'])}\n"
+        f"{_format_docstring(operation, operation['operationId'])}\n"
         f"    response: {result} = self._request({', '.join(call)})\n"
         "    return response\n",
         "    ",
     )
 
 
-def _write_model(content: Mapping[str, Any]) -> str:
-    return _write_type(content["schema"], "models.").replace('"', "")
+def _format_model_type(content: Mapping[str, Any]) -> str:
+    return _format_type(content["schema"], "models.").replace('"', "")
 
 
-def _define_parameter(parameter: Mapping[str, Any]) -> str:
+def _format_parameter(parameter: Mapping[str, Any]) -> str:
     schema = parameter["schema"]
     is_optional = parameter["in"] == "query" and {"type": "null"} not in schema.get("anyOf", ())
-    return f"{parameter['name']}: {_write_type(schema)}{' | None' if is_optional else ''}"
+    return f"{parameter['name']}: {_format_type(schema)}{' | None' if is_optional else ''}"
 
 
-def _write_mapping(names: list[str]) -> str:
+def _format_mapping(names: list[str]) -> str:
     return "{" + ", ".join(f'"{name}": {name}' for name in names) + "}"
 
 
-def _write_docstring(described: Mapping[str, Any], name: str) -> str:
-    text = _to_sentence(described.get("description", name))
+def _format_docstring(described: Mapping[str, Any], name: str) -> str:
+    text = _escape_docstring(described.get("description", name))
     return indent(f'"""{text}"""', "    ")
 
 
-def _to_sentence(text: str) -> str:
+def _escape_docstring(text: str) -> str:
     """Return the text with escaped backslashes; a text of several lines ends with a line break."""
     stripped = text.replace("\\", "\\\\").strip()
     return f"{stripped}\n" if "\n" in stripped else stripped

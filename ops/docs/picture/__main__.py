@@ -24,7 +24,7 @@ def main(path: Path) -> None:
     options = DemoOptions()
     screen = RecordedScreen(start=START_TIME)
     with start_demo(screen, options) as (show, daemon, _):
-        show.run_waves(daemon, options)
+        show.run_until_kickout(daemon, options)
         summary = show.finish_and_verify_demo(daemon, options)
         (node,) = (outcome.node for outcome in summary.nodes if outcome.name == HOPELESS.name)
         standing = explain_node_score(daemon.configuration, node)

@@ -32,12 +32,12 @@ def render_svg(frames: Sequence[Frame], source_hash: str) -> str:
     parts = [
         svg_start,
         f"<!-- made from {source_hash} -->",
-        f"<style>{_build_style(len(earlier_frames))}</style>",
+        f"<style>{_render_style(len(earlier_frames))}</style>",
     ]
     return "\n".join([*parts, background, *groups, "</svg>", ""])
 
 
-def _build_style(earlier_frame_count: int) -> str:
+def _render_style(earlier_frame_count: int) -> str:
     total_seconds = earlier_frame_count * _FRAME_SECONDS + _LAST_FRAME_SECONDS
     frame_percent = 100 * _FRAME_SECONDS / total_seconds
     last_percent = 100 * _LAST_FRAME_SECONDS / total_seconds
@@ -60,7 +60,7 @@ def _render_frame(frame: Frame) -> str:
     for number, parts in enumerate(frame, start=1):
         spans = "".join(
             f'<tspan x="{_MARGIN + part.column * _CHARACTER_WIDTH:.1f}"'
-            f"{_format_class(part.css_classes)}>{escape(part.text, quote=False)}</tspan>"
+            f"{_format_class_attribute(part.css_classes)}>{escape(part.text, quote=False)}</tspan>"
             for part in parts
         )
         if spans:
@@ -70,5 +70,5 @@ def _render_frame(frame: Frame) -> str:
     return "".join(lines)
 
 
-def _format_class(style: str) -> str:
+def _format_class_attribute(style: str) -> str:
     return f' class="{style}"' if style else ""

@@ -101,7 +101,7 @@ def _build_line(segments: Iterable[tuple[str, Style | None]]) -> tuple[StyledTex
 
 
 def _get_css_classes(style: Style | None) -> str:
-    """Return the CSS classes for a style."""
+    """Return the CSS classes for the colour and attributes of a terminal style."""
     if style is None:
         return ""
     number = None if style.color is None else style.color.number

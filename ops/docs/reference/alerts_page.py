@@ -28,7 +28,7 @@ class Alert:
     runbook: str
 
 
-def list_alerts() -> list[Alert]:
+def read_alerts() -> list[Alert]:
     """Return every alert, in the order of the file.
 
     Raises:
@@ -50,11 +50,11 @@ def _parse_alert(name: str, body: str) -> Alert:
         duration=parse_value("for", ""),
         severity=parse_value("severity"),
         summary=parse_value("summary"),
-        runbook=_find_runbook_source(name, parse_value("runbook_url")),
+        runbook=_get_runbook_path(name, parse_value("runbook_url")),
     )
 
 
-def _find_runbook_source(name: str, url: str) -> str:
+def _get_runbook_path(name: str, url: str) -> str:
     """Return the path of the source file of the page to which a runbook URL leads."""
     match = _PAGE.fullmatch(url)
     if match is None:
@@ -72,7 +72,7 @@ def render_page() -> str:
             f"`{alert.expression}`" + (f" for {alert.duration}" if alert.duration else ""),
             f"[{Path(alert.runbook).stem}](../{alert.runbook.removeprefix('docs/')})",
         )
-        for alert in list_alerts()
+        for alert in read_alerts()
     ]
     columns = ("alert", "severity", "summary", "fires when", "runbook")
     return (

@@ -93,7 +93,7 @@ def _render_contract(contract: Contract) -> Iterator[str]:
         ("error", "Errors", [entry for entry in abi if entry["type"] == "error"]),
     ):
         rows = [
-            (_format_signature(entry), _build_description(declarations, kind, entry["name"]))
+            (_format_signature(entry), _format_description(declarations, kind, entry["name"]))
             for entry in parts
         ]
         if rows:
@@ -117,7 +117,7 @@ def _iter_function_rows(
         is_view = entry["stateMutability"] in {"view", "pure"}
         role = declarations[kind, name].role if (kind, name) in declarations else ""
         caller = "view" if is_view else role or "any account"
-        yield _format_signature(entry), caller, _build_description(declarations, kind, name)
+        yield _format_signature(entry), caller, _format_description(declarations, kind, name)
 
 
 def _iter_library_rows(
@@ -127,7 +127,7 @@ def _iter_library_rows(
         if kind == "function" and " internal " in declaration.code:
             arguments = re.sub(r" (calldata|memory)\b", "", declaration.code)
             signature = arguments.removeprefix("function ").partition(" internal")[0]
-            yield f"`{signature}`", _build_description(declarations, kind, name)
+            yield f"`{signature}`", _format_description(declarations, kind, name)
 
 
 def _format_signature(entry: Mapping[str, Any]) -> str:
@@ -145,7 +145,7 @@ def _get_type_name(argument: Mapping[str, Any]) -> str:
     return str(argument["type"])
 
 
-def _build_description(
+def _format_description(
     declarations: Mapping[tuple[str, str], Declaration], kind: str, name: str
 ) -> str:
     """Return the notice of a name, with its parameters and return values."""

@@ -21,7 +21,7 @@ from oracle.domain.scoring.rule_fields import (
 )
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.api.records.event_feed import EVENT_KINDS
-from reference.alerts_page import list_alerts
+from reference.alerts_page import read_alerts
 from reference.markdown import render_table
 from reference.parts import replace_parts
 from reference.settings_page import iter_settings
@@ -115,7 +115,7 @@ def update_event_kinds(page: str) -> str:
 def update_alert_index(page: str) -> str:
     """Return the start page of the runbook with the page of each alert."""
     names_by_page: dict[str, list[str]] = {}
-    for alert in list_alerts():
+    for alert in read_alerts():
         names_by_page.setdefault(Path(alert.runbook).stem, []).append(alert.name)
     rows = [
         (", ".join(f"`{name}`" for name in names), f"[{stem}]({stem}.md)")

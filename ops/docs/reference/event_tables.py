@@ -22,7 +22,7 @@ _CITATION = re.compile(r"docs/(reference/)?([\w/.-]+?\.md)(?:#([\w-]+))?")
 def render_event_table() -> str:
     """Return the Markdown table of all event types."""
     rows = [
-        (f"`{name}`", _list_field_names(kind), _get_meaning(kind))
+        (f"`{name}`", _format_field_names(kind), _format_meaning(kind))
         for name, kind in TYPE_BY_NAME.items()
     ]
     return render_table(("type", "fields beside position and time", "meaning"), rows)
@@ -69,13 +69,13 @@ def replace_generated_parts(page: str) -> str:
     return replace_parts(page, _PART_NAMES, lambda match: PARTS[match[0]]())
 
 
-def _list_field_names(kind: type[DomainEvent]) -> str:
+def _format_field_names(kind: type[DomainEvent]) -> str:
     required = get_required_fields(kind)
     optional = [name for name in get_field_kinds(kind) if name not in required]
     return "; ".join(", ".join(names) for names in (required, optional) if names)
 
 
-def _get_meaning(kind: type[DomainEvent]) -> str:
+def _format_meaning(kind: type[DomainEvent]) -> str:
     """Return the docstring of an event class; a cited page becomes a link relative to PAGE."""
     return _CITATION.sub(_format_link, " ".join((getdoc(kind) or "").split()))
 

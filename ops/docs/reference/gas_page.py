@@ -100,7 +100,7 @@ _PEERS = (
 
 
 def render_page() -> str:
-    """Return the generated page."""
+    """Return the Markdown page of the gas that calls cost."""
     parts = [
         render_head("Gas", "the figures that tests recorded", about=_ABOUT),
         "## Rounds\n",
@@ -109,7 +109,7 @@ def render_page() -> str:
         _render_reads(),
         "## The hot set\n",
         "`QoSWords` stores lanes, sixteen in a word. Anyone can write lanes with a proof.\n",
-        _render_words(),
+        _render_hot_set(),
         "## Kickouts and roles\n",
         _render_kickouts(),
         "## Objections\n",
@@ -119,9 +119,9 @@ def render_page() -> str:
         _render_consumers(),
         "## The earlier contract\n",
         _EARLIER_ABOUT,
-        render_table(_name_columns(_ROUND_SIZES), _EARLIER_ROWS),
+        render_table(_build_column_titles(_ROUND_SIZES), _EARLIER_ROWS),
         "## Other oracles\n",
-        _render_peers(),
+        _render_other_oracles(),
         "## Measure\n",
         _MEASURE,
     ]
@@ -130,13 +130,15 @@ def render_page() -> str:
 
 def update_costs(page_text: str) -> str:
     """Return the page with newly computed costs of a day."""
-    return replace_parts(page_text, _COSTS, lambda match: _render_costs(float(match["gwei"])))
+    return replace_parts(
+        page_text, _COSTS, lambda match: _render_daily_costs(float(match["gwei"]))
+    )
 
 
 # --- tables ---
 
 
-def _name_columns(sizes: Sequence[int]) -> tuple[str, ...]:
+def _build_column_titles(sizes: Sequence[int]) -> tuple[str, ...]:
     return ("", *(f"{size:,} nodes" for size in sizes))
 
 
@@ -157,7 +159,7 @@ def _render_rounds() -> str:
         f"\nEach of the first 256 rounds costs {first_rounds} gas more. A round whose as-of block "
         f"is more than\n256 blocks old costs {old_block} gas more (EIP-2935).\n"
     )
-    return render_table(_name_columns(_ROUND_SIZES), rows) + notes
+    return render_table(_build_column_titles(_ROUND_SIZES), rows) + notes
 
 
 def _render_reads() -> str:
@@ -177,7 +179,7 @@ def _render_reads() -> str:
     return render_table(("", *(f"{size:,}" for size in _READ_SIZES)), rows) + note
 
 
-def _render_words() -> str:
+def _render_hot_set() -> str:
     rows = [
         (
             f"write lanes, runs of {run} word{'s' if run > 1 else ''}, per node",
@@ -198,14 +200,14 @@ def _render_words() -> str:
         )
         for count in (1, 16)
     ]
-    proofs = _get_figure("words, 1000 nodes, run of 64") / _get_figure(
+    proofs = _get_recorded_gas("words, 1000 nodes, run of 64") / _get_recorded_gas(
         "read by proof, 1000 nodes, with its input"
     )
     note = (
         f"\nWith 1,000 nodes, writing all words of a round costs as much as {proofs:.0f} reads by "
         "proof. If consumers\nread fewer nodes in a round, proofs are less expensive.\n"
     )
-    return render_table(_name_columns(_MODULE_SIZES), rows) + note
+    return render_table(_build_column_titles(_MODULE_SIZES), rows) + note
 
 
 def _render_kickouts() -> str:
@@ -213,7 +215,7 @@ def _render_kickouts() -> str:
         (f"`{name}`", *(_format_recorded_gas(f"{name}, {size} nodes") for size in _ROUND_SIZES))
         for name in ("accuse", "executeKick", "clear")
     ]
-    table = render_table(_name_columns(_ROUND_SIZES), rows)
+    table = render_table(_build_column_titles(_ROUND_SIZES), rows)
     calls = ("veto", "setSigners, 3", "pauseFor", "strike, 1 round", "strike, 256 rounds")
     role_rows = [(name, _format_recorded_gas(name)) for name in calls]
     return f"{table}\n{render_table(('call of a role', 'gas'), role_rows)}"
@@ -257,10 +259,10 @@ def _render_consumers() -> str:
         "dispatcher, task started by the hot set": "dispatcher, start by the hot set",
     }.items():
         rows.append((title, *2 * [_format_recorded_gas(name)]))
-    return render_table(_name_columns(_MODULE_SIZES), sorted(rows))
+    return render_table(_build_column_titles(_MODULE_SIZES), sorted(rows))
 
 
-def _render_peers() -> str:
+def _render_other_oracles() -> str:
     gas_texts = {
         "push": _format_recorded_gas("push, 1000 nodes, quorum 3"),
         "read_small": _format_recorded_gas("read by proof, 1000 nodes, with its input"),
@@ -270,15 +272,19 @@ def _render_peers() -> str:
     return render_table(("", "cost of a round", "cost of using a value", "source"), rows)
 
 
-def _render_costs(gwei: float) -> str:
+def _render_daily_costs(gwei: float) -> str:
     items: Mapping[str, Callable[[int], float]] = {
-        "a round an hour": lambda _: _HOURS_PER_DAY * _get_figure("push, 1000 nodes, quorum 3"),
-        "a round a minute": lambda _: _MINUTES_PER_DAY * _get_figure("push, 1000 nodes, quorum 3"),
+        "a round an hour": lambda _: (
+            _HOURS_PER_DAY * _get_recorded_gas("push, 1000 nodes, quorum 3")
+        ),
+        "a round a minute": lambda _: (
+            _MINUTES_PER_DAY * _get_recorded_gas("push, 1000 nodes, quorum 3")
+        ),
         "every lane into the hot set, once an hour": lambda size: (
             _HOURS_PER_DAY * _compute_hot_set_gas(size)
         ),
         "1,000 reads by proof": lambda size: (
-            1_000 * _get_figure(f"read by proof, {size} nodes, with its input")
+            1_000 * _get_recorded_gas(f"read by proof, {size} nodes, with its input")
         ),
         "one kickout, accused and executed": lambda size: (
             _interpolate_gas("accuse", size) + _interpolate_gas("executeKick", size)
@@ -297,45 +303,46 @@ def _render_costs(gwei: float) -> str:
 
 
 @cache
-def _read_figures() -> dict[str, int]:
+def _read_recorded_gas() -> dict[str, int]:
     figures: dict[str, int] = {}
     for path in _RECORDED_FILES:
         figures |= json.loads((ROOT / path).read_text("utf-8"))
     return figures
 
 
-def _get_figure(name: str) -> int:
-    return _read_figures()[name]
+def _get_recorded_gas(name: str) -> int:
+    return _read_recorded_gas()[name]
 
 
 def _format_recorded_gas(name: str) -> str:
-    return _format_number(_get_figure(name))
+    return _format_gas(_get_recorded_gas(name))
 
 
-def _format_number(gas: int) -> str:
+def _format_gas(gas: int) -> str:
     return f"{gas:,}"
 
 
 def _format_extra_push_gas(case: str) -> str:
     """Return the gas of a push in this case above that of a push for 20 nodes, as text."""
-    return _format_number(
-        _get_figure(f"push, quorum 3, {case}") - _get_figure("push, 20 nodes, quorum 3")
+    return _format_gas(
+        _get_recorded_gas(f"push, quorum 3, {case}")
+        - _get_recorded_gas("push, 20 nodes, quorum 3")
     )
 
 
 def _compute_hot_set_gas(size: int) -> float:
     """Return the gas of writing every word to the hot set once."""
     if size < _MODULE_SIZES[0]:
-        return ceil(size / 64) * _get_figure("words, 1000 nodes, run of 4")
+        return ceil(size / 64) * _get_recorded_gas("words, 1000 nodes, run of 4")
     low, high = (
-        _get_figure(f"words, {count} nodes, run of 64, each node") for count in _MODULE_SIZES
+        _get_recorded_gas(f"words, {count} nodes, run of 64, each node") for count in _MODULE_SIZES
     )
     return size * (low + (high - low) * log2(size / 1_000) / log2(1_000))
 
 
 def _interpolate_gas(call: str, size: int) -> float:
     """Return the gas of a call with a proof, which grows with the logarithm of the nodes."""
-    low, high = (_get_figure(f"{call}, {count} nodes") for count in _MODULE_SIZES)
+    low, high = (_get_recorded_gas(f"{call}, {count} nodes") for count in _MODULE_SIZES)
     return low + (high - low) * log2(size / 1_000) / log2(1_000)
 
 

@@ -19,16 +19,18 @@ def include_code(page: str) -> str:
     Raises:
         ValueError: a comment names a function that the file does not have.
     """
-    return replace_parts(page, _PART_NAME, lambda match: _read_code(match["path"], match["names"]))
+    return replace_parts(
+        page, _PART_NAME, lambda match: _read_code_block(match["path"], match["names"])
+    )
 
 
-def _read_code(path: str, names: str) -> str:
+def _read_code_block(path: str, names: str) -> str:
     source = (ROOT / path).read_text("utf-8")
-    functions = (_find_function(source, path, name) for name in names.split(", "))
+    functions = (_extract_function(source, path, name) for name in names.split(", "))
     return "```solidity\n" + "\n\n".join(functions) + "\n```\n"
 
 
-def _find_function(source: str, path: str, name: str) -> str:
+def _extract_function(source: str, path: str, name: str) -> str:
     """Return a function of a contract without its indentation, with the comment above it."""
     match = re.search(
         rf"(?:^    ///[^\n]*\n)*^    function {name}\([^;{{]*\{{\n.*?^    \}}\n",

@@ -25,13 +25,13 @@ _SERVER_SECTION = """\
 _GENERATED_COMMENT = "\n<!-- made by `make reference` from docs/README.md -->\n"
 
 
-def update_served_text(_: str) -> str:
-    """Return the text that a server sends."""
+def render_served_text(_: str) -> str:
+    """Return the `llms.txt` that the daemon serves; the old text is not used."""
     return _render_text(_format_page_path, _SERVER_SECTION) + _GENERATED_COMMENT
 
 
 def render_site_text() -> str:
-    """Return the text of the documentation site, which links its pages."""
+    """Return the `llms.txt` of the documentation site, which links its pages."""
     return _render_text(_format_page_link, "")
 
 
@@ -40,11 +40,13 @@ def _render_text(format_link: Callable[[re.Match[str]], str], server_section: st
     head, *sections = _START_PAGE.read_text("utf-8").split("\n## ")
     title, introduction, *_ = head.split("\n\n")
     summary = " ".join(introduction.split()).partition(". ")[0]
-    lists = [f"## {_unwrap(_LINK.sub(format_link, section))}\n" for section in sections]
+    lists = [
+        f"## {_unwrap_list_entries(_LINK.sub(format_link, section))}\n" for section in sections
+    ]
     return f"{title}\n\n> {summary}.\n\n{server_section}" + "\n".join(lists)
 
 
-def _unwrap(section: str) -> str:
+def _unwrap_list_entries(section: str) -> str:
     """Return a section with one line for each entry of its lists."""
     return section.strip().replace("\n  ", " ")
 

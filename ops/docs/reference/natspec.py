@@ -33,7 +33,7 @@ class Declaration:
 
     @property
     def role(self) -> str:
-        """Return the role that the call requires: admin, pauser, vetoer, or ""."""
+        """The role that the call requires: admin, pauser, vetoer, or ""."""
         role = _ROLE.search(self.code)
         return role[1].lower() if role else ""
 

@@ -31,7 +31,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
 }
 # Files with generated parts, by path, with the function that regenerates the parts.
 PARTS: Mapping[str, Callable[[str], str]] = {
-    llms_text.SERVED_PATH: llms_text.update_served_text,
+    llms_text.SERVED_PATH: llms_text.render_served_text,
     gas_page.SCALE_PAGE: gas_page.update_costs,
     **dict.fromkeys(included_code.PAGES, included_code.include_code),
     event_tables.PAGE: event_tables.replace_generated_parts,

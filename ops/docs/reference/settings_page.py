@@ -101,7 +101,7 @@ def _iter_section_tables(settings: Iterator[Setting]) -> Iterator[str]:
 
 
 def _format_type(info: FieldInfo) -> str:
-    parts = [_format_kind(info.annotation)]
+    parts = [_format_annotation(info.annotation)]
     for name, symbol in _BOUNDS.items():
         parts += [
             f"{symbol} {getattr(rule, name)}"
@@ -111,13 +111,13 @@ def _format_type(info: FieldInfo) -> str:
     return ", ".join(parts)
 
 
-def _format_kind(kind: object) -> str:
+def _format_annotation(kind: object) -> str:
     origin = get_origin(kind)
     arguments = [argument for argument in get_args(kind) if argument is not type(None)]
     if origin is Literal:
         return ", ".join(f"`{argument}`" for argument in arguments)
     if origin is Annotated or (origin is not None and len(arguments) == 1):
-        return _format_kind(arguments[0])
+        return _format_annotation(arguments[0])
     if origin in {tuple, list}:
         return "list"
     if origin is dict:

@@ -13,7 +13,7 @@ def get_help_texts() -> dict[str, str]:
     return {name: about for name, _, _, about in list_metric_families()}
 
 
-def build_description(panel: Panel, help_by_metric: dict[str, str]) -> str:
+def build_panel_description(panel: Panel, help_by_metric: dict[str, str]) -> str:
     """Return the help texts of a panel's metrics, each in a paragraph of its own."""
     metric_names = [
         name for line in panel.lines for name in re.findall(r"\boracle_\w+", line.expression)

@@ -15,7 +15,7 @@ from dashboard import (
     score_rows,
     sending_rows,
 )
-from dashboard.descriptions import build_description, get_help_texts
+from dashboard.descriptions import build_panel_description, get_help_texts
 from dashboard.panels import Kind, Line, Panel, Row
 
 # The rows are in the order of an operator's questions while handling an alert.
@@ -46,14 +46,14 @@ def build_dashboard() -> dict[str, Any]:
         "graphTooltip": 1,
         "refresh": "30s",
         "time": {"from": "now-6h", "to": "now"},
-        "templating": {"list": [_build_source_variable(), _build_instance_variable()]},
+        "templating": {"list": [_build_datasource_variable(), _build_instance_variable()]},
         "annotations": {"list": [_build_alert_annotation()]},
         "panels": list(_iter_panels()),
     }
 
 
-def render_json() -> str:
-    """Return the content of the shipped file, in a stable order with one value per line."""
+def format_dashboard_json() -> str:
+    """Return the content of the dashboard's file, in a stable order, one value per line."""
     return json.dumps(build_dashboard(), indent=1) + "\n"
 
 
@@ -73,7 +73,7 @@ def _iter_panels() -> Iterator[dict[str, Any]]:
                 "h": _PANEL_HEIGHT,
             }
             yield _build_panel(panel, panel_id, grid_position) | {
-                "description": build_description(panel, help_by_metric)
+                "description": build_panel_description(panel, help_by_metric)
             }
             panel_id += 1
         y += -(-len(row.panels) * _PANEL_WIDTH // _GRID_WIDTH) * _PANEL_HEIGHT
@@ -147,7 +147,7 @@ _TABLE = {
 }
 
 
-def _build_source_variable() -> dict[str, Any]:
+def _build_datasource_variable() -> dict[str, Any]:
     return {
         "name": "datasource",
         "label": "Prometheus",
@@ -188,4 +188,4 @@ def _build_alert_annotation() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(render_json(), "utf-8")
+    Path(sys.argv[1]).write_text(format_dashboard_json(), "utf-8")

@@ -8,10 +8,10 @@ from dashboard.panels import (
     Line,
     Panel,
     Row,
+    build_gauge_line,
     build_hourly_increase_line,
     build_median_and_p99_lines,
     build_rate_line,
-    build_value_line,
 )
 
 ROWS = (
@@ -22,13 +22,13 @@ ROWS = (
                 "Endpoints",
                 COUNT,
                 (
-                    build_value_line("oracle_endpoints_usable", legend="usable"),
-                    build_value_line(
+                    build_gauge_line("oracle_endpoints_usable", legend="usable"),
+                    build_gauge_line(
                         "oracle_endpoint_quarantined",
                         "endpoint",
                         legend="quarantined: {{endpoint}}",
                     ),
-                    build_value_line(
+                    build_gauge_line(
                         "oracle_endpoint_proven_wrong",
                         "endpoint",
                         legend="proven wrong: {{endpoint}}",
@@ -38,7 +38,7 @@ ROWS = (
             Panel(
                 "Newest block by endpoint",
                 COUNT,
-                (build_value_line("oracle_endpoint_head_number", "endpoint"),),
+                (build_gauge_line("oracle_endpoint_head_number", "endpoint"),),
                 min_value=None,
             ),
             Panel(
@@ -113,19 +113,19 @@ ROWS = (
             Panel(
                 "Response time",
                 SECONDS,
-                (build_value_line("oracle_endpoint_latency_seconds", "endpoint", "method"),),
+                (build_gauge_line("oracle_endpoint_latency_seconds", "endpoint", "method"),),
             ),
             Panel(
                 "Circuit breaker: open (2), half-open (1)",
                 COUNT,
-                (build_value_line("oracle_endpoint_circuit_state", "endpoint", "method"),),
+                (build_gauge_line("oracle_endpoint_circuit_state", "endpoint", "method"),),
             ),
             Panel(
                 "Learned rate limit; supported block tags",
                 COUNT,
                 (
-                    build_value_line("oracle_endpoint_rate_limit", "endpoint"),
-                    build_value_line("oracle_endpoint_tag_known", "endpoint", "tag"),
+                    build_gauge_line("oracle_endpoint_rate_limit", "endpoint"),
+                    build_gauge_line("oracle_endpoint_tag_known", "endpoint", "tag"),
                 ),
             ),
             Panel(
@@ -147,7 +147,7 @@ ROWS = (
                 "Header features (1 proven, -1 unusable)",
                 COUNT,
                 (
-                    build_value_line("oracle_chain_calibrated", "feature"),
+                    build_gauge_line("oracle_chain_calibrated", "feature"),
                     build_hourly_increase_line(
                         "oracle_verification_downgrades_total",
                         "feature",
@@ -160,8 +160,8 @@ ROWS = (
                 "Rejected block; blocks below level",
                 COUNT,
                 (
-                    build_value_line("oracle_block_refused", legend="refused"),
-                    build_value_line("oracle_blocks_below_level", legend="below level"),
+                    build_gauge_line("oracle_block_refused", legend="refused"),
+                    build_gauge_line("oracle_blocks_below_level", legend="below level"),
                 ),
             ),
             Panel(
@@ -173,8 +173,8 @@ ROWS = (
                 "Blocks by verification level",
                 COUNT,
                 (
-                    build_value_line("oracle_covered_blocks", "level"),
-                    build_value_line("oracle_audited_blocks", legend="audited"),
+                    build_gauge_line("oracle_covered_blocks", "level"),
+                    build_gauge_line("oracle_audited_blocks", legend="audited"),
                 ),
             ),
             Panel(
@@ -183,15 +183,15 @@ ROWS = (
                 (
                     build_rate_line("oracle_verified_blocks_total", "level"),
                     build_rate_line("oracle_audits_total", "result"),
-                    build_value_line("oracle_audit_possible", legend="audit possible"),
-                    build_value_line("oracle_suspect_blocks", legend="suspect blocks"),
+                    build_gauge_line("oracle_audit_possible", legend="audit possible"),
+                    build_gauge_line("oracle_suspect_blocks", legend="suspect blocks"),
                 ),
             ),
             Panel(
                 "Contract counters minus indexed counts",
                 COUNT,
                 (
-                    build_value_line("oracle_contract_count_difference", "counter"),
+                    build_gauge_line("oracle_contract_count_difference", "counter"),
                     build_hourly_increase_line(
                         "oracle_counters_compared_total", legend="comparisons per hour"
                     ),

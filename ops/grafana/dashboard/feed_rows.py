@@ -6,8 +6,8 @@ from dashboard.panels import (
     SECONDS,
     Panel,
     Row,
+    build_gauge_line,
     build_rate_line,
-    build_value_line,
 )
 
 ROWS = (
@@ -29,16 +29,16 @@ ROWS = (
                 "Time since the last poll and the last row",
                 SECONDS,
                 (
-                    build_value_line("oracle_feed_stuck_seconds", legend="since last poll"),
-                    build_value_line("oracle_feed_silent_seconds", legend="since last row"),
+                    build_gauge_line("oracle_feed_stuck_seconds", legend="since last poll"),
+                    build_gauge_line("oracle_feed_silent_seconds", legend="since last row"),
                 ),
             ),
             Panel(
                 "Waiting rows and open faults",
                 COUNT,
                 (
-                    build_value_line("oracle_feed_waiting_rows", legend="waiting rows"),
-                    build_value_line("oracle_feed_open_faults", legend="open faults"),
+                    build_gauge_line("oracle_feed_waiting_rows", legend="waiting rows"),
+                    build_gauge_line("oracle_feed_open_faults", legend="open faults"),
                 ),
             ),
         ),

@@ -1,6 +1,6 @@
 """The dashboard's row for a gateway's selection service."""
 
-from dashboard.panels import COUNT, PER_SECOND, Panel, Row, build_rate_line, build_value_line
+from dashboard.panels import COUNT, PER_SECOND, Panel, Row, build_gauge_line, build_rate_line
 
 ROWS = (
     Row(
@@ -25,8 +25,8 @@ ROWS = (
                 "Checked nodes and buffered outcomes",
                 COUNT,
                 (
-                    build_value_line("oracle_gateway_checked_nodes", "chain", "state"),
-                    build_value_line(
+                    build_gauge_line("oracle_gateway_checked_nodes", "chain", "state"),
+                    build_gauge_line(
                         "oracle_gateway_buffered_outcomes", legend="buffered outcomes"
                     ),
                 ),

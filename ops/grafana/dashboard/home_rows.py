@@ -10,8 +10,8 @@ from dashboard.panels import (
     Line,
     Panel,
     Row,
+    build_gauge_line,
     build_rate_line,
-    build_value_line,
 )
 
 _RANKED_NODES = 20
@@ -28,7 +28,7 @@ ROWS = (
             Panel(
                 "Seconds behind the head",
                 SECONDS,
-                (build_value_line("oracle_lag_seconds", legend="behind"),),
+                (build_gauge_line("oracle_lag_seconds", legend="behind"),),
                 kind=Kind.STAT,
             ),
             Panel(
@@ -72,7 +72,7 @@ ROWS = (
             Panel(
                 "Members without their own series",
                 COUNT,
-                (build_value_line("oracle_node_series_omitted", legend="left out"),),
+                (build_gauge_line("oracle_node_series_omitted", legend="left out"),),
             ),
         ),
     ),
@@ -87,17 +87,17 @@ ROWS = (
             Panel(
                 "Notices waiting",
                 COUNT,
-                (build_value_line("oracle_notify_notices_waiting", "target"),),
+                (build_gauge_line("oracle_notify_notices_waiting", "target"),),
             ),
             Panel(
                 "Failed attempts of the next message",
                 COUNT,
-                (build_value_line("oracle_notify_consecutive_failures", "target"),),
+                (build_gauge_line("oracle_notify_consecutive_failures", "target"),),
             ),
             Panel(
                 "Subscriptions of node owners",
                 COUNT,
-                (build_value_line("oracle_notify_subscriptions", "state"),),
+                (build_gauge_line("oracle_notify_subscriptions", "state"),),
             ),
             Panel(
                 "Messages to subscribed owners",

@@ -8,10 +8,10 @@ from dashboard.panels import (
     Line,
     Panel,
     Row,
+    build_gauge_line,
     build_hourly_increase_line,
     build_median_and_p99_lines,
     build_rate_line,
-    build_value_line,
 )
 
 ROWS = (
@@ -22,32 +22,32 @@ ROWS = (
                 "Active halts (1: yes)",
                 COUNT,
                 (
-                    build_value_line("oracle_finality_violation", legend="finality violation"),
-                    build_value_line("oracle_report_held", legend="reports held by the gate"),
-                    build_value_line("oracle_report_disputed", legend="no quorum"),
-                    build_value_line("oracle_chain_stalled", legend="chain stalled"),
-                    build_value_line("oracle_kickout_paused", legend="kickouts paused"),
+                    build_gauge_line("oracle_finality_violation", legend="finality violation"),
+                    build_gauge_line("oracle_report_held", legend="reports held by the gate"),
+                    build_gauge_line("oracle_report_disputed", legend="no quorum"),
+                    build_gauge_line("oracle_chain_stalled", legend="chain stalled"),
+                    build_gauge_line("oracle_kickout_paused", legend="kickouts paused"),
                 ),
             ),
             Panel(
                 "Paused senders",
                 COUNT,
-                (build_value_line("oracle_txmgr_paused", "account", "kind"),),
+                (build_gauge_line("oracle_txmgr_paused", "account", "kind"),),
             ),
             Panel(
                 "Age of the last accepted round",
                 SECONDS,
                 (
-                    build_value_line("oracle_round_age_seconds", legend="age"),
-                    build_value_line("oracle_report_heartbeat_seconds", legend="heartbeat"),
+                    build_gauge_line("oracle_round_age_seconds", legend="age"),
+                    build_gauge_line("oracle_report_heartbeat_seconds", legend="heartbeat"),
                 ),
             ),
             Panel(
                 "Leader (1) and standby (0)",
                 COUNT,
                 (
-                    build_value_line("oracle_lease_held", "instance"),
-                    build_value_line(
+                    build_gauge_line("oracle_lease_held", "instance"),
+                    build_gauge_line(
                         "oracle_build_info",
                         "instance",
                         legend="{{instance}} runs {{version}}, rules {{rules}}",
@@ -57,7 +57,7 @@ ROWS = (
             Panel(
                 "Lease epoch",
                 COUNT,
-                (build_value_line("oracle_lease_epoch", "instance"),),
+                (build_gauge_line("oracle_lease_epoch", "instance"),),
                 min_value=None,
             ),
             Panel(
@@ -79,7 +79,7 @@ ROWS = (
                 "Health: severity and active conditions",
                 COUNT,
                 (
-                    build_value_line("oracle_health_severity", legend="severity"),
+                    build_gauge_line("oracle_health_severity", legend="severity"),
                     Line(f"oracle_health_condition{{{HERE}}} > 0", "{{condition}}"),
                     build_hourly_increase_line(
                         "oracle_health_write_failures_total", legend="write failures"
@@ -105,7 +105,7 @@ ROWS = (
                 "Rules match the contract; contract paused",
                 COUNT,
                 (
-                    build_value_line("oracle_report_rules_agree", legend="rules match"),
+                    build_gauge_line("oracle_report_rules_agree", legend="rules match"),
                     Line(
                         f"oracle_report_contract_paused_until{{{HERE}}} > bool time()",
                         "contract paused",
@@ -120,16 +120,16 @@ ROWS = (
             Panel(
                 "Newest block",
                 COUNT,
-                (build_value_line("oracle_block_number", "state"),),
+                (build_gauge_line("oracle_block_number", "state"),),
                 min_value=None,
             ),
             Panel(
-                "Blocks behind", COUNT, (build_value_line("oracle_lag_blocks", legend="behind"),)
+                "Blocks behind", COUNT, (build_gauge_line("oracle_lag_blocks", legend="behind"),)
             ),
             Panel(
                 "Lag in block time",
                 SECONDS,
-                (build_value_line("oracle_lag_seconds", legend="behind"),),
+                (build_gauge_line("oracle_lag_seconds", legend="behind"),),
             ),
             Panel("Events folded", PER_SECOND, (build_rate_line("oracle_events_total", "kind"),)),
             Panel(
@@ -147,7 +147,7 @@ ROWS = (
                 (build_hourly_increase_line("oracle_segments_total", "outcome"),),
             ),
             Panel(
-                "Blocks per window", COUNT, (build_value_line("oracle_window_blocks", "endpoint"),)
+                "Blocks per window", COUNT, (build_gauge_line("oracle_window_blocks", "endpoint"),)
             ),
             Panel(
                 "Reorgs per hour",
@@ -162,10 +162,10 @@ ROWS = (
                 "Skipped or unread",
                 COUNT,
                 (
-                    build_value_line("oracle_anomalies_total", legend="rule-breaking events"),
-                    build_value_line("oracle_dead_letters", legend="dead letters"),
-                    build_value_line("oracle_uncovered_blocks", legend="blocks not read"),
-                    build_value_line("oracle_state_differing_rows", legend="differing state rows"),
+                    build_gauge_line("oracle_anomalies_total", legend="rule-breaking events"),
+                    build_gauge_line("oracle_dead_letters", legend="dead letters"),
+                    build_gauge_line("oracle_uncovered_blocks", legend="blocks not read"),
+                    build_gauge_line("oracle_state_differing_rows", legend="differing state rows"),
                 ),
             ),
             Panel(

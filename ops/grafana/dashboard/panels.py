@@ -49,7 +49,7 @@ class Row:
     panels: tuple[Panel, ...]
 
 
-def build_value_line(
+def build_gauge_line(
     name: str, *labels: str, legend: str | None = None, divisor: str = ""
 ) -> Line:
     """Return a line with the value of a gauge, divided by `divisor` if given."""

@@ -7,9 +7,9 @@ from dashboard.panels import (
     WEI,
     Panel,
     Row,
+    build_gauge_line,
     build_hourly_increase_line,
     build_percentile_lines,
-    build_value_line,
 )
 
 ROWS = (
@@ -20,8 +20,8 @@ ROWS = (
                 "Nodes",
                 COUNT,
                 (
-                    build_value_line("oracle_nodes", "status"),
-                    build_value_line("oracle_excluded_nodes", legend="excluded"),
+                    build_gauge_line("oracle_nodes", "status"),
+                    build_gauge_line("oracle_excluded_nodes", legend="excluded"),
                 ),
             ),
             Panel("QoS of the members", SHARE, build_percentile_lines("oracle_qos_ratio")),
@@ -31,8 +31,8 @@ ROWS = (
                 "Kickouts in the index and on chain",
                 COUNT,
                 (
-                    build_value_line("oracle_kickouts", "state"),
-                    build_value_line(
+                    build_gauge_line("oracle_kickouts", "state"),
+                    build_gauge_line(
                         "oracle_kickout_calls", "state", legend="on chain: {{state}}"
                     ),
                 ),
@@ -42,15 +42,15 @@ ROWS = (
                 COUNT,
                 (
                     build_hourly_increase_line("oracle_kickouts_revoked_total", "when"),
-                    build_value_line("oracle_kickout_tokens", legend="tokens left"),
+                    build_gauge_line("oracle_kickout_tokens", legend="tokens left"),
                 ),
             ),
             Panel(
                 "Hot set behind the last round (with [hot_set])",
                 COUNT,
                 (
-                    build_value_line("oracle_hot_set_rounds_behind", legend="rounds"),
-                    build_value_line("oracle_hot_set_words_left", legend="words to bring"),
+                    build_gauge_line("oracle_hot_set_rounds_behind", legend="rounds"),
+                    build_gauge_line("oracle_hot_set_words_left", legend="words to bring"),
                 ),
             ),
         ),
@@ -62,14 +62,14 @@ ROWS = (
                 "Tasks",
                 COUNT,
                 (
-                    build_value_line("oracle_tasks_waiting", legend="waiting for a node"),
-                    build_value_line("oracle_draws_active", legend="drawn, not started"),
+                    build_gauge_line("oracle_tasks_waiting", legend="waiting for a node"),
+                    build_gauge_line("oracle_draws_active", legend="drawn, not started"),
                 ),
             ),
             Panel(
                 "Blocks since the oldest pending draw",
                 COUNT,
-                (build_value_line("oracle_draws_oldest_blocks", legend="blocks"),),
+                (build_gauge_line("oracle_draws_oldest_blocks", legend="blocks"),),
             ),
             Panel(
                 "Failed starts per hour",
@@ -79,12 +79,12 @@ ROWS = (
             Panel(
                 "Model download requests of the last day",
                 COUNT,
-                (build_value_line("oracle_download_requests", "state"),),
+                (build_gauge_line("oracle_download_requests", "state"),),
             ),
             Panel(
                 "Dispatcher balance",
                 ETHER,
-                (build_value_line("oracle_dispatcher_balance_wei", legend="ether", divisor=WEI),),
+                (build_gauge_line("oracle_dispatcher_balance_wei", legend="ether", divisor=WEI),),
             ),
         ),
     ),

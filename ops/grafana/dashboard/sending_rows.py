@@ -9,10 +9,10 @@ from dashboard.panels import (
     WEI,
     Panel,
     Row,
+    build_gauge_line,
     build_hourly_increase_line,
     build_median_and_p99_lines,
     build_rate_line,
-    build_value_line,
 )
 
 _REPORTS = Row(
@@ -22,8 +22,8 @@ _REPORTS = Row(
             "Rounds",
             COUNT,
             (
-                build_value_line("oracle_round", legend="folded"),
-                build_value_line("oracle_report_round_on_chain", legend="on chain"),
+                build_gauge_line("oracle_round", legend="folded"),
+                build_gauge_line("oracle_report_round_on_chain", legend="on chain"),
             ),
             min_value=None,
         ),
@@ -31,22 +31,22 @@ _REPORTS = Row(
             "Newest report: words; largest change (0.0001)",
             COUNT,
             (
-                build_value_line("oracle_report_changed_nodes", legend="nodes"),
-                build_value_line("oracle_report_deviation_max", legend="largest change"),
+                build_gauge_line("oracle_report_changed_nodes", legend="nodes"),
+                build_gauge_line("oracle_report_deviation_max", legend="largest change"),
             ),
         ),
         Panel(
             "Blocks from the report's block to the head",
             COUNT,
-            (build_value_line("oracle_report_asof_lag_blocks", legend="blocks"),),
+            (build_gauge_line("oracle_report_asof_lag_blocks", legend="blocks"),),
         ),
         Panel(
-            "Outbox calls", COUNT, (build_value_line("oracle_outbox_intents", "kind", "state"),)
+            "Outbox calls", COUNT, (build_gauge_line("oracle_outbox_intents", "kind", "state"),)
         ),
         Panel(
             "Oldest call by state",
             SECONDS,
-            (build_value_line("oracle_txmgr_intent_age_seconds", "kind", "state"),),
+            (build_gauge_line("oracle_txmgr_intent_age_seconds", "kind", "state"),),
         ),
         Panel(
             "Final transactions per hour",
@@ -85,11 +85,11 @@ _NONCES = Row(
             "Nonces",
             COUNT,
             (
-                build_value_line("oracle_txmgr_nonce_next", "account", legend="next: {{account}}"),
-                build_value_line(
+                build_gauge_line("oracle_txmgr_nonce_next", "account", legend="next: {{account}}"),
+                build_gauge_line(
                     "oracle_txmgr_nonce_chain_latest", "account", legend="used: {{account}}"
                 ),
-                build_value_line(
+                build_gauge_line(
                     "oracle_txmgr_nonce_chain_finalized",
                     "account",
                     legend="final: {{account}}",
@@ -101,20 +101,20 @@ _NONCES = Row(
             "Open, undecided and missing nonces",
             COUNT,
             (
-                build_value_line(
+                build_gauge_line(
                     "oracle_txmgr_nonces_open", "account", legend="open: {{account}}"
                 ),
-                build_value_line(
+                build_gauge_line(
                     "oracle_txmgr_nonces_without_agreement",
                     "account",
                     legend="undecided: {{account}}",
                 ),
-                build_value_line(
+                build_gauge_line(
                     "oracle_txmgr_nonces_without_receipt",
                     "account",
                     legend="without receipt: {{account}}",
                 ),
-                build_value_line("oracle_txmgr_nonce_gap", "account", legend="gap: {{account}}"),
+                build_gauge_line("oracle_txmgr_nonce_gap", "account", legend="gap: {{account}}"),
             ),
         ),
         Panel(
@@ -141,18 +141,18 @@ _NONCES = Row(
             "Blocked by cap, attempts or block gas (1: yes)",
             COUNT,
             (
-                build_value_line(
+                build_gauge_line(
                     "oracle_txmgr_fee_capped", "account", legend="capped: {{account}}"
                 ),
-                build_value_line(
+                build_gauge_line(
                     "oracle_txmgr_attempts_exhausted",
                     "account",
                     legend="no attempts left: {{account}}",
                 ),
-                build_value_line(
+                build_gauge_line(
                     "oracle_txmgr_over_block_gas", "account", legend="over block gas: {{account}}"
                 ),
-                build_value_line(
+                build_gauge_line(
                     "oracle_quorum_statements_abandoned", legend="statements abandoned"
                 ),
             ),
@@ -176,7 +176,7 @@ _REPORTERS = Row(
         Panel(
             "Signatures of the newest statement",
             COUNT,
-            (build_value_line("oracle_quorum_signatures_collected", "signer"),),
+            (build_gauge_line("oracle_quorum_signatures_collected", "signer"),),
         ),
         Panel(
             "Disagreements and equivocations per hour",
@@ -211,33 +211,33 @@ _MONEY = Row(
             "Balance and reserved amount",
             ETHER,
             (
-                build_value_line("oracle_txmgr_balance_wei", "account", divisor=WEI),
-                build_value_line(
+                build_gauge_line("oracle_txmgr_balance_wei", "account", divisor=WEI),
+                build_gauge_line(
                     "oracle_txmgr_reserved_wei",
                     "account",
                     legend="reserved: {{account}}",
                     divisor=WEI,
                 ),
-                build_value_line(
+                build_gauge_line(
                     "oracle_transmitter_balance_wei",
                     legend="transmitter (from the database)",
                     divisor=WEI,
                 ),
             ),
         ),
-        Panel("Runway", SECONDS, (build_value_line("oracle_txmgr_runway_seconds", "account"),)),
+        Panel("Runway", SECONDS, (build_gauge_line("oracle_txmgr_runway_seconds", "account"),)),
         Panel(
             "Used share of the budget",
             SHARE,
-            (build_value_line("oracle_txmgr_budget_used_ratio", "account", "window"),),
+            (build_gauge_line("oracle_txmgr_budget_used_ratio", "account", "window"),),
         ),
         Panel(
             "Gas price at the last pricing",
             ETHER,
             (
-                build_value_line("oracle_txmgr_base_fee_wei", legend="base fee", divisor=WEI),
-                build_value_line("oracle_txmgr_tip_wei", legend="tip", divisor=WEI),
-                build_value_line("oracle_txmgr_fee_cap_wei", legend="fee cap", divisor=WEI),
+                build_gauge_line("oracle_txmgr_base_fee_wei", legend="base fee", divisor=WEI),
+                build_gauge_line("oracle_txmgr_tip_wei", legend="tip", divisor=WEI),
+                build_gauge_line("oracle_txmgr_fee_cap_wei", legend="fee cap", divisor=WEI),
             ),
         ),
         Panel(

@@ -15,15 +15,15 @@ from tempfile import TemporaryDirectory
 
 from oracle.cli.changelog import split_changelog_by_version
 from oracle.daemon.web.pages.verify_page import build_verify_page
-from release.constraints import load_project
+from release.constraints import read_project
 from release.images import list_unpinned_images
-from release.layers import find_obstacle
+from release.layers import find_image_build_obstacle
 from release.licenses import list_debian_packages, render_third_party
 from release.oci import build_images
 from release.pins import FOLDER, ROOT
 from release.sbom import build_sbom
 from release.site import build_site
-from release.statements import build_hash_lines, build_provenance, sign
+from release.statements import build_provenance, format_checksum_lines, sign_file
 from release.wheels import (
     build_sdist,
     build_wheel,
@@ -31,9 +31,9 @@ from release.wheels import (
     extract_sources,
     get_commit_hash,
     get_commit_time,
-    is_clean,
+    hash_file,
+    is_checkout_clean,
     pack_npm_package,
-    sha256,
 )
 
 DIST = ROOT / "dist"
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str]) -> None:
     changes = _check_preconditions(options)
     epoch = get_commit_time()
     with TemporaryDirectory() as folder:
-        packages = _build_twice(Path(folder), epoch)
+        packages = _build_packages_twice(Path(folder), epoch)
         shutil.rmtree(DIST, ignore_errors=True)
         DIST.mkdir()
         files = [Path(shutil.copy(package, DIST)) for package in packages]
@@ -84,23 +84,23 @@ def main(arguments: Sequence[str]) -> None:
     name = wheel.name.partition("-py3-")[0]
     sbom = build_sbom(wheel, epoch)
     files += [
-        _write(f"{name}.cdx.json", sbom),
-        _write("requirements.txt", (FOLDER / "run.txt").read_text("utf-8")),
-        _write("verify.html", build_verify_page()),
-        _write("RELEASE_NOTES.md", render_release_notes(changes)),
+        _write_dist_file(f"{name}.cdx.json", sbom),
+        _write_dist_file("requirements.txt", (FOLDER / "run.txt").read_text("utf-8")),
+        _write_dist_file("verify.html", build_verify_page()),
+        _write_dist_file("RELEASE_NOTES.md", render_release_notes(changes)),
     ]
     images = [] if options.no_images else build_images(DIST, epoch, options.debian)
     files += images
     debian_packages = list_debian_packages(images[0]) if images else []
-    files.append(_write("THIRD_PARTY.md", render_third_party(sbom, debian_packages)))
+    files.append(_write_dist_file("THIRD_PARTY.md", render_third_party(sbom, debian_packages)))
     provenance = build_provenance(files, get_commit_hash(), options.debian)
-    files.append(_write(f"{name}.intoto.json", provenance))
-    lines = build_hash_lines(files)
-    hashes = _write("SHA256SUMS", "\n".join([*lines, ""]))
+    files.append(_write_dist_file(f"{name}.intoto.json", provenance))
+    lines = format_checksum_lines(files)
+    hashes = _write_dist_file("SHA256SUMS", "\n".join([*lines, ""]))
     for line in lines:
         _print_line(line)
     if options.key is not None:
-        sign(hashes, options.key)
+        sign_file(hashes, options.key)
 
 
 def _check_preconditions(options: argparse.Namespace) -> str:
@@ -114,14 +114,14 @@ def _check_preconditions(options: argparse.Namespace) -> str:
         _print_line(f"{image}: no digest; run `make images`")
     if unpinned_images and not options.tags:
         raise SystemExit(1)
-    if not is_clean():
+    if not is_checkout_clean():
         raise SystemExit("the checkout has uncommitted changes; commit or remove them")
     if options.key is not None and not options.key.is_file():
         raise SystemExit(f"--key: {options.key}: no such file")
-    obstacle = None if options.no_images else find_obstacle()
+    obstacle = None if options.no_images else find_image_build_obstacle()
     if obstacle is not None:
         raise SystemExit(f"no container images: {obstacle}; or pass --no-images")
-    version = load_project()["project"]["version"]
+    version = read_project()["project"]["version"]
     changes = split_changelog_by_version((ROOT / "CHANGELOG.md").read_text("utf-8")).get(version)
     if changes is None:
         raise SystemExit(f"CHANGELOG.md has no section [{version}]; write it")
@@ -133,10 +133,10 @@ def render_release_notes(changes: str) -> str:
 
     A user who has only the folder of the release opens this file first.
     """
-    return _FIRST_STEPS.format(version=load_project()["project"]["version"]) + changes
+    return _FIRST_STEPS.format(version=read_project()["project"]["version"]) + changes
 
 
-def _build_twice(folder: Path, epoch: int) -> list[Path]:
+def _build_packages_twice(folder: Path, epoch: int) -> list[Path]:
     """Build all packages in two folders, compare them, and return those of the first folder.
 
     Raises:
@@ -145,20 +145,20 @@ def _build_twice(folder: Path, epoch: int) -> list[Path]:
     checkouts = [extract_sources(folder / name) for name in ("first", "a second")]
     builds = [_build_packages(checkout, epoch) for checkout in checkouts]
     for first, second in zip(*builds, strict=True):
-        if sha256(first) != sha256(second):
+        if hash_file(first) != hash_file(second):
             raise SystemExit(f"two builds of {first.name} differ")
     wheel, sdist, native_wheel, native_sdist, *_ = builds[0]
     for archive, built in ((sdist, wheel), (native_sdist, native_wheel)):
         rebuilt = build_wheel_from_sdist(archive, folder / "from sdist", epoch)
-        if sha256(rebuilt) != sha256(built):
+        if hash_file(rebuilt) != hash_file(built):
             raise SystemExit(f"the wheel built from {archive.name} differs from {built.name}")
-    if not _artifacts_match(checkouts[0]):
+    if not _is_abi_up_to_date(checkouts[0]):
         raise SystemExit("abi/ does not match the contracts; compile them and commit the result")
     return builds[0]
 
 
 def _build_packages(checkout: Path, epoch: int) -> list[Path]:
-    """Build all packages of a checkout: wheel and source of product and native code, and others.
+    """Build all packages: product and native (wheel, sdist), clients, contracts, docs.
 
     The native code's wheel is for this platform; elsewhere it is built from its source
     distribution.
@@ -174,17 +174,17 @@ def _build_packages(checkout: Path, epoch: int) -> list[Path]:
         build_wheel(client, out / "client", epoch),
         pack_npm_package(checkout / "contracts", out / "contracts"),
         pack_npm_package(checkout / "clients/typescript", out / "typescript"),
-        build_site(checkout, out / "site", load_project()["project"]["version"], epoch),
+        build_site(checkout, out / "site", read_project()["project"]["version"], epoch),
     ]
 
 
-def _write(name: str, content: str) -> Path:
+def _write_dist_file(name: str, content: str) -> Path:
     path = DIST / name
     path.write_text(content, "utf-8")
     return path
 
 
-def _artifacts_match(checkout: Path) -> bool:
+def _is_abi_up_to_date(checkout: Path) -> bool:
     """Compile the contracts in a clean checkout; return whether the result equals abi/."""
     (checkout / "node_modules").symlink_to(ROOT / "node_modules")
     node = shutil.which("node") or str(ROOT / ".venv/bin/node")

@@ -33,7 +33,7 @@ _CONSTRAINT_ANNOTATION = re.compile(r"(?:, |\n {4}# via )-c [\w./]+(?=\n|$)")
 _VARIABLE_BY_SETTING = {"index-url": "UV_DEFAULT_INDEX", "cert": "SSL_CERT_FILE"}
 
 
-def load_project() -> Mapping[str, Any]:
+def read_project() -> Mapping[str, Any]:
     """Return the parsed pyproject.toml."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
@@ -75,13 +75,13 @@ def parse_package_names(lines: Sequence[str]) -> set[str]:
 def main(flags: Sequence[str]) -> int:
     """Write every file; return the first exit code of uv that is not 0, else 0."""
     FOLDER.mkdir(exist_ok=True)
-    for name, requirements in get_requirements_by_file(load_project()).items():
-        if code := _resolve_file(name, requirements, flags):
+    for name, requirements in get_requirements_by_file(read_project()).items():
+        if code := _compile_constraints(name, requirements, flags):
             return code
     return 0
 
 
-def _resolve_file(name: str, requirements: Sequence[str], flags: Sequence[str]) -> int:
+def _compile_constraints(name: str, requirements: Sequence[str], flags: Sequence[str]) -> int:
     """Resolve one file with uv, which keeps the versions of the existing file if possible."""
     path = FOLDER / f"{name}.txt"
     constraint_options = (
@@ -101,7 +101,7 @@ def _resolve_file(name: str, requirements: Sequence[str], flags: Sequence[str]) 
         uv,
         input="\n".join(requirements),
         cwd=ROOT,
-        env={**os.environ, **_get_pip_environment()},
+        env={**os.environ, **_build_uv_environment()},
         text=True,
         check=False,
         stdout=subprocess.DEVNULL,
@@ -112,8 +112,8 @@ def _resolve_file(name: str, requirements: Sequence[str], flags: Sequence[str]) 
     return completed.returncode
 
 
-def _get_pip_environment() -> dict[str, str]:
-    """Return pip's settings as variables for uv.
+def _build_uv_environment() -> dict[str, str]:
+    """Return pip's settings as environment variables for uv.
 
     They are passed in the environment, because an index URL may contain a password that must not
     be printed.

@@ -18,7 +18,7 @@ _IMAGE = re.compile(r"^(?P<before>FROM +|\s+image: +)(?P<image>(?!qos-oracle)\S+
 _DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
 
 
-def iter_images(root: Path = ROOT) -> Iterator[tuple[str, str]]:
+def iter_image_references(root: Path = ROOT) -> Iterator[tuple[str, str]]:
     """Yield a file name and an image for each image reference, except references to stages."""
     for name in FILES:
         text = (root / name).read_text("utf-8")
@@ -30,12 +30,12 @@ def iter_images(root: Path = ROOT) -> Iterator[tuple[str, str]]:
 
 def list_unpinned_images(root: Path = ROOT) -> list[str]:
     """Return the images that are referenced without a digest."""
-    return sorted({image for _, image in iter_images(root) if not _DIGEST.search(image)})
+    return sorted({image for _, image in iter_image_references(root) if not _DIGEST.search(image)})
 
 
 def pin_images(root: Path = ROOT) -> list[str]:
     """Write the current digest after every tag in the files; return the tags without a digest."""
-    tags = {image: _DIGEST.sub("", image) for _, image in iter_images(root)}
+    tags = {image: _DIGEST.sub("", image) for _, image in iter_image_references(root)}
     digests = {tag: _fetch_digest(tag) for tag in sorted({*tags.values()})}
 
     def pin_reference(match: re.Match[str]) -> str:

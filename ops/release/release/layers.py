@@ -56,7 +56,7 @@ exec /usr/sbin/chroot --userspec={USER}:{USER} "$root" "$@"
 _DEVNET_SECONDS = 120
 
 
-def find_obstacle() -> str | None:
+def find_image_build_obstacle() -> str | None:
     """Return why this machine cannot build the images, or None."""
     if shutil.which("mmdebstrap") is None:
         return "mmdebstrap is not installed; install Debian's package mmdebstrap"
@@ -67,7 +67,7 @@ def find_obstacle() -> str | None:
     return None
 
 
-def build_base(path: Path, epoch: int, sources: Sequence[str]) -> Path:
+def build_base_layer(path: Path, epoch: int, sources: Sequence[str]) -> Path:
     """Build the base layer: Debian's essential packages, Python and certificates.
 
     `sources` are package sources for mmdebstrap; by default deb.debian.org with its security
@@ -90,7 +90,7 @@ def build_base(path: Path, epoch: int, sources: Sequence[str]) -> Path:
     return path
 
 
-def build_application(checkout: Path, folder: Path, epoch: int) -> Path:
+def build_application_layer(checkout: Path, folder: Path, epoch: int) -> Path:
     """Build the layer with the pinned packages and the wheels of a checkout.
 
     Raises:
@@ -122,7 +122,7 @@ def build_application(checkout: Path, folder: Path, epoch: int) -> Path:
     return write_tar(root, folder / "application.tar", epoch)
 
 
-def build_devnet(folder: Path, epoch: int) -> Path:
+def build_devnet_layer(folder: Path, epoch: int) -> Path:
     """Build the layer with Anvil as npm installed it, where `qos-oracle devnet` looks for it."""
     installed = f"{LIBRARIES}/oracle/_shipped/{_ANVIL}"
     binary = folder / "root" / installed
@@ -154,8 +154,8 @@ def _add_to_layer(archive: tarfile.TarFile, path: Path, name: str, epoch: int) -
         archive.addfile(info)
 
 
-def check_start(layers: Sequence[Path], folder: Path) -> None:
-    """Unpack the layers, and start the programs in them as the image's user.
+def check_programs_start(layers: Sequence[Path], folder: Path) -> None:
+    """Unpack the layers, and run the programs in them as the image's user.
 
     `run --once` indexes the chain of `qos-oracle devnet`, which runs in a second container.
 

@@ -46,7 +46,7 @@ _TITLES = {
 
 
 @cache
-def load_licenses() -> Mapping[str, Mapping[str, str]]:
+def read_licenses() -> Mapping[str, Mapping[str, str]]:
     """Return the SPDX expression of each package, for `pypi` and `npm`."""
     return tomllib.loads(_FILE.read_text("utf-8"))
 
@@ -57,11 +57,11 @@ def get_npm_license(name: str, package: Mapping[str, Any]) -> str:
     Raises:
         KeyError: neither the lock file nor licenses.toml has it.
     """
-    corrected = load_licenses()["npm"].get(name)
+    corrected = read_licenses()["npm"].get(name)
     return corrected if corrected is not None else str(package["license"]).strip("()")
 
 
-def is_allowed(expression: str) -> bool:
+def is_license_allowed(expression: str) -> bool:
     """Return whether every part of an SPDX expression, or of one of its alternatives, is allowed.
 
     An expression with parentheses or exceptions is not; add its parsing if a package needs it.
@@ -80,7 +80,7 @@ def list_debian_packages(image: Path) -> list[tuple[str, str, str]]:
     """
     with tarfile.open(fileobj=BytesIO(_read_base_layer(image)), mode="r:gz") as layer:
         contents = {
-            member.name.removeprefix("./"): _read(layer, member)
+            member.name.removeprefix("./"): _read_member(layer, member)
             for member in layer
             if member.isreg() and _LISTED.fullmatch(member.name)
         }
@@ -97,11 +97,11 @@ def list_debian_packages(image: Path) -> list[tuple[str, str, str]]:
 
 def _read_base_layer(image: Path) -> bytes:
     with tarfile.open(image) as archive:
-        (manifest,) = json.loads(_read(archive, "manifest.json"))
-        return _read(archive, manifest["Layers"][0])
+        (manifest,) = json.loads(_read_member(archive, "manifest.json"))
+        return _read_member(archive, manifest["Layers"][0])
 
 
-def _read(archive: tarfile.TarFile, member: tarfile.TarInfo | str) -> bytes:
+def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo | str) -> bytes:
     file = archive.extractfile(member)
     if file is None:
         raise ValueError(f"{member}: not a file")

@@ -18,20 +18,26 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from release.constraints import load_project
+from release.constraints import read_project
 from release.layers import (
     ARCHITECTURE,
     ENVIRONMENT,
     HOME,
     USER,
-    build_application,
-    build_base,
-    build_devnet,
-    check_start,
-    find_obstacle,
+    build_application_layer,
+    build_base_layer,
+    build_devnet_layer,
+    check_programs_start,
+    find_image_build_obstacle,
 )
 from release.pins import ROOT
-from release.wheels import extract_sources, get_commit_hash, get_commit_time, is_clean, sha256
+from release.wheels import (
+    extract_sources,
+    get_commit_hash,
+    get_commit_time,
+    hash_file,
+    is_checkout_clean,
+)
 
 DIST = ROOT / "dist"
 
@@ -52,7 +58,7 @@ class Image:
     layer_count: int = 2
 
 
-def _build_request(url: str, body: str = "") -> str:
+def _build_health_check(url: str, body: str = "") -> str:
     """Return a Python program that fails if a request fails; with a body, the request posts it."""
     data = f", data=b'{body}', headers={{'Content-Type': 'application/json'}}" if body else ""
     return f"import urllib.request as r; r.urlopen(r.Request('{url}'{data}), timeout=2)"
@@ -65,7 +71,7 @@ IMAGES = (
         ("qos-oracle",),
         ("run",),
         8080,
-        _build_request("http://127.0.0.1:8080/livez"),
+        _build_health_check("http://127.0.0.1:8080/livez"),
     ),
     Image(
         "qos-oracle-gateway",
@@ -73,7 +79,7 @@ IMAGES = (
         ("qos-oracle",),
         ("gateway",),
         8091,
-        _build_request("http://127.0.0.1:8091/healthz"),
+        _build_health_check("http://127.0.0.1:8091/healthz"),
     ),
     Image(
         "qos-oracle-devnet",
@@ -81,7 +87,7 @@ IMAGES = (
         ("anvil", "--host", "0.0.0.0", "--prune-history", "2000"),  # noqa: S104 - in its container
         ("--block-time", "2"),
         8545,
-        _build_request(
+        _build_health_check(
             "http://127.0.0.1:8545",
             '{"jsonrpc": "2.0", "id": 1, "method": "eth_chainId", "params": []}',
         ),
@@ -97,14 +103,14 @@ def main(sources: Sequence[str]) -> None:
     Raises:
         SystemExit: this machine cannot build them; the message names the reason.
     """
-    obstacle = find_obstacle()
+    obstacle = find_image_build_obstacle()
     if obstacle is not None:
         raise SystemExit(f"no container images: {obstacle}")
-    if not is_clean():
+    if not is_checkout_clean():
         raise SystemExit("the checkout has uncommitted changes; commit or remove them")
     DIST.mkdir(exist_ok=True)
     for image in build_images(DIST, get_commit_time(), sources):
-        sys.stdout.write(f"{sha256(image)}  {image.name}\n")
+        sys.stdout.write(f"{hash_file(image)}  {image.name}\n")
 
 
 def build_images(folder: Path, epoch: int, sources: Sequence[str]) -> list[Path]:
@@ -119,25 +125,25 @@ def build_images(folder: Path, epoch: int, sources: Sequence[str]) -> list[Path]
             _build_layers(Path(name) / build, epoch, sources) for build in ("first", "a second")
         ]
         for first, second in zip(*builds, strict=True):
-            if sha256(first) != sha256(second):
+            if hash_file(first) != hash_file(second):
                 raise SystemExit(f"two builds of {first.name} differ")
-        check_start(builds[0], Path(name) / "container")
+        check_programs_start(builds[0], Path(name) / "container")
         return [write_image(image, builds[0], folder, epoch) for image in IMAGES]
 
 
 def _build_layers(folder: Path, epoch: int, sources: Sequence[str]) -> list[Path]:
     checkout = extract_sources(folder / "checkout")
     return [
-        build_base(folder / "base.tar", epoch, sources),
-        build_application(checkout, folder / "application", epoch),
-        build_devnet(folder / "devnet", epoch),
+        build_base_layer(folder / "base.tar", epoch, sources),
+        build_application_layer(checkout, folder / "application", epoch),
+        build_devnet_layer(folder / "devnet", epoch),
     ]
 
 
 def write_image(image: Image, layers: Sequence[Path], folder: Path, epoch: int) -> Path:
     """Write an image as an OCI layout in a tar archive, which `docker load` reads as well."""
     layers = layers[: image.layer_count]
-    version = load_project()["project"]["version"]
+    version = read_project()["project"]["version"]
     blobs: dict[str, bytes] = {}
 
     def add_blob(content: bytes, media_type: str) -> dict[str, Any]:
@@ -145,9 +151,11 @@ def write_image(image: Image, layers: Sequence[Path], folder: Path, epoch: int) 
         blobs[f"blobs/sha256/{digest}"] = content
         return {"mediaType": media_type, "digest": f"sha256:{digest}", "size": len(content)}
 
-    packed = [add_blob(_compress(layer), f"{_MEDIA_TYPE}.layer.v1.tar+gzip") for layer in layers]
-    config = _build_config(image, version, [sha256(layer) for layer in layers], epoch)
-    config_blob = add_blob(_to_json(config), f"{_MEDIA_TYPE}.config.v1+json")
+    packed = [
+        add_blob(_compress_layer(layer), f"{_MEDIA_TYPE}.layer.v1.tar+gzip") for layer in layers
+    ]
+    config = _build_image_config(image, version, [hash_file(layer) for layer in layers], epoch)
+    config_blob = add_blob(_encode_json(config), f"{_MEDIA_TYPE}.config.v1+json")
     manifest_type = f"{_MEDIA_TYPE}.manifest.v1+json"
     manifest = {
         "schemaVersion": 2,
@@ -157,7 +165,7 @@ def write_image(image: Image, layers: Sequence[Path], folder: Path, epoch: int) 
     }
     tag = f"{image.name}:{version}"
     reference = {
-        **add_blob(_to_json(manifest), manifest_type),
+        **add_blob(_encode_json(manifest), manifest_type),
         "annotations": {
             "org.opencontainers.image.ref.name": version,
             # Podman and containerd would otherwise name every image of the release after its
@@ -172,9 +180,9 @@ def write_image(image: Image, layers: Sequence[Path], folder: Path, epoch: int) 
     }
     files = {
         **blobs,
-        "index.json": _to_json({"schemaVersion": 2, "manifests": [reference]}),
-        "manifest.json": _to_json([docker]),
-        "oci-layout": _to_json({"imageLayoutVersion": "1.0.0"}),
+        "index.json": _encode_json({"schemaVersion": 2, "manifests": [reference]}),
+        "manifest.json": _encode_json([docker]),
+        "oci-layout": _encode_json({"imageLayoutVersion": "1.0.0"}),
     }
     path = folder / f"{image.name}-{version}-{ARCHITECTURE}.oci.tar"
     with tarfile.open(path, "w", format=tarfile.GNU_FORMAT) as archive:
@@ -195,12 +203,12 @@ def write_image(image: Image, layers: Sequence[Path], folder: Path, epoch: int) 
 
 
 @cache
-def _compress(layer: Path) -> bytes:
+def _compress_layer(layer: Path) -> bytes:
     """Return the compressed layer, which several images contain."""
     return gzip.compress(layer.read_bytes(), compresslevel=6, mtime=0)
 
 
-def _build_config(
+def _build_image_config(
     image: Image, version: str, diff_ids: Sequence[str], epoch: int
 ) -> dict[str, Any]:
     """Return the image configuration: user, command, health check and labels."""
@@ -237,7 +245,7 @@ def _get_blob_path(blob: dict[str, Any]) -> str:
     return str(blob["digest"]).replace("sha256:", "blobs/sha256/")
 
 
-def _to_json(value: object) -> bytes:
+def _encode_json(value: object) -> bytes:
     return json.dumps(value, sort_keys=True).encode()
 
 

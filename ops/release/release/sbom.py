@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from release.constraints import get_requirements_by_file, load_project, parse_package_names
-from release.licenses import get_npm_license, load_licenses
+from release.constraints import get_requirements_by_file, parse_package_names, read_project
+from release.licenses import get_npm_license, read_licenses
 from release.pins import FOLDER, ROOT, Pin, normalize_name, read_pins
 
 # a random namespace, used only here
@@ -30,8 +30,8 @@ def build_sbom(wheel: Path, epoch: int) -> str:
     name, version = wheel.name.split("-")[:2]
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     pins = read_pins(FOLDER / "run.txt")
-    toolchain = _list_npm_packages("package-lock.json")
-    web_libraries = _list_npm_packages("ops/pages/package-lock.json")
+    toolchain = _read_npm_packages("package-lock.json")
+    web_libraries = _read_npm_packages("ops/pages/package-lock.json")
     product = f"pkg:pypi/{normalize_name(name)}@{version}"
     document = {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
@@ -69,7 +69,7 @@ def _build_python_component(pin: Pin) -> dict[str, Any]:
         "purl": pin.purl,
         "name": normalize_name(pin.name),
         "version": pin.version,
-        "licenses": [{"expression": load_licenses()["pypi"][normalize_name(pin.name)]}],
+        "licenses": [{"expression": read_licenses()["pypi"][normalize_name(pin.name)]}],
         # Each platform has its own wheel, so the hashes belong to files, not to the package.
         "externalReferences": [{"type": "distribution", "url": pin.purl, "hashes": hashes}],
     }
@@ -78,7 +78,7 @@ def _build_python_component(pin: Pin) -> dict[str, Any]:
     return component
 
 
-def _list_npm_packages(lock_file: str) -> list[_NpmPackage]:
+def _read_npm_packages(lock_file: str) -> list[_NpmPackage]:
     """Return the name and the entry of every package in a lock file."""
     lock = json.loads((ROOT / lock_file).read_text("utf-8"))
     return [
@@ -121,7 +121,7 @@ def _build_dependency_graph(
     dependencies_by_purl: dict[str, set[str]] = {purl: set() for purl in purl_by_pin_name.values()}
     dependencies_by_purl[product] = {
         purl_by_pin_name[name]
-        for name in parse_package_names(get_requirements_by_file(load_project())["run"])
+        for name in parse_package_names(get_requirements_by_file(read_project())["run"])
     }
     for pin in pins:
         for dependent in pin.dependents:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from release.pins import FOLDER, ROOT
-from release.wheels import sha256
+from release.wheels import hash_file
 
 _BUILD_TYPE = "urn:qos-oracle:make-release:1"
 _BUILDER = "urn:qos-oracle:release-manager"
@@ -30,7 +30,7 @@ def build_provenance(
     statement = {
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [
-            {"name": path.name, "digest": {"sha256": sha256(path)}} for path in sorted(files)
+            {"name": path.name, "digest": {"sha256": hash_file(path)}} for path in sorted(files)
         ],
         "predicateType": "https://slsa.dev/provenance/v1",
         "predicate": {
@@ -40,7 +40,10 @@ def build_provenance(
                 "resolvedDependencies": [
                     {"name": "source", "digest": {"gitCommit": commit}},
                     *(
-                        {"name": str(path.relative_to(ROOT)), "digest": {"sha256": sha256(path)}}
+                        {
+                            "name": str(path.relative_to(ROOT)),
+                            "digest": {"sha256": hash_file(path)},
+                        }
                         for path in lock_files
                     ),
                 ],
@@ -51,12 +54,12 @@ def build_provenance(
     return f"{json.dumps(statement, indent=2)}\n"
 
 
-def build_hash_lines(files: Sequence[Path]) -> list[str]:
+def format_checksum_lines(files: Sequence[Path]) -> list[str]:
     """Return the lines of SHA256SUMS, as `sha256sum --check` reads them beside the files."""
-    return [f"{sha256(path)}  {path.name}" for path in files]
+    return [f"{hash_file(path)}  {path.name}" for path in files]
 
 
-def sign(path: Path, key: Path) -> None:
+def sign_file(path: Path, key: Path) -> None:
     """Write the signature of a file beside it, as `FILE.sig`, with an SSH key.
 
     `key` is the file of the private key; of the public key if an agent or a hardware token holds

@@ -9,9 +9,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from release.layers import ARCHITECTURE, check_start
+from release.layers import ARCHITECTURE, check_programs_start
 from release.oci import DIST, IMAGES
-from release.wheels import sha256
+from release.wheels import hash_file
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -25,12 +25,12 @@ def main(arguments: Sequence[str]) -> None:
         raise SystemExit("images are started by root, and on x86-64 only")
     with TemporaryDirectory() as name:
         layers = extract_all_layers(folder, Path(name))
-        check_start(layers, Path(name) / "container")
+        check_programs_start(layers, Path(name) / "container")
     sys.stdout.write(f"the images in {folder} start\n")
 
 
 def extract_all_layers(folder: Path, into: Path) -> list[Path]:
-    """Extract the layers of the image with the most, of which every other image is the beginning.
+    """Extract every image's layers; return the longest list, of which others are prefixes.
 
     Raises:
         SystemExit: an image is missing, has another layer, or a blob has another hash than its
@@ -58,18 +58,18 @@ def _find_archive(folder: Path, name: str) -> Path:
 
 
 def _extract_layers(archive_path: Path, folder: Path) -> list[Path]:
-    """Extract the layers that the index of an OCI archive leads to, in order."""
+    """Extract an OCI archive, and return the layers of its index, verified and in order."""
     with tarfile.open(archive_path) as archive:
         archive.extractall(folder, filter="data")
     (reference,) = _read_json(folder / "index.json")["manifests"]
-    manifest = _read_json(_check_blob(folder, reference["digest"]))
-    _check_blob(folder, manifest["config"]["digest"])
-    return [_check_blob(folder, layer["digest"]) for layer in manifest["layers"]]
+    manifest = _read_json(_verify_blob(folder, reference["digest"]))
+    _verify_blob(folder, manifest["config"]["digest"])
+    return [_verify_blob(folder, layer["digest"]) for layer in manifest["layers"]]
 
 
-def _check_blob(folder: Path, digest: str) -> Path:
+def _verify_blob(folder: Path, digest: str) -> Path:
     blob = folder / "blobs" / digest.replace(":", "/")
-    if f"sha256:{sha256(blob)}" != digest:
+    if f"sha256:{hash_file(blob)}" != digest:
         raise SystemExit(f"{blob}: the hash of its bytes is not {digest}")
     return blob
 

@@ -32,7 +32,7 @@ FILES = {
 }
 
 
-def load_locked_packages() -> dict[str, Any]:
+def read_locked_packages() -> dict[str, Any]:
     """Return the lock file's entry of each package by name."""
     lock = json.loads((PACKAGES / "package-lock.json").read_text("utf-8"))
     packages = lock["packages"].items()
@@ -41,7 +41,7 @@ def load_locked_packages() -> dict[str, Any]:
 
 def build_vendor_rows() -> list[dict[str, Any]]:
     """Return the content of `vendor.json` for the vendored files."""
-    packages = load_locked_packages()
+    packages = read_locked_packages()
     return [
         {
             "file": name,

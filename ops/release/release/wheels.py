@@ -19,17 +19,17 @@ from release.pins import ROOT
 
 def get_commit_time(commit: str = "HEAD") -> int:
     """Return the time of a commit in Unix seconds."""
-    return int(_git("log", "-1", "--format=%ct", commit))
+    return int(_run_git("log", "-1", "--format=%ct", commit))
 
 
 def get_commit_hash(commit: str = "HEAD") -> str:
     """Return the full hash of a commit."""
-    return _git("rev-parse", commit).decode().strip()
+    return _run_git("rev-parse", commit).decode().strip()
 
 
-def is_clean() -> bool:
+def is_checkout_clean() -> bool:
     """Return whether the checkout has no uncommitted changes."""
-    return not _git("status", "--porcelain")
+    return not _run_git("status", "--porcelain")
 
 
 def extract_sources(folder: Path, commit: str = "HEAD") -> Path:
@@ -37,7 +37,7 @@ def extract_sources(folder: Path, commit: str = "HEAD") -> Path:
     folder.mkdir(parents=True)
     subprocess.run(  # noqa: S603 - of our own commit
         ["tar", "--extract", "--directory", str(folder)],  # noqa: S607 - tar is where it is
-        input=_git("archive", "--format=tar", commit),
+        input=_run_git("archive", "--format=tar", commit),
         check=True,
     )
     return folder
@@ -109,12 +109,12 @@ def _run_build(
     )
 
 
-def sha256(path: Path) -> str:
-    """Return the sha256 of a file in hex."""
+def hash_file(path: Path) -> str:
+    """Return the SHA-256 of a file's content in hex."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _git(*arguments: str) -> bytes:
+def _run_git(*arguments: str) -> bytes:
     return subprocess.run(  # noqa: S603 - read only
         ["git", *arguments],  # noqa: S607 - git is where it is
         cwd=ROOT,

@@ -132,7 +132,7 @@ def _add_on_chain_root(config: Config, detail: NodeProofDetail) -> OnChainProofD
     with open_checked_chain(config) as chain:
         pool_view = open_report_account(config, chain).pool_view
         contract = RootsContract(pool_view, Address(detail.summary.oracle))
-        block, root = contract.get_root(detail.summary.round)
+        block, root = contract.fetch_root(detail.summary.round)
     contract_root = ContractRoot(block=block.number, block_hash=block.hash, root=root)
     return OnChainProofDetail(**dict(detail), contract_root=contract_root)
 

@@ -24,7 +24,7 @@ from oracle.errors import InputError
 from oracle.queries.command_models import FixtureAnswer
 from oracle.queries.replay import replay_events
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from oracle.systems.registry import build_rules, list_rule_sets
+from oracle.systems.registry import build_rules, list_rule_set_names
 
 _REPLAY_EXAMPLE = "Example: qos-oracle export | qos-oracle replay - --rules relay"
 
@@ -239,7 +239,7 @@ def _clip_block_range(first: int, last: int | None, newest_block: int) -> BlockR
 
 def _load_rules(name: str, changes: Mapping[str, str]) -> Rules:
     path = Path(name)
-    if name not in list_rule_sets() and path.is_file():
+    if name not in list_rule_set_names() and path.is_file():
         try:
             return read_rules_file(path, changes)
         except InputError as error:
@@ -247,7 +247,7 @@ def _load_rules(name: str, changes: Mapping[str, str]) -> Rules:
     try:
         return build_rules(name, changes)
     except ValueError as error:
-        if name in list_rule_sets():
+        if name in list_rule_set_names():
             hint = "" if changes else " (set it with --set KEY=VALUE)"
             raise InputError(f"--rules {name}: {error}{hint}") from None
         raise InputError(f"--rules: {error}; no file has this name either") from None

@@ -28,11 +28,11 @@ from oracle.systems.overrides import MEANINGS
 from oracle.systems.registry import (
     System,
     build_rules,
-    find_rule_changes,
+    compute_rule_changes,
     get_published_rules,
     get_rules,
     get_systems,
-    list_rule_sets,
+    list_rule_set_names,
     list_unpublished_rules,
     rule_set_to_json,
 )
@@ -95,7 +95,7 @@ def show(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", help=(f"Rule set to show. One of: {', '.join(list_rule_sets())}.")
+            metavar="NAME", help=(f"Rule set to show. One of: {', '.join(list_rule_set_names())}.")
         ),
     ],
     *,
@@ -127,7 +127,7 @@ def show(
     values = (
         published_values
         if complete_rules is None
-        else {**published_values, **find_rule_changes(complete_rules)}
+        else {**published_values, **compute_rule_changes(complete_rules)}
     )
     unused_rules = (
         RULES_IGNORED_BY_LEGACY

@@ -91,7 +91,7 @@ def clear_halt(
         raise InputError("--reason: must not be empty")
     with open_records(load_config(config)) as records:
         with records.store.read_transaction() as uow:
-            active_halt = uow.halts.get_open_halt(name)
+            active_halt = uow.halts.find_open_halt(name)
         if active_halt is None:
             raise InputError(f"--name {name}: this halt is not active; see `qos-oracle halt list`")
         if not dry_run:

@@ -46,9 +46,9 @@ from oracle.errors import InputError, OracleError, TransientError
 from oracle.indexer.rules_binding import format_rule_set
 from oracle.queries.command_models import ConfigCheck
 from oracle.queries.text.text_tables import print_facts
-from oracle.store.schema import SchemaAge, get_schema_state
+from oracle.store.schema import SchemaAge, inspect_schema
 from oracle.store.state.rule_set_repository import identify_rules
-from oracle.systems.registry import find_rule_changes
+from oracle.systems.registry import compute_rule_changes
 from oracle.telemetry.safe_text import redact_secrets
 from oracle.txmgr.client.receipts import fetch_balance
 
@@ -165,7 +165,7 @@ def _describe_rules_hash(config: Config, reader: EventReader) -> str:
 def _describe_rules(config: Config) -> str:
     rules = build_configured_rules(config)
     exclusion_seconds = compute_max_exclusion_seconds(rules)
-    changed = ", ".join(f"{name} = {text}" for name, text in find_rule_changes(rules).items())
+    changed = ", ".join(f"{name} = {text}" for name, text in compute_rule_changes(rules).items())
     return (
         f"{format_rule_set(identify_rules(rules))}, "
         f"{f'changed: {changed}' if changed else 'as published'}; one timeout excludes for at "
@@ -175,7 +175,7 @@ def _describe_rules(config: Config) -> str:
 
 def _check_database(config: Config) -> str:
     url = config.database.url
-    state = get_schema_state(url)
+    state = inspect_schema(url)
     if state.age is SchemaAge.EMPTY:
         return f"{redact_secrets(url)}, empty; `qos-oracle run` or `migrate` creates the tables"
     if state.age is not SchemaAge.CURRENT:

@@ -66,7 +66,7 @@ def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
     with open_checked_chain(settings) as chain:
         contract_state = RootsContract(
             open_report_account(settings, chain).pool_view, address
-        ).get_configuration()
+        ).fetch_configuration()
     print_contract_result(build_contract_answer(contract_state), as_json=as_json)
 
 
@@ -239,7 +239,7 @@ def print_calldata(
     oracle = get_oracle_address(settings)
     with open_checked_chain(settings) as chain:
         pool_view = open_report_account(settings, chain).pool_view
-        configuration = RootsContract(pool_view, oracle).get_configuration()
+        configuration = RootsContract(pool_view, oracle).fetch_configuration()
         delay = fetch_timelock_delay(pool_view, configuration.admin)
     answer = build_contract_call(action, calldata, oracle, configuration, delay, salt)
     print_contract_result(answer, as_json=as_json)

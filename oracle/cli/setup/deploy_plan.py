@@ -15,18 +15,18 @@ from oracle.bindings.deployment import (
     WordsSetup,
     check_deployer_balance,
     compute_contract_address,
+    deploy_contract,
     plan_dependent_deployment,
     plan_deployment,
-    send_deployment as deploy_contract,
 )
 from oracle.bindings.kick_targets import (
     KickTarget,
     RoleChange,
-    build_adapter_code,
+    build_adapter_creation_code,
     build_role_change,
 )
-from oracle.bindings.objections import build_objections_code
-from oracle.bindings.timelock import build_grant_canceller_call, build_timelock_code
+from oracle.bindings.objections import build_objections_creation_code
+from oracle.bindings.timelock import build_grant_canceller_call, build_timelock_creation_code
 from oracle.cli.options import confirm_action, print_model
 from oracle.cli.setup.contract_values import print_contract_result, print_values
 from oracle.daemon.config.loader import Config
@@ -91,7 +91,9 @@ class PlannedAdapter:
             InputError: a required address is missing.
         """
         with _add_option_hint():
-            return build_adapter_code(self.target, oracle, owner, self.address_by_contract)
+            return build_adapter_creation_code(
+                self.target, oracle, owner, self.address_by_contract
+            )
 
     def build_role_change(self, adapter_address: Address) -> RoleChange:
         """Return the call that grants the role to the adapter.
@@ -276,14 +278,16 @@ class DeployPlan:
         """Return the creation code of each contract except the words contract."""
         code_by_name = {}
         if addresses.timelock is not None:
-            code_by_name["timelock"] = build_timelock_code(self.roles.owner, self.roles.delay)
+            code_by_name["timelock"] = build_timelock_creation_code(
+                self.roles.owner, self.roles.delay
+            )
         code_by_name["oracle"] = setup.creation_code
         if self.adapter is not None:
             code_by_name["adapter"] = self.adapter.build_creation_code(
                 addresses.oracle, self.roles.owner
             )
         if addresses.objections is not None:
-            code_by_name["objections"] = build_objections_code(addresses.oracle)
+            code_by_name["objections"] = build_objections_creation_code(addresses.oracle)
         return code_by_name
 
     def _deploy_contracts(self, setup: OracleSetup, addresses: _PredictedAddresses) -> int:

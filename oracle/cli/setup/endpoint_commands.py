@@ -33,7 +33,7 @@ from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.endpoints.probe import Capabilities, ProbeRequirements, probe_endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.store.database import Store
-from oracle.store.schema import SchemaAge, get_schema_state
+from oracle.store.schema import SchemaAge, inspect_schema
 from oracle.telemetry.safe_text import escape_unprintable
 
 _COLUMNS = (
@@ -175,7 +175,7 @@ def readmit(
     """
     with open_records(load_config(config)) as records:
         with records.store.read_transaction() as uow:
-            reason = uow.facts.quarantine.get_quarantine_reason_by_endpoint().get(name)
+            reason = uow.facts.quarantine.get_reason_by_endpoint().get(name)
             if reason is None:
                 raise InputError(
                     f"{name}: this endpoint is not proven wrong; see the endpoints in `qos-oracle "
@@ -209,7 +209,7 @@ def readmit(
 @contextmanager
 def _open_store_if_current(config: Config) -> Iterator[Store | None]:
     """Open the database, or yield None if its schema is missing or of another version."""
-    if get_schema_state(config.database.url).age is not SchemaAge.CURRENT:
+    if inspect_schema(config.database.url).age is not SchemaAge.CURRENT:
         yield None
         return
     with open_records(config) as records:

@@ -71,7 +71,7 @@ def _build_call(settings: Config, rules_hash: str, salt: int) -> ContractCallAns
     oracle = get_oracle_address(settings)
     with open_checked_chain(settings) as chain:
         pool_view = open_report_account(settings, chain).pool_view
-        configuration = RootsContract(pool_view, oracle).get_configuration()
+        configuration = RootsContract(pool_view, oracle).fetch_configuration()
         delay = fetch_timelock_delay(pool_view, configuration.admin)
     admin = configuration.admin
     if delay is None:

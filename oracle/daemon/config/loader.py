@@ -67,7 +67,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
 from oracle.signing.keystore import check_private_file_mode
 from oracle.systems.overrides import parse_change_table
-from oracle.systems.registry import build_rules, list_rule_sets
+from oracle.systems.registry import build_rules, list_rule_set_names
 from oracle.telemetry.safe_text import register_secret
 
 
@@ -116,7 +116,7 @@ def find_rule_faults(rules_section: RulesSection) -> list[str]:
     try:
         rules_section.build_rule_set()
     except ValueError as error:
-        key = "change" if rules_section.set in list_rule_sets() else "set"
+        key = "change" if rules_section.set in list_rule_set_names() else "set"
         return [f"rules.{key}: {error}"]
     return []
 

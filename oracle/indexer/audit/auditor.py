@@ -243,12 +243,14 @@ def _find_suspect_target(
     """
     quarantine = uow.facts.quarantine
     cursor = uow.cursor.get()
-    reason_by_endpoint = quarantine.get_quarantine_reason_by_endpoint()
+    reason_by_endpoint = quarantine.get_reason_by_endpoint()
     auditor.set_endpoints_proven_wrong(reason_by_endpoint)
     if not reason_by_endpoint or cursor is None or auditor.next_suspect_block > cursor.number:
         return None
     remaining = BlockRange(auditor.next_suspect_block, cursor.number)
-    span = quarantine.find_suspect_blocks(folder.scope.id, remaining, auditor.window_blocks)
+    span = quarantine.find_lowest_suspect_interval(
+        folder.scope.id, remaining, auditor.window_blocks
+    )
     return None if span is None else AuditTarget(span.blocks, span.endpoint, is_suspect=True)
 
 
@@ -263,7 +265,7 @@ def _find_next_audit_target(
     final_number = min(cursor.final_number, cursor.number)
     if auditor.next_block <= final_number:
         remaining = BlockRange(auditor.next_block, final_number)
-        span = uow.coverage.find_unaudited_blocks(
+        span = uow.coverage.find_lowest_unaudited_interval(
             folder.scope.id, remaining, auditor.window_blocks
         )
         # Everything below is audited and need not be searched again.
@@ -279,7 +281,7 @@ def _find_next_audit_target(
     )
     if sampled_range is None:
         return None
-    spans = uow.coverage.list_spans(folder.scope.id, sampled_range.first, sampled_range.last)
+    spans = uow.coverage.list_intervals(folder.scope.id, sampled_range.first, sampled_range.last)
     return AuditTarget(spans[0].blocks, spans[0].endpoint, is_repeated=True) if spans else None
 
 

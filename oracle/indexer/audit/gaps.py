@@ -53,7 +53,7 @@ def find_index_gaps(uow: UnitOfWork, reader: EventReader) -> Gaps | None:
     scope = build_ingest_scope(reader)
     return Gaps(
         blocks=blocks,
-        spans=tuple(uow.coverage.list_spans(scope.id, blocks.first, blocks.last)),
+        spans=tuple(uow.coverage.list_intervals(scope.id, blocks.first, blocks.last)),
         unread=tuple(find_unread_blocks(uow, scope, blocks)),
         broken_headers=tuple(_find_blocks_with_broken_links(uow, cursor, blocks)),
         conflicting_blocks=tuple(_find_conflicting_blocks(uow, blocks)),
@@ -111,14 +111,14 @@ def _find_conflicting_blocks(uow: UnitOfWork, blocks: BlockRange) -> list[int]:
 
 def _find_cursor_mismatches(uow: UnitOfWork, cursor: Cursor) -> list[str]:
     mismatches = []
-    newest = uow.blocks.get_newest()
+    newest = uow.blocks.find_newest()
     if newest is None or (newest.number, newest.hash) != (cursor.number, cursor.hash):
         newest_text = "none" if newest is None else f"{newest.number} {newest.hash}"
         mismatches.append(
             f"the cursor is at {cursor.number} {cursor.hash}, but the newest header is "
             f"{newest_text}"
         )
-    last_log = uow.logs.get_last_block()
+    last_log = uow.logs.find_highest_block()
     if last_log is not None and last_log > cursor.number:
         mismatches.append(
             f"the cursor is at {cursor.number}, but there are canonical logs up to block "

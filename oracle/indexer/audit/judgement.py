@@ -94,8 +94,7 @@ def record_endpoints_proven_wrong(
         return []
     with store.read_transaction() as uow:
         new_endpoints = (
-            reason_by_endpoint.keys()
-            - uow.facts.quarantine.get_quarantine_reason_by_endpoint().keys()
+            reason_by_endpoint.keys() - uow.facts.quarantine.get_reason_by_endpoint().keys()
         )
     if new_endpoints:
         with rebuild_options.transaction(store) as uow:

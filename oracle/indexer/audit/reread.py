@@ -74,7 +74,7 @@ class Rereader:
         final_number = min(cursor.final_number, cursor.number)
         if self.next_block > final_number:
             return None
-        span = uow.coverage.find_lowest_span_below_level(
+        span = uow.coverage.find_lowest_interval_below_level(
             folder.scope.id, level, BlockRange(self.next_block, final_number)
         )
         # Everything below has the highest possible level and need not be searched again.
@@ -149,7 +149,7 @@ def _repair_rows(context: RepairContext, difference: RowDiff) -> RebuildResult |
     """Verify the differing blocks with proofs and repair rows; return None if no row changed."""
     blocks = BlockRange(difference.block_numbers[0], difference.block_numbers[-1])
     with context.store.read_transaction() as uow:
-        spans = uow.coverage.list_spans(context.folder.scope.id, blocks.first, blocks.last)
+        spans = uow.coverage.list_intervals(context.folder.scope.id, blocks.first, blocks.last)
     verify_result = reverify_and_repair(context, blocks, VerificationLevel.PROVEN)
     if verify_result.repaired is not None:
         prefix = (

@@ -248,7 +248,7 @@ class _ReverifyRun:
                 uow, self.context.folder, block_number, window
             ):
                 continue
-            for span in uow.coverage.list_spans(
+            for span in uow.coverage.list_intervals(
                 self.context.folder.scope.id, block_number, block_number
             ):
                 if span.endpoint not in {"", window.endpoint}:

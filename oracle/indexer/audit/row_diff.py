@@ -312,7 +312,7 @@ def find_proven_blocks(uow: UnitOfWork, scope: IngestScope, blocks: BlockRange) 
     proven = {
         number for number, level in level_by_block.items() if level >= VerificationLevel.PROVEN
     }
-    for span in uow.coverage.list_spans(scope.id, blocks.first, blocks.last):
+    for span in uow.coverage.list_intervals(scope.id, blocks.first, blocks.last):
         if span.level >= VerificationLevel.PROVEN:
             proven.update(range(span.first, span.last + 1))
     return proven

@@ -115,7 +115,7 @@ def _find_first_scope_gap(uow: UnitOfWork, scope: IngestScope) -> _Gap | None:
     last_block = gaps[0].last
     blocks_left = sum(map(len, gaps))
     for scope_read in uow.coverage.list_scopes():
-        span = uow.coverage.get_lowest_span(scope_read.id, first_block, last_block)
+        span = uow.coverage.find_lowest_interval(scope_read.id, first_block, last_block)
         if span is not None and span.first == first_block:
             return _Gap(span.blocks, blocks_left, span, find_missing_scopes(scope, scope_read))
         # Later blocks were read for another scope, so only the blocks before them are unread.
@@ -170,7 +170,7 @@ def _fill_gap(
         renew_cursor_epoch(uow, cursor)
         uow.coverage.set_scope(context.folder.scope)
         row_count = uow.logs.append(logs) + uow.calls.append(calls)
-        uow.coverage.store_span(
+        uow.coverage.store_interval(
             context.folder.scope.id, _merge_window_coverage(gap, blocks, windows)
         )
         if row_count:

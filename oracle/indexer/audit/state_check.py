@@ -200,4 +200,4 @@ def _count_stored_rows(uow: UnitOfWork) -> dict[str, int]:
         for (membership, _, _), count in uow.nodes.count_by_state().items()
         if membership is Membership.MEMBER
     )
-    return {"members": members, "rounds": uow.rounds.get_last_root()[0]}
+    return {"members": members, "rounds": uow.rounds.get_last_round_and_root()[0]}

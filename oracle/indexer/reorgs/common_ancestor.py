@@ -69,14 +69,14 @@ def _fetch_block_hash(chain: ChainSource, number: int) -> Hash | None:
 def _find_block_at_or_above(uow: UnitOfWork, number: int) -> tuple[int, Hash] | None:
     """Return the lowest indexed block at or above `number` with a known hash, and the hash."""
     cursor = uow.cursor.get()
-    headers = uow.blocks.get_lowest_from(number)
+    headers = uow.blocks.find_lowest_from(number)
     candidates = [] if headers is None else [(headers.number, headers.hash)]
     if cursor is not None:
         candidates.append((cursor.number, cursor.hash))
         if cursor.final_number is not None and cursor.final_hash is not None:
             # During a backfill the final block may be above the cursor.
             candidates.append((cursor.final_number, cursor.final_hash))
-    rows = uow.logs.get_lowest_block_hash(number), uow.calls.find_lowest_block_from(number)
+    rows = uow.logs.find_lowest_block_from(number), uow.calls.find_lowest_block_from(number)
     candidates += [row for row in rows if row is not None]
     return min(
         ((height, block_hash) for height, block_hash in candidates if height >= number),
@@ -86,8 +86,8 @@ def _find_block_at_or_above(uow: UnitOfWork, number: int) -> tuple[int, Hash] | 
 
 def _find_block_at_or_below(uow: UnitOfWork, number: int) -> tuple[int, Hash] | None:
     """Return the highest indexed block at or below `number` with a known hash, and the hash."""
-    headers = uow.blocks.get_highest_up_to(number)
+    headers = uow.blocks.find_highest_up_to(number)
     candidates = [] if headers is None else [(headers.number, headers.hash)]
-    rows = uow.logs.get_highest_block_hash(number), uow.calls.get_highest_block_hash(number)
+    rows = uow.logs.find_highest_block_up_to(number), uow.calls.find_highest_block_up_to(number)
     candidates += [row for row in rows if row is not None]
     return max(candidates, default=None)

@@ -49,8 +49,8 @@ def init_halt_metric(store: Store) -> str | None:
     Returns why nothing may be sent, or None.
     """
     with store.read_transaction() as uow:
-        is_active = uow.halts.get_open_halt(FINALITY_VIOLATION) is not None
-        reason = uow.halts.get_halt_reason()
+        is_active = uow.halts.find_open_halt(FINALITY_VIOLATION) is not None
+        reason = uow.halts.find_halt_reason()
     indexer_metrics.FINALITY_VIOLATION.set(is_active)
     return reason
 

@@ -135,7 +135,7 @@ def rewind_to_block(
     """
     with store.read_transaction() as uow:
         cursor, lowest_number = _require_cursor_above(uow, block_number)
-        journal_start = uow.undo.get_lowest_reachable_block()
+        journal_start = uow.undo.find_lowest_reachable_block()
     block = chain.fetch_header_at_or_below(block_number)
     if block.number < lowest_number:
         raise InputError(
@@ -264,7 +264,7 @@ def _build_shorter_chain_claim(
 ) -> ForkClaim | None:
     """Return the claim that the chain became shorter, or None if the head only lags behind."""
     with store.read_transaction() as uow:
-        indexed_block = uow.blocks.get_highest_up_to(newest_block.number)
+        indexed_block = uow.blocks.find_highest_up_to(newest_block.number)
     if (
         indexed_block is None
         or indexed_block.hash == newest_block.hash
@@ -351,7 +351,7 @@ def check_for_reorg(
     """
     with fork_context.store.read_transaction() as uow:
         cursor = uow.cursor.get()
-        active_halt = uow.halts.get_open_halt(FINALITY_VIOLATION)
+        active_halt = uow.halts.find_open_halt(FINALITY_VIOLATION)
     if active_halt is not None:
         return True, recheck_finality_halt(fork_context, heads.latest.time)
     if cursor is None:

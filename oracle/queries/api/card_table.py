@@ -67,7 +67,7 @@ class CardTableCache:
         """
         with self._lock:
             if self._epoch != cursor.epoch:
-                groups = uow.results.list_newest_times(MAX_GROUPS)
+                groups = uow.results.list_newest_answer_times(MAX_GROUPS)
                 self._table = CardTable(nodes_by_card, compare_cards(groups, nodes))
                 self._epoch = cursor.epoch
             return self._table

@@ -287,7 +287,7 @@ class TrendCache:
             }
         missing = {node.address: node for node in nodes if node.address not in cached}
         max_steps = self._rules.pool_size + MAX_TREND_POINTS
-        steps = uow.activity.list_trend_points(missing, max_steps) if missing else {}
+        steps = uow.activity.get_trend_points_by_node(missing, max_steps) if missing else {}
         computed = {
             address: compute_qos_trend(steps.get(address, []), node, self._rules)
             for address, node in missing.items()

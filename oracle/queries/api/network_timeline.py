@@ -87,7 +87,7 @@ class TimelineCache:
         }
         movements = RoundComparison(lanes_by_round[0], lanes_by_round[-1])
         seats = movements.select_shown_seats()
-        node_by_seat = uow.nodes.get_addresses_by_seat(seats)
+        node_by_seat = uow.nodes.get_address_by_seat(seats)
         tracks = []
         for seat in seats:
             if seat in node_by_seat:

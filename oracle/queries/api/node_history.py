@@ -186,7 +186,7 @@ def get_first_event_time(
     uow: UnitOfWork, address: Address, changes: list[ReliabilityChange], default_time: int
 ) -> int:
     """Return the time of a node's first stored event, or `default_time` if it is earlier."""
-    first_score = uow.scores.get_first_time(address)
+    first_score = uow.scores.find_first_score_time(address)
     first_times = [change.time for change in changes[:1]]
     first_times += [] if first_score is None else [first_score]
     return min([*first_times, default_time])

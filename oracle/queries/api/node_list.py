@@ -119,7 +119,7 @@ def load_current_population(snapshot: ApiSnapshot) -> Population:
     """Return the network data from which scores are computed, as of the cursor."""
     ranking = snapshot.get_ranking()
     on_chain = load_on_chain_scores(
-        snapshot.uow, snapshot.uow.rounds.get_last_provable_round(), snapshot.source.leaves
+        snapshot.uow, snapshot.uow.rounds.find_last_provable_round(), snapshot.source.leaves
     )
     population = load_population(
         snapshot.uow,
@@ -149,7 +149,7 @@ def find_node_by_prefix(snapshot: ApiSnapshot, prefix: str) -> Node:
         NotFoundError: no address starts with `prefix`.
         AmbiguousPrefixError: several addresses start with `prefix`.
     """
-    addresses = snapshot.uow.nodes.list_by_prefix(prefix[2:], _MAX_CANDIDATES)
+    addresses = snapshot.uow.nodes.list_addresses_by_prefix(prefix[2:], _MAX_CANDIDATES)
     if not addresses:
         raise NotFoundError(f"no node address starts with {prefix}")
     if len(addresses) > 1:

@@ -426,5 +426,5 @@ def _has_only_grown(uow: UnitOfWork, earlier: Cursor, cursor: Cursor) -> bool:
     if cursor.number < earlier.number:
         return False
     # Historical headers are not kept; a header that is kept must match.
-    block = uow.blocks.get_canonical(earlier.number)
+    block = uow.blocks.find_canonical(earlier.number)
     return block is None or block.hash == earlier.hash

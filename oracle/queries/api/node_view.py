@@ -128,7 +128,7 @@ def _build_kickout_progress(
     snapshot: ApiSnapshot, population: Population, node: Node, row: NodeEntry
 ) -> KickoutProgress:
     rules, since = population.rules, node.kickout_due_since
-    kick = snapshot.uow.rounds.get_kicks([node.address]).get(node.address)
+    kick = snapshot.uow.rounds.get_kick_by_node([node.address]).get(node.address)
     terms, due_since = snapshot.source.archive.objection_terms, node.kickout_due_time
     scores = len(node.pool)
     mean_score = None

@@ -6,7 +6,7 @@ from oracle.queries.answers import Answer, ApiModel
 from oracle.queries.api.source import ApiSnapshot
 from oracle.store.state.rule_set_repository import identify_rules
 from oracle.systems.overrides import MEANINGS
-from oracle.systems.registry import find_rule_changes, get_published_rules, get_systems
+from oracle.systems.registry import compute_rule_changes, get_published_rules, get_systems
 
 
 class RuleEntry(ApiModel):
@@ -55,4 +55,4 @@ def build_rules_answer(snapshot: ApiSnapshot) -> RulesAnswer:
 
 def find_changed_rules(snapshot: ApiSnapshot) -> dict[str, str]:
     """Return the rules whose values differ from the published rule set."""
-    return find_rule_changes(snapshot.source.archive.rules)
+    return compute_rule_changes(snapshot.source.archive.rules)

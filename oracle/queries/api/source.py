@@ -122,7 +122,7 @@ class ApiSnapshot:
 
     def find_block_time(self, position: Position) -> int | None:
         """Return the block time of an event, or None if neither header nor logs are stored."""
-        block = self.uow.blocks.get_canonical(position.block)
+        block = self.uow.blocks.find_canonical(position.block)
         if block is not None:
             return block.time
         return next(

@@ -120,7 +120,7 @@ def _load_last_blocks(uow: UnitOfWork) -> tuple[int, int]:
 def _check_export_continuity(uow: UnitOfWork, folder: ParquetFolder) -> None:
     """Raise InputError if the last exported block with a log is not in the database."""
     manifest = folder.manifest
-    if manifest.last_log != uow.logs.get_highest_block_hash(manifest.next - 1):
+    if manifest.last_log != uow.logs.find_highest_block_up_to(manifest.next - 1):
         raise InputError(
             f"{folder.path}: the last exported block with a log differs from the database, so the "
             "chain or the indexed contracts changed; export into another folder, or remove this "
@@ -148,7 +148,7 @@ class _ExportRun:
             if blocks.last == final_block:
                 self._write_nodes(uow, blocks)
                 manifest.nodes_next = final_block + 1
-            manifest.last_log = uow.logs.get_highest_block_hash(blocks.last)
+            manifest.last_log = uow.logs.find_highest_block_up_to(blocks.last)
         manifest.next = blocks.last + 1
         self.folder.save_manifest()
         on_progress(blocks.last, final_block)
@@ -199,7 +199,7 @@ def _open_table_batches(
         ExportTable.SCORES: histories.iterate_scores(blocks),
         ExportTable.RELIABILITY_CHANGES: histories.iterate_reliability_changes(blocks),
         ExportTable.ROUNDS: histories.iterate_rounds(blocks),
-        ExportTable.KICKOUTS: histories.list_kickouts(blocks),
+        ExportTable.KICKOUTS: histories.list_kickout_starts_and_ends(blocks),
     }
     events = iter(iterate_stored_events(uow, reader, blocks))
     batches_by_table = {

@@ -74,7 +74,7 @@ def run_selection(
     policy_input = PolicyInput(
         snapshot.nodes, snapshot.rules, snapshot.time, snapshot.find_unavailable_nodes(task)
     )
-    verdicts = follower.judge_candidates(task, policy_input)
+    verdicts = follower.evaluate_candidates(task, policy_input)
     weights = [
         (verdict.node, verdict.weight) for verdict in verdicts if verdict.weight is not None
     ]
@@ -117,7 +117,7 @@ def _draw_nodes(
         return draw_nodes(weights, seed, 1 if draw_count is None else draw_count), None
     if draw_count not in (None, TRIO_SIZE):
         raise InputError(f"the legacy system draws {TRIO_SIZE} nodes, not {draw_count}")
-    trio = policy.choose_nodes(task, policy_input, seed)
+    trio = policy.draw_trio(task, policy_input, seed)
     return ([], None) if trio is None else (trio.nodes, trio)
 
 

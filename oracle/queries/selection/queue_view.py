@@ -21,7 +21,7 @@ from oracle.queries.selection.selection_models import (
     build_requirements,
     build_snapshot_time,
 )
-from oracle.systems.assignment import AssignmentPlan, get_queued_items
+from oracle.systems.assignment import AssignmentPlan, filter_queued_items
 from oracle.systems.crynux.crynux_policy import (
     CRYNUX_WEIGHTING,
     CrynuxPolicy,
@@ -43,7 +43,10 @@ from oracle.systems.legacy.legacy_eligibility import (
     is_gpt_task,
 )
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
-from oracle.systems.legacy.trio_line import build_trio_queue, get_task_group as legacy_group_of
+from oracle.systems.legacy.trio_line import (
+    build_trio_queue,
+    get_legacy_queue_group as legacy_group_of,
+)
 from oracle.systems.pocket.pocket_policy import PocketFollower
 from oracle.systems.policy import PolicyInput, SelectionPolicy
 from oracle.systems.task_queue import (
@@ -249,7 +252,7 @@ def _build_queue_capacity(
     members = sum(node.membership is member for node in snapshot.nodes.values())
     max_tasks = compute_queue_capacity(members, alpha)
     plan = AssignmentPlan(snapshot.drawn_node_by_task, frozenset())
-    queue = get_queued_items(queue_entries, plan, 1 + (snapshot.block or 0))
+    queue = filter_queued_items(queue_entries, plan, 1 + (snapshot.block or 0))
     tasks_of_group = collect_tasks_by_group(snapshot.group_tasks)
     drops = (
         find_queue_drop(

@@ -37,7 +37,9 @@ def find_node(uow: UnitOfWork, text: str) -> Address:
     digits = _parse_address_digits(text, "node")
     if len(digits) == ADDRESS_DIGITS:
         return Address(f"0x{digits}")
-    return _pick_single_match("node", text, uow.nodes.list_by_prefix(digits, _MAX_LISTED + 1))
+    return _pick_single_match(
+        "node", text, uow.nodes.list_addresses_by_prefix(digits, _MAX_LISTED + 1)
+    )
 
 
 def find_task(uow: UnitOfWork, text: str) -> TaskKey:
@@ -45,7 +47,7 @@ def find_task(uow: UnitOfWork, text: str) -> TaskKey:
     digits = _parse_hex_digits(text, "task", HASH_DIGITS)
     if len(digits) == HASH_DIGITS:
         return TaskKey(f"0x{digits}")
-    return _pick_single_match("task", text, uow.tasks.list_by_prefix(digits, _MAX_LISTED + 1))
+    return _pick_single_match("task", text, uow.tasks.list_keys_by_prefix(digits, _MAX_LISTED + 1))
 
 
 def find_call(uow: UnitOfWork, text: str) -> Intent:
@@ -62,7 +64,9 @@ def find_call(uow: UnitOfWork, text: str) -> Intent:
             raise InputError(f"the outbox has no call {sanitize_text(text)}; {OUTBOX_HINT}")
         return intent
     digits = _parse_hex_digits(text, "transaction", HASH_DIGITS)
-    intent_by_transaction = uow.outbox.slots.find_transactions_by_prefix(digits, _MAX_LISTED + 1)
+    intent_by_transaction = uow.outbox.slots.list_intent_ids_by_hash_prefix(
+        digits, _MAX_LISTED + 1
+    )
     return find_call(
         uow,
         str(

@@ -295,7 +295,7 @@ class IntentRepository:
         )
         return {(row[0], row[1]): row[2] for row in rows}
 
-    def count_failures(self, kinds: Collection[str]) -> dict[str, int]:
+    def count_failures_by_reason(self, kinds: Collection[str]) -> dict[str, int]:
         """Count the failed intents of these kinds, by reason."""
         rows = self._connection.execute(
             select(pub_intent.c.error_class, func.count())

@@ -49,7 +49,7 @@ class NonceQueries:
         )
         return list(self._connection.execute(query.order_by(pub_nonce.c.nonce)).scalars())
 
-    def list_landing_block_counts(self, account: Account, limit: int) -> list[int]:
+    def list_inclusion_delays(self, account: Account, limit: int) -> list[int]:
         """Return how many blocks the last `limit` landed nonces took from sending to inclusion."""
         first_sent_block = func.min(pub_attempt.c.first_sent_block)
         query = (
@@ -73,7 +73,7 @@ class NonceQueries:
         )
         return list(self._connection.execute(query).scalars())
 
-    def get_slot(self, account: Account, nonce: int) -> NonceSlot | None:
+    def find_slot(self, account: Account, nonce: int) -> NonceSlot | None:
         """Return the slot of one nonce, even if it is final, or None if there is none."""
         query = select(pub_nonce).where(
             build_account_condition(account), pub_nonce.c.nonce == nonce
@@ -94,7 +94,7 @@ class NonceQueries:
         )
         return [decode_attempt_row(row) for row in self._connection.execute(query)]
 
-    def find_transactions_by_prefix(self, digits: str, limit: int) -> dict[Hash, int]:
+    def list_intent_ids_by_hash_prefix(self, digits: str, limit: int) -> dict[Hash, int]:
         """Return the intents of up to `limit` transactions by hash prefix.
 
         The result maps each hash to an intent's id: the transaction was signed for this intent, or

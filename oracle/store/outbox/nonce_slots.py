@@ -218,7 +218,7 @@ class NonceSlotRepository(AttemptQueries):
         outcome = f"block {receipt.block_number}, {'worked' if receipt.succeeded else 'failed'}"
         self._intents.mark_mined(winner, outcome, stamp)
 
-    def revert_to_live(self, slot: NonceSlot, stamp: Stamp) -> None:
+    def mark_reorged(self, slot: NonceSlot, stamp: Stamp) -> None:
         """Record that a reorg removed the receipt, so that the same bytes are sent again."""
         self._update_slot(slot, NonceState.LIVE, **_NO_RECEIPT)
         intent = self._require_intent(slot.intent_id)
@@ -273,7 +273,7 @@ class NonceSlotRepository(AttemptQueries):
         reopened since, keeps its intent.
         """
         request = CallRequest(account, account.address, REBUILT, f"rebuilt:nonce={nonce}", "0x")
-        intent = self._add_or_find_intent(request, stamp)
+        intent = self._get_or_add_intent(request, stamp)
         description = (
             f"{tx_hash}" if receipt is None else f"{tx_hash} in block {receipt.block_number}"
         )
@@ -329,7 +329,7 @@ class NonceSlotRepository(AttemptQueries):
         if intent.state is old_state:
             self._intents.change_state(intent, new_state, stamp)
 
-    def _add_or_find_intent(self, request: CallRequest, stamp: Stamp) -> Intent:
+    def _get_or_add_intent(self, request: CallRequest, stamp: Stamp) -> Intent:
         intent_id = self._intents.add(request, stamp)
         intent = (
             self._intents.find_by_dedup_key(request)

@@ -38,13 +38,13 @@ class AccountRepository:
         self._connection = connection
         self._journal = journal
 
-    def get_next_nonce(self, account: Account) -> int | None:
+    def find_next_nonce(self, account: Account) -> int | None:
         """Return the nonce of the next intent, or None if the account is not enrolled."""
         query = select(pub_account.c.next_nonce).where(_build_account_condition(account))
         return self._connection.execute(query).scalar_one_or_none()
 
-    def register_account(self, account: Account, next_nonce: int, stamp: Stamp) -> None:
-        """Store a new sending account with its transaction count on chain as next nonce."""
+    def enroll_account(self, account: Account, next_nonce: int, stamp: Stamp) -> None:
+        """Enroll a sending account; its next nonce is its transaction count on chain."""
         self._connection.execute(
             insert(pub_account).values(
                 chain_id=account.chain_id,
@@ -79,9 +79,9 @@ class AccountRepository:
 
         The next nonce is never lowered: a nonce is assigned only once.
         """
-        stored_nonce = self.get_next_nonce(account)
+        stored_nonce = self.find_next_nonce(account)
         if stored_nonce is None:
-            self.register_account(account, next_nonce, stamp)
+            self.enroll_account(account, next_nonce, stamp)
         elif next_nonce > stored_nonce:
             self._connection.execute(
                 update(pub_account)
@@ -91,12 +91,12 @@ class AccountRepository:
         detail = f"{account.address} from {stored_nonce} to {next_nonce}"
         self._journal.write("rebuilt", stamp, detail, nonce=next_nonce)
 
-    def get_pause(self, account: Account) -> Pause | None:
+    def find_pause(self, account: Account) -> Pause | None:
         parameters = {"chain": account.chain_id, "account": account.address}
         row = self._connection.execute(_PAUSED_ACCOUNT, parameters).one_or_none()
         return None if row is None else _decode_pause(row)
 
-    def list_paused_accounts(self) -> dict[Account, Pause]:
+    def get_pause_by_account(self) -> dict[Account, Pause]:
         query = select(pub_account).where(pub_account.c.paused).order_by(pub_account.c.address)
         return {
             Account(row.chain_id, Address(row.address)): _decode_pause(row)

@@ -16,7 +16,7 @@ class OutboxStats:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def get_nonce_progress(self) -> dict[Account, tuple[int, int]]:
+    def get_nonce_progress_by_account(self) -> dict[Account, tuple[int, int]]:
         """Return the next nonce and the lowest unfinished nonce of every enrolled account."""
         lowest_waiting = (
             select(func.min(pub_nonce.c.nonce))
@@ -100,7 +100,7 @@ class OutboxStats:
                 bumps=max(0, row.signed - 1),
             )
 
-    def count_open_nonces(self) -> dict[Address, int]:
+    def count_unfinished_nonces_by_account(self) -> dict[Address, int]:
         """Count the unfinished nonces, by account."""
         rows = self._connection.execute(
             select(pub_nonce.c.sender, func.count())
@@ -109,7 +109,7 @@ class OutboxStats:
         )
         return {Address(row[0]): row[1] for row in rows}
 
-    def count_attempts(self) -> dict[tuple[str, str], int]:
+    def count_attempts_by_kind_and_reason(self) -> dict[tuple[str, str], int]:
         """Count the transactions ever signed, by kind of call and reason."""
         rows = self._connection.execute(
             select(pub_intent.c.kind, pub_attempt.c.reason, func.count())
@@ -118,7 +118,7 @@ class OutboxStats:
         )
         return {(row[0], row[1]): row[2] for row in rows}
 
-    def count_superseded_calls(self) -> dict[str, int]:
+    def count_superseded_calls_by_kind(self) -> dict[str, int]:
         """Count the calls that lost their nonce to another intent, by kind."""
         rows = self._connection.execute(
             select(pub_intent.c.kind, func.count())

@@ -95,7 +95,7 @@ class Pause(NamedTuple):
 
     @property
     def is_temporary(self) -> bool:
-        """Whether the pause ends by itself.
+        """Return whether the pause ends by itself.
 
         A pause ends by itself if the account lacked ether or a signer refused to sign, but not if
         a signer returned a wrong signature.

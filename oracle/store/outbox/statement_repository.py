@@ -19,7 +19,7 @@ class SignatureRepository:
         self._connection = connection
         self._journal = Journal(connection)
 
-    def get_live(self, statement: SignedStatement) -> SignedStatement | None:
+    def find_live(self, statement: SignedStatement) -> SignedStatement | None:
         """Return the live statement with the same signer and round, or None."""
         query = select(pub_signature).where(
             pub_signature.c.chain_id == statement.chain_id,
@@ -72,7 +72,7 @@ class SignatureRepository:
         self._journal.write("stated", stamp, f"round {statement.round} {statement.digest}")
 
     def mark_expired(self, digest: Hash, reason: str, stamp: Stamp) -> None:
-        """Mark a statement as unable to land.
+        """Mark a statement as expired, because it can no longer land on the chain.
 
         `reason` is `expired`, `as_of_reorged`, `prev_reorged`, `round_taken` or `config_replaced`.
         """
@@ -83,14 +83,14 @@ class SignatureRepository:
         )
         self._journal.write("expired", stamp, f"{digest} {reason}")
 
-    def set_embargo(
+    def extend_embargo(
         self, chain_id: int, contract: Address, signer: Address, until: int, stamp: Stamp
     ) -> None:
         """Forbid signing before chain time `until`, because lost statements may still land.
 
         If the stored embargo ends later, it is kept.
         """
-        stored_until = self.get_embargo_end(chain_id, contract, signer)
+        stored_until = self.find_embargo_end(chain_id, contract, signer)
         row = {"chain_id": chain_id, "contract": contract, "signer": signer, "until": until}
         if stored_until is None:
             self._connection.execute(insert(signing_embargo).values(row))
@@ -101,7 +101,7 @@ class SignatureRepository:
             )
         self._journal.write("embargoed", stamp, f"{signer} until {until}")
 
-    def get_embargo_end(self, chain_id: int, contract: Address, signer: Address) -> int | None:
+    def find_embargo_end(self, chain_id: int, contract: Address, signer: Address) -> int | None:
         """Return the chain time before which the signer must not sign, or None."""
         query = select(signing_embargo.c.until).where(
             _build_embargo_condition(chain_id, contract, signer)

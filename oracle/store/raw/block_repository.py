@@ -43,7 +43,7 @@ class BlockRepository:
         ]
         insert_canonical_rows(self._connection, block, rows)
 
-    def get_canonical(self, number: int) -> BlockRef | None:
+    def find_canonical(self, number: int) -> BlockRef | None:
         """Return the canonical block of this height, or None if it is not stored."""
         blocks = self.list_canonical(number, number)
         return blocks[0] if blocks else None
@@ -56,11 +56,11 @@ class BlockRepository:
             for row in self._connection.execute(query.order_by(block.c.number))
         ]
 
-    def get_newest(self) -> BlockRef | None:
+    def find_newest(self) -> BlockRef | None:
         """Return the highest stored canonical block, or None if there is none."""
-        return self.get_highest_up_to(None)
+        return self.find_highest_up_to(None)
 
-    def get_highest_up_to(self, number: int | None) -> BlockRef | None:
+    def find_highest_up_to(self, number: int | None) -> BlockRef | None:
         """Return the highest stored canonical block, up to `number` if given, or None."""
         query = select(block).where(block.c.canonical).order_by(block.c.number.desc()).limit(1)
         if number is not None:
@@ -68,7 +68,7 @@ class BlockRepository:
         row = self._connection.execute(query).one_or_none()
         return None if row is None else _decode_block_row(row)
 
-    def get_lowest_from(self, number: int) -> BlockRef | None:
+    def find_lowest_from(self, number: int) -> BlockRef | None:
         """Return the lowest stored canonical block from `number` on, or None."""
         query = select(block).where(block.c.canonical, block.c.number >= number)
         row = self._connection.execute(query.order_by(block.c.number).limit(1)).one_or_none()

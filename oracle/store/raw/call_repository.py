@@ -95,13 +95,13 @@ class CallRepository:
 
     def find_lowest_block_from(self, number: int) -> tuple[int, Hash] | None:
         """Return the lowest block from `number` on that has a canonical call, and its hash."""
-        return self._get_block_hash(call.c.block >= number, call.c.block)
+        return self._find_block(call.c.block >= number, call.c.block)
 
-    def get_highest_block_hash(self, number: int) -> tuple[int, Hash] | None:
+    def find_highest_block_up_to(self, number: int) -> tuple[int, Hash] | None:
         """Return the highest block up to `number` that has a canonical call, and its hash."""
-        return self._get_block_hash(call.c.block <= number, call.c.block.desc())
+        return self._find_block(call.c.block <= number, call.c.block.desc())
 
-    def _get_block_hash(
+    def _find_block(
         self, condition: ColumnElement[bool], order: ColumnElement[Any]
     ) -> tuple[int, Hash] | None:
         query = select(call.c.block, call.c.block_hash).where(condition, call.c.canonical)

@@ -107,12 +107,12 @@ class CoverageRepository:
         texts = select(scope.c.text).order_by(scope.c.number.desc())
         return [IngestScope.from_json(text) for text in self._connection.execute(texts).scalars()]
 
-    def store_span(self, scope_id: bytes, new_span: CoverageInterval) -> None:
+    def store_interval(self, scope_id: bytes, new_span: CoverageInterval) -> None:
         """Store an interval, replacing earlier coverage of its blocks.
 
         Adjacent intervals with equal values are merged.
         """
-        old_spans = self._list_touching_spans(scope_id, new_span.first, new_span.last)
+        old_spans = self._list_touching_intervals(scope_id, new_span.first, new_span.last)
         new_spans = list(
             merge_adjacent_intervals(
                 sorted(
@@ -123,7 +123,7 @@ class CoverageRepository:
         first_blocks = {span.first for span in new_spans}
         for span in old_spans:
             if span.first not in first_blocks:
-                self._delete_span(scope_id, span.first)
+                self._delete_interval(scope_id, span.first)
         known_spans = set(old_spans)
         upsert_rows(
             self._connection,
@@ -135,7 +135,7 @@ class CoverageRepository:
             ],
         )
 
-    def list_spans(
+    def list_intervals(
         self, scope_id: bytes, first: int | None = None, last: int | None = None
     ) -> list[CoverageInterval]:
         """Return the intervals in ascending order, clipped to the given range."""
@@ -143,7 +143,7 @@ class CoverageRepository:
             query = select(coverage).where(coverage.c.scope == scope_id)
             rows = self._connection.execute(query.order_by(coverage.c.first_block))
             return [decode_coverage_row(row) for row in rows]
-        touching = self._list_touching_spans(scope_id, first, last)
+        touching = self._list_touching_intervals(scope_id, first, last)
         return [
             replace(span, first=max(first, span.first), last=min(last, span.last))
             for span in touching
@@ -152,7 +152,7 @@ class CoverageRepository:
 
     def list_gaps(self, scope_id: bytes, first: int, last: int) -> list[BlockRange]:
         """Return the ranges of blocks `first` to `last` that no interval covers, ascending."""
-        lowest_span = self.get_lowest_span(scope_id, first, last)
+        lowest_span = self.find_lowest_interval(scope_id, first, last)
         if lowest_span is None:
             return [BlockRange(first, last)] if first <= last else []
         parameters = {"scope_id": scope_id, "first": lowest_span.first, "last": last}
@@ -161,7 +161,9 @@ class CoverageRepository:
             return [BlockRange(first, lowest_span.first - 1), *gaps]
         return gaps
 
-    def get_lowest_span(self, scope_id: bytes, first: int, last: int) -> CoverageInterval | None:
+    def find_lowest_interval(
+        self, scope_id: bytes, first: int, last: int
+    ) -> CoverageInterval | None:
         """Return the lowest interval within `first` to `last`, clipped to that range, or None."""
         parameters = {"scope_id": scope_id, "first": first, "beyond": last}
         # An interval that begins before the range may end before it as well.
@@ -176,17 +178,19 @@ class CoverageRepository:
         self, scope_id: bytes, blocks: BlockRange, level: VerificationLevel, endpoint: str
     ) -> None:
         """Raise blocks to the level that an endpoint confirmed, without lowering any level."""
-        for span in self.list_spans(scope_id, blocks.first, blocks.last):
+        for span in self.list_intervals(scope_id, blocks.first, blocks.last):
             if span.level < level:
-                self.store_span(scope_id, replace(span, level=level, endpoint=endpoint))
+                self.store_interval(scope_id, replace(span, level=level, endpoint=endpoint))
 
     def record_audit(
         self, scope_id: bytes, blocks: BlockRange, endpoint: str, head_block: int
     ) -> None:
         """Record that a second endpoint confirmed the blocks at head `head_block`."""
-        spans = self.list_spans(scope_id, blocks.first, blocks.last)
+        spans = self.list_intervals(scope_id, blocks.first, blocks.last)
         for span in spans[:1] + spans[1:][-1:]:
-            self.store_span(scope_id, replace(span, audited_by=endpoint, audited_at=head_block))
+            self.store_interval(
+                scope_id, replace(span, audited_by=endpoint, audited_at=head_block)
+            )
         # The intervals in between lie completely in the range and rarely merge with others, so one
         # statement updates them all.
         starts_in_range = coverage.c.first_block.between(blocks.first, blocks.last)
@@ -199,7 +203,7 @@ class CoverageRepository:
             update(coverage).where(is_inside).values(audited_by=endpoint, audited_at=head_block)
         )
 
-    def find_unaudited_blocks(
+    def find_lowest_unaudited_interval(
         self, scope_id: bytes, blocks: BlockRange, max_blocks: int
     ) -> CoverageInterval | None:
         """Return the lowest interval of the range that no second endpoint confirmed, or None.
@@ -230,7 +234,7 @@ class CoverageRepository:
             return None
         return replace(merged, last=min(blocks.last, merged.last, merged.first + max_blocks - 1))
 
-    def find_lowest_span_below_level(
+    def find_lowest_interval_below_level(
         self, scope_id: bytes, level: VerificationLevel, blocks: BlockRange
     ) -> CoverageInterval | None:
         """Return the lowest interval below this level, clipped to the range, or None."""
@@ -288,7 +292,7 @@ class CoverageRepository:
         is_audited = (coverage.c.scope == scope_id) & coverage.c.audited_by.is_not(None)
         return int(self._connection.execute(select(block_count).where(is_audited)).scalar() or 0)
 
-    def _list_touching_spans(
+    def _list_touching_intervals(
         self, scope_id: bytes, first: int, last: int
     ) -> list[CoverageInterval]:
         """Return the intervals that overlap the range or are adjacent to it, ascending."""
@@ -296,7 +300,7 @@ class CoverageRepository:
         rows = self._connection.execute(_TOUCHING, parameters)
         return [span for span in map(decode_coverage_row, rows) if span.last >= first - 1]
 
-    def _delete_span(self, scope_id: bytes, first: int) -> None:
+    def _delete_interval(self, scope_id: bytes, first: int) -> None:
         is_this_span = (coverage.c.scope == scope_id) & (coverage.c.first_block == first)
         self._connection.execute(delete(coverage).where(is_this_span))
 

@@ -85,16 +85,22 @@ class FeedRepository:
         possible.
         """
         is_in_range = feed_row.c.id.between(max(first_id, 0), min(last_id, _MAX_BIGINT))
-        return self._select_rows(_build_stream_condition(stream), is_in_range, limit=None)
+        return self._select_rows(
+            _build_canonical_stream_condition(stream), is_in_range, limit=None
+        )
 
     def list_unsettled_rows(self, stream: int) -> list[FeedRow]:
         """Return the first `MAX_ROWS` rows whose time may still change, in order."""
-        return self._select_rows(_build_stream_condition(stream), feed_row.c.time.is_(None))
+        return self._select_rows(
+            _build_canonical_stream_condition(stream), feed_row.c.time.is_(None)
+        )
 
     def set_times(self, stream: int, time_by_id: Mapping[int, int]) -> None:
         """Set the times of rows, by id."""
         if time_by_id:
-            is_row = and_(_build_stream_condition(stream), feed_row.c.id == bindparam("number"))
+            is_row = and_(
+                _build_canonical_stream_condition(stream), feed_row.c.id == bindparam("number")
+            )
             set_time = update(feed_row).where(is_row).values(time=bindparam("seen"))
             rows = [{"number": row_id, "seen": time} for row_id, time in time_by_id.items()]
             self._connection.execute(set_time, rows)
@@ -144,7 +150,7 @@ class FeedRepository:
         for offset in range(0, len(tasks), KEYS_PER_QUERY):
             is_task = feed_row.c.task.in_(tasks[offset : offset + KEYS_PER_QUERY])
             rows += self._select_rows(
-                _build_stream_condition(stream), is_task, feed_row.c.kind == kind
+                _build_canonical_stream_condition(stream), is_task, feed_row.c.kind == kind
             )
         return rows
 
@@ -188,7 +194,9 @@ class FeedRepository:
         rows = [(row_id, decode_hex(hash_), time) for row_id, hash_, time in times]
         return insert_missing_rows(self._connection, feed_witness, rows)
 
-    def get_witness_times(self, first_id: int, last_id: int) -> dict[int, tuple[Hash, int]]:
+    def get_witness_time_by_row_id(
+        self, first_id: int, last_id: int
+    ) -> dict[int, tuple[Hash, int]]:
         """Return another reader's hashes and times for a range of row ids, by id.
 
         The range includes both ends.
@@ -199,7 +207,7 @@ class FeedRepository:
             for row in self._connection.execute(query)
         }
 
-    def get_next_witness_time(self, row_id: int) -> int | None:
+    def find_next_witness_time(self, row_id: int) -> int | None:
         """Return another reader's time of the first row above `row_id`, or None."""
         query = select(feed_witness.c.time).where(feed_witness.c.id > row_id)
         return self._connection.execute(
@@ -219,7 +227,7 @@ class FeedRepository:
         return [_decode_feed_row(row) for row in self._connection.execute(query.limit(limit))]
 
 
-def _build_stream_condition(stream: int) -> ColumnElement[bool]:
+def _build_canonical_stream_condition(stream: int) -> ColumnElement[bool]:
     return and_(feed_row.c.stream == stream, feed_row.c.canonical)
 
 

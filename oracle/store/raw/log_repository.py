@@ -158,7 +158,7 @@ class LogRepository:
         table, blocks = _build_log_table(logs)
         known_blocks = self._load_known_blocks(blocks)
         if self._checksums.is_above_cursor(min(blocks)):
-            self._checksums.add_logs(table)
+            self._checksums.add_log_hashes(table)
             return self._append_to_blocks(table, blocks, known_blocks)
         with self._checksums.track_changes(LOGS, min(blocks), max(blocks)):
             return self._append_to_blocks(table, blocks, known_blocks)
@@ -245,13 +245,13 @@ class LogRepository:
             if len(page) < PAGE_ROWS:
                 return
 
-    def get_lowest_block_hash(self, number: int) -> tuple[int, Hash] | None:
+    def find_lowest_block_from(self, number: int) -> tuple[int, Hash] | None:
         """Return the lowest block from `number` on that has a canonical log, and its hash."""
-        return self._get_block_hash(log_block.c.number >= number, log_block.c.number)
+        return self._find_block(log_block.c.number >= number, log_block.c.number)
 
-    def get_highest_block_hash(self, number: int) -> tuple[int, Hash] | None:
+    def find_highest_block_up_to(self, number: int) -> tuple[int, Hash] | None:
         """Return the highest block up to `number` that has a canonical log, and its hash."""
-        return self._get_block_hash(log_block.c.number <= number, log_block.c.number.desc())
+        return self._find_block(log_block.c.number <= number, log_block.c.number.desc())
 
     def find_block_of_nth_log(self, first: int, count: int) -> int | None:
         """Return the block of the `count`-th canonical log from block `first` on.
@@ -262,7 +262,7 @@ class LogRepository:
         row = self._connection.execute(query.offset(count - 1).limit(1)).first()
         return None if row is None else row[0] >> LOG_INDEX_BITS
 
-    def find_block_of_nth_log_down(self, last: int, count: int) -> int | None:
+    def find_block_of_nth_last_log(self, last: int, count: int) -> int | None:
         """Return the block of the `count`-th last canonical log up to block `last`.
 
         Return None if there are fewer logs.
@@ -276,7 +276,7 @@ class LogRepository:
         count_query = select(func.count(_KEY)).where(_build_range_condition(first, last))
         return int(self._connection.execute(count_query).scalar_one())
 
-    def get_last_block(self) -> int | None:
+    def find_highest_block(self) -> int | None:
         """Return the highest block that has a canonical log, or None if there is none."""
         highest = select(log_block.c.number).order_by(log_block.c.number.desc()).limit(1)
         return self._connection.execute(highest).scalar_one_or_none()
@@ -353,7 +353,7 @@ class LogRepository:
         is_listed = log_block.c.number.in_(list(numbers))
         self._connection.execute(delete(log_block).where(is_listed, ~has_logs))
 
-    def _get_block_hash(
+    def _find_block(
         self, condition: ColumnElement[bool], order: ColumnElement[Any]
     ) -> tuple[int, Hash] | None:
         query = (

@@ -74,7 +74,7 @@ class RawChecksums:
         """Add the hashes of new rows, whose blocks must be above the cursor."""
         self._apply_changes(kind, _sum_hashes_by_span(hashed_rows))
 
-    def add_logs(self, table: LogTable) -> None:
+    def add_log_hashes(self, table: LogTable) -> None:
         """Add the hashes of new logs, whose blocks must be above the cursor."""
         self._apply_changes(LOGS, sum_log_hashes(table))
 
@@ -229,7 +229,7 @@ class RawChecksums:
                     page[0][0] >> LOG_INDEX_BITS, last_key >> LOG_INDEX_BITS
                 )
                 blocks = {
-                    number: _encode_block_header(block_hash, time)
+                    number: _encode_log_block(block_hash, time)
                     for number, time, block_hash in self._connection.execute(
                         select(log_block).where(condition)
                     ).all()
@@ -273,7 +273,7 @@ def sum_log_hashes(table: LogTable) -> ChecksumBySpan:
     checksum_by_span: ChecksumBySpan = {}
     for part in table.parts:
         sources = [_encode_log_source(address[2:], topic[2:]) for address, topic in part.sources]
-        blocks = {number: _encode_block_header(*block) for number, block in part.blocks.items()}
+        blocks = {number: _encode_log_block(*block) for number, block in part.blocks.items()}
         native_sums = None
         if native is not None:
             native_sums = native.sum_row_hashes([*part.rows], blocks, sources, SPAN_BLOCKS)
@@ -331,7 +331,7 @@ def _encode_log_source(address: str, topic: str) -> bytes:
     return f"{address}:{topic};".encode()
 
 
-def _encode_block_header(block_hash: Any, time: int) -> bytes:  # noqa: ANN401
+def _encode_log_block(block_hash: Any, time: int) -> bytes:  # noqa: ANN401
     return b"%d:%b;" % (time, bytes(block_hash))
 
 

@@ -69,7 +69,7 @@ class DrawRepository:
         self._connection = connection
 
     def add(self, new_draw: StoredDraw) -> None:
-        """Store a draw.
+        """Store a new draw of a node for a task.
 
         Raises:
             IntegrityError: another draw of the task is active, or has the same seed block.
@@ -135,7 +135,7 @@ class DrawRepository:
             stored_draw.task for stored_draw in self._select_draws(draw.c.seed_block == block)
         ]
 
-    def undo_above(self, block: int) -> None:
+    def rollback_to(self, block: int) -> None:
         """Restore the draws to their state at the end of `block`."""
         self._connection.execute(delete(draw).where(draw.c.seed_block > block))
         voided_later = update(draw).where(draw.c.voided_block > block)
@@ -208,7 +208,7 @@ class DownloadRepository:
             for row in self._connection.execute(in_order)
         ]
 
-    def undo_above(self, block: int) -> None:
+    def delete_above(self, block: int) -> None:
         """Delete the downloads that were planned after `block`."""
         is_later = planned_download.c.block > block
         self._connection.execute(delete(planned_download).where(is_later))

@@ -135,7 +135,7 @@ class GroupResultRepository:
         """Return the results of this group, which are several only if its key was reused."""
         return self._select_results(group_result.c.task_group == decode_hex(group))
 
-    def find_possible_zeros(
+    def list_possible_zero_scores(
         self, node: Address, first_block: int, last_block: int
     ) -> list[Position]:
         """Return the positions of closed groups that may have scored this node 0, oldest first."""
@@ -178,7 +178,7 @@ class GroupResultRepository:
         ]
         return _build_results(rows), {answered.key: answered for answered in tasks}
 
-    def list_newest_times(self, limit: int) -> list[list[tuple[Address, int]]]:
+    def list_newest_answer_times(self, limit: int) -> list[list[tuple[Address, int]]]:
         """Return the node and the seconds of each ranked answer of the newest scored groups.
 
         The newest of up to `limit` groups comes first. Answers in less than a second are left out.
@@ -212,7 +212,7 @@ class GroupResultRepository:
             for _, group_rows in groupby(rows, key=itemgetter(slice(len(positions))))
         ]
 
-    def list_outvoted(
+    def list_with_unaccepted_tasks(
         self, first_block: int, last_block: int, limit: int | None = None
     ) -> list[GroupResult]:
         """Return up to `limit` groups closed in these blocks with a task that was not accepted.

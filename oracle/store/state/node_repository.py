@@ -96,14 +96,14 @@ class NodeRepository:
         rows = fetch_rows(self._connection, node, map(decode_hex, addresses))
         return {stored_node.address: stored_node for stored_node in map(decode_node_row, rows)}
 
-    def list_by_prefix(self, digits: str, limit: int) -> list[Address]:
+    def list_addresses_by_prefix(self, digits: str, limit: int) -> list[Address]:
         """Return up to `limit` addresses whose hex begins with `digits`, by address."""
         low, high = compute_prefix_range(digits, _ADDRESS_BYTES)
         query = select(node.c.address).where(node.c.address.between(low, high))
         rows = self._connection.execute(query.order_by(node.c.address).limit(limit))
         return [Address(encode_hex(address)) for (address,) in rows]
 
-    def get_addresses_by_seat(self, seats: Collection[int]) -> dict[int, Address]:
+    def get_address_by_seat(self, seats: Collection[int]) -> dict[int, Address]:
         """Return the addresses of the nodes with these seats."""
         addresses: dict[int, Address] = {}
         sorted_seats = sorted(seats)
@@ -205,7 +205,7 @@ class NodeRepository:
         rows = self._connection.execute(select(node).where(condition)).all()
         yield from map(decode_node_row, sorted(rows, key=attrgetter("address")))
 
-    def list_with_downloads(self) -> list[Node]:
+    def list_with_requested_downloads(self) -> list[Node]:
         """Return the nodes with requested downloads, by address."""
         query = select(node).where(node.c.downloads.is_not(None)).order_by(node.c.address)
         return [decode_node_row(row) for row in self._connection.execute(query)]

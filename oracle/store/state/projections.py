@@ -100,9 +100,9 @@ class ProjectionRepository:
             self._connection.execute(delete(table))
         self._connection.execute(delete(state_snapshot))
         UndoJournal(self._connection).clear()
-        Bookmarks(self._connection).record_rewrite()
+        Bookmarks(self._connection).increment_rewrite_count()
 
-    def restore(self, block: int, state: PackedState) -> bool:
+    def restore_snapshot(self, block: int, state: PackedState) -> bool:
         """Restore every projection to its state after `block`, and empty the undo journal.
 
         `state` is the snapshot of that block. Return False, and change nothing, if a task that is
@@ -129,7 +129,7 @@ class ProjectionRepository:
         journal = UndoJournal(self._connection)
         journal.delete_rows_appended_above(block)
         journal.clear()
-        Bookmarks(self._connection).record_rewrite()
+        Bookmarks(self._connection).increment_rewrite_count()
         return True
 
     def _replace_rows(self, table: Table, rows: list[Row]) -> None:

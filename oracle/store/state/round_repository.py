@@ -39,7 +39,7 @@ class RoundRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def load(self, *, up_to_block: int | None = None) -> ContractState:
+    def load_contract_state(self, *, up_to_block: int | None = None) -> ContractState:
         """Load the contract's state at the cursor: kept rounds, kickouts and settings.
 
         With `up_to_block`, rounds and settings are those after that block; without kickouts, of
@@ -94,7 +94,7 @@ class RoundRepository:
             query = query.where(accepted_round.c.round < number)
         return [decode_accepted_row(row) for row in self._connection.execute(query)]
 
-    def list_accepted_from(self, time: int, first_block: int, limit: int) -> list[RoundAccepted]:
+    def list_accepted_since(self, time: int, first_block: int, limit: int) -> list[RoundAccepted]:
         """Return up to `limit` rounds that were accepted since `time`, oldest first.
 
         `first_block` limits the search: all rows below this block are older than `time`.
@@ -118,25 +118,25 @@ class RoundRepository:
         query = select(accepted_round.c.as_of).order_by(*_NEWEST_FIRST).limit(limit)
         return [int(as_of) for (as_of,) in self._connection.execute(query)]
 
-    def get_newest_root(self) -> Hash | None:
+    def find_newest_root(self) -> Hash | None:
         """Return the root of the newest accepted round, even if it was struck, or None."""
         query = select(accepted_round.c.root).order_by(*_NEWEST_FIRST).limit(1)
         root = self._connection.execute(query).scalar_one_or_none()
         return None if root is None else Hash(encode_hex(root))
 
-    def get_accepted_round(self, number: int) -> RoundAccepted | None:
+    def find_accepted_round(self, number: int) -> RoundAccepted | None:
         """Return one accepted round, or None."""
         row = self._connection.execute(_ACCEPTED_ROUND, {"number": number}).one_or_none()
         return None if row is None else decode_accepted_row(row)
 
-    def get_accepted_as_of(self, block: int) -> RoundAccepted | None:
+    def find_accepted_as_of(self, block: int) -> RoundAccepted | None:
         """Return the newest accepted round as of this block, or None."""
         order = accepted_round.c.round.desc()
         query = select(accepted_round).where(accepted_round.c.as_of == block)
         row = self._connection.execute(query.order_by(order).limit(1)).one_or_none()
         return None if row is None else decode_accepted_row(row)
 
-    def get_last_provable_round(
+    def find_last_provable_round(
         self, *, up_to_block: int | None = None, up_to_time: int | None = None
     ) -> RoundAccepted | None:
         """Return the last accepted round, or None if there is none or it was struck.
@@ -152,7 +152,7 @@ class RoundRepository:
         newest = None if row is None else decode_accepted_row(row)
         return None if newest is None or self.is_struck(newest.round) else newest
 
-    def get_last_root(self) -> tuple[int, Hash]:
+    def get_last_round_and_root(self) -> tuple[int, Hash]:
         """Return the number of the last round and its root, which is zero if it was struck."""
         newest = self.list_accepted(limit=1)
         if not newest:
@@ -170,7 +170,7 @@ class RoundRepository:
     def list_strikes(
         self, first_round: int = 0, up_to_block: int | None = None
     ) -> list[RoundsStruck]:
-        """Return the strikes of `first_round` or later rounds, oldest first."""
+        """Return the events that struck `first_round` or later rounds, oldest first."""
         query = select(strike).where(strike.c.last_round >= first_round)
         if up_to_block is not None:
             query = query.where(strike.c.block <= up_to_block)
@@ -186,13 +186,13 @@ class RoundRepository:
         rows = self._connection.execute(select(kick).order_by(kick.c.node))
         return [decode_kick_row(row) for row in rows]
 
-    def get_kicks(self, nodes: Collection[Address]) -> dict[Address, NodeKick]:
+    def get_kick_by_node(self, nodes: Collection[Address]) -> dict[Address, NodeKick]:
         """Return the kickouts of these nodes, by node."""
         query = select(kick).where(kick.c.node.in_([decode_hex(node) for node in nodes]))
         kicks = [decode_kick_row(row) for row in self._connection.execute(query)]
         return {entry.node: entry for entry in kicks}
 
-    def list_accused(self) -> list[NodeKick]:
+    def list_accusations(self) -> list[NodeKick]:
         """Return the kickouts that await execution, by node."""
         return self._list_kicks_in_states([KickState.ACCUSED])
 

@@ -43,7 +43,7 @@ class RuleSetRepository:
             self._connection.execute(insert(rule_set).values(row))
         return int(number)
 
-    def get_rules(self, digest: str) -> Rules | None:
+    def find_rules(self, digest: str) -> Rules | None:
         """Return the rules whose canonical JSON has this sha256 (hex), or None.
 
         The result is None for unknown rules, and for rules of a release with other rule fields.
@@ -58,7 +58,7 @@ class RuleSetRepository:
             return None
         return rules if identify_rules(rules).sha256 == digest else None
 
-    def get_rule_set(self, digest: str) -> RuleSet | None:
+    def find_rule_set(self, digest: str) -> RuleSet | None:
         """Return the rule set with this sha256, in hex, or None if it was never used."""
         query = select(rule_set).where(rule_set.c.sha256 == bytes.fromhex(digest))
         row = self._connection.execute(query).one_or_none()

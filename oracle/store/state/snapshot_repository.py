@@ -70,7 +70,7 @@ class SnapshotRepository:
             if sha256(row.body).digest() == row.checksum:
                 yield StateSnapshot(row.block, row.logs, row.body)
 
-    def find_newest(self, block: int, version: bytes) -> tuple[int, int] | None:
+    def find_newest_up_to(self, block: int, version: bytes) -> tuple[int, int] | None:
         """Return block and log count of the newest snapshot at or below a block, or None."""
         columns = state_snapshot.c
         query = select(columns.block, columns.logs).where(
@@ -79,7 +79,7 @@ class SnapshotRepository:
         row = self._connection.execute(query.order_by(columns.block.desc()).limit(1)).first()
         return None if row is None else (row[0], row[1])
 
-    def save(self, snapshot: StateSnapshot, version: bytes) -> None:
+    def save_and_prune(self, snapshot: StateSnapshot, version: bytes) -> None:
         """Store a snapshot; delete surplus snapshots and those with another `version`.
 
         See `choose_snapshots_to_delete`.

@@ -59,7 +59,7 @@ class TaskRepository:
         rows = fetch_rows(self._connection, task, map(decode_hex, keys))
         return {stored_task.key: stored_task for stored_task in map(decode_task_row, rows)}
 
-    def list_by_prefix(self, digits: str, limit: int) -> list[TaskKey]:
+    def list_keys_by_prefix(self, digits: str, limit: int) -> list[TaskKey]:
         """Return up to `limit` keys whose hex begins with `digits`, by key."""
         low, high = compute_prefix_range(digits, 32)
         query = select(task.c.key).where(task.c.key.between(low, high))

@@ -100,7 +100,7 @@ class UndoJournal:
             self._restore_rows(_JOURNALED[kind], rows)
         self.delete_rows_appended_above(number)
         self._connection.execute(delete(undo).where(undo.c.block > number))
-        self._bookmarks.record_rewrite()
+        self._bookmarks.increment_rewrite_count()
 
     def delete_rows_appended_above(self, number: int) -> None:
         """Delete appended rows and reopen closed kickout intervals above block `number`.
@@ -112,7 +112,7 @@ class UndoJournal:
         reopened = update(kickout).where(kickout.c.closed_block > number)
         self._connection.execute(reopened.values(dict.fromkeys(_CLOSED_COLUMNS)))
 
-    def get_changed_node_rows(self, number: int) -> dict[bytes, Row | None]:
+    def load_node_rows_as_of(self, number: int) -> dict[bytes, Row | None]:
         """Return the row, as of block `number`, of each node that changed later, by key.
 
         The row is None for a node that did not exist.
@@ -125,7 +125,7 @@ class UndoJournal:
         return {bytes(key): row for key, row in changed.items() if isinstance(key, bytes)}
 
     def _check_is_reachable(self, number: int, advice: str) -> None:
-        lowest_block = self.get_lowest_reachable_block()
+        lowest_block = self.find_lowest_reachable_block()
         if lowest_block is None or lowest_block > number:
             raise FatalError(
                 f"the undo journal reaches back to block {lowest_block}, not to block {number}; "
@@ -143,7 +143,7 @@ class UndoJournal:
         self._bookmarks.set(UNDO_FLOOR, final_block)
         self._connection.execute(delete(undo).where(undo.c.block <= final_block))
 
-    def get_lowest_reachable_block(self) -> int | None:
+    def find_lowest_reachable_block(self) -> int | None:
         """Return the lowest block that `rollback_to` can reach, or None without a cursor."""
         cursor_numbers = self._connection.execute(select(cursor.c.number)).scalars().all()
         return (

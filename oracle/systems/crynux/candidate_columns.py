@@ -115,7 +115,7 @@ class CandidateColumns:
         )
 
     def _compute_stake_scores(self, largest_stake: int) -> None:
-        """Compute S of every node, once for each distinct stake."""
+        """Compute the stake score S of every node, once for each distinct stake."""
         if native is not None and native.compute_stake_scores(
             self.stakes, largest_stake, self.scores
         ):

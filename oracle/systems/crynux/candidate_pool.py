@@ -1,4 +1,4 @@
-"""Indexes members for selection, with the same results as `judge_members` but much faster.
+"""Indexes members for selection, with the same results as `evaluate_members` but much faster.
 
 The cost of a selection grows with the number of members that fit the task, not with their history.
 """
@@ -17,8 +17,8 @@ from oracle.systems.crynux.candidate_columns import CandidateColumns, IndexedCan
 from oracle.systems.crynux.crynux_policy import (
     Weighting,
     compute_locality_boost,
-    find_largest_stake,
-    judge_members,
+    compute_max_stake,
+    evaluate_members,
 )
 from oracle.systems.crynux.requirements import Requirement, build_requirement, find_misfit_reason
 from oracle.systems.policy import PolicyInput
@@ -148,14 +148,14 @@ class CandidatePool:
         if node.membership is not Membership.MEMBER:
             self.remove_node(node.address)
             return
-        self._update_largest_stake(node.address, node.stake or 0)
+        self._update_max_stake(node.address, node.stake or 0)
         self._members[node.address] = replace(node)
         self._mark_node_changed(node.address)
 
     def remove_node(self, address: Address) -> None:
         """Remove a node, if it is in the pool."""
         if address in self._members:
-            self._update_largest_stake(address, 0)
+            self._update_max_stake(address, 0)
             del self._members[address]
             self._mark_node_changed(address)
 
@@ -196,7 +196,7 @@ class CandidatePool:
         if self.rules.legacy is not None:
             return self._compute_available_candidates(task, time, reserved)
         if self._largest is None:
-            self._largest = find_largest_stake(self._members.values())
+            self._largest = compute_max_stake(self._members.values())
         view = self._get_view(build_requirement(task), time)
         view.with_models.update_weights(time, self._largest)
         available = view.with_models.list_available(reserved)
@@ -209,7 +209,7 @@ class CandidatePool:
         self, task: Task, time: int, reserved: AbstractSet[Address]
     ) -> CandidateList | None:
         policy_input = PolicyInput(self._members, self.rules, time, reserved)
-        verdicts = judge_members(task, policy_input, self.weighting)
+        verdicts = evaluate_members(task, policy_input, self.weighting)
         weight_by_node = {
             verdict.node: verdict.weight for verdict in verdicts if verdict.weight is not None
         }
@@ -299,7 +299,7 @@ class CandidatePool:
             exclusion_threshold=exclusion_threshold,
         )
 
-    def _update_largest_stake(self, address: Address, stake: int) -> None:
+    def _update_max_stake(self, address: Address, stake: int) -> None:
         """Update the largest stake, or clear it if its only holder may have lowered its stake."""
         previous = self._members.get(address)
         if self._largest is None:

@@ -75,14 +75,14 @@ DOCS_WEIGHTING = Weighting(weight_floor=0)
 RELAY_WEIGHTING = Weighting(weight_floor=0, disk_boost=0, fallback=False, base_models_only=True)
 
 
-def find_largest_stake(nodes: Iterable[Node]) -> int:
+def compute_max_stake(nodes: Iterable[Node]) -> int:
     """Return the largest stake among members, in wei; an unknown stake counts as 0."""
     member = Membership.MEMBER
     return max((node.stake or 0 for node in nodes if node.membership is member), default=0)
 
 
 def compute_stake_score(stake: int | None, max_stake: int) -> int:
-    """Return S = sqrt(stake / max_stake), or 0 if no node has a stake."""
+    """Return the stake score S = sqrt(stake / max_stake), or 0 if no node has a stake."""
     if not max_stake:
         return 0
     return isqrt((stake or 0) * UNIT * UNIT // max_stake)
@@ -102,7 +102,7 @@ def compute_locality_boost(
 
 
 def compute_weight(boost: int, stake_score: int, qos: int, weighting: Weighting) -> int:
-    """Return W = M*S*QoS / (S + QoS), at least the floor; `stake_score` is S."""
+    """Return the weight W = M*S*QoS / (S + QoS), at least the floor; `stake_score` is S."""
     score_sum = stake_score + qos
     combined = boost * stake_score * qos // score_sum // UNIT if score_sum else 0
     return max(combined, weighting.weight_floor)
@@ -142,12 +142,12 @@ class CrynuxPolicy:
     def apply_event(self, event: DomainEvent) -> None:
         """Ignore the event, because the fold has applied it to the nodes' rows."""
 
-    def judge_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
-        """Return a verdict on every member, as `judge_members` does."""
-        return judge_members(task, policy_input, self.weighting)
+    def evaluate_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
+        """Return a verdict on every member, as `evaluate_members` does."""
+        return evaluate_members(task, policy_input, self.weighting)
 
 
-def judge_members(
+def evaluate_members(
     task: Task, policy_input: PolicyInput, weighting: Weighting
 ) -> list[CandidateVerdict]:
     """Return a verdict on every member, sorted by address, with the parts S, QoS, M and W."""
@@ -225,7 +225,7 @@ def _build_weight_function(
     """
     time, rules = policy_input.time, policy_input.rules
     peers = compute_population_maxima(members, time, rules)
-    largest_stake = find_largest_stake(members)
+    largest_stake = compute_max_stake(members)
 
     def compute_parts(node: Node) -> dict[str, int]:
         stake = compute_stake_score(node.stake, largest_stake)

@@ -45,7 +45,7 @@ def is_gpt_task(task: Task) -> bool:
     return task.kind is TaskKind.LLM
 
 
-def get_card_group(node: Node) -> CardGroup | None:
+def find_card_group(node: Node) -> CardGroup | None:
     """Return the node's card group, or None if its card is unknown."""
     if node.gpu_name is None or node.gpu_vram is None:
         return None
@@ -56,7 +56,7 @@ def group_nodes_by_card(nodes: Iterable[Node]) -> dict[CardGroup, list[Node]]:
     """Return the card groups by ascending video memory, with the nodes sorted by address."""
     groups: dict[CardGroup, list[Node]] = {}
     for node in sorted(nodes, key=lambda member: member.address):
-        group = get_card_group(node)
+        group = find_card_group(node)
         if group is not None:
             groups.setdefault(group, []).append(node)
     return {group: groups[group] for group in sorted(groups)}
@@ -136,7 +136,7 @@ def find_hardware_misfit_reason(
     A GPT task needs a node with a known card.
     """
     reason = find_misfit_reason(node, requirement)
-    if reason is None and is_gpt_part and get_card_group(node) is None:
+    if reason is None and is_gpt_part and find_card_group(node) is None:
         if node.gpu_name is None:
             return IneligibilityReason.GPU_UNKNOWN
         return IneligibilityReason.VRAM_UNKNOWN

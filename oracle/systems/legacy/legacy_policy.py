@@ -17,8 +17,8 @@ from oracle.systems.legacy.legacy_eligibility import CardGroup, find_candidate_g
 from oracle.systems.legacy.trio_selection import (
     SubmissionSpeed,
     TrioChoice,
-    choose_trio,
     compute_submission_speeds,
+    draw_trio,
 )
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 
@@ -55,11 +55,9 @@ class LegacyPolicy:
         """Return the policy itself, because all inputs are in the nodes' rows."""
         return self
 
-    def choose_nodes(
-        self, task: Task, policy_input: PolicyInput, seed: bytes
-    ) -> TrioChoice | None:
+    def draw_trio(self, task: Task, policy_input: PolicyInput, seed: bytes) -> TrioChoice | None:
         """Draw three nodes (of one card for a GPT task), or return None if the task must wait."""
-        return choose_trio(task, policy_input, seed, use_equal_weights=self.equal)
+        return draw_trio(task, policy_input, seed, use_equal_weights=self.equal)
 
     def compute_weights(self, policy_input: PolicyInput) -> Mapping[Address, SubmissionSpeed]:
         """Return the weight with which each member is drawn within its group."""
@@ -74,12 +72,12 @@ class LegacyPolicy:
     def apply_event(self, event: DomainEvent) -> None:
         """Ignore the event, because the fold has applied it to the nodes' rows."""
 
-    def judge_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
+    def evaluate_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
         """Return a verdict on every member, sorted by address.
 
         The weight is the chance to be drawn first, in units of 10^-18. For a GPT task it is the
         chance of the node's card group times the node's chance within the group. Nodes drawn one
-        by one with these weights could have different cards, so use `choose_nodes` to draw all
+        by one with these weights could have different cards, so use `draw_trio` to draw all
         three.
         """
         candidate_groups = find_candidate_groups(task, policy_input)

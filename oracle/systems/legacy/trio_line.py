@@ -44,7 +44,7 @@ class TaskGroup(NamedTuple):
         return f"{'GPT' if self.gpt else 'SD'}/{self.vram}GB"
 
 
-def get_task_group(task: Task) -> TaskGroup:
+def get_legacy_queue_group(task: Task) -> TaskGroup:
     """Return the queue group of a task."""
     return TaskGroup(is_gpt_task(task), build_requirement(task).vram)
 
@@ -136,7 +136,7 @@ class TrioPool:
             ValueError: there are fewer than three nodes.
         """
         policy_input = replace(self.network, reserved=reserved)
-        choice = self.policy.choose_nodes(item.task, policy_input, seed)
+        choice = self.policy.draw_trio(item.task, policy_input, seed)
         if choice is None:
             raise ValueError(f"fewer than three nodes are available for {item.seed_key}")
         card = None if choice.card is None else choice.card.text

@@ -44,7 +44,7 @@ def compute_submission_speeds(
     A node without B has weight 1, so that new nodes get tasks. With `use_equal_weights`, every
     node has weight 1.
     """
-    score_by_node = {node.address: _get_node_score(node, time, rules) for node in members}
+    score_by_node = {node.address: _compute_node_score(node, time, rules) for node in members}
     best_score = max((score for score in score_by_node.values() if score is not None), default=0)
     peers = PopulationMaxima(max_vram=0, max_timeout=0, max_node_score=best_score)
     speed_by_node = {}
@@ -56,7 +56,7 @@ def compute_submission_speeds(
     return speed_by_node
 
 
-def _get_node_score(node: Node, time: int, rules: Rules) -> int | None:
+def _compute_node_score(node: Node, time: int, rules: Rules) -> int | None:
     """Return the mean of the node's task scores in the window (legacy rules) or in the pool."""
     if rules.legacy is not None:
         return compute_window_tally(node, time, rules.legacy).node_score
@@ -85,7 +85,7 @@ class TrioChoice:
     nodes: Sequence[NodeDraw]
 
 
-def choose_trio(
+def draw_trio(
     task: Task, policy_input: PolicyInput, seed: bytes, *, use_equal_weights: bool
 ) -> TrioChoice | None:
     """Draw three nodes for a task, or return None if there are too few and the task must wait.

@@ -69,7 +69,7 @@ class PortalRecord:
         self._add_counts(now, params, failures=1)
         self._reset_expired_samples(now, params)
 
-    def set_flag(self, until: int, *, flag: bool) -> None:
+    def set_failure_flag(self, until: int, *, flag: bool) -> None:
         """Set the failure flag and its expiry."""
         self.flag, self.flag_until = flag, until
 
@@ -96,10 +96,10 @@ class PortalRecord:
             return
         flagged = self.is_flagged(now)
         if self.successes and flagged:
-            self.set_flag(now + params.cleared_ttl_ms, flag=False)
+            self.set_failure_flag(now + params.cleared_ttl_ms, flag=False)
         has_failed = self.successes == 0 and params.zero_success_rate == 0
         if has_failed and not flagged and self.failures >= params.shelve_failures:
-            self.set_flag(now + params.flag_ttl_ms, flag=True)
+            self.set_failure_flag(now + params.flag_ttl_ms, flag=True)
 
     def _add_counts(
         self, now: int, params: PortalParameters, successes: int = 0, failures: int = 0
@@ -145,11 +145,11 @@ class PortalMemory:
 
     def record_passed_health_check(self, node: Address, now: int) -> None:
         """Clear the failure flag, as upstream's sync check does."""
-        self.set_flag(node, now + self._params.cleared_ttl_ms, flag=False)
+        self.set_failure_flag(node, now + self._params.cleared_ttl_ms, flag=False)
 
-    def set_flag(self, node: Address, until: int, *, flag: bool) -> None:
+    def set_failure_flag(self, node: Address, until: int, *, flag: bool) -> None:
         """Set or clear a node's failure flag until the given time."""
-        self._get_record(node).set_flag(until, flag=flag)
+        self._get_record(node).set_failure_flag(until, flag=flag)
         if flag:
             self._suspects.add(node)
 
@@ -161,7 +161,7 @@ class PortalMemory:
         record = self.records.get(node)
         return (record or _EMPTY_RECORD).compute_stats(node, now, self._params)
 
-    def evaluate_nodes(self, nodes: Container[Address], now: int) -> None:
+    def update_failure_flags(self, nodes: Container[Address], now: int) -> None:
         """Update the flags of these nodes; the cost grows only with the failing nodes."""
         for node in sorted(self._suspects):
             record = self.records[node]
@@ -284,7 +284,7 @@ class ArticleMemory:
             return NodeStats(node, 0, 1.0, 0.0, 0.0, failing=False)
         return window.compute_stats(node, now, self._params)
 
-    def evaluate_nodes(self, nodes: Container[Address], now: int) -> None:
+    def update_failure_flags(self, nodes: Container[Address], now: int) -> None:
         """Do nothing, because this profile counts failures when they happen."""
 
     def _get_window(self, node: Address) -> OutcomeWindow:
@@ -321,7 +321,7 @@ _NONE_LEFT_OUT: Mapping[Address, str] = MappingProxyType({})
 
 
 def create_chain_memory(params: Parameters) -> ChainMemory:
-    """Return an empty memory of one chain for the profile with these parameters."""
+    """Return an empty `ChainMemory` for the profile with these parameters."""
     if isinstance(params, ArticleParameters):
         return ArticleMemory(params)
     if isinstance(params, PortalParameters):
@@ -383,9 +383,9 @@ class NodeSelector:
         ]
         return rank_nodes(all_stats, self.params, omitted_nodes)
 
-    def evaluate_nodes(self, chain: str, nodes: Container[Address], now_ms: int) -> None:
-        """Evaluate these nodes, which updates the failure flags of `portal_api_head`."""
-        self._get_chain_memory(chain).evaluate_nodes(nodes, now_ms)
+    def update_failure_flags(self, chain: str, nodes: Container[Address], now_ms: int) -> None:
+        """Update the failure flags of these nodes, which only `portal_api_head` has."""
+        self._get_chain_memory(chain).update_failure_flags(nodes, now_ms)
 
     def _get_chain_memory(self, name: str) -> ChainMemory:
         if name not in self.chains:

@@ -268,7 +268,7 @@ class PocketFollower:
         if handler is not None:
             handler(event)
 
-    def judge_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
+    def evaluate_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
         """Return a verdict on every member for the task, sorted by address."""
         ranking = self.rank_candidates(task, policy_input)
         verdicts = [
@@ -334,7 +334,7 @@ class PocketFollower:
     def _handle_start(self, event: network_events.TaskStarted) -> None:
         scope = self._tasks.record_start(event)
         if scope is not None:
-            self.selector.evaluate_nodes(scope, self._members, event.timestamp_ms)
+            self.selector.update_failure_flags(scope, self._members, event.timestamp_ms)
 
     def _handle_ending(
         self,

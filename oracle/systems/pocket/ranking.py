@@ -64,8 +64,8 @@ class ChainMemory(Protocol):
         """Return the statistics by which the node is ranked."""
         ...
 
-    def evaluate_nodes(self, nodes: Container[Address], now: int) -> None:
-        """Evaluate these nodes, if the profile uses evaluations."""
+    def update_failure_flags(self, nodes: Container[Address], now: int) -> None:
+        """Update the failure flags of these nodes, if the profile has such flags."""
         ...
 
 
@@ -161,7 +161,7 @@ def _rank_node(
     stats: NodeStats, factor: int, previous_latency: float, params: Parameters
 ) -> RankedNode:
     """Assign a node its tickets from the remaining factor and the previous node's latency."""
-    benchmark = _get_benchmark_latency(stats, previous_latency, params)
+    benchmark = _compute_benchmark_latency(stats, previous_latency, params)
     difference = 0.0 if benchmark is None else stats.weighted - benchmark
     lost, remaining_factor = 0, factor
     if difference:
@@ -175,7 +175,7 @@ def _rank_node(
     )
 
 
-def _get_benchmark_latency(
+def _compute_benchmark_latency(
     stats: NodeStats, previous_latency: float, params: Parameters
 ) -> float | None:
     """Return the latency that the node is compared with, or None if its median is as expected."""

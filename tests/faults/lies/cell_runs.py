@@ -134,7 +134,7 @@ def _build_timed_fault(timing: Timing, liar: Provider) -> InjectedFault:
         return block_faults.build_forwarding_fault(liar, methods=about, times=_FIRST_RESPONSES)
     if timing is Timing.EVERY_SECOND:
         return block_faults.build_forwarding_fault(
-            liar, methods=about, when=block_faults.build_every_second_matcher()
+            liar, methods=about, when=block_faults.match_every_second_request()
         )
     return block_faults.build_forwarding_fault(
         liar, methods=about, when=block_faults.match_after_requests(_FIRST_RESPONSES)

@@ -38,7 +38,7 @@ class Headers(StrEnum):
             header_faults.append(block_faults.build_zero_bloom_fault())
         if self in {Headers.MADE_UP_ROOTS, Headers.WORTHLESS}:
             made_up = dict.fromkeys(("receiptsRoot", "transactionsRoot"), "0x" + "00" * 32)
-            header_faults.append(block_faults.build_header_fields_fault(made_up, "made-up roots"))
+            header_faults.append(block_faults.build_changed_header_fault(made_up, "made-up roots"))
         return header_faults
 
 

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from dashboard.drawing import ROWS, build_dashboard, render_json
+from dashboard.drawing import ROWS, build_dashboard, format_dashboard_json
 from reference.metrics_page import get_metric_labels
 from tests.house.ops.test_prometheus import with_promtool
 from tests.house.pages.test_documents import ALERTS, RULES
@@ -23,7 +23,7 @@ def metric_names(expression: str) -> set[str]:
 
 
 def test_shipped_dashboard_equals_generated_dashboard():
-    assert SHIPPED.read_text("utf-8") == render_json(), "`make dashboard` draws it anew"
+    assert SHIPPED.read_text("utf-8") == format_dashboard_json(), "`make dashboard` draws it anew"
 
 
 def test_dashboard_shows_exactly_the_exported_metrics():

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from reference.alerts_page import list_alerts
+from reference.alerts_page import read_alerts
 
 ROOT = Path(__file__).resolve().parents[3]
 RUNBOOK = ROOT / "docs" / "how-to" / "runbook"
@@ -13,7 +13,7 @@ SECTIONS = ["Symptoms", "Meaning", "Diagnosis", "Resolution", "Escalation"]
 
 
 def test_every_alert_runbook_names_its_alert():
-    for alert in list_alerts():
+    for alert in read_alerts():
         page = ROOT / alert.runbook
         assert page.parent == RUNBOOK, alert.name
         assert f"`{alert.name}`" in page.read_text("utf-8"), alert.name
@@ -27,4 +27,4 @@ def test_every_runbook_page_is_linked_and_has_all_sections():
         assert list(text_by_section) == SECTIONS, name
         assert all(len(text.split()) >= 2 for text in text_by_section.values()), name
         named = set(re.findall(r"`(Oracle[A-Z]\w+)`", text_by_section["Symptoms"]))
-        assert named <= {alert.name for alert in list_alerts()}, name
+        assert named <= {alert.name for alert in read_alerts()}, name

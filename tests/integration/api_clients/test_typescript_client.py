@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from client_types.__main__ import TYPESCRIPT, TYPESCRIPT_TYPES, generate_typescript, install_tools
-from client_types.description import build_description
+from client_types.description import build_openapi_description
 from qos_oracle_client import Client
 from tests.contracts.consumer_project import run
 
@@ -39,7 +39,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_generator_reproduces_the_types(project: Path):
-    assert generate_typescript(build_description(), project) == TYPESCRIPT_TYPES.read_text("utf-8")
+    assert generate_typescript(build_openapi_description(), project) == TYPESCRIPT_TYPES.read_text(
+        "utf-8"
+    )
 
 
 def test_program_is_type_checked_and_reads_nodes_from_a_server(project: Path, url: str):

@@ -33,11 +33,11 @@ _MAX_BLOCKS = 20
 @pytest.fixture
 def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalNetwork]:
     """Yield a chain whose contract expects a heartbeat soon, whatever happened."""
-    shipped = demo_system.load_report_settings()
+    shipped = demo_system.read_report_settings()
     report_settings = replace(
         shipped, period_seconds=PERIOD_SECONDS, heartbeat_seconds=PERIOD_SECONDS
     )
-    monkeypatch.setattr(demo_system, "load_report_settings", lambda: report_settings)
+    monkeypatch.setattr(demo_system, "read_report_settings", lambda: report_settings)
     (tmp_path / "keys").mkdir()
     with run_local_network(tmp_path / "keys") as started:
         yield started
@@ -65,7 +65,7 @@ def send_cheap_logs(network: LocalNetwork) -> None:
     """Let every node add a wei to its stake, a hundred times in total."""
     accounts = [*network.stage.nodes.values()] * 9
     spam = [
-        network.stage.build_call(account, "TaskNetwork", "addStake", value=1)
+        network.stage.build_transaction(account, "TaskNetwork", "addStake", value=1)
         for account in accounts
     ]
     network.stage.chain.mine(network.clock.advance(), spam)
@@ -114,7 +114,7 @@ def test_after_log_spam_ends_one_report_is_held_and_later_reports_land(
     # No more tasks are ordered, and a node leaves, which must be reported.
     leaver = next(iter(network.stage.nodes.values()))
     network.stage.chain.mine(
-        network.clock.advance(), [network.stage.build_call(leaver, "TaskNetwork", "quit")]
+        network.clock.advance(), [network.stage.build_transaction(leaver, "TaskNetwork", "quit")]
     )
     end_period(network, running)
     assert (held_reports(running), accepted_round(running)) == (1, busy_round)

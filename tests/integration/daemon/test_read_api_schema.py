@@ -92,7 +92,7 @@ def path_values(app, played_chain) -> Known:
         open_folded_records(read_config(played_chain)) as opened,
         opened.store.read_transaction() as uow,
     ):
-        (report,) = uow.reports.list_latest(1)
+        (report,) = uow.reports.list_newest(1)
     rounds = [str(row["round"]) for row in client.get("/v1/rounds").json()["rounds"]]
     return {
         "node": [*nodes, nodes[0][:6]],

@@ -26,7 +26,7 @@ def order(network: LocalNetwork, name: str) -> dict[str, str]:
     key = sha256(name.encode()).digest()
     stage = network.stage
     task_arguments: tuple[object, ...] = (key, bytes(32), 0, 0, 0, "", 0, [], *VERSION, 1, 3600)
-    return stage.build_call(
+    return stage.build_transaction(
         stage.creator, "TaskNetwork", "createTask", task_arguments, value=ETHER
     )
 

@@ -34,7 +34,7 @@ def test_reporter_without_transmitter_signs_report_but_sends_nothing(network, tm
     with Store.open(settings["database"]["url"]) as store, store.read_transaction() as uow:
         (signed,) = uow.statements.list_for_round(network.stage.oracle, 1)
         assert uow.outbox.intents.list_newest(10) == []
-        (bound,) = [report for report in uow.reports.list_latest() if report.digest is not None]
+        (bound,) = [report for report in uow.reports.list_newest() if report.digest is not None]
     assert (bound.round, bound.digest) == (1, signed.digest)
     capsys.readouterr()
     assert run(["status", "--json", "--config", str(path)]) == 1

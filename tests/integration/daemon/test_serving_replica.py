@@ -66,7 +66,7 @@ def as_of(server: Daemon, path: str = "/v1/status") -> Any:
 
 def age_of(replica: Store) -> float:
     with replica.read_transaction() as uow:
-        age = uow.get_replica_lag_seconds()
+        age = uow.measure_replica_lag_seconds()
     assert age is not None
     return age
 
@@ -105,7 +105,7 @@ def test_reported_lag_of_paused_replica_grows(copied_url: str, postgresql_replic
 
 def test_primary_database_reports_no_replica_lag(indexed: IndexedHistory):
     with indexed.store.read_transaction() as uow:
-        assert uow.get_replica_lag_seconds() is None
+        assert uow.measure_replica_lag_seconds() is None
 
 
 def test_replica_that_refuses_notifications_only_delays_readers(

@@ -186,7 +186,7 @@ def test_paused_contract_and_unreachable_endpoints_are_reported(
         config = network.settings(tmp_path)
         path = str(write_config(config, tmp_path / "config.toml"))
         assert run(["run", "--once", "--config", path]) == 0
-        pause = stage.build_call(admin, "roots/QoSRoots", "pauseFor", 600)
+        pause = stage.build_transaction(admin, "roots/QoSRoots", "pauseFor", 600)
         stage.chain.mine_and_check_receipts(network.clock.advance(), [pause])
         status, text = _run_status(path, capsys)
         until = status["contract"]["paused_until"]

@@ -33,7 +33,7 @@ def played() -> Iterator[tuple[Rounds, dict[tuple[str, str], int], list[str]]]:
         Screen(Console(file=io.StringIO()), start=START_TIME) as screen,
         start_demo(screen, options) as (play, daemon, at),
     ):
-        play.run_waves(daemon, options)
+        play.run_until_kickout(daemon, options)
         summary = play.finish_and_verify_demo(daemon, options)
         figures = rounds_of(network_logs(at["chain"], summary.addresses["network"]))
         database = read_config(daemon.configuration).database.url.removeprefix("sqlite:///")

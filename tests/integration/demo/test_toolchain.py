@@ -44,11 +44,11 @@ def put_npm(folder: Path, script: str) -> None:
 def test_anvil_from_failed_npm_install_is_not_used(bare_machine):
     put_npm(bare_machine, NPM_WITHOUT_NETWORK)
     with pytest.raises(InputError, match=r"npm could not install .*: npm error network is away$"):
-        toolchain.find_anvil()
+        toolchain.find_or_install_anvil()
     assert list((bare_machine / "cache" / "qos-oracle").iterdir()) == []
 
     put_npm(bare_machine, NPM)
-    assert toolchain.find_anvil().read_text() == "whole"
+    assert toolchain.find_or_install_anvil().read_text() == "whole"
 
 
 @pytest.mark.slow
@@ -59,20 +59,20 @@ def test_kill_during_npm_install_leaves_no_partial_installation(bare_machine):
 from pathlib import Path
 from devnet import toolchain
 toolchain.find_shipped_path = Path({str(bare_machine / "shipped")!r}).joinpath
-toolchain.find_anvil()
+toolchain.find_or_install_anvil()
 """
     killed = subprocess.run([sys.executable, "-c", child], capture_output=True, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert not where.exists()
 
     put_npm(bare_machine, NPM)
-    assert toolchain.find_anvil().read_text() == "whole"
+    assert toolchain.find_or_install_anvil().read_text() == "whole"
 
 
 def test_missing_npm_is_reported_and_nothing_is_installed(monkeypatch, capsys, bare_machine):
     monkeypatch.setenv("PATH", str(bare_machine / "bin"))
     monkeypatch.setattr(sys, "executable", str(bare_machine / "bin" / "python"))
     with pytest.raises(InputError, match="npm not found; install npm, or run `pip install nodej"):
-        toolchain.find_anvil()
+        toolchain.find_or_install_anvil()
     assert capsys.readouterr().err == ""
     assert not toolchain._get_cache_folder().parent.exists()

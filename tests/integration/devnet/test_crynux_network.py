@@ -26,7 +26,7 @@ from devnet.crynux.crynux_network import (
     deploy_crynux_network,
 )
 from devnet.crynux.crynux_show import OMITTED_SECTIONS, build_settings, create_traffic
-from devnet.crynux.kickout_end import deploy_adapter, read_kickout_result
+from devnet.crynux.kickout_end import deploy_adapter, fetch_kickout_result
 from devnet.crynux.vss_traffic import VssTraffic
 from devnet.demo.cast import CAST, HOPELESS, MOODY
 from devnet.demo.daemon_process import write_configuration
@@ -166,14 +166,14 @@ def test_kickout_through_adapter_is_indexed_and_stake_is_returned(tmp_path: Path
     with deploy_network(profile, tmp_path) as played:
         network, clock = played.network, played.clock
         node = network.nodes[HOPELESS.name]
-        assert read_kickout_result(network, node).stake == STAKE
+        assert fetch_kickout_result(network, node).stake == STAKE
         # An account at the address of the oracle contract.
         adapter = deploy_adapter(network, clock, network.relay)
         calldata = encode_call("IKickTarget", "kick", node, bytes(32))
         kick = {"from": network.relay, "to": adapter, "data": calldata, "gas": hex(3_000_000)}
         network.mine_transactions(clock, [kick])
 
-        assert read_kickout_result(network, node).list_faults(HOPELESS.name) == []
+        assert fetch_kickout_result(network, node).list_faults(HOPELESS.name) == []
         # The other nodes continue to work.
         played.waves(1)
         played.index()

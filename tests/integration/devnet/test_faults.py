@@ -70,7 +70,7 @@ def test_logs_omitted_from_range_queries_are_returned_by_block_hash(ask, provide
 
 
 def test_empty_for_unknown_fault_returns_no_logs_of_unknown_block(ask, provider):
-    provider.faults.append(logs.build_empty_unknown_block_fault())
+    provider.faults.append(logs.build_empty_logs_for_unknown_block_fault())
     assert ask("eth_getLogs", {"blockHash": "0x" + "77" * 32}) == []
 
 
@@ -92,7 +92,7 @@ def test_cached_fault_returns_block_from_before_reorg(ask, provider):
 def test_forwarding_fault_alternates_between_two_nodes(ask, provider):
     tree = grown(2)
     provider.faults.append(
-        blocks.build_forwarding_fault(Provider(tree), when=blocks.build_every_second_matcher())
+        blocks.build_forwarding_fault(Provider(tree), when=blocks.match_every_second_request())
     )
     assert [ask("eth_blockNumber") for _ in range(4)] == ["0x5", "0x2"] * 2
 

@@ -64,10 +64,10 @@ def test_owner_objects_once_and_reads_the_verdict(hearing: Hearing):
     with serve_app(create_read_api(build_source(hearing), streams=section), section, 0) as url:
         objector = Objector(stage, url, HOPELESS.name, ObjectionVerdict.REFUTED)
         for due_nodes in ([], [node], [node]):
-            objector.object_if_due(due_nodes, NO_CONFIGURATION)
+            objector.advance_objection(due_nodes, NO_CONFIGURATION)
         assert len(objector.outcome.list_faults()) == 1
         send_posted_objections(hearing)
-        objector.object_if_due([node], NO_CONFIGURATION)
+        objector.advance_objection([node], NO_CONFIGURATION)
     assert count_objected(hearing) == 1
     assert objector.outcome.list_faults() == []
     assert objector.outcome.verdict == "refuted"

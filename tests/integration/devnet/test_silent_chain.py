@@ -57,7 +57,7 @@ def test_exited_chain_raises_one_line_error(chain, ask):
     os.kill(process, signal.SIGKILL)
 
     with pytest.raises(FatalError, match="Anvil has exited; run the command again") as error:
-        local_chain.get_revert_data({}) if ask == "refusal" else local_chain.make_request(
+        local_chain.fetch_revert_data({}) if ask == "refusal" else local_chain.make_request(
             "eth_blockNumber"
         )
 

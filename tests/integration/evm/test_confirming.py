@@ -166,7 +166,7 @@ def test_nonce_used_by_a_foreign_transaction_pauses_the_sender(harness: Harness)
 
     assert harness.states() == ["held"]
     with harness.store.read_transaction() as uow:
-        reason = uow.outbox.accounts.get_pause(harness.context.account)
+        reason = uow.outbox.accounts.find_pause(harness.context.account)
     assert reason is not None
     assert reason.kind is PauseKind.FOREIGN
     assert f"nonce 1 was used by {foreign_hash}" in reason.reason

@@ -96,7 +96,7 @@ def standing(harness: DispatchHarness) -> list[str]:
         assert cursor is not None
         return [
             state
-            for node in uow.nodes.list_with_downloads()
+            for node in uow.nodes.list_with_requested_downloads()
             for _, state in list_download_requests(node, cursor.time)
         ]
 

@@ -56,7 +56,7 @@ def words(sqlite_harness: Harness) -> Any:
 
 def lanes_of_last_round(harness: Harness) -> list[int]:
     with harness.store.read_transaction() as uow:
-        last_round = uow.rounds.get_last_provable_round()
+        last_round = uow.rounds.find_last_provable_round()
         assert last_round is not None
         return list(load_round_lanes(uow, harness.hot_set.leaf_cache, last_round))
 

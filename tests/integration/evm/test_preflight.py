@@ -117,7 +117,7 @@ def test_silence_of_all_endpoints_raises_transient_error(endpoint: FaultyEndpoin
 
 
 def test_contract_status_is_read_at_one_block(oracle: RootsOracle, lines: PoolView):
-    standing = RootsContract(lines, address_of(oracle)).get_status()
+    standing = RootsContract(lines, address_of(oracle)).fetch_status()
     assert (standing.head.round, standing.head.quorum, standing.head.config_count) == (0, 2, 1)
     assert standing.limits.anchor_window == 8_000
     assert standing.block.number == oracle.chain.block
@@ -125,7 +125,7 @@ def test_contract_status_is_read_at_one_block(oracle: RootsOracle, lines: PoolVi
 
 def test_address_without_oracle_contract_is_reported(lines: PoolView):
     with pytest.raises(TransientError, match="no QoSRoots contract at 0x1111"):
-        RootsContract(lines, ME).get_status()
+        RootsContract(lines, ME).fetch_status()
 
 
 def test_error_of_a_refused_call_keeps_its_return_data(oracle: RootsOracle, fresh_chain: Chain):

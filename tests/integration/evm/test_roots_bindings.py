@@ -63,7 +63,7 @@ def contract_of(oracle: RootsOracle) -> RootsContract:
 
 
 def status_of(oracle: RootsOracle) -> RootsStatus:
-    return contract_of(oracle).get_status()
+    return contract_of(oracle).fetch_status()
 
 
 def as_hash(raw: bytes) -> Hash:
@@ -156,7 +156,7 @@ def test_next_report_after_a_strike_names_a_zero_root(roots: RootsOracle):
 
 
 def test_configuration_has_roles_floors_and_immutables(roots: RootsOracle):
-    configuration = contract_of(roots).get_configuration()
+    configuration = contract_of(roots).fetch_configuration()
     for field, view in (("admin", "admin"), ("pauser", "pauser"), ("vetoer", "vetoer")):
         assert getattr(configuration, field) == roots.read(view).lower()
     assert (configuration.kept_rounds, configuration.lag_rounds) == (256, 2)
@@ -176,9 +176,9 @@ def test_address_of_another_contract_is_named_with_its_setting(roots: RootsOracl
     view = view_of(roots.chain.url)
     other = Address(roots.network.address.lower())
     with pytest.raises(TransientError, match=r"not look like a QoSRoots .* check oracle\.address"):
-        RootsContract(view, other).get_status()
+        RootsContract(view, other).fetch_status()
     with pytest.raises(TransientError, match="there is no QoSRoots contract"):
-        RootsContract(view, Address("0x" + 40 * "5")).get_status()
+        RootsContract(view, Address("0x" + 40 * "5")).fetch_status()
 
 
 # --- kickouts ---
@@ -218,12 +218,12 @@ def block_of(oracle: RootsOracle) -> BlockRef:
 
 def test_words_are_read_with_their_rounds(roots: RootsOracle, words: HotSet):
     contract = WordsContract(view_of(roots.chain.url), Address(words.contract.address.lower()))
-    assert contract.get_words(0, 2, block_of(roots)) == [StoredWord(0, 0)] * 2
+    assert contract.fetch_words(0, 2, block_of(roots)) == [StoredWord(0, 0)] * 2
     source = roots.last_round
     hashes = source.tree.prove_word(0, source.summary)[1:]
     calldata = encode_write_words_call(source.round, 0, source.words(0, 2), hashes)
     roots.chain.transact(to=words.contract.address, data=calldata)
-    assert contract.get_words(0, 2, block_of(roots)) == [
+    assert contract.fetch_words(0, 2, block_of(roots)) == [
         StoredWord(lanes, source.round) for lanes in source.words(0, 2)
     ]
 
@@ -233,7 +233,7 @@ def test_fall_limit_counts_lanes_of_the_last_round(roots: RootsOracle, words: Ho
     words.bring(roots.last_round, count=2)
     roots.push_leaves(make_leaves(NODES, {0: DUE, 1: {"lane": 1}}))
     words.bring(roots.last_round)
-    assert contract.get_fall_limit(block_of(roots)) == FallLimit(2, 4)
+    assert contract.fetch_fall_limit(block_of(roots)) == FallLimit(2, 4)
 
 
 def test_nodes_are_bound_by_proofs_of_the_lagged_round(roots: RootsOracle, words: HotSet):
@@ -246,27 +246,27 @@ def test_nodes_are_bound_by_proofs_of_the_lagged_round(roots: RootsOracle, words
     assert words.read("indexOf", roots.node(4)) == 4
     contract = WordsContract(view_of(roots.chain.url), Address(words.contract.address.lower()))
     nodes = [Address(roots.node(seat).lower()) for seat in (3, 4, 5)]
-    assert contract.get_seats(nodes, block_of(roots)) == [3, 4, None]
+    assert contract.fetch_seats(nodes, block_of(roots)) == [3, 4, None]
 
 
 def test_seats_at_another_contract_are_no_answer(roots: RootsOracle):
     contract = WordsContract(view_of(roots.chain.url), Address(roots.network.address.lower()))
     with pytest.raises(TransientError):
-        contract.get_seats([Address(roots.node(3).lower())], block_of(roots))
+        contract.fetch_seats([Address(roots.node(3).lower())], block_of(roots))
 
 
 def test_many_words_are_read_in_several_views(roots: RootsOracle, words: HotSet):
     contract = WordsContract(view_of(roots.chain.url), Address(words.contract.address.lower()))
     source = roots.last_round
     words.bring(source)
-    stored = contract.get_words(0, 2 * MAX_RUN_WORDS + 1, block_of(roots))
+    stored = contract.fetch_words(0, 2 * MAX_RUN_WORDS + 1, block_of(roots))
     assert len(stored) == 2 * MAX_RUN_WORDS + 1
     assert stored[:2] == [StoredWord(source.words(0, 1)[0], source.round), StoredWord(0, 0)]
 
 
 def test_configuration_of_words_has_its_immutables(roots: RootsOracle, words: HotSet):
     contract = WordsContract(view_of(roots.chain.url), Address(words.contract.address.lower()))
-    configuration = contract.get_configuration(block_of(roots))
+    configuration = contract.fetch_configuration(block_of(roots))
     assert configuration.oracle == roots.contract.address.lower()
     assert (configuration.lag_rounds, configuration.max_rounds) == (LAG, 10)
     assert (configuration.fall_share, configuration.big_fall) == (1_000, 2_500)

@@ -111,7 +111,7 @@ class Oracle:
 
     @property
     def status(self) -> RootsStatus:
-        return RootsContract(self.view, self.address).get_status()
+        return RootsContract(self.view, self.address).fetch_status()
 
     def push(self, leaves: Sequence[NodeLeaf]) -> Round:
         """Sign the root of these leaves with all keys, and push it when the interval is over."""
@@ -273,7 +273,7 @@ def test_words_are_brought_and_read_as_an_oracle(oracle: Oracle):
     newest = oracle.push(make_leaves(oracle, DUE_SEAT))
     assert send_outdated_words(oracle, contract, newest) == [(0, 1)]
     assert reader.laneAt(DUE_SEAT).call() == newest.leaves[DUE_SEAT].lane
-    assert contract.get_fall_limit(fetch_newest_block(oracle.view)).falls == 1
+    assert contract.fetch_fall_limit(fetch_newest_block(oracle.view)).falls == 1
 
 
 def send_outdated_words(
@@ -281,7 +281,7 @@ def send_outdated_words(
 ) -> list[tuple[int, int]]:
     """Send the words that differ from those of a round; return the runs."""
     block = fetch_newest_block(oracle.view)
-    stored_words = contract.get_words(0, len(source.lane_words), block)
+    stored_words = contract.fetch_words(0, len(source.lane_words), block)
     runs = group_words_into_runs(
         find_outdated_words(stored_words, source.lane_words, source.number)
     )

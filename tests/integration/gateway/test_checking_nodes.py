@@ -44,7 +44,7 @@ def opened(sqlite_url: str) -> Iterator[Store]:
 
 
 def list_excluded_nodes(service: SelectionService, *nodes: str) -> dict[str, str]:
-    ranked, _ = service.get_ranking(SelectionRequest(CHAIN, "s", nodes))
+    ranked, _ = service.get_ranking_and_seed(SelectionRequest(CHAIN, "s", nodes))
     return {str(node): reason for node, reason in ranked.ranking.left_out.items()}
 
 
@@ -146,7 +146,7 @@ def test_node_that_has_no_stake_or_has_quit_is_excluded(
             every = (staked, poor, quit_one)
             with pytest.raises(NoCandidatePassesError):
                 list_excluded_nodes(service, *every)
-            StakeWatch(daemon, 1, service).read_stakes()
+            StakeWatch(daemon, 1, service).update_staked_nodes()
             assert list_excluded_nodes(service, *every) == dict.fromkeys(
                 (poor, quit_one), "not_staked"
             )

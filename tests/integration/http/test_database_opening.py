@@ -12,7 +12,7 @@ from oracle.errors import InputError, OracleError, TransientError
 from oracle.store.database import Store
 from oracle.store.db_errors import format_database_name
 from oracle.store.engine import parse_database_url
-from oracle.store.schema import get_schema_state, migrate
+from oracle.store.schema import inspect_schema, migrate
 from tests.support.postgresql import GUARDED
 
 SECRET = "hunter2-s3cr3t"  # noqa: S105  the one that must not be printed
@@ -116,7 +116,7 @@ def test_shown_database_url_contains_no_password(url: str):
 
 
 def test_schema_check_keeps_no_connection_open(database_url: str):
-    get_schema_state(database_url)
+    inspect_schema(database_url)
     if database_url.startswith("postgresql"):
         with psycopg.connect(database_url) as connection:
             connection_count = connection.execute(

@@ -90,8 +90,10 @@ def test_each_kind_of_gap_is_reported(follower: Follower):
     with follower.store.transaction() as uow:
         scope = follower.folder.scope.id
         uow.coverage.delete_above(29)
-        uow.coverage.store_span(scope, CoverageInterval(40, 60, VerificationLevel.SEAMED, "first"))
-        there = uow.blocks.get_canonical(55)
+        uow.coverage.store_interval(
+            scope, CoverageInterval(40, 60, VerificationLevel.SEAMED, "first")
+        )
+        there = uow.blocks.find_canonical(55)
         assert there is not None
         uow.blocks.orphan_above(57)
         log = next(log for block in follower.chain.blocks for log in block.logs)
@@ -197,7 +199,9 @@ def test_verified_blocks_get_the_requested_verification_level(follower: Follower
     verify_blocks(follower, BlockRange(10, 49), endpoint="second")
     with follower.store.read_transaction() as uow:
         scope = follower.folder.scope.id
-        later, earlier = (uow.coverage.list_spans(scope, *blocks) for blocks in ((10, 49), (0, 9)))
+        later, earlier = (
+            uow.coverage.list_intervals(scope, *blocks) for blocks in ((10, 49), (0, 9))
+        )
         assert {span.level for span in later} == {VerificationLevel.PROVEN}
         assert min(span.level for span in earlier) == VerificationLevel.SEAMED
 
@@ -221,10 +225,10 @@ def test_interrupted_verification_resumes(follower: Follower, monkeypatch: pytes
 
 def test_dry_run_verification_writes_nothing(follower: Follower):
     with follower.store.read_transaction() as uow:
-        before = uow.coverage.list_spans(follower.folder.scope.id)
+        before = uow.coverage.list_intervals(follower.folder.scope.id)
     verification = verify_blocks(follower, BlockRange(0, 60), RebuildOptions(dry_run=True))
     with follower.store.read_transaction() as uow:
-        assert uow.coverage.list_spans(follower.folder.scope.id) == before
+        assert uow.coverage.list_intervals(follower.folder.scope.id) == before
         assert uow.bookmarks.get("verify 0 60 4 ") is None
     assert (verification.reached_level, bool(verification.difference)) == (
         VerificationLevel.PROVEN,

@@ -75,7 +75,7 @@ class NotifiedDaemon:
 
     def place(self, target: str = "ours") -> DeliveryProgress:
         with self.store.read_transaction() as uow:
-            progress = uow.notices.get_progress(target)
+            progress = uow.notices.find_progress(target)
         assert progress is not None
         return progress
 

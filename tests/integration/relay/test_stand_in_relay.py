@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from devnet.relay.relay_history import RelayHistory, iter_record_lines, read_record
+from devnet.relay.relay_history import RelayHistory, iter_record_lines, parse_record
 from devnet.relay.stand_in_relay import RelayFault, StandInRelay
 from oracle.chain.feed.feed_client import FeedClient, FeedResponseError
 from oracle.chain.feed.relay_reader import find_unreadable_reason
@@ -163,7 +163,7 @@ def test_row_with_malformed_json_is_reported_as_unreadable(
 
 def test_recorded_relay_history_is_replayed_identically(history: RelayHistory):
     polls = [START + 600.0, START + 1200.0]
-    record = read_record(iter_record_lines(history.rows, history, polls))
+    record = parse_record(iter_record_lines(history.rows, history, polls))
 
     for time in (START, *polls):
         assert record.list_rows(time) == history.list_rows(time)
@@ -174,7 +174,7 @@ def test_recorded_relay_history_is_replayed_identically(history: RelayHistory):
 def test_record_with_malformed_line_is_an_input_error(history: RelayHistory):
     lines = [*iter_record_lines(history.rows[:2], history, []), '{"t": 1}']
     with pytest.raises(InputError, match="line 3 of the record"):
-        read_record(lines)
+        parse_record(lines)
 
 
 def test_cross_origin_requests_are_allowed(watched: WatchedRelay):

@@ -291,13 +291,13 @@ class Member:
         with Store.open(self.database) as store, store.read_transaction() as uow:
             return {
                 stored_report.report.period: stored_report.report
-                for stored_report in uow.reports.list_latest(1000)
+                for stored_report in uow.reports.list_newest(1000)
             }
 
     def states(self) -> dict[int, tuple[str, str | None]]:
         """Return the state and the reason of every report, by period."""
         with Store.open(self.database) as store, store.read_transaction() as uow:
-            stored_reports = uow.reports.list_latest(1000)
+            stored_reports = uow.reports.list_newest(1000)
             return {
                 stored_report.report.period: (stored_report.state.value, stored_report.reason)
                 for stored_report in stored_reports

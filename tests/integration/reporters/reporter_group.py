@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from devnet.demo.demo_system import load_report_settings
+from devnet.demo.demo_system import read_report_settings
 from oracle.bindings.codec import encode_call
 from oracle.chain.decode.abi import load_abi
 from oracle.domain.ids import Address
@@ -17,7 +17,7 @@ from tests.support.cli.local_network import LocalNetwork, Settings
 
 ETHER = 10**18
 QUORUM = 2
-PERIOD = load_report_settings().period_seconds
+PERIOD = read_report_settings().period_seconds
 # They poll at different times, and so ingest different windows.
 _POLLS = (0.2, 0.4, 0.8)
 # Head starts are in chain time, of which the three minutes of `due` pass in a second here: the

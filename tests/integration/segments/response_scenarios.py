@@ -89,7 +89,7 @@ def elsewhere(world: World) -> Indexer:
     """Two nodes behind one address: the head from one, some logs from one that lags."""
     lagging = _lagging(world)
     world.spoil(
-        logs.build_foreign_logs_fault(lagging, when=blocks.build_every_second_matcher(), times=20)
+        logs.build_foreign_logs_fault(lagging, when=blocks.match_every_second_request(), times=20)
     )
     return world.read(world.indexer())
 
@@ -97,9 +97,9 @@ def elsewhere(world: World) -> Indexer:
 def unknown_is_empty(world: World) -> Indexer:
     """The same, and the lagging node returns `[]` for unknown blocks."""
     lagging = _lagging(world)
-    lagging.faults.append(logs.build_empty_unknown_block_fault())
+    lagging.faults.append(logs.build_empty_logs_for_unknown_block_fault())
     world.spoil(
-        logs.build_foreign_logs_fault(lagging, when=blocks.build_every_second_matcher(), times=20)
+        logs.build_foreign_logs_fault(lagging, when=blocks.match_every_second_request(), times=20)
     )
     return world.read(world.indexer())
 
@@ -118,7 +118,9 @@ def two_forks(world: World) -> Indexer:
     """Headers of one fork, and logs of another."""
     fork = Provider(world.chain.tree, _other_fork(world))
     world.spoil(
-        logs.build_foreign_logs_fault(fork, when=lambda request: not request.is_by_hash, times=10)
+        logs.build_foreign_logs_fault(
+            fork, when=lambda request: not request.is_by_block_hash, times=10
+        )
     )
     return world.read(world.indexer())
 
@@ -209,7 +211,7 @@ ANSWERS: dict[str, dict[str, Scenario]] = {
     "26": {"": two_forks},
     "27": {
         "": fault_at_first(
-            lambda: logs.build_omitted_logs_fault(when=blocks.build_every_second_matcher())
+            lambda: logs.build_omitted_logs_fault(when=blocks.match_every_second_request())
         )
     },
     "28": {
@@ -266,7 +268,7 @@ ANSWERS: dict[str, dict[str, Scenario]] = {
             lambda: transport.build_429_in_200_fault(times=3, when=await_history_requests())
         ),
         "a text": fault_at_first(
-            lambda: transport.build_throttle_text_fault(times=3, when=await_history_requests())
+            lambda: transport.build_rate_limit_text_fault(times=3, when=await_history_requests())
         ),
     },
     "39": {
@@ -311,7 +313,7 @@ ANSWERS: dict[str, dict[str, Scenario]] = {
         logs.build_odd_hex_length_fault,
     ),
     "47": _misshaped(
-        lambda: logs.build_shifted_log_blocks_fault(1_000),
+        lambda: logs.build_shifted_block_numbers_fault(1_000),
         lambda: logs.build_wrong_log_address_fault("0x" + "77" * 20),
     ),
     "48": {

@@ -6,7 +6,7 @@ import pytest
 
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.faults.block_faults import (
-    build_header_fields_fault,
+    build_changed_header_fault,
     build_omitted_receipt_fault,
     build_wrong_bloom_fault,
     build_wrong_parent_fault,
@@ -50,7 +50,7 @@ FAULTS: dict[str, Callable[[], InjectedFault]] = {
     "receipts left out": lambda: build_omitted_receipt_fault(0, for_blocks=(60, 90)),
     "another bloom": lambda: build_wrong_bloom_fault(1, for_blocks=(60, 90)),
     "another parent": lambda: build_wrong_parent_fault(times=2),
-    "another header": lambda: build_header_fields_fault(
+    "another header": lambda: build_changed_header_fault(
         {"extraData": "0x01"}, for_blocks=(60, 90)
     ),
 }

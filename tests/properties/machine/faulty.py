@@ -34,7 +34,7 @@ LOUD: dict[str, Callable[[], InjectedFault]] = {
     "a log twice": log_faults.build_duplicated_log_fault,
     "two logs at one place": log_faults.build_conflicting_log_fault,
     "logs last to first": log_faults.build_reversed_logs_fault,
-    "logs of other blocks": lambda: log_faults.build_shifted_log_blocks_fault(100),
+    "logs of other blocks": lambda: log_faults.build_shifted_block_numbers_fault(100),
     "removed logs": log_faults.build_removed_logs_fault,
     "pending logs": log_faults.build_pending_logs_fault,
     "half a byte": log_faults.build_odd_hex_length_fault,
@@ -49,5 +49,5 @@ QUIET: dict[str, Callable[[], InjectedFault]] = {
     "one log left out": lambda: log_faults.build_omitted_log_fault(0),
     "ranges that leave out": log_faults.build_omitted_range_logs_fault,
     "a silent cap": lambda: log_faults.build_capped_logs_fault(3),
-    "empty where unknown": log_faults.build_empty_unknown_block_fault,
+    "empty where unknown": log_faults.build_empty_logs_for_unknown_block_fault,
 }

@@ -54,7 +54,7 @@ class World:
         self._until_the_end.callback(self.indexer.close)
         self.auditor = Auditor(window_blocks=AUDITED)
         with self.indexer.store.transaction() as uow:
-            uow.outbox.accounts.register_account(US, 0, Stamp(0, 1))
+            uow.outbox.accounts.enroll_account(US, 0, Stamp(0, 1))
 
     def close(self) -> None:
         self._until_the_end.close()

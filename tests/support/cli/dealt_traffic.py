@@ -117,7 +117,7 @@ class DealtTraffic:
         dealt = []
         for member, node in enumerate(group):
             task = _id("task", wave, place, member)
-            blocks = node.draw_answer_delay(wave, self._chance)
+            blocks = node.sample_answer_delay(wave, self._chance)
             dealt.append(Assignment(node, task, self._key(task), answer, blocks))
         return dealt
 
@@ -130,9 +130,13 @@ class DealtTraffic:
             if cast_node.away_waves and cast_node.name not in self._gone
         ):
             if number in node.away_waves and number - 1 not in node.away_waves:
-                moves.append(self._stage.build_call(self._account(node), "TaskNetwork", "pause"))
+                moves.append(
+                    self._stage.build_transaction(self._account(node), "TaskNetwork", "pause")
+                )
             if number not in node.away_waves and number - 1 in node.away_waves:
-                moves.append(self._stage.build_call(self._account(node), "TaskNetwork", "resume"))
+                moves.append(
+                    self._stage.build_transaction(self._account(node), "TaskNetwork", "resume")
+                )
         return moves
 
     def _starts(self, number: int, dealt: list[list[Assignment]]) -> list[Transaction]:
@@ -143,7 +147,7 @@ class DealtTraffic:
         ]
         stage = self._stage
         started = [
-            stage.build_call(
+            stage.build_transaction(
                 self._dispatcher,
                 "TaskNetwork",
                 "startTask",
@@ -158,18 +162,20 @@ class DealtTraffic:
     def _answer(self, assignment: Assignment) -> Transaction:
         account = self._account(assignment.node)
         commitment = compute_commitment(assignment.key, account, assignment.answer)
-        return self._stage.build_call(
+        return self._stage.build_transaction(
             account, "TaskNetwork", "commitAnswer", assignment.key, commitment
         )
 
     def _reveal(self, assignment: Assignment) -> Transaction:
         account = self._account(assignment.node)
         reveal = (assignment.key, assignment.answer, SALT)
-        return self._stage.build_call(account, "TaskNetwork", "revealAnswer", *reveal)
+        return self._stage.build_transaction(account, "TaskNetwork", "revealAnswer", *reveal)
 
     def _say(self, function: str, *arguments: object, value: int = 0) -> Transaction:
         stage = self._stage
-        return stage.build_call(self._creator, "TaskNetwork", function, *arguments, value=value)
+        return stage.build_transaction(
+            self._creator, "TaskNetwork", function, *arguments, value=value
+        )
 
     def _account(self, node: DemoNode) -> Address:
         return self._stage.nodes[node.name]

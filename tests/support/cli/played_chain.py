@@ -100,10 +100,10 @@ def _time_out_until_excluded(network: LocalNetwork, name: str) -> None:
         key = decode_result("TaskNetwork", "keyOf", response)[0]
         node = stage.nodes[name]
         created = _build_creation(network, order)
-        started = stage.build_call(stage.creator, "TaskNetwork", "startTask", key, node)
+        started = stage.build_transaction(stage.creator, "TaskNetwork", "startTask", key, node)
         chain.mine(network.clock.advance(), [created, started])
         network.mine(_TASK_SECONDS // BLOCK_SECONDS + 1)
-        over = stage.build_call(stage.creator, "TaskNetwork", "timeOutTask", key)
+        over = stage.build_transaction(stage.creator, "TaskNetwork", "timeOutTask", key)
         chain.mine(network.clock.advance(), [over])
 
 
@@ -114,7 +114,7 @@ def _start_and_draw_tasks(network: LocalNetwork, path: Path) -> None:
     dispatcher = "0x" + keystore["address"].removeprefix("0x").lower()
     chain.make_request("anvil_setBalance", dispatcher, hex(10 * ETHER))
     admin, *_ = chain.make_request("eth_accounts")
-    chosen = stage.build_call(admin, "TaskNetwork", "setDispatcher", dispatcher)
+    chosen = stage.build_transaction(admin, "TaskNetwork", "setDispatcher", dispatcher)
     chain.mine(network.clock.advance(), [chosen])
     _order_tasks(network, _TIMEOUTS)
     _run_once(path, "--dispatch")
@@ -134,7 +134,9 @@ def _order_tasks(network: LocalNetwork, first: int) -> None:
 def _build_creation(network: LocalNetwork, order: tuple[object, ...]) -> dict[str, str]:
     """Return the transaction that orders a task."""
     stage = network.stage
-    return stage.build_call(stage.creator, "TaskNetwork", "createTask", order, value=ETHER // 10)
+    return stage.build_transaction(
+        stage.creator, "TaskNetwork", "createTask", order, value=ETHER // 10
+    )
 
 
 def _build_order(number: int) -> tuple[object, ...]:

@@ -17,10 +17,10 @@ from oracle.systems.crynux.requirements import build_requirement
 from oracle.systems.legacy.legacy_eligibility import (
     TRIO_SIZE,
     CardGroup,
+    find_card_group,
     find_hardware_misfit_reason,
-    get_card_group,
 )
-from oracle.systems.legacy.trio_line import TaskGroup, get_task_group
+from oracle.systems.legacy.trio_line import TaskGroup, get_legacy_queue_group
 from oracle.systems.task_queue import QueueItem
 from oracle.systems.weighted_draw import draw_nodes
 from tests.support.document.crynux_queue import QueuedTask
@@ -57,8 +57,8 @@ def list_combinations(freed: Node, available: Iterable[Node]) -> list[Combinatio
 
 
 def _find_card_combination(freed: Node, other_nodes: Sequence[Node]) -> Combination | None:
-    card = get_card_group(freed)
-    same = [node for node in other_nodes if card is not None and get_card_group(node) == card]
+    card = find_card_group(freed)
+    same = [node for node in other_nodes if card is not None and find_card_group(node) == card]
     return Combination(freed, same, freed.gpu_vram or 0, card) if _has_three_nodes(same) else None
 
 
@@ -130,17 +130,17 @@ class LegacyQueue:
         created = task.created_at or BEFORE_EVERYTHING
         entry = QueuedTask(-self._value_of(task), created, task.key, task)
         self._entries[task.key] = entry
-        insort(self._groups.setdefault(get_task_group(task), []), entry, key=_get_sort_key)
+        insort(self._groups.setdefault(get_legacy_queue_group(task), []), entry, key=_get_sort_key)
 
     def discard(self, key: TaskKey) -> None:
         """Remove a task if it is in the queue."""
         entry = self._entries.pop(key, None)
         if entry is None:
             return
-        entries = self._groups[get_task_group(entry.task)]
+        entries = self._groups[get_legacy_queue_group(entry.task)]
         del entries[bisect_left(entries, _get_sort_key(entry), key=_get_sort_key)]
         if not entries:
-            del self._groups[get_task_group(entry.task)]
+            del self._groups[get_legacy_queue_group(entry.task)]
 
     def groups(self) -> dict[TaskGroup, Sequence[QueuedTask]]:
         """Return each group with its tasks, the most valuable first.

@@ -99,7 +99,7 @@ class Site:
             scope = uow.coverage.get_current_scope()
             assert scope is not None
             assert uow.coverage.list_gaps(scope.id, 0, last) == []
-            return {span.level for span in uow.coverage.list_spans(scope.id, 0, last)}
+            return {span.level for span in uow.coverage.list_intervals(scope.id, 0, last)}
 
     def forget_feature(self, feature: HeaderFeature) -> None:
         """Delete that a feature is proven, as if the process had ended before it stored this."""

@@ -37,7 +37,7 @@ def list_log_ranges(provider: Provider) -> list[tuple[int, int]]:
     return [
         request.block_range
         for request in provider.received_requests
-        if request.method == "eth_getLogs" and not request.is_by_hash and request.block_range
+        if request.method == "eth_getLogs" and not request.is_by_block_hash and request.block_range
     ]
 
 
@@ -55,7 +55,7 @@ def reject_block_hash_filters() -> InjectedFault:
     """Return a fault that rejects log requests by block hash."""
     error = ErrorMessage(-32602, "invalid argument 0: unknown field blockHash")
     return build_error_fault(
-        error, when=lambda request: request.method == "eth_getLogs" and request.is_by_hash
+        error, when=lambda request: request.method == "eth_getLogs" and request.is_by_block_hash
     )
 
 

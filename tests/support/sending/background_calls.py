@@ -34,7 +34,7 @@ def send_background_call(harness: Harness, name: str) -> str:
         intent = uow.outbox.intents.get(number or 0)
         assert intent is not None
         assert (intent.state, intent.nonce is not None) == (IntentState.LIVE, True), intent
-        slot = uow.outbox.slots.get_slot(account, intent.nonce or 0)
+        slot = uow.outbox.slots.find_slot(account, intent.nonce or 0)
         assert slot is not None
         (attempt,) = uow.outbox.slots.list_attempts(slot)
     return "0x" + attempt.signed.raw.hex()
@@ -64,5 +64,5 @@ def send_rival_push(harness: Harness, calldata: str) -> str:
 def get_pause_kind(harness: Harness) -> PauseKind | None:
     """Return why nothing new is signed, or None."""
     with harness.store.read_transaction() as uow:
-        pause = uow.outbox.accounts.get_pause(harness.context.account)
+        pause = uow.outbox.accounts.find_pause(harness.context.account)
     return None if pause is None else pause.kind

@@ -63,7 +63,7 @@ def list_slots(harness: Harness) -> list[NonceSlot]:
         intents = uow.outbox.intents.list_newest(1000)
         nonces = sorted({intent.nonce for intent in intents if intent.nonce is not None})
         stored_slots = [
-            uow.outbox.slots.get_slot(harness.context.account, nonce) for nonce in nonces
+            uow.outbox.slots.find_slot(harness.context.account, nonce) for nonce in nonces
         ]
         return [slot for slot in stored_slots if slot is not None]
 

@@ -46,7 +46,7 @@ def restart_with_refused_store(harness: Harness, store: Store) -> AccountContext
 
 def next_nonce(context: AccountContext) -> int | None:
     with context.store.read_transaction() as uow:
-        return uow.outbox.accounts.get_next_nonce(context.account)
+        return uow.outbox.accounts.find_next_nonce(context.account)
 
 
 def get_rebuild_reasons(harness: Harness) -> dict[int, str | None]:

@@ -65,7 +65,7 @@ class Reporter:
         with self.harness.store.read_transaction() as uow:
             return {
                 stored_report.report.period: stored_report.report.fingerprint
-                for stored_report in uow.reports.list_latest(1000)
+                for stored_report in uow.reports.list_newest(1000)
             }
 
     def signed(self) -> dict[int, Hash]:

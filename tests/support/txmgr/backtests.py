@@ -33,7 +33,7 @@ class ByName:
     def apply_event(self, event: DomainEvent) -> None:
         self.seen.append(event)
 
-    def judge_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
+    def evaluate_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
         self.judged_tasks.append(task)
         by_node = {node_address(name): weight for name, weight in self.weights.items()}
         return [

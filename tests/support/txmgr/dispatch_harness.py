@@ -136,7 +136,7 @@ class DispatchHarness(Harness):
         self.dispatching = self._dispatching(publisher, self.dispatch)
         with self.store.transaction() as uow:
             # Another test's database may have sent with the same key.
-            if uow.outbox.accounts.get_next_nonce(self.starts.account) is None:
+            if uow.outbox.accounts.find_next_nonce(self.starts.account) is None:
                 mined = testbed.chain.rpc(
                     "eth_getTransactionCount", self.starts.account.address, "latest"
                 )

@@ -85,7 +85,7 @@ class Follower:
             since = uow.reports.get_first_complete_period()
             fingerprint_by_period = {
                 stored_report.report.period: stored_report.report.fingerprint
-                for stored_report in uow.reports.list_latest(1000)
+                for stored_report in uow.reports.list_newest(1000)
             }
         return since, {
             period: fingerprint_by_period[period]

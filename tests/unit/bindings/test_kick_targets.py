@@ -16,7 +16,7 @@ from oracle.bindings.kick_targets import (
     NODE_STAKING,
     TASK_NETWORK,
     VSS_TASK,
-    build_adapter_code,
+    build_adapter_creation_code,
     build_role_change,
     find_default_kick_target,
     get_kick_target,
@@ -87,7 +87,7 @@ def test_kick_target_is_found_only_by_its_exact_name():
 
 
 def test_adapter_code_encodes_constructor_arguments_in_order():
-    code = build_adapter_code(VSS_TASK, ORACLE, OWNER, GIVEN)
+    code = build_adapter_creation_code(VSS_TASK, ORACLE, OWNER, GIVEN)
     compiled = load_artifact("adapters/VssTaskAdapter")["bytecode"]
     constructor_arguments = decode_values(
         ["address"] * 5, bytes.fromhex(code.removeprefix(compiled))
@@ -97,9 +97,9 @@ def test_adapter_code_encodes_constructor_arguments_in_order():
 
 def test_missing_adapter_addresses_are_named_in_error():
     with pytest.raises(InputError, match="these contract addresses are missing: QOS, Task"):
-        build_adapter_code(COMMIT_TASK, ORACLE, OWNER, {"Node": NODE})
+        build_adapter_creation_code(COMMIT_TASK, ORACLE, OWNER, {"Node": NODE})
     with pytest.raises(InputError, match="TaskNetwork: has no adapter"):
-        build_adapter_code(TASK_NETWORK, ORACLE, OWNER, {})
+        build_adapter_creation_code(TASK_NETWORK, ORACLE, OWNER, {})
 
 
 def test_role_change_calls_transfer_ownership_as_node_owner():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lab.page.number_text import format_time, format_time_to_second
+from lab.page.number_text import format_axis_time, format_time_to_second
 from oracle.cli.main import run
 from oracle.domain.events.jsonl import event_to_json
 from oracle.queries.text.text_tables import format_block_time
@@ -11,7 +11,7 @@ from tests.support.histories import GENESIS_TIME, History
 
 @pytest.mark.parametrize("seconds", [1_795_000_000_000, 2**63 - 1])
 def test_timestamp_beyond_calendar_is_shown_in_seconds(seconds):
-    texts = {format_block_time(seconds), format_time(seconds), format_time_to_second(seconds)}
+    texts = {format_block_time(seconds), format_axis_time(seconds), format_time_to_second(seconds)}
     assert texts == {f"{seconds} s"}
 
 

@@ -27,7 +27,7 @@ BLOCKS = (3, 4)
 def tree() -> BlockTree:
     tree = BlockTree()
     for number in range(6):
-        tree.mine_logs(FakeLog(ADDRESS, (TOPIC,), f"0x{number:064x}"))
+        tree.mine_block_with_logs(FakeLog(ADDRESS, (TOPIC,), f"0x{number:064x}"))
     return tree
 
 

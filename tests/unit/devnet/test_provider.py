@@ -25,7 +25,7 @@ def test_logs_include_both_ends_of_range():
 
 def test_logs_are_filtered_by_address_and_topics():
     tree = BlockTree()
-    tree.mine_logs(make_log(1), make_log(2, OTHER), make_log(3, topic=SECOND))
+    tree.mine_block_with_logs(make_log(1), make_log(2, OTHER), make_log(3, topic=SECOND))
     provider = Provider(tree)
     full_range = {"fromBlock": "0x0", "toBlock": "latest"}
     assert len(logs(provider, **full_range, address=OTHER.upper().replace("0X", "0x"))) == 1
@@ -76,7 +76,7 @@ def test_orphan_block_is_returned_by_hash_only_if_kept():
 
 def test_transaction_receipt_follows_provider_head():
     tree = BlockTree()
-    first = tree.mine_logs(make_log(1))
+    first = tree.mine_block_with_logs(make_log(1))
     again = tree.mine(first.txs, parent_block=tree.mine(parent_block=tree.genesis))
     for head in (first, again):
         receipt = Provider(tree, head).handle_call(
@@ -115,7 +115,7 @@ def test_pruned_provider_keeps_headers_but_not_logs():
 def test_skipped_heights_return_null():
     tree = BlockTree()
     tree.mine(number=4)
-    tree.mine_logs(make_log(1))
+    tree.mine_block_with_logs(make_log(1))
     provider = Provider(tree)
     assert provider.handle_call("eth_getBlockByNumber", ["0x2", False]) is None
     assert provider.handle_call("eth_getBlockByNumber", ["latest", False])["number"] == "0x5"

@@ -73,7 +73,7 @@ def test_two_empty_blocks_with_same_parent_differ():
 
 def test_transaction_mined_again_keeps_its_hash():
     tree = BlockTree()
-    first = tree.mine_logs(make_log(1))
+    first = tree.mine_block_with_logs(make_log(1))
     again = tree.mine(
         [Tx(SENDER, SPEAKER, logs=(make_log(0),)), *first.txs], parent_block=tree.genesis
     )

@@ -9,7 +9,7 @@ from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address, TaskKey
 from oracle.store.state.draw_repository import StoredDraw
-from oracle.systems.crynux.crynux_policy import find_ineligibility_reason, judge_members
+from oracle.systems.crynux.crynux_policy import evaluate_members, find_ineligibility_reason
 from oracle.systems.crynux.requirements import build_requirement
 from oracle.systems.policy import PolicyInput
 from oracle.systems.task_queue import QueueItem, build_queue, is_waiting
@@ -84,7 +84,7 @@ class PlainDispatch:
             frozenset(draw.node for draw in self.active.values())
         )
         network = self._network(unavailable_nodes, time)
-        verdicts = judge_members(queue_item.task, network, self.settings.weighting)
+        verdicts = evaluate_members(queue_item.task, network, self.settings.weighting)
         return [
             (verdict.node, verdict.weight) for verdict in verdicts if verdict.weight is not None
         ]

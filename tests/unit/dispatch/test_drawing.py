@@ -15,7 +15,7 @@ from oracle.systems.crynux.crynux_policy import (
     CRYNUX_WEIGHTING,
     RELAY_WEIGHTING,
     Weighting,
-    judge_members,
+    evaluate_members,
 )
 from oracle.systems.crynux.requirements import IneligibilityReason, Requirement, find_misfit_reason
 from oracle.systems.pocket.pocket_policy import (
@@ -78,7 +78,7 @@ def test_task_is_armed_iff_reference_policy_has_candidate(
 
     rows = {node.address: node for node in [*before, *after]}
     policy_input = a_policy_input(rows.values(), rules, time=NOW + seconds)
-    verdicts = judge_members(task, policy_input, weighting)
+    verdicts = evaluate_members(task, policy_input, weighting)
     assert bool(drawer.plan.armed_tasks) == any(verdict.weight is not None for verdict in verdicts)
 
 
@@ -111,7 +111,7 @@ def test_task_is_armed_iff_pocket_policy_has_candidate(
     drawer.restore_plan(FixedView(after, [task], policy), at(2), {})
 
     rows = [*{node.address: node for node in [*before, *after]}.values()]
-    verdicts = policy.create_follower().judge_candidates(
+    verdicts = policy.create_follower().evaluate_candidates(
         task, a_policy_input(rows, drawer.settings.rules)
     )
     assert bool(drawer.plan.armed_tasks) == any(verdict.weight is not None for verdict in verdicts)

@@ -110,7 +110,7 @@ def test_rewind_removes_plans_of_later_blocks(ledger: Ledger):
     before = ledger.history.block
     ledger.starts("1", "A")
     with ledger.store.transaction() as uow:
-        uow.downloads.undo_above(before - 1)
+        uow.downloads.delete_above(before - 1)
         assert uow.downloads.list_since(0) == []
 
 

@@ -7,7 +7,7 @@ import pytest
 from oracle.bindings.probe_calls import (
     ProbeOrder,
     compute_probe_task_keys,
-    decode_probe_fees,
+    compute_total_probe_fee,
     decode_probe_nodes,
     encode_probe_call,
     encode_validate_group_call,
@@ -56,7 +56,7 @@ def test_window_stays_open_until_next_window_or_reorg(sqlite_url: str):
 def test_probe_call_decodes_to_its_nodes_fees_and_tasks():
     calldata = encode_probe_call(ORDER, 4, NODES, (1, 2, 3))
     assert decode_probe_nodes(calldata) == NODES
-    assert decode_probe_fees(calldata) == 21
+    assert compute_total_probe_fee(calldata) == 21
     keys = compute_probe_task_keys(calldata, NODES[0])
     assert len(set(keys)) == 3
     assert all(key[2:] in encode_validate_group_call(calldata, NODES[0]) for key in keys)

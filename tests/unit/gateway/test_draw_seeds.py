@@ -59,7 +59,7 @@ def test_seeds_from_before_restart_are_published_but_not_reused():
     before.reserve_counters(1, T0)
     after, _ = seeds()
     after._random_bytes = bytes
-    after.load_past_epochs(list(written))
+    after.restore_past_epochs(list(written))
     epoch, _ = after.reserve_counters(1, T0 + 1)
     past, _ = after.list_ended_and_open_epochs(T0 + 1)
     assert past == written

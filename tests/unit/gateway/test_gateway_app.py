@@ -108,7 +108,7 @@ def test_batch_with_invalid_row_is_rejected_entirely(client: TestClient):
 def test_select_returns_503_when_no_node_passes_checks(
     client: TestClient, service: SelectionService
 ):
-    service.apply_check_answers(CHAIN, {node: ProbeAnswer(2, 5) for node in ("a", "b")})
+    service.apply_probe_answers(CHAIN, {node: ProbeAnswer(2, 5) for node in ("a", "b")})
     assert client.post("/v1/select", json=ASKED).status_code == 503
     check = client.get("/v1/checks").json()[CHAIN]["a"]
     assert (check["passed"], check["reason"]) == (False, "wrong_chain")

@@ -134,7 +134,7 @@ def test_example_function_in_documentation_reproduces_the_draw():
     names: dict[str, Any] = {}
     exec(read_guide_block("from hashlib"), names)  # noqa: S102  of our own page
     session_selector = selector()
-    session_selector.add_outcomes([build_failure("node-0")], T0)
+    session_selector.record_outcomes([build_failure("node-0")], T0)
     for _ in range(20):
         done = session_selector.select_nodes(build_request(), T0)
         proof = {

@@ -20,17 +20,21 @@ def attempts(of: GatewayRecords, node: str, now: int = T0) -> int:
 def test_duplicate_outcome_counts_once_within_ten_minutes():
     gateway_records = records()
     reported_outcome = make_outcome("a", outcome_id="x")
-    assert gateway_records.add_outcomes([reported_outcome, reported_outcome], T0)[0] == (1, 1, 0)
+    assert gateway_records.record_outcomes([reported_outcome, reported_outcome], T0)[0] == (
+        1,
+        1,
+        0,
+    )
     repeated = reported_outcome._replace(outcome=make_outcome("a", T0 + 599_999).outcome)
-    assert gateway_records.add_outcomes([repeated], T0 + 599_999)[0] == (0, 1, 0)
-    assert gateway_records.add_outcomes(
+    assert gateway_records.record_outcomes([repeated], T0 + 599_999)[0] == (0, 1, 0)
+    assert gateway_records.record_outcomes(
         [make_outcome("a", T0 + 600_000, outcome_id="x")], T0 + 600_000
     )[0] == (1, 0, 0)
 
 
 def test_outcome_older_than_window_is_ignored():
     gateway_records = records()
-    counts, stored = gateway_records.add_outcomes(
+    counts, stored = gateway_records.record_outcomes(
         [make_outcome("a", T0 - 300_000), make_outcome("b", T0 - 299_999)], T0
     )
     assert counts == (1, 0, 1)
@@ -39,7 +43,7 @@ def test_outcome_older_than_window_is_ignored():
 
 def test_outcome_slightly_ahead_of_clock_is_stored_with_current_time():
     gateway_records = records()
-    _, stored = gateway_records.add_outcomes([make_outcome("a", T0 + 4_000)], T0)
+    _, stored = gateway_records.record_outcomes([make_outcome("a", T0 + 4_000)], T0)
     assert [reported_outcome.outcome.t_ms for reported_outcome in stored] == [T0]
     assert attempts(gateway_records, "a") == 1
 
@@ -53,7 +57,7 @@ def test_outcome_slightly_ahead_of_clock_is_stored_with_current_time():
 )  # fmt: skip
 def test_outcomes_not_caused_by_node_are_not_counted(kind: OutcomeKind):
     gateway_records = records()
-    gateway_records.add_outcomes([make_outcome("a", kind=kind)], T0)
+    gateway_records.record_outcomes([make_outcome("a", kind=kind)], T0)
     assert attempts(gateway_records, "a") == 0
     assert not gateway_records.is_failing(CHAIN, "a", T0)
 
@@ -69,9 +73,9 @@ def test_outcomes_not_caused_by_node_are_not_counted(kind: OutcomeKind):
 def test_batch_beyond_capacity_is_rejected_entirely(rules, batch):
     gateway_records = records(**rules)
     with pytest.raises(TooManyRecordsError):
-        gateway_records.add_outcomes(batch, T0)
+        gateway_records.record_outcomes(batch, T0)
     assert attempts(gateway_records, "a") == 0
-    assert gateway_records.add_outcomes(batch[:2], T0)[0].taken == 2
+    assert gateway_records.record_outcomes(batch[:2], T0)[0].taken == 2
 
 
 def test_capacity_is_freed_when_outcomes_expire():
@@ -79,7 +83,7 @@ def test_capacity_is_freed_when_outcomes_expire():
     for minutes in (0, 11, 22):
         t = T0 + minutes * 60_000
         batch = [make_outcome(f"{minutes}-{n}", t, outcome_id=f"{minutes}-{n}") for n in range(2)]
-        assert gateway_records.add_outcomes(batch, t)[0].taken == 2
+        assert gateway_records.record_outcomes(batch, t)[0].taken == 2
 
 
 def test_failing_node_loses_its_tickets_under_article_but_not_under_portal_api_head():
@@ -87,7 +91,7 @@ def test_failing_node_loses_its_tickets_under_article_but_not_under_portal_api_h
     head = GatewayRecords(GatewayRules(params=PORTAL_API_HEAD))
     article = records()
     for gateway_records in (head, article):
-        gateway_records.add_outcomes([build_failure("a") for _ in range(60)], T0)
+        gateway_records.record_outcomes([build_failure("a") for _ in range(60)], T0)
     rows = [
         gateway_records.rank_candidates(CHAIN, ("a",), {}, T0).rows
         for gateway_records in (head, article)

@@ -13,8 +13,8 @@ def checks(**rules: object) -> NodeChecks:
 
 
 def reasons(of: NodeChecks, answers: dict[str, ProbeAnswer]) -> dict[str, str]:
-    of.apply_answers(answers, T0)
-    return of.find_excluded_nodes(answers, T0)
+    of.apply_probe_answers(answers, T0)
+    return of.find_exclusion_reasons(answers, T0)
 
 
 def at(*heights: int) -> dict[str, ProbeAnswer]:
@@ -60,26 +60,26 @@ def test_heights_from_nodes_on_wrong_chain_are_ignored():
 def test_check_result_expires_after_five_minutes(unchecked: UncheckedPolicy, why: str | None):
     node_checks = checks(unchecked=unchecked)
     assert node_checks.find_exclusion_reason("n0", T0) == why
-    node_checks.apply_answers(at(10), T0)
+    node_checks.apply_probe_answers(at(10), T0)
     assert node_checks.find_exclusion_reason("n0", T0 + 299_999) is None
     assert node_checks.find_exclusion_reason("n0", T0 + 300_000) == why
 
 
 def test_failed_node_stays_ineligible_until_check_passes():
     node_checks = checks()
-    node_checks.apply_answers({"a": ProbeAnswer(fault="probe_slow")}, T0)
+    node_checks.apply_probe_answers({"a": ProbeAnswer(fault="probe_slow")}, T0)
     assert node_checks.find_exclusion_reason("a", T0 + 3_600_000) == "probe_slow"
-    assert node_checks.apply_answers({"a": ProbeAnswer(1, 5)}, T0 + 1) == ["a"]
+    assert node_checks.apply_probe_answers({"a": ProbeAnswer(1, 5)}, T0 + 1) == ["a"]
     assert node_checks.find_exclusion_reason("a", T0 + 1) is None
 
 
 def test_node_without_stake_or_with_unknown_stake_is_ineligible():
     node_checks = checks(needs_stake=True)
-    node_checks.apply_answers(at(10, 10), T0)
-    assert node_checks.find_excluded_nodes(["n0", "n1"], T0) == {
+    node_checks.apply_probe_answers(at(10, 10), T0)
+    assert node_checks.find_exclusion_reasons(["n0", "n1"], T0) == {
         "n0": "stake_unknown",
         "n1": "stake_unknown",
     }
     node_checks.staked_nodes = frozenset({"n0", "never checked"})
-    reason_by_node = node_checks.find_excluded_nodes(["n0", "n1", "never checked"], T0)
+    reason_by_node = node_checks.find_exclusion_reasons(["n0", "n1", "never checked"], T0)
     assert reason_by_node == {"n1": "not_staked"}

@@ -10,8 +10,8 @@ from gateway.request_bodies import (
     MAX_ROWS,
     BodyError,
     parse_outcomes,
-    parse_ranking,
-    parse_selection,
+    parse_ranking_body,
+    parse_select_body,
 )
 from oracle.systems.pocket.relay_outcomes import OutcomeKind
 from tests.support.examples import examples
@@ -107,7 +107,7 @@ def test_malformed_batch_is_rejected(sent: bytes, answer: dict[str, object]):
 )
 def test_error_for_invalid_selection_field_names_it(changed, field: str):
     with pytest.raises(BodyError) as error:
-        parse_selection(json.dumps({**ASKED, **changed}).encode())
+        parse_select_body(json.dumps({**ASKED, **changed}).encode())
     assert error.value.field == field
 
 
@@ -123,12 +123,12 @@ _JSON = st.recursive(
 @given(_JSON.map(lambda document: json.dumps(document).encode()) | st.binary(max_size=60))
 @examples(300)
 def test_arbitrary_body_is_decoded_or_rejected(sent: bytes):
-    for read in (lambda: parse_outcomes(sent, T0, 0), lambda: parse_selection(sent)):
+    for read in (lambda: parse_outcomes(sent, T0, 0), lambda: parse_select_body(sent)):
         with suppress(BodyError):
             read()
 
 
 def test_ranking_request_with_extra_field_is_rejected():
-    assert parse_ranking(json.dumps(ASKED).encode()).candidates == ["a", "b"]
+    assert parse_ranking_body(json.dumps(ASKED).encode()).candidates == ["a", "b"]
     with pytest.raises(BodyError):
-        parse_ranking(json.dumps({**ASKED, "n": 2}).encode())
+        parse_ranking_body(json.dumps({**ASKED, "n": 2}).encode())

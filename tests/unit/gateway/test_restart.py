@@ -82,15 +82,15 @@ def test_restarts_do_not_change_tickets(
                 often.writer.write_queued_records()
                 often = service(second, clock)
             for gateway_service in (always, often):
-                gateway_service.add_outcomes([reported_outcome])
+                gateway_service.record_outcomes([reported_outcome])
                 if number in checks:
-                    gateway_service.apply_check_answers(
+                    gateway_service.apply_probe_answers(
                         CHAIN, {node: ProbeAnswer(1, 10) for node in NODES}
                     )
         clock.now = NOW
         often.writer.write_queued_records()
         rankings = [
-            gateway_service.get_ranking(build_request())[0]
+            gateway_service.get_ranking_and_seed(build_request())[0]
             for gateway_service in (always, service(second, clock))
         ]
     assert rankings[0].ranking == rankings[1].ranking
@@ -98,18 +98,21 @@ def test_restarts_do_not_change_tickets(
 
 def test_duplicate_outcome_is_recognised_after_restart(opened: Store, clock: Clock):
     before = service(opened, clock)
-    before.add_outcomes([make_outcome("node-0", outcome_id="x")])
+    before.record_outcomes([make_outcome("node-0", outcome_id="x")])
     before.writer.write_queued_records()
     assert (
-        service(opened, clock).add_outcomes([make_outcome("node-0", outcome_id="x")]).repeated == 1
+        service(opened, clock).record_outcomes([make_outcome("node-0", outcome_id="x")]).repeated
+        == 1
     )
 
 
 def test_failed_check_is_restored_after_restart(opened: Store, clock: Clock):
     before = service(opened, clock)
-    before.apply_check_answers(CHAIN, {"node-0": ProbeAnswer(2, 10), "node-1": ProbeAnswer(1, 10)})
+    before.apply_probe_answers(CHAIN, {"node-0": ProbeAnswer(2, 10), "node-1": ProbeAnswer(1, 10)})
     before.writer.write_queued_records()
-    session_ranking, _ = service(opened, clock).get_ranking(build_request("node-0", "node-1"))
+    session_ranking, _ = service(opened, clock).get_ranking_and_seed(
+        build_request("node-0", "node-1")
+    )
     assert session_ranking.ranking.left_out == {"node-0": "wrong_chain"}
 
 
@@ -125,13 +128,13 @@ def test_previous_seeds_are_published_after_restart(opened: Store, clock: Clock)
 
 def test_expired_outcomes_are_removed_from_database(opened: Store, clock: Clock):
     gateway_service = service(opened, clock)
-    gateway_service.add_outcomes(
+    gateway_service.record_outcomes(
         [make_outcome("node-0"), make_outcome("node-1", kind=OutcomeKind.EXHAUSTED)]
     )
     gateway_service.writer.write_queued_records()
     for minutes, left in ((11, ["node-1"]), (61, [])):
         clock.now = T0 + minutes * 60_000
-        gateway_service.add_outcomes([make_outcome("node-2", clock.now)])
+        gateway_service.record_outcomes([make_outcome("node-2", clock.now)])
         gateway_service.writer.write_queued_records()
         with opened.read_transaction() as uow:
             stored_nodes = [
@@ -164,13 +167,13 @@ class UnreachableStore:
 def test_outcomes_during_database_failure_are_written_later(opened: Store, clock: Clock):
     away = UnreachableStore(opened)
     gateway_service = service(away, clock)  # type: ignore[arg-type]
-    gateway_service.add_outcomes([make_outcome("node-0")])
+    gateway_service.record_outcomes([make_outcome("node-0")])
     away.is_away = True
-    gateway_service.add_outcomes([build_failure("node-1")])
+    gateway_service.record_outcomes([build_failure("node-1")])
     gateway_service.writer.write_queued_records()
     assert reason(gateway_service) == "the disk is full"
     away.is_away = False
-    gateway_service.add_outcomes([make_outcome("node-2")])
+    gateway_service.record_outcomes([make_outcome("node-2")])
     gateway_service.writer.write_queued_records()
     assert reason(gateway_service) is None
     with opened.read_transaction() as uow:
@@ -191,6 +194,6 @@ def test_crashed_writer_reports_failure(opened: Store, clock: Clock):
 
 def test_gateway_time_does_not_go_back_when_the_clock_does(opened: Store, clock: Clock):
     gateway_service = service(opened, clock)
-    gateway_service.add_outcomes([build_failure("node-0")])
+    gateway_service.record_outcomes([build_failure("node-0")])
     clock.now -= 60_000
-    assert gateway_service.get_ranking(build_request("node-0"))[0].as_of == T0
+    assert gateway_service.get_ranking_and_seed(build_request("node-0"))[0].as_of == T0

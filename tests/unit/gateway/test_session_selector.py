@@ -45,7 +45,7 @@ def test_draws_match_reference_selector(history: list[ReportedOutcome], max_node
     session_selector = selector(ranking_ms=0)
     for reported_outcome in history:
         plain.record_outcome(reported_outcome.outcome)
-        session_selector.add_outcomes([reported_outcome], reported_outcome.outcome.t_ms)
+        session_selector.record_outcomes([reported_outcome], reported_outcome.outcome.t_ms)
 
     done = session_selector.select_nodes(build_request(max_nodes=max_nodes), NOW)
 
@@ -73,7 +73,7 @@ def repeat_draw(done: NodeSelection) -> str:
 
 def test_draw_is_reproducible_from_seed_session_and_counter():
     session_selector = selector()
-    session_selector.add_outcomes(
+    session_selector.record_outcomes(
         [make_outcome(node, latency=100.0 * n) for n, node in enumerate(NODES, 1)], T0
     )
     done = [session_selector.select_nodes(build_request(), T0) for _ in range(50)]
@@ -86,7 +86,9 @@ def test_draw_is_reproducible_from_seed_session_and_counter():
 def test_faster_node_is_selected_in_proportion_to_its_tickets():
     # docs/explanation/pocket.md: 0.1 s and 0.2 s are 10 and 8 tickets.
     session_selector = selector()
-    session_selector.add_outcomes([make_outcome("fast"), make_outcome("slow", latency=200.0)], T0)
+    session_selector.record_outcomes(
+        [make_outcome("fast"), make_outcome("slow", latency=200.0)], T0
+    )
     won = Counter(
         session_selector.select_nodes(build_request("fast", "slow"), T0).nodes[0]
         for _ in range(9_000)
@@ -96,7 +98,7 @@ def test_faster_node_is_selected_in_proportion_to_its_tickets():
 
 def test_failed_node_is_not_selected_for_six_seconds():
     session_selector = selector(ranking_ms=0)
-    session_selector.add_outcomes([build_failure("a"), make_outcome("b")], T0)
+    session_selector.record_outcomes([build_failure("a"), make_outcome("b")], T0)
     for later, drawn in ((0, {"b"}), (5_999, {"b"}), (6_000, {"a", "b"})):
         selected_nodes = {
             session_selector.select_nodes(build_request("a", "b"), T0 + later).nodes[0]
@@ -107,7 +109,7 @@ def test_failed_node_is_not_selected_for_six_seconds():
 
 def test_ranking_is_degraded_with_equal_chances_when_all_nodes_failed():
     session_selector = selector()
-    session_selector.add_outcomes([build_failure("a"), build_failure("b")], T0)
+    session_selector.record_outcomes([build_failure("a"), build_failure("b")], T0)
     done = session_selector.select_nodes(build_request("a", "b"), T0)
     assert done.ranking.degraded
     assert done.ranking.chances == (("a", 1), ("b", 1))
@@ -121,7 +123,7 @@ def test_excluded_node_is_not_selected_on_retry():
 
 def test_retry_with_only_failed_nodes_left_makes_a_degraded_draw():
     session_selector = selector()
-    session_selector.add_outcomes([build_failure("b"), build_failure("c")], T0)
+    session_selector.record_outcomes([build_failure("b"), build_failure("c")], T0)
     done = session_selector.select_nodes(build_request("a", "b", "c")._replace(exclude=("a",)), T0)
     assert done.nodes[0] in {"b", "c"}
     assert done.ranking.degraded
@@ -149,7 +151,7 @@ def test_ranking_cache_size_is_limited():
 @pytest.mark.parametrize("kind", [OutcomeKind.EXHAUSTED, OutcomeKind.SESSION_INVALID])
 def test_ended_session_excludes_node_only_for_that_session(kind: OutcomeKind):
     session_selector = selector(ranking_ms=0)
-    session_selector.add_outcomes([make_outcome("a", kind=kind, session="over")], T0)
+    session_selector.record_outcomes([make_outcome("a", kind=kind, session="over")], T0)
     over = session_selector.get_ranking(build_request("a", "b", session="over"), T0)
     assert over.ranking.left_out == {"a": "session_ended"}
     assert (
@@ -168,7 +170,7 @@ def build_checked_selector(*, all_where_none_passes: bool = True) -> SessionSele
     """Return a selector for which node `a` passes the checks and `b` is on another chain."""
     rules = CheckRules(chain_id=1, allows_degraded_draw=all_where_none_passes)
     checks = NodeChecks(rules)
-    checks.apply_answers({"a": ProbeAnswer(1, 100), "b": ProbeAnswer(2, 100)}, T0)
+    checks.apply_probe_answers({"a": ProbeAnswer(1, 100), "b": ProbeAnswer(2, 100)}, T0)
     return SessionSelector(GatewayRules(ranking_ms=0), {CHAIN: checks}, return_counting_seeds())
 
 
@@ -191,7 +193,7 @@ def test_no_node_is_drawn_when_degraded_draws_are_disabled():
 
 def test_unstaked_node_is_not_drawn_even_when_no_node_passes_its_check():
     checks = NodeChecks(CheckRules(chain_id=1, needs_stake=True))
-    checks.apply_answers({"a": ProbeAnswer(2, 1), "b": ProbeAnswer(2, 1)}, T0)
+    checks.apply_probe_answers({"a": ProbeAnswer(2, 1), "b": ProbeAnswer(2, 1)}, T0)
     session_selector = SessionSelector(
         GatewayRules(ranking_ms=0), {CHAIN: checks}, return_counting_seeds()
     )
@@ -210,7 +212,7 @@ def test_passed_check_restores_node_and_is_stored():
     session_selector = SessionSelector(
         GatewayRules(ranking_ms=0), hooks=return_counting_seeds(hooks)
     )
-    session_selector.add_outcomes([build_failure("a"), make_outcome("b")], T0)
+    session_selector.record_outcomes([build_failure("a"), make_outcome("b")], T0)
 
     session_selector.record_passed_checks(CHAIN, ["a", "b", "never heard of"], T0 + 3_000)
 

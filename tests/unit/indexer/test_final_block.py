@@ -38,7 +38,7 @@ def test_final_block_missing_from_indexed_chain_raises_transient_error(
         final = chain.fetch_heads().final
         reported_final = final._replace(number=final.number + 1, hash=FOREIGN)
         with store.transaction() as uow:
-            stored_block = uow.blocks.get_canonical(reported_final.number)
+            stored_block = uow.blocks.find_canonical(reported_final.number)
             assert stored_block is not None
             check_final_block(uow, stored_block)
             uow.blocks.orphan_above(final.number)

@@ -98,10 +98,10 @@ def test_backfill_and_live_indexing_produce_identical_reports(new_store: NewStor
 
         with live.read_transaction() as live_uow, late.read_transaction() as late_uow:
             cut_live = {
-                stored.report.period: stored.report for stored in live_uow.reports.list_latest(99)
+                stored.report.period: stored.report for stored in live_uow.reports.list_newest(99)
             }
             cut_late = {
-                stored.report.period: stored.report for stored in late_uow.reports.list_latest(99)
+                stored.report.period: stored.report for stored in late_uow.reports.list_newest(99)
             }
     # 24 blocks of 10 seconds contain the ends of four periods of a minute.
     assert len(cut_late) == 4
@@ -122,7 +122,7 @@ def test_report_is_cut_as_of_last_block_of_period(store: Store):
     assert isinstance(indexed, CommittedWindow)
     assert [note.name for note in indexed.notes] == ["reports"]
     with store.read_transaction() as uow:
-        assert [stored_report.report.as_of for stored_report in uow.reports.list_latest(1)] == [
+        assert [stored_report.report.as_of for stored_report in uow.reports.list_newest(1)] == [
             last_of_period
         ]
 
@@ -133,7 +133,7 @@ def test_no_report_is_cut_without_oracle_contract(store: Store):
     follower.catch_up()
 
     with store.read_transaction() as uow:
-        assert uow.reports.list_latest(99) == []
+        assert uow.reports.list_newest(99) == []
 
 
 def test_step_at_head_returns_none(store: Store):
@@ -186,7 +186,7 @@ def test_backfill_stores_no_headers_and_no_journal(store: Store):
     assert first.blocks.last == 120 - follower.chain.finality_depth
     with store.read_transaction() as uow:
         assert len(uow.blocks.list_canonical(0, 200)) == 1
-        assert uow.undo.get_lowest_reachable_block() == first.blocks.last
+        assert uow.undo.find_lowest_reachable_block() == first.blocks.last
 
 
 def test_journal_reaches_back_to_final_block(store: Store):
@@ -195,7 +195,7 @@ def test_journal_reaches_back_to_final_block(store: Store):
     follower.catch_up()
 
     with store.read_transaction() as uow:
-        assert uow.undo.get_lowest_reachable_block() == 120 - follower.chain.finality_depth
+        assert uow.undo.find_lowest_reachable_block() == 120 - follower.chain.finality_depth
 
 
 def test_final_block_moving_without_new_block_is_stored(store: Store):
@@ -209,7 +209,7 @@ def test_final_block_moving_without_new_block_is_stored(store: Store):
         cursor = uow.cursor.get()
         assert cursor is not None
         assert cursor.final_number == 118
-        assert uow.undo.get_lowest_reachable_block() == 118
+        assert uow.undo.find_lowest_reachable_block() == 118
     follower.chain.mine()
     assert follower.catch_up()
 

@@ -116,7 +116,7 @@ def test_dry_run_of_rebuild_reports_but_repairs_nothing(store: Store):
 def test_report_that_differs_after_rebuild_is_named_and_kept(store: Store):
     follow_in_steps(store)
     with store.read_transaction() as uow:
-        before = uow.reports.list_latest(1000)
+        before = uow.reports.list_newest(1000)
     # A missed report may refer to a block that left the chain.
     compared = [
         stored_report for stored_report in before if stored_report.state is not ReportState.MISSED
@@ -133,7 +133,7 @@ def test_report_that_differs_after_rebuild_is_named_and_kept(store: Store):
     assert rebuilt.is_same
     assert rebuilt.differing == tuple(stored.report.period for stored in compared)
     with store.read_transaction() as uow:
-        assert uow.reports.list_latest(1000) == before
+        assert uow.reports.list_newest(1000) == before
 
 
 def test_fork_is_undone_after_rebuild(store: Store, new_store: NewStore):

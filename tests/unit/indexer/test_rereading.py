@@ -49,7 +49,7 @@ def reread_all(follower: Follower, rereader: Rereader) -> list[RereadResult]:
 
 def levels(follower: Follower) -> list[tuple[BlockRange, VerificationLevel]]:
     with follower.store.read_transaction() as uow:
-        spans = uow.coverage.list_spans(follower.folder.scope.id)
+        spans = uow.coverage.list_intervals(follower.folder.scope.id)
         return [(span.blocks, span.level) for span in spans]
 
 

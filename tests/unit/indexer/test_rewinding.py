@@ -204,7 +204,7 @@ def test_report_on_orphaned_block_is_cut_again(store: Store):
     follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     with store.read_transaction() as uow:
-        (newest,) = uow.reports.list_latest(1)
+        (newest,) = uow.reports.list_newest(1)
     follower.chain.fork(7)
     follower.chain.mine_many(8)
 

@@ -17,8 +17,8 @@ def test_push_planned_on_orphaned_block_expires(store: Store):
     follower = Follower(mine_blocks(Traffic(3).blocks(100)), store)
     follower.catch_up()
     with store.transaction() as uow:
-        uow.outbox.accounts.register_account(US, 0, Stamp(1, 1))
-        as_of = uow.reports.list_latest(1)[0].report.as_of
+        uow.outbox.accounts.enroll_account(US, 0, Stamp(1, 1))
+        as_of = uow.reports.list_newest(1)[0].report.as_of
         planned = uow.outbox.intents.add(
             CallRequest(
                 account=US,

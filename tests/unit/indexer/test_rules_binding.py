@@ -78,7 +78,7 @@ def test_database_of_version_1_is_rejected_with_rebuild_hint(store: Store):
         old_rule_set = folded_by_version_1(uow)
         assert get_bound_rules(uow) == old_rule_set
         # Its text has other fields, so it cannot be mistaken for current rules.
-        assert uow.rule_sets.get_rules(old_rule_set.sha256) is None
+        assert uow.rule_sets.find_rules(old_rule_set.sha256) is None
         with pytest.raises(InputError) as refused:
             check_bound_rules(uow, CRYNUX)
     assert str(refused.value) == (

@@ -80,7 +80,7 @@ def object_on_chain(store: Store, seq: int, due_since: int) -> None:
 
 def count_stored(store: Store) -> int:
     with store.read_transaction() as uow:
-        return uow.objection_inbox.count_within(0, 2 * NOW)
+        return uow.objection_inbox.count_posted_within(0, 2 * NOW)
 
 
 def test_accepted_objection_is_stored_as_it_was_signed(store: Store):
@@ -134,7 +134,7 @@ def test_withdrawn_objection_can_be_posted_again(store: Store):
     post(store)
     with store.transaction() as uow:
         (posted,) = uow.objection_inbox.list_for_node(KEY.address)
-        uow.objection_inbox.end(posted, NOW, "reverted")
+        uow.objection_inbox.mark_ended(posted, NOW, "reverted")
     assert refusal_of(store) is None
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from lab.closed_loop.closed_loop import run_closed_loop
-from lab.closed_loop.loop_plan import Cast, LoopPlan, create_honest_nodes
+from lab.closed_loop.loop_plan import Cast, LoopPlan, build_honest_node_roles
 from lab.closed_loop.running.folded_network import FoldedNetwork
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.scoring.score_interval import compute_score_sum_interval
@@ -73,7 +73,7 @@ def play(monkeypatch, speed_percent=None, plan=PLAN) -> RecordedLoop:
         recorded.nodes[:] = sorted(ledger.nodes, key=lambda name: ledger.nodes[name].seat)
         return changes
 
-    roles = create_honest_nodes(plan)
+    roles = build_honest_node_roles(plan)
     for index, percent in (speed_percent or {}).items():
         roles[index] = replace(roles[index], speed=roles[index].speed * percent // 100)
     with monkeypatch.context() as patched:
@@ -84,7 +84,7 @@ def play(monkeypatch, speed_percent=None, plan=PLAN) -> RecordedLoop:
 
 def test_faster_node_gets_the_scores_that_were_predicted(monkeypatch):
     as_it_is = play(monkeypatch)
-    speeds = [role.speed for role in create_honest_nodes(PLAN)]
+    speeds = [role.speed for role in build_honest_node_roles(PLAN)]
     by_speed = sorted(range(PLAN.nodes), key=lambda index: speeds[index])
     for index in (by_speed[PLAN.nodes // 2], by_speed[-1]):
         node = as_it_is.nodes[index]

@@ -26,12 +26,12 @@ LEGACY = [
 
 
 def columns(*names, changes=(), grid=None):
-    bases = [SystemBase.find_by_name(name) for name in names]
+    bases = [SystemBase.from_name(name) for name in names]
     return build_columns(bases, [Setting.parse(text) for text in changes], grid)
 
 
 def grid(text, *, is_toml=False):
-    return parse_grid(text, SystemBase.find_by_name, is_toml=is_toml)
+    return parse_grid(text, SystemBase.from_name, is_toml=is_toml)
 
 
 def test_system_name_selects_a_rule_set_and_its_policy():
@@ -76,7 +76,7 @@ def test_policy_setting_can_be_changed_like_a_rule():
         CRYNUX,
         {"weight_floor": "0.01"},
     )
-    assert crynux.parameters["weight_floor"] == "0.01"
+    assert crynux.policy_parameters["weight_floor"] == "0.01"
     assert (article.name, article.policy_changes) == ("article", {})
     assert notes == ["article has no rule weight_floor: it is compared without that change"]
 
@@ -89,14 +89,14 @@ def test_rule_that_legacy_does_not_use_is_not_changed_in_legacy():
 
 def test_system_without_rules_has_policy_parameters():
     (article,), _ = columns("article", changes=["article:max_tickets=20"])
-    assert (article.name, article.parameters["max_tickets"]) == ("article*", "20")
+    assert (article.name, article.policy_parameters["max_tickets"]) == ("article*", "20")
     assert article.rules == CRYNUX
 
 
 def test_system_can_be_compared_with_a_changed_copy_of_itself():
     bases = [
-        SystemBase.find_by_name("crynux"),
-        SystemBase.find_by_name("crynux").with_changes(["weight_floor=0.01", "boost=1"]),
+        SystemBase.from_name("crynux"),
+        SystemBase.from_name("crynux").with_changes(["weight_floor=0.01", "boost=1"]),
     ]
     (crynux, floored), _ = build_columns(bases, [])
     assert (crynux.name, crynux.changes) == ("crynux", {})
@@ -106,8 +106,8 @@ def test_system_can_be_compared_with_a_changed_copy_of_itself():
 
 def test_change_of_one_column_overrides_change_by_system_name():
     bases = [
-        SystemBase.find_by_name("crynux"),
-        SystemBase.find_by_name("crynux").with_changes(["penalty=0.5"]),
+        SystemBase.from_name("crynux"),
+        SystemBase.from_name("crynux").with_changes(["penalty=0.5"]),
     ]
     settings = [Setting.parse(text) for text in ("crynux:penalty=0.2", "tau_seconds=9")]
     (first_column, second_column), _ = build_columns(bases, settings)
@@ -123,19 +123,19 @@ def test_grid_can_vary_policy_settings():
         "crynux weight_floor=0",
         "crynux weight_floor=0.01",
     ]
-    assert [column.parameters["weight_floor"] for column in built_columns] == ["0", "0.01"]
+    assert [column.policy_parameters["weight_floor"] for column in built_columns] == ["0", "0.01"]
 
 
 def test_grid_over_setting_that_system_overrides_is_rejected():
-    tried = Grid([SystemBase.find_by_name("crynux").with_changes(["boost=1"])], {"boost": ["0.1"]})
+    tried = Grid([SystemBase.from_name("crynux").with_changes(["boost=1"])], {"boost": ["0.1"]})
     with pytest.raises(ValueError, match="grid: boost: crynux boost=1 already has its own value"):
         build_columns([], [], tried)
 
 
 def test_grid_column_equal_to_another_compared_system_is_rejected():
-    tried = Grid([SystemBase.find_by_name("crynux")], {"boost": ["1"]})
+    tried = Grid([SystemBase.from_name("crynux")], {"boost": ["1"]})
     with pytest.raises(ValueError, match="crynux boost=1 is compared twice"):
-        build_columns([SystemBase.find_by_name("crynux").with_changes(["boost=1"])], [], tried)
+        build_columns([SystemBase.from_name("crynux").with_changes(["boost=1"])], [], tried)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_grid_column_equal_to_another_compared_system_is_rejected():
 )
 def test_invalid_change_of_a_system_is_rejected(words, message):
     with pytest.raises(ValueError, match=message):
-        SystemBase.find_by_name("crynux").with_changes(words)
+        SystemBase.from_name("crynux").with_changes(words)
 
 
 def test_legacy_rules_can_be_changed_by_dotted_names():
@@ -237,14 +237,14 @@ def test_malformed_setting_is_rejected(text):
 
 def test_grid_over_unknown_rule_is_rejected():
     with pytest.raises(ValueError, match="grid: fairness: no such rule in crynux"):
-        build_columns([], [], Grid([SystemBase.find_by_name("crynux")], {"fairness": ["1"]}))
+        build_columns([], [], Grid([SystemBase.from_name("crynux")], {"fairness": ["1"]}))
 
 
 def test_grid_with_too_many_columns_is_rejected():
     values = [str(number) for number in range(1, MAX_COLUMNS + 2)]
     tried = parse_grid(
         json.dumps({"rules": "crynux", "set": {"tau_seconds": values}}),
-        SystemBase.find_by_name,
+        SystemBase.from_name,
         is_toml=False,
     )
     with pytest.raises(ValueError, match=f"more than {MAX_COLUMNS}"):

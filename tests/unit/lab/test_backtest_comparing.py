@@ -4,7 +4,7 @@ import pytest
 
 from lab.backtest import worker_pool
 from lab.backtest.backtest import BacktestPlan, compare_systems_on_events
-from lab.backtest.comparison import find_differences
+from lab.backtest.comparison import list_rule_differences
 from lab.backtest.system_columns import Setting, SystemBase, build_columns
 from oracle.domain.fixed_point import UNIT
 from oracle.errors import InputError
@@ -13,7 +13,7 @@ from tests.support.txmgr.backtests import Bench
 
 
 def columns(*names, changes=()):
-    bases = [SystemBase.find_by_name(name) for name in names]
+    bases = [SystemBase.from_name(name) for name in names]
     return build_columns(bases, [Setting.parse(text) for text in changes])[0]
 
 
@@ -47,7 +47,7 @@ def test_correlation_of_a_system_with_itself_is_1():
         two_of_unequal_luck().events, columns("crynux", "relay"), BacktestPlan()
     )
     crynux, _ = compared.results
-    assert compared.compute_correlation(crynux, crynux) == UNIT
+    assert compared.compute_rank_correlation(crynux, crynux) == UNIT
 
 
 def test_exclusion_totals_are_computed_for_each_system():
@@ -112,7 +112,7 @@ def test_number_of_judged_starts_is_the_requested_sample_size():
 
 
 def test_only_differing_rules_are_listed():
-    differences = find_differences(
+    differences = list_rule_differences(
         columns("crynux", "relay", changes=["penalty=0.5", "relay:tau_seconds=60"])
     )
     assert differences["tau_seconds"] == ["1800", "60"]
@@ -122,7 +122,7 @@ def test_only_differing_rules_are_listed():
 
 
 def test_differing_policy_settings_are_listed_with_rules():
-    differences = find_differences(
+    differences = list_rule_differences(
         columns("crynux", "relay", "article", changes=["crynux:weight_floor=0.01"])
     )
     assert differences["weight_floor"] == ["0.01", "0", "-"]
@@ -130,7 +130,7 @@ def test_differing_policy_settings_are_listed_with_rules():
     assert "memory_boost" not in differences
     # No other node has tickets, so there is no difference.
     assert "max_tickets" not in differences
-    differences = find_differences(columns("article", "portal_api_head"))
+    differences = list_rule_differences(columns("article", "portal_api_head"))
     assert differences == {"needs_stake": ["true", "false"]}
 
 
@@ -142,8 +142,8 @@ def silent_after_joining():
 
 def test_node_with_zero_mean_score_has_a_share_only_with_a_weight_floor():
     bases = [
-        SystemBase.find_by_name("crynux").with_changes(["weight_floor=0"]),
-        SystemBase.find_by_name("crynux"),
+        SystemBase.from_name("crynux").with_changes(["weight_floor=0"]),
+        SystemBase.from_name("crynux"),
     ]
     backtest_plan = BacktestPlan(first_block=silent_after_joining().block)
     sides = compare_systems_on_events(

@@ -7,7 +7,7 @@ import pytest
 from lab.backtest.event_history import EVENTS_PER_CHUNK, write_history
 from lab.backtest.measurement import MeasurementPlan
 from lab.backtest.results import NetworkKick
-from lab.backtest.task_distribution import CHANCE_UNIT, choose_starts
+from lab.backtest.task_distribution import CHANCE_UNIT, sample_start_numbers
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import heal_reliability
 from oracle.errors import InputError
@@ -257,8 +257,8 @@ def test_history_of_several_chunks_is_read_back_unchanged(tmp_path):
 
 
 def test_start_sample_has_the_requested_size_and_depends_on_the_seed():
-    assert choose_starts(10, 10, 0) is None
-    sample = choose_starts(1000, 10, 0)
+    assert sample_start_numbers(10, 10, 0) is None
+    sample = sample_start_numbers(1000, 10, 0)
     assert sample is not None
     assert len(sample) == 10
-    assert sample == choose_starts(1000, 10, 0) != choose_starts(1000, 10, 1)
+    assert sample == sample_start_numbers(1000, 10, 0) != sample_start_numbers(1000, 10, 1)

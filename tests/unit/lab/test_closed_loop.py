@@ -9,9 +9,9 @@ from lab.attack.strategies import BASELINES, STRATEGIES, get_strategy
 from lab.closed_loop.closed_loop import run_closed_loop
 from lab.closed_loop.loop_plan import (
     Cast,
+    build_average_attacker_role,
+    build_honest_node_roles,
     build_mixed_cast,
-    create_honest_nodes,
-    create_typical_node,
 )
 from lab.closed_loop.players import ATTACKER, HONEST_OWNER
 from oracle.domain.fixed_point import UNIT
@@ -60,7 +60,7 @@ def test_different_seeds_produce_different_results():
 
 def test_policy_without_candidate_pool_is_simulated_node_by_node():
     loop = network(tasks=60, nodes=5)
-    result = run_closed_loop(column("crynux@article"), loop, Cast(create_honest_nodes(loop)))
+    result = run_closed_loop(column("crynux@article"), loop, Cast(build_honest_node_roles(loop)))
     assert result.orders > 0
     assert result.anomalies == 0
 
@@ -78,16 +78,16 @@ def test_system_without_group_scores_is_rejected(rules):
 
 def test_stopped_node_is_drawn_less_often():
     loop = network(tasks=1500)
-    first_node, *other_nodes = create_honest_nodes(loop)
+    first_node, *other_nodes = build_honest_node_roles(loop)
     dead = replace(first_node, stops_at=0, failures=0, owner=ATTACKER)
     result = run_closed_loop(column(), loop, Cast([dead, *other_nodes]))
-    fair = result.get_owner(HONEST_OWNER).start_count // len(other_nodes)
-    assert 0 < result.get_owner(ATTACKER).start_count < fair // 4
+    fair = result.get_owner_result(HONEST_OWNER).start_count // len(other_nodes)
+    assert 0 < result.get_owner_result(ATTACKER).start_count < fair // 4
 
 
 def test_stopped_node_is_kicked_out_after_report_and_veto_delay():
     loop = network("veto_delay=600", tasks=2500, nodes=5)
-    first_node, *other_nodes = create_honest_nodes(loop)
+    first_node, *other_nodes = build_honest_node_roles(loop)
     cast = Cast([replace(first_node, stops_at=0, kind="stopped"), *other_nodes])
     result = run_closed_loop(column("crynux weight_floor=0.2 penalty=1"), loop, cast)
     assert result.kicked_good_nodes == 0
@@ -98,15 +98,18 @@ def test_stopped_node_is_kicked_out_after_report_and_veto_delay():
 
 def test_nodes_that_share_a_card_have_lower_hosting_costs():
     loop = network()
-    own = create_typical_node(loop)
-    apart = run_closed_loop(column(), loop, Cast([*create_honest_nodes(loop), own, own]))
+    own = build_average_attacker_role(loop)
+    apart = run_closed_loop(column(), loop, Cast([*build_honest_node_roles(loop), own, own]))
     together = [replace(own, card=1), replace(own, card=1)]
-    shared = run_closed_loop(column(), loop, Cast([*create_honest_nodes(loop), *together]))
+    shared = run_closed_loop(column(), loop, Cast([*build_honest_node_roles(loop), *together]))
     assert (
-        shared.get_owner(ATTACKER).money.hosting
-        < apart.get_owner(ATTACKER).money.hosting * 6 // 10
+        shared.get_owner_result(ATTACKER).money.hosting
+        < apart.get_owner_result(ATTACKER).money.hosting * 6 // 10
     )
-    assert shared.get_owner(ATTACKER).money.profit != apart.get_owner(ATTACKER).money.profit
+    assert (
+        shared.get_owner_result(ATTACKER).money.profit
+        != apart.get_owner_result(ATTACKER).money.profit
+    )
 
 
 def test_mixed_network_counts_good_and_stopped_nodes_separately():
@@ -122,4 +125,4 @@ def test_honest_baseline_harms_no_node():
     loop = network(tasks=1200)
     result = run_closed_loop(column(), loop, BASELINES["honest"](loop))
     assert (result.kicked_good_nodes, result.slashed_good_nodes, result.lies) == (0, 0, 0)
-    assert result.get_owner(ATTACKER).money.profit > 0
+    assert result.get_owner_result(ATTACKER).money.profit > 0

@@ -49,7 +49,7 @@ def test_error_for_an_invalid_goal_names_it(text, message):
 def test_search_returns_the_nearest_trial_within_max_trials():
     values = {"weight_floor": ["0", "0.01", "1"], "tau_seconds": ["900", "3600"]}
     search_plan = SearchPlan(
-        SystemBase.find_by_name("crynux"), values, Goal.parse("wasted,failures"), max_trials=5
+        SystemBase.from_name("crynux"), values, Goal.parse("wasted,failures"), max_trials=5
     )
     searched = search_rules(search_plan, PLAN)
     assert len(searched.trials) <= 5

@@ -6,12 +6,12 @@ from lab.attack.attack import REASON_BY_FINDING, REASONS_BY_RULE_SET, AttackPlan
 from lab.attack.strategies import BASELINES, STRATEGIES, get_strategy
 from lab.closed_loop import closed_loop
 from lab.closed_loop.loop_plan import LoopPlan
-from lab.closed_loop.loop_result import LoopResult, summarize_loop
+from lab.closed_loop.loop_result import LoopResult, finalize_loop
 from lab.closed_loop.players import ATTACKER
 from lab.closed_loop.running.loop_state import LoopState
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.incidents.incident import Incident
-from oracle.systems.registry import list_rule_sets
+from oracle.systems.registry import list_rule_set_names
 from tests.support.loops import column, simulate_strategy
 
 LIMIT = 10
@@ -53,15 +53,15 @@ def test_faked_outage_is_marked_but_holds_no_kickout_and_gains_nothing(monkeypat
 
     def summarize_and_keep_incidents(state: LoopState) -> LoopResult:
         incidents.append(state.network.incidents)
-        return summarize_loop(state)
+        return finalize_loop(state)
 
-    monkeypatch.setattr(closed_loop, "summarize_loop", summarize_and_keep_incidents)
+    monkeypatch.setattr(closed_loop, "finalize_loop", summarize_and_keep_incidents)
     gated = "crynux kick_incident_share=0.2"
     finding = simulate_strategy("fake-outage", gated, LoopPlan(tasks=10_000))
     (incident,) = [entry for loop_incidents in incidents for entry in loop_incidents.values()]
     assert incident.is_network_outage
     assert finding.gain < 0
-    assert [result.get_owner(ATTACKER).held_count for result in finding.attacks] == [0]
+    assert [result.get_owner_result(ATTACKER).held_count for result in finding.attacks] == [0]
 
 
 def test_every_listed_finding_names_a_simulated_strategy():
@@ -69,7 +69,7 @@ def test_every_listed_finding_names_a_simulated_strategy():
     strategies = {strategy for reasons in every for strategy, _ in reasons}
     assert strategies <= {shipped_strategy.name for shipped_strategy in STRATEGIES}
     assert all(len(reason.split()) > 5 for reasons in every for reason in reasons.values())
-    assert REASONS_BY_RULE_SET.keys() <= set(list_rule_sets())
+    assert REASONS_BY_RULE_SET.keys() <= set(list_rule_set_names())
 
 
 def test_every_strategy_has_a_baseline_and_a_description():

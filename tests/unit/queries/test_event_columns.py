@@ -169,7 +169,7 @@ def test_history_counts_only_events_up_to_max_block(tmp_path):
     first, started, ended = (event.at.block for event in history.events[-3:])
     assert first < started < ended
     upto = ParquetEvents(parquet_events.paths, max_block=started)
-    counted = upto.build_history(started)
+    counted = upto.open_history(started)
     read = [event for chunk in upto.read_chunks() for event in chunk]
     assert (counted.folded_count, counted.first_block, counted.last_block) == (
         len(read),
@@ -178,4 +178,4 @@ def test_history_counts_only_events_up_to_max_block(tmp_path):
     )
     assert counted.start_count == 1
     with pytest.raises(InputError, match=f"--from {ended}"):
-        upto.build_history(ended)
+        upto.open_history(ended)

@@ -49,7 +49,7 @@ class Witness:
     def apply_event(self, event: DomainEvent) -> None:
         self.seen.append(event)
 
-    def judge_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
+    def evaluate_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
         raise AssertionError(f"nobody asks it of {task.key} at {policy_input.time}")
 
 
@@ -107,7 +107,7 @@ def test_snapshot_lists_nodes_that_were_given_tasks_of_a_group(archive):
 def test_pending_draw_reserves_its_node(archive):
     with archive.store.transaction() as uow:
         cursor = uow.cursor.get()
-        block = uow.blocks.get_canonical(cursor.number)
+        block = uow.blocks.find_canonical(cursor.number)
         uow.draws.add(create_draw(task_key("2"), block, node_address("B")))
     survey = load_snapshot(archive, SnapshotQuery(RULES))
     waiting = {waiting_task.key: waiting_task for waiting_task in survey.waiting}

@@ -44,7 +44,7 @@ def store_coverage(store: Store, level: VerificationLevel) -> None:
     scope = IngestScope.create([DUE], [])
     with store.transaction() as uow:
         uow.coverage.set_scope(scope)
-        uow.coverage.store_span(scope.id, CoverageInterval(0, HEAD.number, level, "a"))
+        uow.coverage.store_interval(scope.id, CoverageInterval(0, HEAD.number, level, "a"))
 
 
 def store_report(store: Store, leaves: Sequence[NodeLeaf], head_round: int = 1) -> Report:

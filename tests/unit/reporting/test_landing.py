@@ -42,7 +42,7 @@ def context(store: Store) -> ReportingContext:
         epoch = uow.lease.acquire("test", 3600)
         assert epoch is not None
         uow.reports.add(SIGNED)
-        uow.reports.bind_round(SIGNED.period, ROUND, make_hash(6))
+        uow.reports.set_signed_round(SIGNED.period, ROUND, make_hash(6))
     sender_account: Any = SimpleNamespace(
         domain=Domain(1, make_address(0xFFFF)), sender=make_address(0xAA), has_payer=True
     )
@@ -63,7 +63,7 @@ def accept(context: ReportingContext, root: Hash) -> list[StoredReportHeader]:
     """Store the round with this root, and return the reports."""
     with context.account_context.write_transaction() as uow:
         uow.rounds.save_changes(ContractChanges(accepted=[build_accepted_round(ROUND, root=root)]))
-        return uow.reports.list_outcomes_since(0)
+        return uow.reports.list_headers_since(0)
 
 
 def load_outcome(context: ReportingContext) -> tuple[ReportState, str | None]:

@@ -52,7 +52,7 @@ def list_kept_reports(store: Store):
     """
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()
-        stored_reports = uow.reports.list_latest(1000)
+        stored_reports = uow.reports.list_newest(1000)
         accepted_blocks = {accepted.as_of for accepted in uow.rounds.list_accepted()}
     final = (cursor and cursor.final_number) or 0
     final_time = max(
@@ -72,7 +72,7 @@ def list_kept_reports(store: Store):
 
 def load_pieces(store: Store, as_of: int) -> list[bytes]:
     with store.read_transaction() as uow:
-        digests = uow.leaf_pieces.list_digests(as_of)
+        digests = uow.leaf_pieces.get_digest_by_piece(as_of)
         pieces = [uow.leaf_pieces.load_leaves(piece, as_of) for piece in digests]
     for piece, leaves in enumerate(pieces):
         is_only_piece = len(pieces) == 1
@@ -202,7 +202,7 @@ def test_pieces_of_decided_cuts_are_pruned(store: Store):
     with store.read_transaction() as uow:
         rows = uow._connection.execute(select(leaf_piece.c.as_of))
         as_of_blocks = {as_of for (as_of,) in rows}
-        reports = uow.reports.list_latest(100)
+        reports = uow.reports.list_newest(100)
     undecided = {report.as_of.number for report in list_kept_reports(store)}
     assert accepted_round.as_of in undecided
     assert len(undecided) < len(reports)
@@ -239,12 +239,12 @@ def test_only_the_piece_of_a_changed_leaf_is_stored_again(new_sqlite_store, monk
         stored_pieces = sorted(tuple(row) for row in rows)
         roots = []
         for block in (first, second):
-            digests = list(uow.leaf_pieces.list_digests(block.number).values())
+            digests = list(uow.leaf_pieces.get_digest_by_piece(block.number).values())
             pieced_round = PiecedRound(
                 digests, DOMAIN.chain_id, DOMAIN.contract, 1, block.number, keccak
             )
             roots.append("0x" + pieced_round.root.hex())
-        reports = [stored.report.root for stored in uow.reports.list_latest()]
+        reports = [stored.report.root for stored in uow.reports.list_newest()]
         leaves = uow.leaf_pieces.load_leaves(1, second.number)
 
     assert stored_pieces == [(0, 6), (1, 6), (1, 12)]

@@ -15,7 +15,7 @@ def test_report_on_orphaned_block_does_not_determine_last_block_of_period(
     follower.chain.mine_many(30)
     follower.catch_up()
     with store.read_transaction() as uow:
-        canonical_report, lost = uow.reports.list_latest(2)
+        canonical_report, lost = uow.reports.list_newest(2)
     follower.chain.fork(follower.chain.newest.number - lost.report.as_of.number + 1)
     follower.chain.mine_many(10)
     follower.catch_up()

@@ -86,7 +86,7 @@ def kept_reports(store: Store) -> list[Report]:
     with store.read_transaction() as uow:
         return [
             stored.report
-            for stored in uow.reports.list_latest(1000)
+            for stored in uow.reports.list_newest(1000)
             if stored.state is not ReportState.MISSED
         ]
 

@@ -150,7 +150,7 @@ def fold_into(uow: UnitOfWork, events: Sequence[Event], last: int, *, final: int
     """Fold from the cursor up to block `last`, with a journal of the blocks above `final`."""
     cursor = uow.cursor.get()
     fold = Fold(QUICK)
-    contract_state = uow.rounds.load()
+    contract_state = uow.rounds.load_contract_state()
     fold.last = uow.last_event.get()
     _load_everything(uow, fold, events)
     for number, in_block in groupby(events, key=lambda event: event.at.block):

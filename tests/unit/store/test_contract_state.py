@@ -49,7 +49,7 @@ def _contract_that_keeps_few_roots(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def fold_into(uow: UnitOfWork, events: list[ContractEvent], *, final: int = 0) -> ContractState:
     """Fold on from the stored state, with a journal of the blocks above `final`."""
-    state = uow.rounds.load()
+    state = uow.rounds.load_contract_state()
     for number, in_block in groupby(events, key=lambda event: event.at.block):
         state.fold_block(number, list(in_block), journal=number > final)
         uow.rounds.save_changes(state.drain_changes())
@@ -77,7 +77,7 @@ def test_rollback_to_block_equals_never_advancing_past_it(
         fold_into(uow, events, final=min(final, ancestor))
         uow.undo.rollback_to(ancestor)
         after = [*uow.projections.iterate_dump_lines()]
-        view = ContractView.of(uow.rounds.load())
+        view = ContractView.of(uow.rounds.load_contract_state())
 
         forget_everything(uow)
         state = fold_into(uow, up_to(events, ancestor))
@@ -101,14 +101,14 @@ def test_state_loaded_in_between_folds_to_the_same_state(
         reloaded = fold_into(uow, events[len(earlier) :])
         assert [*uow.projections.iterate_dump_lines()] == whole
         assert ContractView.of(reloaded) == ContractView.of(state)
-        assert ContractView.of(uow.rounds.load()) == ContractView.of(state)
+        assert ContractView.of(uow.rounds.load_contract_state()) == ContractView.of(state)
 
 
 def test_empty_contract_state_has_no_round(store: Store):
     with store.read_transaction() as uow:
-        state = uow.rounds.load()
+        state = uow.rounds.load_contract_state()
         assert (state.head, state.kicks, state.settings) == (None, {}, ContractSettings())
-        assert uow.rounds.get_accepted_round(1) is None
+        assert uow.rounds.find_accepted_round(1) is None
 
 
 def test_accepted_rounds_are_listed_in_every_order(store: Store):
@@ -121,9 +121,9 @@ def test_accepted_rounds_are_listed_in_every_order(store: Store):
         assert rounds.list_accepted(2, up_to_block=5) == events[3:5]
         assert rounds.list_accepted_below(4, 2) == [events[2], events[1]]
         assert rounds.list_accepted_below(None, 1) == [highest_bits]
-        assert rounds.list_accepted_from(40, 3, 2) == events[3:5]
+        assert rounds.list_accepted_since(40, 3, 2) == events[3:5]
         assert rounds.list_accepted_between(3, 5) == events[2:5]
-        assert rounds.get_accepted_round(9) == highest_bits
+        assert rounds.find_accepted_round(9) == highest_bits
 
 
 def test_struck_rounds_are_told_from_the_others(store: Store):
@@ -166,10 +166,10 @@ def test_kickouts_are_listed_by_their_state(store: Store):
         assert contract.list_kicks() == [
             kicks[node] for node in (allowed, refused, expelled, accused)
         ]
-        assert contract.list_accused() == [kicks[accused]]
+        assert contract.list_accusations() == [kicks[accused]]
         assert contract.list_expulsions() == [kicks[refused], kicks[expelled]]
         assert contract.list_newest_kicks(2) == [kicks[expelled], kicks[accused]]
-        assert contract.get_kicks([allowed, address(8)]) == {
+        assert contract.get_kick_by_node([allowed, address(8)]) == {
             allowed: NodeKick(allowed, allowed=50)
         }
 

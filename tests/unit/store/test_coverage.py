@@ -30,22 +30,22 @@ def build_interval(
 def list_spans_in(room: CoverageRepository) -> list[tuple[int, int, VerificationLevel, str]]:
     return [
         (interval.first, interval.last, interval.level, interval.endpoint)
-        for interval in room.list_spans(ASKED.id)
+        for interval in room.list_intervals(ASKED.id)
     ]
 
 
 def test_adjacent_windows_with_the_same_level_merge_into_one_interval(store: Store):
     with store.transaction() as uow:
         for first in range(0, 50, 10):
-            uow.coverage.store_span(ASKED.id, build_interval(first, first + 9))
+            uow.coverage.store_interval(ASKED.id, build_interval(first, first + 9))
         assert list_spans_in(uow.coverage) == [(0, 49, VerificationLevel.SEAMED, A)]
         assert uow.coverage.list_gaps(ASKED.id, 0, 49) == []
 
 
 def test_unread_blocks_are_gaps(store: Store):
     with store.transaction() as uow:
-        uow.coverage.store_span(ASKED.id, build_interval(10, 19))
-        uow.coverage.store_span(ASKED.id, build_interval(30, 39))
+        uow.coverage.store_interval(ASKED.id, build_interval(10, 19))
+        uow.coverage.store_interval(ASKED.id, build_interval(30, 39))
         assert uow.coverage.list_gaps(ASKED.id, 0, 50) == [
             BlockRange(0, 9),
             BlockRange(20, 29),
@@ -58,8 +58,8 @@ def test_unread_blocks_are_gaps(store: Store):
 
 def test_verification_level_is_raised_only_where_it_is_lower(store: Store):
     with store.transaction() as uow:
-        uow.coverage.store_span(ASKED.id, build_interval(0, 9))
-        uow.coverage.store_span(ASKED.id, build_interval(10, 19, VerificationLevel.PROVEN))
+        uow.coverage.store_interval(ASKED.id, build_interval(0, 9))
+        uow.coverage.store_interval(ASKED.id, build_interval(10, 19, VerificationLevel.PROVEN))
         uow.coverage.raise_level(ASKED.id, BlockRange(5, 30), VerificationLevel.PINNED, B)
         assert list_spans_in(uow.coverage) == [
             (0, 4, VerificationLevel.SEAMED, A),
@@ -75,24 +75,24 @@ def test_verification_level_is_raised_only_where_it_is_lower(store: Store):
 
 def test_audited_blocks_are_tracked_separately(store: Store):
     with store.transaction() as uow:
-        uow.coverage.store_span(ASKED.id, build_interval(0, 29))
+        uow.coverage.store_interval(ASKED.id, build_interval(0, 29))
         uow.coverage.record_audit(ASKED.id, BlockRange(0, 9), B, 50)
-        assert uow.coverage.find_unaudited_blocks(
+        assert uow.coverage.find_lowest_unaudited_interval(
             ASKED.id, BlockRange(0, 20), 99
         ) == build_interval(10, 20)
-        assert uow.coverage.find_unaudited_blocks(
+        assert uow.coverage.find_lowest_unaudited_interval(
             ASKED.id, BlockRange(0, 20), 5
         ) == build_interval(10, 14)
         uow.coverage.record_audit(ASKED.id, BlockRange(10, 19), B, 60)
         assert uow.coverage.count_audited_blocks(ASKED.id) == 20
         assert [
             (interval.first, interval.last, interval.audited_at)
-            for interval in uow.coverage.list_spans(ASKED.id)
+            for interval in uow.coverage.list_intervals(ASKED.id)
         ] == [
             (0, 19, 60),
             (20, 29, None),
         ]
-        assert uow.coverage.find_unaudited_blocks(ASKED.id, BlockRange(0, 19), 99) is None
+        assert uow.coverage.find_lowest_unaudited_interval(ASKED.id, BlockRange(0, 19), 99) is None
 
 
 def test_unaudited_range_spans_all_levels_of_same_endpoint(store: Store):
@@ -104,36 +104,36 @@ def test_unaudited_range_spans_all_levels_of_same_endpoint(store: Store):
     )
     with store.transaction() as uow:
         for number, level in enumerate(levels):
-            uow.coverage.store_span(ASKED.id, build_interval(number, number, level))
-        uow.coverage.store_span(ASKED.id, build_interval(4, 4, VerificationLevel.PROVEN, B))
-        assert uow.coverage.find_unaudited_blocks(ASKED.id, BlockRange(0, 9), 9) == build_interval(
-            0, 3, VerificationLevel.PINNED
-        )
+            uow.coverage.store_interval(ASKED.id, build_interval(number, number, level))
+        uow.coverage.store_interval(ASKED.id, build_interval(4, 4, VerificationLevel.PROVEN, B))
+        assert uow.coverage.find_lowest_unaudited_interval(
+            ASKED.id, BlockRange(0, 9), 9
+        ) == build_interval(0, 3, VerificationLevel.PINNED)
         uow.coverage.record_audit(ASKED.id, BlockRange(0, 2), B, 50)
         assert uow.coverage.count_audited_blocks(ASKED.id) == 3
-        assert uow.coverage.find_unaudited_blocks(ASKED.id, BlockRange(0, 9), 9) == build_interval(
-            3, 3, VerificationLevel.PINNED
-        )
+        assert uow.coverage.find_lowest_unaudited_interval(
+            ASKED.id, BlockRange(0, 9), 9
+        ) == build_interval(3, 3, VerificationLevel.PINNED)
 
 
 def test_delete_above_block_applies_to_every_scope(store: Store):
     with store.transaction() as uow:
-        uow.coverage.store_span(ASKED.id, build_interval(0, 29))
-        uow.coverage.store_span(MORE.id, build_interval(20, 29))
+        uow.coverage.store_interval(ASKED.id, build_interval(0, 29))
+        uow.coverage.store_interval(MORE.id, build_interval(20, 29))
         uow.coverage.delete_above(10)
         assert list_spans_in(uow.coverage) == [(0, 10, VerificationLevel.SEAMED, A)]
-        assert uow.coverage.list_spans(MORE.id) == []
+        assert uow.coverage.list_intervals(MORE.id) == []
 
 
 def test_coverage_of_unnamed_scope_is_assigned_to_first_named_scope(store: Store):
     with store.transaction() as uow:
-        uow.coverage.store_span(
+        uow.coverage.store_interval(
             UNNAMED_SCOPE_ID, build_interval(3, 9, VerificationLevel.NOTHING, "")
         )
         uow.coverage.set_scope(ASKED)
         assert list_spans_in(uow.coverage) == [(3, 9, VerificationLevel.NOTHING, "")]
         uow.coverage.set_scope(MORE)
-        assert uow.coverage.list_spans(MORE.id) == []
+        assert uow.coverage.list_intervals(MORE.id) == []
         uow.coverage.set_scope(ASKED)
         assert uow.coverage.get_current_scope() == ASKED
         assert uow.coverage.list_scopes() == [ASKED, MORE]
@@ -165,14 +165,14 @@ def test_coverage_matches_last_written_values(store: Store, steps: list[object])
         for step in steps:
             if isinstance(step, tuple):
                 first, more, level, endpoint = step
-                uow.coverage.store_span(
+                uow.coverage.store_interval(
                     ASKED.id, CoverageInterval(first, first + more, level, endpoint)
                 )
                 expected |= dict.fromkeys(range(first, first + more + 1), (level, endpoint))
             else:
                 uow.coverage.delete_above(int(str(step)))
                 expected = {n: coverage for n, coverage in expected.items() if n <= int(str(step))}
-        spans = uow.coverage.list_spans(ASKED.id)
+        spans = uow.coverage.list_intervals(ASKED.id)
     coverage_by_block = {
         n: (interval.level, interval.endpoint)
         for interval in spans
@@ -201,11 +201,11 @@ def test_gaps_are_blocks_without_coverage(
     with store.transaction() as uow:
         uow.coverage.delete_above(-1)
         for first, more, level, endpoint in steps:
-            uow.coverage.store_span(
+            uow.coverage.store_interval(
                 ASKED.id, CoverageInterval(first, first + more, level, endpoint)
             )
             # Rows of another scope do not count.
-            uow.coverage.store_span(
+            uow.coverage.store_interval(
                 MORE.id, CoverageInterval(first + 5, first + 5 + more, level, endpoint)
             )
             read |= set(range(first, first + more + 1))
@@ -218,8 +218,10 @@ def test_gaps_are_blocks_without_coverage(
             assert all(
                 lower_gap.last + 1 < upper_gap.first for lower_gap, upper_gap in pairwise(gaps)
             )
-            spans = uow.coverage.list_spans(ASKED.id, first, last)
-            assert uow.coverage.get_lowest_span(ASKED.id, first, last) == next(iter(spans), None)
+            spans = uow.coverage.list_intervals(ASKED.id, first, last)
+            assert uow.coverage.find_lowest_interval(ASKED.id, first, last) == next(
+                iter(spans), None
+            )
 
 
 def test_oracle_contract_is_not_added_while_coverage_has_an_unnamed_scope(store: Store):
@@ -229,7 +231,7 @@ def test_oracle_contract_is_not_added_while_coverage_has_an_unnamed_scope(store:
     more = replace(stored_identity, oracle=Address(address(2)))
     with store.transaction() as uow:
         uow.identity.ensure_stored_identity(stored_identity)
-        uow.coverage.store_span(
+        uow.coverage.store_interval(
             UNNAMED_SCOPE_ID, build_interval(0, 9, VerificationLevel.NOTHING, "")
         )
         uow.identity.ensure_stored_identity(stored_identity)

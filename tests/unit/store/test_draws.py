@@ -47,11 +47,11 @@ def everything(uow: UnitOfWork) -> list[list[StoredDraw]]:
 @given(turns_of=turns, ancestor=st.integers(0, LAST))
 def test_undo_above_block_equals_never_advancing_past_it(store: Store, turns_of, ancestor: int):
     with store.transaction() as uow:
-        uow.draws.undo_above(-1)
+        uow.draws.rollback_to(-1)
         play_draws(uow, turns_of, LAST)
-        uow.draws.undo_above(ancestor)
+        uow.draws.rollback_to(ancestor)
         left = everything(uow)
-        uow.draws.undo_above(-1)
+        uow.draws.rollback_to(-1)
         assert everything(uow) == [[], [], [], []]
         play_draws(uow, turns_of, ancestor)
         assert left == everything(uow)

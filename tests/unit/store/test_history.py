@@ -68,7 +68,7 @@ def test_last_scores_of_node_are_listed_oldest_first(store: Store):
 def test_scores_of_node_at_earlier_block_are_returned(store: Store):
     with store.transaction() as uow:
         uow.scores.append([score(1, seq, block=10 * seq) for seq in range(1, 6)], 1)
-        assert uow.scores.list_for_node_up_to(address(1), 29, limit=9) == [
+        assert uow.scores.list_for_node_up_to_block(address(1), 29, limit=9) == [
             score(1, 1, block=10),
             score(1, 2, block=20),
         ]
@@ -80,9 +80,13 @@ def test_scores_of_node_up_to_a_position_include_it_and_nothing_later(store: Sto
     with store.transaction() as uow:
         uow.scores.append([*scores, score(2, 1)._replace(at=positions[0])], 1)
         for count, at in enumerate(positions, 1):
-            assert uow.scores.list_for_node_at(address(1), at, limit=9) == scores[:count]
-        assert uow.scores.list_for_node_at(address(1), Position(9, 3, 0), 1) == [scores[2]]
-        assert uow.scores.list_for_node_at(address(1), Position(9, 0, 9), 9) == []
+            assert (
+                uow.scores.list_for_node_up_to_position(address(1), at, limit=9) == scores[:count]
+            )
+        assert uow.scores.list_for_node_up_to_position(address(1), Position(9, 3, 0), 1) == [
+            scores[2]
+        ]
+        assert uow.scores.list_for_node_up_to_position(address(1), Position(9, 0, 9), 9) == []
 
 
 def test_reliability_changes_are_listed_oldest_first(store: Store):
@@ -119,9 +123,9 @@ def test_pending_requests_are_not_in_effect(store: Store):
         ]
         uow.memberships.append(turns)
         assert uow.memberships.list_for_node(address(1)) == turns[:4]
-        assert uow.memberships.get_effective_change(address(1)) == paused
-        assert uow.memberships.get_effective_change(address(1), up_to_block=2) == joined
-        assert uow.memberships.get_effective_change(address(3)) is None
+        assert uow.memberships.find_effective_change(address(1)) == paused
+        assert uow.memberships.find_effective_change(address(1), up_to_block=2) == joined
+        assert uow.memberships.find_effective_change(address(3)) is None
 
 
 def test_anomalies_at_same_position_keep_order(store: Store):
@@ -130,8 +134,8 @@ def test_anomalies_at_same_position_keep_order(store: Store):
     later = Anomaly(Position(4, 0, 0), 8, "unseen", "task_started")
     with store.transaction() as uow:
         uow.anomalies.append([*broken, later])
-        assert uow.anomalies.list_latest() == [*broken, later]
-        assert uow.anomalies.list_latest(2) == [broken[2], later]
+        assert uow.anomalies.list_newest() == [*broken, later]
+        assert uow.anomalies.list_newest(2) == [broken[2], later]
         assert uow.anomalies.count() == 4
 
 
@@ -172,6 +176,6 @@ def test_task_with_score_or_reliability_change_is_counted_as_ended(store: Store)
             ]
         )
     with store.read_transaction() as uow:
-        assert uow.activity.count_ended_tasks(1, 1) == (3, 3)
-        assert uow.activity.count_ended_tasks(1, 2) == (4, 3)
-        assert uow.activity.count_ended_tasks(3, 9) == (0, 0)
+        assert uow.activity.count_ended_tasks_and_nodes(1, 1) == (3, 3)
+        assert uow.activity.count_ended_tasks_and_nodes(1, 2) == (4, 3)
+        assert uow.activity.count_ended_tasks_and_nodes(3, 9) == (0, 0)

@@ -28,7 +28,7 @@ def test_new_database_is_empty(store: Store):
         assert uow.identity.get() is None
         assert uow.cursor.get() is None
         assert uow.last_event.get() is None
-        assert uow.blocks.get_newest() is None
+        assert uow.blocks.find_newest() is None
 
 
 def test_identity_is_stored_once_and_checked_afterwards(store: Store):
@@ -118,10 +118,10 @@ def test_headers_are_returned_by_height(store: Store):
     with store.transaction() as uow:
         uow.blocks.save([block(number) for number in (3, 1, 2)])
         uow.blocks.save([block(3)])
-        assert uow.blocks.get_canonical(2) == block(2)
-        assert uow.blocks.get_canonical(9) is None
+        assert uow.blocks.find_canonical(2) == block(2)
+        assert uow.blocks.find_canonical(9) is None
         assert uow.blocks.list_canonical(2, 9) == [block(2), block(3)]
-        assert uow.blocks.get_newest() == block(3)
+        assert uow.blocks.find_newest() == block(3)
 
 
 def test_second_canonical_block_at_same_height_is_rejected(store: Store):
@@ -139,7 +139,7 @@ def test_discarded_block_can_be_replaced_and_restored(store: Store):
         assert uow.blocks.list_canonical(0, 9) == [block(1), block(2, branch=1)]
         uow.blocks.orphan_above(1)
         uow.blocks.save([block(2)])
-        assert uow.blocks.get_newest() == block(2)
+        assert uow.blocks.find_newest() == block(2)
 
 
 def test_old_headers_are_deleted_including_orphans(store: Store):

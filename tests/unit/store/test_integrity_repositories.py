@@ -47,7 +47,7 @@ def test_halt_is_opened_only_once_and_its_history_is_kept(store: Store):
         assert (closed.since_block, closed.since_time, closed.evidence) == (10, 50, evidence)
         assert uow.halts.clear(VIOLATION, cleared)
         assert not uow.halts.clear(VIOLATION, cleared)
-        assert uow.halts.get_open_halt(VIOLATION) is None
+        assert uow.halts.find_open_halt(VIOLATION) is None
         assert uow.halts.open_halt(VIOLATION, "again", since_block=20, since_time=90)
         assert [halt.cleared for halt in uow.halts.list_newest_halts(9)] == [None, cleared]
 
@@ -65,7 +65,7 @@ def test_facts_expire(store: Store):
         assert uow.facts.get_all("a", now=50) == {"client": "geth"}
         assert uow.facts.get("b", "max_blocks", now=60) == "7"
         uow.facts.set("b", {"max_blocks": "8"}, expires=90)
-        uow.facts.prune(now=60)
+        uow.facts.delete_expired(now=60)
         assert uow.facts.get_all("a", now=0) == {"client": "geth"}
         uow.facts.delete("b", "max_blocks")
         assert uow.facts.get_all("b", now=0) == {}

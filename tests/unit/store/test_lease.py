@@ -74,7 +74,7 @@ def test_fenced_store_cannot_write_after_takeover(database_url: str):
         assert epoch is not None
         old.set_fencing_epoch(epoch)
         with old.transaction() as uow:
-            uow.outbox.accounts.register_account(
+            uow.outbox.accounts.enroll_account(
                 Account(1, Address("0x" + 40 * "a")), 0, Stamp(1, epoch)
             )
         assert acquire_lease(new, "two") == 2

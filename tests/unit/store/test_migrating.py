@@ -58,7 +58,7 @@ def read_everything(store: Store) -> list[object]:
             list(uow.projections.iterate_dump_lines()),
             uow.outbox.intents.list_newest(9),
             [(slot, uow.outbox.slots.list_attempts(slot)) for slot in slots],
-            uow.scores.get_rule_sets(node_address("A"), [1, 2, 3]),
+            uow.scores.get_rule_set_by_seq(node_address("A"), [1, 2, 3]),
         ]
 
 

@@ -47,8 +47,8 @@ def kick(key: str, subject: str = "ix=7") -> CallRequest:
 
 
 def enroll_account(outbox: Outbox) -> None:
-    if outbox.accounts.get_next_nonce(ME) is None:
-        outbox.accounts.register_account(ME, 5, NOW)
+    if outbox.accounts.find_next_nonce(ME) is None:
+        outbox.accounts.enroll_account(ME, 5, NOW)
 
 
 def plan_intent(outbox: Outbox, call_request: CallRequest | None = None) -> Intent:
@@ -159,7 +159,7 @@ def test_nonces_are_assigned_in_order_from_chain_nonce(store: Store):
         ]
     assert nonces == [5, 6, 7]
     with store.read_transaction() as uow:
-        assert uow.outbox.accounts.get_next_nonce(ME) == 8
+        assert uow.outbox.accounts.find_next_nonce(ME) == 8
 
 
 def test_stale_intent_state_change_is_rejected(store: Store):
@@ -205,7 +205,7 @@ def test_reorg_makes_mined_call_live_again(store: Store):
         slot, attempt = send_intent(uow.outbox)
         uow.outbox.slots.record_receipt(slot, attempt, RECEIPT, NOW)
         send_intent(uow.outbox, request("push:2"), "e")
-        uow.outbox.slots.revert_to_live(slot_of(uow.outbox, slot.nonce), NOW)
+        uow.outbox.slots.mark_reorged(slot_of(uow.outbox, slot.nonce), NOW)
         again = slot_of(uow.outbox, slot.nonce)
         assert (again.state, again.block_number, again.gas_used) == (NonceState.LIVE, None, None)
         assert load_intent(uow.outbox, slot.intent_id).state is IntentState.LIVE
@@ -219,7 +219,7 @@ def test_call_that_ends_unsigned_leaves_its_nonce_to_the_next_call(store: Store)
         )
         heir = assign_nonce(uow.outbox, request("push:2"))
         assert (heir.nonce, heir.intent_id != slot.intent_id) == (slot.nonce, True)
-        assert uow.outbox.accounts.get_next_nonce(ME) == slot.nonce + 1
+        assert uow.outbox.accounts.find_next_nonce(ME) == slot.nonce + 1
 
 
 def test_signed_nonce_is_never_vacant(store: Store):

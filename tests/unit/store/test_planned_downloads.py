@@ -24,7 +24,7 @@ def test_rewind_removes_plans_above_block(store: Store):
     with store.transaction() as uow:
         for number in (5, 6, 7):
             uow.downloads.add(task_key(number), "base", [address(number)], block(number))
-        uow.downloads.undo_above(6)
+        uow.downloads.delete_above(6)
         assert [planned_download.block for planned_download in uow.downloads.list_since(0)] == [
             5,
             6,
@@ -35,4 +35,4 @@ def test_only_nodes_with_download_requests_are_returned(store: Store):
     requested_node = node(2, downloads=(DownloadRequest("base", 1, 2),))
     with store.transaction() as uow:
         uow.nodes.save([node(1), requested_node])
-        assert uow.nodes.list_with_downloads() == [requested_node]
+        assert uow.nodes.list_with_requested_downloads() == [requested_node]

@@ -61,9 +61,9 @@ def test_clearing_projections_keeps_raw_rows_and_bookmarks(store: Store):
         uow.bookmarks.set("rebuild", "1")
         uow.projections.clear()
         assert list(uow.projections.iterate_dump_lines()) == []
-        assert uow.undo.get_lowest_reachable_block() == 0
+        assert uow.undo.find_lowest_reachable_block() == 0
         assert (uow.logs.count(), uow.calls.count()) == (1, 1)
-        assert uow.blocks.get_newest() == block(1)
+        assert uow.blocks.find_newest() == block(1)
         assert uow.bookmarks.get("rebuild") == "1"
         assert uow.cursor.get() is not None
 

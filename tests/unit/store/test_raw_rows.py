@@ -110,10 +110,10 @@ def test_corrected_rows_are_replaced_or_orphaned(store: Store):
 
 def test_last_block_counts_canonical_rows_only(store: Store):
     with store.transaction() as uow:
-        assert uow.logs.get_last_block() is None
+        assert uow.logs.find_highest_block() is None
         uow.logs.append([log(3), log(4)])
         uow.logs.orphan_above(3)
-        assert uow.logs.get_last_block() == 3
+        assert uow.logs.find_highest_block() == 3
 
 
 @pytest.mark.parametrize("number", [1, 49, 50, 51, 400])

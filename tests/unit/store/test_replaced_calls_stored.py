@@ -89,12 +89,12 @@ def test_another_call_with_the_same_nonce_can_be_mined_after_reorg(store: Store)
         outbox.slots.replace_call(slot, heir, 60, NOW)
         second = add_attempt(outbox, slot_of(outbox, slot.nonce), "e")
         outbox.slots.record_receipt(slot_of(outbox, slot.nonce), second, RECEIPT, NOW)
-        outbox.slots.revert_to_live(slot_of(outbox, slot.nonce), NOW)
+        outbox.slots.mark_reorged(slot_of(outbox, slot.nonce), NOW)
         outbox.slots.record_receipt(slot_of(outbox, slot.nonce), first, RECEIPT, NOW)
         assert load_intent(outbox, slot.intent_id).state is IntentState.MINED
         assert load_intent(outbox, heir.id).state is IntentState.SUPERSEDED
         # Reverted again: the final winner has no rival.
-        outbox.slots.revert_to_live(slot_of(outbox, slot.nonce), NOW)
+        outbox.slots.mark_reorged(slot_of(outbox, slot.nonce), NOW)
         outbox.slots.record_receipt(slot_of(outbox, slot.nonce), second, RECEIPT, NOW)
         won = load_intent(outbox, heir.id)
         lost = load_intent(outbox, slot.intent_id)
@@ -111,7 +111,7 @@ def test_kickout_replaced_by_noop_is_mined_after_reorg(store: Store):
         second = add_attempt(outbox, slot_of(outbox, slot.nonce), "e")
         outbox.slots.record_receipt(slot_of(outbox, slot.nonce), second, RECEIPT, NOW)
         send_intent(outbox, kick("kick:2"), "c")
-        outbox.slots.revert_to_live(slot_of(outbox, slot.nonce), NOW)
+        outbox.slots.mark_reorged(slot_of(outbox, slot.nonce), NOW)
         outbox.slots.record_receipt(slot_of(outbox, slot.nonce), first, RECEIPT, NOW)
         assert load_intent(outbox, first.intent_id).state is IntentState.MINED
 
@@ -131,7 +131,7 @@ def test_new_account_is_not_blocked_by_calls_of_lost_account(store: Store):
     with store.transaction() as uow:
         make_ready(uow.outbox)
         make_ready(uow.outbox, kick("k1"))
-        uow.outbox.accounts.register_account(new_account, 0, NOW)
+        uow.outbox.accounts.enroll_account(new_account, 0, NOW)
         make_ready(uow.outbox, request("push:2", account=new_account))
         make_ready(uow.outbox, replace(kick("k2"), account=new_account))
 
@@ -164,12 +164,12 @@ def test_released_intent_is_planned_again_and_live_intent_cannot_be_held(store: 
 def test_sender_pause_has_kind_and_reason(store: Store):
     with store.transaction() as uow:
         senders = uow.outbox.accounts
-        senders.register_account(ME, 0, NOW)
+        senders.enroll_account(ME, 0, NOW)
         senders.pause(ME, PauseKind.FUNDS, "no ether", NOW)
-        assert senders.get_pause(ME) == Pause(PauseKind.FUNDS, "no ether")
-        assert senders.list_paused_accounts() == {ME: (PauseKind.FUNDS, "no ether")}
+        assert senders.find_pause(ME) == Pause(PauseKind.FUNDS, "no ether")
+        assert senders.get_pause_by_account() == {ME: (PauseKind.FUNDS, "no ether")}
         senders.resume(ME, NOW)
-        assert senders.get_pause(ME) is None
+        assert senders.find_pause(ME) is None
 
 
 def test_next_nonce_is_raised_but_never_lowered(store: Store):
@@ -177,9 +177,9 @@ def test_next_nonce_is_raised_but_never_lowered(store: Store):
         senders = uow.outbox.accounts
         senders.raise_next_nonce(ME, 7, NOW)
         senders.raise_next_nonce(ME, 3, NOW)
-        assert senders.get_next_nonce(ME) == 7
+        assert senders.find_next_nonce(ME) == 7
         senders.raise_next_nonce(ME, 9, NOW)
-        assert senders.get_next_nonce(ME) == 9
+        assert senders.find_next_nonce(ME) == 9
 
 
 def test_rebuilt_nonce_is_stored_as_final_with_its_cost(store: Store):
@@ -192,7 +192,7 @@ def test_rebuilt_nonce_is_stored_as_final_with_its_cost(store: Store):
         outbox.slots.record_rebuilt_nonce(ME, 4, Hash("0x" + 64 * "a"), mined, NOW)
         outbox.slots.record_rebuilt_nonce(ME, 6, None, None, NOW)
         assert outbox.slots.list_missing_nonces(ME, 7) == [5]
-        rebuilt_slot = outbox.slots.get_slot(ME, 4)
+        rebuilt_slot = outbox.slots.find_slot(ME, 4)
         assert rebuilt_slot is not None
         assert (rebuilt_slot.state, rebuilt_slot.block_number, rebuilt_slot.opened_at) == (
             NonceState.FINAL,
@@ -209,7 +209,7 @@ def test_nonce_rebuilt_again_after_reopening_is_final(store: Store):
     tx_hash = Hash("0x" + 64 * "a")
     with store.transaction() as uow:
         outbox = uow.outbox
-        outbox.accounts.register_account(ME, 6, NOW)
+        outbox.accounts.enroll_account(ME, 6, NOW)
         outbox.slots.record_rebuilt_nonce(ME, 6, None, None, NOW)
         (rebuilt,) = outbox.intents.list_newest(9)
         outbox.gaps.reopen_nonce(ME, 6, NOW)
@@ -218,7 +218,7 @@ def test_nonce_rebuilt_again_after_reopening_is_final(store: Store):
         assert slot.nonce == 6
 
         outbox.slots.record_rebuilt_nonce(ME, 6, tx_hash, RECEIPT, NOW)
-        final_slot = outbox.slots.get_slot(ME, 6)
+        final_slot = outbox.slots.find_slot(ME, 6)
         assert final_slot is not None
         assert (final_slot.state, final_slot.intent_id) == (NonceState.FINAL, rebuilt.id)
         assert final_slot.block_number == RECEIPT.block_number

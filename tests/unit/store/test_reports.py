@@ -33,7 +33,7 @@ def test_report_is_due_until_landed(store: Store):
         assert uow.reports.list_due() == [
             StoredReport(report(1), ReportState.DUE, reason=None, round=None, digest=None)
         ]
-        uow.reports.bind_round(1, 5, make_hash(6))
+        uow.reports.set_signed_round(1, 5, make_hash(6))
         uow.reports.set_state(1, ReportState.LANDED)
         assert uow.reports.list_due() == []
         assert uow.reports.get(1) == StoredReport(
@@ -58,11 +58,11 @@ def test_second_report_of_period_is_rejected(store: Store):
 
 def test_newest_period_is_returned(store: Store):
     with store.transaction() as uow:
-        assert uow.reports.get_newest_period() is None
+        assert uow.reports.find_newest_period() is None
         for period in (3, 1, 2):
             uow.reports.add(report(period))
-        assert uow.reports.get_newest_period() == 3
-        assert [stored_report.report.period for stored_report in uow.reports.list_latest(2)] == [
+        assert uow.reports.find_newest_period() == 3
+        assert [stored_report.report.period for stored_report in uow.reports.list_newest(2)] == [
             2,
             3,
         ]
@@ -81,7 +81,7 @@ def test_rewind_deletes_later_reports_except_landed_ones(store: Store):
         uow.reports.add(report(4, is_due=False))
         uow.reports.set_state(3, ReportState.LANDED)
         assert uow.reports.delete_from_block(report(2).as_of.number) == 1
-        periods = [stored_report.report.period for stored_report in uow.reports.list_latest()]
+        periods = [stored_report.report.period for stored_report in uow.reports.list_newest()]
     assert periods == [1, 3]
 
 
@@ -103,8 +103,8 @@ def test_report_outcomes_since_period_match_stored_reports(store: Store):
         for period in (1, 2):
             uow.reports.add(report(period))
         uow.reports.add(report(3, is_due=False))
-        uow.reports.bind_round(2, 7, report(2).fingerprint)
-        stored_cuts = uow.reports.list_outcomes_since(2)
+        uow.reports.set_signed_round(2, 7, report(2).fingerprint)
+        stored_cuts = uow.reports.list_headers_since(2)
     assert [stored_cut.cut for stored_cut in stored_cuts] == [
         make_header(report(2)),
         make_header(report(3, is_due=False)),
@@ -119,7 +119,7 @@ def test_first_complete_period_never_decreases(store: Store):
     with store.transaction() as uow:
         assert uow.reports.get_first_complete_period() == 0
         for period in (5, 3):
-            uow.reports.set_first_complete_period(period)
+            uow.reports.raise_first_complete_period(period)
         assert uow.reports.get_first_complete_period() == 5
 
 

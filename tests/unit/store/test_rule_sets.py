@@ -34,18 +34,18 @@ def test_rule_set_has_unique_number(store: Store):
 def test_rule_set_round_trips(store: Store):
     with store.transaction() as uow:
         uow.rule_sets.get_or_assign_number(OTHER)
-        assert uow.rule_sets.get_rules(identify_rules(OTHER).sha256) == OTHER
-        assert uow.rule_sets.get_rules(identify_rules(RELAY).sha256) is None
+        assert uow.rule_sets.find_rules(identify_rules(OTHER).sha256) == OTHER
+        assert uow.rule_sets.find_rules(identify_rules(RELAY).sha256) is None
 
 
 def test_score_names_its_rule_set(store: Store):
     with store.transaction() as uow:
         uow.rule_sets.get_or_assign_number(CRYNUX)
         fold(uow, OTHER)
-        rule_set_by_score = uow.scores.get_rule_sets(node_address("A"), [1, 2])
+        rule_set_by_score = uow.scores.get_rule_set_by_seq(node_address("A"), [1, 2])
         assert rule_set_by_score == {1: identify_rules(OTHER), 2: identify_rules(OTHER)}
-        assert uow.scores.get_rule_sets(node_address("A"), [2]) == {2: identify_rules(OTHER)}
-        assert uow.scores.get_rule_sets(node_address("A"), []) == {}
+        assert uow.scores.get_rule_set_by_seq(node_address("A"), [2]) == {2: identify_rules(OTHER)}
+        assert uow.scores.get_rule_set_by_seq(node_address("A"), []) == {}
 
 
 def test_dump_is_independent_of_rule_set_number(store: Store):

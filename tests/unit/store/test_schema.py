@@ -19,7 +19,7 @@ from oracle.errors import InputError
 from oracle.resources import find_shipped_path
 from oracle.store.database import Store
 from oracle.store.engine import create_write_engine, parse_database_url
-from oracle.store.schema import REVISION, SchemaAge, get_schema_state, migrate
+from oracle.store.schema import REVISION, SchemaAge, inspect_schema, migrate
 from oracle.store.tables import log_view
 from oracle.store.tables.metadata import metadata
 
@@ -93,7 +93,7 @@ def test_downgrade_leaves_no_tables(empty_database_url: str):
     with open_connection(empty_database_url) as connection:
         command.downgrade(migrations(connection), "base")
         assert inspect(connection).get_table_names() == ["alembic_version"]
-    assert get_schema_state(empty_database_url).age is SchemaAge.EMPTY
+    assert inspect_schema(empty_database_url).age is SchemaAge.EMPTY
 
 
 def test_revision_constant_is_newest_migration():
@@ -111,14 +111,14 @@ def test_unmigrated_store_is_not_opened(empty_database_url: str):
 
 
 def test_schema_check_does_not_create_missing_file(empty_sqlite_url: str):
-    assert get_schema_state(empty_sqlite_url).age is SchemaAge.EMPTY
+    assert inspect_schema(empty_sqlite_url).age is SchemaAge.EMPTY
     assert not Path(empty_sqlite_url.removeprefix("sqlite:///")).exists()
 
 
 def test_missing_folder_of_database_is_rejected(tmp_path: Path):
     folder = tmp_path / "absent"
     with pytest.raises(InputError, match=f"the folder {folder} does not exist; create it"):
-        get_schema_state(f"sqlite:///{folder}/oracle.sqlite")
+        inspect_schema(f"sqlite:///{folder}/oracle.sqlite")
     assert not folder.exists()
 
 
@@ -209,7 +209,7 @@ def test_failed_migration_leaves_database_empty(
     monkeypatch.setattr("oracle.store.schema.find_shipped_path", lambda _name: broken)
     with pytest.raises(OSError):  # noqa: PT011  the one put in above
         migrate(empty_database_url)
-    assert get_schema_state(empty_database_url).age is SchemaAge.EMPTY
+    assert inspect_schema(empty_database_url).age is SchemaAge.EMPTY
 
 
 def test_first_migration_creates_current_views():

@@ -50,7 +50,7 @@ def test_statement_of_restored_fork_is_live_again(store: Store):
         signatures.add(FIRST, NOW)
         signatures.mark_expired(FIRST.digest, "as_of_reorged", NOW)
         signatures.add(FIRST, NOW)
-        assert signatures.get_live(FIRST) == FIRST
+        assert signatures.find_live(FIRST) == FIRST
         assert signatures.list_for_round(CONTRACT, 7) == [FIRST]
 
 
@@ -72,11 +72,11 @@ def test_duplicate_peer_statement_is_stored_once(store: Store):
 def test_signer_embargo_lasts_until_latest_end(store: Store):
     with store.transaction() as uow:
         signatures = uow.statements
-        assert signatures.get_embargo_end(1, CONTRACT, SIGNER) is None
+        assert signatures.find_embargo_end(1, CONTRACT, SIGNER) is None
         for until in (50, 90, 70):
-            signatures.set_embargo(1, CONTRACT, SIGNER, until, NOW)
-        assert signatures.get_embargo_end(1, CONTRACT, SIGNER) == 90
-        assert signatures.get_embargo_end(1, CONTRACT, PEER) is None
+            signatures.extend_embargo(1, CONTRACT, SIGNER, until, NOW)
+        assert signatures.find_embargo_end(1, CONTRACT, SIGNER) == 90
+        assert signatures.find_embargo_end(1, CONTRACT, PEER) is None
 
 
 def test_released_report_is_not_held_again(store: Store):
@@ -112,7 +112,7 @@ def test_second_live_statement_of_signer_for_round_is_rejected(store: Store):
     with pytest.raises(IntegrityError), store.transaction() as uow:
         uow.statements.add(SECOND, NOW)
     with store.transaction() as uow:
-        assert uow.statements.get_live(SECOND) == FIRST
+        assert uow.statements.find_live(SECOND) == FIRST
         uow.statements.mark_expired(FIRST.digest, "expired", NOW)
         uow.statements.add(SECOND, NOW)
-        assert uow.statements.get_live(FIRST) == SECOND
+        assert uow.statements.find_live(FIRST) == SECOND

@@ -179,7 +179,7 @@ def test_rollback_below_journal_reach_is_rejected(store: Store):
         for number in range(1, 10):
             journal_change(number, before=number - 1, after=number, uow=uow)
         uow.undo.prune_journal_to(5)
-        assert uow.undo.get_lowest_reachable_block() == 5
+        assert uow.undo.find_lowest_reachable_block() == 5
     with (
         pytest.raises(FatalError, match="qos-oracle resync rewind --to-block 4"),
         store.transaction() as uow,
@@ -193,19 +193,19 @@ def test_rollback_below_journal_reach_is_rejected(store: Store):
 
 def test_journal_reach_never_extends(store: Store):
     with store.transaction() as uow:
-        assert uow.undo.get_lowest_reachable_block() is None
+        assert uow.undo.find_lowest_reachable_block() is None
         uow.cursor.move_to(block(9), None, 0)
-        assert uow.undo.get_lowest_reachable_block() == 0
+        assert uow.undo.find_lowest_reachable_block() == 0
         uow.undo.prune_journal_to(7)
         uow.undo.prune_journal_to(6)
-        assert uow.undo.get_lowest_reachable_block() == 7
+        assert uow.undo.find_lowest_reachable_block() == 7
 
 
 def test_journal_reach_is_limited_to_cursor(store: Store):
     with store.transaction() as uow:
         uow.cursor.move_to(block(9), None, 0)
         uow.undo.prune_journal_to(100)
-        assert uow.undo.get_lowest_reachable_block() == 9
+        assert uow.undo.find_lowest_reachable_block() == 9
 
 
 def test_kickout_interval_closed_above_ancestor_is_open_again(store: Store):

@@ -11,10 +11,10 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from oracle.systems.overrides import parse_change_table
 from oracle.systems.registry import (
     build_rules,
-    find_rule_changes,
+    compute_rule_changes,
     get_published_rules,
     get_rules,
-    list_rule_sets,
+    list_rule_set_names,
 )
 from tests.support.rule_strategies import changed_rules
 
@@ -105,14 +105,14 @@ def test_changes_equal_to_published_values_leave_rule_set_unchanged(name):
 @given(st.sampled_from(["crynux", "relay"]), changed_rules)
 def test_changes_found_in_a_rule_set_reproduce_it(name, changes):
     rules = build_rules(name, changes)
-    rule_changes = find_rule_changes(rules)
+    rule_changes = compute_rule_changes(rules)
     assert rule_changes.keys() <= changes.keys()
     assert build_rules(name, rule_changes) == rules
 
 
 def test_unpublished_legacy_values_count_as_changes():
     assert "legacy.window_seconds" in get_published_rules("legacy")
-    assert find_rule_changes(build_rules("legacy", CHOSEN)) == CHOSEN
+    assert compute_rule_changes(build_rules("legacy", CHOSEN)) == CHOSEN
 
 
 def test_change_table_supports_nested_tables_numbers_booleans_and_lists():
@@ -129,7 +129,7 @@ def test_change_table_supports_nested_tables_numbers_booleans_and_lists():
 
 
 def test_list_of_rule_sets_contains_every_name():
-    assert list_rule_sets() == ("crynux", "relay", "crynux-docs", "legacy")
+    assert list_rule_set_names() == ("crynux", "relay", "crynux-docs", "legacy")
     with pytest.raises(
         ValueError,
         match=r"unknown rule set 'pocket'; expected one of: crynux, relay, crynux-docs, legacy",

@@ -18,8 +18,8 @@ from oracle.systems.assignment import (
     DrawResult,
     PlanStep,
     compute_next_plan,
+    filter_queued_items,
     find_ready_tasks,
-    get_queued_items,
 )
 from oracle.systems.task_queue import (
     QueueDrop,
@@ -242,8 +242,10 @@ def test_new_task_enters_queue_in_next_block():
     drawn = task(3, at=3)
     plan = AssignmentPlan({key(3): NODES[0]}, frozenset())
     waiting = line(old, new, drawn)
-    assert [queue_item.task.key for queue_item in get_queued_items(waiting, plan, 5)] == [key(1)]
-    assert [queue_item.task.key for queue_item in get_queued_items(waiting, plan, 6)] == [
+    assert [queue_item.task.key for queue_item in filter_queued_items(waiting, plan, 5)] == [
+        key(1)
+    ]
+    assert [queue_item.task.key for queue_item in filter_queued_items(waiting, plan, 6)] == [
         key(2),
         key(1),
     ]

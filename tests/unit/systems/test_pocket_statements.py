@@ -70,7 +70,9 @@ def verdicts(history: History) -> dict[str, CandidateVerdict]:
     for event in history.events:
         follower.apply_event(event)
     policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
-    candidate_verdicts = follower.judge_candidates(fold.ledger.tasks[task_key("t")], policy_input)
+    candidate_verdicts = follower.evaluate_candidates(
+        fold.ledger.tasks[task_key("t")], policy_input
+    )
     return {
         bytes.fromhex(verdict.node[2:]).lstrip(b"\0").decode(): verdict
         for verdict in candidate_verdicts

@@ -11,7 +11,7 @@ from oracle.domain.ids import Address, Hash
 from oracle.domain.state import Membership, Node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.crynux.requirements import find_unavailability_reason
-from oracle.systems.probing import Probe, ProbeWindow, is_probe_due, select_due_probes
+from oracle.systems.probing import Probe, ProbeWindow, is_idle_in_window, select_due_probes
 from tests.support.histories import node_address
 from tests.unit.systems.crynux.scenes import a_node
 
@@ -70,7 +70,7 @@ def test_probes_use_each_available_node_at_most_once(nodes: list[Node], time: in
         find_unavailability_reason(rows[probed_address], time, CRYNUX) is None
         for probed_address in used
     )
-    assert all(is_probe_due(rows[first_address], WINDOW) for first_address in firsts(probes))
+    assert all(is_idle_in_window(rows[first_address], WINDOW) for first_address in firsts(probes))
     assert all(
         WINDOW.compute_probe_due_time(rows[first_address].address) <= time
         for first_address in firsts(probes)
@@ -97,7 +97,7 @@ def test_every_due_available_node_is_probed_by_end_of_window(nodes: list[Node]):
             find_unavailability_reason(candidate, END, CRYNUX) is None
             and candidate.version is not None
         )
-        assert (candidate.address in used) == (able and is_probe_due(candidate, WINDOW))
+        assert (candidate.address in used) == (able and is_idle_in_window(candidate, WINDOW))
 
 
 @given(_hashes, st.sampled_from("ABCDEFGH"), st.integers(1, 100_000))

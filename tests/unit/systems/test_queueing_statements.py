@@ -17,7 +17,7 @@ from oracle.domain.events.network_events import TaskKind
 from oracle.domain.fold.working_set import WorkingSet
 from oracle.domain.ids import GroupKey, Hash
 from oracle.domain.state import Node, Task
-from oracle.systems.assignment import get_queued_items
+from oracle.systems.assignment import filter_queued_items
 from oracle.systems.crynux.candidate_pool import CandidatePool
 from oracle.systems.crynux.crynux_policy import CRYNUX_POLICY, CRYNUX_WEIGHTING
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
@@ -79,7 +79,7 @@ class Dispatch:
         line = load_queue_view(view, self.drawer.settings).items
         self.waits = [
             decode_task_name(queue_item.task.key)
-            for queue_item in get_queued_items(line, self.drawer.plan, number)
+            for queue_item in filter_queued_items(line, self.drawer.plan, number)
         ]
         drawn = {
             decode_task_name(task_draw.task): decode_task_name(task_draw.node)
@@ -218,7 +218,9 @@ def test_draw_frequencies_follow_stake_and_score():
     for member_node in fold.ledger.nodes.values():
         pool.update_node(member_node)
     policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
-    candidate_verdicts = CRYNUX_POLICY.create_follower().judge_candidates(drawn_task, policy_input)
+    candidate_verdicts = CRYNUX_POLICY.create_follower().evaluate_candidates(
+        drawn_task, policy_input
+    )
     total = sum(verdict.weight or 0 for verdict in candidate_verdicts)
     draws = 4000
     wins = Counter(

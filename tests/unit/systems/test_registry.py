@@ -8,7 +8,7 @@ from oracle.systems.registry import (
     get_policy,
     get_published_rules,
     get_systems,
-    list_rule_sets,
+    list_rule_set_names,
     list_unpublished_rules,
 )
 
@@ -23,7 +23,7 @@ def test_system_and_policy_share_name_and_version():
 
 def test_names_of_systems_with_rules_are_the_names_of_rule_sets():
     assert {name for name, system in get_systems().items() if system.has_rules} == set(
-        list_rule_sets()
+        list_rule_set_names()
     )
 
 
@@ -45,7 +45,7 @@ def test_every_policy_is_available_by_name():
 def test_every_rule_has_a_one_line_description():
     named = {
         rule
-        for name in list_rule_sets()
+        for name in list_rule_set_names()
         for rule in (*get_published_rules(name), *list_unpublished_rules(name))
     }
     assert MEANINGS.keys() == named

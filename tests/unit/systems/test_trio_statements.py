@@ -60,7 +60,9 @@ def verdicts(
 ) -> dict[str, CandidateVerdict]:
     return {
         decode_task_name(verdict.node): verdict
-        for verdict in policy.create_follower().judge_candidates(*build_policy_arguments(history))
+        for verdict in policy.create_follower().evaluate_candidates(
+            *build_policy_arguments(history)
+        )
     }
 
 
@@ -81,7 +83,7 @@ def test_nodes_of_finished_task_are_candidates_again():
 
 def test_new_task_is_assigned_while_others_wait():
     history = build_members(_3070=3).creates("large", kind=SD, min_vram=24, fee=9).queues("large")
-    choice = LEGACY_POLICY.choose_nodes(
+    choice = LEGACY_POLICY.draw_trio(
         *build_policy_arguments(history.creates("t", kind=SD, min_vram=8, fee=1)), SEED
     )
     assert choice is not None
@@ -92,9 +94,7 @@ def draw_trios(history: History, times: int) -> list[tuple[str, ...]]:
     """Return the three nodes that `legacy-equal` draws for the task `t`, with different seeds."""
     trio_task, policy_input = build_policy_arguments(history)
     seeds = (sha256(n.to_bytes(4, "big")).digest() for n in range(times))
-    chosen_trios = [
-        LEGACY_EQUAL_POLICY.choose_nodes(trio_task, policy_input, seed) for seed in seeds
-    ]
+    chosen_trios = [LEGACY_EQUAL_POLICY.draw_trio(trio_task, policy_input, seed) for seed in seeds]
     return [
         tuple(decode_task_name(node_draw.node) for node_draw in trio.nodes)
         for trio in chosen_trios

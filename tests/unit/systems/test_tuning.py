@@ -5,13 +5,18 @@ import pytest
 from oracle.domain.fixed_point import UNIT
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy, Weighting
 from oracle.systems.overrides import (
-    get_policy_parameters,
+    format_policy_parameters,
     override_policy_parameters,
     split_changes,
 )
 from oracle.systems.pocket.parameters import ArticleParameters
 from oracle.systems.pocket.pocket_policy import PocketPolicy
-from oracle.systems.registry import get_policies, get_policy, list_changeable_rules, list_rule_sets
+from oracle.systems.registry import (
+    get_policies,
+    get_policy,
+    list_changeable_rules,
+    list_rule_set_names,
+)
 
 
 def weighting(**changes):
@@ -43,22 +48,26 @@ def test_pocket_parameters_are_converted_to_their_types():
 @pytest.mark.parametrize("name", get_policies())
 def test_every_parameter_round_trips_through_text(name):
     policy = get_policy(name)
-    texts = get_policy_parameters(policy)
+    texts = format_policy_parameters(policy)
     assert override_policy_parameters(policy, texts) == policy
     # Each value comes from another policy, so that it is really parsed.
     for other_policy in get_policies().values():
-        if get_policy_parameters(other_policy).keys() == texts.keys():
-            assert get_policy_parameters(override_policy_parameters(other_policy, texts)) == texts
+        if format_policy_parameters(other_policy).keys() == texts.keys():
+            assert (
+                format_policy_parameters(override_policy_parameters(other_policy, texts)) == texts
+            )
 
 
 def test_legacy_policy_has_no_parameters():
-    assert get_policy_parameters(get_policy("legacy")) == {}
+    assert format_policy_parameters(get_policy("legacy")) == {}
 
 
 def test_rule_and_parameter_names_are_disjoint():
-    rules = {rule for name in list_rule_sets() for rule in list_changeable_rules(name)}
+    rules = {rule for name in list_rule_set_names() for rule in list_changeable_rules(name)}
     assert (
-        not {name for policy in get_policies().values() for name in get_policy_parameters(policy)}
+        not {
+            name for policy in get_policies().values() for name in format_policy_parameters(policy)
+        }
         & rules
     )
 

@@ -69,7 +69,7 @@ def test_reverted_call_without_contract_error_is_counted_as_reverted(
         outbox.slots.record_receipt(slot, attempt, receipt, NOW)
         outbox.slots.finalize(slot_of(outbox, slot.nonce), NOW, reason)
         assert load_intent(outbox, attempt.intent_id).error_text == reason
-        assert outbox.intents.count_failures([request().kind]) == {"reverted": 1}
+        assert outbox.intents.count_failures_by_reason([request().kind]) == {"reverted": 1}
 
 
 def test_unsent_call_is_counted_by_its_error_class(store: Store):
@@ -80,4 +80,4 @@ def test_unsent_call_is_counted_by_its_error_class(store: Store):
             intent = plan_intent(outbox, request(f"push:{seconds}", exclusive_key=None))
             outbox.intents.end_unsent_intent(intent, IntentState.EXPIRED, reason, NOW, "deadline")
             assert load_intent(outbox, intent.id).error_text == reason
-        assert outbox.intents.count_failures([request().kind]) == {"deadline": 2}
+        assert outbox.intents.count_failures_by_reason([request().kind]) == {"deadline": 2}

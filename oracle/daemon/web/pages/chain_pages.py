@@ -198,7 +198,7 @@ def _list_lane_changes(
     The list is empty if the leaves of one of the rounds are no longer stored.
     """
     uow, leaves = snapshot.uow, snapshot.source.leaves
-    previous_round = uow.rounds.get_accepted_round(accepted_round.round - 1)
+    previous_round = uow.rounds.find_accepted_round(accepted_round.round - 1)
     lanes = load_round_lanes(uow, leaves, accepted_round)
     old_lanes = None if previous_round is None else load_round_lanes(uow, leaves, previous_round)
     if not lanes or (old_lanes is not None and not old_lanes):
@@ -206,7 +206,7 @@ def _list_lane_changes(
     pairs = zip_longest(old_lanes or (), lanes, fillvalue=NEVER_REPORTED)
     changed = {seat: (old, new) for seat, (old, new) in enumerate(pairs) if old != new}
     shown = dict(islice(changed.items(), _MAX_CHANGES))
-    node_by_seat = uow.nodes.get_addresses_by_seat(shown)
+    node_by_seat = uow.nodes.get_address_by_seat(shown)
     return len(changed), [
         ReportedLaneChange(node_by_seat[seat], format_lane(old), format_lane(new))
         for seat, (old, new) in shown.items()

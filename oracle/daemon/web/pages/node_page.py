@@ -232,7 +232,7 @@ def _render_unknown_address(
 
 def _find_chart_end_time(snapshot: ApiSnapshot, node: Node) -> int:
     """Return the unix time at which a node's chart ends: now, or when the member left."""
-    last_change = snapshot.uow.memberships.get_effective_change(node.address)
+    last_change = snapshot.uow.memberships.find_effective_change(node.address)
     is_member = node.membership is Membership.MEMBER
     return snapshot.cursor.time if last_change is None or is_member else last_change.time
 

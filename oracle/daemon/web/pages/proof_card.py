@@ -47,7 +47,7 @@ class ProofCard:
 
 def get_accepted_round(snapshot: ApiSnapshot, round_number: int) -> RoundAccepted:
     """Return an accepted round; raise NotFoundError if the round was not accepted."""
-    accepted = snapshot.uow.rounds.get_accepted_round(round_number)
+    accepted = snapshot.uow.rounds.find_accepted_round(round_number)
     if accepted is None:
         raise NotFoundError(f"round {round_number} is not an accepted round of the indexed blocks")
     return accepted

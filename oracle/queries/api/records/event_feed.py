@@ -156,7 +156,7 @@ def _build_reorg_event(snapshot: ApiSnapshot, cursor: EventCursor) -> NumberedEv
     if not reorgs:
         return None
     ancestor = min(reorg.ancestor for reorg in reorgs)
-    block = snapshot.uow.blocks.get_canonical(ancestor)
+    block = snapshot.uow.blocks.find_canonical(ancestor)
     time = snapshot.cursor.time if block is None else min(block.time, cursor.time)
     events, _ = _read_event_page(snapshot, time)
     delivered = sum(event.time == time and (event.block or 0) <= ancestor for event in events)
@@ -178,7 +178,7 @@ def _list_halt_events(snapshot: ApiSnapshot, delivered: int, max_halts: int) -> 
     """
     halt_events = []
     halt_index, skipped_count = divmod(delivered, 2)
-    for halt in snapshot.uow.halts.list_from(halt_index, max_halts):
+    for halt in snapshot.uow.halts.list_halts(halt_index, max_halts):
         time, block = halt.since_time, halt.since_block
         text = f"halted ({halt.name}): nothing is signed or sent"
         halt_events.append(FeedEvent(kind="halted", time=time, block=block, node=None, text=text))
@@ -213,11 +213,11 @@ def _read_limited_event_page(
     # The longest possible exclusion: an H that recovers now may have been lowered that long ago.
     earliest_time = time - (find_exclusion_end_time(0, 0, rules) or 0)
     activity = snapshot.uow.activity
-    first_block = activity.find_first_block_at(earliest_time, snapshot.cursor.number)
-    earlier_changes = activity.list_last_changes_before(time, earliest_time, first_block)
+    first_block = activity.find_first_block_since(earliest_time, snapshot.cursor.number)
+    earlier_changes = activity.list_last_reliability_changes(time, earliest_time, first_block)
     changes = activity.list_reliability_changes(time, first_block, max_changes)
     membership_changes = activity.list_membership_changes(time, first_block, max_changes)
-    rounds = snapshot.uow.rounds.list_accepted_from(time, first_block, max_rounds)
+    rounds = snapshot.uow.rounds.list_accepted_since(time, first_block, max_rounds)
     last_time = min(
         _find_last_complete_time(rows, max_rows, snapshot.cursor.time)
         for rows, max_rows in (
@@ -346,7 +346,7 @@ def _build_kickout_events(
 ) -> Iterator[tuple[Position, FeedEvent]]:
     events = [
         (due_interval.opened_at, due_interval.node, "kickout_due", "the kickout is due")
-        for due_interval in snapshot.uow.activity.list_kickouts(first_block)
+        for due_interval in snapshot.uow.activity.list_kickouts_since_block(first_block)
     ]
     for kick in snapshot.uow.rounds.list_kicks():
         if kick.accusation is not None:

@@ -45,7 +45,9 @@ def list_kickouts(snapshot: ApiSnapshot) -> KickoutPage:
         ]
     )
     delay_by_node = load_accusation_delays(snapshot, due_intervals)
-    kick_by_node = snapshot.uow.rounds.get_kicks([interval.node for interval in due_intervals])
+    kick_by_node = snapshot.uow.rounds.get_kick_by_node(
+        [interval.node for interval in due_intervals]
+    )
     return KickoutPage(
         as_of=snapshot.as_of,
         due=[
@@ -82,7 +84,7 @@ def load_accusation_delays(
     A node that is accused already is left out, because nothing delays it.
     """
     nodes = snapshot.uow.nodes.get_many([interval.node for interval in due_intervals])
-    kicks = snapshot.uow.rounds.get_kicks(nodes)
+    kicks = snapshot.uow.rounds.get_kick_by_node(nodes)
     waiting = [
         node
         for node in nodes.values()
@@ -102,7 +104,7 @@ def get_accusation_evidence(
     Raises:
         NotFoundError: the node was never accused, or the file is not on this host.
     """
-    kick = snapshot.uow.rounds.get_kicks([node]).get(node)
+    kick = snapshot.uow.rounds.get_kick_by_node([node]).get(node)
     if kick is None or kick.accusation is None:
         raise NotFoundError(f"node {node} was never accused")
     due_since = kick.accusation.due_since

@@ -98,7 +98,7 @@ def _find_kickout_event_time(
     """
     uow, block = snapshot.uow, position.block
     stored_events: list[ScoreEntry | MembershipChange] = [
-        *uow.scores.list_for_node_up_to(address, block, 1),
+        *uow.scores.list_for_node_up_to_block(address, block, 1),
         *uow.memberships.list_for_node(address, _MAX_EVENTS),
     ]
     times = [event.time for event in stored_events if event.at.block == block]
@@ -106,7 +106,7 @@ def _find_kickout_event_time(
 
 
 def _iter_membership_events(snapshot: ApiSnapshot, address: Address) -> Iterator[_MembershipEvent]:
-    kicks = snapshot.uow.rounds.get_kicks([address]).values()
+    kicks = snapshot.uow.rounds.get_kick_by_node([address]).values()
     expulsion_positions = {kick.expulsion.at for kick in kicks if kick.expulsion is not None}
     expulsion_transactions = {(position.block, position.tx) for position in expulsion_positions}
     for change in snapshot.uow.memberships.list_for_node(address, _MAX_EVENTS):

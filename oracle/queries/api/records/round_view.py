@@ -45,7 +45,7 @@ def list_rounds(snapshot: ApiSnapshot, before_round: int | None, limit: int) -> 
 
 def build_round_answer(snapshot: ApiSnapshot, round_number: int) -> RoundAnswer:
     """Return one round; raise NotFoundError if it was not accepted."""
-    accepted = snapshot.uow.rounds.get_accepted_round(round_number)
+    accepted = snapshot.uow.rounds.find_accepted_round(round_number)
     if accepted is None:
         raise NotFoundError(f"round {round_number} was not accepted in the indexed blocks")
     return RoundAnswer(

@@ -110,7 +110,7 @@ def test_case_24_empty_logs_requested_by_number_are_checked_against_a_later_head
     later = FaultLimits(methods=block_faults.HEADER_METHODS, times=1, when=after_logs(fake_chain))
     fake_chain.provider.faults += [
         log_faults.build_foreign_logs_fault(
-            lagging, times=1, when=lambda request: not request.is_by_hash
+            lagging, times=1, when=lambda request: not request.is_by_block_hash
         ),
         reject_block_hash_filters(),
         block_faults.build_forwarding_fault(lagging, **later),
@@ -151,7 +151,7 @@ def test_case_25_endpoint_returning_empty_logs_for_unknown_block_is_detected(
     """The endpoint loses the newest block between the request for the head and the logs."""
     source = open_indexer(fake_chain.urls[0], clock=clock).source
     block = fake_chain.emit(encode_task_created_log(1))
-    fake_chain.provider.faults.append(log_faults.build_empty_unknown_block_fault())
+    fake_chain.provider.faults.append(log_faults.build_empty_logs_for_unknown_block_fault())
     fake_chain.provider.keeps_orphans = False
     source.fetch_heads()
     fake_chain.provider.head = fake_chain.tree.mine(parent_block=fake_chain.back(1))
@@ -169,7 +169,7 @@ def test_case_26_headers_and_logs_of_different_forks_never_mix(
     )
     fake_chain.show(block)
     forked_logs = log_faults.build_foreign_logs_fault(
-        fork, when=lambda request: not request.is_by_hash
+        fork, when=lambda request: not request.is_by_block_hash
     )
     # Receipts would put the logs right.
     fake_chain.provider.faults += [forked_logs, reject_block_hash_filters(), reject_receipts()]
@@ -222,10 +222,10 @@ MISSHAPEN: dict[str, Callable[[], InjectedFault]] = {
     "pending": log_faults.build_pending_logs_fault,
     "of no transaction": log_faults.build_zero_tx_hashes_fault,
     "half a byte": log_faults.build_odd_hex_length_fault,
-    "no hex": lambda: log_faults.build_log_field_fault("data", "0xzz"),
+    "no hex": lambda: log_faults.build_changed_log_field_fault("data", "0xzz"),
     "no block hash": lambda: log_faults.build_missing_log_field_fault("blockHash"),
     "no index": lambda: log_faults.build_missing_log_field_fault("logIndex"),
-    "no topics": lambda: log_faults.build_log_field_fault("topics", []),
+    "no topics": lambda: log_faults.build_changed_log_field_fault("topics", []),
 }
 
 
@@ -266,9 +266,11 @@ def test_case_46_alternative_encoding_is_decoded_identically(
 
 
 UNASKED: dict[str, Callable[[], InjectedFault]] = {
-    "outside of the range": lambda: log_faults.build_shifted_log_blocks_fault(1_000),
+    "outside of the range": lambda: log_faults.build_shifted_block_numbers_fault(1_000),
     "another address": lambda: log_faults.build_wrong_log_address_fault(node_address(0xBAD)),
-    "another event": lambda: log_faults.build_log_field_fault("topics", ["0x" + "ab" * 32]),
+    "another event": lambda: log_faults.build_changed_log_field_fault(
+        "topics", ["0x" + "ab" * 32]
+    ),
 }
 
 

@@ -141,7 +141,7 @@ def test_unreadable_transaction_field_leaves_sender_unproven(
     provider = Provider(tree)
     provider.faults += [
         change_transactions(**fields),
-        block_faults.build_header_fields_fault({"transactionsRoot": ZEROS}),
+        block_faults.build_changed_header_fault({"transactionsRoot": ZEROS}),
     ]
     source = open_source(provider)
     provider.head = block = tree.mine([Tx(CALLER, NETWORK, WATCHED)])
@@ -168,7 +168,7 @@ def test_call_with_false_sender_is_read_from_another_endpoint(
     if not roots:
         for provider in providers:
             provider.faults.append(
-                block_faults.build_header_fields_fault({"transactionsRoot": ZEROS})
+                block_faults.build_changed_header_fault({"transactionsRoot": ZEROS})
             )
     providers[place].faults.append(change_transactions(**lie))
 
@@ -200,7 +200,7 @@ def test_false_sender_from_the_only_endpoint_is_rejected_at_every_attempt(
     liar = Provider(tree)
     liar.faults += [
         change_transactions(**lie),
-        block_faults.build_header_fields_fault({"transactionsRoot": ZEROS}),
+        block_faults.build_changed_header_fault({"transactionsRoot": ZEROS}),
     ]
     source = open_source(liar)
 

@@ -232,7 +232,7 @@ def test_missing_method_is_replaced_by_fallback(
         indexer.source.configure_verification(MINIMAL_POLICY, Calibration(clock))
     refused = fault_of(row, {"methods": "eth_getBlockReceipts"})
     by_hash = fault_of(
-        row, {"when": lambda request: request.method == "eth_getLogs" and request.is_by_hash}
+        row, {"when": lambda request: request.method == "eth_getLogs" and request.is_by_block_hash}
     )
     provider.faults += [refused, by_hash, message_faults.build_result_limit_fault(LOGS)]
 

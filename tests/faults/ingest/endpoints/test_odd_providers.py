@@ -253,7 +253,7 @@ def test_log_timestamp_is_taken_from_header_and_mismatch_is_counted(
     if history:
         fake_chain.mine_empty(FINALITY)
     fake_chain.provider.faults.append(
-        log_faults.build_log_field_fault("blockTimestamp", TIMES[written])
+        log_faults.build_changed_log_field_fault("blockTimestamp", TIMES[written])
     )
     indexer = open_indexer(fake_chain.urls[0], reports=not history)
     before = read_metric("oracle_log_timestamp_mismatches_total", endpoint=fake_chain.urls[0])
@@ -275,7 +275,7 @@ def test_block_hash_mismatch_error_contains_both_hashes(
 ):
     fake_chain.mine_empty(FINALITY)
     wrong = "0x" + "ab" * 32
-    fake_chain.provider.faults.append(log_faults.build_log_field_fault("blockHash", wrong))
+    fake_chain.provider.faults.append(log_faults.build_changed_log_field_fault("blockHash", wrong))
     indexer = open_indexer(fake_chain.urls[0], reports=False)
     both = rf"block \d+ have different hashes: logs {wrong}, header 0x[0-9a-f]{{64}}$"
 

@@ -41,7 +41,7 @@ def seconds_of(shares: Mapping[str, float], open_indexer: OpenIndexer) -> float:
     for _ in range(_HISTORY):
         tree.mine(build_transactions(traffic.block()))
     weather = WeatherEndpoint(tree, lambda: clock.advance(_LATENCY))
-    weather.show_head(tree.last_mined)
+    weather.set_head(tree.last_mined)
     with serve_endpoint(weather) as served:
         indexer = open_indexer(served.url, clock=clock, reports=False)
         for endpoint in list_endpoints(indexer):
@@ -50,7 +50,7 @@ def seconds_of(shares: Mapping[str, float], open_indexer: OpenIndexer) -> float:
         began = clock()
         reach(indexer, clock, tree)
         for _ in range(_AT_THE_HEAD):
-            weather.show_head(tree.mine())
+            weather.set_head(tree.mine())
             reach(indexer, clock, tree)
         assert indexer.cursor == (tree.last_mined.number, tree.last_mined.hash)
         return clock() - began

@@ -119,7 +119,7 @@ def test_case_37_request_rate_is_reduced_and_recovers(
 
 @pytest.mark.parametrize(
     "fault",
-    [faults.build_429_in_200_fault, faults.build_throttle_text_fault],
+    [faults.build_429_in_200_fault, faults.build_rate_limit_text_fault],
     ids=["JSON", "text"],
 )
 def test_case_38_throttling_response_with_http_200_causes_a_wait_and_a_retry(

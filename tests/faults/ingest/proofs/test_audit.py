@@ -174,7 +174,7 @@ def test_case_29_verify_reports_missing_log_and_repairs_it_on_request(
     assert indexer.digest() == index_honest_chain(fake_chain, open_indexer).digest()
     with indexer.store.read_transaction() as uow:
         scope = indexer.folder.scope.id
-        spans = uow.coverage.list_spans(scope, blocks.first, blocks.last)
+        spans = uow.coverage.list_intervals(scope, blocks.first, blocks.last)
         assert {span.level for span in spans} == {VerificationLevel.PROVEN}
 
 

@@ -22,7 +22,7 @@ def disputed(fake_chain: FakeChain) -> int:
     for provider in fake_chain.providers:
         provider.faults += [
             block_faults.build_zero_bloom_fault(),
-            block_faults.build_header_fields_fault(MADE_UP),
+            block_faults.build_changed_header_fault(MADE_UP),
         ]
     add_fault(fake_chain, log_faults.build_omitted_logs_fault(is_log(block)))
     return block.number

@@ -27,7 +27,7 @@ def unprovable_chain() -> Iterator[FakeChain]:
         chain = FakeChain(stack)
         chain.serve().faults += [
             block_faults.build_zero_bloom_fault(),
-            block_faults.build_header_fields_fault(INVENTED_ROOTS),
+            block_faults.build_changed_header_fault(INVENTED_ROOTS),
         ]
         yield chain
 

@@ -61,7 +61,7 @@ def audit_all_windows(indexer: Indexer, auditor: Auditor) -> Iterator[AuditResul
 
 def list_proven_wrong_endpoints(indexer: Indexer) -> set[str]:
     with indexer.store.read_transaction() as uow:
-        return set(uow.facts.quarantine.get_quarantine_reason_by_endpoint())
+        return set(uow.facts.quarantine.get_reason_by_endpoint())
 
 
 def suspect_blocks(indexer: Indexer) -> int:

@@ -37,7 +37,7 @@ def violation() -> float:
 
 def get_open_halt(indexer: Indexer) -> Halt | None:
     with indexer.store.read_transaction() as uow:
-        return uow.halts.get_open_halt(FINALITY_VIOLATION)
+        return uow.halts.find_open_halt(FINALITY_VIOLATION)
 
 
 def rows(indexer: Indexer) -> list[str]:

@@ -107,7 +107,7 @@ def test_kickout_based_on_blocks_of_endpoint_proven_wrong_is_not_signed(sqlite_h
     with harness.store.transaction() as uow:
         scope = uow.coverage.get_current_scope()
         assert scope is not None
-        (giver,) = {span.endpoint for span in uow.coverage.list_spans(scope.id)}
+        (giver,) = {span.endpoint for span in uow.coverage.list_intervals(scope.id)}
         uow.facts.quarantine.add(giver, "a lie")
     for _ in range(3):
         push_without_kickouts(harness)
@@ -185,7 +185,7 @@ def forget_the_evidence(harness: Harness, snapshot: str) -> None:
     harness.mine(height - chain.block + 2)
     harness.index()
     with harness.store.read_transaction() as uow:
-        assert uow.halts.get_open_halt(FINALITY_VIOLATION) is not None
+        assert uow.halts.find_open_halt(FINALITY_VIOLATION) is not None
     rewind_to_block(harness.source, harness.store, harness.folder, below, RebuildOptions())
     with harness.store.transaction() as uow:
         clear_stored_halt(

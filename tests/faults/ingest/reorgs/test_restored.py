@@ -61,7 +61,7 @@ def test_case_62_restored_backup_recognises_sent_kickout_and_does_not_repeat_it(
         node = Address(testbed.network.nodes[2].lower())
         with yesterdays.read_transaction() as uow:
             assert uow.nodes.get_many([node])[node].membership is Membership.KICKED_OUT
-            assert uow.rounds.list_accused() == []
+            assert uow.rounds.list_accusations() == []
         assert set(kinds(harness)[len(before) :]) == {"push"}
         harness.close()
 

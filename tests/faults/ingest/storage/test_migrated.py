@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import MetaData, create_engine, inspect, select
 
 from oracle.store.engine import parse_database_url
-from oracle.store.schema import SchemaAge, get_schema_state
+from oracle.store.schema import SchemaAge, inspect_schema
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.properties.machine.mortal import Nursery, nursery
 from tests.support.ingest.fake_chain import FakeChain
@@ -66,7 +66,7 @@ def test_case_73_migration_killed_at_any_statement_leaves_tables_unchanged(
     assert deaths[-1] == "commit"
     assert sum(death.startswith(("CREATE TABLE", "ALTER TABLE")) for death in deaths) > 5
     later.release(monkeypatch, migrations)
-    assert get_schema_state(database_url).age is SchemaAge.CURRENT
+    assert inspect_schema(database_url).age is SchemaAge.CURRENT
     migrated = open_indexer(*fake_chain.urls, url=database_url)
     assert migrated.digest() == folded
     fake_chain.live(5)

@@ -18,7 +18,7 @@ COMMIT = (
     "CursorRepository.get",
     "LogRepository.append",
     "BlockRepository.save",
-    "CoverageRepository.store_span",
+    "CoverageRepository.store_interval",
     "NodeRepository.save",
     "TaskRepository.save",
     "UndoJournal.write",

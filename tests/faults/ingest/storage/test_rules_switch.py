@@ -247,7 +247,7 @@ def test_interrupted_switch_changes_nothing_and_is_completed_by_a_restart(follow
 
 
 def list_due_blocks(uow: UnitOfWork) -> Iterator[int]:
-    cuts = uow.reports.list_outcomes_since(0)
+    cuts = uow.reports.list_headers_since(0)
     return (header.as_of for header in mark_unsignable_reports_not_due(uow, cuts) if header.is_due)
 
 

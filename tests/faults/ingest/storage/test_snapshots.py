@@ -176,7 +176,7 @@ def test_rebuild_and_rewind_delete_snapshots(
         indexed.source, indexed.store, indexed.folder, fake_chain.head.number - 4, MANNER
     )
     with indexed.store.read_transaction() as uow:
-        assert uow.snapshots.find_newest(10**9, made_by) is not None
+        assert uow.snapshots.find_newest_up_to(10**9, made_by) is not None
     rewind_to_block(indexed.source, indexed.store, indexed.folder, 40, MANNER)
     with indexed.store.read_transaction() as uow:
         assert uow.snapshots.count_snapshots_and_bytes() == (0, 0)

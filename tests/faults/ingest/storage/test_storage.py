@@ -264,7 +264,7 @@ def test_case_68_start_block_at_head_is_included(fake_chain: FakeChain, open_ind
     assert indexer.canonical_logs() == fake_chain.logs()[-1:]
     with indexer.store.read_transaction() as uow:
         scope = indexer.folder.scope.id
-        assert [span.blocks for span in uow.coverage.list_spans(scope)] == [
+        assert [span.blocks for span in uow.coverage.list_intervals(scope)] == [
             BlockRange(head.number, head.number)
         ]
 

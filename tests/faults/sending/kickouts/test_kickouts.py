@@ -187,7 +187,7 @@ def test_kickouts_wait_while_report_is_held(sqlite_harness: Harness):
     fill_bad_pool(harness)
     run_until_due_is_stated(harness)
     with harness.context.write_transaction() as uow:
-        newest = uow.reports.get_newest_period()
+        newest = uow.reports.find_newest_period()
         assert newest is not None
         uow.holds.hold(newest + 1, "for a test", {}, harness.context.stamp)
     assert harness.repeat(plan_kickout_call) == []

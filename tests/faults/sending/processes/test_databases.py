@@ -74,7 +74,7 @@ class Stalling:
 
 def get_only_slot(harness: Harness) -> NonceSlot:
     with harness.store.read_transaction() as uow:
-        slot = uow.outbox.slots.get_slot(harness.context.account, 1)
+        slot = uow.outbox.slots.find_slot(harness.context.account, 1)
     assert slot is not None
     return slot
 

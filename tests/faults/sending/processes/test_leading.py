@@ -173,7 +173,7 @@ def test_case_f41_leader_stalled_in_send_duplicates_nothing_and_exits(
         epochs = [entry.epoch for entry in list_journal(url) if entry.event != "planned"]
         assert epochs == sorted(epochs, key=lambda epoch: epoch != old)
         with Store.open(url) as store, store.read_transaction() as uow:
-            slot = uow.outbox.slots.get_slot(sender, 0)
+            slot = uow.outbox.slots.find_slot(sender, 0)
             assert slot is not None
             assert len(uow.outbox.slots.list_attempts(slot)) == 1
 

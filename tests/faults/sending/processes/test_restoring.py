@@ -79,7 +79,7 @@ def test_case_f32_reorg_during_downtime_is_detected_at_restart_and_bytes_are_res
     harness.until_final()
 
     with harness.store.read_transaction() as uow:
-        at = uow.outbox.slots.get_slot(harness.context.account, slot.nonce)
+        at = uow.outbox.slots.find_slot(harness.context.account, slot.nonce)
         assert at is not None
         (after,) = uow.outbox.slots.list_attempts(at)
     assert (after.signed, at.state) == (before.signed, NonceState.FINAL)
@@ -181,7 +181,7 @@ def test_case_f19_no_nonce_is_reused_after_lost_database_is_rebuilt(
         assert next_nonce(context) == 3
         assert get_rebuild_reasons(harness).keys() == {0, 1, 2}
         with fresh.read_transaction() as uow:
-            quiet = uow.statements.get_embargo_end(
+            quiet = uow.statements.find_embargo_end(
                 context.sender_account.domain.chain_id,
                 context.sender_account.domain.contract,
                 context.sender_account.signer.address,

@@ -78,7 +78,7 @@ def test_case_f49_paused_account_and_mined_push_survive_migration(
     with Store.open(url) as store:
         harness.restart(store=store)
         with harness.context.write_transaction() as uow:
-            assert uow.outbox.accounts.get_pause(account) == (PauseKind.FOREIGN, reason)
+            assert uow.outbox.accounts.find_pause(account) == (PauseKind.FOREIGN, reason)
             (slot,) = uow.outbox.slots.list_unfinished(account)
             assert slot.state is NonceState.MINED
             assert slot.mined_at is not None

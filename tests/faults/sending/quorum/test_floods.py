@@ -69,13 +69,13 @@ def test_flooding_signer_is_accepted_immediately_if_it_agrees_and_later_otherwis
     now = three.chain.time
     first.context = replace(first.context, clock=lambda: now + SETTINGS.ttl_seconds // 2)
     _publish_statements(liar, range(MOST, MOST + 1))
-    assert fetch_peer_statements(first.quorum, own_statement, first.contract.get_status()) == 0
+    assert fetch_peer_statements(first.quorum, own_statement, first.contract.fetch_status()) == 0
 
     liar.tick()
-    assert fetch_peer_statements(first.quorum, own_statement, first.contract.get_status()) == 1
+    assert fetch_peer_statements(first.quorum, own_statement, first.contract.fetch_status()) == 1
     assert len(_list_stored_statements(three.first, liar)) == MOST + 1
     first.context = replace(first.context, clock=lambda: now + SETTINGS.ttl_seconds + 1)
-    assert fetch_peer_statements(first.quorum, own_statement, first.contract.get_status()) == 1
+    assert fetch_peer_statements(first.quorum, own_statement, first.contract.fetch_status()) == 1
     assert len(_list_stored_statements(three.first, liar)) == MOST + 2
 
 
@@ -93,7 +93,7 @@ def _publish_statements(liar: Reporter, numbers: range) -> None:
         report = uow.reports.list_due()[0].report
     for number in numbers:
         changed_report = replace(report, root=Hash(f"0x{number:064x}"))
-        statement = build_report_statement(changed_report, liar.harness.contract.get_status())
+        statement = build_report_statement(changed_report, liar.harness.contract.fetch_status())
         signature = context.sender_account.signer.sign_statement(
             statement, context.sender_account.domain
         )

@@ -76,7 +76,7 @@ class PeerExchange:
         with self.harness.store.read_transaction() as uow:
             report = next(
                 stored_report.report
-                for stored_report in uow.reports.list_latest(10)
+                for stored_report in uow.reports.list_newest(10)
                 if stored_report.digest
             )
         (own_message,) = self.board.get_statements(1)

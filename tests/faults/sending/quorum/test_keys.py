@@ -48,7 +48,7 @@ class Guarded:
 
     def pause(self) -> Pause | None:
         with self.harness.store.read_transaction() as uow:
-            return uow.outbox.accounts.get_pause(self.harness.context.account)
+            return uow.outbox.accounts.find_pause(self.harness.context.account)
 
     def release(self) -> None:
         """Release the account as `outbox release ADDRESS` does."""

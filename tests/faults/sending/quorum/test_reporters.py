@@ -135,12 +135,12 @@ def contradicting_statement(reporter: Reporter) -> ReportStatement:
     with reporter.harness.store.read_transaction() as uow:
         report = next(
             stored_report.report
-            for stored_report in uow.reports.list_latest(1000)
+            for stored_report in uow.reports.list_newest(1000)
             if stored_report.round == 1 and stored_report.digest
         )
     changed_report = replace(report, root=flip_lowest_bit(report.root))
     return replace(
-        build_report_statement(changed_report, reporter.harness.contract.get_status()), round=1
+        build_report_statement(changed_report, reporter.harness.contract.fetch_status()), round=1
     )
 
 
@@ -180,11 +180,11 @@ def test_reporter_without_stored_period_reports_no_disagreement(three: ReporterG
     late.harness.index()
     with late.harness.store.transaction() as uow:
         uow.reports._connection.execute(delete(report))
-        uow.reports.set_first_complete_period(
+        uow.reports.raise_first_complete_period(
             three.testbed.chain.time // SETTINGS.period_seconds + 1
         )
     about = build_statement_record(late.harness.quorum, contradicting_statement(three.first))
-    assert fetch_peer_statements(late.harness.quorum, about, late.harness.contract.get_status())
+    assert fetch_peer_statements(late.harness.quorum, about, late.harness.contract.fetch_status())
 
     assert [disagreements(reporter) for reporter in three.reporters] == before
 
@@ -208,7 +208,7 @@ def test_equivocation_of_signer_is_reported(three: ReporterGroup):
     with twice.harness.store.read_transaction() as uow:
         report = uow.reports.list_due()[0].report
     changed_report = replace(report, root=flip_lowest_bit(report.root))
-    statement = build_report_statement(changed_report, twice.harness.contract.get_status())
+    statement = build_report_statement(changed_report, twice.harness.contract.fetch_status())
     record = build_statement_record(twice.harness.quorum, statement)
     signature = context.sender_account.signer.sign_statement(
         statement, context.sender_account.domain
@@ -237,7 +237,7 @@ def test_forged_and_unknown_statements_are_ignored(three: ReporterGroup):
     stranger = KeySigner(b"\x07" * 32)
     with liar.harness.store.read_transaction() as uow:
         report = uow.reports.list_due()[0].report
-    statement = build_report_statement(report, first.contract.get_status())
+    statement = build_report_statement(report, first.contract.fetch_status())
     signature = stranger.sign_statement(statement, first.context.sender_account.domain)
     liar.board.publish(
         msgspec.structs.replace(

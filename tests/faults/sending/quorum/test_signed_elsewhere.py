@@ -124,12 +124,12 @@ def test_reports_signed_elsewhere_are_not_logged_while_rebuilt_key_is_under_emba
     signer = harness.context.sender_account.signer.address
     until = harness.testbed.chain.time + SETTINGS.ttl_seconds
     with harness.context.write_transaction() as uow:
-        uow.statements.set_embargo(
+        uow.statements.extend_embargo(
             domain.chain_id, domain.contract, signer, until, harness.context.stamp
         )
     thief.pushed()
     assert log_foreign_signatures(harness) == []
     with harness.store.read_transaction() as uow:
-        quiet = uow.statements.get_embargo_end(domain.chain_id, domain.contract, signer)
+        quiet = uow.statements.find_embargo_end(domain.chain_id, domain.contract, signer)
     assert quiet is not None
     assert quiet > until

@@ -113,7 +113,7 @@ def test_embargo_set_during_signing_discards_signature(harness: Harness):
         domain = harness.context.sender_account.domain
         signer = harness.context.sender_account.signer.address
         with harness.context.write_transaction() as uow:
-            uow.statements.set_embargo(
+            uow.statements.extend_embargo(
                 domain.chain_id,
                 domain.contract,
                 signer,

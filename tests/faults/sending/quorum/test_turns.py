@@ -119,7 +119,7 @@ def test_case_f61_second_statement_for_round_is_refused_and_counted(harness: Har
     with harness.store.read_transaction() as uow:
         report = uow.reports.list_due()[0].report
     changed_report = replace(report, root=flip_lowest_bit(report.root))
-    standing = harness.contract.get_status()
+    standing = harness.contract.fetch_status()
     statement = build_report_statement(changed_report, standing)
     record = build_statement_record(quorum, statement)
     before = read_refused_statements()
@@ -144,7 +144,7 @@ def test_second_statement_is_refused_whatever_anchor_window_an_endpoint_reports(
     (first,) = list_signed_statements(harness, 1)
     with harness.store.read_transaction() as uow:
         report = uow.reports.list_due()[0].report
-    standing = harness.contract.get_status()
+    standing = harness.contract.fetch_status()
     false_standing = replace(standing, limits=replace(standing.limits, anchor_window=0))
     changed_report = replace(report, root=flip_lowest_bit(report.root))
     statement = build_report_statement(changed_report, false_standing)
@@ -193,7 +193,7 @@ def test_signed_report_not_sent_before_deadline_is_missed(
         with second.store.read_transaction() as uow:
             fates = [
                 (stored_report.state, stored_report.reason)
-                for stored_report in uow.reports.list_latest(1000)
+                for stored_report in uow.reports.list_newest(1000)
                 if stored_report.digest
             ]
         assert fates[0] == ("missed", "its deadline passed")

@@ -31,7 +31,7 @@ def build_expected_configuration(harness: Harness) -> ExpectedConfiguration:
 
 
 def different(harness: Harness, expected_configuration: ExpectedConfiguration) -> list[str]:
-    constitution = harness.contract.get_configuration()
+    constitution = harness.contract.fetch_configuration()
     return [
         mismatch.subject
         for mismatch in find_configuration_mismatches(constitution, expected_configuration)
@@ -53,7 +53,7 @@ def test_case_f65_contract_with_different_code_or_rules_is_reported(sqlite_harne
 
 def test_quorum_of_several_signers_is_accepted(sqlite_harness: Harness):
     harness = sqlite_harness
-    constitution = harness.contract.get_configuration()
+    constitution = harness.contract.fetch_configuration()
     three = tuple(Address(f"0x{40 * digit}") for digit in "123")
     for quorum, what in ((3, []), (4, ["quorum"])):
         contract_status = constitution.contract_status

@@ -182,7 +182,7 @@ def by_other_rules(site: Site) -> None:
 def with_old_reports(site: Site) -> None:
     """Keep reports that can no longer land unmarked, as after an absence of the daemon."""
     with site.harness.store.transaction() as uow:
-        for stored in uow.reports.list_latest(100):
+        for stored in uow.reports.list_newest(100):
             if stored.state is ReportState.MISSED:
                 uow.reports.set_state(stored.report.period, ReportState.DUE)
 

@@ -70,7 +70,7 @@ def test_case_f50_nothing_is_reported_while_fold_has_a_gap(sqlite_harness: Harne
         cursor = uow.cursor.get()
         assert scope is not None
         assert cursor is not None
-        (span, *_) = uow.coverage.list_spans(scope.id)
+        (span, *_) = uow.coverage.list_intervals(scope.id)
         uow.coverage.delete_above(cursor.number - 1)
 
     assert harness.repeat(plan_push) == []
@@ -80,7 +80,7 @@ def test_case_f50_nothing_is_reported_while_fold_has_a_gap(sqlite_harness: Harne
     ]
 
     with harness.store.transaction() as uow:
-        uow.coverage.store_span(scope.id, span)
+        uow.coverage.store_interval(scope.id, span)
     assert [step.action for step in harness.repeat(plan_push)] == ["report signed", "push planned"]
 
 
@@ -244,7 +244,7 @@ def test_case_f52_all_nodes_that_fall_at_once_are_stated_by_one_round(sqlite_har
     harness.pushed()
     with harness.store.read_transaction() as uow:
         landed = max(
-            (stored.report for stored in uow.reports.list_latest(10) if stored.round == 3),
+            (stored.report for stored in uow.reports.list_newest(10) if stored.round == 3),
             key=lambda report: report.period,
         )
     assert landed.change.node_count == len(network.nodes)

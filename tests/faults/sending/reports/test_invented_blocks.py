@@ -41,7 +41,7 @@ def get_due_report(harness: Harness) -> Report:
 
 def request_signature(harness: Harness, report: Report) -> SignedStatement | None:
     """Return a signed statement of the report for the next round, or None if it is refused."""
-    contract_status = harness.contract.get_status()
+    contract_status = harness.contract.fetch_status()
     statement = build_report_statement(report, contract_status)
     record = build_statement_record(harness.quorum, statement)
     return sign_once(harness.quorum, statement, record, contract_status)

@@ -72,7 +72,7 @@ def read_at(harness: Harness, level: VerificationLevel) -> None:
         cursor = uow.cursor.get()
         assert scope is not None
         assert cursor is not None
-        uow.coverage.store_span(scope.id, CoverageInterval(0, cursor.number, level, "a"))
+        uow.coverage.store_interval(scope.id, CoverageInterval(0, cursor.number, level, "a"))
 
 
 def held_periods(harness: Harness) -> list[int]:

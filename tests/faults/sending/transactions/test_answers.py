@@ -33,7 +33,7 @@ def test_refusal_that_no_fee_bump_can_fix_pauses_sender_with_the_matching_pause_
     harness.period()
     harness.tick()
     with harness.store.read_transaction() as uow:
-        pause = uow.outbox.accounts.get_pause(harness.context.account)
+        pause = uow.outbox.accounts.find_pause(harness.context.account)
 
     assert pause is not None
     assert (pause.kind, text in pause.reason) == (kind, True)
@@ -50,7 +50,7 @@ def test_acceptance_by_single_endpoint_is_sufficient(
     harness.period()
     harness.tick()
     with harness.store.read_transaction() as uow:
-        assert uow.outbox.accounts.get_pause(harness.context.account) is None
+        assert uow.outbox.accounts.find_pause(harness.context.account) is None
     harness.mine()
     assert harness.testbed.round == 1
 
@@ -83,7 +83,7 @@ def test_transaction_of_wrong_chain_stops_daemon_after_recording_pause(
         harness.tick()
 
     with harness.store.read_transaction() as uow:
-        pause = uow.outbox.accounts.get_pause(harness.context.account)
+        pause = uow.outbox.accounts.find_pause(harness.context.account)
         health = build_health_report(uow, lambda _lease: None)
     assert pause is not None
     assert pause.kind is PauseKind.CHAIN

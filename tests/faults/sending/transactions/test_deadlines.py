@@ -60,7 +60,7 @@ def test_deadline_margin_is_derived_from_landing_times_of_own_pushes(sqlite_harn
     for blocks in (5, 6, 5, 30):
         lands_after(harness, blocks)
     with harness.store.read_transaction() as uow:
-        assert sorted(uow.outbox.slots.list_landing_block_counts(harness.context.account, 20)) == [
+        assert sorted(uow.outbox.slots.list_inclusion_delays(harness.context.account, 20)) == [
             5,
             5,
             6,

@@ -172,7 +172,7 @@ def test_foreign_transaction_is_reported_with_block_and_target(
     harness.tick()
     assert (harness.states(), get_pause_kind(harness)) == (["held"], PauseKind.FOREIGN)
     with harness.store.read_transaction() as uow:
-        pause = uow.outbox.accounts.get_pause(harness.context.account)
+        pause = uow.outbox.accounts.find_pause(harness.context.account)
     assert pause is not None
     block = int(
         harness.testbed.chain.rpc("eth_getTransactionByHash", foreign_hash)["blockNumber"], 16

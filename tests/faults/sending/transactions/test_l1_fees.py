@@ -92,7 +92,7 @@ def test_reorged_transaction_reserves_its_max_cost_without_l1_fee(
     harness.pushed()
     (slot,) = list_slots(harness)
     with harness.context.write_transaction() as uow:
-        uow.outbox.slots.revert_to_live(slot, harness.context.stamp)
+        uow.outbox.slots.mark_reorged(slot, harness.context.stamp)
         signed = list_attempts(harness)[0].signed
         assert uow.outbox.slots.compute_cost_wei(slot) == signed.gas_limit * signed.max_fee_wei
 

@@ -190,7 +190,7 @@ def _is_account_paused(harness: Harness, *, is_paused: bool) -> None:
 
 def _pause(harness: Harness) -> Pause | None:
     with harness.store.read_transaction() as uow:
-        return uow.outbox.accounts.get_pause(harness.context.account)
+        return uow.outbox.accounts.find_pause(harness.context.account)
 
 
 @pytest.mark.parametrize("place", [0, 1])

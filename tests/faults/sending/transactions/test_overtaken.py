@@ -254,7 +254,7 @@ def get_head(harness: Harness) -> int:
 
 def get_pause_reason(harness: Harness) -> str:
     with harness.store.read_transaction() as uow:
-        pause = uow.outbox.accounts.get_pause(harness.context.account)
+        pause = uow.outbox.accounts.find_pause(harness.context.account)
     assert pause is not None
     return pause.reason
 

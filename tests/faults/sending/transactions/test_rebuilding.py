@@ -117,8 +117,8 @@ def test_call_on_nonce_used_by_lost_database_is_superseded_without_pause(
         store_rebuild_plan(harness, harness.context, findings)
         harness.tick()
         with copy.read_transaction() as uow:
-            slot = uow.outbox.slots.get_slot(harness.context.account, 1)
-            assert uow.outbox.accounts.get_pause(harness.context.account) is None
+            slot = uow.outbox.slots.find_slot(harness.context.account, 1)
+            assert uow.outbox.accounts.find_pause(harness.context.account) is None
         assert slot is not None
         assert (slot.state, slot.gas_used) == (
             NonceState.FINAL,

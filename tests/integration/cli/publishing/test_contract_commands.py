@@ -8,8 +8,8 @@ import re
 import pytest
 from eth_utils.crypto import keccak
 
-from oracle.bindings.objections import build_objections_code
-from oracle.bindings.timelock import build_timelock_code
+from oracle.bindings.objections import build_objections_creation_code
+from oracle.bindings.timelock import build_timelock_creation_code
 from oracle.cli.main import run
 from oracle.domain.ids import Address
 from oracle.signing.key_locations import KeyFiles
@@ -81,7 +81,7 @@ def test_check_reports_timelock_that_is_not_the_admin(settings, network, tmp_pat
 
 
 def test_check_reports_objections_of_another_oracle(settings, network, tmp_path, capsys):
-    objections = deploy(network, build_objections_code(Address(NOBODY)))
+    objections = deploy(network, build_objections_creation_code(Address(NOBODY)))
     settings["objections"] = {"address": objections}
     path = write_config(settings, tmp_path / "config.toml")
     assert run(["contract", "check", "--dev", "--config", str(path), "--json"]) == 2
@@ -91,7 +91,7 @@ def test_check_reports_objections_of_another_oracle(settings, network, tmp_path,
 
 def deploy_timelock(network: LocalNetwork) -> str:
     sender = Address(network.stage.chain.make_request("eth_accounts")[0])
-    return deploy(network, build_timelock_code(sender))
+    return deploy(network, build_timelock_creation_code(sender))
 
 
 def deploy(network: LocalNetwork, creation_code: str) -> str:

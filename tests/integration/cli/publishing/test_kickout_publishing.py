@@ -141,7 +141,7 @@ def test_node_is_not_accused_manually_while_report_is_held(
     harness, config, endpoint, capsys, options
 ):
     with harness.store.transaction() as uow:
-        newest = uow.reports.get_newest_period() or 0
+        newest = uow.reports.find_newest_period() or 0
         uow.holds.hold(newest + 1, "everybody falls at once", {}, Stamp(0, harness.epoch))
     assert run(["kickout", "accuse", node_two(harness), "--config", config, *options]) == 2
     assert "a report is held, and kickouts wait" in capsys.readouterr().err

@@ -43,7 +43,7 @@ def config(sound: Settings, tmp_path: Path, url: str) -> Path:
     """Store intent 1 planned, 2 sent with nonce 5, and 3 held because its nonce was foreign."""
     with Store.open(url) as store, store.transaction() as uow:
         outbox = uow.outbox
-        outbox.accounts.register_account(ME, 5, NOW)
+        outbox.accounts.enroll_account(ME, 5, NOW)
         for number in (1, 2, 3):
             kind = ACCUSE
             outbox.intents.add(
@@ -102,14 +102,14 @@ def test_sender_is_paused_and_released(act: Act, url: str, capsys):
     assert act("hold", ME.address, "--json") == 0
     assert json.loads(capsys.readouterr().out)["address"] == ME.address
     with Store.open(url) as store, store.read_transaction() as uow:
-        pause = uow.outbox.accounts.get_pause(ME)
+        pause = uow.outbox.accounts.find_pause(ME)
     assert pause is not None
     assert pause.kind is PauseKind.OPERATOR
     assert act("show", 1) == 0
     assert f"`outbox release {ME.address}`" in capsys.readouterr().out
     assert act("release", ME.address) == 0
     with Store.open(url) as store, store.read_transaction() as uow:
-        assert uow.outbox.accounts.get_pause(ME) is None
+        assert uow.outbox.accounts.find_pause(ME) is None
 
 
 def test_call_without_nonce_is_cancelled_after_confirmation(act: Act, url: str, capsys):

@@ -146,7 +146,7 @@ def test_stopped_sender_is_shown_and_released(busy: LocalNetwork, tmp_path, caps
     account = Account(CHAIN_ID, Address("0x" + 40 * "1"))
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
     with Store.open(url, create=True) as store, store.transaction() as uow:
-        uow.outbox.accounts.register_account(account, 0, Stamp(0, 0))
+        uow.outbox.accounts.enroll_account(account, 0, Stamp(0, 0))
         uow.outbox.accounts.pause(account, PauseKind.FOREIGN, "a foreign nonce", Stamp(0, 0))
     release = ["outbox", "release", account.address, "--config", str(config)]
 

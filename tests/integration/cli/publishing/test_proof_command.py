@@ -160,8 +160,8 @@ def test_onchain_proof_in_a_struck_round_fails(network, published, chain, capsys
     stage = network.stage
     pauser = chain.make_request("eth_accounts")[0]
     calls = [
-        stage.build_call(pauser, "roots/QoSRoots", "pauseFor", 600),
-        stage.build_call(pauser, "roots/QoSRoots", "strike", 1),
+        stage.build_transaction(pauser, "roots/QoSRoots", "pauseFor", 600),
+        stage.build_transaction(pauser, "roots/QoSRoots", "strike", 1),
     ]
     chain.mine_and_check_receipts(network.clock.advance(), calls)
     code, line = prove_on_chain(capsys, published)

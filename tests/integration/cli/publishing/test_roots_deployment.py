@@ -41,7 +41,7 @@ from oracle.bindings.timelock import (
     TIMELOCK,
     TimelockedCall,
     build_grant_canceller_call,
-    build_timelock_code,
+    build_timelock_creation_code,
     fetch_timelock_roles,
 )
 from oracle.cli.setup.contract_calls import encode_contract_call
@@ -126,14 +126,14 @@ class Deployment:
         return [*mismatches, *weaknesses]
 
     def check_timelock(self, oracle: Address) -> list[ContractMismatch]:
-        configuration = RootsContract(self.view, oracle).get_configuration()
+        configuration = RootsContract(self.view, oracle).fetch_configuration()
         roles = fetch_timelock_roles(self.view, configuration.admin, self.start_block)
         return find_timelock_weaknesses(roles, oracle, configuration, [])
 
     def check_words(self, words: Address) -> list[ContractMismatch]:
         configuration = self.configuration
         contract = WordsContract(self.view, words)
-        found = contract.get_configuration(configuration.contract_status.block)
+        found = contract.fetch_configuration(configuration.contract_status.block)
         return find_words_contract_mismatches(found, self.oracle, configuration)
 
     def check_objections(self, oracle: Address) -> list[ContractMismatch]:
@@ -142,7 +142,7 @@ class Deployment:
 
     @property
     def configuration(self) -> RootsConfiguration:
-        return RootsContract(self.view, self.oracle).get_configuration()
+        return RootsContract(self.view, self.oracle).fetch_configuration()
 
 
 def build_config(url: str, network: Network, folder: Path) -> Config:
@@ -456,7 +456,7 @@ def test_role_holder_that_proposes_is_named(deployment: Deployment, role: str):
 
 @pytest.mark.parametrize("delay", [DAY - 1, 7 * DAY])
 def test_delay_out_of_range_is_named(deployment: Deployment, delay: int):
-    timelock = deployment.send(None, build_timelock_code(deployment.roles.owner, delay))
+    timelock = deployment.send(None, build_timelock_creation_code(deployment.roles.owner, delay))
     assert check_setup(deployment, replace(deployment.setup, admin=timelock)) == [
         "delay of the timelock"
     ]

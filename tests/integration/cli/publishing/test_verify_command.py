@@ -54,7 +54,7 @@ def create_tasks(network: LocalNetwork, names: Iterable[str]) -> dict[str, str]:
     network.stage.chain.mine(
         network.clock.advance(),
         [
-            stage.build_call(stage.creator, "TaskNetwork", "createTask", order, value=ETHER)
+            stage.build_transaction(stage.creator, "TaskNetwork", "createTask", order, value=ETHER)
             for order in orders
         ],
     )
@@ -102,7 +102,7 @@ def start_two(network: LocalNetwork, config: Path, keys: dict[str, str]) -> Play
     stage.chain.mine(
         network.clock.advance(),
         [
-            stage.build_call(
+            stage.build_transaction(
                 stage.creator, "TaskNetwork", "startTask", bytes.fromhex(keys[name][2:]), on
             )
             for name, on in starts.items()

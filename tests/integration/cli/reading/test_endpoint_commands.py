@@ -56,7 +56,7 @@ def test_unfit_endpoint_is_reported_and_fails_the_command(
     capsys: pytest.CaptureFixture[str], config: Path, endpoints: Endpoints
 ):
     _, second, _ = endpoints
-    second.head = second._view.get_block(30) or second.head
+    second.head = second._view.find_block(30) or second.head
     second.pruned_below = 12
 
     assert run(["endpoint", "probe", "--config", str(config), "--json"]) == 1

@@ -69,7 +69,7 @@ def test_compose_file_of_another_origin_is_not_replaced(
 
 @pytest.mark.parametrize(
     ("program", "is_hidden"),
-    [("/home/op/qos-oracle-0.1.0/bin/python", True), ("/opt/qos-oracle/bin/python", False)],
+    [("/run/user/1000/qos-oracle/bin/python", True), ("/opt/qos-oracle/bin/python", False)],
 )
 def test_program_in_a_folder_that_the_unit_hides_is_a_warning(
     capsys: pytest.CaptureFixture[str],
@@ -87,7 +87,7 @@ def test_program_in_a_folder_that_the_unit_hides_is_a_warning(
     )
     assert run(["service", "init", str(tmp_path), "--systemd"]) == 0
     warning = capsys.readouterr().err
-    assert ("ProtectHome=yes hides /home" in warning) == is_hidden
+    assert ("ProtectHome=yes hides /run/user" in warning) == is_hidden
     unit = (tmp_path / "qos-oracle.service").read_text("utf-8")
     assert "\nProtectHome=yes\n" in unit
     assert f"\nExecStart={Path(program).parent}/qos-oracle run\n" in unit

@@ -21,7 +21,7 @@ from oracle.store.bookmarks import PROGRAM_VERSION, RESTORED
 from oracle.store.database import Store
 from oracle.store.engine import parse_database_url
 from oracle.store.lease_repository import LeaseState
-from oracle.store.schema import SchemaAge, get_schema_state, migrate
+from oracle.store.schema import SchemaAge, inspect_schema, migrate
 from tests.fixtures.released_database import load_released_database
 from tests.support.cli.local_network import write_config
 from tests.support.cli.refusal import run_refused_command
@@ -130,14 +130,14 @@ def test_upgrade_keeps_every_row_and_its_backup_restores_the_old_version(
     upgrade = ["service", "upgrade", backup, "--config", config, "--json"]
     with run_next_release(tmp_path):
         assert run([*upgrade, "--dry-run"]) == 0
-        assert get_schema_state(released_url).age is SchemaAge.OLDER
+        assert inspect_schema(released_url).age is SchemaAge.OLDER
         assert not Path(backup).exists()
         capsys.readouterr()
 
         assert run([*upgrade, "--yes"]) == 0
         upgraded = json.loads(capsys.readouterr().out)
         assert (upgraded["before"], upgraded["wanted"]) == ("0001_initial", later.REVISION)
-        assert get_schema_state(released_url).age is SchemaAge.CURRENT
+        assert inspect_schema(released_url).age is SchemaAge.CURRENT
         assert read_released_rows(released_url) == rows
         assert run([*upgrade, "--yes"]) == 0
         assert json.loads(capsys.readouterr().out)["backup"] is None
@@ -175,13 +175,13 @@ def test_migration_that_changes_a_row_is_rolled_back(
     upgrade = ("service", "upgrade", str(backup), "--yes", "--config", config)
     refusal = run_refused_command(capsys, *upgrade, code=1)
     assert "the migration changed existing rows of pub_account" in refusal
-    assert get_schema_state(released_url).age is SchemaAge.OLDER
+    assert inspect_schema(released_url).age is SchemaAge.OLDER
     assert read_released_rows(released_url) == rows
     assert backup.is_file()
 
     next_release.write_text(f'{harmful}\n\nREWRITTEN = ("pub_account.next_nonce",)\n', "utf-8")
     assert migrate(released_url).age is SchemaAge.OLDER
-    assert get_schema_state(released_url).age is SchemaAge.CURRENT
+    assert inspect_schema(released_url).age is SchemaAge.CURRENT
 
 
 def test_upgrade_under_a_running_process_is_rejected(
@@ -200,7 +200,7 @@ def test_upgrade_under_a_running_process_is_rejected(
         assert not (tmp_path / "backup").exists()
         refusal = run_refused_command(capsys, "migrate", "--config", config, code=1)
         assert "another process works on this database: the daemon" in refusal
-    assert get_schema_state(released_url).age is SchemaAge.OLDER
+    assert inspect_schema(released_url).age is SchemaAge.OLDER
 
 
 def test_upgrade_is_rejected_if_a_daemon_ran_after_the_backup(
@@ -225,9 +225,9 @@ def test_upgrade_is_rejected_if_a_daemon_ran_after_the_backup(
         patches.setattr(service_upgrade, "back_up_database", run_daemon_after_backup)
         refusal = run_refused_command(capsys, *upgrade, code=1)
     assert f"{backup}: another process used the database" in refusal
-    assert get_schema_state(released_url).age is SchemaAge.OLDER
+    assert inspect_schema(released_url).age is SchemaAge.OLDER
     run(["service", "upgrade", str(tmp_path / "second"), "--yes", "--config", config])
-    assert get_schema_state(released_url).age is SchemaAge.CURRENT
+    assert inspect_schema(released_url).age is SchemaAge.CURRENT
 
 
 def test_lease_is_checked_in_the_transaction_of_the_migration(
@@ -241,7 +241,7 @@ def test_lease_is_checked_in_the_transaction_of_the_migration(
 
     with pytest.raises(FatalError):
         migrate(released_url, reject)
-    assert get_schema_state(released_url).age is SchemaAge.OLDER
+    assert inspect_schema(released_url).age is SchemaAge.OLDER
 
 
 def test_database_of_a_newer_program_with_the_same_schema_is_not_upgraded(

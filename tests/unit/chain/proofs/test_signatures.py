@@ -5,7 +5,7 @@ import pytest
 from eth_account import Account
 
 from devnet.fakechain.block_json import ACCESS_LIST, DYNAMIC, LEGACY, Tx
-from devnet.fakechain.mining import create_account, sign_content
+from devnet.fakechain.mining import create_account, sign_bytes
 from devnet.fakechain.tree import BlockTree
 from oracle.chain.proofs.transaction_sender import recover_signer
 from oracle.chain.proofs.transactions_root import SignedTransaction
@@ -89,4 +89,4 @@ def test_fake_chain_leaves_transactions_of_other_accounts_unsigned():
     block = BlockTree().mine([Tx(ZEROS[:42], ZEROS[:42])])
     (tx,) = msgspec.convert(block.transactions, list[SignedTransaction])
     assert (tx.compute_hash(), recover_signer(tx)) == (tx.hash, None)
-    assert sign_content(ZEROS[:42], b"")[2] == 0
+    assert sign_bytes(ZEROS[:42], b"")[2] == 0

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from client_types.description import build_description
+from client_types.description import build_openapi_description
 from oracle.daemon.config.listener_section import ApiSection
 from oracle.daemon.mcp.api_access import LocalApi
 from oracle.daemon.mcp.stdio_server import MARK, TOOLS, UNTRUSTED_FIELDS, serve_messages
@@ -126,7 +126,7 @@ def iterate_texts(schemas: dict[str, Any], queue: list[tuple[str, Any]]) -> Iter
 
 def test_every_text_of_the_responses_is_known_as_own_or_as_a_strangers():
     """A new text field must be added to one of the two sets."""
-    description = build_description()
+    description = build_openapi_description()
     contents = [
         description["paths"][tool.path.replace("{}", f"{{{tool.argument}}}")]["get"]["responses"]
         for tool in TOOLS.values()

@@ -194,13 +194,13 @@ def test_every_halt_is_reported_exactly_once_at_any_page_size(indexed, page_size
 
 def test_number_of_halts_read_at_once_is_bounded(indexed, monkeypatch):
     limits: list[int] = []
-    list_from = HaltRepository.list_from
+    list_halts = HaltRepository.list_halts
 
     def count_rows(halts: HaltRepository, offset: int, limit: int) -> list[Halt]:
         limits.append(limit)
-        return list_from(halts, offset, limit)
+        return list_halts(halts, offset, limit)
 
-    monkeypatch.setattr(HaltRepository, "list_from", count_rows)
+    monkeypatch.setattr(HaltRepository, "list_halts", count_rows)
     open_halt(indexed)
     read(indexed, BEGINNING, 7)
     assert limits == [7]

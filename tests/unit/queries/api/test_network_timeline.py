@@ -54,7 +54,7 @@ def test_each_round_is_read_once_although_the_cache_of_leaves_has_fewer(
     monkeypatch.setattr(network_timeline, "load_round_lanes", load_round_lanes)
     uow: Any = SimpleNamespace(
         rounds=SimpleNamespace(list_accepted=lambda count: rounds[-count:]),
-        nodes=SimpleNamespace(get_addresses_by_seat=lambda _seats: {}),
+        nodes=SimpleNamespace(get_address_by_seat=lambda _seats: {}),
     )
     timeline = TimelineCache()
     timeline.load_timeline(uow, LeafCache())

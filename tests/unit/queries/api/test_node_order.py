@@ -19,9 +19,9 @@ from oracle.queries.population import load_all_nodes
 from oracle.store.state.node_repository import NodeRepository
 from oracle.systems.crynux.crynux_policy import (
     CRYNUX_WEIGHTING,
+    compute_max_stake,
     compute_stake_score,
     compute_weight,
-    find_largest_stake,
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.api import IndexedHistory
@@ -179,7 +179,7 @@ def orders_of(ranking: NodeRanking) -> tuple[object, ...]:
 def sum_weights_plainly(ranking: NodeRanking, rules: Rules) -> tuple[int, int]:
     """Return the sum of the weights of all available members, and their number."""
     members = [node for node in ranking.nodes.values() if node.membership is Membership.MEMBER]
-    largest_stake = find_largest_stake(members)
+    largest_stake = compute_max_stake(members)
     weights = [
         compute_weight(
             UNIT,
@@ -255,7 +255,7 @@ def test_rewind_clears_ranking(indexed):
     with indexed.store.transaction() as uow:
         uow.projections.clear()
         cursor = uow.cursor.get()
-        block = uow.blocks.get_canonical(cursor.number)
+        block = uow.blocks.find_canonical(cursor.number)
         uow.cursor.move_to(block, None, cursor.epoch)
     assert (before.total > 0, list_ranked_nodes(indexed).total) == (True, 0)
 

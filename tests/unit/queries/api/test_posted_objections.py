@@ -105,7 +105,7 @@ def test_objection_over_the_daily_gas_is_answered_with_its_calldata(
     assert client.post("/v1/objections", json=build_body()).status_code == 202
     with indexed.store.transaction() as uow:
         (posted,) = uow.objection_inbox.list_for_node(KEY.address)
-        uow.objection_inbox.end(posted, 5, "reverted")
+        uow.objection_inbox.mark_ended(posted, 5, "reverted")
     answer = client.post("/v1/objections", json=build_body())
     assert (answer.status_code, answer.json()["refusal"]) == (429, "daily_gas")
     assert KEY.address[2:] in answer.json()["calldata"]

@@ -90,7 +90,7 @@ def test_inconsistent_history_is_not_drawn(new_sqlite_store):
                 for stored_node in snapshot.uow.nodes.iterate_all()
                 if stored_node.address == node_address("A")
             )
-            steps = snapshot.uow.activity.list_trend_points(
+            steps = snapshot.uow.activity.get_trend_points_by_node(
                 [node_address("A")], CRYNUX.pool_size + MAX_TREND_POINTS
             )
     right = steps[node_address("A")]

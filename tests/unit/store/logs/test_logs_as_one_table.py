@@ -111,13 +111,13 @@ def assert_alike(uow: UnitOfWork, table: OneTable) -> None:
     assert list(uow.logs.iterate_between(0, 9, canonical=False)) == table.between(canonical=False)
     assert uow.logs.count() == len(canonical_logs)
     numbers = [entry.block for entry in canonical_logs]
-    assert uow.logs.get_last_block() == max(numbers, default=None)
+    assert uow.logs.find_highest_block() == max(numbers, default=None)
     hashes = {entry.block: (entry.block, entry.block_hash) for entry in canonical_logs}
     for number in (0, *BLOCKS, 9):
         below = [block_number for block_number in numbers if block_number <= number]
         above = [block_number for block_number in numbers if block_number >= number]
-        assert uow.logs.get_highest_block_hash(number) == (hashes[max(below)] if below else None)
-        assert uow.logs.get_lowest_block_hash(number) == (hashes[min(above)] if above else None)
+        assert uow.logs.find_highest_block_up_to(number) == (hashes[max(below)] if below else None)
+        assert uow.logs.find_lowest_block_from(number) == (hashes[min(above)] if above else None)
 
 
 def test_log_index_above_maximum_is_rejected(store: Store):

@@ -44,7 +44,7 @@ def test_seeds_and_draws_match_worked_examples_in_vectors(vector):
     verdicts = (
         CrynuxPolicy("crynux", 2, UNFLOORED)
         .create_follower()
-        .judge_candidates(task, a_policy_input(nodes))
+        .evaluate_candidates(task, a_policy_input(nodes))
     )
     able = [verdict for verdict in verdicts if verdict.weight is not None]
     assert [{"node": verdict.node, **verdict.parts} for verdict in able] == expected["candidates"]

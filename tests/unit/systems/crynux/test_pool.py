@@ -15,7 +15,7 @@ from oracle.systems.crynux.crynux_policy import (
     CRYNUX_WEIGHTING,
     RELAY_WEIGHTING,
     Weighting,
-    judge_members,
+    evaluate_members,
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from oracle.systems.registry import build_rules
@@ -114,7 +114,7 @@ class Network(RuleBasedStateMachine):
         policy_input = a_policy_input(
             self.nodes.values(), self.scoring, time=self.time, taken=reserved
         )
-        verdicts = judge_members(task, policy_input, self.weighting)
+        verdicts = evaluate_members(task, policy_input, self.weighting)
         return [
             (verdict.node, verdict.weight) for verdict in verdicts if verdict.weight is not None
         ]

@@ -61,7 +61,7 @@ def test_freed_node_takes_the_most_valuable_task_it_is_eligible_for(tasks, polic
     able = [
         task
         for task in tasks
-        if follower.judge_candidates(task, policy_input)[0].weight is not None
+        if follower.evaluate_candidates(task, policy_input)[0].weight is not None
     ]
     chosen = TaskQueue(PRICING, policy.weighting, tasks).next_for(freed)
     assert (chosen and chosen.task) == next(iter(by_value(able)), None)

@@ -19,7 +19,7 @@ from oracle.systems.legacy import trio_selection
 from oracle.systems.legacy.legacy_eligibility import (
     CardGroup,
     find_candidate_groups,
-    get_card_group,
+    find_card_group,
     group_nodes_by_card,
 )
 from oracle.systems.legacy.legacy_policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY
@@ -49,7 +49,7 @@ SEED32 = bytes(range(32))
 def verdicts_of(task, policy_input, policy=LEGACY_POLICY):
     return {
         verdict.node: verdict
-        for verdict in policy.create_follower().judge_candidates(task, policy_input)
+        for verdict in policy.create_follower().evaluate_candidates(task, policy_input)
     }
 
 
@@ -63,7 +63,7 @@ def weights_of(task, policy_input, policy=LEGACY_POLICY):
 
 
 def chosen_for(task, policy_input, seed=SEED32):
-    chosen = LEGACY_POLICY.choose_nodes(task, policy_input, seed)
+    chosen = LEGACY_POLICY.draw_trio(task, policy_input, seed)
     assert chosen is not None
     return chosen
 
@@ -121,8 +121,8 @@ def test_ineligible_nodes_have_legacy_reasons():
 
 def test_task_without_enough_candidates_is_not_assigned():
     policy_input = policy_input_of(cards({("RTX 4090", 24): 2, ("RTX 3090", 24): 2}))
-    assert LEGACY_POLICY.choose_nodes(waiting_task(gpt=True), policy_input, SEED32) is None
-    assert LEGACY_POLICY.choose_nodes(waiting_task(), policy_input, SEED32) is not None
+    assert LEGACY_POLICY.draw_trio(waiting_task(gpt=True), policy_input, SEED32) is None
+    assert LEGACY_POLICY.draw_trio(waiting_task(), policy_input, SEED32) is not None
 
 
 @given(st.binary(min_size=32, max_size=32), st.booleans())
@@ -136,7 +136,7 @@ def test_three_distinct_candidates_are_chosen_and_for_gpt_all_of_the_same_card(s
     assert addresses <= weights_of(task, policy_input).keys()
     assert (chosen.card is None, chosen.group_draw is None) == (not gpt, not gpt)
     if gpt:
-        card_by_address = {card_owner.address: get_card_group(card_owner) for card_owner in nodes}
+        card_by_address = {card_owner.address: find_card_group(card_owner) for card_owner in nodes}
         assert {card_by_address[address] for address in addresses} == {chosen.card}
 
 
@@ -231,7 +231,7 @@ def test_draws_are_reproducible_from_seed():
     # RTX 4070, RTX 3080, RTX 4080, RTX 4090: the smallest video memory first, then by name.
     lot = next(draw_indexes([5, 3, 4, 3], bytearray(b"\1" * 4), of_groups, 1))
     assert chosen.group_draw == lot
-    group = [candidate.address for candidate in nodes if get_card_group(candidate) == chosen.card]
+    group = [candidate.address for candidate in nodes if find_card_group(candidate) == chosen.card]
     assert chosen.nodes == draw_nodes([(address, UNIT) for address in group], SEED32, 3)
 
 

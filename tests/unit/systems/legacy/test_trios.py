@@ -10,7 +10,7 @@ from oracle.dispatch.drawer import BlockDrawer
 from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.ids import Address, GroupKey, Hash
 from oracle.domain.state import Ending, Node, Task
-from oracle.systems.legacy.legacy_eligibility import get_card_group
+from oracle.systems.legacy.legacy_eligibility import find_card_group
 from oracle.systems.legacy.trio_line import build_trio_queue, find_unstartable_tasks
 from oracle.systems.pocket.pocket_policy import PocketFollower
 from tests.support.document.legacy_queue import LegacyQueue, merge_group_into_task
@@ -156,7 +156,7 @@ def test_gpt_group_is_drawn_from_nodes_of_the_same_card():
     view = FixedView(nodes, tasks)
     drawer.restore_plan(view, block(1), {})
     drawn = drawer.draw_at_block(view, block(2)).new_draws
-    card_by_address = {card_owner.address: get_card_group(card_owner) for card_owner in nodes}
+    card_by_address = {card_owner.address: find_card_group(card_owner) for card_owner in nodes}
     (card,) = {card_by_address[node_draw.node] for node_draw in drawn}
     assert card is not None
     assert {node_draw.card for node_draw in drawn} == {card.text}
@@ -263,7 +263,7 @@ def test_group_is_drawn_entirely_or_not_at_all(models, group_orders):
         assert len(run) in {0, 3}
         assert all((candidate.gpu_vram or 0) >= (tasks[0].min_vram or 0) for candidate in run)
         if tasks[0].kind == "llm":
-            assert len({get_card_group(candidate) for candidate in run}) <= 1
+            assert len({find_card_group(candidate) for candidate in run}) <= 1
 
 
 @given(networks, orders, st.integers(0, 3))

@@ -45,7 +45,7 @@ def ms(now: float) -> int:
 def compute_own_rows(memory: PortalMemory, now: float, params: PortalParameters) -> list[Seen]:
     nodes = [Address(name) for name in NODES]
     ranking = rank_nodes([memory.compute_stats(node, ms(now)) for node in nodes], params)
-    memory.evaluate_nodes(nodes, ms(now))
+    memory.update_failure_flags(nodes, ms(now))
     return [
         (s.node, s.attempts, s.success_rate, s.median, s.weighted, s.failing, row.tickets)
         for row in ranking.rows
@@ -73,7 +73,7 @@ class Both:
                 list(NODES), now
             )
         elif what == "flag":
-            self.memory.set_flag(node, ms(now) + 300_000, flag=bool(value))
+            self.memory.set_failure_flag(node, ms(now) + 300_000, flag=bool(value))
             self.gateway.put(f"{name} failing", str(bool(value)).lower(), now + 300)
         for _ in range(times if what == "relayed" else 0):
             self._relayed(node, value, now)

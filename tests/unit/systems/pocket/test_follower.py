@@ -62,7 +62,9 @@ def judge_members(
     history: History, policy: SelectionPolicy = ARTICLE, judged_task: Task = SD
 ) -> dict[str, CandidateVerdict]:
     """Return the verdicts at the end of the history, by the names of the nodes."""
-    verdicts = follow_history(history, policy).judge_candidates(judged_task, policy_input(history))
+    verdicts = follow_history(history, policy).evaluate_candidates(
+        judged_task, policy_input(history)
+    )
     return {bytes.fromhex(v.node[2:]).lstrip(b"\0").decode(): v for v in verdicts}
 
 
@@ -228,7 +230,7 @@ def test_ineligible_members_are_listed_with_reason():
     demanding_task = replace(SD, min_vram=16)
     follower = follow_history(history)
     verdict_by_node = {
-        v.node: v for v in follower.judge_candidates(demanding_task, policy_input(history, "F"))
+        v.node: v for v in follower.evaluate_candidates(demanding_task, policy_input(history, "F"))
     }
     out = {name: verdict_by_node[node_address(name)].reason for name in "ABCDEF"}
     assert out == dict.fromkeys("ABC", "vram_too_small") | {
@@ -273,7 +275,7 @@ def test_replay_equals_incremental_evaluation(events: list[DomainEvent], cut, po
     for event in events:
         asking.apply_event(event)
         fold.fold_events([event])
-        asking.judge_candidates(SD, PolicyInput(fold.ledger.nodes, CRYNUX, event.time))
+        asking.evaluate_candidates(SD, PolicyInput(fold.ledger.nodes, CRYNUX, event.time))
     for event in events[:cut]:
         replaying.apply_event(event)
     replaying = deepcopy(replaying)
@@ -293,7 +295,7 @@ def test_every_member_has_verdict_in_address_order(events: list[DomainEvent], po
     for event in events:
         follower.apply_event(event)
     now = max((event.time for event in events), default=0)
-    verdicts = follower.judge_candidates(SD, PolicyInput(fold.ledger.nodes, CRYNUX, now))
+    verdicts = follower.evaluate_candidates(SD, PolicyInput(fold.ledger.nodes, CRYNUX, now))
     members = [a for a, n in fold.ledger.nodes.items() if n.membership.value == "member"]
     assert [verdict.node for verdict in verdicts] == sorted(members)
     assert all((v.weight is None) == (v.reason is not None) for v in verdicts)

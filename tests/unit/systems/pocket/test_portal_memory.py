@@ -58,7 +58,7 @@ def test_first_success_sets_median_despite_remaining_samples():
 
 def test_flag_expires_300_seconds_after_it_was_set():
     memory = failing(50)
-    memory.evaluate_nodes([A], 10_000)
+    memory.update_failure_flags([A], 10_000)
     # Its counts ended before; without them it has the single ticket of a flagged node.
     assert row(memory, 309_999).reason is TicketReason.PROBATION_ONE
     assert row(memory, 310_000).reason is TicketReason.UNTESTED
@@ -66,9 +66,9 @@ def test_flag_expires_300_seconds_after_it_was_set():
 
 def test_cleared_flag_is_stored_for_two_hours():
     memory = failing(1)
-    memory.set_flag(A, 300_000, flag=True)
+    memory.set_failure_flag(A, 300_000, flag=True)
     memory.record_success(A, 0.1, 1_000)
-    memory.evaluate_nodes([A], 2_000)
+    memory.update_failure_flags([A], 2_000)
     assert (memory.records[A].flag, memory.records[A].flag_until) == (False, 7_202_000)
 
 
@@ -78,7 +78,7 @@ def test_dead_node_has_no_tickets_in_intended_version_but_all_under_portal_api_h
 ):
     memory = failing(50, params)
     for now in (1_000, 100_000, 299_000):
-        memory.evaluate_nodes([A], now)
+        memory.update_failure_flags([A], now)
         assert row(memory, now, params).tickets == tickets
 
 
@@ -100,7 +100,7 @@ def test_samples_per_node_are_limited():
 
 def test_passed_check_clears_flag():
     memory = failing(50)
-    memory.evaluate_nodes([A], 0)
+    memory.update_failure_flags([A], 0)
     memory.record_passed_health_check(A, 1)
     assert not memory.records[A].is_flagged(1)
 
@@ -127,7 +127,7 @@ def test_checking_only_suspect_nodes_gives_the_same_result_as_checking_all(steps
             for _ in range(times):
                 memory.record_success(node, 0.1, now) if well else memory.record_failure(node, now)
         present = [name for name in (A, B, C) if name not in absent]
-        quick.evaluate_nodes(present, now)
+        quick.update_failure_flags(present, now)
         for name in present:
             if name in plain.records:
                 plain.records[name].update_failure_flag(now, params)

@@ -27,7 +27,7 @@ def candidates() -> list[tuple[Address, int]]:
     for event in history.events:
         follower.apply_event(event)
     policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
-    verdicts = follower.judge_candidates(fold.ledger.tasks[task_key("t")], policy_input)
+    verdicts = follower.evaluate_candidates(fold.ledger.tasks[task_key("t")], policy_input)
     return [(verdict.node, verdict.weight) for verdict in verdicts if verdict.weight is not None]
 
 

@@ -34,7 +34,7 @@ def apply_event(memory: PortalMemory, event: Vector) -> None:
         case "failed":
             memory.record_failure(node, time)
         case "set_failure_flag":
-            memory.set_flag(node, time + ms(event["ttl_s"]), flag=event["value"] == "true")
+            memory.set_failure_flag(node, time + ms(event["ttl_s"]), flag=event["value"] == "true")
         case unknown:
             raise ValueError(unknown)
 
@@ -42,7 +42,7 @@ def apply_event(memory: PortalMemory, event: Vector) -> None:
 def evaluate(memory: PortalMemory, nodes: list[Address], now: int, profile: str) -> Ranking:
     """Rank, and record the evaluation."""
     ranking = rank_nodes([memory.compute_stats(node, now) for node in nodes], PARAMS[profile])
-    memory.evaluate_nodes(nodes, now)
+    memory.update_failure_flags(nodes, now)
     return ranking
 
 
@@ -135,7 +135,7 @@ def test_success_clears_flag(profile: str):
     memory.records[A] = build_record(
         case["input"]["results"], case["input"]["median"], case["input"]["weighted"]
     )
-    memory.set_flag(A, 300_000, flag=True)
+    memory.set_failure_flag(A, 300_000, flag=True)
     ranking = evaluate(memory, [A], 0, profile)
     assert ranking.rows[0].stats.failing is case["expected"]["failure"]
     assert flag_of(memory, A, 0) == case["expected"]["failure_flag_after"]
@@ -229,7 +229,7 @@ def compare_mixed_profile(profile: str) -> tuple[PortalMemory, Ranking]:
             log.get("results", {}), str(nan), log.get("weighted", "0")
         )
         if log.get("failure_flag") is not None:
-            memory.set_flag(Address(name), 300_000, flag=log["failure_flag"] == "true")
+            memory.set_failure_flag(Address(name), 300_000, flag=log["failure_flag"] == "true")
     return memory, evaluate(memory, [Address(name) for name in log_by_node], 1, profile)
 
 
@@ -250,7 +250,7 @@ def test_nodes_keep_their_tickets_when_all_nodes_are_failing(profile: str):
     nodes = [Address(str(n)) for n in range(5)]
     for name in nodes:
         memory.records[name] = build_record({"500": 4})
-        memory.set_flag(name, 300_000, flag=True)
+        memory.set_failure_flag(name, 300_000, flag=True)
     ranking = evaluate(memory, nodes, 1, profile)
     expected_tickets = UNIT["pick when all are failures"]["derived_tickets_each"]
     assert [row.tickets for row in ranking.rows] == [expected_tickets] * 5
