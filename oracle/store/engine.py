@@ -4,6 +4,7 @@ import os
 import sqlite3
 from contextlib import suppress
 from pathlib import Path
+from stat import S_IMODE
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
@@ -139,8 +140,9 @@ def _restrict_file_mode(url: URL) -> None:
             path,
             *(path.with_name(path.name + suffix) for suffix in _SIDE_FILE_SUFFIXES),
         ):
-            if file.exists() and file.stat().st_mode & _GROUP_AND_OTHERS_MODE:
-                file.chmod(_OWNER_FILE_MODE)
+            if file.exists() and (mode := file.stat().st_mode) & _GROUP_AND_OTHERS_MODE:
+                # A file that its owner has made read-only stays so.
+                file.chmod(S_IMODE(mode) & ~_GROUP_AND_OTHERS_MODE)
 
 
 def _create_sqlite_engine(url: URL) -> Engine:

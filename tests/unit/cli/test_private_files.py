@@ -73,3 +73,11 @@ def test_opening_existing_sqlite_database_makes_it_private(tmp_path):
         path.chmod(0o644)
     with Store.open(f"sqlite:///{path}") as store, store.transaction():
         assert set(modes(tmp_path).values()) == {0o600}
+
+
+def test_opening_write_protected_sqlite_database_leaves_it_protected(tmp_path):
+    path = tmp_path / "old.sqlite"
+    with Store.open(f"sqlite:///{path}", create=True):
+        path.chmod(0o444)
+    with Store.open(f"sqlite:///{path}") as store, store.read_transaction():
+        assert modes(tmp_path)[path.name] == 0o400
