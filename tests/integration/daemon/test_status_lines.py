@@ -232,6 +232,7 @@ def test_chain_head_ahead_of_local_clock_is_not_a_fault():
     [
         (HotSetLag(0, 0), "as of the last round"),
         (HotSetLag(3, 7), "3 rounds behind, 7 words left to bring"),
+        (HotSetLag(1, 1), "1 round behind, 1 word left to bring"),
     ],
 )
 def test_lag_of_the_hot_set_is_shown(lag: HotSetLag, text: str):
