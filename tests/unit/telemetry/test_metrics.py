@@ -74,6 +74,6 @@ def test_metric_labels_are_from_bounded_set():
     counted |= {"target"}
     # One of each per process.
     counted |= {"rules", "dry_run"}
-    # An account by its role, a signer as the contract names it, a peer by its host.
-    counted |= {"account", "window", "signer", "host"}
+    # An account by its role, a signer as the contract names it; a peer and a TLS server by host.
+    counted |= {"account", "window", "signer", "host", "server"}
     assert labels <= counted
