@@ -1,8 +1,8 @@
 """Reads views of a deployed contract, all at one block."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from oracle.bindings.codec import decode_result, encode_call
 from oracle.domain.blocks import BlockRef
@@ -10,6 +10,9 @@ from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
 from oracle.rpc.fanout import EndpointCaller, PoolView, expect_response_format
 from oracle.rpc.rpc_errors import RevertError
+from oracle.txmgr.client.receipts import fetch_newest_block
+
+T = TypeVar("T")
 
 
 class ViewCall(NamedTuple):
@@ -81,6 +84,23 @@ def call_views(
     # A null or empty result means that the endpoint has lost the chain or lags behind, and
     # another endpoint may have the contract.
     return pool_view.read_from_first(read_views)
+
+
+def read_at_newest_block(pool_view: PoolView, read: Callable[[PoolView, BlockRef], T]) -> T:
+    """Return what `read` returns for the first endpoint that has the state of its newest block.
+
+    An endpoint may show a newest block that it does not have, and that no other endpoint has.
+
+    Raises:
+        TransientError: no endpoint returns the state of its newest block.
+    """
+    failures: list[TransientError] = []
+    for view in pool_view.build_single_endpoint_views():
+        try:
+            return read(view, fetch_newest_block(view))
+        except TransientError as error:
+            failures.append(error)
+    raise failures[0]
 
 
 def fetch_contract_code(pool_view: PoolView, contract: DeployedContract, block: BlockRef) -> str:

@@ -16,6 +16,7 @@ from oracle.bindings.contract_views import (
     call_views,
     decode_hash_result,
     fetch_contract_code,
+    read_at_newest_block,
 )
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.oracle_events import ContractKickLimits, RootsLimits
@@ -151,14 +152,16 @@ class RootsContract:
         Raises:
             TransientError: no endpoint returns the contract's state.
         """
-        block = fetch_newest_block(self._pool_view)
-        head, limits, last_root, rules_hash, config, signers, kick_limits, bucket = (
-            self._call_views(
-                block,
-                *("head", "limits", "lastRoot", "rulesHash", "configDigest", "signers"),
-                *("kickLimits", "bucket"),
-            )
+        functions = (
+            *("head", "limits", "lastRoot", "rulesHash", "configDigest", "signers"),
+            *("kickLimits", "bucket"),
         )
+        calls = [ViewCall(name) for name in functions]
+        block, results = read_at_newest_block(
+            self._pool_view,
+            lambda view, newest: (newest, call_views(view, self._contract, newest, calls)),
+        )
+        head, limits, last_root, rules_hash, config, signers, kick_limits, bucket = results
         bucket_limits = ContractKickLimits(*kick_limits[0])
         kicks_left, frame_start = bucket
         return RootsStatus(

@@ -168,6 +168,18 @@ class HeadTracker:
             heads = self._select_best_heads(heads_of_lagging)
         return self._record_heads(heads)
 
+    def fetch_heads_of(self, endpoint_name: str) -> Heads:
+        """Return the heads of this endpoint, whatever other endpoints show.
+
+        Raises:
+            RpcError: the endpoint does not answer.
+        """
+        return self._record_heads(
+            self._endpoints.run_with_endpoint(
+                self._fetch_endpoint_heads, only_endpoint=endpoint_name
+            )
+        )
+
     def _fetch_endpoint_heads(self, endpoint: Endpoint) -> Heads:
         try:
             return fetch_heads_in_batch(

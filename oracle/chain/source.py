@@ -10,6 +10,7 @@ from oracle.chain.contract_checks import fetch_contract_counters
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.fetch.skipped_heights import fetch_block_at_or_below, fetch_linked_blocks
 from oracle.chain.fetch.window_source import WindowSource
+from oracle.chain.head_claims import HeadClaims
 from oracle.chain.head_tracker import HeadTracker
 from oracle.chain.heads import Finality, Heads
 from oracle.chain.profiles.event_reader import EventReader, restrict_reader_to_scope
@@ -59,7 +60,9 @@ class ChainSource:
         self._clock = clock
         self.tracker = HeadTracker(endpoints, Finality(finality_depth, finality_seconds), clock)
         self._outvoted_warning = RepeatedWarning("endpoint_outvoted")
+        self._refuted_head_warning = RepeatedWarning("endpoint_head_refuted")
         self._witnesses = WitnessFetcher(endpoints, clock)
+        self._head_claims = HeadClaims(endpoints, self._witnesses)
         self._window_source = WindowSource(
             endpoints, reader, VerificationPolicy(), Calibration(clock)
         )
@@ -152,13 +155,40 @@ class ChainSource:
     def fetch_heads(self) -> Heads:
         """Return the newest, safe and final block; see `HeadTracker.fetch_heads`.
 
+        A head that only one endpoint shows and does not prove is replaced by the lower head of
+        another endpoint; see `head_claims`.
+
         Raises:
             TransientError: no endpoint has reached the known final block.
             InputError: all endpoints have been on another chain since the start.
         """
         heads = self.tracker.fetch_heads()
+        witness = self._head_claims.find_refuting_witness(heads)
+        if witness is not None:
+            self._reject_head(heads, witness)
+            heads = self.tracker.fetch_heads_of(witness.endpoint)
         self._window_source.discard_stale_headers(heads.latest)
         return heads
+
+    def reject_unreadable_head(self, heads: Heads) -> bool:
+        """Stop preferring an endpoint if blocks up to its head could not be read.
+
+        Return False if no other endpoint has a lower head that may be the chain's.
+        """
+        witness = self._head_claims.find_readable_head(heads)
+        if witness is None:
+            return False
+        self._reject_head(heads, witness)
+        return True
+
+    def _reject_head(self, heads: Heads, witness: Witness) -> None:
+        """Prefer other endpoints to the one that reported `heads`; `witness` has a lower head."""
+        reason = (
+            f"shows block {heads.latest.number} as the newest, but does not return the blocks "
+            f"above {witness.head.number}, the newest block of {witness.endpoint}"
+        )
+        self._refuted_head_warning.warn(heads.endpoint, "head", reason)
+        self._demote(heads.endpoint, "head", witness.head.number)
 
     def fetch_header(self, number: int) -> BlockRef | None:
         """Return the block at this height, or None if the endpoint does not have it (yet)."""
@@ -204,16 +234,19 @@ class ChainSource:
             TransientError: no endpoint gives a complete and consistent answer.
             InputError: an endpoint is on another chain.
         """
-        if not with_headers:
+        if with_headers:
+            self._read_ahead_queue.discard_pending()
+            if max_blocks is not None:
+                blocks = blocks.take_first(max_blocks)
+            part = self._window_source.limit_range(blocks, with_headers=True)
+            window = self._window_source.fetch_window(part, with_headers=True)
+        else:
             is_worth_workers = len(blocks) >= self._min_worker_blocks
-            return self._read_ahead_queue.take_window(
+            window = self._read_ahead_queue.take_window(
                 blocks, max_blocks, prefer_workers=is_worth_workers
             )
-        self._read_ahead_queue.discard_pending()
-        if max_blocks is not None:
-            blocks = blocks.take_first(max_blocks)
-        part = self._window_source.limit_range(blocks, with_headers=True)
-        return self._window_source.fetch_window(part, with_headers=True)
+        self._head_claims.record_read_block(window.last)
+        return window
 
     def fetch_verified_window(
         self,
@@ -296,11 +329,15 @@ class ChainSource:
         `newest_number` is the highest block of the endpoints that outvoted it: endpoints at that
         height do not lag.
         """
+        self._outvoted_warning.warn(endpoint, reason)
+        self._demote(endpoint, "fork", newest_number)
+
+    def _demote(self, endpoint: str, check: str, newest_number: int) -> None:
         self._read_ahead_queue.discard_pending()
         self.tracker.reset_head(newest_number)
-        self._outvoted_warning.warn(endpoint, reason)
+        self._head_claims.limit_known_number(newest_number)
         self._endpoints.clear_lag_failures(endpoint)
-        self._endpoints.deprioritise(endpoint, "fork")
+        self._endpoints.deprioritise(endpoint, check)
 
     def report_wrong_logs(self, endpoint: str, reason: str) -> None:
         """Move the endpoint behind the others for a while: it left out, invented or changed logs.

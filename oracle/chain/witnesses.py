@@ -3,7 +3,7 @@
 See docs/explanation/reorgs.md#witnesses.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from oracle.domain.blocks import BlockRef
@@ -79,14 +79,40 @@ class WitnessFetcher:
         self, number: int, excluded_endpoint: str, is_deep_enough: DepthCheck
     ) -> Witness | None:
         """Return a second witness of a height; see `ChainSource.fetch_second_witness`."""
-        now = self._clock()
         lagging: Witness | None = None
+        for witness in self._iterate_other_witnesses(excluded_endpoint, number):
+            if witness.block is None:
+                continue
+            if is_deep_enough(witness.block, witness.head):
+                return witness
+            if lagging is None or witness.head.number > lagging.head.number:
+                lagging = witness
+        return lagging
+
+    def fetch_highest_head(self, excluded_endpoint: str, sufficient_number: int) -> Witness | None:
+        """Return the highest head that other witnesses than `excluded_endpoint` show, or None.
+
+        Endpoints are queried in turn until one has reached `sufficient_number`.
+        """
+        highest: Witness | None = None
+        for witness in self._iterate_other_witnesses(excluded_endpoint, "latest"):
+            if highest is None or witness.head.number > highest.head.number:
+                highest = witness
+            if witness.head.number >= sufficient_number:
+                break
+        return highest
+
+    def _iterate_other_witnesses(
+        self, excluded_endpoint: str, height_or_tag: int | str
+    ) -> Iterator[Witness]:
+        """Query the endpoints of other witnesses in turn, and skip silent and slow ones."""
+        now = self._clock()
         for endpoint in self._endpoints.list_endpoints_of_other_witnesses(excluded_endpoint):
             if now < self._backoff_until.get(endpoint.name, now):
                 continue
             started_at = self._clock()
             try:
-                witness = self._fetch_witness(endpoint, number)
+                witness = self._fetch_witness(endpoint, height_or_tag)
             except RpcError:
                 seconds = max(
                     _BACKOFF_SECONDS, _compute_backoff_seconds(self._clock() - started_at)
@@ -96,13 +122,8 @@ class WitnessFetcher:
             elapsed_seconds = self._clock() - started_at
             if elapsed_seconds > _SLOW_SECONDS and not self.is_patient:
                 self._back_off_endpoint(endpoint, _compute_backoff_seconds(elapsed_seconds))
-            if witness is None or witness.block is None:
-                continue
-            if is_deep_enough(witness.block, witness.head):
-                return witness
-            if lagging is None or witness.head.number > lagging.head.number:
-                lagging = witness
-        return lagging
+            if witness is not None:
+                yield witness
 
     def _back_off_endpoint(self, endpoint: Endpoint, seconds: float) -> None:
         """Skip the endpoint for this many seconds when a second witness is needed."""
@@ -122,17 +143,17 @@ class WitnessFetcher:
         until = max(endpoint.status.slow_until, self._slow_until.get(endpoint.name, 0.0))
         return self._clock() < until
 
-    def _fetch_witness(self, endpoint: Endpoint, number: int) -> Witness | None:
-        """Return the endpoint's block at a height and its head, or None if it lacks the block.
+    def _fetch_witness(self, endpoint: Endpoint, height_or_tag: int | str) -> Witness | None:
+        """Return the endpoint's block at a height and its head, or None if it shows no head.
 
         Raises:
             RpcError: the endpoint does not answer.
         """
         self._endpoints.prove_chain(endpoint, timeout_seconds=_TIMEOUT_SECONDS)
         head, block = get_headers(
-            endpoint.client, ["latest", number], timeout_seconds=_TIMEOUT_SECONDS
+            endpoint.client, ["latest", height_or_tag], timeout_seconds=_TIMEOUT_SECONDS
         )
-        return None if block is None or head is None else Witness(endpoint.name, block, head)
+        return None if head is None else Witness(endpoint.name, block, head)
 
 
 def _compute_backoff_seconds(elapsed_seconds: float) -> float:

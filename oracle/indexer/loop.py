@@ -38,6 +38,7 @@ from oracle.indexer.reorgs.fork_detection import (
     count_providers,
 )
 from oracle.indexer.reorgs.reorg import RewindResult, check_for_reorg, rewind_if_forked
+from oracle.rpc.rpc_errors import RpcError
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
@@ -138,8 +139,8 @@ def ingest_next_window(
     """Ingest the next window, or rewind if the chain has left the indexed blocks.
 
     Returns None at the head, if the endpoint lags behind, and while a possible fork is undecided.
-    If an endpoint is outvoted about the last block of a window, the window and the heads are
-    requested from the next endpoint.
+    If an endpoint is outvoted about the last block of a window or about its head, the window and
+    the heads are requested from the next endpoint.
 
     Raises:
         TransientError: the chain did not respond, or contradicts itself.
@@ -218,7 +219,10 @@ def _read_window(
     If a block is refused, the refusal is stored, so that every later attempt fails the same way.
 
     Raises:
-        TransientError: the chain has advanced beyond the known heads.
+        OutvotedError: a block up to the newest one could not be read, and another endpoint shows
+            a lower newest block.
+        TransientError: a block could not be read, or the chain has advanced beyond the known
+            heads.
     """
     chain, newest_number = fork_context.chain, heads.latest.number
     try:
@@ -228,6 +232,10 @@ def _read_window(
             window = chain.fetch_window(remaining, with_headers=True, max_blocks=max_blocks)
     except BlockRefusedError as error:
         raise store_block_refusal(fork_context.store, error.refusal) from error
+    except RpcError as error:
+        if chain.reject_unreadable_head(heads):
+            raise OutvotedError(str(error)) from error
+        raise
     if window.last.number > newest_number:
         raise TransientError(
             f"the chain returned block {window.last.number}, but the newest known block is "

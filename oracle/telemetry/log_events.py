@@ -26,6 +26,8 @@ LOG_EVENTS: Mapping[str, str] = {
     "addresses, whether it publishes and dispatches, and the lease's epoch.",
     "endpoint_contradicted": "An endpoint had omitted, invented or changed logs; the verified "
     "logs were stored.",
+    "endpoint_head_refuted": "An endpoint showed a newest block that it does not return and that "
+    "no other endpoint has reached. The lower newest block of another endpoint is used.",
     "endpoint_omitted_logs": "An endpoint's response lacked logs without an error. The missing "
     "logs were fetched from another endpoint.",
     "endpoint_outvoted": "An endpoint claimed a fork that all other endpoints deny. The endpoint "
@@ -135,6 +137,9 @@ LOG_EVENTS: Mapping[str, str] = {
     "step_failed": "A step failed and is retried. Logged at the 1st, 2nd, 4th, 8th … consecutive "
     "failure.",
     "step_recovered": "A step succeeded after failures.",
+    "stored_leaves_corrected": "After a start, leaves of the last report in the database differed "
+    "from those of the nodes and were replaced: the earlier process computed or stored them "
+    "wrongly. Check its reports with `report verify`.",
     "transaction_missing_effect": "A transaction succeeded without emitting the expected event. "
     "The call is held; check that the address belongs to the expected contract.",
     "unknown_signature_from_peer": "Another reporter has a statement with a signature of this "

@@ -89,6 +89,7 @@ CHECKS = (
     "sender",
     "logs",
     "fork",
+    "head",
     "simulation",
     "contract",
     "finalized above latest",

@@ -183,6 +183,29 @@ def show_other_fork(first: int) -> Fault:
     return Fault(answer=lambda _, response: {**response, **_change_hashes(response, first)})
 
 
+def inflate_head(lead: int) -> Fault:
+    """Return a fault that shows a head `lead` blocks too high, and no other block above the head.
+
+    Use it for all methods ("*").
+    """
+
+    def answer(request: Question, response: Answer) -> Answer:
+        if request["method"] == "eth_blockNumber":
+            return _result(request, hex(int(response["result"], 16) + lead))
+        if request["method"] != "eth_getBlockByNumber" or request["params"][0] != "latest":
+            return response
+        header = response["result"]
+        inflated_fields = {
+            "number": hex(int(header["number"], 16) + lead),
+            "timestamp": hex(int(header["timestamp"], 16) + lead),
+            "parentHash": header["hash"],
+        }
+        inflated_fields["hash"] = "0x" + hashlib.sha256(repr(inflated_fields).encode()).hexdigest()
+        return _result(request, {**header, **inflated_fields})
+
+    return Fault(answer=answer)
+
+
 def _no_later(param: Any, head: int) -> Any:
     if param in {"latest", "pending"} if isinstance(param, str) else False:
         return hex(head)

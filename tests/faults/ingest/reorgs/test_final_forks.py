@@ -8,13 +8,11 @@ reads first.
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.faults import transport_faults
-from devnet.fakechain.requests import FakeRequest
 from devnet.fakechain.tree import get_branch
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
@@ -22,6 +20,7 @@ from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.endpoints import follow_until_idle
 from tests.support.ingest.event_encoding import build_transaction, encode_task_created_log
 from tests.support.ingest.fake_chain import FakeChain
+from tests.support.ingest.head_faults import build_invented_head_fault
 from tests.support.ingest.indexer import FINALITY, Indexer
 from tests.support.ingest.proofs import Site, add_provable_blocks
 from tests.support.ingest.reading import add_fault
@@ -178,24 +177,6 @@ def test_case_05_nothing_is_finalized_while_two_providers_disagree(
     assert confirmed is not None
     assert waited is not None
     assert waited <= confirmed + FINALITY - 3
-
-
-def build_invented_head_fault(lead: int) -> InjectedFault:
-    """Return a fault that shows a head `lead` blocks above the chain's, and no `finalized`."""
-
-    def change_result(request: FakeRequest, result: Any) -> object:
-        if request.params[0] == "finalized":
-            return None
-        if request.params[0] != "latest":
-            return result
-        number = int(result["number"], 16) + lead
-        time = int(result["timestamp"], 16) + 12 * lead
-        invented = {"number": hex(number), "timestamp": hex(time), "hash": f"0x{number:064x}"}
-        return {**result, **invented}
-
-    return InjectedFault(
-        "an invented head", change_result, limits={"methods": "eth_getBlockByNumber"}
-    )
 
 
 def silence(chain: FakeChain, *places: int) -> list[InjectedFault]:

@@ -1,0 +1,87 @@
+"""Rejects a head that only one endpoint shows and that it cannot prove.
+
+The newest block is one endpoint's claim. A head far above the chain's would make the index seem to
+be behind for as long as the endpoint shows it, and nothing would be published. See
+docs/explanation/endpoints.md#inflated-heads.
+"""
+
+from oracle.chain.heads import Heads
+from oracle.chain.witnesses import Witness, WitnessFetcher
+from oracle.domain.blocks import BlockRef
+from oracle.rpc.pool import EndpointPool
+from oracle.rpc.rpc_errors import RpcError
+
+# A head this far above the newest known block is used without another request. Publishing counts
+# an index as being at the head up to this distance (`txmgr.context.BLOCKS_UNDER_HEAD`).
+MAX_UNCHECKED_BLOCKS = 2
+# The heights above the other witness's head, of which the endpoint has to return one.
+_NEXT_HEIGHTS = 10
+
+
+class HeadClaims:
+    """Compares the heads of an endpoint with those of other witnesses; used by one thread."""
+
+    def __init__(self, endpoints: EndpointPool, witnesses: WitnessFetcher) -> None:
+        self._endpoints = endpoints
+        self._witnesses = witnesses
+        # The highest block that was read, or that two witnesses have reached.
+        self._known_number = -1
+
+    def record_read_block(self, block: BlockRef) -> None:
+        """Record a block that was read; a head slightly above it is not checked."""
+        self._known_number = max(self._known_number, block.number)
+
+    def limit_known_number(self, max_number: int) -> None:
+        """Drop known blocks above `max_number`, because their endpoint was outvoted."""
+        self._known_number = min(self._known_number, max_number)
+
+    def find_refuting_witness(self, heads: Heads) -> Witness | None:
+        """Return a witness whose lower head replaces the head of `heads`, or None.
+
+        A head counts if it is close to the newest known block or to the head of another witness,
+        or if its endpoint returns the blocks that the other witness lacks. So a second endpoint
+        that lags or has stalled does not hold back the index.
+        """
+        claimed_number = heads.latest.number
+        if claimed_number <= self._known_number + MAX_UNCHECKED_BLOCKS:
+            return None
+        witness = self._fetch_lower_head(heads)
+        if witness is None:
+            return None
+        lower_number = witness.head.number
+        is_confirmed = claimed_number <= lower_number + MAX_UNCHECKED_BLOCKS
+        if not is_confirmed and not self._shows_blocks_above(heads, lower_number):
+            return witness
+        self._known_number = max(self._known_number, min(claimed_number, lower_number))
+        return None
+
+    def find_readable_head(self, heads: Heads) -> Witness | None:
+        """Return a witness with a lower head than `heads`, whose next block could not be read."""
+        witness = self._fetch_lower_head(heads)
+        return None if witness is None or witness.head.number >= heads.latest.number else witness
+
+    def _fetch_lower_head(self, heads: Heads) -> Witness | None:
+        """Return the highest head of other witnesses, unless it is below known blocks."""
+        witness = self._witnesses.fetch_highest_head(
+            heads.endpoint, heads.latest.number - MAX_UNCHECKED_BLOCKS
+        )
+        lowest_number = self._known_number - MAX_UNCHECKED_BLOCKS
+        return None if witness is None or witness.head.number < lowest_number else witness
+
+    def _shows_blocks_above(self, heads: Heads, lower_number: int) -> bool:
+        """Return whether the endpoint returns its newest block and the blocks above a lower one.
+
+        Of the blocks above, one of a few suffices, because the chain may have skipped heights.
+        """
+        newest = heads.latest
+        next_heights = range(
+            lower_number + 1, min(newest.number, lower_number + _NEXT_HEIGHTS) + 1
+        )
+        try:
+            *next_blocks, newest_block = self._endpoints.run_with_endpoint(
+                lambda endpoint: endpoint.get_headers([*next_heights, newest.number]),
+                only_endpoint=heads.endpoint,
+            )
+        except RpcError:
+            return False
+        return newest_block is not None and newest_block.hash == newest.hash and any(next_blocks)

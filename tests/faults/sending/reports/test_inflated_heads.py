@@ -1,0 +1,47 @@
+"""One endpoint shows a head far above the chain's; reports are published all the same."""
+
+import pytest
+
+from tests.faults.sending.conftest import OpenProxy
+from tests.support.harness import LIMITS, Harness
+from tests.support.sending.faults import inflate_head
+from tests.support.sending.proxy import EVERY, Proxy
+
+LEADS = [3, LIMITS.anchor_window + 3]
+
+
+def restart_on(harness: Harness, *proxies: Proxy) -> None:
+    harness.restart(urls=[endpoint_proxy.url for endpoint_proxy in proxies])
+
+
+@pytest.mark.parametrize("position", [0, 1])
+@pytest.mark.parametrize("lead", LEADS)
+def test_inflated_head_of_one_of_two_endpoints_does_not_stop_publishing(
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy], lead: int, position: int
+):
+    harness = proxied_harness
+    harness.pushed()
+    proxies[position].rule(EVERY, inflate_head(lead))
+
+    harness.pushed()
+    harness.restart()
+    harness.pushed()
+
+    assert harness.testbed.round == 3
+
+
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_inflated_head_of_one_of_three_endpoints_does_not_stop_publishing(
+    sqlite_harness: Harness, open_proxy: OpenProxy, position: int
+):
+    harness = sqlite_harness
+    proxies = [open_proxy() for _ in range(3)]
+    restart_on(harness, *proxies)
+    proxies[position].rule(EVERY, inflate_head(LIMITS.anchor_window + 3))
+
+    harness.pushed()
+    proxies[position].heal()
+    proxies[(position + 1) % 3].rule(EVERY, inflate_head(3))
+    harness.pushed()
+
+    assert harness.testbed.round == 2
