@@ -6,6 +6,9 @@ rewind, the tree is built from the stored leaves of the last cut, if their root 
 report; after a refold, which may change any node, all nodes are evaluated. Legacy rules compare
 nodes with each other, so under these rules all nodes are evaluated after any change.
 
+Leaves that another process stored are compared once with those of all nodes, because a faulty
+process may have stored wrong ones, and every later root would have them.
+
 Between two cuts, a thread evaluates the nodes that changed in each window, so that a cut need not
 do it in the loop of the daemon. The root does not depend on when a leaf was computed, because the
 leaf of a node that neither changes nor recovers is the same at any time.
@@ -15,6 +18,8 @@ from concurrent.futures import Future, wait
 from contextlib import closing
 from functools import partial
 from typing import TypeVar
+
+import structlog
 
 from oracle.chain.proofs.keccak import keccak
 from oracle.domain.blocks import BlockRef
@@ -59,6 +64,8 @@ class LeafTree:
         self._reviews = KickoutReviewCache(policy)
         self._running_update: Future[None] | None = None
         self._must_stop = False
+        # The block of the first cut of this process, whose leaves need no comparison.
+        self._first_own_cut: int | None = None
         self._clear()
 
     def refresh(self, uow: UnitOfWork, as_of: BlockRef, *, needs_edits: bool) -> RoundTree:
@@ -77,6 +84,8 @@ class LeafTree:
 
     def store_pieces(self, uow: UnitOfWork, as_of: BlockRef) -> None:
         """Store the pieces that differ from those of the last cut; call `refresh(as_of)` first."""
+        if self._first_own_cut is None:
+            self._first_own_cut = as_of.number
         dropped_pieces = self._tree.edits.dropped_pieces
         store_changed_pieces(uow, self._tree, as_of)
         self._store_dropped_pieces(uow, as_of, dropped_pieces)
@@ -144,6 +153,8 @@ class LeafTree:
         self._number: int | None = None
         # The time as of which all nodes, or all recovering ones, were last evaluated.
         self._time = 0
+        # Whether the tree has leaves of another process that are not compared yet.
+        self._needs_comparison = False
         # Under legacy rules, the population maxima at the last evaluation of all nodes.
         self._population_maxima: PopulationMaxima | None = None
         self._reviews.drop_non_final_reviews()
@@ -183,6 +194,7 @@ class LeafTree:
             self._clear()
             return
         self._number, self._time = number, report.as_of.time
+        self._needs_comparison = self._first_own_cut is None or number < self._first_own_cut
 
     def _find_resumable_cut(self, uow: UnitOfWork) -> Report | None:
         """Return the last cut, or None if the state may differ from it by more than new blocks.
@@ -240,18 +252,32 @@ class LeafTree:
             batches = uow.nodes.iterate_leaf_rows()
             max_kept_seats = _MAX_KEPT_SEATS if keeps_leaves else 0
         else:
-            is_complete = is_cut
+            is_complete = is_cut or self._needs_comparison
             batches = uow.nodes.iterate_changed_leaf_rows(
-                self._number, self._time if is_cut else None, self._tree.node_count
+                self._number, self._time if is_complete else None, self._tree.node_count
             )
         context = self._build_context(uow, time)
         with closing(batches):
             self._tree.update(
                 (self._encode_leaves(rows, context) for rows in batches), max_kept_seats
             )
+        if self._needs_comparison:
+            self._compare_with_all_nodes(uow, context, max_kept_seats)
         self._number = number
         if is_complete:
             self._time = time
+
+    def _compare_with_all_nodes(
+        self, uow: UnitOfWork, context: ScoringContext, max_kept_seats: int | None
+    ) -> None:
+        """Replace leaves that differ from those of the nodes; all changed nodes are evaluated."""
+        with closing(uow.nodes.iterate_leaf_rows()) as batches:
+            wrong_count = self._tree.update(
+                (self._encode_leaves(rows, context) for rows in batches), max_kept_seats
+            )
+        self._needs_comparison = False
+        if wrong_count:
+            structlog.get_logger().error("stored_leaves_corrected", leaves=wrong_count)
 
     def _build_context(self, uow: UnitOfWork, time: int) -> ScoringContext:
         """Return the scoring context of an evaluation at `time`."""

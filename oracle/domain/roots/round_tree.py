@@ -70,8 +70,10 @@ class RoundTree:
         """The lanes of all nodes, by seat; the caller must not change them."""
         return self._lanes
 
-    def update(self, batches: Iterable[bytes], max_kept_seats: int | None = None) -> None:
+    def update(self, batches: Iterable[bytes], max_kept_seats: int | None = None) -> int:
         """Replace the leaves of nodes, and add the leaves of new nodes by seat.
+
+        Returns the number of leaves that differ from the earlier ones.
 
         A batch is one or more encoded leaves, one after the other. Of seats from `max_kept_seats`
         on, `edits` has the pieces but not the leaves.
@@ -80,11 +82,13 @@ class RoundTree:
             ValueError: the new seats leave a gap; the tree is then unusable.
         """
         changed_words: set[int] = set()
+        changed_count = 0
         for leaves in batches:
             seats = extract_seats(leaves)
             lanes = extract_lanes(leaves)
             hashes = hash_leaves(leaves, LEAF_BYTES, self._keccak)
             changed_positions = self._nodes.set_leaves(seats, hashes)
+            changed_count += len(changed_positions)
             self._set_lanes(seats, lanes, changed_words)
             if max_kept_seats == 0:
                 self.edits.drop(map(seats.__getitem__, changed_positions))
@@ -95,6 +99,7 @@ class RoundTree:
                 f"{self._leaf_count} leaves must have the seats 0 to {self._leaf_count - 1}"
             )
         self._update_word_hashes(sorted(changed_words))
+        return changed_count
 
     def _update_word_hashes(self, indexes: Sequence[int]) -> None:
         """Recompute the hashes of the words at `indexes`."""

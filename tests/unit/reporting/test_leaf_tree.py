@@ -7,6 +7,7 @@ from threading import Event
 
 import pytest
 from sqlalchemy import update
+from structlog.testing import capture_logs
 
 from oracle.domain.blocks import BlockRef
 from oracle.domain.fixed_point import UNIT
@@ -79,14 +80,16 @@ def compute_full_root(store: Store, number: int) -> str:
     return refreshed.compute_round_root(1, build_member(0).address, 1, number)
 
 
-def store_cut(store: Store, number: int) -> None:
-    """Store the report as of a block, and its leaves."""
+def store_cut(store: Store, number: int) -> LeafTree:
+    """Store the report as of a block, and its leaves; return the tree, as after a rewind."""
     cutter = ReportCutter(ScriptedReader(), CRYNUX, SETTINGS, DOMAIN, anchor_window=24)
     with store.transaction() as uow:
         uow.identity.ensure_stored_identity(
             Identity(DOMAIN.chain_id, ZERO_HASH, {}, DOMAIN.contract, start_block=0)
         )
         assert cutter.on_block(uow, contract_state(), block(number), -1) is not None
+    cutter.reset()
+    return cutter._leaf_tree
 
 
 def new_tree(rules: Rules = CRYNUX) -> LeafTree:
@@ -203,19 +206,18 @@ def test_update_that_a_rewind_overtakes_is_discarded(store: Store, monkeypatch):
     assert compute_root(tree, store, 3) == compute_root(new_tree(), store, 3)
 
 
-def test_restart_computes_only_leaves_that_changed_since_the_last_cut(
+def test_rewind_computes_only_leaves_that_changed_since_the_last_cut(
     store: Store, evaluated_seats
 ):
     members = [build_member(seat) for seat in range(9)]
     members[4].base = UNIT // 2
     members[4].since = 1_000
     save(store, members, 1)
-    store_cut(store, 1)
+    tree = store_cut(store, 1)
     members[7].paused = True
     save(store, [members[7], build_member(9)], 2)
 
     evaluated_seats.clear()
-    tree = new_tree()
     root = compute_root(tree, store, 2)
     # Node 4 recovers, and another leaf names the new node as the next one.
     assert {4, 7, 9} < set(evaluated_seats)
@@ -224,6 +226,56 @@ def test_restart_computes_only_leaves_that_changed_since_the_last_cut(
     # Unchanged leaves are not kept to be stored again.
     (edit,) = tree._tree.edits.take().values()
     assert not edit.has_all_leaves(10)
+
+
+def store_wrong_cut(store: Store, number: int, monkeypatch: pytest.MonkeyPatch) -> LeafTree:
+    """Store a report and its leaves as a faulty process does: each last byte is wrong."""
+
+    def encode(rows, context, keccak):
+        leaves = bytearray(encode_leaves(rows, context, keccak))
+        for end in range(LEAF_BYTES - 1, len(leaves), LEAF_BYTES):
+            leaves[end] ^= 1
+        return bytes(leaves)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(leaf_tree, "encode_leaves", encode)
+        return store_cut(store, number)
+
+
+@pytest.mark.parametrize("in_background", [False, True])
+def test_restart_corrects_wrong_stored_leaves(
+    store: Store, monkeypatch: pytest.MonkeyPatch, *, in_background: bool
+):
+    members = [build_member(seat) for seat in range(9)]
+    members[4].base = UNIT // 2
+    members[4].since = 1_000
+    save(store, members, 1)
+    store_wrong_cut(store, 1, monkeypatch)
+    members[7].paused = True
+    save(store, members[7:8], 2)
+    tree = new_tree()
+
+    with capture_logs() as logs:
+        if in_background:
+            tree.start_update(store)
+        root = compute_root(tree, store, 2)
+
+    assert root == compute_full_root(store, 2)
+    # Nodes 4 and 7 have other leaves in any case.
+    assert [(log["event"], log["leaves"]) for log in logs] == [("stored_leaves_corrected", 7)]
+
+
+def test_rewind_to_the_cut_of_a_faulty_process_corrects_its_leaves(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    save(store, [build_member(seat) for seat in range(3)], 1)
+    store_wrong_cut(store, 1, monkeypatch)
+    tree = store_cut(store, 2)
+    with store.transaction() as uow:
+        uow.reports.delete_from_block(2)
+        uow.leaf_pieces.delete_after_last_report()
+
+    assert compute_root(tree, store, 3) == compute_full_root(store, 3)
 
 
 def refold(uow: UnitOfWork, member: Node) -> None:
@@ -246,10 +298,10 @@ def replace_block(uow: UnitOfWork, member: Node) -> None:
 
 
 @pytest.mark.parametrize("change", [refold, damage_leaves, replace_block])
-def test_restart_ignores_stored_leaves_that_the_state_does_not_continue(store: Store, change):
+def test_stored_leaves_that_the_state_does_not_continue_are_ignored(store: Store, change):
     members = [build_member(seat) for seat in range(3)]
     save(store, members, 1)
-    store_cut(store, 1)
+    tree = store_cut(store, 1)
     with store.transaction() as uow:
         change(uow, members[1])
-    assert compute_root(new_tree(), store, 2) == compute_full_root(store, 2)
+    assert compute_root(tree, store, 2) == compute_full_root(store, 2)

@@ -20,7 +20,7 @@ from oracle.store.tables.round_tables import report
 from oracle.telemetry import quorum_metrics
 from oracle.telemetry.metrics import REGISTRY
 from tests.integration.evm.test_kicking import fill_bad_pool, get_stated_due_since
-from tests.support.harness import SETTINGS
+from tests.support.harness import FINALITY, SETTINGS
 from tests.support.sending.reporters import Reporter, ReporterGroup
 from tests.support.sending.rounds import flip_lowest_bit
 
@@ -278,6 +278,19 @@ def test_missing_quorum_stops_sending_and_raises_gauge(three: ReporterGroup):
     assert three.first.harness.intents() == []
     # The report is plausible, but it lacks a quorum.
     assert gauges() == (0, 1)
+
+    # The next accepted round ends it.
+    three.chain.later(2 * SETTINGS.ttl_seconds)
+    three.chain.mine()
+    # Nothing is signed for the round before the deadline of the first statements is final.
+    three.period()
+    three.tick(restarting=True)
+    three.chain.mine(FINALITY)
+    three.round(restarting=True)
+    assert gauges() == (0, 1)
+    three.first.harness.until_final()
+    three.first.tick()
+    assert gauges() == (0, 0)
 
 
 def gauges() -> tuple[float, float]:
