@@ -63,6 +63,8 @@ class DaemonHealth:
     held_report_reason: str | None = None
     # Why senders are paused until the operator resumes them.
     pause_reasons: list[str] = field(default_factory=list)
+    # Nonces that are used although no endpoint shows a receipt.
+    missing_receipt_reasons: list[str] = field(default_factory=list)
     # The leader while this process is a standby; None if this process leads or the leader is
     # unknown.
     leader: str | None = None
@@ -238,6 +240,9 @@ class DaemonHealth:
             )
         if self.unsure_reason is not None:
             findings.append(HealthFinding(Condition.UNPROVEN, self.unsure_reason))
+        findings += [
+            HealthFinding(Condition.UNPROVEN, reason) for reason in self.missing_receipt_reasons
+        ]
         if self.feed_fault is not None:
             findings.append(HealthFinding(Condition.FEED_SILENT, self.feed_fault))
         return findings

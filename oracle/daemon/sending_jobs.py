@@ -131,16 +131,14 @@ class SendingJobs:
 
 
 def update_pause_reasons(senders: Senders, health: DaemonHealth) -> None:
-    """Update why senders are paused without a request of the operator, or cannot simulate."""
-    reasons = [
-        find_reason(account_context)
-        for account_context in senders.account_contexts
-        for find_reason in (find_blocking_pause_reason, find_missing_receipt_reason)
-    ]
-    health.pause_reasons = [reason for reason in reasons if reason is not None]
+    """Update why senders are paused without a request of the operator, or lack a proof."""
+    account_contexts = senders.account_contexts
+    pause_reasons = map(find_blocking_pause_reason, account_contexts)
+    health.pause_reasons = [reason for reason in pause_reasons if reason is not None]
+    receipt_reasons = map(find_missing_receipt_reason, account_contexts)
+    health.missing_receipt_reasons = [reason for reason in receipt_reasons if reason is not None]
     blocked_reasons = [
-        context.blocked_simulations.find_reason(context.clock())
-        for context in senders.account_contexts
+        context.blocked_simulations.find_reason(context.clock()) for context in account_contexts
     ]
     blocked_reason = next((reason for reason in blocked_reasons if reason is not None), None)
     if blocked_reason is None:

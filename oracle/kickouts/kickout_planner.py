@@ -39,6 +39,7 @@ from oracle.kickouts.kickout_context import (
 from oracle.kickouts.objection_delay import is_objection_accepted
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import CallRequest, Intent
+from oracle.txmgr.call_registry import MAX_REFUSAL_WAIT_SECONDS
 from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult
 from oracle.txmgr.client.refusal import RefusalAction
 from oracle.txmgr.context import StepResult, merge_results
@@ -247,7 +248,8 @@ def _find_earliest_call_time(context: KickoutContext, calldata: str) -> int | No
     """Return the chain time from which a call may succeed (0 for now), or None if never.
 
     The call is simulated. If the rate limit's bucket is empty, the call waits until the bucket is
-    refilled, and is not tried at every block (tests/faults/sending/cases.toml#f58).
+    refilled, and is not tried at every block (tests/faults/sending/cases.toml#f58). The time of
+    the refusal is an endpoint's, so the call waits an hour at most.
     """
     result: PreflightResult = context.account_context.preflight(calldata)
     if result.outcome is PreflightOutcome.OK:
@@ -255,7 +257,10 @@ def _find_earliest_call_time(context: KickoutContext, calldata: str) -> int | No
     refusal = result.refusal
     if refusal is None or refusal.action is not RefusalAction.WAIT:
         return None
-    return refusal.not_before or 0
+    with context.account_context.store.read_transaction() as uow:
+        cursor = uow.cursor.get()
+    now = 0 if cursor is None else cursor.time
+    return min(refusal.not_before or 0, now + MAX_REFUSAL_WAIT_SECONDS)
 
 
 def _export_evidence(context: KickoutContext, case: KickoutCase) -> None:

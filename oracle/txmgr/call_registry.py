@@ -19,7 +19,7 @@ from oracle.txmgr.client.refusal import Refusal, RefusalAction, RefusalDecoder
 
 # A refused call is simulated again after an hour at the latest, because the time of the refusal is
 # an endpoint's.
-_MAX_WAIT_SECONDS = 3600
+MAX_REFUSAL_WAIT_SECONDS = 3600
 _STATE_BY_ACTION: Mapping[RefusalAction, IntentState] = {
     RefusalAction.RENEW: IntentState.EXPIRED,
     RefusalAction.DROP: IntentState.SUPERSEDED,
@@ -147,7 +147,7 @@ class CallKind(Protocol):
         if refusal.action is not RefusalAction.WAIT:
             return Decision.end(_STATE_BY_ACTION[refusal.action], result.reason)
         not_before = refusal.not_before or now + self.retry_seconds
-        not_before = min(not_before, now + _MAX_WAIT_SECONDS)
+        not_before = min(not_before, now + MAX_REFUSAL_WAIT_SECONDS)
         if refusal.is_pause:
             # A pause of days may end within a minute, and the calls it delays have deadlines.
             not_before = min(not_before, now + self.pause_seconds)

@@ -7,11 +7,14 @@ from oracle.bindings.contract_errors import decode_refusal
 from oracle.bindings.qos_roots import CONTRACT
 from oracle.daemon.sending_jobs import update_pause_reasons
 from oracle.domain.health import Condition
+from oracle.kickouts.kickout_context import EXECUTE_KICK
+from oracle.kickouts.kickout_planner import plan_kickout_call
 from oracle.reporting.report_planner import plan_push
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.call_registry import SimpleCallKind
 from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult
 from tests.faults.sending.conftest import OpenProxy
+from tests.integration.evm.test_kicking import accuse_node_two, pass_veto_delay
 from tests.support.harness import Harness, sending_jobs_of
 from tests.support.sending.faults import Answer, Fault, Question, drop_request, respond_with
 from tests.support.sending.in_flight import get_only_intent
@@ -157,3 +160,22 @@ def test_false_time_of_a_revert_delays_a_call_by_at_most_an_hour():
     refusal = decode_refusal(encode_error("BucketEmpty", 2**250))
     result = PreflightResult(PreflightOutcome.REFUSED, refusal=refusal)
     assert SimpleCallKind("noop").decide_on_refusal(result, now=100).not_before == 100 + 3600
+
+
+def test_revert_with_a_far_time_delays_a_kickout_by_an_hour(
+    sqlite_harness: Harness, proxies: tuple[Proxy, Proxy]
+):
+    harness = sqlite_harness
+    accuse_node_two(harness)
+    pass_veto_delay(harness)
+    harness.restart(urls=[endpoint_proxy.url for endpoint_proxy in proxies])
+    for endpoint_proxy in proxies:
+        false_revert = return_revert(encode_error("TooSoon", 2**40))
+        endpoint_proxy.rule(_CALL, false_revert, when=lambda request: is_push(harness, request))
+
+    harness.index()
+    now = harness.testbed.chain.time
+    harness.repeat(plan_kickout_call)
+
+    (execution,) = harness.intents(EXECUTE_KICK)
+    assert execution.request.not_before == now + 3600

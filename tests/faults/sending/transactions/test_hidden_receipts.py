@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
+from oracle.daemon.sending_jobs import update_pause_reasons
+from oracle.domain.health import Condition
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import PauseKind
 from oracle.telemetry.txmgr_metrics import WITHOUT_RECEIPT
 from oracle.txmgr.attribution import NO_RECEIPT, find_missing_receipt_reason
 from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.rebuild_from_chain import plan_outbox_rebuild
-from tests.support.harness import FINALITY, Harness
+from tests.support.harness import FINALITY, Harness, sending_jobs_of
 from tests.support.sending.background_calls import get_pause_kind
 from tests.support.sending.faults import Answer, Fault, Question, return_error, return_null
 from tests.support.sending.in_flight import (
@@ -88,6 +90,11 @@ def test_receipts_hidden_by_the_only_endpoint_do_not_make_nonce_foreign(
         == f"{harness.context.account.address}: {intent.error_text}"
     )
     assert without_receipt() == 1
+    jobs = sending_jobs_of(harness)
+    update_pause_reasons(jobs.senders, jobs.health)
+    conditions = {finding.condition for finding in jobs.health.build_report().findings}
+    assert Condition.UNPROVEN in conditions
+    assert Condition.PAUSED_SENDER not in conditions
     # No fee bump is sent for a used nonce.
     assert len(list_attempts(harness)) == 1
 
