@@ -127,7 +127,8 @@ def _get_due_report(reporter: Reporter) -> Report:
         ]
         is_late = scheduled is not None and any(
             stored_cut.cut.period == scheduled.report.period
-            and find_missed_reason(stored_cut.cut, contract_status) is not None
+            and find_missed_reason(stored_cut.cut, contract_status, contract_status.block)
+            is not None
             for stored_cut in cuts
         )
         hold = (
@@ -153,7 +154,10 @@ def _explain_no_pushable_report(due_cuts: list[ReportHeader], contract_status: R
     """
     if not due_cuts:
         return "no report is due; the next one is cut at the end of the period"
-    reasons = {cut.period: find_missed_reason(cut, contract_status) for cut in due_cuts}
+    reasons = {
+        cut.period: find_missed_reason(cut, contract_status, contract_status.block)
+        for cut in due_cuts
+    }
     live = next((period for period, miss_reason in reasons.items() if miss_reason is None), None)
     if live is None:
         last = due_cuts[-1].period

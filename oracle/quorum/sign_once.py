@@ -11,7 +11,12 @@ from oracle.bindings.qos_roots import RootsStatus
 from oracle.errors import TransientError
 from oracle.indexer.feed_faults import find_fault_blocking_publication
 from oracle.quorum.quorum_context import QuorumContext
-from oracle.quorum.statements import find_expiry_reason, find_final_block, publish_statement
+from oracle.quorum.statements import (
+    find_expiry_reason,
+    find_final_block,
+    may_both_land,
+    publish_statement,
+)
 from oracle.signing.signer import SignerRefusedError, WrongSignatureError
 from oracle.signing.typed_data import ReportStatement
 from oracle.store.database import UnitOfWork
@@ -41,7 +46,7 @@ def sign_once(
     with context.account_context.store.read_transaction() as uow:
         earlier = uow.statements.find_live(record)
         is_signed = earlier is not None and earlier.digest == record.digest
-        if not is_signed and not _can_sign_statement(uow, record, earlier, contract_status):
+        if not is_signed and not _can_sign_statement(uow, record, contract_status):
             return None
     if earlier is not None and is_signed:
         publish_statement(context, earlier)
@@ -56,7 +61,7 @@ def sign_once(
     with context.account_context.write_transaction() as uow:
         # The check is repeated in the commit that stores the statement.
         earlier = uow.statements.find_live(record)
-        if not _can_sign_statement(uow, record, earlier, contract_status):
+        if not _can_sign_statement(uow, record, contract_status):
             return None
         if earlier is not None:
             reason = find_expiry_reason(uow, earlier, contract_status) or "expired"
@@ -84,7 +89,6 @@ def _request_signature(context: QuorumContext, statement: ReportStatement) -> by
 def _can_sign_statement(
     uow: UnitOfWork,
     record: SignedStatement,
-    earlier: SignedStatement | None,
     contract_status: RootsStatus,
 ) -> bool:
     if find_fault_blocking_publication(uow) is not None:
@@ -100,8 +104,15 @@ def _can_sign_statement(
         for peer_statement in uow.peer_statements.list_for_round(record.contract, record.round)
         if peer_statement.signer == record.signer and peer_statement.digest != record.digest
     ]
-    for other_statement in [*signed_elsewhere, *([] if earlier is None else [earlier])]:
-        if find_expiry_reason(uow, other_statement, contract_status) is None:
+    # Statements that were marked as expired are checked again: a block of one endpoint, which left
+    # the index since, may have led to the mark.
+    signed_here = [
+        own_statement
+        for own_statement in uow.statements.list_for_round(record.contract, record.round)
+        if own_statement.signer == record.signer and own_statement.digest != record.digest
+    ]
+    for other_statement in [*signed_elsewhere, *signed_here]:
+        if may_both_land(uow, record, other_statement, contract_status):
             _log_conflict_refusal(record, other_statement)
             return False
     return True

@@ -106,6 +106,35 @@ def find_expiry_reason(
     return _find_expiry_reason(uow, record, contract_status, find_final_block(uow))
 
 
+def may_both_land(
+    uow: UnitOfWork,
+    new_statement: SignedStatement,
+    earlier_statement: SignedStatement,
+    contract_status: RootsStatus,
+) -> bool:
+    """Return whether an unsigned statement and an earlier one could land on the same chain.
+
+    The newest blocks may be the invention of one endpoint. Therefore a reason that follows from
+    them permits the new statement only if that statement commits to it as well, so that it cannot
+    land on a chain without these blocks.
+    """
+    reason = find_expiry_reason(uow, earlier_statement, contract_status)
+    final_block = find_final_block(uow)
+    final_number = -1 if final_block is None else final_block.number
+    accepted = uow.rounds.find_accepted_round(earlier_statement.round)
+    config = uow.rounds.get_contract_settings().config
+    excludes = {
+        None: False,
+        "expired": True,
+        "config_replaced": config is not None and new_statement.config == config.digest,
+        "round_taken": accepted is not None and accepted.at.block <= final_number,
+        "prev_reorged": new_statement.prev == contract_status.last_root,
+        "as_of_reorged": earlier_statement.as_of_block
+        <= max(final_number, new_statement.as_of_block),
+    }
+    return not excludes[reason]
+
+
 def find_unproven_expiry_reason(
     uow: UnitOfWork, record: SignedStatement, contract_status: RootsStatus
 ) -> str | None:

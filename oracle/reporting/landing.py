@@ -5,7 +5,9 @@ from itertools import groupby
 
 from oracle.bindings.qos_roots import RootsStatus
 from oracle.chain.heads import Heads
+from oracle.domain.blocks import BlockRef
 from oracle.domain.reports.round_schedule import ReportHeader
+from oracle.quorum.statements import find_final_block
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import UnitOfWork
 from oracle.store.report_repository import (
@@ -89,14 +91,22 @@ def mark_unsigned_reports_as_missed(
 ) -> StepResult | None:
     """Mark unsigned reports that can no longer be accepted as missed.
 
-    Return None if there are none.
+    Return None if there are none. `status` is one endpoint's response, so nothing is marked unless
+    the indexed blocks show the same last round, and only a final block ends a report by its time.
     """
     unsigned_cuts = [
         stored_cut.cut
         for stored_cut in cuts
         if stored_cut.state is ReportState.DUE and stored_cut.digest is None
     ]
-    candidates = [(cut.period, find_missed_reason(cut, status)) for cut in unsigned_cuts]
+    with context.account_context.store.read_transaction() as uow:
+        last_round, last_root = uow.rounds.get_last_round_and_root()
+        final_block = find_final_block(uow)
+    if final_block is None or (last_round, last_root) != (status.head.round, status.last_root):
+        return None
+    candidates = [
+        (cut.period, find_missed_reason(cut, status, final_block)) for cut in unsigned_cuts
+    ]
     missed = [(period, reason) for period, reason in candidates if reason is not None]
     return _store_missed_reports(context, missed, format_missed_periods(missed))
 
@@ -129,15 +139,17 @@ def _iter_missed_spans(missed: Sequence[tuple[int, str]]) -> Iterator[str]:
         yield f"{span_text}: {reason}"
 
 
-def find_missed_reason(report: ReportHeader, contract_status: RootsStatus) -> str | None:
-    """Return why a report can no longer be accepted, or None if it may be accepted."""
+def find_missed_reason(
+    report: ReportHeader, contract_status: RootsStatus, newest_block: BlockRef
+) -> str | None:
+    """Return why a report cannot be accepted after `newest_block`, or None if it may be."""
     head = contract_status.head
     if (head.round, contract_status.last_root) != (report.head_round, report.prev):
         # A lower round comes from an endpoint that lags behind.
         return SUPERSEDED_REASON if head.round >= report.head_round else None
-    if contract_status.block.number + 1 - report.as_of > contract_status.limits.anchor_window:
+    if newest_block.number + 1 - report.as_of > contract_status.limits.anchor_window:
         return "as-of left the anchor window"
-    if contract_status.block.time > report.deadline:
+    if newest_block.time > report.deadline:
         return "its deadline passed"
     return None
 
@@ -149,14 +161,16 @@ def is_report_accepted(uow: UnitOfWork, stored_cut: StoredReportHeader) -> bool:
 
 
 def _find_missed_reason_in_index(uow: UnitOfWork, stored_cut: StoredReportHeader) -> str | None:
+    # A missed report is not sent, so no block that one endpoint may have invented decides.
+    final_block = find_final_block(uow)
+    if final_block is None:
+        return None
     round_number = stored_cut.cut.head_round + 1
     accepted = uow.rounds.find_accepted_round(round_number)
     if accepted is not None:
-        is_same = accepted.root == stored_cut.cut.root
-        return None if is_same else f"another report became round {round_number}"
-    cursor = uow.cursor.get()
-    is_late = cursor is not None and cursor.time > stored_cut.cut.deadline
-    return "its deadline passed" if is_late else None
+        is_lost = accepted.root != stored_cut.cut.root and accepted.at.block <= final_block.number
+        return f"another report became round {round_number}" if is_lost else None
+    return "its deadline passed" if final_block.time > stored_cut.cut.deadline else None
 
 
 def _has_report_landed(

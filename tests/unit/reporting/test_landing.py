@@ -85,11 +85,16 @@ def test_report_lands_once_the_round_with_its_root_is_final(context):
     assert load_outcome(context) == (ReportState.LANDED, None)
 
 
-def test_report_whose_round_has_another_root_is_missed(context):
+def test_report_whose_round_has_another_root_is_missed_once_final(context):
     cuts = accept(context, make_hash(99))
     with context.account_context.store.read_transaction() as uow:
         assert not is_report_accepted(uow, cuts[0])
     assert mark_landed_reports(context, FINAL, cuts) is None
+    assert mark_missed_reports(context, cuts) is None
+
+    with context.account_context.write_transaction() as uow:
+        uow.blocks.save([block(ROUND)])
+        uow.cursor.move_to(block(ROUND), block(ROUND), 0)
     assert mark_missed_reports(context, cuts) is not None
     assert load_outcome(context) == (
         ReportState.MISSED,

@@ -187,7 +187,8 @@ def test_signed_report_not_sent_before_deadline_is_missed(
         second.tick()
         testbed.chain.later(SETTINGS.ttl_seconds + 1)
         testbed.chain.mine()
-        second.mine(3)
+        # A block after the deadline is final.
+        second.mine(FINALITY)
         second.tick()
 
         with second.store.read_transaction() as uow:

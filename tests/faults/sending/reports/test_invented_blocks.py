@@ -10,11 +10,13 @@ from oracle.domain.reports.report import Report
 from oracle.quorum.sign_once import sign_once
 from oracle.quorum.statements import build_report_statement, build_statement_record
 from oracle.reporting.readiness import find_unsent_report_reason
+from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import SignedStatement
 from tests.support.harness import FINALITY, LIMITS, SETTINGS, Harness, sending_jobs_of
 from tests.support.sending.faults import freeze_at_block
 from tests.support.sending.proxy import EVERY, Proxy
 from tests.support.sending.rounds import flip_lowest_bit, list_signed_statements, plan_round
+from tests.support.sending.signers import set_signers
 
 
 @contextmanager
@@ -79,6 +81,83 @@ def test_invented_blocks_of_one_endpoint_lead_to_no_second_statement(
     harness.mine()
     harness.tick()
     assert (harness.testbed.round, list_signed_statements(harness, 1)) == (1, [first])
+
+
+@pytest.mark.parametrize("position", [0, 1])
+def test_invented_configuration_of_one_endpoint_leads_to_no_second_statement(
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy], position: int
+):
+    """A statement under the invented configuration may be signed, because it cannot land."""
+    harness, honest = proxied_harness, proxies[1 - position]
+    plan_round(harness)
+    (first,) = list_signed_statements(harness, 1)
+    second_report = replace(get_due_report(harness), root=flip_lowest_bit(first.root))
+    for _ in range(2):
+        with invented_blocks(harness, honest, seconds=1, blocks=1):
+            set_signers(harness, harness.context.sender_account.signer, needed=1)
+            harness.index()
+            request_signature(harness, second_report)
+        harness.restart()
+        harness.mine(2)
+        harness.index()
+        assert request_signature(harness, second_report) is None
+
+    landable = [
+        record.digest
+        for record in list_signed_statements(harness, 1)
+        if record.config == first.config
+    ]
+    assert landable == [first.digest]
+
+
+@pytest.mark.parametrize("position", [0, 1])
+def test_invented_round_of_one_endpoint_leads_to_no_second_statement(
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy], position: int
+):
+    harness, honest = proxied_harness, proxies[1 - position]
+    plan_round(harness)
+    (first,) = list_signed_statements(harness, 1)
+    second_report = replace(get_due_report(harness), root=flip_lowest_bit(first.root))
+    contract_status = harness.contract.fetch_status()
+    (push,) = harness.intents()
+    with invented_blocks(harness, honest, seconds=1, blocks=1):
+        chain = harness.testbed.chain
+        sender = harness.testbed.network.admin
+        chain.rpc(
+            "eth_sendTransaction",
+            {"from": sender, "to": harness.testbed.address, "data": push.request.calldata},
+        )
+        chain.mine()
+        harness.index()
+        with harness.store.read_transaction() as uow:
+            # The first endpoint is preferred.
+            assert (uow.rounds.find_accepted_round(1) is not None) == (position == 0)
+        statement = build_report_statement(second_report, contract_status)
+        record = build_statement_record(harness.quorum, statement)
+        assert sign_once(harness.quorum, statement, record, contract_status) is None
+
+    assert list_signed_statements(harness, 1) == [first]
+
+
+@pytest.mark.parametrize("position", [0, 1])
+@pytest.mark.parametrize("is_signed", [False, True])
+def test_invented_blocks_of_one_endpoint_let_no_report_miss_its_round(
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy], position: int, *, is_signed: bool
+):
+    harness = proxied_harness
+    harness.period()
+    harness.index()
+    if is_signed:
+        step = plan_push(harness.reporting, harness.source.fetch_heads())
+        assert step is not None
+        assert step.action == "report signed"
+    seconds = SETTINGS.ttl_seconds + 60
+    with invented_blocks(harness, proxies[1 - position], seconds=seconds, blocks=3):
+        harness.index()
+        plan_push(harness.reporting, harness.source.fetch_heads())
+    harness.restart()
+
+    assert harness.reports()[0] == ("due", None)
 
 
 def test_invented_blocks_of_one_endpoint_end_no_embargo(
