@@ -42,7 +42,7 @@ def create_repository(folder: Path, commit_count: int) -> None:
     stream = "".join(
         f"commit refs/heads/main\ncommitter a <a@b> {number} +0000\ndata 0\n"
         + (
-            "M 644 inline contracts/QoSRoots.sol\ndata 1\n1\nM 644 inline page.md\ndata 1\n1\n"
+            "M 644 inline contracts/QoSRoots.sol\ndata 1\n1\nM 644 inline README.md\ndata 1\n1\n"
             if number == 0
             else ""
         )
@@ -57,7 +57,7 @@ def create_repository(folder: Path, commit_count: int) -> None:
     ("commit_count", "changed", "is_proved"),
     [
         (21, None, False),
-        (21, "page.md", False),
+        (21, "README.md", False),
         (21, "contracts/QoSRoots.sol", True),
         # The commit before the last 20 is missing.
         (20, None, True),
