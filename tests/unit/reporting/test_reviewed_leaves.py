@@ -308,7 +308,7 @@ def test_dead_letter_in_the_evidence_makes_no_kickout_due_until_it_is_decoded(ne
         with store.transaction() as uow:
             (cutter,) = follower.folder.hooks
             assert isinstance(cutter, ReportCutter)
-            rebuilt = cutter.build_report(uow, uow.rounds.load(), newest)
+            rebuilt = cutter.build_report(uow, uow.rounds.load_contract_state(), newest)
         recomputed = recompute_report(store, follower.folder.reader, HELD, SETTINGS, newest)
 
     assert (undecoded.kickout_due_since, undecoded.flags) == (0, LeafFlag.MEMBER)
