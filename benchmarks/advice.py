@@ -37,7 +37,7 @@ from oracle.store.database import Store  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from tests.support.api import IndexedHistory, make_block  # noqa: E402
 from tests.support.draws import create_draw  # noqa: E402
-from tests.support.histories import History, node_address  # noqa: E402
+from tests.support.histories import History, make_node_address  # noqa: E402
 from tests.unit.queries.advice.records import race  # noqa: E402
 
 RACING_NODES = 30
@@ -93,7 +93,8 @@ def load_and_build_advice(snapshot: ApiSnapshot, advised_node: Node) -> None:
 def measure_advice(snapshot: ApiSnapshot) -> list[float]:
     """Return the CPU time of the advice of each node with a full pool, in milliseconds."""
     nodes = [
-        snapshot.get_ranking().nodes[node_address(f"n{number}")] for number in range(RACING_NODES)
+        snapshot.get_ranking().nodes[make_node_address(f"n{number}")]
+        for number in range(RACING_NODES)
     ]
     return [
         measure_milliseconds(partial(load_and_build_advice, snapshot, advised_node))

@@ -23,9 +23,9 @@ from tests.support.task_traffic import (  # noqa: E402
     BEGIN,
     Attempt,
     Traffic,
-    application_address,
-    create_ends,
-    numbered_node_address,
+    iter_starts_and_ends,
+    make_application_address,
+    make_numbered_node_address,
 )
 from tests.unit.domain.incidents.naive_incidents import find_incidents_naively  # noqa: E402
 
@@ -51,11 +51,11 @@ def list_ends(tasks: int) -> list[End]:
         (
             Position(seconds, 0, number),
             BEGIN + seconds,
-            application_address(task_end.application),
-            numbered_node_address(task_end.node),
+            make_application_address(task_end.application),
+            make_numbered_node_address(task_end.node),
             task_end.is_timeout,
         )
-        for number, (seconds, task_end) in enumerate(create_ends(1, traffic, is_failing))
+        for number, (seconds, task_end) in enumerate(iter_starts_and_ends(1, traffic, is_failing))
         if seconds >= task_end.seconds
     ]
 

@@ -46,7 +46,7 @@ from oracle.store.state.node_repository import encode_node_row  # noqa: E402
 from oracle.store.state.task_repository import encode_task_row  # noqa: E402
 from oracle.store.tables import state_tables as tables  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
-from tests.support.postgresql import Server, find_programs  # noqa: E402
+from tests.support.postgresql import Server, find_server_programs  # noqa: E402
 
 
 @dataclass
@@ -75,7 +75,7 @@ def main() -> None:
         compare_commit_rates(
             "sqlite", [f"sqlite:///{folder}/{n}.sqlite" for n in range(2)], arguments
         )
-        programs = find_programs()
+        programs = find_server_programs()
         if arguments.postgresql and programs is not None:
             (folder / "pg").mkdir()
             with closing(Server(programs, folder / "pg")) as server:

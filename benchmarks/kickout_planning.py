@@ -29,7 +29,7 @@ from oracle.store.database import Store  # noqa: E402
 from tests.support.due_nodes import (  # noqa: E402
     POLICY,
     SETTINGS,
-    build_accused,
+    build_accused_kickout,
     build_leaves,
     store_kicks,
     store_nodes,
@@ -66,7 +66,7 @@ def main() -> int:
         nodes = store_nodes(store, 2 * arguments.due, arguments.due)
         due_nodes = nodes[: arguments.due]
         store_round(store, 1, build_leaves(nodes, set(due_nodes)))
-        store_kicks(store, *map(build_accused, due_nodes[: arguments.accused]))
+        store_kicks(store, *map(build_accused_kickout, due_nodes[: arguments.accused]))
         cache = LeafCache()
         tune_garbage_collection()
         first_tick_ms = measure_tick_ms(store, cache)

@@ -46,11 +46,11 @@ from oracle.signing.typed_data import Domain  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from tests.support.api import IDENTITY, IndexedHistory  # noqa: E402
-from tests.support.histories import History, node_address  # noqa: E402
+from tests.support.histories import History, make_node_address  # noqa: E402
 from tests.support.rounds import make_address  # noqa: E402
 
 RULES = replace(CRYNUX, pool_size=4, kick_creator_share=UNIT)
-NODE = node_address("A")
+NODE = make_node_address("A")
 NOT_MEASURED = "the network between clients and server, and a limit of a proxy in front"
 _ADDRESSES = [f"127.0.{high}.{low}" for high in (1, 2) for low in range(1, 257 - 1)]
 _CONNECTIONS, _POSTS_PER_CONNECTION = 64, 16

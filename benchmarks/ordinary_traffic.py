@@ -31,9 +31,9 @@ from tests.support.chain.network_logs import (  # noqa: E402
     NETWORK,
     encode_network_log,
     encode_task_created_log,
-    group_key,
-    node_address,
-    task_key,
+    make_group_key,
+    make_node_address,
+    make_task_key,
 )
 from tests.support.chain.server import serve_memory_chain  # noqa: E402
 
@@ -60,7 +60,11 @@ class Network:
         version = {"major": 2, "minor": 5, "patch": 0}
         return [
             encode_network_log(
-                "NodeJoined", node=node_address(number), stake=400 * 10**18, **hardware, **version
+                "NodeJoined",
+                node=make_node_address(number),
+                stake=400 * 10**18,
+                **hardware,
+                **version,
             )
             for number in range(1, NODES + 1)
         ]
@@ -72,15 +76,15 @@ class Network:
     def build_group_stages(self) -> list[list[UnminedLog]]:
         """Return the logs of one group: a list of logs for each stage of its tasks."""
         members = [
-            (task_key(next(self.task_numbers)), node_address(self.free_nodes.popleft()))
+            (make_task_key(next(self.task_numbers)), make_node_address(self.free_nodes.popleft()))
             for _ in range(3)
         ]
-        key = group_key(int(members[0][0], 16))
+        key = make_group_key(int(members[0][0], 16))
         late_index = self.random.randrange(3) if self.random.random() < 0.03 else None
-        creator = node_address(0xC0)
+        creator = make_node_address(0xC0)
         start_logs = [
-            self.build_log("TaskCreated", task_key, creator, key, data=self.order_data)
-            for task_key, _ in members
+            self.build_log("TaskCreated", make_task_key, creator, key, data=self.order_data)
+            for make_task_key, _ in members
         ]
         start_logs += [self.build_log("TaskStarted", *member) for member in members]
         answer_stages = [
@@ -90,7 +94,7 @@ class Network:
             for index, member in self.random.sample(list(enumerate(members)), 3)
         ]
         answered_members = [member for index, member in enumerate(members) if index != late_index]
-        member_keys = "".join(task_key[2:] for task_key, _ in members)
+        member_keys = "".join(make_task_key[2:] for make_task_key, _ in members)
         data = f"0x{32:064x}{3:064x}{member_keys}"
         end_logs = [self.build_log("GroupValidated", key, data=data)]
         for index, member in enumerate(answered_members):

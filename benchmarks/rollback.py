@@ -24,7 +24,7 @@ from oracle.domain.events.network_events import DomainEvent  # noqa: E402
 from oracle.domain.fold.fold import Fold, collect_task_keys  # noqa: E402
 from oracle.store.database import Store, UnitOfWork  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
-from tests.support.postgresql import Server, find_programs  # noqa: E402
+from tests.support.postgresql import Server, find_server_programs  # noqa: E402
 
 DEPTH = 64
 ROUNDS = 5
@@ -45,7 +45,7 @@ def main() -> None:
         compare_rollback_with_refold(
             "sqlite", f"sqlite:///{folder}/oracle.sqlite", arguments.history
         )
-        programs = find_programs()
+        programs = find_server_programs()
         if arguments.postgresql and programs is not None:
             (folder / "pg").mkdir()
             with closing(Server(programs, folder / "pg")) as server:

@@ -73,7 +73,7 @@ from oracle.signing.typed_data import Domain  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.store.identity import Identity  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
-from tests.support.rounds import build_acceptance, contract_state  # noqa: E402
+from tests.support.rounds import build_acceptance, build_contract_state  # noqa: E402
 from tests.support.scripted_reader import ScriptedReader  # noqa: E402
 
 TARGET_NODES = 1_000_000
@@ -327,7 +327,7 @@ def measure_restart(
 
 def build_root(cutter: ReportCutter, store: Store, number: int) -> Hash:
     with store.read_transaction() as uow:
-        return cutter.build_report(uow, contract_state(), build_block(number)).root
+        return cutter.build_report(uow, build_contract_state(), build_block(number)).root
 
 
 def measure_cuts(
@@ -350,11 +350,11 @@ def measure_cuts(
         rules_id="{}",
     )
     memory_peak = MemoryPeak()
-    cut_report(3, contract_state())
+    cut_report(3, build_contract_state())
     first_cut_peak = memory_peak.get_peak_mb()
     with store.read_transaction() as uow:
         (stored,) = uow.reports.list_newest(1)
-    contract = contract_state(build_acceptance(stored.report, 4, build_block(4).time))
+    contract = build_contract_state(build_acceptance(stored.report, 4, build_block(4).time))
     load_first_page(source)
     change_nodes(store, nodes[::CHANGED_ONE_IN], 4)
     # Keep the benchmark's own objects out of the garbage collector's work.

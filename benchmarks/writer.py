@@ -41,7 +41,7 @@ from oracle.store.database import Store  # noqa: E402
 from oracle.store.identity import Identity  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from tests.support.chain.network_logs import NETWORK  # noqa: E402
-from tests.support.postgresql import Server, find_programs  # noqa: E402
+from tests.support.postgresql import Server, find_server_programs  # noqa: E402
 
 MIN_EVENTS_PER_SECOND, MAX_BYTES_PER_EVENT = 100_000, 300
 
@@ -84,7 +84,7 @@ def main() -> int:
         file = Path(folder_name, "oracle.db")
         cost = write_history(f"sqlite:///{file}", history, lambda: file.stat().st_size)
     is_reached = print_result("sqlite", cost, history.logs)
-    programs = find_programs() if arguments.postgresql else None
+    programs = find_server_programs() if arguments.postgresql else None
     if programs is not None:
         with (
             create_shared_folder() as shared_folder,

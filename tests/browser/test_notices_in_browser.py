@@ -44,7 +44,7 @@ window.ethereum = {{ request: ({{ method, params }}) => (
 
 @pytest.fixture
 def history(monkeypatch: pytest.MonkeyPatch) -> History:
-    make_address = histories.node_address
+    make_address = histories.make_node_address
     monkeypatch.setattr(
         histories, "node_address", lambda name: NODE if name == "A" else make_address(name)
     )

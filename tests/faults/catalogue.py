@@ -59,7 +59,7 @@ def list_outbox_rules() -> list[Rule]:
     return [Rule(**entry) for entry in catalogue["mutant"]]
 
 
-def find_case_tests() -> dict[str, list[str]]:
+def list_tests_by_case() -> dict[str, list[str]]:
     """Return the node ids of each case's tests, `test_case_NN_...`, by the case's number."""
     node_ids_by_case: dict[str, list[str]] = {}
     for path in sorted(TESTS.rglob("test_*.py")):

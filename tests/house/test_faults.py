@@ -9,13 +9,13 @@ from tests.faults.catalogue import (
     INGEST,
     SENDING,
     find_case_number,
-    find_case_tests,
     list_all_cases,
     list_cases,
     list_outbox_rules,
+    list_tests_by_case,
 )
 from tests.mutants.patches import ROOT, list_mutants
-from tests.support.suites import proofs, representatives
+from tests.support.suites import list_critical_case_tests, select_representatives
 
 
 def test_ingest_cases_are_numbered_from_1_to_76():
@@ -27,7 +27,7 @@ def test_publishing_cases_are_numbered_from_1_to_74():
 
 
 def test_every_case_has_named_test():
-    assert {case.number for case in list_all_cases()} - find_case_tests().keys() == set()
+    assert {case.number for case in list_all_cases()} - list_tests_by_case().keys() == set()
 
 
 def test_every_critical_case_has_mutant_detected_by_its_test():
@@ -50,7 +50,7 @@ def test_every_outbox_rule_has_mutant():
 def test_tests_and_mutants_name_only_existing_cases():
     numbers = {case.number for case in list_all_cases()}
     named = {number for mutant in list_mutants() for number in mutant.cases}
-    assert named | find_case_tests().keys() <= numbers
+    assert named | list_tests_by_case().keys() <= numbers
 
 
 def test_every_mutant_lists_a_test_for_each_of_its_cases():
@@ -73,19 +73,23 @@ def test_every_mutant_lists_the_cases_of_its_tests():
 
 def test_every_critical_case_runs_in_ci():
     critical = {case.number for case in list_all_cases() if case.severity == "critical"}
-    in_ci = {find_case_number(test) for test in proofs() if not _is_nightly(test)}
+    in_ci = {
+        find_case_number(test) for test in list_critical_case_tests() if not _is_nightly(test)
+    }
     assert critical - in_ci == set()
 
 
 def test_ci_runs_fault_test_with_its_first_postgresql_parameter_set():
-    test = min(test for test in proofs() if "test_crashes.py" in test)
+    test = min(test for test in list_critical_case_tests() if "test_crashes.py" in test)
     cases = [f"{test}[{engine}-{kind}]" for engine in ("sqlite", "postgresql") for kind in "ab"]
-    assert representatives(cases) == {cases[2]}
+    assert select_representatives(cases) == {cases[2]}
 
 
 def test_tests_without_critical_mutant_run_only_nightly():
     assert (
-        representatives(["tests/faults/sending/processes/test_crashes.py::test_a_twin[sqlite]"])
+        select_representatives(
+            ["tests/faults/sending/processes/test_crashes.py::test_a_twin[sqlite]"]
+        )
         == set()
     )
 

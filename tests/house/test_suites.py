@@ -2,23 +2,23 @@
 
 import pytest
 
-from tests.support.suites import first_forms, is_slow_module
+from tests.support.suites import is_slow_module, select_first_forms
 
 TEST = "tests/integration/evm/test_kicking.py::test_a_node_is_kicked_out"
 
 
 def test_ci_runs_slow_test_only_with_its_first_parameter_set():
-    assert first_forms([f"{TEST}[one]", f"{TEST}[two]"]) == {f"{TEST}[one]"}
+    assert select_first_forms([f"{TEST}[one]", f"{TEST}[two]"]) == {f"{TEST}[one]"}
 
 
 def test_ci_runs_slow_test_on_postgresql_when_parametrised_by_database():
     forms = [f"{TEST}[{engine}-{kind}]" for engine in ("sqlite", "postgresql") for kind in "ab"]
-    assert first_forms(forms) == {f"{TEST}[postgresql-a]"}
+    assert select_first_forms(forms) == {f"{TEST}[postgresql-a]"}
 
 
 def test_every_slow_test_runs_in_ci_with_one_parameter_set():
     tests = [f"{TEST}[a]", f"{TEST}_again", f"{TEST}_twice[sqlite]", f"{TEST}_twice[postgresql]"]
-    assert {form.partition("[")[0] for form in first_forms(tests)} == {
+    assert {form.partition("[")[0] for form in select_first_forms(tests)} == {
         test.partition("[")[0] for test in tests
     }
 

@@ -8,9 +8,9 @@ from tests.faults.catalogue import (
     SENDING,
     Case,
     Rule,
-    find_case_tests,
     list_cases,
     list_outbox_rules,
+    list_tests_by_case,
 )
 from tests.mutants.patches import Mutant
 from tests.mutants.results import NOT_RUN, Results
@@ -64,7 +64,7 @@ _OTHERS = """
 
 def written_now(mutants: Sequence[Mutant], results: Results) -> str:
     """Return the document about these mutants, with all cases and their tests."""
-    by_case = find_case_tests()
+    by_case = list_tests_by_case()
     ingest = [_case_row(case, by_case, mutants, results) for case in list_cases(INGEST)]
     sending = [_case_row(case, by_case, mutants, results) for case in list_cases(SENDING)]
     rules = [_rule_row(rule, mutants, results) for rule in list_outbox_rules()]

@@ -21,7 +21,7 @@ from typing import Self
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.faults.catalogue import find_case_tests  # noqa: E402
+from tests.faults.catalogue import list_tests_by_case  # noqa: E402
 from tests.mutants.patches import REPORT, Mutant, list_affected_mutants, list_mutants  # noqa: E402
 from tests.mutants.report import written_now  # noqa: E402
 from tests.mutants.results import changing, digest, results  # noqa: E402
@@ -105,7 +105,7 @@ class _Trial:
         self._stack = ExitStack()
         self._idle: SimpleQueue[Tester] = SimpleQueue()
         # The bounded run reports on no case.
-        by_case = {} if is_quick else find_case_tests()
+        by_case = {} if is_quick else list_tests_by_case()
         self.of_cases = sorted(
             {
                 test
@@ -236,7 +236,7 @@ def _report() -> None:
     mutants = list_mutants()
     with changing() as stored_results:
         stored_results.keep(
-            mutants, [test for tests in find_case_tests().values() for test in tests]
+            mutants, [test for tests in list_tests_by_case().values() for test in tests]
         )
         REPORT.write_text(written_now(mutants, stored_results), "utf-8")
 

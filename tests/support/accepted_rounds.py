@@ -38,7 +38,7 @@ def accept_newest_report(follower: Follower, *, as_of_hash: Hash | None = None) 
     return accepted_round
 
 
-def without_rounds(blocks: list[list[Event]]) -> list[list[Event]]:
+def remove_contract_events(blocks: list[list[Event]]) -> list[list[Event]]:
     """Return the blocks without the contract's events; the test accepts reports instead."""
     return [
         [event for event in events if type(event).__module__ == network_events.__name__]

@@ -6,6 +6,6 @@ from oracle.queries.explain import Explanation
 from oracle.queries.explanation_view import build_explanation_view
 
 
-def explanation_json(explanation: Explanation) -> dict[str, Any]:
+def build_explanation_json(explanation: Explanation) -> dict[str, Any]:
     """Return the JSON object that `explain --json` prints."""
     return build_explanation_view(explanation, {}).model_dump(mode="json")

@@ -22,7 +22,7 @@ from oracle.store.database import Store
 from oracle.store.outbox.records import SignedStatement, Stamp
 from tests.support.accepted_rounds import load_newest_report
 from tests.support.config_digest import compute_config_digest
-from tests.support.histories import History, node_address
+from tests.support.histories import History, make_node_address
 from tests.support.rounds import build_acceptance
 from tests.support.scripted import ScriptedReader
 from tests.support.txmgr.follower import DOMAIN, RULES, SETTINGS, Follower, folder, mine_blocks
@@ -32,7 +32,7 @@ Bundle = dict[str, Any]
 # One creator orders all tasks, so that every kickout is held.
 BUNDLE_RULES = replace(RULES, name="bundle", kick_creator_share=UNIT // 2)
 QUORUM = 2
-SLOW_NODE = node_address("C")
+SLOW_NODE = make_node_address("C")
 _KEYS = tuple(f"0x{number:064x}" for number in (1, 2, 3))
 _SIGNERS = tuple(Address(Account.from_key(key).address.lower()) for key in _KEYS)
 _AT = Position(0, 0, 0)
@@ -46,14 +46,16 @@ class BundledNode:
     events: list[dict[str, Any]]
 
 
-def build_history(group_count: int) -> History:
+def build_slow_node_history(group_count: int) -> History:
     """Let three nodes answer groups of three; C is always last, and does not answer one."""
     history = History().joins("A", "B", "C")
     for number in range(group_count):
         tasks = [f"{number}{name}" for name in "ABC"]
         history.after(10)
         for task, name in zip(tasks, "ABC", strict=True):
-            history.creates(task, of=f"g{number}", creator=node_address("creator"), timeout=600)
+            history.creates(
+                task, of=f"g{number}", creator=make_node_address("creator"), timeout=600
+            )
             history.starts(task, name)
         for task in tasks if number else tasks[:2]:
             history.after(10).submits(task)
@@ -72,7 +74,9 @@ def bundle_slow_node(
     config = compute_config_digest(DOMAIN, 1, _SIGNERS, QUORUM, rules_hash)
     blocks = [
         list(events)
-        for _, events in groupby(build_history(group_count).events, lambda event: event.at.block)
+        for _, events in groupby(
+            build_slow_node_history(group_count).events, lambda event: event.at.block
+        )
     ]
     chain = mine_blocks(
         [[SignersSet(_AT, 0, _SIGNERS, QUORUM), ConfigSet(_AT, 0, 1, config)], *blocks]

@@ -94,7 +94,7 @@ _hashes = st.sampled_from([make_root(number) for number in (1, 2)])
 _limits = st.lists(st.integers(0, 9), min_size=7, max_size=7)
 
 
-def _list_invalid_events(head: int, share: float) -> list[ContractEvent]:
+def _build_struck_rounds(head: int, share: float) -> list[ContractEvent]:
     first = max(1, head - int(share * KEPT))
     return [RoundsStruck(AT, TIME, first, head)] if head else []
 
@@ -108,7 +108,7 @@ def _kick_events(event_type: type, *values: st.SearchStrategy[object]) -> st.Sea
 _steps: st.SearchStrategy[Callable[[int], list[ContractEvent]]] = st.one_of(
     _hashes.map(lambda config: lambda head: [build_accepted_round(head + 1, config=config)]),
     _hashes.map(lambda config: lambda head: [build_accepted_round(head + 1, config=config)]),
-    st.floats(0, 1).map(lambda share: lambda head: _list_invalid_events(head, share)),
+    st.floats(0, 1).map(lambda share: lambda head: _build_struck_rounds(head, share)),
     _kick_events(KickAccused, _times, _times, _hashes, _times),
     _kick_events(KickCancelled, st.sampled_from([ZERO_ADDRESS, make_address(9)]), _hashes),
     _kick_events(KickAllowed, _times),

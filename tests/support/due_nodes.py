@@ -127,7 +127,9 @@ def store_round(store: Store, number: int, leaves: Sequence[NodeLeaf]) -> RoundA
     return accepted_round
 
 
-def build_accused(node: Address, *, round_number: int = 1, ready_at: int = 5000) -> NodeKick:
+def build_accused_kickout(
+    node: Address, *, round_number: int = 1, ready_at: int = 5000
+) -> NodeKick:
     """Return the kickout of a node that was accused by the proof of a round."""
     at = Position(OPENED.block + round_number + 1, 0, 0)
     return NodeKick(node).accuse(

@@ -66,14 +66,14 @@ FINALITY = 4
 QUICK = 1000
 
 
-def key_files(folder: Path, name: str) -> KeyFiles:
+def create_key_files(folder: Path, name: str) -> KeyFiles:
     """Create a key in a folder, and return its files."""
     files = KeyFiles(folder / f"{name}.json", folder / f"{name}.password")
     create_keystore(*files, iterations=QUICK)
     return files
 
 
-def next_step(context: AccountContext, heads: Heads) -> StepResult | None:
+def run_next_step(context: AccountContext, heads: Heads) -> StepResult | None:
     """Run the most urgent step of an account."""
     return run_step(context, heads)
 
@@ -94,11 +94,11 @@ class OracleTestbed:
     def built(cls, chain: Chain, folder: Path) -> "OracleTestbed":
         """Deploy both contracts, let three nodes join and get scores, and fund the transmitter."""
         keys = ReporterKeys(
-            KeySigner.open(*key_files(folder, "signer")),
-            KeySigner.open(*key_files(folder, "transmitter")),
+            KeySigner.open(*create_key_files(folder, "signer")),
+            KeySigner.open(*create_key_files(folder, "transmitter")),
         )
         network = Network.deployed(chain)
-        address = deployed_oracle(chain, network, keys)
+        address = deploy_oracle(chain, network, keys)
         oracle = chain.contract(qos_roots.CONTRACT, address)
         chain.send(network.does.setOracle(oracle.address), sender=network.admin)
         for node in network.nodes[:3]:
@@ -129,7 +129,7 @@ class OracleTestbed:
         return self.keys.transmitter.address
 
 
-def deployed_oracle(chain: Chain, network: Network, keys: ReporterKeys) -> Address:
+def deploy_oracle(chain: Chain, network: Network, keys: ReporterKeys) -> Address:
     """Deploy the oracle contract as `contract deploy` does, with a key that becomes its admin."""
     assert keys.signer is not None
     assert keys.transmitter is not None
@@ -260,7 +260,9 @@ class Harness(WithContexts):
         """Run one turn of the scheduler: index, then do what is due until nothing is left."""
         self.index()
         step_results: list[StepResult] = []
-        sends = (confirm_transactions, next_step) if self.context.sender_account.has_payer else ()
+        sends = (
+            (confirm_transactions, run_next_step) if self.context.sender_account.has_payer else ()
+        )
         hot_set = () if self.contexts.hot_set is None else (plan_hot_set_calls, *sends[1:])
         planned = (plan_objection_call, *sends[1:], plan_kickout_call, *sends[1:])
         for step in (*sends, plan_push, *sends[1:], *planned, *hot_set):
@@ -348,7 +350,7 @@ class Harness(WithContexts):
             ]
 
 
-def sending_jobs_of(harness: Harness) -> SendingJobs:
+def create_sending_jobs(harness: Harness) -> SendingJobs:
     """Return a daemon's sending jobs for a harness; they need no configuration."""
     health = DaemonHealth(JobLiveness(time.monotonic))
     index: Any = SimpleNamespace(store=harness.store, chain=harness.source, folder=harness.folder)

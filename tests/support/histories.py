@@ -23,15 +23,15 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 GENESIS_TIME = 1000
 
 
-def node_address(name: str) -> Address:
+def make_node_address(name: str) -> Address:
     return Address("0x" + name.encode().hex().rjust(40, "0"))
 
 
-def task_key(name: str) -> TaskKey:
+def make_task_key(name: str) -> TaskKey:
     return TaskKey("0x" + name.encode().hex().rjust(64, "0"))
 
 
-def group_key(name: str) -> GroupKey:
+def make_group_key(name: str) -> GroupKey:
     return GroupKey("0x" + name.encode().hex().rjust(64, "0"))
 
 
@@ -70,82 +70,85 @@ class History:
 
     def joins(self, *names: str, **values: Any) -> Self:
         for name in names:
-            self.emits(network_events.NodeJoined, node=node_address(name), **values)
+            self.emits(network_events.NodeJoined, node=make_node_address(name), **values)
         return self
 
     def updates(self, name: str, **values: Any) -> Self:
-        return self.emits(network_events.NodeUpdated, node=node_address(name), **values)
+        return self.emits(network_events.NodeUpdated, node=make_node_address(name), **values)
 
     def adds_model(self, name: str, model: str) -> Self:
-        return self.emits(network_events.ModelAdded, node=node_address(name), model=model)
+        return self.emits(network_events.ModelAdded, node=make_node_address(name), model=model)
 
     def is_asked_to_download(self, name: str, model: str, until: int = 0) -> Self:
         download_fields = {
-            "node": node_address(name),
+            "node": make_node_address(name),
             "model": model,
             "until": until or self.time + 1800,
         }
         return self.emits(DownloadRequested, **download_fields)
 
     def pauses(self, name: str) -> Self:
-        return self.emits(network_events.NodePaused, node=node_address(name))
+        return self.emits(network_events.NodePaused, node=make_node_address(name))
 
     def resumes(self, name: str) -> Self:
-        return self.emits(network_events.NodeResumed, node=node_address(name))
+        return self.emits(network_events.NodeResumed, node=make_node_address(name))
 
     def quits(self, name: str) -> Self:
-        return self.emits(network_events.NodeQuit, node=node_address(name))
+        return self.emits(network_events.NodeQuit, node=make_node_address(name))
 
     def asks_to_pause(self, name: str) -> Self:
-        return self.emits(network_events.NodePauseAsked, node=node_address(name))
+        return self.emits(network_events.NodePauseAsked, node=make_node_address(name))
 
     def asks_to_quit(self, name: str) -> Self:
-        return self.emits(network_events.NodeQuitAsked, node=node_address(name))
+        return self.emits(network_events.NodeQuitAsked, node=make_node_address(name))
 
     def is_slashed(self, name: str) -> Self:
-        return self.emits(network_events.NodeSlashed, node=node_address(name))
+        return self.emits(network_events.NodeSlashed, node=make_node_address(name))
 
     def is_kicked_out(self, name: str) -> Self:
-        return self.emits(network_events.NodeKickedOut, node=node_address(name))
+        return self.emits(network_events.NodeKickedOut, node=make_node_address(name))
 
     def creates(self, *names: str, of: str | None = None, **values: Any) -> Self:
-        key = None if of is None else group_key(of)
+        key = None if of is None else make_group_key(of)
         for name in names:
-            self.emits(network_events.TaskCreated, task=task_key(name), group=key, **values)
+            self.emits(network_events.TaskCreated, task=make_task_key(name), group=key, **values)
         return self
 
     def queues(self, name: str) -> Self:
-        return self.emits(network_events.TaskQueued, task=task_key(name))
+        return self.emits(network_events.TaskQueued, task=make_task_key(name))
 
     def starts(self, name: str, on: str, *, place: int | None = None) -> Self:
         self._runs[name] = on
         return self.emits(
-            network_events.TaskStarted, task=task_key(name), node=node_address(on), round=place
+            network_events.TaskStarted,
+            task=make_task_key(name),
+            node=make_node_address(on),
+            round=place,
         )
 
     def submits(self, name: str, by: str | None = None) -> Self:
-        runner = node_address(by or self._runs.get(name, "nobody"))
-        return self.emits(network_events.TaskSubmitted, task=task_key(name), node=runner)
+        runner = make_node_address(by or self._runs.get(name, "nobody"))
+        return self.emits(network_events.TaskSubmitted, task=make_task_key(name), node=runner)
 
     def reports_error(self, name: str, by: str | None = None) -> Self:
-        runner = node_address(by or self._runs.get(name, "nobody"))
-        return self.emits(network_events.TaskErrorReported, task=task_key(name), node=runner)
+        runner = make_node_address(by or self._runs.get(name, "nobody"))
+        return self.emits(network_events.TaskErrorReported, task=make_task_key(name), node=runner)
 
     def commits(self, name: str, by: str) -> Self:
         return self.emits(
-            network_events.ResultCommitted, task=task_key(name), node=node_address(by)
+            network_events.ResultCommitted, task=make_task_key(name), node=make_node_address(by)
         )
 
     def discloses(self, name: str, by: str) -> Self:
         return self.emits(
-            network_events.ResultDisclosed, task=task_key(name), node=node_address(by)
+            network_events.ResultDisclosed, task=make_task_key(name), node=make_node_address(by)
         )
 
     def is_paid(self, name: str, by: str, fee: int) -> Self:
-        return self.emits(FeeShared, task=task_key(name), node=node_address(by), fee=fee)
+        return self.emits(FeeShared, task=make_task_key(name), node=make_node_address(by), fee=fee)
 
     def validates(self, name: str) -> Self:
-        return self.emits(network_events.TaskValidated, task=task_key(name))
+        return self.emits(network_events.TaskValidated, task=make_task_key(name))
 
     def succeeds(self, name: str, by: str | None = None) -> Self:
         return self._ends(network_events.TaskSucceeded, name, by)
@@ -173,14 +176,14 @@ class History:
         return self._ends(network_events.TaskTimedOut, name, by, last_status=last_status)
 
     def _ends(self, kind: type[DomainEvent], name: str, by: str | None, **values: Any) -> Self:
-        runner = None if by is None else node_address(by)
-        return self.emits(kind, task=task_key(name), node=runner, **values)
+        runner = None if by is None else make_node_address(by)
+        return self.emits(kind, task=make_task_key(name), node=runner, **values)
 
     def closes(self, name: str, *tasks: str) -> Self:
         return self.emits(
             network_events.GroupValidated,
-            group=group_key(name),
-            tasks=tuple(task_key(t) for t in tasks),
+            group=make_group_key(name),
+            tasks=tuple(make_task_key(t) for t in tasks),
         )
 
     def judges(
@@ -247,8 +250,8 @@ def fold_history(
 
 def fold_node(history: History, name: str, rules: Rules = CRYNUX) -> Node:
     fold, _ = fold_history(history, rules)
-    return fold.ledger.nodes[node_address(name)]
+    return fold.ledger.nodes[make_node_address(name)]
 
 
-def change_rules(**changes: Any) -> Rules:
+def build_changed_rules(**changes: Any) -> Rules:
     return replace(CRYNUX, **changes)

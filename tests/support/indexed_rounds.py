@@ -12,7 +12,7 @@ from oracle.signing.typed_data import Domain
 from tests.support.accepted_rounds import load_newest_report
 from tests.support.api import IDENTITY, IndexedHistory, make_block
 from tests.support.histories import History
-from tests.support.rounds import build_acceptance, contract_state
+from tests.support.rounds import build_acceptance, build_contract_state
 from tests.support.scripted_reader import Unread
 
 DOMAIN = Domain(IDENTITY.chain_id, IDENTITY.oracle or ZERO_ADDRESS)
@@ -27,7 +27,7 @@ def index_with_rounds(
 
     Returns the state of the contract.
     """
-    state = contract_state()
+    state = build_contract_state()
     indexed_block = 0
     for as_of in blocks:
         events = [event for event in history.events if indexed_block < event.at.block <= as_of]
@@ -49,7 +49,7 @@ def _accept_report(indexed: IndexedHistory, state: ContractState, as_of: int, ti
         uow.rounds.save_changes(state.drain_changes())
 
 
-def accuse(
+def accuse_node(
     indexed: IndexedHistory, state: ContractState, node: Address, block: int, ready_at: int
 ) -> KickAccused:
     """Let the contract accept an accusation of a node in a block."""

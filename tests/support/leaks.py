@@ -114,10 +114,10 @@ def learn(value: str | bytes, what: str = "a secret of a test") -> None:
 def pytest_configure() -> None:
     """Install the hooks where secrets are created and where texts are shown."""
     _record_calls(
-        keystore, "_write_new_private_file", before=lambda _path, text: _learn_password(text)
+        keystore, "_write_new_private_file", before=lambda _path, text: _record_password(text)
     )
-    _record_calls(keystore, "read_secret_file", after=_learn_password)
-    _record_calls(keystore, "import_eth_account", after=_learn_what_it_makes)
+    _record_calls(keystore, "read_secret_file", after=_record_password)
+    _record_calls(keystore, "import_eth_account", after=_record_created_keys)
     _record_calls(KeySigner, "__init__", before=lambda _self, key: watch.learn(key, "a key"))
     _record_calls(
         OracleError,
@@ -133,13 +133,13 @@ def pytest_configure() -> None:
     _record_calls(subprocess.Popen, "__init__", before=logs.follow)
 
 
-def _learn_password(text: str) -> None:
+def _record_password(text: str) -> None:
     # The other file is a keystore, which is not secret.
     if not text.lstrip().startswith("{"):
         watch.learn(text.strip(), "a password")
 
 
-def _learn_what_it_makes(accounts: Any) -> None:
+def _record_created_keys(accounts: Any) -> None:
     """Learn the keys that this process creates, because a daemon may open them."""
     if getattr(accounts.encrypt, "__name__", "") != "received":
         _record_calls(accounts, "encrypt", before=lambda key, *_: watch.learn(bytes(key), "a key"))

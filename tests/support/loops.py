@@ -9,14 +9,14 @@ from lab.closed_loop.economics import Economics
 from lab.closed_loop.loop_plan import LoopPlan
 
 
-def column(text: str = "crynux") -> SystemColumn:
+def build_column_from_text(text: str = "crynux") -> SystemColumn:
     """Return a system as `--rules` takes it: a name, followed by changes."""
     name, *changes = text.split()
     basis = SystemBase.from_name(name).with_changes(changes)
     return basis.build_column(basis.full_name, {})
 
 
-def network(*changes: str, tasks: int = 600, nodes: int = 12, **plan: int) -> LoopPlan:
+def build_small_plan(*changes: str, tasks: int = 600, nodes: int = 12, **plan: int) -> LoopPlan:
     """Return the plan of a small network; `changes` are as in `--network`."""
     economics = Economics().with_changes(dict(change.split("=") for change in changes))
     return LoopPlan(tasks=tasks, nodes=nodes, economics=economics, **plan)
@@ -24,11 +24,16 @@ def network(*changes: str, tasks: int = 600, nodes: int = 12, **plan: int) -> Lo
 
 def simulate_strategy(name: str, rules: str, loop: LoopPlan, runs: int = 1) -> Finding:
     """Simulate one strategy in this process, and return its finding."""
-    (finding,) = simulate_attacks([column(rules)], AttackPlan(loop, [get_strategy(name)], runs))
+    (finding,) = simulate_attacks(
+        [build_column_from_text(rules)], AttackPlan(loop, [get_strategy(name)], runs)
+    )
     return finding
 
 
-def all_found(names: Sequence[str], rules: str, loop: LoopPlan) -> dict[str, Finding]:
+def simulate_strategies(names: Sequence[str], rules: str, loop: LoopPlan) -> dict[str, Finding]:
     """Simulate several strategies, and each baseline once; return the findings by name."""
     plan = AttackPlan(loop, [get_strategy(name) for name in names])
-    return {finding.strategy.name: finding for finding in simulate_attacks([column(rules)], plan)}
+    return {
+        finding.strategy.name: finding
+        for finding in simulate_attacks([build_column_from_text(rules)], plan)
+    }

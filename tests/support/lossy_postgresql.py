@@ -100,7 +100,7 @@ class _Connection:
                     self._cut(loss, data)
                     return
                 self._server.sendall(data)
-        _end(self._server)
+        _close_socket(self._server)
 
     def _cut(self, loss: CommitLoss, data: bytes) -> None:
         self._is_cut = True
@@ -109,12 +109,12 @@ class _Connection:
             # `_from_server` receives the response, and closes the client's connection instead.
             return
         if loss is CommitLoss.LATE:
-            _end(self._client)
+            _close_socket(self._client)
             self._proxy.await_next_writer()
             self._server.sendall(data)
             return
-        _end(self._server)
-        _end(self._client)
+        _close_socket(self._server)
+        _close_socket(self._client)
 
     def _from_server(self) -> None:
         with suppress(OSError):
@@ -122,12 +122,12 @@ class _Connection:
                 if self._is_cut:
                     break
                 self._client.sendall(data)
-        _end(self._client)
+        _close_socket(self._client)
         if self._is_cut:
-            _end(self._server)
+            _close_socket(self._server)
 
 
-def _end(connection: socket.socket) -> None:
+def _close_socket(connection: socket.socket) -> None:
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
     with suppress(OSError):
@@ -135,7 +135,7 @@ def _end(connection: socket.socket) -> None:
 
 
 @contextmanager
-def lossy(url: str) -> Iterator[tuple[LossyProxy, str]]:
+def run_lossy_proxy(url: str) -> Iterator[tuple[LossyProxy, str]]:
     """Yield a proxy for the database at `url` (on a Unix socket), and the URL of the proxy."""
     parsed_url = make_url(url)
     folder = parsed_url.query["host"]

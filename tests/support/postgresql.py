@@ -46,10 +46,10 @@ class Server:
         self.folder = folder
         self._names = count(1)
         self._free: dict[str, list[str]] = {}
-        self._user = _account()
+        self._user = _find_server_account()
         if self._user is not None:
             os.chown(folder, self._user.pw_uid, self._user.pw_gid)
-            programs = _reachable(programs, folder, self._user)
+            programs = _copy_server_if_unreachable(programs, folder, self._user)
         cluster = folder / "cluster"
         self._make(programs, cluster)
         self._process = self._start(programs, cluster)
@@ -90,7 +90,7 @@ class Server:
             name = f"test_{next(self._names)}"
             self.create(name, template)
         url = self.url(name)
-        form = self._forms.get(template) or _form_of(url)
+        form = self._forms.get(template) or _read_schema_of(url)
         self._forms[template] = form
         try:
             yield url
@@ -126,7 +126,7 @@ class Server:
             *settings,
         )
         running = subprocess.Popen(
-            [sys.executable, "-c", _LAUNCHER, *_ids(self._user), *server],
+            [sys.executable, "-c", _LAUNCHER, *_format_user_ids(self._user), *server],
             stderr=subprocess.PIPE,
             text=True,
             cwd=self.folder,
@@ -172,12 +172,12 @@ class Replica(Server):
         self._run([programs / "pg_basebackup", *named, *options])
 
 
-def _form_of(url: str) -> object:
+def _read_schema_of(url: str) -> object:
     with psycopg.connect(url) as connection:
-        return _form(connection)
+        return _read_schema(connection)
 
 
-def _form(connection: psycopg.Connection) -> object:
+def _read_schema(connection: psycopg.Connection) -> object:
     """Return the tables of a database, and its revision."""
     tables = connection.execute(
         "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace ORDER BY 1"
@@ -190,7 +190,7 @@ def _form(connection: psycopg.Connection) -> object:
 def _try_empty_tables(url: str, form: object) -> bool:
     """Delete every row and restart the sequences; return False if a test changed the tables."""
     with psycopg.connect(url) as connection:
-        if _form(connection) != form:
+        if _read_schema(connection) != form:
             return False
         # The order of tables with foreign keys does not matter.
         connection.execute("SET session_replication_role = replica")
@@ -206,7 +206,7 @@ def _try_empty_tables(url: str, form: object) -> bool:
     return True
 
 
-def find_programs() -> Path | None:
+def find_server_programs() -> Path | None:
     """Return the folder of a server on this machine, else of the wheel, else None."""
     installed = shutil.which("postgres")
     candidates = [Path(installed).resolve().parent] if installed else []
@@ -217,7 +217,7 @@ def find_programs() -> Path | None:
     return next((candidate for candidate in candidates if (candidate / "initdb").exists()), None)
 
 
-def _account() -> pwd.struct_passwd | None:
+def _find_server_account() -> pwd.struct_passwd | None:
     """Return the account that runs the server, because it refuses root; None: our own account."""
     if os.geteuid() != 0:
         return None
@@ -225,13 +225,13 @@ def _account() -> pwd.struct_passwd | None:
     return accounts_by_name.get("postgres") or accounts_by_name["nobody"]
 
 
-def _ids(user: pwd.struct_passwd | None) -> tuple[str, str]:
+def _format_user_ids(user: pwd.struct_passwd | None) -> tuple[str, str]:
     if user is None:
         return str(os.geteuid()), str(os.getegid())
     return str(user.pw_uid), str(user.pw_gid)
 
 
-def _reachable(programs: Path, folder: Path, user: pwd.struct_passwd) -> Path:
+def _copy_server_if_unreachable(programs: Path, folder: Path, user: pwd.struct_passwd) -> Path:
     """Copy the server into the session's folder if `user` may not enter its own folder."""
     try:
         _run_as(user, [programs / "postgres", "--version"], folder)

@@ -16,7 +16,13 @@ from oracle.domain.events.network_events import (
     FeeShared,
     LastStatus,
 )
-from tests.support.histories import GENESIS_TIME, History, group_key, node_address, task_key
+from tests.support.histories import (
+    GENESIS_TIME,
+    History,
+    make_group_key,
+    make_node_address,
+    make_task_key,
+)
 
 NODES = ("A", "B", "C", "D")
 TASKS = ("1", "2", "3", "4", "5", "6")
@@ -32,14 +38,14 @@ _models = st.none() | st.lists(st.sampled_from(("x", "y")), max_size=2).map(tupl
 
 
 def _of_node(kind: type[DomainEvent]) -> st.SearchStrategy[DomainEvent]:
-    return _a_node.map(lambda name: kind(at=_NOWHERE, time=0, node=node_address(name)))  # type: ignore[call-arg]
+    return _a_node.map(lambda name: kind(at=_NOWHERE, time=0, node=make_node_address(name)))  # type: ignore[call-arg]
 
 
 _NOWHERE = Position(0, 0, 0)
 _PLACE = {"at": st.just(_NOWHERE), "time": st.just(0)}
-_tasks = {"task": _a_task.map(task_key)}
-_by = {"node": _a_node.map(node_address)}
-_maybe_by = {"node": st.none() | _a_node.map(node_address)}
+_tasks = {"task": _a_task.map(make_task_key)}
+_by = {"node": _a_node.map(make_node_address)}
+_maybe_by = {"node": st.none() | _a_node.map(make_node_address)}
 _status = {"last_status": st.none() | st.sampled_from(LastStatus)}
 
 _joined = st.builds(
@@ -57,19 +63,19 @@ _created = st.builds(
     network_events.TaskCreated,
     **_PLACE,
     **_tasks,
-    creator=st.none() | _a_node.map(node_address),
+    creator=st.none() | _a_node.map(make_node_address),
     fee=_wei,
     models=_models,
     required_gpu=st.none() | st.just(""),
     size=st.none() | st.integers(1, 2**63 - 1),
-    group=st.none() | st.sampled_from(GROUPS).map(group_key),
+    group=st.none() | st.sampled_from(GROUPS).map(make_group_key),
     group_size=st.none() | st.integers(1, 2**63 - 1),
 )
 _groups = st.builds(
     network_events.GroupValidated,
     **_PLACE,
-    group=st.sampled_from(GROUPS).map(group_key),
-    tasks=st.lists(_a_task.map(task_key), min_size=1, max_size=4).map(tuple),
+    group=st.sampled_from(GROUPS).map(make_group_key),
+    tasks=st.lists(_a_task.map(make_task_key), min_size=1, max_size=4).map(tuple),
 )
 _started = st.builds(network_events.TaskStarted, **_PLACE, **_tasks, **_by)
 _frees = {"frees": st.none() | st.booleans()}

@@ -48,7 +48,7 @@ class Receiver:
 
 
 @contextmanager
-def receiving() -> Iterator[Receiver]:
+def run_receiver() -> Iterator[Receiver]:
     """Run a server on a free port."""
     receiver = Receiver()
     receiver.gate.set()

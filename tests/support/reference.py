@@ -37,7 +37,7 @@ def compute_decay_factor(seconds: int) -> int:
     return e
 
 
-def h_at(node: Event, time: int) -> int:
+def compute_reliability_at(node: Event, time: int) -> int:
     seconds = max(0, time - node["since"])
     base: int = node["base"]
     return base + (ONE - base) * (2**128 - compute_decay_factor(seconds)) // 2**128
@@ -47,7 +47,7 @@ def is_due(pool: list[int]) -> bool:
     return len(pool) == 50 and sum(pool) < 100
 
 
-def digits(number: int) -> str:
+def format_decimal(number: int) -> str:
     return f"{number // ONE}.{str(number % ONE).rjust(18, '0')}"
 
 
@@ -207,7 +207,7 @@ class Reference:
             return
         node = self.node(task["node"], event["time"])
         node["busy"] -= not task.get("freed")
-        h = h_at(node, event["time"])
+        h = compute_reliability_at(node, event["time"])
         if event["type"] == "task_timed_out":
             node.update(base=h * 3 // 10, since=event["time"])
         if event["type"] in ("task_succeeded", "task_refunded"):
@@ -293,7 +293,7 @@ class Reference:
     def format_node(self, address: str, at: int) -> Event:
         node = self.nodes[address]
         pool = node["pool"]
-        h = h_at(node, at)
+        h = compute_reliability_at(node, at)
         member = node["status"] == "member"
         long_term = sum(pool) * 10**17 // len(pool) if pool else ONE // 2
         status = node["status"]
@@ -305,11 +305,11 @@ class Reference:
             "task_scores": pool,
             "sum": sum(pool),
             "count": len(pool),
-            "long_term": digits(long_term),
-            "reliability": digits(h),
-            "reliability_base": digits(node["base"]),
+            "long_term": format_decimal(long_term),
+            "reliability": format_decimal(h),
+            "reliability_base": format_decimal(node["base"]),
             "reliability_since": node["since"],
-            "qos": digits(long_term * h // ONE) if member else None,
+            "qos": format_decimal(long_term * h // ONE) if member else None,
             "excluded": member and h < ONE // 10,
             "kickout_due": member and is_due(pool),
         }

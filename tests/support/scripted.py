@@ -30,8 +30,8 @@ from tests.support.scripted_reader import (
     TOPIC,
     Event,
     ScriptedReader,
-    is_round,
-    write_event,
+    encode_event,
+    is_round_log,
 )
 
 __all__ = ["NETWORK", "ORACLE", "REPORTER", "Block", "Event", "ScriptedChain", "ScriptedReader"]
@@ -39,7 +39,7 @@ __all__ = ["NETWORK", "ORACLE", "REPORTER", "Block", "Event", "ScriptedChain", "
 REPORTER = Address(create_account(0xE1))
 
 
-def _hash(*parts: object) -> Hash:
+def _hash_parts(*parts: object) -> Hash:
     text = "|".join(str(part) for part in parts)
     return Hash("0x" + hashlib.sha256(text.encode()).hexdigest())
 
@@ -104,9 +104,9 @@ class ScriptedChain(ChainSource):
             replace(event, at=Position(number, place, place), time=time)
             for place, event in enumerate(self._number_rounds(events))
         ]
-        hash_ = _hash(parent.hash, number, time, self._salt, placed)
+        hash_ = _hash_parts(parent.hash, number, time, self._salt, placed)
         ref = BlockRef(number, hash_, parent.hash, time)
-        self.blocks.append(Block(ref, [_write_log(ref, event) for event in placed]))
+        self.blocks.append(Block(ref, [_build_log(ref, event) for event in placed]))
         return ref
 
     def mine_many(self, count: int) -> None:
@@ -222,7 +222,7 @@ class ScriptedChain(ChainSource):
     def restrict_to_scope(self, scope: IngestScope) -> "ScriptedChain":
         """Return the chain restricted to a scope; the served windows are recorded in both."""
         part = self.copy()
-        part.blocks = [_of_scope(block, scope) for block in self.blocks]
+        part.blocks = [_filter_block_by_scope(block, scope) for block in self.blocks]
         part.windows_served = self.windows_served
         self.scopes_asked.append(scope)
         return part
@@ -310,7 +310,7 @@ class ScriptedChain(ChainSource):
         if not any(isinstance(event, RoundAccepted) for event in events):
             yield from events
             return
-        number = sum(is_round(log) for block in self.blocks for log in block.logs)
+        number = sum(is_round_log(log) for block in self.blocks for log in block.logs)
         for event in events:
             if isinstance(event, RoundAccepted):
                 number += 1
@@ -325,11 +325,11 @@ class ScriptedChain(ChainSource):
         return self.blocks[: len(self.blocks) - self.lag]
 
 
-def _of_scope(block: Block, scope: IngestScope) -> Block:
+def _filter_block_by_scope(block: Block, scope: IngestScope) -> Block:
     return Block(block.ref, [log for log in block.logs if log.address in scope.addresses])
 
 
-def _write_log(block: BlockRef, event: Event) -> Log:
+def _build_log(block: BlockRef, event: Event) -> Log:
     at = event.at
     is_network = type(event).__module__ == network_events.__name__
     return Log(
@@ -337,9 +337,9 @@ def _write_log(block: BlockRef, event: Event) -> Log:
         block_hash=block.hash,
         time=block.time,
         tx=at.tx,
-        tx_hash=_hash(block.hash, at.tx),
+        tx_hash=_hash_parts(block.hash, at.tx),
         index=at.log,
         address=NETWORK if is_network else ORACLE,
         topics=(TOPIC,),
-        data=write_event(event),
+        data=encode_event(event),
     )

@@ -20,17 +20,17 @@ TOPIC = "0x" + "70" * 32
 Event = DomainEvent | ContractEvent
 
 
-def write_event(event: Event) -> str:
+def encode_event(event: Event) -> str:
     text = type(event).__name__.encode() + b" " + msgspec.json.encode(event, enc_hook=str)
     return "0x" + text.hex()
 
 
-def is_round(log: Log) -> bool:
+def is_round_log(log: Log) -> bool:
     """Return whether a log is written for an accepted round."""
     return log.data.startswith("0x" + RoundAccepted.__name__.encode().hex())
 
 
-def _read(written: str) -> Event:
+def _decode_event(written: str) -> Event:
     name, _, text = bytes.fromhex(written[2:]).partition(b" ")
     kind = getattr(network_events, name.decode(), None) or getattr(oracle_events, name.decode())
     event: Event = msgspec.json.decode(text, type=kind)
@@ -57,9 +57,9 @@ class ScriptedReader(EventReader):
     def decode_rows(self, logs: Sequence[Log], calls: Sequence[Call]) -> DecodedEvents:
         decoded = DecodedEvents([], [])
         for log in logs:
-            event = _read(log.data)
+            event = _decode_event(log.data)
             if type(event) in self.unreadable:
-                decoded.dead_letters.append(_dead(log, event))
+                decoded.dead_letters.append(_build_dead_letter(log, event))
                 continue
             if log.address == NETWORK:
                 decoded.events.append(event)  # type: ignore[arg-type]  # by its address
@@ -68,7 +68,7 @@ class ScriptedReader(EventReader):
         return decoded
 
 
-def _dead(log: Log, event: Event) -> DeadLetter:
+def _build_dead_letter(log: Log, event: Event) -> DeadLetter:
     return DeadLetter(
         block=log.block,
         block_hash=log.block_hash,

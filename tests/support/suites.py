@@ -61,7 +61,7 @@ def is_slow_module(source: str) -> bool:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark every test, before tests are deselected by their marks."""
-    folders = {path: _folder(path) for path in {item.path for item in items}}
+    folders = {path: _find_slow_folder(path) for path in {item.path for item in items}}
     for item in items:
         if folders[item.path] is not None or needs_a_server(item):
             item.add_marker(pytest.mark.slow)
@@ -78,8 +78,8 @@ def _mark_nightly(items: list[pytest.Item], folders: Mapping[Path, Path | None])
         for item in items
         if folders[item.path] not in FAULTS and item.path not in lies and _is_in_ci(item)
     ]
-    chosen = representatives(item.nodeid for item in faults)
-    chosen |= first_forms(item.nodeid for item in forms)
+    chosen = select_representatives(item.nodeid for item in faults)
+    chosen |= select_first_forms(item.nodeid for item in forms)
     for item in (*faults, *forms):
         if item.nodeid not in chosen:
             item.add_marker(pytest.mark.nightly)
@@ -95,17 +95,19 @@ def needs_a_server(item: pytest.Item) -> bool:
     return item.get_closest_marker("evm") is not None or bool(needs & _CHAINS)
 
 
-def representatives(node_ids: Iterable[str]) -> set[str]:
+def select_representatives(node_ids: Iterable[str]) -> set[str]:
     """Return the fault tests that CI runs (decision 0160).
 
     For each critical case, these are the tests named by a mutant, which are known to fail without
     the defence.
     """
-    named = proofs()
-    return first_forms(node_id for node_id in node_ids if node_id.partition("[")[0] in named)
+    named = list_critical_case_tests()
+    return select_first_forms(
+        node_id for node_id in node_ids if node_id.partition("[")[0] in named
+    )
 
 
-def first_forms(node_ids: Iterable[str]) -> set[str]:
+def select_first_forms(node_ids: Iterable[str]) -> set[str]:
     """Return the first parameter set of each test, on PostgreSQL if the test runs there, too.
 
     SQLite is what the quick suite and the demo use (decision 0160).
@@ -118,7 +120,7 @@ def first_forms(node_ids: Iterable[str]) -> set[str]:
     return set(chosen.values())
 
 
-def proofs() -> set[str]:
+def list_critical_case_tests() -> set[str]:
     """Return the tests of critical cases, without parameters, that mutants name."""
     critical = {case.number for case in list_all_cases() if case.severity == "critical"}
     tests = {test.partition("[")[0] for mutant in list_mutants() for test in mutant.tests}
@@ -130,6 +132,6 @@ def _is_in_ci(item: pytest.Item) -> bool:
     return is_slow and item.get_closest_marker("nightly") is None
 
 
-def _folder(path: Path) -> Path | None:
+def _find_slow_folder(path: Path) -> Path | None:
     """Return the slow folder that contains a file, or None."""
     return next((folder for folder in SLOW_FOLDERS if folder in path.parents), None)

@@ -15,7 +15,7 @@ from oracle.domain.events.network_events import (
     TaskTimedOut,
 )
 from oracle.domain.ids import Address
-from tests.support.histories import History, node_address, task_key
+from tests.support.histories import History, make_node_address, make_task_key
 
 BEGIN = 1_800_000_000
 TIMEOUT_SECONDS = 180
@@ -65,12 +65,12 @@ class TaskEnd(NamedTuple):
     is_caused: bool
 
 
-def application_address(number: int) -> Address:
-    return node_address(f"app{number}")
+def make_application_address(number: int) -> Address:
+    return make_node_address(f"app{number}")
 
 
-def numbered_node_address(number: int) -> Address:
-    return node_address(f"n{number}")
+def make_numbered_node_address(number: int) -> Address:
+    return make_node_address(f"n{number}")
 
 
 class _Network:
@@ -107,7 +107,7 @@ class _Network:
         return end
 
 
-def create_ends(
+def iter_starts_and_ends(
     seed: int, traffic: Traffic, failure: Failure = never_fails
 ) -> Iterator[tuple[int, TaskEnd]]:
     """Yield each start of a task with its second, and each end with the second of its end."""
@@ -124,62 +124,69 @@ def create_ends(
         yield end.seconds, end
 
 
-def create_traffic(
+def iter_traffic_events(
     seed: int, traffic: Traffic, failure: Failure = never_fails
 ) -> Iterator[DomainEvent]:
     """Yield the events of the traffic; one block lasts one second."""
-    for log, (seconds, end) in enumerate(create_ends(seed, traffic, failure)):
+    for log, (seconds, end) in enumerate(iter_starts_and_ends(seed, traffic, failure)):
         at = Position(seconds, log, 2 * log)
         time = BEGIN + seconds
-        key = task_key(f"t{end.number}")
+        key = make_task_key(f"t{end.number}")
         if seconds < end.seconds:
-            yield TaskCreated(at, time, key, application_address(end.application))
+            yield TaskCreated(at, time, key, make_application_address(end.application))
             yield TaskStarted(
-                at._replace(log=2 * log + 1), time, key, numbered_node_address(end.node)
+                at._replace(log=2 * log + 1), time, key, make_numbered_node_address(end.node)
             )
         else:
             kind = TaskTimedOut if end.is_timeout else TaskSubmitted
-            yield kind(at, time, key, numbered_node_address(end.node))
+            yield kind(at, time, key, make_numbered_node_address(end.node))
 
 
 BURST_NODES = 12
 
 
-def begin_burst() -> History:
+def build_open_burst() -> History:
     """Every node answers one application, and times out on a task of another one.
 
     The incident is found at the tenth timeout, and is open at the end.
     """
     names = [f"n{number}" for number in range(BURST_NODES)]
     history = (
-        History().joins(*names).creates("late", creator=node_address("calm")).starts("late", "n0")
+        History()
+        .joins(*names)
+        .creates("late", creator=make_node_address("calm"))
+        .starts("late", "n0")
     )
     for name in names:
-        history.creates(f"fine {name}", creator=node_address("calm")).starts(f"fine {name}", name)
+        history.creates(f"fine {name}", creator=make_node_address("calm")).starts(
+            f"fine {name}", name
+        )
         history.after(2).submits(f"fine {name}").succeeds(f"fine {name}")
-        history.creates(f"bad {name}", creator=node_address("burst")).starts(f"bad {name}", name)
+        history.creates(f"bad {name}", creator=make_node_address("burst")).starts(
+            f"bad {name}", name
+        )
     history.after(200)
     for name in names:
         history.after(5).times_out(f"bad {name}")
     return history
 
 
-def end_burst(history: History) -> History:
+def add_burst_end(history: History) -> History:
     """Let the task of the calm application end half an hour later, so that the burst is over."""
     return history.after(1800).submits("late").succeeds("late")
 
 
-def burst_history() -> History:
+def build_burst_history() -> History:
     """A burst from its begin to its end, which is at the last submission."""
-    return end_burst(begin_burst())
+    return add_burst_end(build_open_burst())
 
 
-def score_zeros(history: History, number: int, creator: str) -> History:
+def add_zero_scores(history: History, number: int, creator: str) -> History:
     """Let the node `n0` time out in groups of a creator that two others answer."""
     for _ in range(number):
         name = f"{creator} {len(history.events)}"
         tasks = [f"{name} {member}" for member in range(3)]
-        history.creates(*tasks, of=name, creator=node_address(creator))
+        history.creates(*tasks, of=name, creator=make_node_address(creator))
         for member, task_name in enumerate(tasks):
             history.starts(task_name, f"n{member}")
         history.after(5).submits(tasks[1]).submits(tasks[2]).times_out(tasks[0])

@@ -27,15 +27,15 @@ AT = Position(0, 0, 0)
 TIME = 0
 
 
-def address(number: int) -> Address:
+def make_address(number: int) -> Address:
     return Address(f"0x{number:040x}")
 
 
-def task_key(number: int) -> TaskKey:
+def make_task_key(number: int) -> TaskKey:
     return TaskKey(f"0x{number:064x}")
 
 
-def group_key(number: int) -> GroupKey:
+def make_group_key(number: int) -> GroupKey:
     return GroupKey(f"0x{0xFF << 240 | number:064x}")
 
 
@@ -88,7 +88,7 @@ class Traffic:
     def _join(self) -> list[Event]:
         if self.joined == 6:
             return []
-        node = address(0xA0 + self.joined)
+        node = make_address(0xA0 + self.joined)
         self.members.append(node)
         self.joined += 1
         return [NodeJoined(AT, TIME, node, stake=10**20, gpu_name="RTX 4090", gpu_vram=24)]
@@ -98,9 +98,11 @@ class Traffic:
             return self._join()
         nodes = self.random.sample(self.members, 3)
         self.groups += 1
-        tasks = [(task_key(self.groups * 10 + place), node) for place, node in enumerate(nodes)]
+        tasks = [
+            (make_task_key(self.groups * 10 + place), node) for place, node in enumerate(nodes)
+        ]
         self.running.append(tasks)
-        group = group_key(self.groups)
+        group = make_group_key(self.groups)
         created = self._create(group, tasks)
         started = [TaskStarted(AT, TIME, task, node) for task, node in tasks]
         if self.creators and self.random.randrange(4) == 0:
@@ -109,7 +111,9 @@ class Traffic:
         return [*created, *started]
 
     def _create(self, group: GroupKey, tasks: Sequence[tuple[TaskKey, Address]]) -> list[Event]:
-        creator = address(0xC0 + self.random.randrange(self.creators)) if self.creators else None
+        creator = (
+            make_address(0xC0 + self.random.randrange(self.creators)) if self.creators else None
+        )
         return [
             TaskCreated(AT, TIME, task, creator=creator, fee=10**15, group=group)
             for task, _ in tasks
@@ -125,7 +129,7 @@ class Traffic:
         if late is not None:
             events.append(TaskTimedOut(AT, TIME, *late))
         number = int(tasks[0][0], 16) // 10
-        group = GroupValidated(AT, TIME, group_key(number), tuple(task for task, _ in tasks))
+        group = GroupValidated(AT, TIME, make_group_key(number), tuple(task for task, _ in tasks))
         if self.late and self.random.randrange(2):
             # The tasks of an earlier group are created only now.
             return [*events, group, *self.late.pop(0)]

@@ -31,19 +31,19 @@ def list_superseded() -> dict[str, str]:
     return {row[0]: row[1] for row in _REPLACED.findall(text)}
 
 
-def entries() -> dict[str, Any]:
+def load_entries() -> dict[str, Any]:
     """Return every entry of every file by its name: file/section/entry."""
     entry_by_name: dict[str, Any] = {}
     for file in sorted(FOLDER.glob("*.json")):
         for section, body in json.loads(file.read_text(encoding="utf-8")).items():
             if section not in _ABOUT:
-                entry_by_name |= _entries_of(f"{file.stem}/{section}", body)
+                entry_by_name |= _list_entries(f"{file.stem}/{section}", body)
     return entry_by_name
 
 
-def _entries_of(section: str, body: Any) -> dict[str, Any]:
+def _list_entries(section: str, body: Any) -> dict[str, Any]:
     if isinstance(body, list):
-        return {f"{section}/{_name(entry, n)}": entry for n, entry in enumerate(body)}
+        return {f"{section}/{_format_entry_name(entry, n)}": entry for n, entry in enumerate(body)}
     if not isinstance(body, dict):
         return {section: body}
     entry_by_name: dict[str, Any] = {}
@@ -57,7 +57,7 @@ def _entries_of(section: str, body: Any) -> dict[str, Any]:
     return entry_by_name
 
 
-def _name(entry: Any, n: int) -> str:
+def _format_entry_name(entry: Any, n: int) -> str:
     return str(entry["id"]) if isinstance(entry, dict) and "id" in entry else str(n)
 
 
@@ -71,24 +71,24 @@ def vectors_of(section: str, *, file: str = "crynux") -> pytest.MarkDecorator:
     RUN.add(prefix)
     cases = [
         pytest.param(entry, id=name.removeprefix(prefix))
-        for name, entry in entries().items()
+        for name, entry in load_entries().items()
         if name.startswith(prefix) and not is_listed(name)
     ]
     return pytest.mark.parametrize("vector", cases)
 
 
-def the_vector(name: str, *, file: str = "crynux") -> Any:
+def load_vector(name: str, *, file: str = "crynux") -> Any:
     """Return one entry of a file."""
     RUN.add(f"{file}/{name}")
-    return entries()[f"{file}/{name}"]
+    return load_entries()[f"{file}/{name}"]
 
 
-def named_vectors(section: str, *, file: str = "crynux") -> dict[str, Any]:
+def load_named_vectors(section: str, *, file: str = "crynux") -> dict[str, Any]:
     """Return every applicable entry of a section by its own name."""
     prefix = f"{file}/{section}/"
     RUN.add(prefix)
     return {
         name.removeprefix(prefix): entry
-        for name, entry in entries().items()
+        for name, entry in load_entries().items()
         if name.startswith(prefix) and not is_listed(name)
     }

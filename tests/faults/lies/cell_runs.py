@@ -54,7 +54,7 @@ def play_cell(cell: Cell, folder: Path, command: Command | None = None) -> CellO
     chain = build_chain(cell)
     outcome = CellOutcome(cell)
     with _serve_endpoints(cell, chain) as (urls, reveal_heads):
-        config = str(write_config(_settings(chain, urls, folder), folder / "config.toml"))
+        config = str(write_config(_build_settings(chain, urls, folder), folder / "config.toml"))
         if cell.place is Place.HEAD:
             # Blocks at the head are read first, and compared once they are final.
             run_command("run", "--once", "--config", config)
@@ -141,7 +141,7 @@ def _build_timed_fault(timing: Timing, liar: Provider) -> InjectedFault:
     )
 
 
-def _settings(chain: TrueChain, urls: list[str], folder: Path) -> Settings:
+def _build_settings(chain: TrueChain, urls: list[str], folder: Path) -> Settings:
     network = chain.network
     return {
         "database": {"url": f"sqlite:///{folder / 'oracle.sqlite'}"},

@@ -139,16 +139,18 @@ def compute_expected_content(
         for place, tx in enumerate(block.txs):
             head = (block.hash, block.time, place, block.tx_hashes[place])
             if tx.to in watched.addresses and tx.input[:10] in watched.selectors:
-                content.call.append(_call_row(block.number, head, tx))
+                content.call.append(_build_call_row(block.number, head, tx))
             for log in tx.emitted_logs:
                 if log.address in watched.addresses and log.topics[0] in watched.topics:
-                    content.log.append(_log_row(block.number, index, head, log))
+                    content.log.append(_build_log_row(block.number, index, head, log))
                 index += 1
     _add_state(content, events)
     return content
 
 
-def _log_row(number: int, index: int, head: tuple[str, int, int, str], log: EmittedLog) -> Row:
+def _build_log_row(
+    number: int, index: int, head: tuple[str, int, int, str], log: EmittedLog
+) -> Row:
     block_hash, time, place, tx_hash = head
     topics = "".join(topic[2:] for topic in log.topics)
     return (
@@ -164,7 +166,7 @@ def _log_row(number: int, index: int, head: tuple[str, int, int, str], log: Emit
     )
 
 
-def _call_row(number: int, head: tuple[str, int, int, str], tx: MinedTransaction) -> Row:
+def _build_call_row(number: int, head: tuple[str, int, int, str], tx: MinedTransaction) -> Row:
     block_hash, time, place, tx_hash = head
     to = (tx.to or "0x")[2:]
     return (

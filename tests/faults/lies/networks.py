@@ -18,8 +18,8 @@ from tests.support.chain.network_logs import (
     NETWORK,
     encode_network_log,
     encode_task_created_log,
-    group_key,
-    task_key,
+    make_group_key,
+    make_task_key,
 )
 
 # Contracts of the second network, and one that is not indexed.
@@ -53,7 +53,7 @@ class Network:
     write: Callable[[Action], EncodedTransaction]
 
 
-def _sender(number: int) -> str:
+def _make_sender_address(number: int) -> str:
     return create_account(number)
 
 
@@ -65,7 +65,7 @@ def _make_event(kind: str, **more: Any) -> Event:
 
 
 def _encode_in_logs(action: Action) -> EncodedTransaction:
-    who = _sender(action.node)
+    who = _make_sender_address(action.node)
     if action.kind == "noise":
         return EncodedTransaction(
             Tx(RELAY, NETWORK, logs=(_make_foreign_log(), FakeLog(NETWORK, ("0x" + "ee" * 32,))))
@@ -90,7 +90,7 @@ def _make_foreign_log() -> FakeLog:
 
 
 def _encode_join(action: Action) -> tuple[Event, tuple[tuple[str, ...], str]]:
-    who = _sender(action.node)
+    who = _make_sender_address(action.node)
     major, minor, patch = VERSION
     log_fields = _encode_event(
         "NodeJoined",
@@ -110,24 +110,26 @@ def _build_node_encoder(
     name: str, kind: str
 ) -> Callable[[Action], tuple[Event, tuple[tuple[str, ...], str]]]:
     return lambda action: (
-        _make_event(kind, node=_sender(action.node)),
-        _encode_event(name, node=_sender(action.node)),
+        _make_event(kind, node=_make_sender_address(action.node)),
+        _encode_event(name, node=_make_sender_address(action.node)),
     )
 
 
 def _encode_creation(action: Action) -> tuple[Event, tuple[tuple[str, ...], str]]:
     (number,) = action.tasks
     log = encode_task_created_log(
-        number, creator=CREATOR, fee=action.fee, group=group_key(action.group)
+        number, creator=CREATOR, fee=action.fee, group=make_group_key(action.group)
     )
-    event = _make_event("task_created", task=task_key(number), fee=action.fee, creator=CREATOR)
+    event = _make_event(
+        "task_created", task=make_task_key(number), fee=action.fee, creator=CREATOR
+    )
     return event, (log.topics, log.data)
 
 
 def _build_task_encoder(name: str, kind: str, **more: Any) -> Callable[[Action], Any]:
     def made(action: Action) -> tuple[Event, tuple[tuple[str, ...], str]]:
-        key = task_key(action.tasks[0])
-        who = _sender(action.node)
+        key = make_task_key(action.tasks[0])
+        who = _make_sender_address(action.node)
         return _make_event(kind, task=key, node=who), _encode_event(
             name, task=key, node=who, **more
         )
@@ -136,14 +138,14 @@ def _build_task_encoder(name: str, kind: str, **more: Any) -> Callable[[Action],
 
 
 def _encode_validation_in_logs(action: Action) -> EncodedTransaction:
-    keys = [task_key(number) for number in action.tasks]
-    log_fields = [_encode_event("GroupValidated", group=group_key(action.group), tasks=keys)]
-    events = [_make_event("group_validated", group=group_key(action.group), tasks=keys)]
+    keys = [make_task_key(number) for number in action.tasks]
+    log_fields = [_encode_event("GroupValidated", group=make_group_key(action.group), tasks=keys)]
+    events = [_make_event("group_validated", group=make_group_key(action.group), tasks=keys)]
     names = (("TaskSucceeded", "task_succeeded"), ("TaskRefunded", "task_refunded"))
     # `action.node` of them submitted; the others have ended already.
     for place, key in enumerate(keys[: action.node]):
         name, kind = names[place > 0]
-        who = _sender(action.runners[place])
+        who = _make_sender_address(action.runners[place])
         log_fields.append(_encode_event(name, task=key, node=who))
         events.append(_make_event(kind, task=key, node=who))
     logs = tuple(FakeLog(NETWORK, *fields) for fields in log_fields)
@@ -172,16 +174,16 @@ def _encode_in_calldata(action: Action) -> EncodedTransaction:
 
 
 def _encode_call(signature: str, *values: Any) -> str:
-    kinds = _split(signature.partition("(")[2][:-1])
+    kinds = _split_types(signature.partition("(")[2][:-1])
     return "0x" + (keccak(text=signature)[:4] + encode(kinds, values)).hex()
 
 
-def _split(kinds: str) -> list[str]:
+def _split_types(kinds: str) -> list[str]:
     return kinds.split(",") if kinds else []
 
 
 def _encode_log(signature: str, *values: Any, at: str = TASKS) -> FakeLog:
-    kinds = _split(signature.partition("(")[2][:-1])
+    kinds = _split_types(signature.partition("(")[2][:-1])
     return FakeLog(at, ("0x" + keccak(text=signature).hex(),), "0x" + encode(kinds, values).hex())
 
 
@@ -190,7 +192,7 @@ def _key_to_bytes(key: str) -> bytes:
 
 
 def _encode_join_call(action: Action) -> EncodedTransaction:
-    who = _sender(action.node)
+    who = _make_sender_address(action.node)
     sent = _encode_call(_JOIN, GPU, VRAM, VERSION, b"key", [MODEL])
     tx = Tx(who, NODES, sent, value=action.fee)
     return EncodedTransaction(tx, ((None, _make_event("node_joined", node=who)),))
@@ -199,12 +201,14 @@ def _encode_join_call(action: Action) -> EncodedTransaction:
 def _encode_refused_call(action: Action) -> EncodedTransaction:
     """Return a reverted join of a member, which has no effect."""
     sent = _encode_call(_JOIN, GPU, VRAM, VERSION, b"key", [MODEL])
-    return EncodedTransaction(Tx(_sender(action.node), NODES, sent, value=1, succeeded=False))
+    return EncodedTransaction(
+        Tx(_make_sender_address(action.node), NODES, sent, value=1, succeeded=False)
+    )
 
 
 def _build_request_encoder(name: str, kind: str) -> Callable[[Action], EncodedTransaction]:
     def made(action: Action) -> EncodedTransaction:
-        who = _sender(action.node)
+        who = _make_sender_address(action.node)
         return EncodedTransaction(
             Tx(who, NODES, _encode_call(f"{name}()")), ((None, _make_event(kind, node=who)),)
         )
@@ -213,7 +217,7 @@ def _build_request_encoder(name: str, kind: str) -> Callable[[Action], EncodedTr
 
 
 def _encode_create_call(action: Action) -> EncodedTransaction:
-    key = task_key(action.tasks[0])
+    key = make_task_key(action.tasks[0])
     sent = _encode_call(
         _CREATE, 1, _key_to_bytes(key), bytes(32), [MODEL], 8, GPU, VRAM, VERSION, 1
     )
@@ -232,8 +236,8 @@ def _build_node_and_task_encoder(
     signature: str, kind: str, *more: Any
 ) -> Callable[[Action], EncodedTransaction]:
     def made(action: Action) -> EncodedTransaction:
-        key = task_key(action.tasks[0])
-        who = _sender(action.node)
+        key = make_task_key(action.tasks[0])
+        who = _make_sender_address(action.node)
         log = _encode_log(signature, _key_to_bytes(key), who, *more)
         event = _make_event(kind, task=key, node=who)
         return EncodedTransaction(Tx(RELAY, TASKS, logs=(_make_foreign_log(), log)), ((1, event),))
@@ -242,7 +246,7 @@ def _build_node_and_task_encoder(
 
 
 def _encode_timeout(action: Action) -> EncodedTransaction:
-    key = task_key(action.tasks[0])
+    key = make_task_key(action.tasks[0])
     log = _encode_log(
         "TaskEndAborted(bytes32,address,uint8,uint8)", _key_to_bytes(key), RELAY, 2, 1
     )
@@ -251,17 +255,19 @@ def _encode_timeout(action: Action) -> EncodedTransaction:
 
 
 def _encode_validate_call(action: Action) -> EncodedTransaction:
-    keys = [task_key(number) for number in action.tasks]
+    keys = [make_task_key(number) for number in action.tasks]
     sent = _encode_call(
         _VALIDATE,
         *map(_key_to_bytes, keys),
-        _key_to_bytes(group_key(action.group)),
+        _key_to_bytes(make_group_key(action.group)),
         b"proof",
         b"key",
     )
     events: list[tuple[int | None, Event]]
     logs = []
-    events = [(None, _make_event("group_validated", group=group_key(action.group), tasks=keys))]
+    events = [
+        (None, _make_event("group_validated", group=make_group_key(action.group), tasks=keys))
+    ]
     ends = ("TaskEndGroupSuccess(bytes32)", "TaskEndGroupRefund(bytes32)")
     kinds = ("task_succeeded", "task_refunded")
     # `action.node` of them submitted; the others have ended already.
@@ -293,7 +299,7 @@ _CALLDATA: Mapping[str, Callable[[Action], EncodedTransaction]] = {
 
 
 @cache
-def _make_code(contract: str) -> str:
+def _load_code(contract: str) -> str:
     """Return the code of a shipped contract, which a daemon checks before it trusts an address."""
     artifact = msgspec.json.decode(find_shipped_path(f"abi/{contract}.json").read_bytes())
     return str(artifact["deployedBytecode"])
@@ -330,7 +336,7 @@ REFERENCE = Network(
     "reference",
     {"TaskNetwork": NETWORK},
     Watched((NETWORK,), _list_event_topics()),
-    {NETWORK: _make_code("TaskNetwork")},
+    {NETWORK: _load_code("TaskNetwork")},
     _encode_in_logs,
 )
 VSS = Network(

@@ -36,7 +36,7 @@ _CELLS_OF_A_PROCESS = 100
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play the cells, write the table, and return the exit code."""
-    options = _parser().parse_args(arguments)
+    options = _build_parser().parse_args(arguments)
     cells = [cell for cell in _SETS[options.cells](options.seed) if options.only in cell.name]
     lines = []
     for line in play_cells(cells, options.processes):
@@ -82,7 +82,7 @@ def print_progress(line: str) -> None:
     print(line, flush=True)  # noqa: T201 - what the command is for
 
 
-def _parser() -> argparse.ArgumentParser:
+def _build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Play every lie with every set of endpoints.")
     parser.add_argument("--cells", choices=_SETS, default="whole")
     parser.add_argument("--seed", type=int, default=1, help="of the chain")

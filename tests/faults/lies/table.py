@@ -79,7 +79,7 @@ def _render_headers_section(headers: Headers, lines: Sequence[Line]) -> Iterator
         return
     rows: dict[str, dict[EndpointSet, list[Line]]] = defaultdict(lambda: defaultdict(list))
     for line in sorted(lines, key=lambda line: _get_sort_key(line.cell)):
-        rows[_name_row(line.cell)][line.cell.endpoint_set].append(line)
+        rows[_format_row_name(line.cell)][line.cell.endpoint_set].append(line)
     yield f"## On a chain with {headers}\n"
     yield (
         "| Lie | "
@@ -103,7 +103,7 @@ def _get_sort_key(cell: Cell) -> tuple[int, int, int]:
     return list(Timing).index(cell.timing), _LIES.index(cell.lie), cell.depth
 
 
-def _name_row(cell: Cell) -> str:
+def _format_row_name(cell: Cell) -> str:
     timing = "" if cell.timing is Timing.ALWAYS else f", {cell.timing}"
     return f"{cell.lie} {_DEPTHS[cell.depth]}{timing}"
 

@@ -89,7 +89,7 @@ def is_steady(outcome: CellOutcome) -> bool:
     return same_end and len(set(judge_runs(outcome))) == 1
 
 
-def list_warnings(run: RunOutcome) -> Iterator[str]:
+def iter_warnings(run: RunOutcome) -> Iterator[str]:
     """Yield the warnings and errors in the log."""
     for line in run.output.splitlines():
         if line.startswith("{"):

@@ -14,7 +14,7 @@ import pytest
 from tests.support.evm.fixtures import chain
 from tests.support.harness import Harness, OracleTestbed
 from tests.support.sending.fuses import Deaths
-from tests.support.sending.proxy import Proxy, proxy
+from tests.support.sending.proxy import Proxy, run_proxy
 from tests.support.sending.reporters import ReporterGroup, run_reporter_group
 from tests.support.txmgr.harness_fixtures import (
     fresh_chain,
@@ -48,7 +48,7 @@ OpenProxy = Callable[[], Proxy]
 
 
 @pytest.fixture
-def deaths(request: pytest.FixtureRequest, *, bounded: bool) -> Deaths:
+def death_points(request: pytest.FixtureRequest, *, bounded: bool) -> Deaths:
     """Return the points to die at, for the engine of `new_store`."""
     is_sqlite = request.node.callspec.params["new_store"] == "sqlite"
     return Deaths(is_everywhere=is_sqlite and not bounded)
@@ -58,7 +58,7 @@ def deaths(request: pytest.FixtureRequest, *, bounded: bool) -> Deaths:
 def open_proxy(testbed: OracleTestbed) -> Iterator[OpenProxy]:
     """Return a function that opens proxies of the chain."""
     with ExitStack() as until_the_end:
-        yield lambda: until_the_end.enter_context(proxy(testbed.chain.url))
+        yield lambda: until_the_end.enter_context(run_proxy(testbed.chain.url))
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def proxied_harness(sqlite_harness: Harness, proxies: tuple[Proxy, Proxy]) -> Ha
 
 
 @pytest.fixture
-def three(
+def reporter_trio(
     testbed: OracleTestbed,
     new_sqlite_store: NewStore,
     new_postgresql_store: NewStore,

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.house.product import PACKAGES, ROOT
-from tests.support.vectors import entries, is_listed
+from tests.support.vectors import is_listed, load_entries
 
 DATA = ROOT / "docs" / "fidelity"
 PAGE = ROOT / "build/fidelity.md"
@@ -196,7 +196,7 @@ def _running_in(rows: tuple[Statement, ...], kind: str) -> int:
 
 def _vectors() -> str:
     counts: dict[str, list[int]] = {}
-    for name in entries():
+    for name in load_entries():
         file, section = name.split("/")[:2]
         place = counts.setdefault(f"{file}.json | {section}", [0, 0])
         place[is_listed(name)] += 1

@@ -17,7 +17,7 @@ import requests
 from devnet.anvil import find_free_port
 from tests.support.api import IndexedHistory
 from tests.support.cli.daemon import PATIENCE_SECONDS
-from tests.support.histories import History, node_address
+from tests.support.histories import History, make_node_address
 
 pytestmark = [pytest.mark.slow]
 
@@ -80,7 +80,7 @@ def test_bot_posts_events_of_its_own_nodes_and_continues_after_a_restart(
 
     hook, texts = webhook
     (tmp_path / "owner_bot.last").write_text("0-0-0-0", "utf-8")
-    arguments = ("owner_bot.py", url, hook, node_address("C"))
+    arguments = ("owner_bot.py", url, hook, make_node_address("C"))
     index_timeouts("A", "C")
     with running(*arguments, folder=tmp_path):
         first = texts.get(timeout=PATIENCE_SECONDS)
@@ -90,7 +90,7 @@ def test_bot_posts_events_of_its_own_nodes_and_continues_after_a_restart(
         posted = [first]
         while sum(text.startswith("timed_out") for text in posted) < 2:
             posted.append(texts.get(timeout=PATIENCE_SECONDS))
-    assert all(node_address("C") in text for text in posted)
+    assert all(make_node_address("C") in text for text in posted)
 
 
 def test_page_lists_own_nodes_with_state_and_escapes_names(
@@ -102,12 +102,17 @@ def test_page_lists_own_nodes_with_state_and_escapes_names(
     port = find_free_port()
     page = f"http://127.0.0.1:{port}"
     with running(
-        "my_nodes.py", url, str(port), node_address("A"), node_address("D"), folder=tmp_path
+        "my_nodes.py",
+        url,
+        str(port),
+        make_node_address("A"),
+        make_node_address("D"),
+        folder=tmp_path,
     ):
         wait_until(lambda: is_listening(page))
         text = requests.get(page, timeout=PATIENCE_SECONDS).text
-    assert node_address("A") in text
-    assert node_address("B") not in text
+    assert make_node_address("A") in text
+    assert make_node_address("B") not in text
     assert "&lt;script&gt;" in text
     assert "<script>" not in text
 

@@ -9,7 +9,7 @@ import pytest
 
 from qos_oracle_client import ApiError, Client
 from tests.support.api import IndexedHistory
-from tests.support.histories import History, node_address
+from tests.support.histories import History, make_node_address
 
 Scripted = tuple[int, dict[str, str], bytes]
 OK: Scripted = (200, {"content-type": "application/json"}, b'{"nodes": [], "next": null}')
@@ -70,18 +70,18 @@ def test_pages_of_nodes_are_joined_in_order(url: str):
 
 def test_select_posts_the_task_and_returns_chances(url: str):
     chances = {row["node"]: row["chance"] for row in Client(url).select({"size": 1})["nodes"]}
-    assert chances[node_address("A")] is not None
+    assert chances[make_node_address("A")] is not None
 
 
 def test_unchanged_response_is_not_sent_again_and_a_changed_one_is(
     url: str, indexed: IndexedHistory, history: History
 ):
     client = Client(url)
-    first = client.node(node_address("A"))
-    assert client.node(node_address("A")) is first
+    first = client.node(make_node_address("A"))
+    assert client.node(make_node_address("A")) is first
     done = len(history.events)
     indexed.index(history.scores("A", 0).events[done:], history.block, history.time)
-    second = client.node(node_address("A"))
+    second = client.node(make_node_address("A"))
     assert second["row"]["scores_in_pool"] == first["row"]["scores_in_pool"] + 1
 
 

@@ -14,11 +14,11 @@ from oracle.daemon.web.api.read_api import create_read_api
 from oracle.daemon.web.http_server import serve_app
 from oracle.store.database import Store
 from tests.support.api import IndexedHistory
-from tests.support.cli.fixtures import sound
+from tests.support.cli.fixtures import offline_settings
 from tests.support.cli.local_network import Settings, write_config
-from tests.support.histories import History, node_address
+from tests.support.histories import History, make_node_address
 
-__all__ = ["sound"]
+__all__ = ["offline_settings"]
 
 if "QOS_ORACLE_TESTS_SKIP_NOTHING" not in os.environ:
     pytest.importorskip("mcp")
@@ -37,7 +37,7 @@ async def call_tools(*options: str) -> tuple[list[str], dict[str, Any], bool]:
     async with stdio_client(server) as streams, ClientSession(*streams) as session:
         await session.initialize()
         names = [tool.name for tool in (await session.list_tools()).tools]
-        explained = await session.call_tool("explain", {"node": node_address("A")})
+        explained = await session.call_tool("explain", {"node": make_node_address("A")})
         refused = await session.call_tool("node", {"node": "0x" + 40 * "9"})
         (content,) = explained.content
         assert isinstance(content, TextContent)
@@ -45,12 +45,14 @@ async def call_tools(*options: str) -> tuple[list[str], dict[str, Any], bool]:
 
 
 @pytest.mark.parametrize("way", ["database", "url"])
-def test_official_client_lists_and_calls_the_tools(sound: Settings, tmp_path: Path, way: str):
-    with Store.open(sound["database"]["url"], create=True) as store:
+def test_official_client_lists_and_calls_the_tools(
+    offline_settings: Settings, tmp_path: Path, way: str
+):
+    with Store.open(offline_settings["database"]["url"], create=True) as store:
         source = IndexedHistory(store).whole(History().joins("A").scores("A", 10, 5)).source
         section = ApiSection()
         with serve_app(create_read_api(source, streams=section), section, 0) as url:
-            config = write_config(sound, tmp_path / "config.toml")
+            config = write_config(offline_settings, tmp_path / "config.toml")
             options = ("--url", url) if way == "url" else ("--config", str(config))
             names, explained, is_refused = asyncio.run(call_tools(*options))
     assert names == ["network", "node", "explain", "kickouts", "rules", "task"]

@@ -184,10 +184,10 @@ def test_daemon_started_before_its_endpoint_reports_waiting_and_becomes_ready(
         assert running.stop()[0] == 0
 
 
-def test_daemon_waiting_for_endpoint_stops_on_sigterm(sound, tmp_path):
-    sound["web"] = {"port": 0}
-    sound["log"] = {"format": "json"}
-    with start_daemon(write_config(sound, tmp_path / "config.toml")) as running:
+def test_daemon_waiting_for_endpoint_stops_on_sigterm(offline_settings, tmp_path):
+    offline_settings["web"] = {"port": 0}
+    offline_settings["log"] = {"format": "json"}
+    with start_daemon(write_config(offline_settings, tmp_path / "config.toml")) as running:
         running.wait_for("step_failed", step="chain")
         assert running.stop()[0] == 0
         assert any(line.get("by") == "SIGTERM" for line in running.lines())
@@ -227,18 +227,18 @@ def test_promtool_reports_no_problem_with_metrics(running):
 
 @pytest.mark.postgres
 def test_postgresql_and_sqlite_produce_same_nodes(
-    empty_postgresql_url, settings, indexed, tmp_path, capsys
+    empty_postgresql_url, settings, indexed_config, tmp_path, capsys
 ):
     settings["database"]["url"] = empty_postgresql_url
     path = write_config(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--config", str(path)]) == 0
     # The chain may have grown since the other database was indexed.
-    assert run(["run", "--once", "--config", str(indexed)]) == 0
+    assert run(["run", "--once", "--config", str(indexed_config)]) == 0
     capsys.readouterr()
 
     assert run(["nodes", "--json", "--config", str(path)]) == 0
     on_postgresql = json.loads(capsys.readouterr().out)
-    assert run(["nodes", "--json", "--config", str(indexed)]) == 0
+    assert run(["nodes", "--json", "--config", str(indexed_config)]) == 0
     on_sqlite = json.loads(capsys.readouterr().out)
     assert on_sqlite["nodes"] == on_postgresql["nodes"]
     assert on_sqlite["as_of"]["hash"] == on_postgresql["as_of"]["hash"]

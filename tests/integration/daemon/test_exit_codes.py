@@ -14,7 +14,7 @@ from oracle.cli.main import run
 from tests.integration.cli.reading.test_command_line import COMMANDS
 from tests.support.cli.local_network import LocalNetwork, Settings, run_local_network, write_config
 from tests.support.sending import faults
-from tests.support.sending.proxy import EVERY, Proxy, proxy
+from tests.support.sending.proxy import EVERY, Proxy, run_proxy
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
@@ -112,7 +112,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
 
 @pytest.fixture
 def endpoint_proxy(network: LocalNetwork) -> Iterator[Proxy]:
-    with proxy(network.url) as opened:
+    with run_proxy(network.url) as opened:
         yield opened
 
 

@@ -15,8 +15,8 @@ from oracle.domain.health import Severity
 from tests.integration.feeds.test_silent_members import closes_without
 from tests.support.cli.local_network import Settings, write_config
 from tests.support.cli.refusal import run_refused_command
-from tests.support.feeds.relay import Relay, relay_node, serve_relay
-from tests.support.ingest.daemons import settings as of_chain
+from tests.support.feeds.relay import Relay, make_relay_node, serve_relay
+from tests.support.ingest.daemons import build_daemon_settings
 from tests.support.ingest.fake_chain import FakeChain
 
 # Each reads streams over HTTP, page by page.
@@ -36,7 +36,7 @@ class Site:
         self.folder = folder
 
     def settings(self, **feed: object) -> Settings:
-        settings = of_chain(self.chain, self.folder)
+        settings = build_daemon_settings(self.chain, self.folder)
         settings["rules"] = {"set": "relay"}
         settings["feed"] = {"url": self.url, "drift_seconds": 3600, **feed}
         return settings
@@ -69,13 +69,13 @@ def test_feed_events_are_folded_and_reported_as_unproven(site: Site, capsys):
 
     assert run(["nodes", "--json", "--config", config]) == 0
     row_by_node = {row["node"]: row for row in json.loads(capsys.readouterr().out)["nodes"]}
-    assert {row_by_node[relay_node(number)]["scores_in_pool"] for number in (1, 2, 3)} == {1}
+    assert {row_by_node[make_relay_node(number)]["scores_in_pool"] for number in (1, 2, 3)} == {1}
     assert {row["proof"] for row in row_by_node.values()} == {"none"}
 
-    assert run(["explain", relay_node(1), "--config", config]) == 0
+    assert run(["explain", make_relay_node(1), "--config", config]) == 0
     assert "UNPROVEN: based on a feed without proofs" in capsys.readouterr().out
 
-    assert run(["explain", relay_node(1), "--full", "--config", config]) == 0
+    assert run(["explain", make_relay_node(1), "--full", "--config", config]) == 0
     assert "row 10 of the feed, which has no proof" in capsys.readouterr().out
 
     # There is no contract at the address of the settings.
@@ -113,9 +113,9 @@ def test_explain_reports_derived_zero_score_of_timed_out_member(site: Site, caps
         site.later(100)
     capsys.readouterr()
 
-    assert run(["explain", relay_node(3), "--config", config]) == 0
+    assert run(["explain", make_relay_node(3), "--config", config]) == 0
     assert "1 scores are zeros derived for timed-out members" in capsys.readouterr().out
-    assert run(["explain", relay_node(3), "--full", "--config", config]) == 0
+    assert run(["explain", make_relay_node(3), "--full", "--config", config]) == 0
     assert "membership derived" in capsys.readouterr().out
 
 
@@ -148,4 +148,6 @@ def test_operator_can_accept_rewound_feed(site: Site, capsys):
         site.later(100)
     capsys.readouterr()
     assert run(["nodes", "--json", "--config", config]) == 0
-    assert relay_node(9) in {row["node"] for row in json.loads(capsys.readouterr().out)["nodes"]}
+    assert make_relay_node(9) in {
+        row["node"] for row in json.loads(capsys.readouterr().out)["nodes"]
+    }

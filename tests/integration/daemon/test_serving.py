@@ -15,7 +15,7 @@ from oracle.store.database import Store
 from tests.support.api import IndexedHistory
 from tests.support.cli.daemon import PATIENCE_SECONDS, Daemon
 from tests.support.cli.local_network import write_config
-from tests.support.histories import History, node_address
+from tests.support.histories import History, make_node_address
 
 
 @pytest.fixture
@@ -30,8 +30,8 @@ def indexed(sqlite_url: str, history: History) -> Iterator[IndexedHistory]:
 
 
 @pytest.fixture
-def server(sound, sqlite_url, indexed, tmp_path) -> Iterator[Daemon]:
-    settings = sound | {
+def server(offline_settings, sqlite_url, indexed, tmp_path) -> Iterator[Daemon]:
+    settings = offline_settings | {
         "database": {"url": sqlite_url},
         "api": {"port": 0, "cors": ["https://example.org"]},
         "log": {"format": "json"},
@@ -114,7 +114,7 @@ def test_oversized_request_body_is_rejected_and_does_not_block_other_requests(se
 def test_select_returns_candidates_with_their_chances(server):
     answer = requests.post(f"{server.url}/v1/select", json={}, timeout=PATIENCE_SECONDS).json()
     chances = {row["node"]: row["chance"] for row in answer["nodes"] if row["candidate"]}
-    assert chances[node_address("B")] is not None
+    assert chances[make_node_address("B")] is not None
     assert answer["candidates"] == len(chances)
 
 

@@ -40,8 +40,8 @@ def copied_url(indexed: IndexedHistory, postgresql_url: str, postgresql_replica:
 
 
 @pytest.fixture
-def server(sound: dict[str, Any], copied_url: str, tmp_path: Path) -> Iterator[Daemon]:
-    settings = sound | {
+def server(offline_settings: dict[str, Any], copied_url: str, tmp_path: Path) -> Iterator[Daemon]:
+    settings = offline_settings | {
         "database": {"url": copied_url},
         "api": {"port": 0},
         "log": {"format": "json"},

@@ -5,7 +5,7 @@ import pytest
 from oracle.errors import InputError, TransientError
 from tests.support.evm.fixtures import chain
 from tests.support.faulty_endpoint import Fault, run_faulty_endpoint
-from tests.support.harness import sending_jobs_of
+from tests.support.harness import create_sending_jobs
 from tests.support.txmgr.harness_fixtures import (
     fresh_chain,
     fresh_testbed,
@@ -24,7 +24,7 @@ def test_no_report_is_planned_before_nonces_are_reconciled(sqlite_harness):
         harness.index()
         sender = harness.testbed.transmitter
         harness.testbed.chain.rpc("anvil_setNonce", sender, hex(99))
-        jobs = sending_jobs_of(harness)
+        jobs = create_sending_jobs(harness)
         endpoint.faults["eth_getTransactionCount"] = Fault.SWALLOW
         with pytest.raises(TransientError):
             jobs.reconcile_nonces()

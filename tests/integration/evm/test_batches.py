@@ -16,16 +16,16 @@ from tests.support.evm.network import ETHER, Status
 from tests.support.harness import CAPS
 from tests.support.txmgr.dispatch_harness import (
     DispatchHarness,
-    dear,
-    dispatcher_of,
+    build_dispatch_settings,
     fresh_stage,
     harness,
-    settings,
+    make_gas_expensive,
+    open_dispatcher_key,
     testbed,
 )
 from tests.support.txmgr.harness_fixtures import fresh_chain
 
-__all__ = ["chain", "dear", "fresh_chain", "fresh_stage", "harness", "testbed"]
+__all__ = ["chain", "fresh_chain", "fresh_stage", "harness", "make_gas_expensive", "testbed"]
 
 Turn = Callable[[Heads], StepResult | None]
 
@@ -72,7 +72,7 @@ def test_superseded_call_leaves_no_nonce_gap(harness: DispatchHarness):
 
 @pytest.mark.main_path
 def test_starts_in_flight_never_exceed_limit(harness: DispatchHarness):
-    harness.restart(dispatch=settings(max_in_flight=2))
+    harness.restart(dispatch=build_dispatch_settings(max_in_flight=2))
     tasks = drawn(harness, 3)
     harness.turn()
     assert harness.start_states() == ["live", "live"]
@@ -81,12 +81,14 @@ def test_starts_in_flight_never_exceed_limit(harness: DispatchHarness):
     assert {harness.testbed.network.status(task) for task in tasks} == {Status.STARTED}
 
 
-def test_unaffordable_starts_wait_with_reason(harness: DispatchHarness, dear: Callable[[], None]):
+def test_unaffordable_starts_wait_with_reason(
+    harness: DispatchHarness, make_gas_expensive: Callable[[], None]
+):
     testbed = harness.testbed
-    sender = dispatcher_of(testbed).address
+    sender = open_dispatcher_key(testbed).address
     chain = testbed.chain
     tasks = drawn(harness, 2)
-    dear()
+    make_gas_expensive()
     chain.rpc("anvil_setBalance", sender, "0x1")
     harness.turn()
     assert {intent.error_class for intent in harness.intents()} == {"funds"}
@@ -97,9 +99,11 @@ def test_unaffordable_starts_wait_with_reason(harness: DispatchHarness, dear: Ca
     assert {testbed.network.status(task) for task in tasks} == {Status.STARTED}
 
 
-def test_starts_stay_within_daily_cap(harness: DispatchHarness, dear: Callable[[], None]):
+def test_starts_stay_within_daily_cap(
+    harness: DispatchHarness, make_gas_expensive: Callable[[], None]
+):
     harness.restart(caps=replace(CAPS, cost_per_day=1))
     drawn(harness, 2)
-    dear()
+    make_gas_expensive()
     harness.turn()
     assert {intent.error_class for intent in harness.intents()} == {"day_cap"}

@@ -17,12 +17,12 @@ from tests.support.evm.network import ETHER, TIMEOUT, Status
 from tests.support.harness import RULES, Harness
 from tests.support.txmgr.dispatch_harness import (
     DispatchHarness,
+    build_dispatch_settings,
     fresh_stage,
     harness,
-    key_of,
     plain_harness,
-    settings,
     testbed,
+    to_task_key,
 )
 from tests.support.txmgr.harness_fixtures import fresh_chain
 from tests.support.txmgr.stores import NewStore
@@ -33,7 +33,7 @@ __all__ = ["chain", "fresh_chain", "fresh_stage", "harness", "plain_harness", "t
 def verify_task_draw(harness: DispatchHarness, task: bytes) -> DrawCheckAnswer:
     assert harness.dispatch is not None
     reader = harness.folder.reader
-    return verify_draw(harness.source, harness.store, reader, harness.dispatch, key_of(task))
+    return verify_draw(harness.source, harness.store, reader, harness.dispatch, to_task_key(task))
 
 
 def test_drawn_node_gets_task_two_blocks_after_creation(harness: DispatchHarness):
@@ -94,7 +94,7 @@ def test_cancelled_group_removes_its_starts_from_outbox(harness: DispatchHarness
     harness.index()
     harness.mine()
     harness.index()
-    assert set(harness.standing()) == {key_of(task) for task in tasks}
+    assert set(harness.standing()) == {to_task_key(task) for task in tasks}
     if stage == "planned":
         plan_dispatch(harness.dispatching, harness.source.fetch_heads())
     network.by(network.creator, network.does.cancelGroup(tasks))
@@ -133,7 +133,9 @@ def test_remaining_task_of_a_group_that_cannot_be_compared_is_dropped(harness: D
 
 def test_full_queue_drops_entire_group(harness: DispatchHarness):
     network = harness.testbed.network
-    harness.restart(dispatch=settings(harness.testbed.chain.block + 1, alpha=Fraction(1, 3)))
+    harness.restart(
+        dispatch=build_dispatch_settings(harness.testbed.chain.block + 1, alpha=Fraction(1, 3))
+    )
     for node in network.nodes[:3]:
         network.by(node, network.does.pause())
     dear = network.create(fee=2 * ETHER)
@@ -172,7 +174,7 @@ def test_drawn_node_that_pauses_causes_new_draw(harness: DispatchHarness):
 
 def test_full_queue_drops_cheapest_task(harness: DispatchHarness):
     network = harness.testbed.network
-    harness.restart(dispatch=settings(alpha=Fraction(2, 3)))
+    harness.restart(dispatch=build_dispatch_settings(alpha=Fraction(2, 3)))
     for node in network.nodes[:3]:
         network.by(node, network.does.pause())
     tasks = [network.create(fee=fee * ETHER) for fee in (3, 1, 2)]
@@ -316,7 +318,7 @@ def test_draws_are_independent_of_window_size_and_restarts(
 
 def test_nothing_is_drawn_or_sent_before_start_block(harness: DispatchHarness):
     later = harness.testbed.chain.block + 3
-    harness.restart(dispatch=settings(later))
+    harness.restart(dispatch=build_dispatch_settings(later))
     task = harness.testbed.network.create()
     harness.turn()
     harness.block()
@@ -346,7 +348,7 @@ def test_blocks_folded_without_dispatch_or_with_other_settings_are_rejected(
         harness.store.read_transaction() as uow,
         pytest.raises(InputError, match="with other settings"),
     ):
-        bind_or_check_dispatch_settings(uow, settings(start_block=1))
+        bind_or_check_dispatch_settings(uow, build_dispatch_settings(start_block=1))
 
 
 @pytest.mark.parametrize(
@@ -357,7 +359,7 @@ def test_late_dispatch_start_block_is_rejected_with_a_possible_remedy(
 ):
     plain_harness.index()
     with plain_harness.store.transaction() as uow, pytest.raises(InputError, match=way):
-        bind_or_check_dispatch_settings(uow, settings(start))
+        bind_or_check_dispatch_settings(uow, build_dispatch_settings(start))
 
 
 def test_without_dispatch_nothing_is_drawn_or_sent(plain_harness: Harness):

@@ -21,11 +21,11 @@ from tests.support.evm.fixtures import chain
 from tests.support.evm.network import Status
 from tests.support.txmgr.dispatch_harness import (
     DispatchHarness,
+    build_dispatch_settings,
     fresh_stage,
     harness,
-    key_of,
-    settings,
     testbed,
+    to_task_key,
 )
 from tests.support.txmgr.harness_fixtures import fresh_chain
 from tests.support.txmgr.stores import NewStore
@@ -36,7 +36,7 @@ POLICIES = pytest.mark.parametrize("policy", ["article", "portal_api_head"])
 
 
 def dispatch_with_policy(harness: DispatchHarness, policy: str) -> None:
-    harness.restart(dispatch=settings(harness.testbed.built_at, policy=policy))
+    harness.restart(dispatch=build_dispatch_settings(harness.testbed.built_at, policy=policy))
 
 
 def get_verification_arguments(
@@ -51,7 +51,7 @@ def last_draw(harness: DispatchHarness, task: bytes) -> DrawMadeAgain:
     """Repeat the draw of a task; check that it went to the drawn node,
     and return its candidates.
     """
-    check = verify_draw(*get_verification_arguments(harness), key_of(task))
+    check = verify_draw(*get_verification_arguments(harness), to_task_key(task))
     assert check.verdict is DrawVerdict.AGREES
     return check.draws[-1]
 

@@ -23,9 +23,9 @@ from tests.support.harness import OracleTestbed
 from tests.support.sending.fuses import Crash, Fuse, FusedStore
 from tests.support.txmgr.dispatch_harness import (
     DispatchHarness,
-    dispatcher_of,
+    build_dispatch_settings,
     fresh_stage,
-    settings,
+    open_dispatcher_key,
     testbed,
 )
 from tests.support.txmgr.harness_fixtures import fresh_chain
@@ -77,7 +77,7 @@ def prepare_download_request(
     and no node has been asked to download it.
     """
     harness = DispatchHarness(testbed, store, folder)
-    harness.restart(dispatch=settings(testbed.built_at, spread=SPREAD))
+    harness.restart(dispatch=build_dispatch_settings(testbed.built_at, spread=SPREAD))
     testbed.network.create()
     for _ in range(2):
         harness.turn()
@@ -88,7 +88,7 @@ def prepare_download_request(
 
 def nonce(testbed: OracleTestbed) -> int:
     """Return the number of mined transactions of the dispatcher."""
-    sender = dispatcher_of(testbed).address
+    sender = open_dispatcher_key(testbed).address
     return int(testbed.chain.rpc("eth_getTransactionCount", sender, "latest"), 16)
 
 

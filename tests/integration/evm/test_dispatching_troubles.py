@@ -16,23 +16,23 @@ from oracle.txmgr.nonce_sync import reconcile_nonces
 from tests.pools import pool_of
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import ETHER, Status
-from tests.support.harness import CAPS, key_files, next_step
+from tests.support.harness import CAPS, create_key_files, run_next_step
 from tests.support.sending.in_flight import GWEI
 from tests.support.sending.stolen_keys import sign_stolen_payment
 from tests.support.txmgr.dispatch_harness import (
     DispatchHarness,
-    dear,
-    dispatcher_of,
+    build_dispatch_settings,
     fresh_stage,
     harness,
-    settings,
+    make_gas_expensive,
+    open_dispatcher_key,
     testbed,
 )
 from tests.support.txmgr.harness_fixtures import fresh_chain
 
 pytestmark = pytest.mark.slow
 
-__all__ = ["chain", "dear", "fresh_chain", "fresh_stage", "harness", "testbed"]
+__all__ = ["chain", "fresh_chain", "fresh_stage", "harness", "make_gas_expensive", "testbed"]
 
 # Far deeper than in any of these tests.
 _NEVER = 1000
@@ -49,7 +49,7 @@ def steps(harness: DispatchHarness) -> Iterator[str]:
     """Run the daemon's next steps for its starts, without reading the chain."""
     while True:
         heads = harness.source.fetch_heads()
-        step = plan_dispatch(harness.dispatching, heads) or next_step(harness.starts, heads)
+        step = plan_dispatch(harness.dispatching, heads) or run_next_step(harness.starts, heads)
         if step is None:
             return
         yield step.action
@@ -73,7 +73,7 @@ def test_replacement_dispatcher_key_resumes_a_start_at_any_stage(
     task = drawn(harness)
     for _, _step in zip(range(taken), steps(harness), strict=False):
         pass
-    other_signer = KeySigner.open(*key_files(tmp_path, "other"))
+    other_signer = KeySigner.open(*create_key_files(tmp_path, "other"))
     network.by(
         network.admin, network.does.setDispatcher(Web3.to_checksum_address(other_signer.address))
     )
@@ -159,7 +159,7 @@ def test_start_whose_nonce_was_used_elsewhere_is_resent_after_operator_release(
     actions = steps(harness)
     while next(actions) != "start_task signed":
         pass
-    signer = dispatcher_of(harness.testbed)
+    signer = open_dispatcher_key(harness.testbed)
     nonce = int(chain.rpc("eth_getTransactionCount", signer.address, "latest"), 16)
     raw = sign_stolen_payment(signer, nonce, signer.address, 50 * GWEI)
     chain.rpc("eth_sendRawTransaction", raw)
@@ -176,12 +176,14 @@ def test_start_whose_nonce_was_used_elsewhere_is_resent_after_operator_release(
 
 
 def test_queue_calls_leave_half_of_the_daily_budget_for_starts(
-    harness: DispatchHarness, dear: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+    harness: DispatchHarness,
+    make_gas_expensive: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
 ):
     network = harness.testbed.network
     for node in network.nodes[:3]:
         network.by(node, network.does.pause())
-    dear()
+    make_gas_expensive()
     monkeypatch.setattr(harness.testbed.chain, "price", {"maxFeePerGas": hex(10**11)})
     network.create()
     for _ in range(3):
@@ -202,7 +204,7 @@ def test_queue_calls_leave_half_of_the_daily_budget_for_starts(
 
 def test_queue_calls_do_not_block_starts(harness: DispatchHarness):
     network = harness.testbed.network
-    harness.restart(dispatch=settings(max_in_flight=2))
+    harness.restart(dispatch=build_dispatch_settings(max_in_flight=2))
     for node in network.nodes[:3]:
         network.by(node, network.does.pause())
     for _ in range(2):

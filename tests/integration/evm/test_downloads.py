@@ -19,8 +19,8 @@ from tests.support.evm.network import Status
 from tests.support.harness import OracleTestbed
 from tests.support.txmgr.dispatch_harness import (
     DispatchHarness,
+    build_dispatch_settings,
     fresh_stage,
-    settings,
     testbed,
 )
 from tests.support.txmgr.harness_fixtures import fresh_chain
@@ -34,7 +34,7 @@ MODEL = "sdxl"
 
 
 def build_download_settings(testbed: OracleTestbed, **spread: int) -> DispatchSettings:
-    return settings(testbed.built_at, spread=replace(SPREAD, **spread))
+    return build_dispatch_settings(testbed.built_at, spread=replace(SPREAD, **spread))
 
 
 def open_download_harness(

@@ -13,11 +13,11 @@ from tests.support.evm.fixtures import chain
 from tests.support.evm.network import ETHER, FEE, Network, Status
 from tests.support.txmgr.dispatch_harness import (
     DispatchHarness,
+    build_dispatch_settings,
     fresh_stage,
     harness,
-    key_of,
-    settings,
     testbed,
+    to_task_key,
 )
 from tests.support.txmgr.harness_fixtures import fresh_chain
 
@@ -32,7 +32,9 @@ GPT = 1
 def legacy(harness: DispatchHarness) -> DispatchHarness:
     """Run the daemon with groups of three."""
     assert harness.dispatch is not None
-    harness.restart(dispatch=settings(harness.dispatch.start_block + 1, policy="legacy"))
+    harness.restart(
+        dispatch=build_dispatch_settings(harness.dispatch.start_block + 1, policy="legacy")
+    )
     return harness
 
 
@@ -47,7 +49,7 @@ def statuses(network: Network, tasks: list[bytes]) -> set[Status]:
 def verdicts(harness: DispatchHarness, tasks: list[bytes]) -> set[DrawVerdict]:
     assert harness.dispatch is not None
     where = (harness.source, harness.store, harness.folder.reader, harness.dispatch)
-    return {verify_draw(*where, key_of(task)).verdict for task in tasks}
+    return {verify_draw(*where, to_task_key(task)).verdict for task in tasks}
 
 
 def test_three_nodes_are_drawn_from_one_block_and_their_tasks_start_in_one_transaction(
@@ -110,7 +112,7 @@ def test_full_queue_drops_cheapest_group_entirely(legacy: DispatchHarness):
     network = legacy.testbed.network
     assert legacy.dispatch is not None
     start = legacy.testbed.chain.block + 1
-    legacy.restart(dispatch=settings(start, policy="legacy", alpha=Fraction(1, 3)))
+    legacy.restart(dispatch=build_dispatch_settings(start, policy="legacy", alpha=Fraction(1, 3)))
     network.by(network.nodes[0], network.does.pause())
     dear = order_group(network, b"d", fee=2 * ETHER)
     cheap = order_group(network, b"c", fee=ETHER)

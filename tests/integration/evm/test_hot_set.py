@@ -25,7 +25,7 @@ from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import TransmitterRank
 from tests.support.evm.fixtures import chain
 from tests.support.evm.groups import score_nodes_in_order
-from tests.support.harness import Harness, next_step
+from tests.support.harness import Harness, run_next_step
 from tests.support.txmgr.harness_fixtures import (
     fresh_chain,
     fresh_testbed,
@@ -80,7 +80,7 @@ def run_round_without_keeper(harness: Harness) -> None:
     harness.period()
     harness.index()
     harness.repeat(plan_push)
-    harness.repeat(next_step)
+    harness.repeat(run_next_step)
     harness.mine()
     harness.index()
     harness.repeat(confirm_transactions)
@@ -147,7 +147,7 @@ def test_restart_before_words_land_sends_nothing_twice(
     nonce = harness.testbed.nonce
     harness.repeat(plan_hot_set_calls)
     for _ in range(steps - 1):
-        next_step(harness.context, harness.source.fetch_heads())
+        run_next_step(harness.context, harness.source.fetch_heads())
     harness.restart()
     harness.tick()
     harness.mine()
@@ -243,7 +243,7 @@ def test_words_of_an_older_round_are_not_sent(sqlite_harness: Harness, words: An
     run_round_without_keeper(harness)
     harness.repeat(plan_hot_set_calls)
     run_round_without_keeper(harness)
-    harness.repeat(next_step)
+    harness.repeat(run_next_step)
     (void,) = harness.intents(BRING_WORDS)
     # The call ends without a simulation, because an endpoint may lag behind.
     assert (void.state.value, void.error_text) == (
@@ -286,7 +286,7 @@ def test_head_start_ends_although_rounds_come_faster(sqlite_harness: Harness, wo
     assert harness.testbed.round > 1
 
     assert plan_hot_set_calls(keeper, harness.source.fetch_heads()) is not None
-    harness.repeat(next_step)
+    harness.repeat(run_next_step)
     harness.mine()
     assert lanes_in(words, 3) == lanes_of_last_round(harness)
     assert rounds_in(words) == [harness.testbed.round]

@@ -14,7 +14,7 @@ from oracle.txmgr.confirmer import confirm_transactions
 from tests.support.evm.fixtures import chain
 from tests.support.evm.groups import compare_answers, create_member_tasks, submit_answer
 from tests.support.evm.network import Standing, encode_word
-from tests.support.harness import FINALITY, LIMITS, Harness, next_step
+from tests.support.harness import FINALITY, LIMITS, Harness, run_next_step
 from tests.support.txmgr.harness_fixtures import (
     fresh_chain,
     fresh_testbed,
@@ -73,7 +73,7 @@ def push_without_kickouts(harness: Harness) -> None:
     harness.period()
     harness.index()
     harness.repeat(plan_push)
-    harness.repeat(next_step)
+    harness.repeat(run_next_step)
     harness.mine()
     harness.index()
     harness.repeat(confirm_transactions)

@@ -18,7 +18,7 @@ from oracle.queries.report_models import compute_report_detail
 from oracle.store.database import Store
 from oracle.systems.legacy.trio_selection import compute_submission_speeds
 from oracle.systems.registry import build_rules
-from tests.support.answers import explanation_json
+from tests.support.answers import build_explanation_json
 from tests.support.evm.fixtures import chain
 from tests.support.evm.groups import compare_answers, create_member_tasks
 from tests.support.evm.network import ETHER, encode_word
@@ -107,7 +107,7 @@ def test_explain_returns_the_earnings_of_each_rank(testbed: OracleTestbed, harne
     harness.index()
     as_of = resolve_block(lambda: harness.source, harness.store, None)
     archive = EventArchive(harness.store, harness.folder.reader, RULES)
-    explanations = [explanation_json(explain_score(archive, node, as_of)) for node in nodes]
+    explanations = [build_explanation_json(explain_score(archive, node, as_of)) for node in nodes]
     earned = [explanation["pool"]["entries"][-1]["earned"] for explanation in explanations]
 
     assert [(earning["points"], earning["of_points"]) for earning in earned] == [

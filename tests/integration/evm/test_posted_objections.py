@@ -21,7 +21,7 @@ from tests.integration.evm.test_objections import (
     new_sqlite_store,
     testbed,
 )
-from tests.support.harness import FINALITY, RULES, next_step
+from tests.support.harness import FINALITY, RULES, run_next_step
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
@@ -50,7 +50,7 @@ def work(hearing: Hearing) -> None:
     """Run one turn of the daemon in which only posted objections are planned."""
     harness = hearing.harness
     harness.index()
-    for step in (confirm_transactions, next_step, plan_objection_call, next_step):
+    for step in (confirm_transactions, run_next_step, plan_objection_call, run_next_step):
         harness.repeat(step)
 
 

@@ -20,8 +20,8 @@ from tests.support.txmgr.probing_harness import (
     FEE,
     WINDOW,
     ProbingHarness,
+    build_probe_settings,
     fund_dispatcher,
-    probing,
 )
 
 __all__ = ["chain", "fresh_chain", "fresh_stage", "testbed"]
@@ -80,7 +80,7 @@ def test_node_with_task_in_window_is_not_probed(harness: ProbingHarness):
 
 
 def test_probes_stay_within_window_budget(harness: ProbingHarness):
-    harness.probing = probing(group=False, max_fee=2 * FEE)
+    harness.probing = build_probe_settings(group=False, max_fee=2 * FEE)
     harness.restart()
     fund_dispatcher(harness)
     harness.begin_window()
@@ -92,7 +92,7 @@ def test_probes_stay_within_window_budget(harness: ProbingHarness):
 
 
 def test_silent_probed_node_times_out_and_costs_only_the_toll(harness: ProbingHarness):
-    harness.probing = probing(group=False, max_fee=FEE)
+    harness.probing = build_probe_settings(group=False, max_fee=FEE)
     harness.restart()
     fund_dispatcher(harness)
     harness.begin_window()
@@ -120,7 +120,7 @@ def test_restart_at_every_block_repeats_no_probe(harness: ProbingHarness):
 
 
 def test_waiting_probe_is_superseded_by_paid_tasks(harness: ProbingHarness):
-    harness.probing = probing(group=False, max_fee=FEE)
+    harness.probing = build_probe_settings(group=False, max_fee=FEE)
     harness.restart()
     network = harness.testbed.network
     harness.begin_window()

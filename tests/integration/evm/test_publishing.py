@@ -11,7 +11,7 @@ from oracle.store.outbox.records import PauseKind
 from oracle.txmgr.context import StepResult
 from tests.support.evm.fixtures import chain
 from tests.support.faulty_endpoint import run_faulty_endpoint
-from tests.support.harness import CAPS, ETHER, FINALITY, SETTINGS, Harness, next_step
+from tests.support.harness import CAPS, ETHER, FINALITY, SETTINGS, Harness, run_next_step
 from tests.support.txmgr.harness_fixtures import (
     fresh_chain,
     fresh_testbed,
@@ -145,7 +145,7 @@ def test_nonce_is_released_when_simulation_result_is_unknown(sqlite_harness: Har
         harness.repeat(plan_push)
         assert [_step(harness).action for _ in range(2)] == ["push ready", "push assigned"]
         endpoint.faults["eth_call"] = "internal error"
-        harness.repeat(next_step)
+        harness.repeat(run_next_step)
         (waiting,) = harness.intents()
         assert (waiting.state.value, waiting.nonce, waiting.error_class) == (
             "planned",
@@ -282,7 +282,7 @@ def test_second_statement_for_round_waits_for_first_deadline(sqlite_harness: Har
 
 
 def _step(harness: Harness) -> StepResult:
-    step = next_step(harness.context, harness.source.fetch_heads())
+    step = run_next_step(harness.context, harness.source.fetch_heads())
     assert step is not None
     return step
 

@@ -13,8 +13,8 @@ from tests.support.txmgr.dispatch_harness import (
     DispatchHarness,
     fresh_stage,
     harness,
-    key_of,
     testbed,
+    to_task_key,
 )
 from tests.support.txmgr.harness_fixtures import fresh_chain
 
@@ -29,7 +29,7 @@ def verified_all(harness: DispatchHarness) -> AllDrawsAnswer:
 def verdict_of(harness: DispatchHarness, task: bytes) -> DrawVerdict:
     assert harness.dispatch is not None
     where = (harness.source, harness.store, harness.folder.reader, harness.dispatch)
-    return verify_draw(*where, key_of(task)).verdict
+    return verify_draw(*where, to_task_key(task)).verdict
 
 
 def test_network_without_starts_is_reported_as_not_dispatched(harness: DispatchHarness):
@@ -64,7 +64,7 @@ def test_task_started_on_another_node_is_reported_as_differing(harness: Dispatch
     (stranger,) = [node for node in network.nodes[:3] if node.lower() not in drawn.values()]
     # Another dispatcher takes over, and follows only one of the draws.
     network.by(network.admin, network.does.setDispatcher(network.dispatcher))
-    network.start(followed, Web3.to_checksum_address(drawn[key_of(followed)]))
+    network.start(followed, Web3.to_checksum_address(drawn[to_task_key(followed)]))
     network.start(defied_task, stranger)
     harness.index()
 
@@ -73,8 +73,8 @@ def test_task_started_on_another_node_is_reported_as_differing(harness: Dispatch
     all_draws = verified_all(harness)
     assert (all_draws.verdict, all_draws.started) == (DrawVerdict.DIFFERS, 2)
     (differing,) = all_draws.differ
-    assert differing.task == key_of(defied_task)
+    assert differing.task == to_task_key(defied_task)
     assert (differing.started_by, differing.drawn) == (
         stranger.lower(),
-        drawn[key_of(defied_task)],
+        drawn[to_task_key(defied_task)],
     )

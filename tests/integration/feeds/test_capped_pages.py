@@ -13,7 +13,7 @@ from oracle.store.database import Store
 from tests.integration.feeds.test_two_readers import play_step
 from tests.support.examples import examples
 from tests.support.feeds.feed_follower import FeedFollower, follow_relay
-from tests.support.feeds.relay import Relay, relay_node, serve_relay
+from tests.support.feeds.relay import Relay, make_relay_node, serve_relay
 
 # Each reads streams over HTTP, page by page.
 pytestmark = pytest.mark.slow
@@ -23,10 +23,10 @@ RANK_SCORES = (10, 5, 2)
 
 def ranks_of(steps: int) -> dict[str, list[int]]:
     """Compute every node's task scores from the steps of `play_step` alone."""
-    scores: dict[str, list[int]] = {relay_node(number): [] for number in range(1, 6)}
+    scores: dict[str, list[int]] = {make_relay_node(number): [] for number in range(1, 6)}
     for step in range(1, steps):
         for rank, offset in enumerate(range(3)):
-            scores[relay_node(1 + (step + offset) % 5)].append(RANK_SCORES[rank])
+            scores[make_relay_node(1 + (step + offset) % 5)].append(RANK_SCORES[rank])
     return scores
 
 
@@ -136,7 +136,7 @@ def test_capped_node_list_is_read_to_its_end():
     count, cap = 57, 10
     nodes = [
         {
-            "address": relay_node(number),
+            "address": make_relay_node(number),
             "qos_score": 0.5,
             "staking_score": 0.5,
             "prob_weight": 0.25,
@@ -154,7 +154,12 @@ def test_capped_node_list_is_read_to_its_end():
 
 def test_node_list_repeating_its_first_page_is_rejected():
     nodes = [
-        {"address": relay_node(1), "qos_score": 0.5, "staking_score": 0.5, "prob_weight": 0.25}
+        {
+            "address": make_relay_node(1),
+            "qos_score": 0.5,
+            "staking_score": 0.5,
+            "prob_weight": 0.25,
+        }
     ]
     relay = Relay()
     relay.fault = lambda _: page_of(nodes, "?page=1", 10)

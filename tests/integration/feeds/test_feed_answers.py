@@ -10,7 +10,7 @@ from oracle.store.database import Store
 from tests.integration.feeds.test_feed_faults import list_stored_rows
 from tests.integration.feeds.test_following_a_feed import busy
 from tests.support.feeds.feed_follower import follow_relay
-from tests.support.feeds.relay import Relay, relay_node
+from tests.support.feeds.relay import Relay, make_relay_node
 
 # Each reads streams over HTTP, page by page.
 pytestmark = pytest.mark.slow
@@ -42,7 +42,7 @@ def test_malformed_page_stores_nothing(store: Store, status: int, body: bytes):
         feed.relay.fault = lambda _: None
         assert len(list_stored_rows(feed)) == rows
         feed.passes(60)
-        assert relay_node(9) in feed.pools()
+        assert make_relay_node(9) in feed.pools()
 
 
 def test_unordered_rows_are_rejected_and_not_stored(store: Store):
@@ -59,7 +59,7 @@ def test_unordered_rows_are_rejected_and_not_stored(store: Store):
 def test_oversized_page_is_requested_in_halves(store: Store):
     relay = Relay()
     for _ in range(60):
-        relay.emit("DownloadModel", relay_node(1), model_id="x" * 2_000)
+        relay.emit("DownloadModel", make_relay_node(1), model_id="x" * 2_000)
     relay.joins(2)
     with follow_relay(store, relay) as feed:
         feed.passes(60)
@@ -70,7 +70,7 @@ def test_oversized_page_is_requested_in_halves(store: Store):
 
 def test_row_larger_than_response_limit_is_reported(store: Store):
     relay = Relay()
-    relay.emit("DownloadModel", relay_node(1), model_id="x" * 100_000)
+    relay.emit("DownloadModel", make_relay_node(1), model_id="x" * 100_000)
     with (
         follow_relay(store, relay) as feed,
         pytest.raises(TransientError, match="max_response_mib"),
@@ -104,7 +104,7 @@ def test_slow_feed_delays_indexing_of_chain_but_loses_no_rows(store: Store):
         relay.now += 50
         feed.passes(60)
 
-        assert set(feed.pools()) == {relay_node(1)}
+        assert set(feed.pools()) == {make_relay_node(1)}
 
 
 def test_missing_feed_response_times_out(store: Store):

@@ -16,7 +16,7 @@ from oracle.store.database import Store, UnitOfWork
 from oracle.store.tables.feed_tables import feed_row
 from tests.integration.feeds.test_following_a_feed import busy
 from tests.support.feeds.feed_follower import FeedFollower, follow_relay
-from tests.support.feeds.relay import Relay, relay_node
+from tests.support.feeds.relay import Relay, make_relay_node
 
 # Each reads streams over HTTP, page by page.
 pytestmark = pytest.mark.slow
@@ -50,7 +50,7 @@ def test_gap_in_row_ids_is_not_a_fault_and_does_not_delay_folding(store: Store):
     with follow_relay(store, relay) as feed:
         feed.passes(100)
 
-        assert set(feed.pools()) == {relay_node(1), relay_node(2)}
+        assert set(feed.pools()) == {make_relay_node(1), make_relay_node(2)}
         assert feed.faults() == []
 
 
@@ -86,7 +86,7 @@ def test_row_inserted_into_settled_part_is_reported_as_late_and_not_folded(store
         feed.passes(0)
         assert feed.digest() == before
         with store.read_transaction() as uow:
-            assert list_conflicting_nodes(uow, late["id"]) == [relay_node(2)]
+            assert list_conflicting_nodes(uow, late["id"]) == [make_relay_node(2)]
             assert find_fault_blocking_publication(uow) is not None
 
 
@@ -106,15 +106,15 @@ def test_both_versions_of_rewritten_row_are_stored_and_the_first_is_folded(store
         feed.passes(100)
         before = feed.digest()
         relay.rows[0] |= {
-            "node_address": relay_node(9),
-            "args": json.dumps({"node_address": relay_node(9)}),
+            "node_address": make_relay_node(9),
+            "args": json.dumps({"node_address": make_relay_node(9)}),
         }
 
         assert reread_rows(feed) == ["changed_row"]
         assert feed.digest() == before
         with store.read_transaction() as uow:
-            assert uow.feed.list_canonical_rows(1, 1, 1)[0].node == relay_node(1)
-            assert list_conflicting_nodes(uow, 1) == [relay_node(9)]
+            assert uow.feed.list_canonical_rows(1, 1, 1)[0].node == make_relay_node(1)
+            assert list_conflicting_nodes(uow, 1) == [make_relay_node(9)]
 
 
 def test_vanished_row_is_reported(store: Store):
@@ -194,7 +194,7 @@ def test_malformed_row_is_stored_as_bad_row_and_not_folded(store: Store):
         feed.passes(60)
 
         assert feed.kinds() == ["bad_row"]
-        assert set(feed.pools()) == {relay_node(2)}
+        assert set(feed.pools()) == {make_relay_node(2)}
         with store.read_transaction() as uow:
             assert find_fault_blocking_publication(uow) is None
         assert len(list_stored_rows(feed)) == 2
@@ -202,7 +202,7 @@ def test_malformed_row_is_stored_as_bad_row_and_not_folded(store: Store):
 
 def test_unknown_row_kind_is_stored_without_fault(store: Store):
     relay = Relay()
-    relay.emit("NodeTeleported", relay_node(1), where="mars")
+    relay.emit("NodeTeleported", make_relay_node(1), where="mars")
     relay.joins(2)
     with follow_relay(store, relay) as feed:
         feed.passes(60)

@@ -4,7 +4,7 @@ from oracle.domain.state import Membership
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.store.database import Store
 from tests.support.feeds.feed_follower import follow_relay
-from tests.support.feeds.relay import Relay, relay_node
+from tests.support.feeds.relay import Relay, make_relay_node
 
 
 def busy(relay: Relay) -> Relay:
@@ -19,7 +19,11 @@ def test_group_is_scored_in_order_of_its_rows(store: Store):
     with follow_relay(store, busy(Relay())) as feed:
         feed.passes(100)
 
-        assert feed.pools() == {relay_node(1): [10], relay_node(2): [5], relay_node(3): [2]}
+        assert feed.pools() == {
+            make_relay_node(1): [10],
+            make_relay_node(2): [5],
+            make_relay_node(3): [2],
+        }
 
 
 def test_rows_are_not_folded_before_they_settle(store: Store):
@@ -98,7 +102,7 @@ def test_kicked_out_node_is_not_recorded_as_quit(store: Store):
             (kicked_node,) = (
                 stored_node
                 for stored_node in uow.nodes.iterate_all()
-                if stored_node.address == relay_node(2)
+                if stored_node.address == make_relay_node(2)
             )
             assert kicked_node.membership is Membership.KICKED_OUT
             assert uow.anomalies.count() == 0
@@ -123,7 +127,7 @@ def test_only_timeouts_that_relay_penalises_lower_node_reliability(store: Store)
                 for stored_node in uow.nodes.iterate_all()
                 if stored_node.base < 10**18
             }
-        assert blamed == {relay_node(1), relay_node(3)}
+        assert blamed == {make_relay_node(1), make_relay_node(3)}
 
 
 def test_rows_seen_before_first_block_wait_to_be_folded(store: Store):

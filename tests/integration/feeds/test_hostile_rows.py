@@ -17,7 +17,7 @@ from tests.integration.feeds.test_feed_faults import list_stored_rows
 from tests.integration.feeds.test_following_a_feed import busy
 from tests.support.examples import examples
 from tests.support.feeds.feed_follower import FeedFollower, follow_relay
-from tests.support.feeds.relay import Relay, relay_node, relay_task
+from tests.support.feeds.relay import Relay, make_relay_node, make_relay_task
 
 # Each reads streams over HTTP, page by page.
 pytestmark = pytest.mark.slow
@@ -50,8 +50,8 @@ def test_row_id_near_largest_integer_does_not_stop_reader(store: Store, below: i
         poll_on(feed)
 
         is_taken = MAX_BIGINT - below <= MAX_ROW_ID
-        assert (relay_node(9) in feed.pools()) == is_taken
-        assert {relay_node(1), relay_node(2), relay_node(3)} <= feed.pools().keys()
+        assert (make_relay_node(9) in feed.pools()) == is_taken
+        assert {make_relay_node(1), make_relay_node(2), make_relay_node(3)} <= feed.pools().keys()
 
 
 def test_reader_restarts_on_database_that_contains_largest_row_id(store: Store):
@@ -59,14 +59,14 @@ def test_reader_restarts_on_database_that_contains_largest_row_id(store: Store):
     with follow_relay(store, relay) as feed:
         feed.passes(60)
         largest = FeedRow(
-            MAX_BIGINT, "NodeJoin", relay_node(9), "", "{}", seen_from=1_060, seen_to=1_060
+            MAX_BIGINT, "NodeJoin", make_relay_node(9), "", "{}", seen_from=1_060, seen_to=1_060
         )
         with store.transaction() as uow:
             uow.feed.append([largest])
         feed.restart()
         poll_on(feed)
 
-        assert {relay_node(1), relay_node(2), relay_node(3)} <= feed.pools().keys()
+        assert {make_relay_node(1), make_relay_node(2), make_relay_node(3)} <= feed.pools().keys()
 
 
 @pytest.mark.parametrize("field", ["type", "node_address", "task_id_commitment"])
@@ -84,7 +84,7 @@ def test_name_longer_than_index_limit_is_rejected(store: Store, field: str, char
         relay.joins(9)
         feed.passes(60)
 
-        assert relay_node(9) in feed.pools()
+        assert make_relay_node(9) in feed.pools()
 
 
 @pytest.mark.parametrize("field", ["type", "node_address", "task_id_commitment"])
@@ -110,7 +110,7 @@ def test_row_with_deeply_nested_arguments_is_a_bad_row_at_any_stack_depth(
     relay = busy(Relay())
     closing = "}" if opening.startswith("{") else "]"
     inner = opening * depth + "1" + closing * depth
-    args = {"task_id_commitment": relay_task(99), "selected_node": relay_node(1)}
+    args = {"task_id_commitment": make_relay_task(99), "selected_node": make_relay_node(1)}
     text = json.dumps(args)[:-1] + f', "deep": {inner}}}'
     with follow_relay(store, relay) as feed:
         hostile(relay, args=text)
@@ -132,8 +132,8 @@ def at_depth(calls: int, row: FeedRow) -> str | None:
 def test_brackets_inside_strings_do_not_count_as_nesting(store: Store):
     relay = busy(Relay())
     args = {
-        "task_id_commitment": relay_task(99),
-        "selected_node": relay_node(1),
+        "task_id_commitment": make_relay_task(99),
+        "selected_node": make_relay_node(1),
         "text": '[{\\"' * 200,
     }
     with follow_relay(store, relay) as feed:
@@ -202,10 +202,10 @@ ROWS = st.fixed_dictionaries(
     {
         "type": KINDS,
         "node_address": st.one_of(
-            st.sampled_from([relay_node(1), relay_node(2), relay_node(3)]), VALUES
+            st.sampled_from([make_relay_node(1), make_relay_node(2), make_relay_node(3)]), VALUES
         ),
         "task_id_commitment": st.one_of(
-            st.sampled_from([relay_task(1), relay_task(2), relay_task(3)]), VALUES
+            st.sampled_from([make_relay_task(1), make_relay_task(2), make_relay_task(3)]), VALUES
         ),
     }
 )
@@ -221,7 +221,7 @@ def test_arbitrary_row_is_rejected_or_stored_and_process_continues(
     for number in (1, 2, 3):
         relay.joins(number)
     for row, args, is_plain in made:
-        relay.emit("NodeJoin", relay_node(1))
+        relay.emit("NodeJoin", make_relay_node(1))
         named = {"task_id_commitment": row["task_id_commitment"]} if is_plain else {}
         relay.rows[-1] |= row | {"args": json.dumps(named | args)}
     with databases() as fresh, follow_relay(fresh, relay) as feed:

@@ -15,10 +15,10 @@ from oracle.queries.relay_audit.own_figures import derive_figures_from_rows
 from oracle.store.database import Store
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 from tests.integration.feeds.test_feed_faults import list_stored_rows, reread_rows
-from tests.support.answers import explanation_json
+from tests.support.answers import build_explanation_json
 from tests.support.examples import examples
 from tests.support.feeds.feed_follower import FeedFollower, follow_relay
-from tests.support.feeds.relay import Relay, relay_node
+from tests.support.feeds.relay import Relay, make_relay_node
 from tests.support.feeds.relay_rules import ALL_GROUPS, Stream, close_group, make_node_address
 
 # Each reads streams over HTTP, page by page.
@@ -41,7 +41,7 @@ def closes_without(relay: Relay, tasks: Sequence[int], silent: int, nodes: Seque
 
 def scores_of(store: Store, number: int) -> list[ScoreEntry]:
     with store.read_transaction() as uow:
-        return uow.scores.list_for_node(Address(relay_node(number)), POOL)
+        return uow.scores.list_for_node(Address(make_relay_node(number)), POOL)
 
 
 def explain_node(feed: FeedFollower, number: int) -> Explanation:
@@ -51,7 +51,7 @@ def explain_node(feed: FeedFollower, number: int) -> Explanation:
     assert cursor is not None
     block = BlockRef(cursor.number, cursor.hash, cursor.hash, cursor.time)
     archive = EventArchive(feed.store, folder.reader, folder.rules)
-    return explain_score(archive, Address(relay_node(number)), block)
+    return explain_score(archive, Address(make_relay_node(number)), block)
 
 
 def test_timed_out_member_gets_derived_zero(store: Store):
@@ -62,7 +62,11 @@ def test_timed_out_member_gets_derived_zero(store: Store):
     with follow_relay(store, relay) as feed:
         feed.passes(100)
 
-        assert feed.pools() == {relay_node(1): [10], relay_node(2): [5], relay_node(3): [0]}
+        assert feed.pools() == {
+            make_relay_node(1): [10],
+            make_relay_node(2): [5],
+            make_relay_node(3): [0],
+        }
         assert [entry.is_derived for entry in scores_of(store, 3)] == [True]
         assert [entry.is_derived for entry in scores_of(store, 1)] == [False]
         before = feed.digest()
@@ -87,13 +91,13 @@ def test_ambiguous_zero_score_is_listed_as_possible_zero_and_not_scored(store: S
     with follow_relay(store, relay) as feed:
         feed.passes(100)
 
-        assert feed.pools()[relay_node(3)] == [10]
+        assert feed.pools()[make_relay_node(3)] == [10]
         explanation = explain_node(feed, 3)
         assert len(explanation.possible_zeros) == 1
-        answer = explanation_json(explanation)
+        answer = build_explanation_json(explanation)
         assert float(answer["lowest_long_term"]) == 0.5
         assert float(answer["row"]["long_term"]) == 1.0
-        assert explanation_json(explain_node(feed, 1))["possible_zeros"] == []
+        assert build_explanation_json(explain_node(feed, 1))["possible_zeros"] == []
 
 
 def test_node_timing_out_only_in_groups_becomes_due_for_kickout(store: Store):
@@ -111,8 +115,8 @@ def test_node_timing_out_only_in_groups_becomes_due_for_kickout(store: Store):
         feed.passes(60)
 
         with store.read_transaction() as uow:
-            assert [interval.node for interval in uow.kickouts.list_open()] == [relay_node(3)]
-        assert "derived" in explanation_json(explain_node(feed, 3))["held"]
+            assert [interval.node for interval in uow.kickouts.list_open()] == [make_relay_node(3)]
+        assert "derived" in build_explanation_json(explain_node(feed, 3))["held"]
     entries = scores_of(store, 3)
     assert [entry.score for entry in entries] == [0] * POOL
     # A stake is not taken for a derived score alone: such a kickout waits for an operator.
@@ -152,7 +156,7 @@ def test_abort_arriving_while_rows_settle_yields_derived_zero(store: Store):
         relay.rows.append(late)
         feed.passes(100)
 
-        assert feed.pools()[relay_node(3)] == [0]
+        assert feed.pools()[make_relay_node(3)] == [0]
         assert feed.faults() == []
 
 
@@ -169,7 +173,7 @@ def test_abort_arriving_after_settlement_changes_nothing(store: Store):
 
         assert reread_rows(feed) == ["late_row"]
         feed.passes(60)
-        assert feed.pools()[relay_node(3)] == []
+        assert feed.pools()[make_relay_node(3)] == []
         assert rebuild_state(store, feed.follower.folder, RebuildOptions()).is_same
 
 

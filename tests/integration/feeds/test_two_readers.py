@@ -15,7 +15,7 @@ from oracle.store.database import Store
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 from tests.support.examples import examples
 from tests.support.feeds.feed_follower import FeedFollower, follow_relay
-from tests.support.feeds.relay import Relay, relay_node
+from tests.support.feeds.relay import Relay, make_relay_node
 from tests.support.scripted import ScriptedChain
 
 # Each reads streams over HTTP, page by page.
@@ -143,7 +143,7 @@ def test_any_polling_times_give_same_scores(moments: list[int], gaps: list[int],
     expected_pools: dict[str, list[int]] = {}
     for step in range(1, 6):
         for rank, offset in enumerate(range(3)):
-            number = relay_node(1 + (step + offset) % 5)
+            number = make_relay_node(1 + (step + offset) % 5)
             expected_pools.setdefault(number, []).append((10, 5, 2)[rank])
     relay = Relay()
     with databases() as fresh, follow_relay(fresh, relay) as feed:

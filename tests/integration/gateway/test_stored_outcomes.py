@@ -19,7 +19,7 @@ from tests.integration.gateway.test_gateway_process import (
     starting,
 )
 from tests.support.cli.daemon import PATIENCE_SECONDS, Daemon
-from tests.support.lossy_postgresql import CommitLoss, LossyProxy, lossy
+from tests.support.lossy_postgresql import CommitLoss, LossyProxy, run_lossy_proxy
 
 pytestmark = pytest.mark.slow
 CHAIN = "0021"
@@ -27,7 +27,7 @@ CHAIN = "0021"
 
 @pytest.fixture
 def proxied(postgresql_url: str) -> Iterator[tuple[LossyProxy, str]]:
-    with lossy(postgresql_url) as opened:
+    with run_lossy_proxy(postgresql_url) as opened:
         yield opened
 
 

@@ -7,7 +7,7 @@ import pytest
 from oracle.rpc.rpc_errors import RpcError
 from tests.pools import caller_of
 from tests.support.sending.faults import Fault, drop_response, respond_with
-from tests.support.sending.proxy import Proxy, proxy
+from tests.support.sending.proxy import Proxy, run_proxy
 
 HEIGHT = "eth_blockNumber"
 
@@ -15,7 +15,7 @@ HEIGHT = "eth_blockNumber"
 @pytest.fixture
 def endpoint() -> Iterator[Proxy]:
     """Yield an endpoint without a chain, whose responses the test sets."""
-    with proxy("http://127.0.0.1:9") as opened_proxy:
+    with run_proxy("http://127.0.0.1:9") as opened_proxy:
         yield opened_proxy
 
 

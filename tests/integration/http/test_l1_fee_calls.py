@@ -6,14 +6,14 @@ from eth_utils.abi import function_signature_to_4byte_selector
 from oracle.txmgr.client.l1_fees import L1Fee, fetch_l1_fee
 from tests.pools import view_of
 from tests.support.sending.faults import respond_with
-from tests.support.sending.proxy import proxy
+from tests.support.sending.proxy import run_proxy
 
 WORD = f"{5:064x}"
 
 
 def list_calldata(kind: L1Fee) -> list[str]:
     """Return the calldata of all requests to a rollup's endpoint."""
-    with proxy("http://127.0.0.1:9") as rollup:
+    with run_proxy("http://127.0.0.1:9") as rollup:
         rollup.rule("eth_call", respond_with("0x" + WORD * 6))
         assert fetch_l1_fee(view_of(rollup.url), kind, "0xabcd", 21_000) > 0
         calls = [request["params"] for request in rollup.received_requests]

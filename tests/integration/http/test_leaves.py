@@ -31,14 +31,14 @@ from oracle.store.database import Store
 from tests.support.accepted_rounds import (
     accept_newest_report,
     load_newest_report,
-    without_rounds,
+    remove_contract_events,
 )
 from tests.support.scripted import ScriptedReader
 from tests.support.traffic import Traffic
 from tests.support.txmgr.follower import RULES, Follower, mine_blocks
 from tests.support.txmgr.stores import NewStore
 
-BLOCKS = without_rounds(Traffic(5).blocks(20))
+BLOCKS = remove_contract_events(Traffic(5).blocks(20))
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from oracle.txmgr.client.fee_quote import (
 )
 from tests.pools import pool_of
 from tests.support.sending.faults import Fault, respond_with, return_error
-from tests.support.sending.proxy import Proxy, proxy
+from tests.support.sending.proxy import Proxy, run_proxy
 
 GWEI = 10**9
 CAPS = SendLimits(fee_per_gas=100 * GWEI, cost_per_transaction=1, cost_per_day=1, min_tip=7)
@@ -28,8 +28,8 @@ HISTORY, BLOCK = "eth_feeHistory", "eth_getBlockByNumber"
 def two() -> Iterator[tuple[Proxy, Proxy, PoolView]]:
     """Yield two endpoints without a chain, whose responses the test sets."""
     with (
-        proxy("http://127.0.0.1:9") as first_endpoint,
-        proxy("http://127.0.0.1:9") as second_endpoint,
+        run_proxy("http://127.0.0.1:9") as first_endpoint,
+        run_proxy("http://127.0.0.1:9") as second_endpoint,
     ):
         pool = pool_of(first_endpoint.url, second_endpoint.url)
         yield first_endpoint, second_endpoint, pool.create_view()

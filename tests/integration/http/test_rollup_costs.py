@@ -9,7 +9,7 @@ from oracle.rpc.fanout import PoolView
 from oracle.txmgr.client.l1_fees import L1Fee, fetch_l1_fee, fetch_operator_fee
 from tests.pools import view_of
 from tests.support.sending.faults import Fault, drop_response, respond_with, return_error
-from tests.support.sending.proxy import Proxy, proxy
+from tests.support.sending.proxy import Proxy, run_proxy
 
 CALL = "eth_call"
 THOUSAND = 1_000
@@ -19,9 +19,9 @@ THOUSAND = 1_000
 def three() -> Iterator[tuple[Proxy, ...]]:
     """Yield three endpoints without a chain, whose responses the test sets."""
     with (
-        proxy("http://127.0.0.1:9") as first_endpoint,
-        proxy("http://127.0.0.1:9") as second_endpoint,
-        proxy("http://127.0.0.1:9") as third_endpoint,
+        run_proxy("http://127.0.0.1:9") as first_endpoint,
+        run_proxy("http://127.0.0.1:9") as second_endpoint,
+        run_proxy("http://127.0.0.1:9") as third_endpoint,
     ):
         yield first_endpoint, second_endpoint, third_endpoint
 

@@ -6,7 +6,7 @@ import pytest
 
 from oracle.store.database import Store
 from tests.integration.notify.notified_daemon import NotifiedDaemon
-from tests.support.receiver import Receiver, receiving
+from tests.support.receiver import Receiver, run_receiver
 from tests.support.txmgr.stores import new_postgresql_store, new_sqlite_store, new_store, store
 
 __all__ = ["new_postgresql_store", "new_sqlite_store", "new_store", "store"]
@@ -14,7 +14,7 @@ __all__ = ["new_postgresql_store", "new_sqlite_store", "new_store", "store"]
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    with receiving() as opened_receiver:
+    with run_receiver() as opened_receiver:
         yield opened_receiver
 
 

@@ -14,9 +14,9 @@ from oracle.notify.target_delivery import compute_backoff_seconds
 from oracle.store.halts import HaltClearRecord
 from tests.integration.notify.notified_daemon import NotifiedDaemon, only_about
 from tests.support.examples import examples
-from tests.support.histories import GENESIS_TIME, History, node_address
-from tests.support.receiver import receiving
-from tests.support.task_traffic import burst_history
+from tests.support.histories import GENESIS_TIME, History, make_node_address
+from tests.support.receiver import run_receiver
+from tests.support.task_traffic import build_burst_history
 from tests.support.txmgr.stores import NewStore
 
 OFTEN = examples(20)
@@ -31,7 +31,7 @@ def test_timeouts_and_the_resulting_exclusion_send_notices_in_order(
 
     assert notified_daemon.receiver.kinds == ["timed_out", "timed_out", "excluded"]
     assert [delivery.decoded["node"] for delivery in notified_daemon.receiver.got] == 3 * [
-        node_address("A")
+        make_node_address("A")
     ]
     assert [int(notice_id) for notice_id in notified_daemon.receiver.ids] == [1, 2, 3]
 
@@ -49,7 +49,7 @@ def test_node_recovery_without_chain_event_sends_notice(notified_daemon: Notifie
     notified_daemon.run_until_idle()
 
     assert notified_daemon.receiver.kinds[-1] == "recovered"
-    assert notified_daemon.receiver.got[-1].decoded["node"] == node_address("A")
+    assert notified_daemon.receiver.got[-1].decoded["node"] == make_node_address("A")
 
 
 def test_recovery_and_renewed_exclusion_between_ticks_both_send_notices(
@@ -148,7 +148,7 @@ def test_notice_is_sent_again_after_crash_before_acknowledgement(notified_daemon
 
 
 def test_slow_receiver_blocks_neither_daemon_nor_other_targets(notified_daemon: NotifiedDaemon):
-    with receiving() as quick_receiver:
+    with run_receiver() as quick_receiver:
         notified_daemon.restart(
             [notified_daemon.webhook(), notified_daemon.webhook("quick", url=quick_receiver.url)]
         )
@@ -200,7 +200,7 @@ def test_unsent_notice_undone_by_reorg_is_not_sent(notified_daemon: NotifiedDaem
 def test_node_owner_is_notified_only_about_own_node_and_reorgs_that_affect_it(
     notified_daemon: NotifiedDaemon,
 ):
-    notified_daemon.restart([notified_daemon.webhook(choice=only_about(node_address("B")))])
+    notified_daemon.restart([notified_daemon.webhook(choice=only_about(make_node_address("B")))])
     notified_daemon.times_out("A", 2)
     notified_daemon.run_until_idle()
     notified_daemon.chain.fork(1)
@@ -273,7 +273,7 @@ def test_new_target_receives_only_later_notices(notified_daemon: NotifiedDaemon)
     notified_daemon.run_until_idle()
 
     assert [delivery.decoded["node"] for delivery in notified_daemon.receiver.got[3:]] == [
-        node_address("B")
+        make_node_address("B")
     ]
 
 
@@ -287,7 +287,9 @@ def test_notices_older_than_thirty_days_are_deleted(notified_daemon: NotifiedDae
     notified_daemon.run_until_idle()
 
     with notified_daemon.store.read_transaction() as uow:
-        assert [notice.node for notice in uow.notices.list_after(0, 10)] == [node_address("B")]
+        assert [notice.node for notice in uow.notices.list_after(0, 10)] == [
+            make_node_address("B")
+        ]
 
 
 @pytest.mark.slow
@@ -306,7 +308,7 @@ def test_notices_older_than_thirty_days_are_deleted(notified_daemon: NotifiedDae
 def test_delivered_notices_without_undone_ones_equal_stored_notices(
     new_sqlite_store: NewStore, turns: list[tuple[str, int, list[int], bool]]
 ):
-    with new_sqlite_store() as store, receiving() as receiver:
+    with new_sqlite_store() as store, run_receiver() as receiver:
         notified_daemon = NotifiedDaemon(store, receiver)
         notified_daemon.begin()
         for name, depth, statuses, is_restarted in turns:
@@ -357,8 +359,8 @@ def test_near_kickout_sends_one_notice_until_it_is_far_again(notified_daemon: No
         if delivery.decoded["kind"] == "kickout_near"
     ]
     assert [(notice["node"], notice["scores"]) for notice in near] == [
-        (node_address("A"), 2),
-        (node_address("A"), 1),
+        (make_node_address("A"), 2),
+        (make_node_address("A"), 1),
     ]
 
 
@@ -406,7 +408,7 @@ def test_fork_above_the_last_score_keeps_the_notice_of_a_near_kickout(
 
 def test_incident_sends_notices_when_it_begins_and_ends(notified_daemon: NotifiedDaemon):
     time = GENESIS_TIME
-    for event_time, events in groupby(burst_history().events, key=lambda event: event.time):
+    for event_time, events in groupby(build_burst_history().events, key=lambda event: event.time):
         notified_daemon.chain.mine(*events, after=event_time - time)
         time = event_time
         notified_daemon.run_until_idle()
@@ -416,7 +418,7 @@ def test_incident_sends_notices_when_it_begins_and_ends(notified_daemon: Notifie
         if "incident" in delivery.decoded["kind"]
     ]
     assert [said["kind"] for said in incident_notices] == ["incident_began", "incident_over"]
-    cause = f"tasks of the application {node_address('burst')} time out"
+    cause = f"tasks of the application {make_node_address('burst')} time out"
     assert [said["text"] for said in incident_notices] == [
         f"incident 1 began: {cause}; 10 timeouts on 10 nodes",
         f"incident 1 is over: {cause}",
@@ -426,7 +428,9 @@ def test_incident_sends_notices_when_it_begins_and_ends(notified_daemon: Notifie
 
 def test_reorg_before_incident_retracts_its_notice(notified_daemon: NotifiedDaemon):
     time = GENESIS_TIME
-    for event_time, events in groupby(burst_history().events[:-2], key=lambda event: event.time):
+    for event_time, events in groupby(
+        build_burst_history().events[:-2], key=lambda event: event.time
+    ):
         notified_daemon.chain.mine(*events, after=event_time - time)
         time = event_time
     notified_daemon.run_until_idle()

@@ -8,14 +8,14 @@ from oracle.cli.main import run
 from oracle.store.database import Store
 from oracle.store.subscription_repository import Subscription
 from tests.integration.notify.test_notify_command import config
-from tests.support.histories import node_address
+from tests.support.histories import make_node_address
 
 __all__ = ["config"]
 
 TARGET = "https://example.org/a-private-path"
 ENTRY = Subscription(
     id="3f0c",
-    node=node_address("A"),
+    node=make_node_address("A"),
     channel="webhook",
     target=TARGET,
     kinds=frozenset({"excluded"}),

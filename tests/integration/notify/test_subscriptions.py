@@ -94,7 +94,7 @@ class Owner:
 
 @pytest.fixture
 def owner(notified_daemon: NotifiedDaemon, monkeypatch: pytest.MonkeyPatch) -> Owner:
-    make_address = histories.node_address
+    make_address = histories.make_node_address
     monkeypatch.setattr(
         histories, "node_address", lambda name: NODE if name == "mine" else make_address(name)
     )

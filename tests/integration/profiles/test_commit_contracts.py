@@ -15,7 +15,7 @@ from eth_utils.crypto import keccak
 from tests.integration.profiles.commit_ledger import Job
 from tests.integration.profiles.commit_network import CommitNetwork, a_commit_network
 from tests.support.evm.chain import Receipt
-from tests.support.vectors import entries
+from tests.support.vectors import load_entries
 
 pytestmark = [pytest.mark.slow, pytest.mark.evm]
 
@@ -54,7 +54,9 @@ def _short(event: str, args: dict[str, Any]) -> str:
 
 def sequence(name: str) -> list[list[str]]:
     """Return the logs of each call by a vector, without arguments and optional ones."""
-    (vector,) = (entry for key, entry in entries().items() if f"event_sequences/{name} " in key)
+    (vector,) = (
+        entry for key, entry in load_entries().items() if f"event_sequences/{name} " in key
+    )
     return [
         [log.partition("(")[0] for log in call["events_in_log_order"] if log[0] not in "[("]
         for call in vector["transactions"]
@@ -279,7 +281,7 @@ SCENARIOS = {
 def test_event_counts_match_vectors(network: CommitNetwork, scenario: str):
     (expected_counts,) = (
         {name: count for name, count in vector.items() if name != "scenario"}
-        for name, vector in entries().items()
+        for name, vector in load_entries().items()
         if "event_counts_gen_a/cases" in name and vector["scenario"] == scenario
     )
     first = network.chain.block

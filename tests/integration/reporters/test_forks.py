@@ -13,7 +13,7 @@ from tests.integration.reporters.reporter_group import ReporterGroup, reporter_g
 from tests.support.cli.local_network import LocalNetwork, Settings
 from tests.support.evm.anvil import run_anvil
 from tests.support.sending.faults import Question, return_null
-from tests.support.sending.proxy import Proxy, proxy
+from tests.support.sending.proxy import Proxy, run_proxy
 
 # The blocks of the fork are not final for this reporter.
 FINALITY_DEPTH = 60
@@ -59,7 +59,7 @@ def test_reporter_on_fork_is_isolated_and_rejoins_with_same_digests(
     network: LocalNetwork, tmp_path: Path, empty_postgresql_url: str
 ):
     # Two endpoints that agree, so a fork is accepted at once.
-    with proxy(network.url) as first_proxy, proxy(network.url) as second_proxy:
+    with run_proxy(network.url) as first_proxy, run_proxy(network.url) as second_proxy:
         proxies = [first_proxy, second_proxy]
         for endpoint_proxy in proxies:
             endpoint_proxy.rule("eth_getBlockByNumber", return_null(), when=is_of_a_tag)

@@ -11,9 +11,9 @@ from tests.support.ingest.event_encoding import (
     encode_network_log,
     encode_task_created_log,
 )
-from tests.support.ingest.forked import build_unknown_join
+from tests.support.ingest.forked import encode_unknown_join_log
 from tests.support.ingest.indexer import FINALITY, Indexer
-from tests.support.traffic import address
+from tests.support.traffic import make_address
 
 # More blocks than a window of any scenario.
 _MORE = 45
@@ -100,13 +100,13 @@ def forked_while_reading(world: World) -> Indexer:
 def into_an_empty_height(world: World) -> Indexer:
     world.chain.mine_empty(3)
     indexer = world.read(world.indexer())
-    world.chain.emit(build_unknown_join(), on=world.chain.back(3))
+    world.chain.emit(encode_unknown_join_log(), on=world.chain.back(3))
     world.chain.live(_MORE)
     return world.read(indexer)
 
 
 def only_event_gone(world: World) -> Indexer:
-    world.chain.emit(build_unknown_join())
+    world.chain.emit(encode_unknown_join_log())
     indexer = world.read(world.indexer())
     world.chain.mine_empty(1, on=world.chain.back(1))
     world.chain.mine_empty(_MORE)
@@ -114,10 +114,10 @@ def only_event_gone(world: World) -> Indexer:
 
 
 def included_again(world: World) -> Indexer:
-    first = world.chain.emit(build_unknown_join())
+    first = world.chain.emit(encode_unknown_join_log())
     indexer = world.read(world.indexer())
     between = world.chain.mine_empty(1, on=world.chain.back(1))
-    paused = build_transaction(encode_network_log("NodePaused", node=address(0xF00)))
+    paused = build_transaction(encode_network_log("NodePaused", node=make_address(0xF00)))
     world.chain.show(world.chain.tree.mine([paused, *first.txs], between))
     world.chain.live(_MORE)
     return world.read(indexer)
@@ -198,7 +198,7 @@ def add_odd_logs(*emitted_logs: FakeLog) -> Scenario:
 
 
 def encode_odd_join(**changed: object) -> FakeLog:
-    named = {"node": address(0xB16), "stake": 1, "gpuName": "", "gpuVram": 0}
+    named = {"node": make_address(0xB16), "stake": 1, "gpuName": "", "gpuVram": 0}
     version = {"major": 0, "minor": 0, "patch": 0, "models": []}
     return encode_network_log("NodeJoined", **named | version | changed)
 
@@ -216,7 +216,9 @@ def two_in_one(world: World) -> Indexer:
         world.chain.tree.mine(
             [
                 build_transaction(
-                    build_unknown_join(), encode_task_created_log(1), encode_task_created_log(2)
+                    encode_unknown_join_log(),
+                    encode_task_created_log(1),
+                    encode_task_created_log(2),
                 )
             ]
         )
@@ -246,16 +248,18 @@ CHAINS: dict[str, dict[str, Scenario]] = {
     "18": {"": set_final_tags(FINALITY, 40, FINALITY)},
     "19": {"": final_above_newest},
     "21": {"": odd_times},
-    "63": {"": add_odd_logs(_dirty(build_unknown_join()), _dirty(encode_task_created_log(902)))},
+    "63": {
+        "": add_odd_logs(_dirty(encode_unknown_join_log()), _dirty(encode_task_created_log(902)))
+    },
     "64": {
         "": add_odd_logs(
-            _odd_topics(build_unknown_join()), _odd_topics(encode_task_created_log(902))
+            _odd_topics(encode_unknown_join_log()), _odd_topics(encode_task_created_log(902))
         )
     },
     "65": {
         "": add_odd_logs(
             encode_odd_join(stake=_MOST, gpuName="x" * 100_000),
-            encode_odd_join(node=address(0xB17), gpuName="\0a"),
+            encode_odd_join(node=make_address(0xB17), gpuName="\0a"),
             encode_task_created_log(903, fee=_MOST),
         )
     },

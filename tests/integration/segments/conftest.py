@@ -12,9 +12,9 @@ import pytest
 
 from devnet.fakechain.fault import InjectedFault
 from oracle.telemetry.indexer_metrics import SEGMENTS
-from tests.support.ingest.dumping import dump
+from tests.support.ingest.dumping import dump_database_rows
 from tests.support.ingest.fake_chain import FakeChain
-from tests.support.ingest.indexer import Indexer, in_ranges
+from tests.support.ingest.indexer import Indexer, limit_ranges
 from tests.support.ingest.skipping import Skipping
 
 HISTORY = 240
@@ -46,7 +46,7 @@ def open_prepared(
             url = f"sqlite:///{fresh}"
         indexer = Indexer(fake_chain.urls, url, reports=False, workers=workers)
         opened.append(indexer)
-        return in_ranges(indexer, blocks)
+        return limit_ranges(indexer, blocks)
 
     yield open_one
     for indexer in opened:
@@ -84,7 +84,7 @@ def expected(open_prepared: OpenPrepared) -> list[str]:
     """Return the database of a writer without workers."""
     indexer = open_prepared(0)
     indexer.index()
-    return dump(indexer.url)
+    return dump_database_rows(indexer.url)
 
 
 def outcomes(outcome: str) -> float:

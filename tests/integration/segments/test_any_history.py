@@ -15,9 +15,9 @@ from oracle.store.database import Store
 from tests.integration.segments.conftest import HISTORY, OpenPrepared, at_request
 from tests.integration.segments.test_staged import CapabilityMemory, staged_in
 from tests.support.examples import examples
-from tests.support.ingest.dumping import dump
+from tests.support.ingest.dumping import dump_database_rows
 from tests.support.ingest.fake_chain import FakeChain
-from tests.support.ingest.indexer import Indexer, in_ranges
+from tests.support.ingest.indexer import Indexer, limit_ranges
 from tests.support.txmgr.brittle import Brittle, Died
 
 _NEVER = 1_000_000
@@ -53,7 +53,7 @@ class World:
         indexer = self.open_prepared(writer_options.workers, writer_options.blocks, self.url)
         self.url = indexer.url
         staged_in(indexer, self.stage, self.kept)
-        in_ranges(indexer, writer_options.blocks)
+        limit_ranges(indexer, writer_options.blocks)
         self.chain.provider.faults[:] = [
             at_request(nth, "eth_getBlockReceipts", lambda: kill_all_workers(indexer))
             for nth in killed_at
@@ -118,4 +118,4 @@ def test_database_equals_that_of_single_writer(
                 break
 
     assert world.url is not None
-    assert dump(world.url) == expected
+    assert dump_database_rows(world.url) == expected

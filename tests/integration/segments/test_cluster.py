@@ -13,7 +13,7 @@ from oracle.chain.segments.cluster_pool import ENDPOINTS_VARIABLE, ClusterPool
 from oracle.chain.segments.segment import decode_answer
 from oracle.chain.segments.segment_request import SegmentRequest, WriterState
 from tests.integration.segments.conftest import OpenPrepared, at_request, outcomes
-from tests.support.ingest.dumping import dump
+from tests.support.ingest.dumping import dump_database_rows
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 
@@ -55,7 +55,7 @@ def test_dask_cluster_produces_same_database_as_inline_indexing(
 
     indexer.index()
 
-    assert dump(indexer.url) == expected
+    assert dump_database_rows(indexer.url) == expected
     assert outcomes("taken") > before
 
 
@@ -70,7 +70,7 @@ def test_killed_cluster_worker_loses_only_its_range(
     indexer.index()
 
     assert fault.hit_count
-    assert dump(indexer.url) == expected
+    assert dump_database_rows(indexer.url) == expected
 
 
 def test_abandoned_cluster_worker_is_stopped_and_replaced(
@@ -107,7 +107,7 @@ def test_writer_continues_alone_without_scheduler(
 
     indexer.index()
 
-    assert dump(indexer.url) == expected
+    assert dump_database_rows(indexer.url) == expected
 
 
 def test_writer_indexes_history_alone_when_cluster_worker_has_no_endpoints(
@@ -119,4 +119,4 @@ def test_writer_indexes_history_alone_when_cluster_worker_has_no_endpoints(
         on(empty, indexer)
         indexer.index()
 
-    assert dump(indexer.url) == expected
+    assert dump_database_rows(indexer.url) == expected

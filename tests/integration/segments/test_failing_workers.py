@@ -14,7 +14,7 @@ from oracle.chain.segments.segment_request import SegmentRequest, WriterState
 from oracle.errors import FatalError
 from tests.integration.segments.conftest import OpenPrepared, at_request, outcomes
 from tests.integration.segments.failing_workers import Change, DyingAt, Hanging, Lying
-from tests.support.ingest.dumping import dump
+from tests.support.ingest.dumping import dump_database_rows
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 
@@ -35,7 +35,7 @@ def test_killed_worker_loses_only_its_range(
 
     indexer.index()
 
-    assert dump(indexer.url) == expected
+    assert dump_database_rows(indexer.url) == expected
 
 
 def flip_bit(honest: bytes, _before: bytes) -> bytes:
@@ -61,7 +61,7 @@ def test_invalid_worker_response_loses_only_its_range(
 
     indexer.index()
 
-    assert dump(indexer.url) == expected
+    assert dump_database_rows(indexer.url) == expected
     assert outcomes("lost") > before
     assert lying.given_up
 
@@ -73,7 +73,7 @@ def test_hanging_worker_loses_only_its_range(expected: list[str], open_prepared:
 
     indexer.index()
 
-    assert dump(indexer.url) == expected
+    assert dump_database_rows(indexer.url) == expected
     assert hanging.given_up
 
 
@@ -119,7 +119,7 @@ def test_writer_continues_alone_without_workers(
 
     indexer.index()
 
-    assert dump(indexer.url) == expected
+    assert dump_database_rows(indexer.url) == expected
 
 
 def test_worker_exits_when_its_input_is_closed():

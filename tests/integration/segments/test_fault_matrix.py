@@ -18,7 +18,7 @@ from tests.integration.segments.faulty_worlds import World
 from tests.integration.segments.response_scenarios import ANSWERS
 from tests.integration.segments.writer_scenarios import WRITERS
 from tests.support.ingest.fake_chain import FakeChain
-from tests.support.ingest.indexer import Indexer, in_ranges
+from tests.support.ingest.indexer import Indexer, limit_ranges
 
 HISTORY = 90
 CASES = CHAINS | ANSWERS | WRITERS
@@ -66,11 +66,11 @@ def open_world(tmp_path: Path, sqlite_template: Path) -> Iterator[OpenWorld]:
                 options = {"reports": False, "workers": workers} | options
                 indexer = Indexer(list(urls), url or fresh(), **options)
                 until_the_end.callback(indexer.close)
-                return in_ranges(indexer, blocks)
+                return limit_ranges(indexer, blocks)
 
             def resumed(indexer: Indexer) -> Indexer:
                 indexer.restart()
-                return in_ranges(indexer, blocks)
+                return limit_ranges(indexer, blocks)
 
             return World(chain, opened, resumed)
 

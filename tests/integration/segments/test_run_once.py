@@ -16,8 +16,8 @@ from oracle.cli.main import run
 from tests.integration.segments.conftest import at_request, outcomes
 from tests.support.cli.local_network import write_config
 from tests.support.examples import examples
-from tests.support.ingest.daemons import settings as daemon_settings
-from tests.support.ingest.dumping import dump
+from tests.support.ingest.daemons import build_daemon_settings
+from tests.support.ingest.dumping import dump_database_rows
 from tests.support.ingest.fake_chain import FakeChain
 
 # Requests during the history: a writer dies at one of them, or at one of its workers'.
@@ -38,7 +38,7 @@ def long_chain() -> Iterator[FakeChain]:
 def config_in(folder: Path, chain: FakeChain, **history: object) -> Path:
     folder.mkdir()
     return write_config(
-        daemon_settings(chain, folder) | {"history": history}, folder / "config.toml"
+        build_daemon_settings(chain, folder) | {"history": history}, folder / "config.toml"
     )
 
 
@@ -53,7 +53,7 @@ def has_ordered(config: Path) -> bool:
 
 
 def dump_database(config: Path) -> list[str]:
-    return dump(f"sqlite:///{config.parent / 'oracle.sqlite'}")
+    return dump_database_rows(f"sqlite:///{config.parent / 'oracle.sqlite'}")
 
 
 @pytest.fixture(scope="module")

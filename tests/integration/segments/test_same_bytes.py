@@ -3,7 +3,7 @@
 import pytest
 
 from tests.integration.segments.conftest import HISTORY, OpenPrepared, outcomes
-from tests.support.ingest.dumping import dump
+from tests.support.ingest.dumping import dump_database_rows
 
 
 @pytest.mark.parametrize(("workers", "blocks"), [(1, 20), (2, 20), (2, 7), (2, HISTORY)])
@@ -15,7 +15,7 @@ def test_database_is_identical_for_any_number_of_workers_and_segment_size(
 
     indexer.index()
 
-    assert dump(indexer.url) == expected
+    assert dump_database_rows(indexer.url) == expected
     assert outcomes("taken") > before
 
 
@@ -26,7 +26,7 @@ def test_database_is_identical_on_postgresql(
 
     indexer.index()
 
-    assert dump(indexer.url) == expected
+    assert dump_database_rows(indexer.url) == expected
 
 
 def test_workers_stop_with_writer(open_prepared: OpenPrepared):

@@ -11,8 +11,8 @@ from oracle.chain.segments.staging import SegmentStage
 from oracle.chain.verification.calibration import Calibration
 from oracle.chain.verification.verification_policy import VerificationPolicy
 from tests.integration.segments.conftest import RANGE, OpenPrepared, outcomes
-from tests.support.ingest.dumping import dump
-from tests.support.ingest.indexer import Indexer, in_ranges
+from tests.support.ingest.dumping import dump_database_rows
+from tests.support.ingest.indexer import Indexer, limit_ranges
 
 Damage = Callable[[Path], None]
 
@@ -42,7 +42,7 @@ def staged_in(
     indexer.source.configure_verification(
         VerificationPolicy(), Calibration(capability_store=capability_store or CapabilityMemory())
     )
-    in_ranges(indexer, RANGE)
+    limit_ranges(indexer, RANGE)
     stage = SegmentStage(folder, indexer.pool.plan.id)
     indexer.source.use_workers(indexer.pool, 1, stage)
 
@@ -73,7 +73,7 @@ def test_staged_segments_are_used_by_next_writer(
     second.index()
 
     assert outcomes("recalled") > before
-    assert dump(second.url) == expected
+    assert dump_database_rows(second.url) == expected
 
 
 def cut(path: Path) -> None:
@@ -107,7 +107,7 @@ def test_damaged_staged_file_is_discarded(
     second.index()
 
     assert outcomes("recalled") == before
-    assert dump(second.url) == expected
+    assert dump_database_rows(second.url) == expected
 
 
 def test_staged_files_of_another_plan_are_discarded(open_prepared: OpenPrepared, tmp_path: Path):

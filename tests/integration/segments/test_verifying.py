@@ -14,7 +14,7 @@ from oracle.indexer.audit.reverify import VerifyResult, reverify_blocks
 from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.rebuild import RebuildOptions
 from tests.integration.segments.conftest import HISTORY, OpenPrepared, outcomes
-from tests.support.ingest.dumping import dump
+from tests.support.ingest.dumping import dump_database_rows
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY, Indexer
 
@@ -51,7 +51,7 @@ def test_workers_verify_same_blocks_as_writer(
     assert outcomes("taken") > before
     assert verify_results[0] == verify_results[1]
     assert verify_results[0].reached_level >= level
-    assert dump(alone.url) == dump(together.url)
+    assert dump_database_rows(alone.url) == dump_database_rows(together.url)
 
 
 @pytest.mark.parametrize(

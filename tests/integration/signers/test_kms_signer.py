@@ -21,7 +21,7 @@ from oracle.signing.signature_checks import EcdsaSignature
 from oracle.signing.signer import Fees, SignerRefusedError, TransactionRequest, WrongSignatureError
 from oracle.signing.typed_data import Domain
 from tests.integration.signers.test_signers import REPORT
-from tests.support.signing.kms import REGION, Kms, kms_server
+from tests.support.signing.kms import REGION, Kms, run_kms_server
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +32,7 @@ NUMBERS = st.integers(1, 2**256 - 1)
 
 @pytest.fixture(scope="module")
 def kms() -> Iterator[Kms]:
-    with kms_server() as server:
+    with run_kms_server() as server:
         yield server
 
 

@@ -20,10 +20,10 @@ from oracle.store.outbox.records import UNFINISHED_STATES, Account, CallRequest,
 from tests.support.chain.network_logs import ORACLE
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import CHAIN_ID, FINALITY, Indexer
-from tests.support.traffic import Traffic, address
+from tests.support.traffic import Traffic, make_address
 from tests.support.txmgr.brittle import Brittle, Died
 
-US = Account(CHAIN_ID, address(0xAB))
+US = Account(CHAIN_ID, make_address(0xAB))
 # Longer than any backoff, and the number of tries until a resting endpoint is used again.
 _A_LONG_WHILE, _MOST_TRIES = 600.0, 12
 _STEPS_AT_MOST = 200

@@ -179,8 +179,8 @@ class MemoryChain:
             blocks = self.blocks[
                 int(log_filter["fromBlock"], 16) : int(log_filter["toBlock"], 16) + 1
             ]
-        addresses = _as_set(log_filter.get("address"))
-        topics = _as_set((log_filter.get("topics") or [None])[0])
+        addresses = _to_lowercase_set(log_filter.get("address"))
+        topics = _to_lowercase_set((log_filter.get("topics") or [None])[0])
         # A filter with several topics contains all topics of the contracts.
         every = topics is None or len(topics) > 1
         matching_logs = [
@@ -192,7 +192,7 @@ class MemoryChain:
         return b"[" + b",".join(matching_logs) + b"]"
 
 
-def _as_set(written: str | Sequence[str] | None) -> set[str] | None:
+def _to_lowercase_set(written: str | Sequence[str] | None) -> set[str] | None:
     if written is None:
         return None
     return {hex_text.lower() for hex_text in ([written] if isinstance(written, str) else written)}

@@ -16,15 +16,15 @@ NETWORK = Address("0x" + "4e" * 20)
 ORACLE = Address("0x" + "0a" * 20)
 
 
-def node_address(number: int) -> Address:
+def make_node_address(number: int) -> Address:
     return Address(f"0x{number:040x}")
 
 
-def task_key(number: int) -> TaskKey:
+def make_task_key(number: int) -> TaskKey:
     return TaskKey(f"0x{number:064x}")
 
 
-def group_key(number: int) -> GroupKey:
+def make_group_key(number: int) -> GroupKey:
     return GroupKey(f"0x{0xFF << 240 | number:064x}")
 
 
@@ -78,9 +78,9 @@ def get_task_created_log(number: int) -> UnminedLog:
 def encode_task_created_log(number: int, **changed: Any) -> UnminedLog:
     """Return a TaskCreated log with usual values, except those in `changed`."""
     values = {
-        "task": task_key(number),
-        "creator": node_address(0xC0),
-        "group": group_key(number),
+        "task": make_task_key(number),
+        "creator": make_node_address(0xC0),
+        "group": make_group_key(number),
         "fee": 3 * 10**18,
         "kind": 1,
         "minVram": 8,

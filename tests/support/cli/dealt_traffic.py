@@ -88,7 +88,7 @@ class DealtTraffic:
             *(
                 self._say(
                     "validateGroup",
-                    _group_id(number, place),
+                    _make_group_id(number, place),
                     [assignment.key for assignment in group],
                 )
                 for place, group in enumerate(dealt)
@@ -101,7 +101,13 @@ class DealtTraffic:
             node for node in CAST if node.name not in self._gone and number not in node.away_waves
         ]
         calls = [
-            ("eth_call", {"to": self._stage.hot_set, "data": _is_selectable(self._account(node))})
+            (
+                "eth_call",
+                {
+                    "to": self._stage.hot_set,
+                    "data": _encode_is_selectable_call(self._account(node)),
+                },
+            )
             for node in here
         ]
         answers = self._stage.chain.make_batch_request([(*call, "latest") for call in calls])
@@ -112,11 +118,11 @@ class DealtTraffic:
         ]
 
     def _deal(self, wave: int, place: int, group: list[DemoNode]) -> list[Assignment]:
-        key = GroupKey("0x" + self._key(_group_id(wave, place)).hex())
+        key = GroupKey("0x" + self._key(_make_group_id(wave, place)).hex())
         answer = bytes.fromhex(compute_answer(key, _compute_result(wave, place))[2:])
         dealt = []
         for member, node in enumerate(group):
-            task = _id("task", wave, place, member)
+            task = _make_id("task", wave, place, member)
             blocks = node.sample_answer_delay(wave, self._chance)
             dealt.append(Assignment(node, task, self._key(task), answer, blocks))
         return dealt
@@ -141,7 +147,9 @@ class DealtTraffic:
 
     def _starts(self, number: int, dealt: list[list[Assignment]]) -> list[Transaction]:
         created = [
-            self._say("createTask", _build_order(assignment, _group_id(number, place)), value=_FEE)
+            self._say(
+                "createTask", _build_order(assignment, _make_group_id(number, place)), value=_FEE
+            )
             for place, group in enumerate(dealt)
             for assignment in group
         ]
@@ -194,7 +202,7 @@ class DealtTraffic:
 
 def _compute_result(wave: int, place: int) -> Hash:
     """Return the result; all nodes are honest, so the members of a group have the same one."""
-    return Hash("0x" + hashlib.sha256(_id("task", wave, place, 0)[:-1]).hexdigest())
+    return Hash("0x" + hashlib.sha256(_make_id("task", wave, place, 0)[:-1]).hexdigest())
 
 
 def _build_order(assignment: Assignment, group: bytes) -> tuple[object, ...]:
@@ -203,15 +211,15 @@ def _build_order(assignment: Assignment, group: bytes) -> tuple[object, ...]:
     return (assignment.id, group, GROUP_SIZE, _IMAGE, *any_gpu, [MODEL], *VERSION, 1, TASK_TIMEOUT)
 
 
-def _is_selectable(node: Address) -> str:
+def _encode_is_selectable_call(node: Address) -> str:
     return encode_call("roots/QoSWords", "isSelectable", node)
 
 
-def _group_id(wave: int, place: int) -> bytes:
-    return _id("group", wave, place, 0)
+def _make_group_id(wave: int, place: int) -> bytes:
+    return _make_id("group", wave, place, 0)
 
 
-def _id(kind: str, wave: int, place: int, member: int) -> bytes:
+def _make_id(kind: str, wave: int, place: int, member: int) -> bytes:
     """Return a 32-byte id; the ids of a group's members differ only in the last byte."""
     head = hashlib.sha256(f"{kind} {wave} {place}".encode()).digest()[:31]
     return head + bytes([member])

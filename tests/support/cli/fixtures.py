@@ -30,7 +30,7 @@ def config(settings: Settings, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def indexed(network: LocalNetwork, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def indexed_config(network: LocalNetwork, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a configuration whose database has been indexed; tests must only read it."""
     folder = tmp_path_factory.mktemp("indexed")
     path = write_config(network.settings(folder), folder / "config.toml")
@@ -46,7 +46,7 @@ SOUND: Settings = {
 
 
 @pytest.fixture
-def sound(tmp_path):
+def offline_settings(tmp_path):
     """Return settings without a chain, for faults that are detected before any request."""
     database = {"url": f"sqlite:///{tmp_path / 'oracle.sqlite'}"}
     return {**{name: dict(section) for name, section in SOUND.items()}, "database": database}

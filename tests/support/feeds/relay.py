@@ -18,11 +18,11 @@ CREATOR = "0x" + "cc" * 20
 Row = dict[str, Any]
 
 
-def relay_node(number: int) -> str:
+def make_relay_node(number: int) -> str:
     return f"0x{number:040x}"
 
 
-def relay_task(number: int) -> str:
+def make_relay_task(number: int) -> str:
     return f"0x{number:064x}"
 
 
@@ -59,7 +59,7 @@ class Relay:
 
     def joins(self, number: int) -> int:
         return self.emit(
-            "NodeJoin", relay_node(number), node_address=relay_node(number), network="x"
+            "NodeJoin", make_relay_node(number), node_address=make_relay_node(number), network="x"
         )
 
     def starts(self, task_: int, by: int) -> int:
@@ -75,15 +75,17 @@ class Relay:
         return self.emit(
             "TaskEndAborted",
             CREATOR,
-            relay_task(task_),
-            task_id_commitment=relay_task(task_),
+            make_relay_task(task_),
+            task_id_commitment=make_relay_task(task_),
             abort_issuer=CREATOR,
             abort_reason=reason,
             last_status=status,
         )
 
     def leaves(self, kind: str, number: int) -> int:
-        return self.emit(kind, relay_node(number), node_address=relay_node(number), network="x")
+        return self.emit(
+            kind, make_relay_node(number), node_address=make_relay_node(number), network="x"
+        )
 
     def group(self, tasks: Mapping[int, int], score: str = "0xaa") -> None:
         """Run a complete group.
@@ -101,8 +103,11 @@ class Relay:
         self.ends("TaskEndGroupSuccess", *first)
 
     def _of_runner(self, kind: str, task_: int, by: int, **args: object) -> int:
-        named = {"task_id_commitment": relay_task(task_), "selected_node": relay_node(by)}
-        return self.emit(kind, relay_node(by), relay_task(task_), **named, **args)
+        named = {
+            "task_id_commitment": make_relay_task(task_),
+            "selected_node": make_relay_node(by),
+        }
+        return self.emit(kind, make_relay_node(by), make_relay_task(task_), **named, **args)
 
     def answer(self, path: str) -> tuple[int, bytes]:
         """Answer a request as the relay does."""

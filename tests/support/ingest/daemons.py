@@ -8,7 +8,7 @@ from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import CHAIN_ID, FINALITY
 
 
-def settings(chain: FakeChain, folder: Path) -> Settings:
+def build_daemon_settings(chain: FakeChain, folder: Path) -> Settings:
     """Return settings of a daemon that only indexes into `folder`; change them, then `write`."""
     return {
         "database": {"url": f"sqlite:///{folder / 'oracle.sqlite'}"},
@@ -25,6 +25,6 @@ def settings(chain: FakeChain, folder: Path) -> Settings:
     }
 
 
-def config(chain: FakeChain, folder: Path) -> Path:
+def write_daemon_config(chain: FakeChain, folder: Path) -> Path:
     """Return a valid configuration with an empty database."""
-    return write_config(settings(chain, folder), folder / "config.toml")
+    return write_config(build_daemon_settings(chain, folder), folder / "config.toml")

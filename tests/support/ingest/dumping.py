@@ -21,7 +21,9 @@ _BOOKMARKS = (UNDO_FLOOR, "reports_complete_from")
 _LOCAL_COLUMNS = {("cursor", "epoch"), ("reorg_log", "id"), ("halt", "id")}
 
 
-def dump(url: str, *, orphans: bool = True, without: Collection[str] = ()) -> list[str]:
+def dump_database_rows(
+    url: str, *, orphans: bool = True, without: Collection[str] = ()
+) -> list[str]:
     """Return every row of every table, one per line, in the order of the keys.
 
     The result omits the lease, the progress of commands, learned limits, the number of cursor
@@ -32,23 +34,23 @@ def dump(url: str, *, orphans: bool = True, without: Collection[str] = ()) -> li
     try:
         with engine.connect() as connection:
             return [
-                f"{table.name} {_text(row)}"
-                for table in _tables()
+                f"{table.name} {_format_row(row)}"
+                for table in _iter_tables()
                 if table.name not in without
-                for row in connection.execute(_rows(table, orphans=orphans))
+                for row in connection.execute(_select_rows(table, orphans=orphans))
             ]
     finally:
         engine.dispose()
 
 
-def _tables() -> Iterator[Table]:
+def _iter_tables() -> Iterator[Table]:
     yield from sorted(
         (table for table in metadata.tables.values() if table.name not in _LOCAL_TABLES),
         key=lambda table: table.name,
     )
 
 
-def _rows(table: Table, *, orphans: bool) -> Select[Any]:
+def _select_rows(table: Table, *, orphans: bool) -> Select[Any]:
     columns: list[Column[Any]] = [
         column for column in table.columns if (table.name, column.name) not in _LOCAL_COLUMNS
     ]
@@ -62,7 +64,7 @@ def _rows(table: Table, *, orphans: bool) -> Select[Any]:
     return rows.where(table.c.canonical) if "canonical" in table.c else rows
 
 
-def _text(row: Any) -> str:
+def _format_row(row: Any) -> str:
     return msgspec.json.encode(
         [bytes(value).hex() if isinstance(value, bytes) else value for value in row]
     ).decode()

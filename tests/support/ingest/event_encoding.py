@@ -20,9 +20,9 @@ from tests.support.chain.network_logs import (
     NETWORK,
     ORACLE,
     encode_log,
-    group_key,
+    make_group_key,
     make_hash,
-    node_address,
+    make_node_address,
 )
 
 Event = DomainEvent | ContractEvent
@@ -55,10 +55,10 @@ def build_transaction(*logs: FakeLog) -> Tx:
 
 def build_transactions(events: Iterable[Event]) -> list[Tx]:
     """Return a transaction for each event; the chain sets position and time."""
-    return [_tx(event) for event in events]
+    return [_build_event_transaction(event) for event in events]
 
 
-def _tx(event: Event) -> Tx:
+def _build_event_transaction(event: Event) -> Tx:
     if type(event).__module__ == of_network.__name__:
         return build_transaction(_NETWORK[type(event)](event))
     return Tx(ANYBODY, ORACLE, logs=(_ORACLE[type(event)](event),))
@@ -69,10 +69,10 @@ def encode_creation(event: TaskCreated) -> FakeLog:
     return encode_task_created_log(
         0,
         task=event.task,
-        group=event.group or group_key(0),
+        group=event.group or make_group_key(0),
         fee=event.fee or 0,
         kind=kinds.index(event.kind) if event.kind in kinds else 0,
-        creator=event.creator or node_address(0xC0),
+        creator=event.creator or make_node_address(0xC0),
     )
 
 
@@ -104,7 +104,7 @@ def encode_task_event(event: Any) -> FakeLog:
 
 def encode_timeout(event: of_network.TaskTimedOut) -> FakeLog:
     return encode_network_log(
-        "TaskTimedOut", task=event.task, node=_get_node(event), lastStatus=_status(event)
+        "TaskTimedOut", task=event.task, node=_get_node(event), lastStatus=_get_status_code(event)
     )
 
 
@@ -115,15 +115,15 @@ def encode_abort(event: of_network.TaskAborted) -> FakeLog:
         task=event.task,
         node=_get_node(event),
         reason=reason,
-        lastStatus=_status(event),
+        lastStatus=_get_status_code(event),
     )
 
 
 def _get_node(event: of_network.TaskTimedOut | of_network.TaskAborted) -> str:
-    return event.node or node_address(0)
+    return event.node or make_node_address(0)
 
 
-def _status(event: of_network.TaskTimedOut | of_network.TaskAborted) -> int:
+def _get_status_code(event: of_network.TaskTimedOut | of_network.TaskAborted) -> int:
     return 0 if event.last_status is None else _STATUSES.index(event.last_status)
 
 

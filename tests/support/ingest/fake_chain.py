@@ -19,7 +19,7 @@ from tests.support.traffic import Traffic, build_accepted_round
 
 
 @cache
-def _code(contract: str) -> str:
+def _load_code(contract: str) -> str:
     """Return the code of a shipped contract, which a daemon checks before it trusts an address."""
     artifact = msgspec.json.decode(find_shipped_path(f"abi/{contract}.json").read_bytes())
     return str(artifact["deployedBytecode"])
@@ -54,7 +54,10 @@ class FakeChain:
         """Add an endpoint; its `finalized` tag has the finality depth of `Indexer`."""
         provider = Provider(self.tree)
         provider.tag_targets = {"safe": 2, "finalized": FINALITY}
-        provider.code_by_address = {NETWORK: _code("TaskNetwork"), ORACLE: _code("roots/QoSRoots")}
+        provider.code_by_address = {
+            NETWORK: _load_code("TaskNetwork"),
+            ORACLE: _load_code("roots/QoSRoots"),
+        }
         self.providers.append(provider)
         self.urls.append(self.until_the_end.enter_context(serve_endpoint(provider)).url)
         if follows:

@@ -13,12 +13,12 @@ from oracle.store.database import Store, UnitOfWork
 from tests.support.ingest.event_encoding import encode_network_log
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
-from tests.support.traffic import address
+from tests.support.traffic import make_address
 
-NEWCOMER = address(0xBEEF)
+NEWCOMER = make_address(0xBEEF)
 
 
-def build_unknown_join() -> Any:
+def encode_unknown_join_log() -> Any:
     """Return the log of a join of an unknown node."""
     return encode_network_log(
         "NodeJoined",
@@ -33,7 +33,7 @@ def build_unknown_join() -> Any:
     )
 
 
-def count(metric: Any) -> float:
+def read_counter(metric: Any) -> float:
     return float(metric._value.get())
 
 
@@ -63,7 +63,7 @@ def assert_index_equals_chain(
     assert rebuild_state(indexer.store, indexer.folder, RebuildOptions(dry_run=True)).is_same
 
 
-def header_batches(provider: Provider) -> list[int]:
+def record_header_batch_sizes(provider: Provider) -> list[int]:
     """Return a list to which the number of headers in each later batch is appended."""
     sizes: list[int] = []
 

@@ -32,7 +32,7 @@ ANCHOR_WINDOW = 24
 SETTINGS = ReportSettings(period_seconds=60, heartbeat_seconds=600, ttl_seconds=300)
 
 
-def plan_of(reader: EventReader) -> SegmentPlan:
+def build_segment_plan(reader: EventReader) -> SegmentPlan:
     """Return the plan by which workers read the chain of an `Indexer`."""
     return SegmentPlan(
         chain_id=CHAIN_ID,
@@ -90,7 +90,7 @@ class Indexer:
         endpoints = EndpointPool.from_urls(self.urls, CHAIN_ID, self.clock)
         self.source = ChainSource(endpoints, reader, self.finality, clock=self.clock)
         if self.workers:
-            self.pool = ProcessPool(plan_of(reader), self.urls, self.workers)
+            self.pool = ProcessPool(build_segment_plan(reader), self.urls, self.workers)
             self.source.use_workers(self.pool, min_worker_blocks=1)
         self.folder = EventFolder(self.rules, reader, [cutter] if self.reports else [])
         self.ingest = IngestState(clock=self.clock)
@@ -152,7 +152,7 @@ class Indexer:
             return uow.projections.compute_digest()
 
 
-def in_ranges(indexer: Indexer, blocks: int) -> Indexer:
+def limit_ranges(indexer: Indexer, blocks: int) -> Indexer:
     """Limit the ranges of an indexer to `blocks` blocks, as for an endpoint with this limit."""
     for endpoint in indexer.source.endpoints:
         sizer = RangeSizer(limit=blocks)

@@ -14,7 +14,7 @@ from oracle.rpc.endpoints.probe import CHAIN_FACTS_KEY
 from oracle.store.database import Store
 from tests.support.chain.network_logs import NETWORK
 from tests.support.cli.local_network import write_config
-from tests.support.ingest.daemons import settings
+from tests.support.ingest.daemons import build_daemon_settings
 from tests.support.ingest.event_encoding import ANYBODY, encode_task_created_log
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY
@@ -68,7 +68,7 @@ class Site:
         return code, captured.out + captured.err
 
     def configured(self, *places: int | str, **verify: object) -> Path:
-        config = settings(self.chain, self.folder)
+        config = build_daemon_settings(self.chain, self.folder)
         config["chain"]["endpoints"] = [
             place if isinstance(place, str) else self.chain.urls[place] for place in places
         ]

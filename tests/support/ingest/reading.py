@@ -71,7 +71,7 @@ def add_fault(fake_chain: FakeChain, fault: InjectedFault, place: int = 0) -> In
     return fault
 
 
-def is_log(at: Block, index: int = 0) -> Callable[[dict[str, Any]], bool]:
+def build_log_matcher(at: Block, index: int = 0) -> Callable[[dict[str, Any]], bool]:
     return lambda log: log["blockHash"] == at.hash and log["logIndex"] == hex(index)
 
 

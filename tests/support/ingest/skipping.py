@@ -8,11 +8,11 @@ from devnet.fakechain.block_json import Block
 from devnet.fakechain.tree import get_branch
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from tests.support.ingest.dumping import dump
+from tests.support.ingest.dumping import dump_database_rows
 from tests.support.ingest.event_encoding import build_transactions
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.forked import drop_local_rows
-from tests.support.ingest.indexer import FINALITY, Indexer, in_ranges
+from tests.support.ingest.indexer import FINALITY, Indexer, limit_ranges
 
 # More turns than any of these chains needs, and the seconds between two idle turns.
 TURNS, _REST_SECONDS = 300, 20.0
@@ -55,7 +55,7 @@ class Skipping:
         urls, clock = self.chain.urls, self._clock
         indexer = Indexer(urls, self._database(), clock=clock, reports=False, **options)
         self._until_the_end.callback(indexer.close)
-        return indexer if blocks is None else in_ranges(indexer, blocks)
+        return indexer if blocks is None else limit_ranges(indexer, blocks)
 
     def turns(self, indexer: Indexer, turns: int) -> list[object]:
         """Run `turns` turns with time between them, and return their results."""
@@ -80,6 +80,8 @@ class Skipping:
                 with indexer.store.read_transaction() as uow:
                     at = uow.cursor.get()
                 if at is not None and at.hash == head.hash:
-                    return drop_local_rows(dump(indexer.url, orphans=False, without=_NUMBERED))
+                    return drop_local_rows(
+                        dump_database_rows(indexer.url, orphans=False, without=_NUMBERED)
+                    )
                 self._clock.advance(_REST_SECONDS)
         raise AssertionError(f"not at block {head.number}: {failed}")

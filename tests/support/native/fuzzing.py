@@ -31,52 +31,52 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.weighted_draw import draw_indexes
 from tests.support.native.inputs import (
     NOW,
-    a_candidate,
-    a_leaf_batch,
-    a_node,
-    an_extreme_node,
-    every_leaf,
-    row_of,
-    some_rules,
-    spoil,
+    build_leaf_row,
+    change_one_text,
+    make_extreme_node,
+    make_leaf_batch_of_all_seats,
+    make_random_candidate,
+    make_random_leaf_batch,
+    make_random_node,
+    make_random_rules,
     spoil_row,
 )
 from tests.support.native.responses import (
     BLOCKS,
     FILTER,
-    a_block_response,
-    a_log_response,
-    damage,
+    damage_response,
     list_headers,
+    list_logs_and_parts,
+    make_random_block_response,
+    make_random_log_response,
     read_logs,
     read_receipts,
-    rewrite,
-    tabulate,
+    rewrite_json,
 )
 
 assert module.native is not None, "no native code is installed"
 native: module.Native = module.native
 
 
-def receipts(chance: Random) -> None:
-    block = a_block_response(chance)
+def compare_receipts(chance: Random) -> None:
+    block = make_random_block_response(chance)
     original = [*block]
     for _ in range(chance.randrange(4) if block else 0):
-        spoil(chance, block)
-    response = rewrite(chance, msgspec.json.encode(block))
-    response = damage(chance, response) if chance.random() < 0.5 else response
+        change_one_text(chance, block)
+    response = rewrite_json(chance, msgspec.json.encode(block))
+    response = damage_response(chance, response) if chance.random() < 0.5 else response
     for header in list_headers(response, original):
         proven = prove_receipts_natively(response, header, FILTER, SourceIndexes())
-        natively = proven and (tabulate(proven.logs), proven.statuses)
+        natively = proven and (list_logs_and_parts(proven.logs), proven.statuses)
         assert natively in (None, read_receipts(response, header))
 
 
-def logs(chance: Random) -> None:
-    response = rewrite(chance, msgspec.json.encode(a_log_response(chance)))
+def compare_logs(chance: Random) -> None:
+    response = rewrite_json(chance, msgspec.json.encode(make_random_log_response(chance)))
     for _ in range(chance.randrange(4)):
-        response = damage(chance, response)
+        response = damage_response(chance, response)
     packed = parse_logs_natively(response, BLOCKS, FILTER)
-    assert (None if packed is None else tabulate(packed)) in (None, read_logs(response))
+    assert (None if packed is None else list_logs_and_parts(packed)) in (None, read_logs(response))
     if packed is not None:
         table = LogTable.from_logs(packed)
         checksums = []
@@ -86,8 +86,8 @@ def logs(chance: Random) -> None:
         assert checksums[0] == checksums[1]
 
 
-def candidates(chance: Random) -> None:
-    rows = [a_candidate(chance) for _ in range(chance.randrange(60))]
+def compare_candidates(chance: Random) -> None:
+    rows = [make_random_candidate(chance) for _ in range(chance.randrange(60))]
     largest = max((row.stake for row in rows), default=0)
     computed = []
     for code in (native, None):
@@ -98,7 +98,7 @@ def candidates(chance: Random) -> None:
     assert computed[0] == computed[1]
 
 
-def draws(chance: Random) -> None:
+def compare_draws(chance: Random) -> None:
     weights = [chance.choice((0, 9 * UNIT, chance.getrandbits(64))) for _ in range(70)]
     offered = bytearray(map(bool, weights))
     seed = chance.randbytes(32)
@@ -108,12 +108,13 @@ def draws(chance: Random) -> None:
     assert natively == [*draw_indexes(weights, offered, seed, draw_count)]
 
 
-def roots(chance: Random) -> None:
-    rules = some_rules(chance)
+def compare_roots(chance: Random) -> None:
+    rules = make_random_rules(chance)
     nodes = [
-        chance.choice((a_node, an_extreme_node))(chance) for _ in range(chance.randrange(140))
+        chance.choice((make_random_node, make_extreme_node))(chance)
+        for _ in range(chance.randrange(140))
     ]
-    rows = [row_of(node, node.address) for node in nodes]
+    rows = [build_leaf_row(node, node.address) for node in nodes]
     rows = [spoil_row(chance, row) if chance.random() < 0.1 else row for row in rows]
     leaves, other_rows = native.encode_leaves(
         rows, convert_rules_to_native(rules), NOW, encode_decay_table(rules.tau_seconds)
@@ -128,9 +129,12 @@ def roots(chance: Random) -> None:
     assert computed[0] == computed[1]
 
 
-def round_trees(chance: Random) -> None:
+def compare_round_trees(chance: Random) -> None:
     node_count = chance.randrange(1, 140)
-    batches = [every_leaf(chance, node_count), a_leaf_batch(chance, node_count)]
+    batches = [
+        make_leaf_batch_of_all_seats(chance, node_count),
+        make_random_leaf_batch(chance, node_count),
+    ]
     computed = []
     for code in (native, None):
         for changed_module in (leaves_module, merkle_tree, round_tree):
@@ -144,7 +148,14 @@ def round_trees(chance: Random) -> None:
 def main(seed: int, rounds: int) -> None:
     for number in range(seed, seed + rounds):
         chance = Random(number)  # noqa: S311 - repeatable, no secret
-        for play in (receipts, logs, candidates, draws, roots, round_trees):
+        for play in (
+            compare_receipts,
+            compare_logs,
+            compare_candidates,
+            compare_draws,
+            compare_roots,
+            compare_round_trees,
+        ):
             play(chance)
         content = chance.randbytes(chance.randrange(600))
         assert len(native.keccak(content)) == 32

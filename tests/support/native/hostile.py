@@ -22,8 +22,13 @@ from oracle.systems.crynux import candidate_columns
 from oracle.systems.crynux.candidate_columns import CandidateColumns
 from oracle.systems.crynux.crynux_policy import CRYNUX_WEIGHTING
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from tests.support.native.inputs import NOW, a_candidate, a_node, row_of
-from tests.support.native.responses import FILTER, a_log_response
+from tests.support.native.inputs import (
+    NOW,
+    build_leaf_row,
+    make_random_candidate,
+    make_random_node,
+)
+from tests.support.native.responses import FILTER, make_random_log_response
 
 assert module.native is not None, "no native code is installed"
 native: module.Native = module.native
@@ -57,7 +62,7 @@ def stakes_that_grow_their_list() -> None:
 
 
 def sources_that_empty_the_lists() -> None:
-    response = msgspec.json.encode(a_log_response(Random(3)))  # noqa: S311 - as above
+    response = msgspec.json.encode(make_random_log_response(Random(3)))  # noqa: S311 - as above
     logs: list[Any] = []
     rows: list[Any] = []
 
@@ -72,7 +77,7 @@ def sources_that_empty_the_lists() -> None:
 
 
 def logs_of_another_class() -> None:
-    response = msgspec.json.encode(a_log_response(Random(3)))  # noqa: S311 - as above
+    response = msgspec.json.encode(make_random_log_response(Random(3)))  # noqa: S311 - as above
     for log_class in (int, type, dict):
         target: Any = (log_class, SourceIndexes(), [], [])
         with suppress(AttributeError, TypeError):
@@ -82,7 +87,7 @@ def logs_of_another_class() -> None:
 
 def times_at_the_ends_of_64_bits() -> None:
     chance, ends = Random(1), (-(2**63), -1, 0, 1, 2**63 - 1)  # noqa: S311
-    rows = [a_candidate(chance) for _ in range(len(ends))]
+    rows = [make_random_candidate(chance) for _ in range(len(ends))]
     for time in ends:
         computed_weights = []
         for code in (native, None):
@@ -117,9 +122,9 @@ def rows_of_classes_of_their_own() -> None:
             rows.clear()
             return 10**6
 
-    node = a_node(Random(2))  # noqa: S311
+    node = make_random_node(Random(2))  # noqa: S311
     node.kickout_due_time = None
-    row = row_of(node, node.address)
+    row = build_leaf_row(node, node.address)
     rows += [(Number(number), *row[1:]) for number in range(70)]
     rows += [Row(row) for _ in range(70)]
     leaves, other_rows = native.encode_leaves(

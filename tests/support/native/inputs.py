@@ -28,26 +28,26 @@ TOPICS = tuple("0x" + 32 * f"c{number}" for number in range(3))
 COUNTS = (*range(18), 126, 127, 128, 129, 255, 256, 257)
 
 
-def text(chance: Random, size: int) -> str:
+def make_random_hex(chance: Random, size: int) -> str:
     return "0x" + chance.randbytes(size).hex()
 
 
-def a_log(chance: Random) -> LogResponse:
-    address = chance.choice((*ADDRESSES, text(chance, 20)))
-    topics = [text(chance, 32) for _ in range(chance.randrange(5))]
+def make_random_log(chance: Random) -> LogResponse:
+    address = chance.choice((*ADDRESSES, make_random_hex(chance, 20)))
+    topics = [make_random_hex(chance, 32) for _ in range(chance.randrange(5))]
     topics[:1] = [chance.choice((*TOPICS, topic)) for topic in topics[:1]]
-    data = text(chance, chance.choice(SIZES))
+    data = make_random_hex(chance, chance.choice(SIZES))
     if chance.random() < 0.5:
         data = data[:-40] + 40 * "0" if len(data) > 66 else "0x" + data[2:].rjust(64, "0")
-    hashes = text(chance, 32), text(chance, 32)
+    hashes = make_random_hex(chance, 32), make_random_hex(chance, 32)
     return LogResponse(address, tuple(topics), data, "0x1", *hashes, "0x0", "0x0")
 
 
-def a_receipt(chance: Random) -> ProvenReceipt:
-    logs = [a_log(chance) for _ in range(chance.choice((0, 0, 1, 1, 2, 5)))]
+def make_random_receipt(chance: Random) -> ProvenReceipt:
+    logs = [make_random_log(chance) for _ in range(chance.choice((0, 0, 1, 1, 2, 5)))]
     gas = chance.choice((0, 1, 127, 128, 255, 256, 21_000, 2**64, 2**256 - 1))
     return ProvenReceipt(
-        text(chance, 32),
+        make_random_hex(chance, 32),
         "0x0",
         hex(gas),
         logs,
@@ -57,8 +57,8 @@ def a_receipt(chance: Random) -> ProvenReceipt:
     )
 
 
-def a_block(chance: Random) -> list[ProvenReceipt]:
-    return [a_receipt(chance) for _ in range(chance.choice(COUNTS))]
+def make_random_block(chance: Random) -> list[ProvenReceipt]:
+    return [make_random_receipt(chance) for _ in range(chance.choice(COUNTS))]
 
 
 # Fields that an endpoint may omit.
@@ -73,7 +73,7 @@ OF_LOGS = (
 )
 
 
-def spoil(chance: Random, block: list[ProvenReceipt]) -> None:
+def change_one_text(chance: Random, block: list[ProvenReceipt]) -> None:
     """Change one text in the receipts of a block: one character, or all of it."""
     receipt = chance.choice(block)
     logs: list[msgspec.Struct] = [*receipt.logs]
@@ -90,16 +90,16 @@ def spoil(chance: Random, block: list[ProvenReceipt]) -> None:
 
 def _change_text(chance: Random, value: str | None) -> str:
     if not value or chance.random() < 0.3:
-        return chance.choice((*STRANGE, text(chance, chance.choice(SIZES))))
+        return chance.choice((*STRANGE, make_random_hex(chance, chance.choice(SIZES))))
     place = chance.randrange(len(value))
     put = chance.choice(("", "0", "1", "f", "F", "x", "X", "_", " ", "g", "\u00e9", "00"))
     return value[:place] + put + value[place + 1 :]
 
 
-def a_candidate(chance: Random) -> IndexedCandidate:
+def make_random_candidate(chance: Random) -> IndexedCandidate:
     return IndexedCandidate(
         is_free=chance.random() < 0.7,
-        stake=a_stake(chance),
+        stake=make_random_stake(chance),
         boost=chance.choice((UNIT, 2 * UNIT, 9 * UNIT, chance.randrange(UNIT, 9 * UNIT + 1))),
         long_term=chance.choice((0, 1, UNIT, chance.randrange(UNIT + 1))),
         base=chance.choice((0, 1, UNIT - 1, UNIT, chance.randrange(UNIT + 1))),
@@ -108,13 +108,13 @@ def a_candidate(chance: Random) -> IndexedCandidate:
     )
 
 
-def a_stake(chance: Random) -> int:
+def make_random_stake(chance: Random) -> int:
     """Return a stake in wei, occasionally with more bits than a native number has."""
     size = chance.choice((0, 1, 10, 63, 64, 65, 80, 90, 127, 128, 128, 90, 90))
     return chance.getrandbits(size) if size else 0
 
 
-def some_rules(chance: Random) -> Rules:
+def make_random_rules(chance: Random) -> Rules:
     """Return rules that compare no nodes, with one or two thresholds of exclusion."""
     lines = sorted(chance.choice((1, UNIT, chance.randrange(1, UNIT))) for _ in range(2))
     return replace(
@@ -128,9 +128,9 @@ def some_rules(chance: Random) -> Rules:
     )
 
 
-def a_node(chance: Random) -> Node:
+def make_random_node(chance: Random) -> Node:
     node = create_node(
-        Address(text(chance, 20)),
+        Address(make_random_hex(chance, 20)),
         chance.choice((0, 2**32 - 1, chance.getrandbits(32))),
         NOW - chance.choice((-5, 0, 1, 2**21 - 1, 2**21, 2**40, chance.randrange(20_000))),
         chance.randrange(2),
@@ -170,9 +170,9 @@ _EXTREMES: dict[str, tuple[object, ...]] = {
 }
 
 
-def an_extreme_node(chance: Random) -> Node:
+def make_extreme_node(chance: Random) -> Node:
     """Return a node with up to three extreme values, some of which no leaf can have."""
-    node = a_node(chance)
+    node = make_random_node(chance)
     for name in chance.sample(sorted(_EXTREMES), chance.randrange(4)):
         setattr(node, name, chance.choice(_EXTREMES[name]))
     return node
@@ -185,7 +185,7 @@ ROW_COLUMNS = (
 )
 
 
-def row_of(node: Node, next_node: Address) -> LeafRow:
+def build_leaf_row(node: Node, next_node: Address) -> LeafRow:
     """Return the row from which the leaf of a node is computed, as the database has it."""
     return (
         node.seat,
@@ -204,7 +204,7 @@ def row_of(node: Node, next_node: Address) -> LeafRow:
     )
 
 
-def a_leaf_batch(chance: Random, node_count: int) -> bytes:
+def make_random_leaf_batch(chance: Random, node_count: int) -> bytes:
     """Return encoded leaves of some of the first `node_count` seats, in any order, with repeats.
 
     Only the seats and the lanes differ from leaf to leaf.
@@ -215,7 +215,7 @@ def a_leaf_batch(chance: Random, node_count: int) -> bytes:
     )
 
 
-def every_leaf(chance: Random, node_count: int) -> bytes:
+def make_leaf_batch_of_all_seats(chance: Random, node_count: int) -> bytes:
     """Return encoded leaves of the first `node_count` seats, in order, as `a_leaf_batch`."""
     return b"".join(
         _encode_seat_and_lane(seat, chance.choice((1, 2, 10_002))) for seat in range(node_count)

@@ -22,7 +22,14 @@ from oracle.domain.logs import Log, LogPart, LogTable
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.responses import FullHeaderResponse, LogResponse
 from oracle.rpc.rpc_errors import RpcError
-from tests.support.native.inputs import ADDRESSES, NOW, TOPICS, a_block, a_log, a_receipt
+from tests.support.native.inputs import (
+    ADDRESSES,
+    NOW,
+    TOPICS,
+    make_random_block,
+    make_random_log,
+    make_random_receipt,
+)
 
 FILTER = LogFilter(frozenset(map(Address, ADDRESSES)), frozenset(TOPICS))
 NUMBER = 77
@@ -33,19 +40,21 @@ BLOCKS = BlockRange(10, 99)
 ReadLogs: TypeAlias = tuple[list[Log], list[LogPart]]
 
 
-def tabulate(logs: list[Log]) -> ReadLogs:
+def list_logs_and_parts(logs: list[Log]) -> ReadLogs:
     """Return logs with the parts of their table."""
     return list(logs), [LogPart(*part) for part in LogTable.from_logs(logs).parts]
 
 
-def a_block_response(chance: Random, *, is_small: bool = False) -> list[ProvenReceipt]:
+def make_random_block_response(chance: Random, *, is_small: bool = False) -> list[ProvenReceipt]:
     """Return the receipts of a block, with the positions that an endpoint gives."""
-    receipts = [a_receipt(chance) for _ in range(3)] if is_small else a_block(chance)
-    number_receipts(receipts)
+    receipts = (
+        [make_random_receipt(chance) for _ in range(3)] if is_small else make_random_block(chance)
+    )
+    set_receipt_positions(receipts)
     return receipts
 
 
-def number_receipts(receipts: list[ProvenReceipt]) -> None:
+def set_receipt_positions(receipts: list[ProvenReceipt]) -> None:
     index = 0
     for tx, receipt in enumerate(receipts):
         receipt.transaction_index = hex(tx)
@@ -58,7 +67,7 @@ def number_receipts(receipts: list[ProvenReceipt]) -> None:
             index = index + 1
 
 
-def a_header(tx_hashes: list[str], receipts_root: str) -> FullHeader:
+def make_header(tx_hashes: list[str], receipts_root: str) -> FullHeader:
     block = BlockRef(NUMBER, BLOCK_HASH, Hash("0x" + 64 * "e"), NOW)
     texts = hex(NUMBER), BLOCK_HASH, block.parent_hash, hex(NOW)
     response = FullHeaderResponse(*texts, receipts_root=receipts_root)
@@ -69,12 +78,12 @@ def a_header(tx_hashes: list[str], receipts_root: str) -> FullHeader:
 def list_headers(response: bytes, receipts: list[ProvenReceipt]) -> list[FullHeader]:
     """Return a header that commits to these receipts, and one that commits to the response."""
     headers = [
-        a_header([receipt.transaction_hash for receipt in receipts], compute_root(receipts))
+        make_header([receipt.transaction_hash for receipt in receipts], compute_root(receipts))
     ]
     with suppress(msgspec.DecodeError, UnicodeDecodeError, RpcError):
         decoded = sort_receipts(ENDPOINT, headers[0], msgspec.json.decode(response, type=Receipts))
         hashes = [receipt.transaction_hash for receipt in decoded]
-        headers.append(a_header(hashes, compute_root(decoded)))
+        headers.append(make_header(hashes, compute_root(decoded)))
     return headers
 
 
@@ -94,11 +103,11 @@ def read_receipts(response: bytes, header: FullHeader) -> tuple[ReadLogs, bytes]
         ):
             return None
         logs = extract_matching_logs(ENDPOINT.name, header, receipts, FILTER)
-        return tabulate(logs), bytes(receipt.succeeded for receipt in receipts)
+        return list_logs_and_parts(logs), bytes(receipt.succeeded for receipt in receipts)
     return None
 
 
-def a_log_response(chance: Random) -> list[LogResponse]:
+def make_random_log_response(chance: Random) -> list[LogResponse]:
     """Return logs as `eth_getLogs` returns them: sorted, each matching the filter."""
     logs: list[LogResponse] = []
     block = BLOCKS.first - 1
@@ -110,7 +119,7 @@ def a_log_response(chance: Random) -> list[LogResponse]:
             block_hash = Hash("0x" + f"{block:064x}")
             timestamp = chance.choice((None, hex(NOW + block)))
         index += chance.randrange(1, 4)
-        log = a_log(chance)
+        log = make_random_log(chance)
         log.address, log.topics = (
             chance.choice(ADDRESSES),
             (chance.choice(TOPICS), *log.topics[1:]),
@@ -127,11 +136,11 @@ def a_log_response(chance: Random) -> list[LogResponse]:
 def read_logs(response: bytes) -> ReadLogs | None:
     with suppress(msgspec.DecodeError, UnicodeDecodeError, ValueError):
         decoded = msgspec.json.decode(response, type=list[LogResponse])
-        return tabulate(validate_logs(decoded, BLOCKS, FILTER))
+        return list_logs_and_parts(validate_logs(decoded, BLOCKS, FILTER))
     return None
 
 
-def rewrite(chance: Random, response: bytes) -> bytes:
+def rewrite_json(chance: Random, response: bytes) -> bytes:
     """Return the same JSON with other spaces, another order of fields, and unknown fields."""
     decoded = msgspec.json.decode(response)
     if chance.random() < 0.5:
@@ -152,7 +161,7 @@ def _shuffle(chance: Random, value: object) -> object:
     return dict(chance.sample(members, len(members)))
 
 
-def damage(chance: Random, response: bytes) -> bytes:
+def damage_response(chance: Random, response: bytes) -> bytes:
     """Return the response with one place changed, cut out, or written twice."""
     place = chance.randrange(len(response) + 1)
     kind = chance.randrange(4)

@@ -2,7 +2,7 @@
 
 from oracle.rpc.endpoints.rate_limiter import Backoff, RateLimiter
 from oracle.store.outbox.records import NOOP, CallRequest, IntentState, PauseKind
-from tests.support.harness import Harness, next_step
+from tests.support.harness import Harness, run_next_step
 from tests.support.sending.in_flight import GWEI, mine_expensive_blocks
 
 
@@ -29,7 +29,7 @@ def send_background_call(harness: Harness, name: str) -> str:
     request = CallRequest(account, account.address, NOOP, f"background:{name}", "0x")
     with harness.context.write_transaction() as uow:
         number = uow.outbox.intents.add(request, harness.context.stamp)
-    harness.repeat(next_step)
+    harness.repeat(run_next_step)
     with harness.store.read_transaction() as uow:
         intent = uow.outbox.intents.get(number or 0)
         assert intent is not None

@@ -124,12 +124,14 @@ def return_error(text: str, code: int = -32000, *, forwards: bool = False) -> Fa
 
     With `forwards`, the chain executes the call.
     """
-    return Fault(forwards=forwards, answer=lambda request, _: _error(request, text, code))
+    return Fault(
+        forwards=forwards, answer=lambda request, _: _build_error_response(request, text, code)
+    )
 
 
 def respond_with(result: object) -> Fault:
     """Return a fault that returns this result, whatever the chain's is."""
-    return Fault(forwards=False, answer=lambda request, _: _result(request, result))
+    return Fault(forwards=False, answer=lambda request, _: _build_result_response(request, result))
 
 
 def return_null() -> Fault:
@@ -146,7 +148,7 @@ def shift_number(steps: int) -> Fault:
     """Return a fault that adds `steps` to a number such as a nonce or a balance."""
 
     def answer(request: Question, response: Answer) -> Answer:
-        return _result(request, hex(max(int(response["result"], 16) + steps, 0)))
+        return _build_result_response(request, hex(max(int(response["result"], 16) + steps, 0)))
 
     return Fault(answer=answer)
 
@@ -167,13 +169,13 @@ def freeze_at_block(head: int) -> Fault:
     """
 
     def cap_block_parameter(request: Question) -> Question:
-        capped_params = [_no_later(param, head) for param in request["params"]]
+        capped_params = [_cap_block_parameter(param, head) for param in request["params"]]
         return {**request, "params": capped_params}
 
     def answer(request: Question, response: Answer) -> Answer:
         if request["method"] == "eth_blockNumber":
-            return _result(request, hex(min(int(response["result"], 16), head)))
-        return _result(request, None) if _is_above(response, head) else response
+            return _build_result_response(request, hex(min(int(response["result"], 16), head)))
+        return _build_result_response(request, None) if _is_above(response, head) else response
 
     return Fault(ask=cap_block_parameter, answer=answer)
 
@@ -191,7 +193,7 @@ def inflate_head(lead: int) -> Fault:
 
     def answer(request: Question, response: Answer) -> Answer:
         if request["method"] == "eth_blockNumber":
-            return _result(request, hex(int(response["result"], 16) + lead))
+            return _build_result_response(request, hex(int(response["result"], 16) + lead))
         if request["method"] != "eth_getBlockByNumber" or request["params"][0] != "latest":
             return response
         header = response["result"]
@@ -201,12 +203,12 @@ def inflate_head(lead: int) -> Fault:
             "parentHash": header["hash"],
         }
         inflated_fields["hash"] = "0x" + hashlib.sha256(repr(inflated_fields).encode()).hexdigest()
-        return _result(request, {**header, **inflated_fields})
+        return _build_result_response(request, {**header, **inflated_fields})
 
     return Fault(answer=answer)
 
 
-def _no_later(param: Any, head: int) -> Any:
+def _cap_block_parameter(param: Any, head: int) -> Any:
     if param in {"latest", "pending"} if isinstance(param, str) else False:
         return hex(head)
     return param
@@ -238,9 +240,9 @@ def _change_hashes(response: Answer, first: int) -> Answer:
     return {"result": changed}
 
 
-def _error(request: Question, text: str, code: int) -> Answer:
+def _build_error_response(request: Question, text: str, code: int) -> Answer:
     return {"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": text}}
 
 
-def _result(request: Question, result: object) -> Answer:
+def _build_result_response(request: Question, result: object) -> Answer:
     return {"jsonrpc": "2.0", "id": request["id"], "result": result}

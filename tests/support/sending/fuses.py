@@ -127,7 +127,7 @@ def install_fuse(harness: Harness, fuse: Fuse) -> Iterator[None]:
     assert keys.transmitter is not None
 
     def fused_post(self: BoundedHttp, body: bytes, *seconds: float) -> RawHttpResponse:
-        sent = _sent(body)
+        sent = _list_sent_transactions(body)
         if not sent:
             return post(self, body, *seconds)
         fuse.sent += sent
@@ -150,7 +150,7 @@ def install_fuse(harness: Harness, fuse: Fuse) -> Iterator[None]:
     harness.context = original_context
 
 
-def _sent(body: bytes) -> list[str]:
+def _list_sent_transactions(body: bytes) -> list[str]:
     payload = msgspec.json.decode(body)
     requests = payload if isinstance(payload, list) else [payload]
     return [request["params"][0] for request in requests if request["method"] == SEND]

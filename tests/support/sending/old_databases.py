@@ -44,7 +44,7 @@ def restart_with_refused_store(harness: Harness, store: Store) -> AccountContext
     return harness.context
 
 
-def next_nonce(context: AccountContext) -> int | None:
+def get_next_nonce(context: AccountContext) -> int | None:
     with context.store.read_transaction() as uow:
         return uow.outbox.accounts.find_next_nonce(context.account)
 

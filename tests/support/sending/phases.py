@@ -20,7 +20,7 @@ from tests.integration.evm.test_kicking import (
     run_until_due_is_stated,
 )
 from tests.support.evm.network import Standing
-from tests.support.harness import FINALITY, Harness, OracleTestbed, next_step
+from tests.support.harness import FINALITY, Harness, OracleTestbed, run_next_step
 from tests.support.txmgr.stores import NewStore
 
 
@@ -34,7 +34,7 @@ def run_push(harness: Harness) -> None:
 def plan_kickouts(harness: Harness) -> None:
     """Run one turn of the daemon in which only kickouts are planned."""
     harness.index()
-    for step in (confirm_transactions, next_step, plan_kickout_call, next_step):
+    for step in (confirm_transactions, run_next_step, plan_kickout_call, run_next_step):
         harness.repeat(step)
 
 

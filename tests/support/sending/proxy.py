@@ -161,7 +161,7 @@ class Proxy:
 
 
 @contextmanager
-def proxy(behind: str) -> Iterator[Proxy]:
+def run_proxy(behind: str) -> Iterator[Proxy]:
     """Run a proxy on a free port in front of an endpoint."""
     new_proxy = Proxy(behind)
 

@@ -27,7 +27,7 @@ from oracle.store.database import Store
 from oracle.txmgr.accounts_and_limits import ReporterKeys
 from oracle.txmgr.context import StepResult
 from tests.support.evm.chain import Chain
-from tests.support.harness import ETHER, Harness, OracleTestbed, key_files
+from tests.support.harness import ETHER, Harness, OracleTestbed, create_key_files
 
 # A long timeout for peers: a peer that a busy machine delays would not be asked for ten times as
 # long.
@@ -151,7 +151,7 @@ def run_reporter_group(
     equipment = harness_options.pop("equipment", {})
     transmitters = {0: testbed.keys.transmitter, 1: standby}
     signers = [
-        KeySigner.open(*key_files(folder, f"signer{place}")) for place in range(len(stores))
+        KeySigner.open(*create_key_files(folder, f"signer{place}")) for place in range(len(stores))
     ]
     chosen = [signer.address for signer in signers]
     does, admin = testbed.oracle.functions, testbed.network.admin
@@ -190,6 +190,6 @@ def _serve_board(board: Board) -> Iterator[str]:
 
 def create_second_transmitter(testbed: OracleTestbed, folder: Path) -> Signer:
     """Return another key, whose account has ether."""
-    signer = KeySigner.open(*key_files(folder, "second"))
+    signer = KeySigner.open(*create_key_files(folder, "second"))
     testbed.chain.rpc("anvil_setBalance", signer.address, hex(ETHER))
     return signer

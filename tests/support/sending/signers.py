@@ -7,7 +7,7 @@ from eth_utils.address import to_checksum_address
 
 from oracle.signing.local import KeySigner
 from oracle.signing.signer import Signer
-from tests.support.harness import Harness, key_files
+from tests.support.harness import Harness, create_key_files
 
 
 def create_strangers(harness: Harness, count: int) -> list[Signer]:
@@ -16,7 +16,8 @@ def create_strangers(harness: Harness, count: int) -> list[Signer]:
     folder.mkdir(exist_ok=True)
     existing_count = len(list(folder.iterdir()))
     return [
-        KeySigner.open(*key_files(folder, f"{existing_count + place}")) for place in range(count)
+        KeySigner.open(*create_key_files(folder, f"{existing_count + place}"))
+        for place in range(count)
     ]
 
 

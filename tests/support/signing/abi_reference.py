@@ -14,26 +14,28 @@ _REPORT = (
 )
 
 
-def call_input(entry: Mapping[str, Any], arguments: Sequence[object]) -> str:
+def encode_call_input(entry: Mapping[str, Any], arguments: Sequence[object]) -> str:
     kinds = [collapse_if_tuple(parameter) for parameter in entry["inputs"]]
-    return _selector(entry["name"], kinds) + encode(kinds, arguments).hex()
+    return _compute_selector(entry["name"], kinds) + encode(kinds, arguments).hex()
 
 
-def call_output(entry: Mapping[str, Any], answer: str) -> tuple[Any, ...]:
+def decode_call_output(entry: Mapping[str, Any], answer: str) -> tuple[Any, ...]:
     kinds = [collapse_if_tuple(parameter) for parameter in entry["outputs"]]
     return tuple(decode(kinds, bytes.fromhex(answer.removeprefix("0x"))))
 
 
-def errors_of(entries: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, list[str]]]:
+def list_errors_by_selector(
+    entries: Sequence[Mapping[str, Any]],
+) -> dict[str, tuple[str, list[str]]]:
     named = [
         (entry["name"], [collapse_if_tuple(parameter) for parameter in entry["inputs"]])
         for entry in entries
         if entry["type"] == "error"
     ]
-    return {_selector(name, kinds): (name, kinds) for name, kinds in named}
+    return {_compute_selector(name, kinds): (name, kinds) for name, kinds in named}
 
 
-def report_digest(chain_id: int, contract: str, field_values: Sequence[object]) -> str:
+def compute_report_digest(chain_id: int, contract: str, field_values: Sequence[object]) -> str:
     kinds = [member.split()[0] for member in _REPORT.split(",")]
     struct = encode(["bytes32", *kinds], [keccak(text=f"Report({_REPORT})"), *field_values])
     named = [keccak(text=f"EIP712Domain({_DOMAIN})"), keccak(text="QoSOracle"), keccak(text="3")]
@@ -41,5 +43,5 @@ def report_digest(chain_id: int, contract: str, field_values: Sequence[object]) 
     return "0x" + keccak(b"\x19\x01" + keccak(domain) + keccak(struct)).hex()
 
 
-def _selector(name: str, kinds: Sequence[str]) -> str:
+def _compute_selector(name: str, kinds: Sequence[str]) -> str:
     return "0x" + function_signature_to_4byte_selector(f"{name}({','.join(kinds)})").hex()

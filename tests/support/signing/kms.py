@@ -32,12 +32,12 @@ class Kms(NamedTuple):
 
 
 @contextmanager
-def kms_server() -> Iterator[Kms]:
+def run_kms_server() -> Iterator[Kms]:
     """Run moto on a free port; any credentials are accepted."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ACCESS_KEY_ID", "tests-only")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "tests-only")
-        patch.setattr(KmsResponse, "sign", _digests_only(KmsResponse.sign))
+        patch.setattr(KmsResponse, "sign", _require_digests(KmsResponse.sign))
         patch.setattr(ECDSAPrivateKey, "sign", _sign_digest)
         server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
         server.start()
@@ -49,7 +49,7 @@ def kms_server() -> Iterator[Kms]:
             server.stop()
 
 
-def _digests_only(sign: Any) -> Any:
+def _require_digests(sign: Any) -> Any:
     def sign_digest(self: Any) -> str:
         assert self._get_param("MessageType") == "DIGEST", "a digest would be hashed once more"
         assert self._get_param("SigningAlgorithm") == "ECDSA_SHA_256"

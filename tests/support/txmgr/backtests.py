@@ -14,7 +14,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Task
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.policy import CandidateVerdict, PolicyInput
-from tests.support.histories import History, node_address
+from tests.support.histories import History, make_node_address
 
 
 @dataclass
@@ -35,7 +35,7 @@ class ByName:
 
     def evaluate_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
         self.judged_tasks.append(task)
-        by_node = {node_address(name): weight for name, weight in self.weights.items()}
+        by_node = {make_node_address(name): weight for name, weight in self.weights.items()}
         return [
             self._verdict(address, policy_input, by_node.get(address, 1))
             for address, candidate in sorted(policy_input.nodes.items())

@@ -47,10 +47,10 @@ from tests.support.harness import (
     SETTINGS,
     Harness,
     OracleTestbed,
-    key_files,
-    next_step,
+    create_key_files,
+    run_next_step,
 )
-from tests.support.txmgr.harness_fixtures import just_after
+from tests.support.txmgr.harness_fixtures import advance_one_second
 
 ETHER = 10**18
 _SECOND = Fraction(1)
@@ -59,7 +59,7 @@ PRICING = Pricing(dict.fromkeys(TaskKind, _SECOND), dict.fromkeys(TaskKind, Frac
 NOBODY_IS_ASKED = ModelSpread(per_day=0)
 
 
-def settings(start_block: int = 0, **changes: Any) -> DispatchSettings:
+def build_dispatch_settings(start_block: int = 0, **changes: Any) -> DispatchSettings:
     plain = DispatchSettings(
         start_block=start_block,
         rules=RULES,
@@ -74,17 +74,17 @@ def settings(start_block: int = 0, **changes: Any) -> DispatchSettings:
     return replace(plain, **changes)
 
 
-def dispatcher_of(testbed: OracleTestbed) -> Signer:
+def open_dispatcher_key(testbed: OracleTestbed) -> Signer:
     """Return the dispatcher's key, opened again for each daemon."""
     return KeySigner.open(
         testbed.key_folder / "dispatcher.json", testbed.key_folder / "dispatcher.password"
     )
 
 
-def with_dispatcher(testbed: OracleTestbed) -> OracleTestbed:
+def register_dispatcher(testbed: OracleTestbed) -> OracleTestbed:
     """Register one of our keys as the network's dispatcher."""
     chain, network = testbed.chain, testbed.network
-    signer = KeySigner.open(*key_files(testbed.key_folder, "dispatcher"))
+    signer = KeySigner.open(*create_key_files(testbed.key_folder, "dispatcher"))
     chain.send(
         network.does.setDispatcher(Web3.to_checksum_address(signer.address)), sender=network.admin
     )
@@ -106,7 +106,7 @@ class DispatchHarness(Harness):
         super().open()
         testbed = self.testbed
         if self.dispatch is None:
-            self.dispatch = settings(start_block=testbed.built_at)
+            self.dispatch = build_dispatch_settings(start_block=testbed.built_at)
         with self.store.transaction() as uow:
             bind_or_check_dispatch_settings(uow, self.dispatch)
         reporter = ReportCutter(
@@ -131,7 +131,7 @@ class DispatchHarness(Harness):
             pool_of(*self.urls),
             domain=Domain(CHAIN_ID, network),
             caps=self.caps,
-            keys=dispatcher_of(testbed),
+            keys=open_dispatcher_key(testbed),
         )
         self.dispatching = self._dispatching(publisher, self.dispatch)
         with self.store.transaction() as uow:
@@ -185,7 +185,7 @@ class DispatchHarness(Harness):
             *(plan_dispatch, plan_contest_settlements, plan_decided_contest_settlements),
             *(plan_second_groups, plan_probes),
         )
-        for step in (confirm_transactions, *planners, next_step):
+        for step in (confirm_transactions, *planners, run_next_step):
             context: Any = self.dispatching if step in planners else self.starts
             while (step_result := step(context, self.source.fetch_heads())) is not None:
                 step_results.append(step_result)
@@ -200,7 +200,7 @@ class DispatchHarness(Harness):
 
     def draws(self, task: bytes) -> list[StoredDraw]:
         with self.store.read_transaction() as uow:
-            return uow.draws.list_for_task(key_of(task))
+            return uow.draws.list_for_task(to_task_key(task))
 
     def standing(self) -> Mapping[TaskKey, Address]:
         with self.store.read_transaction() as uow:
@@ -214,20 +214,20 @@ class DispatchHarness(Harness):
         return str(self.testbed.network.read_task(task)["node"]).lower()
 
 
-def key_of(task: bytes) -> TaskKey:
+def to_task_key(task: bytes) -> TaskKey:
     return TaskKey("0x" + task.hex())
 
 
 @pytest.fixture(scope="module")
 def fresh_stage(fresh_chain: Chain, tmp_path_factory: pytest.TempPathFactory) -> OracleTestbed:
     testbed = OracleTestbed.built(fresh_chain, tmp_path_factory.mktemp("keys"))
-    return with_dispatcher(testbed)
+    return register_dispatcher(testbed)
 
 
 @pytest.fixture
 def testbed(fresh_stage: OracleTestbed, chain: Chain) -> OracleTestbed:
     """Undo what the test does to the chain."""
-    return just_after(fresh_stage)
+    return advance_one_second(fresh_stage)
 
 
 @pytest.fixture
@@ -248,7 +248,7 @@ def plain_harness(testbed: OracleTestbed, sqlite_url: str, tmp_path: Path) -> It
 
 
 @pytest.fixture
-def dear(harness: DispatchHarness) -> Iterator[Callable[[], None]]:
+def make_gas_expensive(harness: DispatchHarness) -> Iterator[Callable[[], None]]:
     """Yield a function that makes gas cost something; a snapshot does not undo this."""
     chain = harness.testbed.chain
 

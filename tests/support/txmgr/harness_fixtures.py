@@ -31,10 +31,10 @@ def fresh_testbed(fresh_chain: Chain, tmp_path_factory: pytest.TempPathFactory) 
 @pytest.fixture
 def testbed(fresh_testbed: OracleTestbed, chain: Chain) -> OracleTestbed:
     """Undo what the test does to the chain."""
-    return just_after(fresh_testbed)
+    return advance_one_second(fresh_testbed)
 
 
-def just_after(built: OracleTestbed) -> OracleTestbed:
+def advance_one_second(built: OracleTestbed) -> OracleTestbed:
     """Set the chain's clock to one second after the testbed was built."""
     built.chain.later(1)
     built.chain.mine()

@@ -12,7 +12,7 @@ WINDOW = 3_600
 FEE = ETHER // 100
 
 
-def probing(*, group: bool = True, max_fee: int = 6 * FEE) -> ProbeSettings:
+def build_probe_settings(*, group: bool = True, max_fee: int = 6 * FEE) -> ProbeSettings:
     order = ProbeOrder(TaskKind.SD, (), size=1, timeout=TIMEOUT, fee=FEE)
     return ProbeSettings(WINDOW, max_fee, group, order)
 
@@ -20,7 +20,7 @@ def probing(*, group: bool = True, max_fee: int = 6 * FEE) -> ProbeSettings:
 class ProbingHarness(DispatchHarness):
     """A daemon with `[probing]`, whose dispatcher has a balance in the network contract."""
 
-    probing = probing()
+    build_probe_settings = build_probe_settings()
 
     def wait(self, seconds: int) -> None:
         """Let the next block follow after `seconds`, and run the daemon."""

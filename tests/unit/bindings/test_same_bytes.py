@@ -66,7 +66,7 @@ def test_calldata_matches_reference_encoding(
 ):
     arguments = [drawn.draw(values(parameter)) for parameter in entry["inputs"]]
 
-    assert encode_call(contract, entry["name"], *arguments) == abi_reference.call_input(
+    assert encode_call(contract, entry["name"], *arguments) == abi_reference.encode_call_input(
         entry, arguments
     )
 
@@ -85,17 +85,21 @@ def test_call_outputs_match_reference_decoding(function: str, drawn: st.DataObje
         abi_entry for abi_entry in ENTRIES[qos_roots.CONTRACT] if abi_entry.get("name") == function
     )
     output_values = [drawn.draw(values(parameter)) for parameter in entry["outputs"]]
-    answer = abi_reference.call_input({"name": "x", "inputs": entry["outputs"]}, output_values)
+    answer = abi_reference.encode_call_input(
+        {"name": "x", "inputs": entry["outputs"]}, output_values
+    )
     answer = "0x" + answer[10:]
 
-    assert decode_result(qos_roots.CONTRACT, function, answer) == abi_reference.call_output(
+    assert decode_result(qos_roots.CONTRACT, function, answer) == abi_reference.decode_call_output(
         entry, answer
     )
 
 
 @pytest.mark.parametrize("contract", CONTRACTS)
 def test_error_selectors_and_types_match_reference(contract: str):
-    assert get_errors_by_selector(contract) == abi_reference.errors_of(ENTRIES[contract])
+    assert get_errors_by_selector(contract) == abi_reference.list_errors_by_selector(
+        ENTRIES[contract]
+    )
 
 
 @pytest.mark.parametrize(("contract", "entry"), ERRORS)
@@ -106,7 +110,7 @@ def test_refusal_arguments_match_reference_decoding(
 ):
     arguments = [drawn.draw(values(parameter)) for parameter in entry["inputs"]]
 
-    refusal = decode_refusal(abi_reference.call_input(entry, arguments))
+    refusal = decode_refusal(abi_reference.encode_call_input(entry, arguments))
 
     assert (refusal.name, list(refusal.arguments)) == (entry["name"], arguments)
 
@@ -122,7 +126,7 @@ def test_creation_code_ends_in_constructor_arguments():
 
     code = build_creation_code("TaskNetwork", *arguments)
 
-    written = abi_reference.call_input({**entry, "name": "x"}, arguments)
+    written = abi_reference.encode_call_input({**entry, "name": "x"}, arguments)
     bytecode = msgspec.json.decode(find_shipped_path("abi/TaskNetwork.json").read_bytes())[
         "bytecode"
     ]
@@ -145,7 +149,7 @@ def test_report_digest_matches_reference(statement: ReportStatement, chain: int,
 
     digest = statement.compute_digest(Domain(chain, Address(contract)))
 
-    assert digest == abi_reference.report_digest(chain, contract, field_values)
+    assert digest == abi_reference.compute_report_digest(chain, contract, field_values)
 
 
 def _raw(digest: str) -> bytes:

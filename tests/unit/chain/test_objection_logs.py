@@ -12,12 +12,12 @@ from oracle.domain.events.oracle_events import Objected
 from oracle.domain.ids import Address
 from oracle.domain.logs import Log
 from oracle.errors import InputError
-from tests.support.chain.network_logs import NETWORK, ORACLE, TIME, make_hash, node_address
+from tests.support.chain.network_logs import NETWORK, ORACLE, TIME, make_hash, make_node_address
 from tests.support.examples import examples
 
 OBJECTIONS = Address("0x" + "0b" * 20)
 CONTRACTS = {"TaskNetwork": NETWORK}
-NODE = node_address(1)
+NODE = make_node_address(1)
 
 
 def open_reader() -> EventReader:

@@ -42,13 +42,13 @@ from tests.support.chain.network_logs import (
     TIME,
     encode_log,
     make_hash,
-    node_address,
+    make_node_address,
     to_mined_log,
 )
 from tests.support.evm.artifacts import load_artifact
 
-N = node_address(1)
-M = node_address(2)
+N = make_node_address(1)
+M = make_node_address(2)
 READER_BY_TOPIC = {event.digest: read for event, read in iterate_oracle_event_readers()}
 
 

@@ -46,16 +46,16 @@ from tests.support.chain.network_logs import (
     TIME,
     encode_network_log,
     encode_task_created_log,
-    group_key,
+    make_group_key,
     make_hash,
-    node_address,
-    task_key,
+    make_node_address,
+    make_task_key,
     to_mined_log,
 )
 
-T = task_key(1)
-N = node_address(1)
-G = group_key(1)
+T = make_task_key(1)
+N = make_node_address(1)
+G = make_group_key(1)
 BOTH = {"task": T, "node": N}
 
 
@@ -103,7 +103,7 @@ BOTH = {"task": T, "node": N}
                 AT,
                 TIME,
                 T,
-                node_address(0xC0),
+                make_node_address(0xC0),
                 3 * 10**18,
                 8,
                 "NVIDIA GeForce RTX 4090",
@@ -138,8 +138,10 @@ BOTH = {"task": T, "node": N}
         (encode_network_log("TaskErrorRevealed", **BOTH), TaskErrorReported(AT, TIME, T, N)),
         (encode_network_log("TaskValidated", task=T), TaskValidated(AT, TIME, T)),
         (
-            encode_network_log("GroupValidated", group=G, tasks=[task_key(3), task_key(1)]),
-            GroupValidated(AT, TIME, G, (task_key(3), task_key(1))),
+            encode_network_log(
+                "GroupValidated", group=G, tasks=[make_task_key(3), make_task_key(1)]
+            ),
+            GroupValidated(AT, TIME, G, (make_task_key(3), make_task_key(1))),
         ),
         (encode_network_log("FeeShared", **BOTH, amount=7), FeeShared(AT, TIME, T, N, 7)),
         (encode_network_log("TaskSucceeded", **BOTH), TaskSucceeded(AT, TIME, T, N)),

@@ -26,7 +26,7 @@ from tests.support.chain.network_logs import (
     TIME,
     encode_log,
     make_hash,
-    node_address,
+    make_node_address,
     to_mined_log,
 )
 
@@ -85,7 +85,7 @@ def test_executed_cancelled_and_salted_operations_are_read():
 @pytest.mark.parametrize(
     "log",
     [
-        pytest.param(build_scheduled_log(target=node_address(1)), id="another contract"),
+        pytest.param(build_scheduled_log(target=make_node_address(1)), id="another contract"),
         pytest.param(
             build_scheduled_log(data=encode_call(CONTRACT, "resume")), id="another function"
         ),
@@ -129,6 +129,6 @@ def test_reader_with_a_timelock_decodes_both_contracts():
 
 def test_announcement_by_another_timelock_is_not_read():
     reader = EventReader.from_profile(
-        "reference", {"TaskNetwork": NETWORK}, ORACLE, timelock_address=node_address(9)
+        "reference", {"TaskNetwork": NETWORK}, ORACLE, timelock_address=make_node_address(9)
     )
     assert not reader.decode_rows([to_mined_log(build_scheduled_log())], []).contract_events

@@ -11,11 +11,13 @@ from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import GroupValidated, NodeEvent, TaskEvent, TaskStarted
 from oracle.domain.events.oracle_events import ContractEvent
 from oracle.domain.logs import Call, Log
-from tests.support.chain.network_logs import NETWORK, make_hash, node_address, task_key
+from tests.support.chain.network_logs import NETWORK, make_hash, make_node_address, make_task_key
 
 KINDS = (*get_args(NodeEvent), *get_args(TaskEvent), GroupValidated, *get_args(ContractEvent))
 LOG = Log(7, make_hash(7), 5, 2, make_hash(2), 3, NETWORK, (make_hash(1),), "0x")
-CALL = Call(7, make_hash(7), 5, 2, make_hash(2), node_address(1), NETWORK, 0, "0x", succeeded=True)
+CALL = Call(
+    7, make_hash(7), 5, 2, make_hash(2), make_node_address(1), NETWORK, 0, "0x", succeeded=True
+)
 
 
 def made_of(kind: type, values: dict[str, Any], row: Log | Call = LOG) -> Any:
@@ -36,13 +38,13 @@ def test_built_event_equals_the_constructor_result(kind: type):
 
 
 def test_omitted_values_use_defaults():
-    event = made_of(TaskStarted, {"node": node_address(1), "task": task_key(3)})
+    event = made_of(TaskStarted, {"node": make_node_address(1), "task": make_task_key(3)})
 
-    assert event == TaskStarted(Position(7, 2, 3), 5, task_key(3), node_address(1))
+    assert event == TaskStarted(Position(7, 2, 3), 5, make_task_key(3), make_node_address(1))
 
 
 def test_event_of_a_call_is_positioned_before_logs():
-    event = made_of(TaskStarted, {"task": task_key(3), "node": node_address(1)}, CALL)
+    event = made_of(TaskStarted, {"task": make_task_key(3), "node": make_node_address(1)}, CALL)
 
     assert event.at == Position(7, 2, -1)
 
@@ -60,7 +62,7 @@ def test_missing_or_unexpected_values_are_rejected(values: dict[str, int], words
 
 
 def test_built_event_is_frozen():
-    event = made_of(TaskStarted, {"task": task_key(1), "node": node_address(2)})
+    event = made_of(TaskStarted, {"task": make_task_key(1), "node": make_node_address(2)})
 
     with pytest.raises(FrozenInstanceError):
         event.time = 6

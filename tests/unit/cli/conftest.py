@@ -1,5 +1,5 @@
 """Fixtures of the tests in this folder."""
 
-from tests.support.cli.fixtures import sound
+from tests.support.cli.fixtures import offline_settings
 
-__all__ = ["sound"]
+__all__ = ["offline_settings"]

@@ -14,7 +14,7 @@ from oracle.daemon.web.pages.chain_pages import PAGES
 from oracle.store.database import Store
 from tests.support.api import IndexedHistory
 from tests.support.examples import examples
-from tests.support.histories import group_key, node_address, task_key
+from tests.support.histories import make_group_key, make_node_address, make_task_key
 from tests.unit.daemon.pages.test_every_page import index_network
 from tests.unit.daemon.pages.test_other_networks import of_2024, of_a_feed
 from tests.unit.systems.legacy.networks import RULES
@@ -24,9 +24,9 @@ ENDLESS = "/v1/events"
 # The statuses of the schema; 413 and 429 come from the listener, which is not used here.
 PROMISED = {200, 300, 400, 404, 422}
 KNOWN = [
-    *(node_address(name) for name in "ABCD"),
-    *(task_key(name) for name in ("0A", "late", "1", "9")),
-    group_key("g0"),
+    *(make_node_address(name) for name in "ABCD"),
+    *(make_task_key(name) for name in ("0A", "late", "1", "9")),
+    make_group_key("g0"),
     *("0x", "0x0", "0x" + 40 * "f", "0x" + 64 * "e", "1", "2", "3", "-1", "0", str(10**30)),
     *("qos", "-qos", "24h", "selectable", "timed_out", "%", "..", "\x00", "%2f", "'--", "é"),
 ]

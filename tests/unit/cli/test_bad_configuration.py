@@ -36,27 +36,36 @@ def test_deeply_nested_configuration_is_rejected(capsys, tmp_path):
 
 
 @pytest.mark.parametrize("setting", ["id", "start_block"])
-def test_number_beyond_the_columns_of_the_database_is_rejected(capsys, sound, tmp_path, setting):
-    sound["chain"][setting] = 2**63
-    path = write_config(sound, tmp_path / "config.toml")
+def test_number_beyond_the_columns_of_the_database_is_rejected(
+    capsys, offline_settings, tmp_path, setting
+):
+    offline_settings["chain"][setting] = 2**63
+    path = write_config(offline_settings, tmp_path / "config.toml")
     assert f"chain.{setting}: " in run_refused_command(capsys, "status", "--config", path)
 
 
-def test_error_for_unknown_key_names_it(capsys, sound, tmp_path):
-    sound["chain"]["finality"] = 5
-    path = write_config(sound, tmp_path / "config.toml")
+def test_error_for_unknown_key_names_it(capsys, offline_settings, tmp_path):
+    offline_settings["chain"]["finality"] = 5
+    path = write_config(offline_settings, tmp_path / "config.toml")
     assert "chain.finality: unknown setting" in run_refused_command(
         capsys, "status", "--config", path
     )
 
 
-def test_all_configuration_faults_are_reported_together(capsys, sound, tmp_path, monkeypatch):
-    sound["chain"] |= {"id": 0, "endpoints": ["ftp://here"], "foo": 1, "finality_depth": 10**7}
-    sound["network"]["contracts"] = {"TaskNetwork": "0x12"}
-    sound["bar"] = {"x": 1}
+def test_all_configuration_faults_are_reported_together(
+    capsys, offline_settings, tmp_path, monkeypatch
+):
+    offline_settings["chain"] |= {
+        "id": 0,
+        "endpoints": ["ftp://here"],
+        "foo": 1,
+        "finality_depth": 10**7,
+    }
+    offline_settings["network"]["contracts"] = {"TaskNetwork": "0x12"}
+    offline_settings["bar"] = {"x": 1}
     monkeypatch.setenv("QOS_ORACLE_CHIAN__ID", "1")
     monkeypatch.setenv("QOS_ORACLE_WEB__PORT", "70000")
-    path = write_config(sound, tmp_path / "config.toml")
+    path = write_config(offline_settings, tmp_path / "config.toml")
 
     error_output = run_refused_command(capsys, "config", "check", "--config", path)
 
@@ -81,11 +90,11 @@ def test_out_of_range_port_is_rejected(capsys, command, port):
     assert "'--port': Input should be" in run_refused_command(capsys, command, "--port", port)
 
 
-def test_conflicting_settings_are_rejected(capsys, sound, tmp_path):
-    sound["oracle"] = {"publish": True, "level": "safe", "anchor_window": 20}
-    sound["oracle"]["timelock"] = "0x" + "7" * 40
-    sound["keys"] = {"signer_keystore": "signer.json"}
-    path = write_config(sound, tmp_path / "config.toml")
+def test_conflicting_settings_are_rejected(capsys, offline_settings, tmp_path):
+    offline_settings["oracle"] = {"publish": True, "level": "safe", "anchor_window": 20}
+    offline_settings["oracle"]["timelock"] = "0x" + "7" * 40
+    offline_settings["keys"] = {"signer_keystore": "signer.json"}
+    path = write_config(offline_settings, tmp_path / "config.toml")
 
     error_output = run_refused_command(capsys, "run", "--config", path)
 
@@ -104,17 +113,17 @@ def test_conflicting_settings_are_rejected(capsys, sound, tmp_path):
         (["a", "b", "c", "d", "e"], "shadow: Tuple should have at most 4 items"),
     ],
 )
-def test_faulty_shadow_sets_are_rejected(capsys, sound, tmp_path, names, message):
-    path = write_config(sound, tmp_path / "config.toml")
+def test_faulty_shadow_sets_are_rejected(capsys, offline_settings, tmp_path, names, message):
+    path = write_config(offline_settings, tmp_path / "config.toml")
     sections = [f'[[shadow]]\nname = "{name}"\nrules = "missing.json"\n' for name in names]
     path.write_text(path.read_text("utf-8") + "".join(sections), "utf-8")
 
     assert message in run_refused_command(capsys, "rules", "history", "--config", path)
 
 
-def test_unknown_rule_set_error_lists_available_sets(capsys, sound, tmp_path):
-    sound["rules"] = {"set": "sead"}
-    path = write_config(sound, tmp_path / "config.toml")
+def test_unknown_rule_set_error_lists_available_sets(capsys, offline_settings, tmp_path):
+    offline_settings["rules"] = {"set": "sead"}
+    path = write_config(offline_settings, tmp_path / "config.toml")
     assert "crynux" in run_refused_command(capsys, "nodes", "--config", path)
 
 
@@ -135,10 +144,10 @@ def test_unknown_rule_set_error_lists_available_sets(capsys, sound, tmp_path):
     ],
 )
 def test_error_for_invalid_rule_change_names_the_setting(
-    capsys, sound, tmp_path, rules, complaint
+    capsys, offline_settings, tmp_path, rules, complaint
 ):
-    sound["rules"] = rules
-    path = write_config(sound, tmp_path / "config.toml")
+    offline_settings["rules"] = rules
+    path = write_config(offline_settings, tmp_path / "config.toml")
     assert complaint in run_refused_command(capsys, "nodes", "--config", path)
 
 
@@ -160,26 +169,26 @@ def test_error_for_invalid_rule_change_names_the_setting(
     ],
 )
 def test_error_for_invalid_listener_setting_names_it(
-    capsys, sound, tmp_path, expected_error, complaint
+    capsys, offline_settings, tmp_path, expected_error, complaint
 ):
     section, changed = expected_error
-    sound["web"] = {"port": 8080}
-    sound[section] = sound.get(section, {}) | changed
+    offline_settings["web"] = {"port": 8080}
+    offline_settings[section] = offline_settings.get(section, {}) | changed
     assert complaint in run_refused_command(
-        capsys, "status", "--config", write_config(sound, tmp_path / "config.toml")
+        capsys, "status", "--config", write_config(offline_settings, tmp_path / "config.toml")
     )
 
 
-def test_peers_without_statements_port_cause_warning(capsys, sound, tmp_path):
-    sound["reporters"] = {"peers": ["https://b.example"]}
-    path = write_config(sound, tmp_path / "config.toml")
+def test_peers_without_statements_port_cause_warning(capsys, offline_settings, tmp_path):
+    offline_settings["reporters"] = {"peers": ["https://b.example"]}
+    path = write_config(offline_settings, tmp_path / "config.toml")
     run(["config", "check", "--offline", "--config", str(path)])
     assert "statements.port: missing" in capsys.readouterr().out
 
 
-def test_environment_variable_changes_rule(capsys, sound, tmp_path, monkeypatch):
+def test_environment_variable_changes_rule(capsys, offline_settings, tmp_path, monkeypatch):
     monkeypatch.setenv("QOS_ORACLE_RULES__CHANGE", '{"tau_seconds": 0}')
-    path = write_config(sound, tmp_path / "config.toml")
+    path = write_config(offline_settings, tmp_path / "config.toml")
     line = run_refused_command(capsys, "nodes", "--config", path)
     assert "rules.change: tau_seconds: must be 1 or more" in line
 
@@ -195,15 +204,17 @@ def test_unknown_option_is_rejected(capsys):
     assert "(see `qos-oracle status --help`)" in line
 
 
-def test_secrets_in_urls_are_not_printed(capsys, sound, tmp_path):
-    sound["chain"]["endpoints"] = ["https://user:pass@host:port/v3/APIKEY"]
-    sound["database"]["url"] = "postgresql://me:hunter2@127.0.0.1:1/oracle"
-    path = write_config(sound, tmp_path / "config.toml")
+def test_secrets_in_urls_are_not_printed(capsys, offline_settings, tmp_path):
+    offline_settings["chain"]["endpoints"] = ["https://user:pass@host:port/v3/APIKEY"]
+    offline_settings["database"]["url"] = "postgresql://me:hunter2@127.0.0.1:1/oracle"
+    path = write_config(offline_settings, tmp_path / "config.toml")
 
     # An unreachable database may recover, so a supervisor may try again.
     first = run_refused_command(capsys, "status", "--config", path, code=1)
-    sound["chain"]["endpoints"] = ["https://host/v3/APIKEY"]
-    second = run_refused_command(capsys, "status", "--config", write_config(sound, path), code=1)
+    offline_settings["chain"]["endpoints"] = ["https://host/v3/APIKEY"]
+    second = run_refused_command(
+        capsys, "status", "--config", write_config(offline_settings, path), code=1
+    )
 
     assert "APIKEY" not in first + second
     assert "pass@" not in first
@@ -247,7 +258,7 @@ STAKES = {"NodeStaking": "0x" + "0a" * 20}
     ],
 )
 def test_legacy_rules_without_scorable_tasks_cause_warning(
-    capsys, sound, tmp_path, profile, is_warned
+    capsys, offline_settings, tmp_path, profile, is_warned
 ):
     chosen = {
         "vram_weight": "0.2",
@@ -257,8 +268,8 @@ def test_legacy_rules_without_scorable_tasks_cause_warning(
         "kickout_below": "4",
         "kickout_tasks": 10,
     }
-    sound["rules"] = {"set": "legacy", "change": {"legacy": chosen}}
-    sound["network"] |= profile
-    path = write_config(sound, tmp_path / "config.toml")
+    offline_settings["rules"] = {"set": "legacy", "change": {"legacy": chosen}}
+    offline_settings["network"] |= profile
+    path = write_config(offline_settings, tmp_path / "config.toml")
     run(["config", "check", "--offline", "--config", str(path)])
     assert ("no node would ever get a score" in capsys.readouterr().out) is is_warned

@@ -8,10 +8,10 @@ from tests.support.cli.refusal import run_refused_command
 URL = "https://relay.example"
 
 
-def complaint(capsys, sound: Settings, tmp_path, **feed: object) -> str:
-    sound["feed"] = feed
+def complaint(capsys, offline_settings: Settings, tmp_path, **feed: object) -> str:
+    offline_settings["feed"] = feed
     error_line: str = run_refused_command(
-        capsys, "status", "--config", write_config(sound, tmp_path / "config.toml")
+        capsys, "status", "--config", write_config(offline_settings, tmp_path / "config.toml")
     )
     return error_line
 
@@ -31,31 +31,31 @@ def complaint(capsys, sound: Settings, tmp_path, **feed: object) -> str:
     ],
 )
 def test_invalid_feed_setting_is_reported_in_one_line(
-    capsys, sound, tmp_path, feed: Settings, line: str
+    capsys, offline_settings, tmp_path, feed: Settings, line: str
 ):
-    assert line in complaint(capsys, sound, tmp_path, **feed)
+    assert line in complaint(capsys, offline_settings, tmp_path, **feed)
 
 
 @pytest.mark.parametrize("section", ["oracle", "dispatch"])
 def test_publishing_or_dispatch_with_feed_is_rejected_unless_feed_may_publish(
-    capsys, sound, tmp_path, section: str
+    capsys, offline_settings, tmp_path, section: str
 ):
     name = {"oracle": "publish", "dispatch": "enabled"}[section]
-    sound[section] = {name: True}
-    error_line = complaint(capsys, sound, tmp_path, url=URL)
+    offline_settings[section] = {name: True}
+    error_line = complaint(capsys, offline_settings, tmp_path, url=URL)
     assert f"{section}.{name}: is on, but data from a feed must not be sent" in error_line
 
-    sound[section] = {name: True}
-    error_line = complaint(capsys, sound, tmp_path, url=URL, may_publish=True)
+    offline_settings[section] = {name: True}
+    error_line = complaint(capsys, offline_settings, tmp_path, url=URL, may_publish=True)
     assert "data from a feed" not in error_line
 
 
-def test_close_rule_terminal_is_rejected_for_relay_rules(capsys, sound, tmp_path):
-    sound["rules"] = {"set": "relay", "close": "terminal"}
-    assert "rules.close: must be" in complaint(capsys, sound, tmp_path, url=URL)
+def test_close_rule_terminal_is_rejected_for_relay_rules(capsys, offline_settings, tmp_path):
+    offline_settings["rules"] = {"set": "relay", "close": "terminal"}
+    assert "rules.close: must be" in complaint(capsys, offline_settings, tmp_path, url=URL)
 
 
-def test_feed_url_key_is_never_printed(capsys, sound, tmp_path):
+def test_feed_url_key_is_never_printed(capsys, offline_settings, tmp_path):
     url = f"{URL}/a-key-that-nobody-sees"
-    error_line = complaint(capsys, sound, tmp_path, url=url, compare_url=url)
+    error_line = complaint(capsys, offline_settings, tmp_path, url=url, compare_url=url)
     assert "nobody-sees" not in error_line

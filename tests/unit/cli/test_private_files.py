@@ -25,11 +25,11 @@ TOKEN = "0123456789abcdef0123"  # noqa: S105  made for this test
     ],
 )
 def test_world_readable_configuration_with_secret_is_rejected(
-    capsys, sound, tmp_path, written, mode
+    capsys, offline_settings, tmp_path, written, mode
 ):
     for section, settings in written.items():
-        sound[section] = sound.get(section, {}) | settings
-    path = write_config(sound, tmp_path / "config.toml")
+        offline_settings[section] = offline_settings.get(section, {}) | settings
+    path = write_config(offline_settings, tmp_path / "config.toml")
     path.chmod(mode)
     line = run_refused_command(capsys, "status", "--config", path)
     assert line.rstrip().endswith(
@@ -38,16 +38,18 @@ def test_world_readable_configuration_with_secret_is_rejected(
     assert TOKEN not in line
 
 
-def test_private_configuration_with_secret_is_accepted(sound, tmp_path):
-    sound["chain"]["endpoints"] = [f"https://rpc.example/v3/{TOKEN}"]
-    path = write_config(sound, tmp_path / "config.toml")
+def test_private_configuration_with_secret_is_accepted(offline_settings, tmp_path):
+    offline_settings["chain"]["endpoints"] = [f"https://rpc.example/v3/{TOKEN}"]
+    path = write_config(offline_settings, tmp_path / "config.toml")
     for mode in (0o600, 0o400):
         path.chmod(mode)
-        assert read_config(path).chain.id == sound["chain"]["id"]
+        assert read_config(path).chain.id == offline_settings["chain"]["id"]
 
 
-def test_configuration_without_secret_may_be_world_readable(sound, tmp_path, monkeypatch):
-    path = write_config(sound, tmp_path / "config.toml")
+def test_configuration_without_secret_may_be_world_readable(
+    offline_settings, tmp_path, monkeypatch
+):
+    path = write_config(offline_settings, tmp_path / "config.toml")
     path.chmod(0o644)
     # A secret in the environment is not in the file.
     monkeypatch.setenv("QOS_ORACLE_CHAIN__ENDPOINTS", f"https://rpc.example/v3/{TOKEN}")

@@ -8,7 +8,7 @@ from oracle.cli.main import run
 from oracle.domain.events.network_events import TaskKind
 from tests.support.cli.refusal import run_refused_command
 from tests.support.cli.task_files import write_events
-from tests.support.histories import History, node_address, task_key
+from tests.support.histories import History, make_node_address, make_task_key
 
 TOKENS = 10**18
 # Every kind of task takes ten seconds, whatever its size.
@@ -109,26 +109,26 @@ def test_running_task_is_not_in_queue(capsys, events):
     answer = run_json(capsys, "--events", events)
 
     assert answer["waiting"] == 12
-    assert task_key("0") not in order_of(answer)
-    assert order_of(answer)[0] == task_key("24 a")
+    assert make_task_key("0") not in order_of(answer)
+    assert order_of(answer)[0] == make_task_key("24 a")
 
 
 def test_freed_node_takes_the_best_queue_head_it_can_run(capsys, events):
-    offer = run_json(capsys, "--events", events, "--node", node_address("N"))["offer"]
+    offer = run_json(capsys, "--events", events, "--node", make_node_address("N"))["offer"]
 
     # Heads 30, 30 and 20: of the equal ones, the older, which requires this card.
-    assert offer["takes"] == task_key("4080 a")
+    assert offer["takes"] == make_task_key("4080 a")
     assert {head["task"]: head["why_not"] for head in offer["heads"]} == {
-        task_key("24 a"): "vram_too_small",
-        task_key("4080 a"): None,
-        task_key("16 a"): "less_valuable",
-        task_key("8 a"): "less_valuable",
+        make_task_key("24 a"): "vram_too_small",
+        make_task_key("4080 a"): None,
+        make_task_key("16 a"): "less_valuable",
+        make_task_key("8 a"): "less_valuable",
     }
 
 
 def test_paused_node_takes_no_task(capsys, tmp_path):
     events = write_events(tmp_path, figure().pauses("B"))
-    offer = run_json(capsys, "--events", events, "--node", node_address("B"))["offer"]
+    offer = run_json(capsys, "--events", events, "--node", make_node_address("B"))["offer"]
 
     assert offer["why_not"] == "paused"
     assert offer["takes"] is None
@@ -137,9 +137,9 @@ def test_paused_node_takes_no_task(capsys, tmp_path):
 def test_node_takes_no_second_task_of_same_group(capsys, tmp_path):
     history = History().joins("A").creates("1", "2", of="g", fee=9).creates("3", fee=5)
     events = write_events(tmp_path, history.starts("1", "A"))
-    offer = run_json(capsys, "--events", events, "--node", node_address("A"))["offer"]
+    offer = run_json(capsys, "--events", events, "--node", make_node_address("A"))["offer"]
 
-    assert offer["takes"] == task_key("3")
+    assert offer["takes"] == make_task_key("3")
 
 
 def test_queue_over_capacity_drops_the_least_valuable_tasks_next(capsys, events):
@@ -147,7 +147,7 @@ def test_queue_over_capacity_drops_the_least_valuable_tasks_next(capsys, events)
 
     # floor(5.5 * 2 members) = 11, and twelve tasks wait already.
     assert capacity["max_tasks"] == 11
-    assert capacity["dropped_next"] == [task_key("8 c"), task_key("8 b")]
+    assert capacity["dropped_next"] == [make_task_key("8 c"), make_task_key("8 b")]
 
 
 def test_queue_over_capacity_drops_only_whole_groups_without_started_tasks(capsys, tmp_path):
@@ -157,65 +157,70 @@ def test_queue_over_capacity_drops_only_whole_groups_without_started_tasks(capsy
     events = write_events(tmp_path, history)
     answer = run_json(capsys, "--events", events, "--alpha", "1")
 
-    assert order_of(answer) == [task_key("3"), task_key("5"), task_key("1"), task_key("2")]
+    assert order_of(answer) == [
+        make_task_key("3"),
+        make_task_key("5"),
+        make_task_key("1"),
+        make_task_key("2"),
+    ]
     assert answer["capacity"] == {
         "members": 1,
         "max_tasks": 1,
-        "dropped_next": [task_key("1"), task_key("2"), task_key("3")],
+        "dropped_next": [make_task_key("1"), make_task_key("2"), make_task_key("3")],
     }
 
 
 def test_queue_tables_fit_terminal_width(capsys, events):
-    options = ["--events", str(events), "--node", node_address("N"), "--alpha", "6"]
+    options = ["--events", str(events), "--node", make_node_address("N"), "--alpha", "6"]
     assert run(["queue", *PRICES, *options]) == 0
     text = capsys.readouterr().out
 
     assert max(map(len, text.splitlines())) <= 100
     assert "24 GB, any GPU: 3" in text
-    assert f"takes\n  {task_key('4080 a')}" in text
+    assert f"takes\n  {make_task_key('4080 a')}" in text
     assert "capacity 12 tasks, with 2 members; one more would drop" in text
 
 
 def test_freed_node_under_legacy_policy_takes_task_with_two_partner_nodes(capsys, tmp_path):
     events = write_events(tmp_path, legacy_figure())
     answer = run_json(
-        capsys, "--policy", "legacy", "--events", events, "--node", node_address("A")
+        capsys, "--policy", "legacy", "--events", events, "--node", make_node_address("A")
     )
     offer = answer["offer"]
 
     groups = {head["task"]: head["queue_group"] for head in offer["heads"]}
     assert {(key, group["kind"], group["vram"]) for key, group in groups.items()} == {
-        (task_key("GPT 40 60"), "gpt", 40),
-        (task_key("SD 16 40"), "sd", 16),
-        (task_key("SD 8 30"), "sd", 8),
-        (task_key("GPT 24 40"), "gpt", 24),
-        (task_key("GPT 16 30"), "gpt", 16),
+        (make_task_key("GPT 40 60"), "gpt", 40),
+        (make_task_key("SD 16 40"), "sd", 16),
+        (make_task_key("SD 8 30"), "sd", 8),
+        (make_task_key("GPT 24 40"), "gpt", 24),
+        (make_task_key("GPT 16 30"), "gpt", 16),
     }
     reasons = {head["task"]: head["why_not"] for head in offer["heads"]}
-    assert reasons.pop(task_key("SD 16 40")) is None
-    assert reasons.pop(task_key("GPT 40 60")) == "vram_too_small"
+    assert reasons.pop(make_task_key("SD 16 40")) is None
+    assert reasons.pop(make_task_key("GPT 40 60")) == "vram_too_small"
     assert {*reasons.values()} == {"less_valuable"}
     # Of the two with value 40, the older.
-    assert offer["takes"] == task_key("SD 16 40")
-    (pictures,) = [head for head in offer["heads"] if head["task"] == task_key("SD 16 40")]
+    assert offer["takes"] == make_task_key("SD 16 40")
+    (pictures,) = [head for head in offer["heads"] if head["task"] == make_task_key("SD 16 40")]
     assert (pictures["gpu"], pictures["partners"]) == (
         None,
-        [node_address("B"), node_address("C")],
+        [make_node_address("B"), make_node_address("C")],
     )
-    (text,) = [head for head in offer["heads"] if head["task"] == task_key("GPT 24 40")]
+    (text,) = [head for head in offer["heads"] if head["task"] == make_task_key("GPT 24 40")]
     assert (text["gpu"], text["partners"]) == (
         "RTX 4090, 24 GB",
-        [node_address("B"), node_address("C")],
+        [make_node_address("B"), make_node_address("C")],
     )
     # The value is that of its three tasks together.
     assert answer["entries"][0]["tasks"] == [
-        task_key(f"GPT 40 60{which}") for which in ("", " second", " third")
+        make_task_key(f"GPT 40 60{which}") for which in ("", " second", " third")
     ]
 
 
 def test_legacy_queue_groups_match_documented_figure(capsys, tmp_path):
     events = write_events(tmp_path, legacy_figure())
-    options = ["--policy", "legacy", "--events", str(events), "--node", node_address("A")]
+    options = ["--policy", "legacy", "--events", str(events), "--node", make_node_address("A")]
     assert run(["queue", *PRICES, *options]) == 0
     text = capsys.readouterr().out
 
@@ -223,7 +228,7 @@ def test_legacy_queue_groups_match_documented_figure(capsys, tmp_path):
     assert [line for line in text.splitlines() if line.endswith("GB: 3")] == [
         *("SD/8GB: 3", "SD/16GB: 3", "GPT/16GB: 3", "GPT/24GB: 3", "GPT/40GB: 3")
     ]
-    assert f"takes\n  {task_key('SD 16 40')}\n      SD/16GB: with 2 of 2, any card" in text
+    assert f"takes\n  {make_task_key('SD 16 40')}\n      SD/16GB: with 2 of 2, any card" in text
 
 
 @pytest.mark.parametrize("policy", ["crynux", "legacy", "pocket"])
@@ -231,10 +236,10 @@ def test_incomplete_group_is_not_offered(capsys, tmp_path, policy):
     """The daemon's queue is empty: a group of three with one created task cannot start."""
     history = History().joins("A", "B", "C", gpu_vram=24).creates("1", of="g", fee=9, group_size=3)
     arguments = ("--policy", policy, "--events", write_events(tmp_path, history))
-    answer = run_json(capsys, *arguments, "--node", node_address("A"))
+    answer = run_json(capsys, *arguments, "--node", make_node_address("A"))
 
     assert (answer["waiting"], answer["entries"]) == (0, [])
-    assert answer["left_out"] == [task_key("1")]
+    assert answer["left_out"] == [make_task_key("1")]
     assert answer["offer"]["takes"] is None
 
 
@@ -249,15 +254,15 @@ def test_pocket_policies_offer_first_task_that_fits_node(capsys, tmp_path, polic
     ):
         history.creates(name, fee=fee, min_vram=vram)
     arguments = ("--policy", policy, "--events", write_events(tmp_path, history))
-    answer = run_json(capsys, *arguments, "--node", node_address("N"))
+    answer = run_json(capsys, *arguments, "--node", make_node_address("N"))
     offer = answer["offer"]
 
-    assert order_of(answer) == [task_key(name) for name in ("large", "best", "next", "small")]
-    assert offer["takes"] == task_key("best")
+    assert order_of(answer) == [make_task_key(name) for name in ("large", "best", "next", "small")]
+    assert offer["takes"] == make_task_key("best")
     assert {head["task"]: head["why_not"] for head in offer["heads"]} == {
-        task_key("large"): "vram_too_small",
-        task_key("best"): None,
-        task_key("small"): "less_valuable",
+        make_task_key("large"): "vram_too_small",
+        make_task_key("best"): None,
+        make_task_key("small"): "less_valuable",
     }
 
 
@@ -279,7 +284,7 @@ def test_error_for_missing_price_seconds_names_the_settings(capsys, events):
         (["--alpha", "0"], "--alpha 0: must be above 0"),
         (["--alpha", "many"], "must be a decimal"),
         (["--node", "0x12"], "no known node starts with this prefix"),
-        (["--node", node_address("nobody")], "no event refers to this node"),
+        (["--node", make_node_address("nobody")], "no event refers to this node"),
     ],
 )
 def test_invalid_options_are_rejected(capsys, events, options, why):
@@ -296,9 +301,9 @@ def test_download_request_is_shown_until_the_node_has_the_model(capsys, tmp_path
     events = write_events(tmp_path, history.joins("D"))
     (download,) = run_json(capsys, "--events", events)["downloads"]
 
-    assert (download["node"], download["state"]) == (node_address("A"), "open")
+    assert (download["node"], download["state"]) == (make_node_address("A"), "open")
     assert run(["queue", *PRICES, "--events", str(events)]) == 0
     text = capsys.readouterr().out
     assert r"\x1b[2Jbase (open)" in text
-    assert node_address("A") in text
-    assert node_address("B") not in text
+    assert make_node_address("A") in text
+    assert make_node_address("B") not in text

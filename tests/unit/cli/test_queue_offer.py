@@ -18,8 +18,8 @@ from oracle.systems.pocket.pocket_policy import PocketFollower, PocketPolicy
 from oracle.systems.registry import get_policy
 from tests.support.examples import examples
 from tests.support.harness import RULES
-from tests.support.histories import group_key, node_address
-from tests.support.txmgr.dispatch_harness import PRICING, settings
+from tests.support.histories import make_group_key, make_node_address
+from tests.support.txmgr.dispatch_harness import PRICING, build_dispatch_settings
 from tests.unit.systems.legacy.networks import RULES as LEGACY_RULES, member, waiting_task
 
 CARDS = [("T4", 16), ("RTX 4090", 24), (None, None)]
@@ -93,7 +93,7 @@ def made_tasks(number: int, order: Mapping[str, Any]) -> list[Task]:
     size = order["created"]
     values = {key: value for key, value in order.items() if key not in {"created", "kind"}}
     if size:
-        values |= {"group": group_key(f"g{number}"), "group_size": 3}
+        values |= {"group": make_group_key(f"g{number}"), "group_size": 3}
     tasks = [
         waiting_task(f"{number}.{place}", **values, created_at=Position(number + 1, 0, place))
         for place in range(size or 1)
@@ -108,7 +108,7 @@ def next_draws(
 ) -> tuple[Mapping[TaskKey, Address], set[TaskKey]]:
     """Return the active draws after another block, and the tasks that were just drawn."""
     rules = LEGACY_RULES if policy == "legacy" else RULES
-    drawer = BlockDrawer(settings(policy=policy, rules=rules))
+    drawer = BlockDrawer(build_dispatch_settings(policy=policy, rules=rules))
     drawer.restore_plan(view, block(1), drawn)
     turn = drawer.draw_at_block(view, block(2))
     return turn.plan.active_draws, {drawing.task for drawing in turn.new_draws}
@@ -146,7 +146,7 @@ def test_offer_matches_planner_draw_for_freed_node(name: str, data: st.DataObjec
         drawn_node_by_task=drawn,
         group_tasks=[task for task in tasks if task.group is not None],
     )
-    answer = build_queue_answer(snapshot, policy, PRICING, node=node_address("freed"))
+    answer = build_queue_answer(snapshot, policy, PRICING, node=make_node_address("freed"))
 
     assert answer.offer is not None
     entries = {entry.task: entry for entry in answer.entries}

@@ -16,7 +16,7 @@ from oracle.queries.api.node_explanation import build_node_explanation
 from oracle.queries.population import load_all_nodes
 from oracle.store.database import Store
 from tests.support.api import LAG_SECONDS, IndexedHistory
-from tests.support.histories import History, node_address
+from tests.support.histories import History, make_node_address
 
 SCORES = {"A": (10, 10, 5), "B": (0, 0), "C": (2, 10, 0, 5)}
 
@@ -116,7 +116,7 @@ def test_long_responses_are_gzipped_on_request(api):
 
 
 def test_node_is_returned_for_unique_address_prefix(api):
-    address = node_address("A")
+    address = make_node_address("A")
     prefix = next(
         address[:length]
         for length in range(3, 43)
@@ -130,7 +130,7 @@ def test_node_is_returned_for_unique_address_prefix(api):
 def test_ambiguous_address_prefix_returns_list_of_matches(api):
     answer = api.get("/v1/nodes/0x00")
     assert answer.status_code == 300
-    assert {node_address("A"), node_address("B")} <= set(answer.json()["found"])
+    assert {make_node_address("A"), make_node_address("B")} <= set(answer.json()["found"])
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_invalid_request_returns_problem_json(api, path, status):
     ],
 )
 def test_address_in_any_letter_case_resolves_to_same_node(api, path, query):
-    address = node_address("A")
+    address = make_node_address("A")
     answers = [
         api.get(
             path.format(text),
@@ -220,14 +220,14 @@ def test_task_key_in_upper_case_is_accepted_by_every_path(api):
 
 
 def test_explanation_matches_pool_and_row_of_node_response(api):
-    explained = api.get(f"/v1/nodes/{node_address('C')}/explain").json()["explanation"]
-    body = api.get(f"/v1/nodes/{node_address('C')}").json()
+    explained = api.get(f"/v1/nodes/{make_node_address('C')}/explain").json()["explanation"]
+    body = api.get(f"/v1/nodes/{make_node_address('C')}").json()
     assert explained["pool"]["scores"] == body["pool"] == list(SCORES["C"])
     assert explained["row"] == body["row"]
 
 
 def test_explain_at_block_beyond_index_returns_400(api):
-    assert api.get(f"/v1/nodes/{node_address('C')}/explain?at=99999").status_code == 400
+    assert api.get(f"/v1/nodes/{make_node_address('C')}/explain?at=99999").status_code == 400
 
 
 def test_concurrent_explain_at_block_returns_503_with_retry_after(api, indexed, monkeypatch):
@@ -243,12 +243,12 @@ def test_concurrent_explain_at_block_returns_503_with_retry_after(api, indexed, 
     with indexed.store.read_transaction() as uow:
         block = uow.cursor.get().number
     with ThreadPoolExecutor() as pool:
-        first = pool.submit(api.get, f"/v1/nodes/{node_address('C')}/explain?at={block}")
+        first = pool.submit(api.get, f"/v1/nodes/{make_node_address('C')}/explain?at={block}")
         try:
             assert is_made.wait(60)
-            refused = api.get(f"/v1/nodes/{node_address('A')}/explain?at={block}")
+            refused = api.get(f"/v1/nodes/{make_node_address('A')}/explain?at={block}")
             # Responses that need no fold are not delayed.
-            assert api.get(f"/v1/nodes/{node_address('A')}").status_code == 200
+            assert api.get(f"/v1/nodes/{make_node_address('A')}").status_code == 200
         finally:
             may_end.set()
         assert first.result().status_code == 200
@@ -256,7 +256,7 @@ def test_concurrent_explain_at_block_returns_503_with_retry_after(api, indexed, 
     assert int(refused.headers["retry-after"]) > 0
     assert refused.headers["cache-control"] == "no-store"
     # The worker is free again.
-    assert api.get(f"/v1/nodes/{node_address('A')}/explain?at={block}").status_code == 200
+    assert api.get(f"/v1/nodes/{make_node_address('A')}/explain?at={block}").status_code == 200
 
 
 def test_request_before_first_block_returns_503(store):
@@ -273,7 +273,7 @@ def test_cors_headers_are_sent_to_configured_origins_only(indexed):
 
 
 def test_first_places_in_lift_of_node_would_improve_its_rank(api, indexed):
-    body = api.get(f"/v1/nodes/{node_address('B')}").json()
+    body = api.get(f"/v1/nodes/{make_node_address('B')}").json()
     needed = body["lift"]["first_places"]
     assert needed is not None
     assert body["lift"]["place_then"] < body["row"]["place"]

@@ -19,12 +19,12 @@ PERIOD, WHY = 29_764_920, "60 of 100 members would change"
 
 
 @pytest.fixture
-def held(sound, tmp_path: Path, sqlite_url: str) -> str:
+def held(offline_settings, tmp_path: Path, sqlite_url: str) -> str:
     """Return a configuration whose database has a held report of one period."""
-    sound["database"]["url"] = sqlite_url
+    offline_settings["database"]["url"] = sqlite_url
     with Store.open(sqlite_url) as store, store.transaction() as uow:
         uow.holds.hold(PERIOD, WHY, {"members": 100}, Stamp(1_000, 1))
-    return str(write_config(sound, tmp_path / "config.toml"))
+    return str(write_config(offline_settings, tmp_path / "config.toml"))
 
 
 def test_held_reports_are_listed(held: str, capsys):

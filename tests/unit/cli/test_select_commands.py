@@ -11,7 +11,7 @@ from oracle.cli.main import run
 from oracle.domain.events.jsonl import event_to_json
 from tests.support.cli.refusal import run_refused_command
 from tests.support.cli.task_files import write_events, write_task
-from tests.support.histories import History, node_address, task_key
+from tests.support.histories import History, make_node_address, make_task_key
 
 TOKENS = 10**18
 SEED = "0x" + "11" * 32
@@ -59,15 +59,15 @@ def test_every_member_is_listed_as_candidate_or_with_ineligibility_reason(
 ):
     rows = by_node(run_json(capsys, "--task", task_path, "--events", events))
 
-    assert {name: rows[node_address(name)]["why_not"] for name in "ABCDE"} == {
+    assert {name: rows[make_node_address(name)]["why_not"] for name in "ABCDE"} == {
         "A": None,
         "B": None,
         "C": "busy",
         "D": "paused",
         "E": "vram_too_small",
     }
-    assert node_address("F") not in rows
-    assert rows[node_address("C")]["chance"] is None
+    assert make_node_address("F") not in rows
+    assert rows[make_node_address("C")]["chance"] is None
 
 
 def test_candidate_shows_parts_of_its_probability(capsys, events, task_path):
@@ -75,15 +75,15 @@ def test_candidate_shows_parts_of_its_probability(capsys, events, task_path):
     rows = by_node(answer)
 
     # S = 1 and 1/2, QoS of a new node 1/2, M = 1.7 for a model on disk: W = 1.7/3 and 1.7/4.
-    assert rows[node_address("A")]["parts"]["S"] == "1.000000000000000000"
-    assert rows[node_address("B")]["parts"]["S"] == "0.500000000000000000"
-    assert rows[node_address("A")]["parts"]["QoS"] == "0.500000000000000000"
-    assert rows[node_address("A")]["parts"]["M"] == "1.700000000000000000"
-    assert rows[node_address("A")]["weight"] == "566666666666666666"
-    assert rows[node_address("B")]["weight"] == "425000000000000000"
+    assert rows[make_node_address("A")]["parts"]["S"] == "1.000000000000000000"
+    assert rows[make_node_address("B")]["parts"]["S"] == "0.500000000000000000"
+    assert rows[make_node_address("A")]["parts"]["QoS"] == "0.500000000000000000"
+    assert rows[make_node_address("A")]["parts"]["M"] == "1.700000000000000000"
+    assert rows[make_node_address("A")]["weight"] == "566666666666666666"
+    assert rows[make_node_address("B")]["weight"] == "425000000000000000"
     assert answer["sum"] == "991666666666666666"
-    assert rows[node_address("A")]["chance"] == "0.571428571428571428"
-    assert rows[node_address("B")]["chance"] == "0.428571428571428571"
+    assert rows[make_node_address("A")]["chance"] == "0.571428571428571428"
+    assert rows[make_node_address("B")]["chance"] == "0.428571428571428571"
 
 
 def test_seed_determines_drawn_node(capsys, events, task_path):
@@ -91,7 +91,7 @@ def test_seed_determines_drawn_node(capsys, events, task_path):
 
     digest = sha256(bytes.fromhex(SEED[2:]) + bytes(32)).digest()
     x = int.from_bytes(digest, "big") % 991666666666666666
-    first = node_address("A") if x < 566666666666666666 else node_address("B")
+    first = make_node_address("A") if x < 566666666666666666 else make_node_address("B")
     assert answer["draws"] == [
         {
             "node": first,
@@ -126,23 +126,26 @@ def test_nodes_with_task_of_same_group_are_ineligible(capsys, tmp_path):
 
     rows = by_node(run_json(capsys, "--task", task_file, "--events", events))
 
-    assert rows[node_address("A")]["why_not"] == "taken"
-    assert rows[node_address("B")]["candidate"]
+    assert rows[make_node_address("A")]["why_not"] == "taken"
+    assert rows[make_node_address("B")]["candidate"]
 
 
 def test_at_option_selects_as_of_an_earlier_time(capsys, events, task_path):
     answer = run_json(capsys, "--task", task_path, "--events", events, "--at", "1005")
 
     assert answer["as_of"] == {"block": 1, "time": 1005}
-    assert by_node(answer)[node_address("C")]["why_not"] == "models_not_on_disk"
-    assert node_address("F") in by_node(answer)
+    assert by_node(answer)[make_node_address("C")]["why_not"] == "models_not_on_disk"
+    assert make_node_address("F") in by_node(answer)
 
 
 def test_select_table_fits_terminal_and_matches_json(capsys, events, task_path):
     text = run_and_read_output(capsys, "--task", task_path, "--events", events, "--seed", SEED)
 
     assert max(map(len, text.splitlines())) <= 100
-    assert f"{node_address('A')}      1  0.571428  1.000000  0.500000  1.700000  0.566666" in text
+    assert (
+        f"{make_node_address('A')}      1  0.571428  1.000000  0.500000  1.700000  0.566666"
+        in text
+    )
     assert "vram too small" in text
     assert f"drawn by {SEED}" in text
 
@@ -154,7 +157,7 @@ def test_exported_task_is_read_from_stdin(capsys, events, monkeypatch):
     answer = run_json(capsys, "--task", "-", "--events", events)
 
     stated = {name: value for name, value in answer["task"].items() if value is not None}
-    assert stated == {"task": task_key("7"), "min_vram": 16, "models": []}
+    assert stated == {"task": make_task_key("7"), "min_vram": 16, "models": []}
 
 
 def test_changed_rules_are_named_in_header_and_json(capsys, events, task_path):
@@ -173,8 +176,11 @@ def test_node_with_zero_weight_can_be_drawn_if_weight_floor_is_set(capsys, tmp_p
     options = ["--task", task_path, "--events", write_events(tmp_path, history)]
 
     bare = by_node(run_json(capsys, *options, "--set", "weight_floor=0"))
-    assert bare[node_address("G")]["chance"] == "0.000000000000000000"
-    assert by_node(run_json(capsys, *options))[node_address("G")]["weight"] == "10000000000000000"
+    assert bare[make_node_address("G")]["chance"] == "0.000000000000000000"
+    assert (
+        by_node(run_json(capsys, *options))[make_node_address("G")]["weight"]
+        == "10000000000000000"
+    )
     floor = ["--set", "weight_floor=-1"]
     assert "must be a decimal" in run_refused_command(capsys, "select", *options, *floor)
 
@@ -189,10 +195,12 @@ def test_legacy_policy_draws_three_nodes_with_the_same_card(capsys, tmp_path):
     answer = run_json(capsys, *options)
     rows = by_node(answer)
 
-    assert {draw["node"] for draw in answer["draws"]} == {node_address(name) for name in "ABC"}
+    assert {draw["node"] for draw in answer["draws"]} == {
+        make_node_address(name) for name in "ABC"
+    }
     assert (answer["card"]["gpu"], answer["card"]["sum"]) == ("RTX 4090", "3")
-    assert rows[node_address("D")]["why_not"] == "too_few_of_its_card"
-    assert rows[node_address("A")]["chance"] == "0.333333333333333333"
+    assert rows[make_node_address("D")]["why_not"] == "too_few_of_its_card"
+    assert rows[make_node_address("A")]["chance"] == "0.333333333333333333"
     assert max(map(len, run_and_read_output(capsys, *options).splitlines())) <= 100
     assert "draws 3 nodes, not 2" in run_refused_command(
         capsys, "select", *options, "--draws", "2"
@@ -213,8 +221,8 @@ def test_pocket_policy_shows_tickets_of_every_candidate(capsys, events, task_pat
 
     assert answer["policy"] == "article"
     assert {row["node"]: row["weight"] for row in answer["nodes"] if row["candidate"]} == {
-        node_address("A"): "10",
-        node_address("B"): "10",
+        make_node_address("A"): "10",
+        make_node_address("B"): "10",
     }
     assert answer["predownload"] is None
     text = run_and_read_output(capsys, *options)
@@ -232,7 +240,7 @@ def test_scarce_model_is_suggested_to_other_nodes_for_download(capsys, tmp_path,
             "model": "base",
             "holders": 2,
             "pending": 0,
-            "ask": [node_address(name) for name in "CGH"],
+            "ask": [make_node_address(name) for name in "CGH"],
         },
     ]
 
@@ -245,7 +253,7 @@ def test_drawn_node_counts_as_busy_in_download_suggestions(capsys, tmp_path, tas
             "model": "base",
             "holders": 1,
             "pending": 0,
-            "ask": [node_address("C"), node_address("G")],
+            "ask": [make_node_address("C"), make_node_address("G")],
         }
     ]
 

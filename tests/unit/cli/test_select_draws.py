@@ -12,8 +12,8 @@ from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.store.database import Store
 from tests.support.cli.local_network import write_config
 from tests.support.cli.task_files import write_events, write_task
-from tests.support.histories import History, node_address
-from tests.support.vectors import entries, vectors_of
+from tests.support.histories import History, make_node_address
+from tests.support.vectors import load_entries, vectors_of
 from tests.unit.systems.crynux.scenes import NOW, a_node
 from tests.unit.systems.crynux.test_draw_vectors import node_of
 
@@ -45,15 +45,15 @@ def check(answer, vector):
 
 
 @pytest.fixture
-def database(sound, sqlite_url):
+def database(offline_settings, sqlite_url):
     """Return settings for a database with the given nodes at the head."""
-    sound["database"]["url"] = sqlite_url
+    offline_settings["database"]["url"] = sqlite_url
 
     def holding(nodes):
         with Store.open(sqlite_url) as store, store.transaction() as uow:
             uow.nodes.save(nodes)
             uow.cursor.move_to(HEAD, None, 0)
-        return sound
+        return offline_settings
 
     return holding
 
@@ -76,12 +76,12 @@ def test_configured_weight_floor_applies_to_select_command(capsys, database, tmp
 
     assert run(["select", "--task", str(task_file), "--config", str(path), "--json"]) == 0
     rows = {row["node"]: row for row in json.loads(capsys.readouterr().out)["nodes"]}
-    assert rows[node_address("poor")]["weight"] == "250000000000000000"
+    assert rows[make_node_address("poor")]["weight"] == "250000000000000000"
 
 
 @pytest.mark.parametrize("name", BY_EVENTS)
 def test_worked_example_of_a_draw_is_reproduced_from_events(capsys, name, tmp_path):
-    (vector,) = (entry for key, entry in entries().items() if name[:-1] in key)
+    (vector,) = (entry for key, entry in load_entries().items() if name[:-1] in key)
     history = History()
     for number, node_vector in enumerate(vector["nodes"]):
         models = tuple(node_vector["on_disk"])
@@ -94,7 +94,7 @@ def test_worked_example_of_a_draw_is_reproduced_from_events(capsys, name, tmp_pa
     file = write_events(tmp_path, history)
     text = file.read_text()
     for number, node_vector in enumerate(vector["nodes"]):
-        text = text.replace(node_address(f"n{number}"), node_vector["address"])
+        text = text.replace(make_node_address(f"n{number}"), node_vector["address"])
     file.write_text(text)
 
     time = history.time

@@ -1,7 +1,7 @@
 """The weights that `select` shows add up to the sum of the draw."""
 
 from tests.support.cli.task_files import write_events, write_task
-from tests.support.histories import History, node_address
+from tests.support.histories import History, make_node_address
 from tests.unit.cli.test_select_commands import SEED, TOKENS, run_and_read_output, run_json
 
 # With a floor, every candidate has a weight.
@@ -23,5 +23,5 @@ def test_zero_weight_stays_zero_when_another_node_has_weight(capsys, tmp_path):
     events = write_events(tmp_path, History().joins("A", stake=TOKENS).joins("B"))
     options = [*UNFLOORED, "--task", write_task(tmp_path), "--events", events]
     weights = {row["node"]: int(row["weight"]) for row in run_json(capsys, *options)["nodes"]}
-    assert weights == {node_address("A"): TOKENS // 3, node_address("B"): 0}
+    assert weights == {make_node_address("A"): TOKENS // 3, make_node_address("B"): 0}
     assert "all have the same probability" not in run_and_read_output(capsys, *options)

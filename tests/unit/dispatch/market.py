@@ -14,14 +14,14 @@ from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node, Task
 from oracle.systems.task_queue import is_waiting
-from tests.support.histories import group_key, node_address, task_key
+from tests.support.histories import make_group_key, make_node_address, make_task_key
 from tests.support.scripted import ScriptedChain
 from tests.unit.dispatch.plain_dispatch import list_chain_events
 
 # The chain sets both values when it mines.
 AT = Position(0, 0, 0)
 TIME = 0
-NODES = [node_address(name) for name in "ABCDEF"]
+NODES = [make_node_address(name) for name in "ABCDEF"]
 CARDS = [("T4", 16), ("T4", 16), ("A100", 40), (None, None)]
 MODELS = [(), ("base:a",), ("base:a", "base:b")]
 VERSIONS = [(1, 0, 0), (1, 2, 0), None]
@@ -71,9 +71,9 @@ class Market:
             yield network_events.TaskCreated(
                 AT,
                 TIME,
-                task_key(f"{self.made}.{number}"),
+                make_task_key(f"{self.made}.{number}"),
                 fee=self.random.choice([None, 1, 2, 3]),
-                group=None if name is None else group_key(name),
+                group=None if name is None else make_group_key(name),
                 group_size=None if name is None else size,
                 **order_fields,
             )

@@ -24,7 +24,7 @@ from oracle.systems.pocket.pocket_policy import (
     PocketFollower,
     PocketPolicy,
 )
-from tests.support.txmgr.dispatch_harness import settings
+from tests.support.txmgr.dispatch_harness import build_dispatch_settings
 from tests.unit.systems.crynux.networks import networks, requests
 from tests.unit.systems.crynux.scenes import NOW, a_node, a_policy_input, a_task
 
@@ -71,7 +71,7 @@ def at(number: int, time: int = NOW) -> BlockRef:
 def test_task_is_armed_iff_reference_policy_has_candidate(
     before: list[Node], after: list[Node], task: Task, seconds: int, weighting: Weighting
 ):
-    drawer = BlockDrawer(settings(weighting=weighting))
+    drawer = BlockDrawer(build_dispatch_settings(weighting=weighting))
     rules = drawer.settings.rules
     drawer.restore_plan(FixedView(before, [task]), at(1), {})
     drawer.restore_plan(FixedView(after, [task]), at(2, NOW + seconds), {})
@@ -94,7 +94,7 @@ def test_arming_many_tasks_does_not_check_nodes_one_by_one(
         return find_misfit_reason(node, requirement)
 
     monkeypatch.setattr(candidate_pool, "find_misfit_reason", check_node)
-    drawer = BlockDrawer(settings())
+    drawer = BlockDrawer(build_dispatch_settings())
     drawer.restore_plan(
         FixedView([a_node(f"{n}", running=running) for n in range(9)], kinds), at(1), {}
     )
@@ -106,7 +106,7 @@ def test_arming_many_tasks_does_not_check_nodes_one_by_one(
 def test_task_is_armed_iff_pocket_policy_has_candidate(
     before: list[Node], after: list[Node], task: Task, policy: PocketPolicy
 ):
-    drawer = BlockDrawer(settings(policy=policy.name))
+    drawer = BlockDrawer(build_dispatch_settings(policy=policy.name))
     drawer.restore_plan(FixedView(before, [task], policy), at(1), {})
     drawer.restore_plan(FixedView(after, [task], policy), at(2), {})
 

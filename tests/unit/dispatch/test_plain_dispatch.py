@@ -22,7 +22,7 @@ from oracle.store.state.draw_repository import StoredDraw
 from oracle.systems.crynux.crynux_policy import CRYNUX_WEIGHTING, RELAY_WEIGHTING, Weighting
 from tests.support.examples import examples
 from tests.support.scripted import ScriptedReader
-from tests.support.txmgr.dispatch_harness import settings
+from tests.support.txmgr.dispatch_harness import build_dispatch_settings
 from tests.support.txmgr.follower import RULES as TRIED, Follower
 from tests.support.txmgr.stores import NewStore
 from tests.unit.dispatch.market import Market
@@ -57,7 +57,7 @@ class Stumble(BlockHook):
 class DrawingFollower(Follower):
     """Follows a chain, and draws nodes for its tasks."""
 
-    chosen: DispatchSettings = field(default_factory=settings)
+    chosen: DispatchSettings = field(default_factory=build_dispatch_settings)
     stumble: Stumble = field(default_factory=Stumble)
 
     @override
@@ -105,7 +105,7 @@ TURNS = st.tuples(
 def test_draws_match_reference_dispatcher_through_reorgs_and_restarts(
     new_sqlite_store: NewStore, seed: int, turns: list[Turn], rules: Rules, weighting: Weighting
 ):
-    chosen = settings(START, rules=rules, weighting=weighting)
+    chosen = build_dispatch_settings(START, rules=rules, weighting=weighting)
     market = Market(Random(seed), rules)  # noqa: S311  # repeatable, no secret
     chain = market.chain
     with new_sqlite_store() as store:

@@ -16,8 +16,8 @@ from oracle.domain.ids import Hash
 from oracle.store.database import Store, UnitOfWork
 from oracle.systems.crynux.crynux_policy import SPREAD, ModelSpread
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from tests.support.histories import History, task_key
-from tests.support.txmgr.dispatch_harness import settings
+from tests.support.histories import History, make_task_key
+from tests.support.txmgr.dispatch_harness import build_dispatch_settings
 from tests.unit.dispatch.test_drawing import FixedView
 from tests.unit.systems.crynux.scenes import a_task
 
@@ -30,7 +30,7 @@ class Ledger:
     def __init__(self, store: Store, spread: ModelSpread = SPREAD) -> None:
         self.store = store
         self.history = History().joins("A", "B", "C", "D", stake=1)
-        self.drawer = BlockDrawer(settings(rules=CRYNUX, spread=spread))
+        self.drawer = BlockDrawer(build_dispatch_settings(rules=CRYNUX, spread=spread))
         self._fold = Fold(CRYNUX)
         self._folded = 0
 
@@ -48,7 +48,9 @@ class Ledger:
             # A task waits, so the drawer examines the nodes.
             nodes = fold.ledger.nodes.values()
             self.drawer.restore_plan(FixedView(nodes, [a_task("waits")]), block, {})
-            plan_model_downloads(uow, self.drawer, block, [task_key(name) for name in started])
+            plan_model_downloads(
+                uow, self.drawer, block, [make_task_key(name) for name in started]
+            )
         history.after(12)
 
     def starts(self, name: str, on: str) -> None:

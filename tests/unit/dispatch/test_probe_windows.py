@@ -18,7 +18,7 @@ from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import Address, Hash
 from oracle.store.database import Store
 from oracle.store.outbox.records import Stamp
-from tests.support.rounds import contract_state
+from tests.support.rounds import build_contract_state
 
 SECONDS = 100
 ORDER = ProbeOrder(TaskKind.SD, ("sdxl",), size=1, timeout=30, fee=7)
@@ -41,7 +41,7 @@ def test_first_block_of_window_opens_it():
 def test_window_stays_open_until_next_window_or_reorg(sqlite_url: str):
     hook = ProbeWindowHook(SETTINGS)
     with Store.open(sqlite_url) as store, store.transaction() as uow:
-        hook.on_block(uow, contract_state(), block(3, 100), -1)
+        hook.on_block(uow, build_contract_state(), block(3, 100), -1)
         window = get_open_window(uow, SETTINGS, 199)
         assert window is not None
         assert (window.number, window.start, window.seed) == (1, 100, block(3, 100).hash)

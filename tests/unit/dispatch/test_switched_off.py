@@ -13,8 +13,8 @@ from oracle.domain.state import Node, Task
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.pocket.pocket_policy import PocketFollower
 from oracle.systems.task_queue import is_waiting
-from tests.support.histories import History, node_address, task_key
-from tests.support.txmgr.dispatch_harness import settings
+from tests.support.histories import History, make_node_address, make_task_key
+from tests.support.txmgr.dispatch_harness import build_dispatch_settings
 
 ALIVE = ("A", "B", "C")
 OFF = "D"
@@ -52,7 +52,7 @@ class Network:
         raise AssertionError("this policy remembers nothing")
 
     def node(self, name: str) -> Node:
-        return self.fold.ledger.nodes[node_address(name)]
+        return self.fold.ledger.nodes[make_node_address(name)]
 
 
 class Play:
@@ -62,7 +62,9 @@ class Play:
 
     def __init__(self) -> None:
         self.network = Network()
-        self.drawer = BlockDrawer(settings(self.network.history.block, rules=CRYNUX))
+        self.drawer = BlockDrawer(
+            build_dispatch_settings(self.network.history.block, rules=CRYNUX)
+        )
         self.draws: list[str] = []
         self.runs: dict[str, str] = {}
         self.network.history.joins(*ALIVE, OFF, stake=1)
@@ -116,13 +118,13 @@ class Play:
     def open(self) -> Iterator[str]:
         self.network.catch_up()
         for name, _ in list(self.runs.items()):
-            stored_task = self.network.fold.ledger.tasks[task_key(name)]
+            stored_task = self.network.fold.ledger.tasks[make_task_key(name)]
             if stored_task.stopped_at is None and stored_task.ending is None:
                 yield name
 
     def is_settled(self, tasks: Sequence[str]) -> bool:
         self.network.catch_up()
-        stored_tasks = [self.network.fold.ledger.tasks[task_key(name)] for name in tasks]
+        stored_tasks = [self.network.fold.ledger.tasks[make_task_key(name)] for name in tasks]
         return all(
             stored_task.stopped_at is not None or stored_task.ending is not None
             for stored_task in stored_tasks
@@ -132,7 +134,7 @@ class Play:
         history, ledger = self.network.history, self.network.fold.ledger
         history.closes(name, *tasks)
         for task_name in tasks:
-            if ledger.tasks[task_key(task_name)].ending is None:
+            if ledger.tasks[make_task_key(task_name)].ending is None:
                 history.succeeds(task_name)
 
 

@@ -12,7 +12,7 @@ from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.loop import IngestState
 from oracle.store.database import Store
 from tests.support.scripted import ScriptedChain
-from tests.support.traffic import AT, TIME, Traffic, address
+from tests.support.traffic import AT, TIME, Traffic, make_address
 from tests.support.txmgr.follower import RULES, Follower, folder, mine_blocks
 from tests.support.txmgr.stores import NewStore
 
@@ -78,9 +78,9 @@ def test_restart_after_every_transaction_keeps_state(new_store: NewStore):
 
 
 def test_decreasing_time_is_detected_across_restart(store: Store):
-    follower = Follower(mine_blocks([[NodeJoined(AT, TIME, address(1))]]), store)
+    follower = Follower(mine_blocks([[NodeJoined(AT, TIME, make_address(1))]]), store)
     follower.catch_up(restarting=True)
-    follower.chain.mine(NodePaused(AT, TIME, address(1)), after=-5)
+    follower.chain.mine(NodePaused(AT, TIME, make_address(1)), after=-5)
 
     follower.catch_up()
 
@@ -268,7 +268,9 @@ def test_unreadable_log_stops_the_indexer_before_it_writes(store: Store):
 
 
 def test_events_of_window_are_counted_under_their_documented_names(store: Store):
-    chain = mine_blocks([[NodeJoined(AT, TIME, address(1)), NodePaused(AT, TIME, address(2))]])
+    chain = mine_blocks(
+        [[NodeJoined(AT, TIME, make_address(1)), NodePaused(AT, TIME, make_address(2))]]
+    )
 
     (done,) = Follower(chain, store).catch_up()
 

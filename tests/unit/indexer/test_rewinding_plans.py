@@ -6,10 +6,10 @@ from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store
 from oracle.store.outbox.records import Account, CallRequest, IntentState, Stamp
 from tests.support.chain.network_logs import ORACLE
-from tests.support.traffic import Traffic, address
+from tests.support.traffic import Traffic, make_address
 from tests.support.txmgr.follower import Follower, mine_blocks
 
-US = Account(1, address(0xAB))
+US = Account(1, make_address(0xAB))
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ from oracle.store.tables.state_tables import end_minute, incident as incident_ta
 from tests.support.examples import examples
 from tests.support.histories import GENESIS_TIME
 from tests.support.scripted import Event, ScriptedChain
-from tests.support.task_traffic import burst_history
+from tests.support.task_traffic import build_burst_history
 from tests.support.traffic import Traffic
 from tests.support.txmgr.follower import RULES, Follower, folder, mine_blocks
 from tests.support.txmgr.stores import NewStore
@@ -273,7 +273,7 @@ def mined_burst() -> ScriptedChain:
     """Mine a burst of one application, with each moment in a separate block."""
     chain = ScriptedChain()
     time = GENESIS_TIME
-    for event_time, events in groupby(burst_history().events, key=lambda event: event.time):
+    for event_time, events in groupby(build_burst_history().events, key=lambda event: event.time):
         chain.mine(*events, after=event_time - time)
         time = event_time
     chain.mine_many(chain.finality_depth)

@@ -20,7 +20,7 @@ from oracle.kickouts.kickout_cases import count_held_intervals, load_kickout_evi
 from oracle.store.database import UnitOfWork
 from oracle.store.identity import Identity
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from tests.support.histories import History, change_rules, fold_node, node_address
+from tests.support.histories import History, build_changed_rules, fold_node, make_node_address
 
 GROUPS = 50
 TRAP_SECONDS = 1
@@ -35,7 +35,7 @@ def build_trapped_groups(creators: list[str]) -> History:
     history = History().joins(*RUNNERS)
     for n in range(GROUPS):
         names = [f"{n} {who}" for who in RUNNERS]
-        creator = node_address(creators[n % len(creators)])
+        creator = make_node_address(creators[n % len(creators)])
         history.creates(*names, creator=creator, timeout=TRAP_SECONDS, fee=0)
         for name, runner in zip(names, RUNNERS, strict=True):
             history.starts(name, runner)
@@ -61,7 +61,7 @@ def load_victim_evidence(store, history: History, rules: Rules = CRYNUX):
         (interval,) = (
             open_interval
             for open_interval in intervals
-            if open_interval.node == node_address("victim")
+            if open_interval.node == make_node_address("victim")
         )
         evidence = load_kickout_evidence(uow, KickoutPolicy(rules), interval)
         return (
@@ -81,7 +81,9 @@ def test_kickout_caused_by_single_creator_is_held(new_sqlite_store):
         evidence_fields["creators"],
         evidence_fields["most_of_one_creator"],
     ) == (0, 1, GROUPS)
-    assert {entry["creator"] for entry in evidence_fields["entries"]} == {node_address("mallory")}
+    assert {entry["creator"] for entry in evidence_fields["entries"]} == {
+        make_node_address("mallory")
+    }
     assert evidence.spread.find_hold_reason(CRYNUX) == (
         "50 of its 50 scores come from one creator's tasks (there is no other creator)"
     )
@@ -97,13 +99,13 @@ def test_evidence_names_node_and_contract_by_account_ids(new_sqlite_store):
             uow.identity.ensure_stored_identity(Identity(100, ZERO_HASH, {}, contract, 0))
         evidence_fields, _, _ = load_victim_evidence(store, build_trapped_groups(["mallory"]))
     assert (evidence_fields["account_id"], evidence_fields["oracle_account_id"]) == (
-        f"eip155:100:{to_checksum_address(node_address('victim'))}",
+        f"eip155:100:{to_checksum_address(make_node_address('victim'))}",
         "eip155:100:0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
     )
 
 
 def test_min_timeout_rule_protects_victims_of_short_timeouts():
-    doubting = change_rules(least_timeout_seconds=10)
+    doubting = build_changed_rules(least_timeout_seconds=10)
     history = build_trapped_groups(["mallory"])
     for name in ("victim", "other victim"):
         victim = fold_node(history, name, doubting)
@@ -126,8 +128,10 @@ def test_kickout_is_held_when_single_creator_has_more_than_half_of_scores(
 
 def pool_of_two(mallorys: int, others_score: int) -> CreatorSpread:
     """Return fifty scores: 0 on tasks of one creator, the same score on those of nine others."""
-    honest = [(node_address(f"creator {n % 9}"), others_score) for n in range(50 - mallorys)]
-    return compute_creator_spread([*honest, *[(node_address("mallory"), 0)] * mallorys], CRYNUX)
+    honest = [(make_node_address(f"creator {n % 9}"), others_score) for n in range(50 - mallorys)]
+    return compute_creator_spread(
+        [*honest, *[(make_node_address("mallory"), 0)] * mallorys], CRYNUX
+    )
 
 
 def test_kickout_is_held_when_the_scores_of_one_creator_are_decisive():
@@ -146,7 +150,7 @@ def test_kickout_of_node_bad_for_every_creator_is_not_held():
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0, 2, 5])), min_size=1, max_size=60))
 def test_unheld_kickout_is_near_the_line_even_without_the_scores_of_any_one_creator(scores):
-    named = [(node_address(f"creator {n}"), score) for n, score in scores]
+    named = [(make_node_address(f"creator {n}"), score) for n, score in scores]
     if compute_creator_spread(named, CRYNUX).find_hold_reason(CRYNUX) is not None:
         return
     for left_out_creator in {creator for creator, _ in named}:
@@ -159,7 +163,7 @@ def test_unheld_kickout_is_near_the_line_even_without_the_scores_of_any_one_crea
 def test_creator_share_limit_of_1_holds_no_kickout(new_sqlite_store):
     with new_sqlite_store() as store:
         *_, held = load_victim_evidence(
-            store, build_trapped_groups(["a"]), change_rules(kick_creator_share=UNIT)
+            store, build_trapped_groups(["a"]), build_changed_rules(kick_creator_share=UNIT)
         )
     assert held == 0
 
@@ -174,7 +178,7 @@ def test_creator_recorded_after_kickout_became_due_does_not_change_the_evidence(
         history.after(1).submits(names[1]).submits(names[2]).closes(f"group {n}", *names)
     due = History()
     due.events = [*history.events]
-    history.after(1).creates(*(f"{n} a" for n in range(GROUPS)), creator=node_address("late"))
+    history.after(1).creates(*(f"{n} a" for n in range(GROUPS)), creator=make_node_address("late"))
     with new_sqlite_store() as store:
         _, early, _ = load_victim_evidence(store, due)
     with new_sqlite_store() as store:

@@ -28,9 +28,9 @@ from oracle.indexer.rules_binding import bind_rules
 from oracle.kickouts.kickout_cases import load_kickout_evidence
 from oracle.store.database import Store, UnitOfWork
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, CRYNUX_DOCS, RELAY
-from tests.support.histories import GENESIS_TIME, History, node_address
+from tests.support.histories import GENESIS_TIME, History, make_node_address
 from tests.support.scripted import ScriptedChain
-from tests.support.task_traffic import begin_burst, end_burst, score_zeros
+from tests.support.task_traffic import add_burst_end, add_zero_scores, build_open_burst
 from tests.support.txmgr.follower import RULES, Follower
 from tests.unit.indexer.test_rewinding_to_snapshots import make_snapshots, small_snapshots
 from tests.unit.reporting.test_reviewed_leaves import (
@@ -40,7 +40,7 @@ from tests.unit.reporting.test_reviewed_leaves import (
     leaf_as_of,
 )
 
-VICTIM = node_address("n0")
+VICTIM = make_node_address("n0")
 # A kickout is held if more than a fifth of its scores are timeouts in incidents.
 GATED = replace(CRYNUX, pool_size=5, kick_creator_share=UNIT, kick_incident_share=UNIT // 5)
 OPEN = replace(GATED, kick_incident_share=UNIT)
@@ -48,7 +48,7 @@ OPEN = replace(GATED, kick_incident_share=UNIT)
 
 def zeros(in_burst: int, others: int) -> History:
     """Return five zeros of the victim, some of them on tasks of the failing application."""
-    return score_zeros(score_zeros(begin_burst(), others, "calm"), in_burst, "burst")
+    return add_zero_scores(add_zero_scores(build_open_burst(), others, "calm"), in_burst, "burst")
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def test_kickout_is_not_held_when_gate_is_off(store):
 
 
 def test_review_is_the_same_after_the_incident_is_over(store):
-    over = end_burst(zeros(2, 3))
+    over = add_burst_end(zeros(2, 3))
     assert hold_reason(store, over) == "2 of its 5 scores are timeouts in incidents"
     with store.read_transaction() as uow:
         (incident,) = uow.incidents.list_newest(9)
@@ -104,7 +104,7 @@ def test_incident_found_after_the_kickout_became_due_does_not_hold_it():
 def test_score_of_an_answer_is_no_timeout_in_an_incident(store):
     history = zeros(1, 3)
     names = ["slow", "fast", "faster"]
-    history.creates(*names, of="last", creator=node_address("burst"))
+    history.creates(*names, of="last", creator=make_node_address("burst"))
     for member, name in enumerate(names):
         history.starts(name, f"n{member}")
     # A wrong answer scores 0, but is not a timeout.
@@ -146,7 +146,7 @@ def test_held_leaf_from_the_database_equals_the_one_folded_in_memory(new_store):
     rules = replace(RULES, pool_size=5, kick_incident_share=UNIT // 5)
     chain = ScriptedChain()
     time = GENESIS_TIME
-    history = end_burst(zeros(2, 3))
+    history = add_burst_end(zeros(2, 3))
     for event_time, events in groupby(history.events, key=lambda event: event.time):
         chain.mine(*events, after=event_time - time)
         time = event_time

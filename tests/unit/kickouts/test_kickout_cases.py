@@ -22,7 +22,7 @@ from tests.support.due_nodes import (
     OPENED,
     POLICY,
     SETTINGS,
-    build_accused,
+    build_accused_kickout,
     build_leaves,
     store_kicks,
     store_nodes,
@@ -122,16 +122,20 @@ def test_expelled_node_is_not_accused_until_the_expulsion_ends(store, nodes, exp
 
 def test_accused_interval_is_not_accused_twice(store, nodes):
     leaves = build_leaves(nodes, [DUE])
-    assert find_obstacle(store, leaves, build_accused(DUE)) == "the node is accused already"
+    assert (
+        find_obstacle(store, leaves, build_accused_kickout(DUE)) == "the node is accused already"
+    )
 
 
 def test_cleared_interval_that_is_stated_again_is_accused(store, nodes):
-    cleared = build_accused(DUE).cancel(KickCancelled(OPENED, 0, DUE, ZERO_ADDRESS, ZERO_HASH))
+    cleared = build_accused_kickout(DUE).cancel(
+        KickCancelled(OPENED, 0, DUE, ZERO_ADDRESS, ZERO_HASH)
+    )
     assert find_obstacle(store, build_leaves(nodes, [DUE]), cleared) is None
 
 
 def test_vetoed_interval_is_spared_and_a_later_one_is_not(store, nodes):
-    vetoed = build_accused(DUE).cancel(KickCancelled(OPENED, 0, DUE, VETOER, ZERO_HASH))
+    vetoed = build_accused_kickout(DUE).cancel(KickCancelled(OPENED, 0, DUE, VETOER, ZERO_HASH))
     assert "was vetoed" in str(find_obstacle(store, build_leaves(nodes, [DUE]), vetoed))
     store_round(store, 2, build_leaves(nodes, [DUE], due_since=DUE_SINCE + 1))
     (case,) = load_cases(store)
@@ -170,7 +174,7 @@ def test_nothing_is_accused_by_a_root_of_other_leaves(store, nodes):
 
 def test_accused_node_whose_interval_closed_stays_a_case(store, nodes):
     store_round(store, 1, build_leaves(nodes, []))
-    store_kicks(store, build_accused(DUE))
+    store_kicks(store, build_accused_kickout(DUE))
     with store.transaction() as uow:
         closed = KickoutDue(DUE, OPENED, OPENED._replace(block=50))
         uow.kickouts.save_intervals([closed])

@@ -48,7 +48,7 @@ from tests.support.due_nodes import (
     OPENED,
     POLICY,
     SETTINGS,
-    build_accused,
+    build_accused_kickout,
     build_leaves,
     store_kicks,
     store_nodes,
@@ -131,7 +131,7 @@ def plan_accused_execution(
 ) -> StepResult | None:
     """Plan the execution of an accusation of round 1 when this round is the last one."""
     state_round(context, round_number, DUE)
-    ready = build_accused(DUE, round_number=ACCUSED_IN, ready_at=READY_AT)
+    ready = build_accused_kickout(DUE, round_number=ACCUSED_IN, ready_at=READY_AT)
     store_kicks(context.account_context.store, ready)
     status = build_status(round_number, time)
     return plan_execution(context, *load_case(context), status)
@@ -183,7 +183,7 @@ def test_unsent_accusation_is_dropped_after_the_node_recovers(context):
 def test_unsent_accusation_is_dropped_after_another_account_accused(context):
     state_round(context, 1, DUE)
     plan_accusation(context, *load_case(context))
-    store_kicks(context.account_context.store, build_accused(DUE))
+    store_kicks(context.account_context.store, build_accused_kickout(DUE))
     assert list_obstacles(context) == ["the node is accused already"]
 
 
@@ -224,7 +224,7 @@ def accept_objection(context: KickoutContext) -> None:
 
 @pytest.mark.parametrize("stated_nodes", [(), (make_address(2),)])
 def test_execution_is_not_planned_when_the_last_round_does_not_state_it(context, stated_nodes):
-    store_kicks(context.account_context.store, build_accused(DUE, ready_at=READY_AT))
+    store_kicks(context.account_context.store, build_accused_kickout(DUE, ready_at=READY_AT))
     state_round(context, 9, *stated_nodes)
     case, last_round = load_case(context)
     assert plan_execution(context, case, last_round, build_status(9, READY_AT)) is None
@@ -241,7 +241,7 @@ def test_execution_of_another_interval_than_the_accused_is_not_planned(context):
 
 
 def test_accusation_is_cleared_when_the_last_round_no_longer_states_it(context):
-    store_kicks(context.account_context.store, build_accused(DUE))
+    store_kicks(context.account_context.store, build_accused_kickout(DUE))
     state_round(context, 1, DUE)
     assert plan_accusation_clearing(context, *load_case(context)) is None
     state_round(context, 2)

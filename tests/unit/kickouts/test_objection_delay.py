@@ -23,7 +23,7 @@ from tests.support.due_nodes import (
     POLICY,
     RULES,
     SETTINGS,
-    build_accused,
+    build_accused_kickout,
     build_leaves,
     store_kicks,
     store_nodes,
@@ -191,7 +191,7 @@ def test_only_the_first_objection_to_a_kickout_counts(store: Store):
 def test_accused_node_is_not_delayed(store: Store):
     object_to(store)
     submit_result(store)
-    store_kicks(store, build_accused(NODE))
+    store_kicks(store, build_accused_kickout(NODE))
     case = load_case(store)
     assert (case.obstacle, case.delay) == ("the node is accused already", None)
 

@@ -16,7 +16,7 @@ from oracle.store.history_repository import KickoutRepository
 from tests.support.due_nodes import (
     POLICY,
     SETTINGS,
-    build_accused,
+    build_accused_kickout,
     build_leaves,
     store_kicks,
     store_nodes,
@@ -47,7 +47,7 @@ def load_planned_cases(uow: UnitOfWork, cache: LeafCache):
 def store_due_nodes(store: Store, node_count: int, due_count: int, accused_count: int) -> None:
     nodes = store_nodes(store, node_count, due_count)
     store_round(store, 1, build_leaves(nodes, nodes[:due_count]))
-    store_kicks(store, *map(build_accused, nodes[:accused_count]))
+    store_kicks(store, *map(build_accused_kickout, nodes[:accused_count]))
 
 
 def count_statements_of_second_tick(

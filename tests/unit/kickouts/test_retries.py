@@ -16,19 +16,19 @@ from oracle.domain.reports.node_kicks import KickState, NodeKick
 from oracle.kickouts.kick_calls import is_kick_retry_due
 from oracle.store.database import Store
 from tests.support.api import IndexedHistory
-from tests.support.histories import History, node_address
+from tests.support.histories import History, make_node_address
 
 TARGET = Address("0x" + "7a" * 20)
 
 
 def build_expelled(at: Position, target: Address = TARGET, expires_at: int = NEVER_EXPIRES):
     expulsion = Expulsion(at, 3, expires_at, target, 3, at)
-    return NodeKick(node_address("A"), KickState.EXPELLED, expulsion=expulsion)
+    return NodeKick(make_node_address("A"), KickState.EXPELLED, expulsion=expulsion)
 
 
 def build_refused(at: Position, refusals: int) -> NodeKick:
     expulsion = Expulsion(at, 3, NEVER_EXPIRES, TARGET, 3, at, refusals=refusals)
-    return NodeKick(node_address("A"), KickState.REFUSED, expulsion=expulsion)
+    return NodeKick(make_node_address("A"), KickState.REFUSED, expulsion=expulsion)
 
 
 def is_due(store: Store, history: History, kick: NodeKick) -> bool:

@@ -12,14 +12,14 @@ from oracle.domain.ids import Address, TaskKey
 from oracle.domain.scoring.score_interval import compute_score_sum_interval
 from oracle.domain.state import GroupResult, Task, copy_task
 from oracle.queries.advice.what_if import rank_with_changed_times, restore_ranked_tasks
-from tests.support.loops import column
+from tests.support.loops import build_column_from_text
 
 # Statistics of two pages. CI tests that a group ranked again equals a race (test_what_if.py), and
 # the interval of a sum of scores (test_score_interval.py).
 pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
 PLAN = LoopPlan(nodes=24, tasks=6_000, load=60, groups=60, seed=3)
-SYSTEM = column("crynux")
+SYSTEM = build_column_from_text("crynux")
 RANK_SCORES = (*SYSTEM.rules.rank_scores, SYSTEM.rules.absent_score)
 # Two standard errors of the difference of two means of some 180 scores; a rank is worth 3 to 5
 # points. Simulated here: 8.43 predicted and 8.60 simulated, 5.74 and 5.23, from 4.65 and 2.24.

@@ -8,7 +8,7 @@ from lab.backtest.comparison import list_rule_differences
 from lab.backtest.system_columns import Setting, SystemBase, build_columns
 from oracle.domain.fixed_point import UNIT
 from oracle.errors import InputError
-from tests.support.histories import History, node_address
+from tests.support.histories import History, make_node_address
 from tests.support.txmgr.backtests import Bench
 
 
@@ -28,8 +28,8 @@ def test_best_score_has_rank_1():
     (side,) = compare_systems_on_events(
         two_of_unequal_luck().events, columns("crynux"), BacktestPlan()
     ).results
-    best = side.final_ranks[node_address("B")]
-    runner_up = side.final_ranks[node_address("A")]
+    best = side.final_ranks[make_node_address("B")]
+    runner_up = side.final_ranks[make_node_address("A")]
     assert (best.score, best.rank) == (UNIT, 1)
     assert runner_up.score < UNIT
     assert runner_up.rank > 1
@@ -38,8 +38,8 @@ def test_best_score_has_rank_1():
 def test_node_that_left_has_no_rank():
     history = two_of_unequal_luck().quits("B")
     (side,) = compare_systems_on_events(history.events, columns("crynux"), BacktestPlan()).results
-    assert node_address("B") not in side.final_ranks
-    assert node_address("A") in side.final_ranks
+    assert make_node_address("B") not in side.final_ranks
+    assert make_node_address("A") in side.final_ranks
 
 
 def test_correlation_of_a_system_with_itself_is_1():
@@ -68,13 +68,13 @@ def test_gini_of_equal_expected_shares_is_zero():
     (side,) = compare_systems_on_events(history.events, columns("crynux"), BacktestPlan()).results
     assert (side.gini_expected, side.gini_actual) == (0, UNIT // 2)
     assert (
-        side.compute_expected_share(node_address("A"))
-        == side.compute_expected_share(node_address("B"))
+        side.compute_expected_share(make_node_address("A"))
+        == side.compute_expected_share(make_node_address("B"))
         == UNIT // 2
     )
     assert (
-        side.compute_actual_share(node_address("A")),
-        side.compute_actual_share(node_address("B")),
+        side.compute_actual_share(make_node_address("A")),
+        side.compute_actual_share(make_node_address("B")),
     ) == (
         UNIT,
         0,
@@ -90,13 +90,13 @@ def test_comparison_without_draws_has_no_expected_shares():
     assert (
         compared.judged,
         side.gini_expected,
-        side.compute_expected_share(node_address("A")),
+        side.compute_expected_share(make_node_address("A")),
     ) == (
         0,
         None,
         None,
     )
-    assert side.compute_actual_share(node_address("A")) == UNIT
+    assert side.compute_actual_share(make_node_address("A")) == UNIT
 
 
 def test_number_of_judged_starts_is_the_requested_sample_size():
@@ -149,7 +149,7 @@ def test_node_with_zero_mean_score_has_a_share_only_with_a_weight_floor():
     sides = compare_systems_on_events(
         silent_after_joining().events, build_columns(bases, [])[0], backtest_plan
     ).results
-    bare, floored = (side.compute_expected_share(node_address("A")) for side in sides)
+    bare, floored = (side.compute_expected_share(make_node_address("A")) for side in sides)
     assert bare == 0
     assert floored is not None
     assert floored > 0
@@ -161,8 +161,8 @@ def test_ticket_score_is_relative_to_maximum_tickets():
     (side,) = compare_systems_on_events(history.events, changed, BacktestPlan()).results
     (bare,) = compare_systems_on_events(history.events, columns("article"), BacktestPlan()).results
     assert (
-        side.final_ranks[node_address("A")].score
-        == bare.final_ranks[node_address("A")].score
+        side.final_ranks[make_node_address("A")].score
+        == bare.final_ranks[make_node_address("A")].score
         == UNIT
     )
 

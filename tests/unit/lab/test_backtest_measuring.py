@@ -12,7 +12,13 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import heal_reliability
 from oracle.errors import InputError
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
-from tests.support.histories import GENESIS_TIME, History, change_rules, fold_history, node_address
+from tests.support.histories import (
+    GENESIS_TIME,
+    History,
+    build_changed_rules,
+    fold_history,
+    make_node_address,
+)
 from tests.support.txmgr.backtests import Bench, ByName
 
 
@@ -29,12 +35,12 @@ def twice_late():
 
 def test_exclusion_interval_lasts_from_timeout_until_recovery(bench):
     history = twice_late()
-    base = fold_history(history)[0].ledger.nodes[node_address("A")].base
+    base = fold_history(history)[0].ledger.nodes[make_node_address("A")].base
     began = history.time
     # Long enough for the exclusion to end.
     measured = bench.measure(history.after(5000).joins("B"))
     (interval,) = measured.intervals
-    assert (interval.node, interval.block, interval.since) == (node_address("A"), 3, began)
+    assert (interval.node, interval.block, interval.since) == (make_node_address("A"), 3, began)
     assert interval.until is not None
     assert heal_reliability(base, began, interval.until - 1, CRYNUX) < UNIT // 10
     assert heal_reliability(base, began, interval.until, CRYNUX) >= UNIT // 10
@@ -64,7 +70,7 @@ def test_second_timeout_extends_exclusion_interval(bench):
     history = History().joins("A").starts("1", "A").starts("2", "A").starts("3", "A")
     history.after(10).times_out("1").times_out("2").after(5).times_out("3")
     (interval,) = bench.measure(history.after(9000).joins("B")).intervals
-    base = fold_history(history.events[:-1])[0].ledger.nodes[node_address("A")].base
+    base = fold_history(history.events[:-1])[0].ledger.nodes[make_node_address("A")].base
     assert interval.since == 1010
     assert interval.until is not None
     assert heal_reliability(base, 1015, interval.until - 1, CRYNUX) < UNIT // 10
@@ -75,7 +81,7 @@ def test_relay_exclusion_lasts_until_the_exit_threshold_is_reached(bench):
     history = History().joins("A")
     for name in "1234":
         history.starts(name, "A").after(1).times_out(name)
-    base = fold_history(history, RELAY)[0].ledger.nodes[node_address("A")].base
+    base = fold_history(history, RELAY)[0].ledger.nodes[make_node_address("A")].base
     began = history.time
     *_, interval = bench.measure(history.after(90_000).joins("B"), RELAY).intervals
     assert interval.until is not None
@@ -100,36 +106,36 @@ def third_for_ever(times):
 
 
 def test_kickout_becomes_due_with_the_score_that_fills_a_low_score_pool(bench):
-    rules = change_rules(pool_size=3)
+    rules = build_changed_rules(pool_size=3)
     history = third_for_ever(3)
     (due,) = bench.measure(history.after(10).joins("B"), rules).kickouts
-    assert (due.node, due.block, due.time) == (node_address("A"), 4, GENESIS_TIME + 3)
+    assert (due.node, due.block, due.time) == (make_node_address("A"), 4, GENESIS_TIME + 3)
     assert (due.closed_block, due.kicked_block) == (None, None)
 
 
 def test_kickout_that_is_not_due_is_not_reported(bench):
-    assert bench.measure(third_for_ever(2), change_rules(pool_size=3)).kickouts == ()
+    assert bench.measure(third_for_ever(2), build_changed_rules(pool_size=3)).kickouts == ()
 
 
 def test_kickout_contains_the_time_of_the_network_kick(bench):
     history = third_for_ever(3).after(10).is_kicked_out("A")
-    measured = bench.measure(history, change_rules(pool_size=3))
+    measured = bench.measure(history, build_changed_rules(pool_size=3))
     (due,) = measured.kickouts
     assert (due.closed_block, due.closed_time) == (5, history.time)
     assert (due.kicked_block, due.kicked_time) == (5, history.time)
-    assert measured.kicks == (NetworkKick(node_address("A"), 5, history.time, was_due=True),)
+    assert measured.kicks == (NetworkKick(make_node_address("A"), 5, history.time, was_due=True),)
 
 
 def test_network_kick_of_a_node_whose_kickout_was_not_due_is_reported(bench):
     history = third_for_ever(3).after(10).is_kicked_out("A")
     measured = bench.measure(history)
     assert measured.kickouts == ()
-    assert measured.kicks == (NetworkKick(node_address("A"), 5, history.time, was_due=False),)
+    assert measured.kicks == (NetworkKick(make_node_address("A"), 5, history.time, was_due=False),)
 
 
 def test_kickout_that_closed_before_the_first_block_is_not_counted(bench):
     history = third_for_ever(3).scores("A", 10).after(10).joins("B")
-    rules = change_rules(pool_size=3)
+    rules = build_changed_rules(pool_size=3)
     assert len(bench.measure(history, rules).kickouts) == 1
     assert bench.measure(history, rules, blocks=(history.block, None)).kickouts == ()
 
@@ -139,26 +145,29 @@ def test_expected_shares_are_weights_divided_by_their_sum(bench):
     spread = bench.measure(history, policy=ByName({"A": 1, "B": 2, "C": 1})).spread
     quarter = CHANCE_UNIT // 4
     assert spread.expected == {
-        node_address("A"): quarter,
-        node_address("B"): 2 * quarter,
-        node_address("C"): quarter,
+        make_node_address("A"): quarter,
+        make_node_address("B"): 2 * quarter,
+        make_node_address("C"): quarter,
     }
-    assert spread.actual == {node_address("B"): 1}
+    assert spread.actual == {make_node_address("B"): 1}
 
 
 def test_busy_node_is_not_a_candidate(bench):
     history = History().joins("A", "B").starts("1", "A").after(1).starts("2", "B")
     spread = bench.measure(history).spread
     half = CHANCE_UNIT // 2
-    assert spread.expected == {node_address("A"): half, node_address("B"): half + CHANCE_UNIT}
+    assert spread.expected == {
+        make_node_address("A"): half,
+        make_node_address("B"): half + CHANCE_UNIT,
+    }
 
 
 def test_nodes_have_equal_chances_when_all_weights_are_zero(bench):
     history = History().joins("A", "B").starts("1", "A")
     spread = bench.measure(history, policy=ByName({"A": 0, "B": 0})).spread
     assert spread.expected == {
-        node_address("A"): CHANCE_UNIT // 2,
-        node_address("B"): CHANCE_UNIT // 2,
+        make_node_address("A"): CHANCE_UNIT // 2,
+        make_node_address("B"): CHANCE_UNIT // 2,
     }
 
 
@@ -173,8 +182,8 @@ def test_node_with_a_task_of_the_same_group_is_not_a_candidate(bench):
     history.aborts("1").starts("2", "B")
     spread = bench.measure(history).spread
     assert spread.expected == {
-        node_address("A"): CHANCE_UNIT // 2,
-        node_address("B"): CHANCE_UNIT // 2 + CHANCE_UNIT,
+        make_node_address("A"): CHANCE_UNIT // 2,
+        make_node_address("B"): CHANCE_UNIT // 2 + CHANCE_UNIT,
     }
 
 
@@ -182,30 +191,30 @@ def test_group_started_before_the_first_block_still_excludes_its_node(bench):
     history = History().joins("A", "B").creates("1", "2", of="g").starts("1", "A").aborts("1")
     history.after(1).starts("2", "B")
     spread = bench.measure(history, blocks=(2, None)).spread
-    assert spread.expected == {node_address("B"): CHANCE_UNIT}
-    assert spread.actual == {node_address("B"): 1}
+    assert spread.expected == {make_node_address("B"): CHANCE_UNIT}
+    assert spread.actual == {make_node_address("B"): 1}
 
 
 def test_every_run_of_multi_node_task_counts_as_start(bench):
     history = History().joins("A", "B").starts("1", "A", place=0).starts("1", "B", place=1)
     spread = bench.measure(history).spread
-    assert spread.actual == {node_address("A"): 1, node_address("B"): 1}
+    assert spread.actual == {make_node_address("A"): 1, make_node_address("B"): 1}
     assert spread.expected == {
-        node_address("A"): CHANCE_UNIT // 2,
-        node_address("B"): CHANCE_UNIT // 2 + CHANCE_UNIT,
+        make_node_address("A"): CHANCE_UNIT // 2,
+        make_node_address("B"): CHANCE_UNIT // 2 + CHANCE_UNIT,
     }
 
 
 def test_illegal_start_is_not_counted(bench):
     history = History().joins("A", "B").starts("1", "A").starts("1", "B")
-    assert bench.measure(history).spread.actual == {node_address("A"): 1}
+    assert bench.measure(history).spread.actual == {make_node_address("A"): 1}
 
 
 def test_only_sampled_starts_are_judged_but_all_are_counted(bench):
     history = History().joins("A", "B").starts("1", "A").starts("2", "B").aborts("1").aborts("2")
     spread = bench.measure(history, plan=MeasurementPlan(chosen_starts=frozenset({1}))).spread
-    assert spread.expected == {node_address("B"): CHANCE_UNIT}
-    assert spread.actual == {node_address("A"): 1, node_address("B"): 1}
+    assert spread.expected == {make_node_address("B"): CHANCE_UNIT}
+    assert spread.actual == {make_node_address("A"): 1, make_node_address("B"): 1}
 
 
 def test_policy_receives_all_events_in_order(bench):
@@ -218,9 +227,9 @@ def test_policy_receives_all_events_in_order(bench):
 def test_nodes_that_are_members_or_run_tasks_are_present(bench):
     history = History().joins("A", "B").quits("A").updates("U", stake=1).after(1)
     history.joins("C").starts("1", "D")
-    assert bench.measure(history).present_nodes == tuple(map(node_address, "ABCD"))
+    assert bench.measure(history).present_nodes == tuple(map(make_node_address, "ABCD"))
     assert bench.measure(history, blocks=(2, None)).present_nodes == tuple(
-        map(node_address, "BCD")
+        map(make_node_address, "BCD")
     )
 
 
@@ -229,12 +238,14 @@ def test_scores_at_an_instant_include_all_events_of_that_time(bench):
     over_time = bench.measure(
         history, plan=MeasurementPlan(instants=(1009, 1010, 1020))
     ).scores_over_time
-    assert over_time == {node_address("A"): (UNIT // 2, 15 * UNIT // 100, None)}
+    assert over_time == {make_node_address("A"): (UNIT // 2, 15 * UNIT // 100, None)}
 
 
 def test_events_after_last_block_are_not_read(bench):
     history = History().joins("A").after(5).joins("B")
-    assert [end.node for end in bench.measure(history, blocks=(0, 1)).nodes] == [node_address("A")]
+    assert [end.node for end in bench.measure(history, blocks=(0, 1)).nodes] == [
+        make_node_address("A")
+    ]
     assert bench.kept.to_time == GENESIS_TIME
 
 

@@ -18,14 +18,14 @@ from oracle.systems.crynux.crynux_policy import (
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.examples import examples
-from tests.support.histories import change_rules, fold_history
+from tests.support.histories import build_changed_rules, fold_history
 from tests.support.random_histories import any_histories, disturbed_histories, legal_histories
 
 # So strict that one timeout excludes.
-HARD = change_rules(penalty=UNIT // 20)
+HARD = build_changed_rules(penalty=UNIT // 20)
 # So strict that the first bad scores make a kickout due.
-LOW = change_rules(penalty=UNIT // 20, pool_size=2, kickout_below=6 * UNIT)
-REMEMBERED = change_rules(penalty=UNIT // 20, exclude_exit=UNIT // 2)
+LOW = build_changed_rules(penalty=UNIT // 20, pool_size=2, kickout_below=6 * UNIT)
+REMEMBERED = build_changed_rules(penalty=UNIT // 20, exclude_exit=UNIT // 2)
 
 
 @dataclass(frozen=True)

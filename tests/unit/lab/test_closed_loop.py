@@ -16,26 +16,28 @@ from lab.closed_loop.loop_plan import (
 from lab.closed_loop.players import ATTACKER, HONEST_OWNER
 from oracle.domain.fixed_point import UNIT
 from tests.support.examples import examples
-from tests.support.loops import column, network
+from tests.support.loops import build_column_from_text, build_small_plan
 
 NAMES = st.sampled_from([strategy.name for strategy in STRATEGIES])
 SYSTEMS = st.sampled_from(["crynux", "relay", "crynux close=terminal"])
 
 
 def run_loop(name, rules, loop):
-    return run_closed_loop(column(rules), loop, get_strategy(name).build_cast(loop))
+    return run_closed_loop(
+        build_column_from_text(rules), loop, get_strategy(name).build_cast(loop)
+    )
 
 
 @examples(20)
 @given(NAMES, SYSTEMS, st.integers(0, 10**6))
 def test_simulated_network_produces_only_legal_events(name, rules, seed):
-    assert run_loop(name, rules, network(tasks=200, seed=seed)).anomalies == 0
+    assert run_loop(name, rules, build_small_plan(tasks=200, seed=seed)).anomalies == 0
 
 
 @examples(20)
 @given(NAMES, SYSTEMS, st.integers(0, 10**6))
 def test_total_node_earnings_equal_total_creator_payments(name, rules, seed):
-    result = run_loop(name, rules, network(tasks=200, seed=seed))
+    result = run_loop(name, rules, build_small_plan(tasks=200, seed=seed))
     money = [owner.money for owner in result.owners.values()]
     assert (
         sum(owner_money.earned for owner_money in money)
@@ -48,19 +50,21 @@ def test_total_node_earnings_equal_total_creator_payments(name, rules, seed):
 @examples(10)
 @given(NAMES, SYSTEMS, st.integers(0, 10**6))
 def test_same_seed_produces_the_same_result(name, rules, seed):
-    loop = network(tasks=150, seed=seed)
+    loop = build_small_plan(tasks=150, seed=seed)
     assert run_loop(name, rules, loop) == run_loop(name, rules, loop)
 
 
 def test_different_seeds_produce_different_results():
-    assert run_loop("silent", "crynux", network(seed=1)) != run_loop(
-        "silent", "crynux", network(seed=2)
+    assert run_loop("silent", "crynux", build_small_plan(seed=1)) != run_loop(
+        "silent", "crynux", build_small_plan(seed=2)
     )
 
 
 def test_policy_without_candidate_pool_is_simulated_node_by_node():
-    loop = network(tasks=60, nodes=5)
-    result = run_closed_loop(column("crynux@article"), loop, Cast(build_honest_node_roles(loop)))
+    loop = build_small_plan(tasks=60, nodes=5)
+    result = run_closed_loop(
+        build_column_from_text("crynux@article"), loop, Cast(build_honest_node_roles(loop))
+    )
     assert result.orders > 0
     assert result.anomalies == 0
 
@@ -73,23 +77,27 @@ def test_system_without_group_scores_is_rejected(rules):
     )
     changes = [f"legacy.{setting}" for setting in numbers.split()] if rules == "legacy" else []
     with pytest.raises(ValueError, match="does not score groups"):
-        run_closed_loop(column(" ".join([rules, *changes])), network(), Cast(()))
+        run_closed_loop(
+            build_column_from_text(" ".join([rules, *changes])), build_small_plan(), Cast(())
+        )
 
 
 def test_stopped_node_is_drawn_less_often():
-    loop = network(tasks=1500)
+    loop = build_small_plan(tasks=1500)
     first_node, *other_nodes = build_honest_node_roles(loop)
     dead = replace(first_node, stops_at=0, failures=0, owner=ATTACKER)
-    result = run_closed_loop(column(), loop, Cast([dead, *other_nodes]))
+    result = run_closed_loop(build_column_from_text(), loop, Cast([dead, *other_nodes]))
     fair = result.get_owner_result(HONEST_OWNER).start_count // len(other_nodes)
     assert 0 < result.get_owner_result(ATTACKER).start_count < fair // 4
 
 
 def test_stopped_node_is_kicked_out_after_report_and_veto_delay():
-    loop = network("veto_delay=600", tasks=2500, nodes=5)
+    loop = build_small_plan("veto_delay=600", tasks=2500, nodes=5)
     first_node, *other_nodes = build_honest_node_roles(loop)
     cast = Cast([replace(first_node, stops_at=0, kind="stopped"), *other_nodes])
-    result = run_closed_loop(column("crynux weight_floor=0.2 penalty=1"), loop, cast)
+    result = run_closed_loop(
+        build_column_from_text("crynux weight_floor=0.2 penalty=1"), loop, cast
+    )
     assert result.kicked_good_nodes == 0
     (out_after,) = result.kickout_delays
     assert out_after is not None
@@ -97,11 +105,15 @@ def test_stopped_node_is_kicked_out_after_report_and_veto_delay():
 
 
 def test_nodes_that_share_a_card_have_lower_hosting_costs():
-    loop = network()
+    loop = build_small_plan()
     own = build_average_attacker_role(loop)
-    apart = run_closed_loop(column(), loop, Cast([*build_honest_node_roles(loop), own, own]))
+    apart = run_closed_loop(
+        build_column_from_text(), loop, Cast([*build_honest_node_roles(loop), own, own])
+    )
     together = [replace(own, card=1), replace(own, card=1)]
-    shared = run_closed_loop(column(), loop, Cast([*build_honest_node_roles(loop), *together]))
+    shared = run_closed_loop(
+        build_column_from_text(), loop, Cast([*build_honest_node_roles(loop), *together])
+    )
     assert (
         shared.get_owner_result(ATTACKER).money.hosting
         < apart.get_owner_result(ATTACKER).money.hosting * 6 // 10
@@ -113,8 +125,8 @@ def test_nodes_that_share_a_card_have_lower_hosting_costs():
 
 
 def test_mixed_network_counts_good_and_stopped_nodes_separately():
-    loop = network(tasks=1200, nodes=40)
-    result = run_closed_loop(column(), loop, build_mixed_cast(loop))
+    loop = build_small_plan(tasks=1200, nodes=40)
+    result = run_closed_loop(build_column_from_text(), loop, build_mixed_cast(loop))
     assert len(result.kickout_delays) == len(result.stay_durations) == 4
     assert 0 < result.wasted < result.tasks // 10
     assert 0 < result.gini < UNIT
@@ -122,7 +134,7 @@ def test_mixed_network_counts_good_and_stopped_nodes_separately():
 
 
 def test_honest_baseline_harms_no_node():
-    loop = network(tasks=1200)
-    result = run_closed_loop(column(), loop, BASELINES["honest"](loop))
+    loop = build_small_plan(tasks=1200)
+    result = run_closed_loop(build_column_from_text(), loop, BASELINES["honest"](loop))
     assert (result.kicked_good_nodes, result.slashed_good_nodes, result.lies) == (0, 0, 0)
     assert result.get_owner_result(ATTACKER).money.profit > 0

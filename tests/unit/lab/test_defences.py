@@ -4,7 +4,7 @@ import pytest
 
 from lab.closed_loop.players import ATTACKER
 from oracle.domain.fixed_point import UNIT
-from tests.support.loops import network, simulate_strategy
+from tests.support.loops import build_small_plan, simulate_strategy
 
 # Long enough to fill the pools.
 LONG = {"tasks": 3000}
@@ -13,15 +13,15 @@ LONGER = {"tasks": 7000, "nodes": 20}
 
 
 def test_commit_reveal_reduces_the_gain_from_copying():
-    hidden = simulate_strategy("copy", "crynux", network())
-    revealed = simulate_strategy("copy", "crynux", network("commit_reveal=false"))
+    hidden = simulate_strategy("copy", "crynux", build_small_plan())
+    revealed = simulate_strategy("copy", "crynux", build_small_plan("commit_reveal=false"))
     assert revealed.task_ratio > 2 * hidden.task_ratio
     assert hidden.gain < revealed.gain
 
 
 @pytest.mark.slow
 def test_instant_error_strategy_gets_more_tasks_when_errors_rank_by_time():
-    loop = network("error_is_slashed=false", tasks=1500)
+    loop = build_small_plan("error_is_slashed=false", tasks=1500)
     every = "crynux ranked_answers=all error_rank"
     last = simulate_strategy("instant-error", f"{every}=last", loop)
     as_reported = simulate_strategy("instant-error", f"{every}=as_reported", loop)
@@ -30,7 +30,7 @@ def test_instant_error_strategy_gets_more_tasks_when_errors_rank_by_time():
 
 @pytest.mark.slow
 def test_leaving_and_rejoining_brings_no_gain_without_a_reliability_reset():
-    loop = network("rejoin_delay=1", **LONG)
+    loop = build_small_plan("rejoin_delay=1", **LONG)
     unhealed = simulate_strategy("leave-and-return", "crynux rejoin_heals=false", loop)
     healed = simulate_strategy("leave-and-return", "crynux rejoin_heals=true", loop)
     assert healed.task_ratio > unhealed.task_ratio
@@ -40,9 +40,9 @@ def test_leaving_and_rejoining_brings_no_gain_without_a_reliability_reset():
 @pytest.mark.slow
 def test_revalidation_reduces_slashing_of_honest_nodes():
     alone = simulate_strategy(
-        "collusion", "crynux", network("revalidation=false", tasks=3000, nodes=30)
+        "collusion", "crynux", build_small_plan("revalidation=false", tasks=3000, nodes=30)
     )
-    again = simulate_strategy("collusion", "crynux", network(tasks=3000, nodes=30))
+    again = simulate_strategy("collusion", "crynux", build_small_plan(tasks=3000, nodes=30))
     assert alone.slashed_good_node_increase > 0
     assert again.slashed_good_node_increase < alone.slashed_good_node_increase
 
@@ -50,8 +50,10 @@ def test_revalidation_reduces_slashing_of_honest_nodes():
 @pytest.mark.slow
 def test_trap_groups_are_profitable_only_without_floors_and_tolls():
     every = "crynux ranked_answers=all"
-    free = simulate_strategy("trap-groups", every, network("floors=false", "tolls=false", **LONG))
-    paid = simulate_strategy("trap-groups", every, network(**LONG))
+    free = simulate_strategy(
+        "trap-groups", every, build_small_plan("floors=false", "tolls=false", **LONG)
+    )
+    paid = simulate_strategy("trap-groups", every, build_small_plan(**LONG))
     assert free.gain > UNIT // 4 > UNIT // 10 > paid.gain
     assert free.kicked_good_node_increase > 0
     assert free.loss_per_harm is not None
@@ -62,7 +64,7 @@ def test_trap_groups_are_profitable_only_without_floors_and_tolls():
 @pytest.mark.slow
 @pytest.mark.nightly
 def test_most_kickouts_caused_by_a_single_creator_are_held():
-    loop = network("floors=false", "tolls=false", "veto_delay=600", **LONG)
+    loop = build_small_plan("floors=false", "tolls=false", "veto_delay=600", **LONG)
     every = "crynux ranked_answers=all"
     single_creator = simulate_strategy("trap-groups", every, loop)
     many = simulate_strategy("trap-groups-many", every, loop)
@@ -72,14 +74,14 @@ def test_most_kickouts_caused_by_a_single_creator_are_held():
 
 @pytest.mark.slow
 def test_trap_groups_cause_no_kickouts_under_crynux():
-    loop = network("floors=false", "tolls=false", "veto_delay=600", **LONG)
+    loop = build_small_plan("floors=false", "tolls=false", "veto_delay=600", **LONG)
     trap = simulate_strategy("trap-groups", "crynux", loop)
     assert (trap.kicked_good_node_increase, trap.held_good_kickout_increase) == (0, 0)
 
 
 @pytest.mark.slow
 def test_silent_node_is_drawn_more_often_with_a_weight_floor():
-    loop = network(tasks=1500, load=25)
+    loop = build_small_plan(tasks=1500, load=25)
     without = simulate_strategy("silent", "crynux weight_floor=0", loop)
     floored = simulate_strategy("silent", "crynux weight_floor=0.05", loop)
     assert without.task_ratio < UNIT // 20
@@ -90,8 +92,10 @@ def test_silent_node_is_drawn_more_often_with_a_weight_floor():
 @pytest.mark.nightly
 def test_quitting_during_pending_kickout_does_not_avoid_it():
     free = ("veto_delay=600", "rejoin_delay=1", "quit_is_kickout=false")
-    bound = simulate_strategy("kickout-wash", "crynux", network("veto_delay=600", **LONGER))
-    unbound = simulate_strategy("kickout-wash", "crynux", network(*free, **LONGER))
+    bound = simulate_strategy(
+        "kickout-wash", "crynux", build_small_plan("veto_delay=600", **LONGER)
+    )
+    unbound = simulate_strategy("kickout-wash", "crynux", build_small_plan(*free, **LONGER))
     assert bound.removed_attacker_node_count > 0
     assert unbound.removed_attacker_node_count == 0
     assert unbound.task_ratio > bound.task_ratio
@@ -100,7 +104,7 @@ def test_quitting_during_pending_kickout_does_not_avoid_it():
 @pytest.mark.slow
 @pytest.mark.nightly
 def test_new_address_after_kickout_earns_less_than_honest_node():
-    loop = network("veto_delay=600", **LONGER)
+    loop = build_small_plan("veto_delay=600", **LONGER)
     anew = simulate_strategy("new-address", "crynux", loop)
     honest = simulate_strategy("silent", "crynux", loop)
     assert anew.task_ratio > UNIT
@@ -113,7 +117,7 @@ def test_new_address_after_kickout_earns_less_than_honest_node():
 @pytest.mark.slow
 @pytest.mark.nightly
 def test_garbage_first_strategy_is_profitable_only_when_every_answer_ranks():
-    loop = network(tasks=6000)
+    loop = build_small_plan(tasks=6000)
     ranked = simulate_strategy("garbage-first-lapsed", "crynux ranked_answers=all", loop)
     judged = simulate_strategy("garbage-first-lapsed", "crynux", loop)
     assert ranked.task_ratio > judged.task_ratio + UNIT // 2

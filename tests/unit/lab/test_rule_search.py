@@ -6,13 +6,13 @@ from lab.backtest.system_columns import SystemBase
 from lab.closed_loop.rule_measures import MEASURES, Goal
 from lab.closed_loop.rule_search import ComparisonPlan, SearchPlan, measure_systems, search_rules
 from oracle.domain.fixed_point import UNIT
-from tests.support.loops import column, network
+from tests.support.loops import build_column_from_text, build_small_plan
 
-PLAN = ComparisonPlan(network(tasks=300, nodes=20))
+PLAN = ComparisonPlan(build_small_plan(tasks=300, nodes=20))
 
 
 def test_first_system_has_distance_1_for_every_goal():
-    (measurement,) = measure_systems([column()], PLAN)
+    (measurement,) = measure_systems([build_column_from_text()], PLAN)
     for name, measure in MEASURES.items():
         assert Goal.parse(name).compute_distance(measurement, measurement) == (
             UNIT if measure(measurement) else 0
@@ -20,7 +20,9 @@ def test_first_system_has_distance_1_for_every_goal():
 
 
 def test_distance_for_a_goal_is_the_weighted_mean_of_its_measures():
-    first, second = measure_systems([column(), column("crynux weight_floor=4")], PLAN)
+    first, second = measure_systems(
+        [build_column_from_text(), build_column_from_text("crynux weight_floor=4")], PLAN
+    )
     failures = Goal.parse("failures").compute_distance(second, first)
     gini = Goal.parse("gini").compute_distance(second, first)
     both = Goal.parse("failures=3,gini").compute_distance(second, first)

@@ -12,7 +12,7 @@ from lab.closed_loop.running.loop_state import LoopState
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.incidents.incident import Incident
 from oracle.systems.registry import list_rule_set_names
-from tests.support.loops import column, simulate_strategy
+from tests.support.loops import build_column_from_text, simulate_strategy
 
 LIMIT = 10
 LOOP = LoopPlan(tasks=4000)
@@ -36,7 +36,9 @@ DEAR = {
 )
 @pytest.mark.parametrize("rules", ["crynux", "relay"])
 def test_no_strategy_gains_or_harms_beyond_limit_except_listed_findings(rules, part):
-    findings = simulate_attacks([column(rules)], AttackPlan(LOOP, STRATEGIES[part::PARTS]))
+    findings = simulate_attacks(
+        [build_column_from_text(rules)], AttackPlan(LOOP, STRATEGIES[part::PARTS])
+    )
     finding_by_strategy = {finding.strategy.name: finding for finding in findings}
     assert {
         name: finding.list_open_faults(LIMIT) for name, finding in finding_by_strategy.items()

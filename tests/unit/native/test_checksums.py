@@ -13,13 +13,13 @@ from oracle.domain.native import Native
 from oracle.store.raw import raw_checksums
 from oracle.store.raw.raw_checksums import sum_log_hashes
 from tests.support.examples import examples
-from tests.support.native.responses import BLOCKS, FILTER, a_log_response
+from tests.support.native.responses import BLOCKS, FILTER, make_random_log_response
 
 
 @examples(100)
 @given(st.integers(0, 2**32).map(Random), st.integers(1, 30))
 def test_native_checksums_of_rows_match_python(native: Native, chance: Random, span_blocks: int):
-    logs = validate_logs(a_log_response(chance), BLOCKS, FILTER)
+    logs = validate_logs(make_random_log_response(chance), BLOCKS, FILTER)
     middle = chance.randrange(len(logs) + 1)
     table = LogTable.concatenate([logs[:middle], logs[middle:]])
     checksums = []

@@ -14,22 +14,22 @@ from oracle.chain.verification.receipt_fetch import prove_receipts_natively
 from oracle.domain.logs import Log, SourceIndexes
 from oracle.domain.native import Native
 from tests.support.examples import examples
-from tests.support.native.inputs import COUNTS, a_receipt, spoil
+from tests.support.native.inputs import COUNTS, change_one_text, make_random_receipt
 from tests.support.native.responses import (
     BLOCKS,
     FILTER,
     ReadLogs,
-    a_block_response,
-    a_header,
-    a_log_response,
     compute_root,
-    damage,
+    damage_response,
     list_headers,
-    number_receipts,
+    list_logs_and_parts,
+    make_header,
+    make_random_block_response,
+    make_random_log_response,
     read_logs,
     read_receipts,
-    rewrite,
-    tabulate,
+    rewrite_json,
+    set_receipt_positions,
 )
 
 pytestmark = pytest.mark.usefixtures("native")
@@ -40,39 +40,41 @@ CHANCES = st.integers(0, 2**32).map(Random)
 
 def prove(response: bytes, header: FullHeader) -> tuple[ReadLogs, bytes] | None:
     proven = prove_receipts_natively(response, header, FILTER, SourceIndexes())
-    return None if proven is None else (tabulate(proven.logs), proven.statuses)
+    return None if proven is None else (list_logs_and_parts(proven.logs), proven.statuses)
 
 
 def read(response: bytes) -> ReadLogs | None:
     logs = parse_logs_natively(response, BLOCKS, FILTER)
-    return None if logs is None else tabulate(logs)
+    return None if logs is None else list_logs_and_parts(logs)
 
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_ordinary_receipts_are_proven_natively(count: int):
     chance = Random(count)  # noqa: S311 - repeatable, no secret
-    receipts = [a_receipt(chance) for _ in range(count)]
-    number_receipts(receipts)
-    response = rewrite(chance, msgspec.json.encode(receipts))
-    header = a_header([receipt.transaction_hash for receipt in receipts], compute_root(receipts))
+    receipts = [make_random_receipt(chance) for _ in range(count)]
+    set_receipt_positions(receipts)
+    response = rewrite_json(chance, msgspec.json.encode(receipts))
+    header = make_header(
+        [receipt.transaction_hash for receipt in receipts], compute_root(receipts)
+    )
 
     proven = prove(response, header)
     assert proven is not None
     assert proven == read_receipts(response, header)
-    other_header = a_header([*header.decode_tx_hashes()], "0x" + 64 * "1")
+    other_header = make_header([*header.decode_tx_hashes()], "0x" + 64 * "1")
     assert prove(response, other_header) is None
 
 
 @examples(300)
 @given(CHANCES)
 def test_malformed_receipts_are_proven_as_in_python_or_not_at_all(chance: Random):
-    receipts = a_block_response(chance, is_small=True)
+    receipts = make_random_block_response(chance, is_small=True)
     original = [*receipts]
     for _ in range(chance.randrange(3)):
-        spoil(chance, receipts)
-    response = rewrite(chance, msgspec.json.encode(receipts))
+        change_one_text(chance, receipts)
+    response = rewrite_json(chance, msgspec.json.encode(receipts))
     if chance.random() < 0.7:
-        response = damage(chance, response)
+        response = damage_response(chance, response)
     for header in list_headers(response, original):
         assert prove(response, header) in (None, read_receipts(response, header))
 
@@ -80,7 +82,7 @@ def test_malformed_receipts_are_proven_as_in_python_or_not_at_all(chance: Random
 @pytest.mark.parametrize("seed", range(12))
 def test_ordinary_logs_are_read_natively(seed: int):
     chance = Random(seed)  # noqa: S311 - as above
-    response = rewrite(chance, msgspec.json.encode(a_log_response(chance)))
+    response = rewrite_json(chance, msgspec.json.encode(make_random_log_response(chance)))
     logs = read(response)
     in_python = read_logs(response)
     assert logs is not None
@@ -96,9 +98,9 @@ def test_ordinary_logs_are_read_natively(seed: int):
 @examples(400)
 @given(CHANCES)
 def test_malformed_logs_are_read_as_in_python_or_not_at_all(chance: Random):
-    response = rewrite(chance, msgspec.json.encode(a_log_response(chance)))
+    response = rewrite_json(chance, msgspec.json.encode(make_random_log_response(chance)))
     for _ in range(chance.randrange(1, 3)):
-        response = damage(chance, response)
+        response = damage_response(chance, response)
     assert read(response) in (None, read_logs(response))
 
 
@@ -109,7 +111,7 @@ def a_response(**changes: Any) -> tuple[bytes, FullHeader]:
     )
     decoded = msgspec.to_builtins([receipt])
     decoded[0].update(changes)
-    return msgspec.json.encode(decoded), a_header(
+    return msgspec.json.encode(decoded), make_header(
         [receipt.transaction_hash], compute_root([receipt])
     )
 

@@ -41,14 +41,14 @@ from tests.support.examples import examples
 from tests.support.native.inputs import (
     NOW,
     ROW_COLUMNS,
-    a_candidate,
-    a_leaf_batch,
-    a_node,
-    a_stake,
-    an_extreme_node,
-    every_leaf,
-    row_of,
-    some_rules,
+    build_leaf_row,
+    make_extreme_node,
+    make_leaf_batch_of_all_seats,
+    make_random_candidate,
+    make_random_leaf_batch,
+    make_random_node,
+    make_random_rules,
+    make_random_stake,
     spoil_row,
 )
 
@@ -95,8 +95,8 @@ def compute_weight_stages(
 def test_native_candidate_weights_match_python(
     native: Native, chance: Random, weighting: Weighting
 ):
-    rows = [a_candidate(chance) for _ in range(chance.randrange(1, 40))]
-    changed = {chance.randrange(len(rows)): a_candidate(chance) for _ in range(3)}
+    rows = [make_random_candidate(chance) for _ in range(chance.randrange(1, 40))]
+    changed = {chance.randrange(len(rows)): make_random_candidate(chance) for _ in range(3)}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(candidate_columns, "native", native)
         natively = compute_weight_stages(rows, changed, weighting)
@@ -109,7 +109,7 @@ def test_native_candidate_weights_match_python(
 def test_native_stake_scores_match_python_unless_largest_stake_is_too_small(
     native: Native, chance: Random
 ):
-    stakes = [a_stake(chance) for _ in range(chance.randrange(1, 30))]
+    stakes = [make_random_stake(chance) for _ in range(chance.randrange(1, 30))]
     largest = chance.choice([max(stakes), 2**128 - 1, 2**64, 1])
     scores = array("Q", bytes(8 * len(stakes)))
     if native.compute_stake_scores(stakes, largest, scores):
@@ -186,20 +186,20 @@ def native_leaf_of(node: Node, context: ScoringContext) -> bytes | None:
         if has_wide_mean and leaf.lane != DO_NOT_SELECT:
             return None
         encoded = leaf.encode()
-        return encoded if is_ordinary(row_of(node, node.address)) else None
+        return encoded if is_ordinary(build_leaf_row(node, node.address)) else None
     return None
 
 
 @examples(400)
 @given(CHANCES, st.sampled_from([0, NOW, NOW + 2**21, 2**63 - 1]))
 def test_native_leaves_match_python(native: Native, chance: Random, time: int):
-    rules = some_rules(chance)
-    nodes = [an_extreme_node(chance) for _ in range(chance.randrange(12))]
+    rules = make_random_rules(chance)
+    nodes = [make_extreme_node(chance) for _ in range(chance.randrange(12))]
     context = build_scoring_context(
         {}, time, rules, lambda _: KickoutReview(None, has_dead_letter=False)
     )
     expected = [native_leaf_of(node, context) for node in nodes]
-    rows = [row_of(node, node.address) for node in nodes]
+    rows = [build_leaf_row(node, node.address) for node in nodes]
     leaves, other_rows = leaves_of(native, rows, rules, time)
 
     assert [*split_leaves(leaves)] == [leaf for leaf in expected if leaf is not None]
@@ -209,9 +209,9 @@ def test_native_leaves_match_python(native: Native, chance: Random, time: int):
 @examples(300)
 @given(CHANCES)
 def test_native_code_leaves_malformed_rows_to_python(native: Native, chance: Random):
-    node = a_node(chance)
+    node = make_random_node(chance)
     node.kickout_due_time = None
-    row = row_of(node, Address("0x" + 40 * "1"))
+    row = build_leaf_row(node, Address("0x" + 40 * "1"))
     spoiled = spoil_row(chance, row)
     leaves, other_rows = leaves_of(native, [spoiled], CRYNUX)
     assert (len(leaves) // LEAF_BYTES, other_rows) in ((0, [spoiled]), (1, []))
@@ -283,7 +283,10 @@ def test_native_tree_matches_python(native: Native, chance: Random, count: int):
 @examples(60)
 @given(CHANCES, st.integers(1, 70))
 def test_native_rounds_match_python(native: Native, chance: Random, node_count: int):
-    batches = [every_leaf(chance, node_count), *(a_leaf_batch(chance, node_count) for _ in "ab")]
+    batches = [
+        make_leaf_batch_of_all_seats(chance, node_count),
+        *(make_random_leaf_batch(chance, node_count) for _ in "ab"),
+    ]
     summaries = []
     with pytest.MonkeyPatch.context() as patched:
         for code in (native, None):

@@ -9,7 +9,7 @@ from oracle.domain.scoring.group_ranking import split_fee_by_scores
 from oracle.domain.state import Task
 from oracle.queries.explanation_models import EarningView, compute_task_earning
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from tests.support.histories import History, fold_history, task_key
+from tests.support.histories import History, fold_history, make_task_key
 
 FEE = 30
 
@@ -30,8 +30,8 @@ def compare_earnings(
     fold, changes = fold_history(history, CRYNUX)
     (result,) = changes.results
     tasks = fold.ledger.tasks
-    earned = [compute_task_earning(task_key(name), result.members, tasks) for name in "123"]
-    return earned, [tasks[task_key(name)] for name in "123"]
+    earned = [compute_task_earning(make_task_key(name), result.members, tasks) for name in "123"]
+    return earned, [tasks[make_task_key(name)] for name in "123"]
 
 
 def test_winner_gets_full_fee_if_the_fee_is_not_shared():

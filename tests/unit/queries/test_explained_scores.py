@@ -30,7 +30,7 @@ from oracle.queries.population import OnChainScores, Population
 from oracle.queries.text.human_numbers import format_duration, format_time
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.examples import examples
-from tests.support.histories import History, node_address
+from tests.support.histories import History, make_node_address
 
 
 def explain_after(history: History, rules: Rules = CRYNUX, later: int = 0) -> Explanation:
@@ -38,9 +38,9 @@ def explain_after(history: History, rules: Rules = CRYNUX, later: int = 0) -> Ex
     fold = Fold(rules)
     fold.fold_events(history.events)
     changes = fold.drain_changes()
-    current_node = fold.ledger.nodes[node_address("A")]
+    current_node = fold.ledger.nodes[make_node_address("A")]
     time = history.time + later
-    scores = [entry for entry in changes.scores if entry.node == node_address("A")]
+    scores = [entry for entry in changes.scores if entry.node == make_node_address("A")]
     population = Population(
         time, rules, peers=None, shares={}, on_chain=OnChainScores(None, ()), uses_feed=False
     )
@@ -53,7 +53,9 @@ def explain_after(history: History, rules: Rules = CRYNUX, later: int = 0) -> Ex
         pool=current_node.pool,
         scores=scores[len(scores) - min(len(scores), rules.pool_size) :],
         rule_set_by_score={},
-        changes=[change for change in changes.reliability if change.node == node_address("A")],
+        changes=[
+            change for change in changes.reliability if change.node == make_node_address("A")
+        ],
         kickouts=[],
         members_by_position={result.closed_at: result.members for result in changes.results},
         transaction_by_position={},
@@ -64,7 +66,7 @@ def explain_after(history: History, rules: Rules = CRYNUX, later: int = 0) -> Ex
             (
                 transition
                 for transition in reversed(changes.memberships)
-                if transition.node == node_address("A")
+                if transition.node == make_node_address("A")
             ),
             None,
         ),

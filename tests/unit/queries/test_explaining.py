@@ -11,12 +11,12 @@ from oracle.queries.node_sentences import format_headline
 from oracle.queries.node_standing import build_node_summary_from_explanation
 from oracle.queries.text.human_numbers import format_time
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from tests.support.answers import explanation_json
-from tests.support.histories import History, change_rules, node_address, task_key
+from tests.support.answers import build_explanation_json
+from tests.support.histories import History, build_changed_rules, make_node_address, make_task_key
 from tests.support.scripted_reader import Unread
 from tests.unit.reporting.test_reporting import block
 
-DOUBTING = change_rules(least_timeout_seconds=60)
+DOUBTING = build_changed_rules(least_timeout_seconds=60)
 
 
 @pytest.fixture
@@ -31,7 +31,9 @@ def explain(new_sqlite_store):
             with store.transaction() as uow:
                 uow.write_changes(fold.drain_changes(), uow.rule_sets.get_or_assign_number(rules))
                 uow.cursor.move_to(as_of, as_of, 0)
-            return explain_score(EventArchive(store, Unread(), rules), node_address("A"), as_of)
+            return explain_score(
+                EventArchive(store, Unread(), rules), make_node_address("A"), as_of
+            )
 
     return explaining
 
@@ -41,13 +43,13 @@ def text_of(explanation: Explanation) -> str:
 
 
 def test_error_ranked_behind_slower_result_is_labelled(explain):
-    history = History().joins("A", "B").creates("1", "2", creator=node_address("C"))
+    history = History().joins("A", "B").creates("1", "2", creator=make_node_address("C"))
     history.starts("1", "A").starts("2", "B").after(1).reports_error("1").after(9).submits("2")
     explanation = explain(history.closes("g", "1", "2"))
     assert "score 5 (rank 2 of 10 s, 1 s (an error))" in text_of(explanation)
-    (entry,) = explanation_json(explanation)["pool"]["entries"]
+    (entry,) = build_explanation_json(explanation)["pool"]["entries"]
     assert (entry["error_reported"], entry["others"][0]["error_reported"]) == (True, False)
-    assert entry["creator"] == node_address("C")
+    assert entry["creator"] == make_node_address("C")
 
 
 def test_void_timeout_is_explained_and_recovery_continues_across_it(explain):
@@ -56,11 +58,11 @@ def test_void_timeout_is_explained_and_recovery_continues_across_it(explain):
     explanation = explain(history.after(1200).starts("2", "A").times_out("2"), DOUBTING)
     text = text_of(explanation)
     assert "timeout void at block 2 (the task's limit of 5 s is below 60 s)" in text
-    assert f"task {task_key('1')}" in text
+    assert f"task {make_task_key('1')}" in text
     # One recovery of half an hour, not two shorter ones.
     assert text.count("recovered in 600 s") == 1
     assert "recovered in 1800 s: 1 - (1 - 0.300000000000000000) x exp(-1800 / 1800)" in text
-    changes = explanation_json(explanation)["reliability"]["changes"]
+    changes = build_explanation_json(explanation)["reliability"]["changes"]
     assert [change["cause"] for change in changes] == [
         *("joined", "timed_out", "timeout_void", "timed_out")
     ]
@@ -71,22 +73,22 @@ def test_member_with_void_timeout_is_not_shown_as_possible_member(explain):
     history = History().joins("A", "B", "C").creates("1", "2", "3", timeout=59)
     history.starts("1", "A").starts("2", "B").starts("3", "C").after(1).submits("1").submits("2")
     history.after(1).times_out("3").closes("g", "1", "2", "3")
-    (entry,) = explanation_json(explain(history, DOUBTING))["pool"]["entries"]
+    (entry,) = build_explanation_json(explain(history, DOUBTING))["pool"]["entries"]
     others = {member["node"]: (member["rank"], member["possible"]) for member in entry["others"]}
-    assert others == {node_address("B"): (2, False), node_address("C"): (None, False)}
+    assert others == {make_node_address("B"): (2, False), make_node_address("C"): (None, False)}
 
 
 def test_creators_are_counted_and_held_kickout_is_explained(explain):
     history = History().joins("A", "B")
     for n in range(50):
         names = (f"{n} a", f"{n} b", f"{n} c")
-        history.creates(*names, creator=node_address("C" if n else "D"))
+        history.creates(*names, creator=make_node_address("C" if n else "D"))
         history.starts(names[0], "A").starts(names[1], "B").starts(names[2], "E")
         history.after(1).submits(names[1]).submits(names[2])
         history.closes(f"group {n}", *names)
     explanation = explain(history)
     text = text_of(explanation)
-    answer = explanation_json(explanation)
+    answer = build_explanation_json(explanation)
     assert "Creators of these tasks: 2; max scores from one creator: 49" in text
     hold_reason = "49 of its 50 scores come from one creator's tasks (of 2 creators)"
     assert f"held for an operator: {hold_reason}" in text
@@ -95,12 +97,12 @@ def test_creators_are_counted_and_held_kickout_is_explained(explain):
     # Later scores change the pool, but not the reason, which is that of the leaf.
     for n in range(2):
         names = (f"later {n} a", f"later {n} b", f"later {n} c")
-        history.creates(*names, creator=node_address("E"))
+        history.creates(*names, creator=make_node_address("E"))
         history.starts(names[0], "A").starts(names[1], "B").starts(names[2], "E")
         history.after(1).submits(names[1]).submits(names[2]).closes(f"later {n}", *names)
     later = explain(history)
     assert "max scores from one creator: 48" in text_of(later)
-    assert explanation_json(later)["held"] == hold_reason
+    assert build_explanation_json(later)["held"] == hold_reason
     assert (answer["pool"]["creators"], answer["pool"]["most_of_one_creator"]) == (2, 49)
 
 
@@ -120,7 +122,7 @@ def test_download_requests_are_listed_with_their_state(explain):
     explanation = explain(history.after(1000).is_asked_to_download("A", "soon"))
     states = {
         download["model"]: download["state"]
-        for download in explanation_json(explanation)["downloads"]
+        for download in build_explanation_json(explanation)["downloads"]
     }
     assert states == {"late": "unanswered", "done": "answered", "soon": "open"}
     text = text_of(explanation)

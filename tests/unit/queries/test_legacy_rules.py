@@ -28,10 +28,10 @@ from oracle.queries.population import load_all_nodes
 from oracle.queries.replay import replay_events
 from oracle.queries.status import compute_index_statistics, load_status_report
 from oracle.reporting.recompute import build_tree_of_folded_state
-from tests.support.answers import explanation_json
+from tests.support.answers import build_explanation_json
 from tests.support.examples import examples
-from tests.support.histories import History, node_address, task_key
-from tests.support.rounds import contract_state
+from tests.support.histories import History, make_node_address, make_task_key
+from tests.support.rounds import build_contract_state
 from tests.support.scripted_reader import Unread
 from tests.unit.reporting.test_reporting import block, draw_reports, recompute
 from tests.unit.systems.legacy.histories import histories
@@ -73,7 +73,7 @@ def test_report_under_legacy_rules_matches_fresh_computation(
 
 def compute_lanes(store, history: History, as_of) -> list[int]:
     """Return the lanes of all nodes as of a block, by seat."""
-    folded = FoldedState(Fold(HOURLY), contract_state(), ScoreHistory(HOURLY))
+    folded = FoldedState(Fold(HOURLY), build_contract_state(), ScoreHistory(HOURLY))
     folded.fold.fold_events([event for event in history.events if event.at.block <= as_of.number])
     folded.record_changes()
     with store.read_transaction() as uow:
@@ -131,7 +131,7 @@ def test_due_kickout_is_no_longer_due_after_end_of_window(new_sqlite_store, late
         open_ = uow.kickouts.list_open()
         due = load_open_kickout_intervals(uow, RULES)
         kickout_cases = load_kickout_cases(uow, LeafCache(), KickoutPolicy(RULES), SETTINGS)
-    assert [interval.node for interval in open_] == [node_address("A")]
+    assert [interval.node for interval in open_] == [make_node_address("A")]
     assert due == ([] if later else open_)
     assert [kickout_case.node for kickout_case in kickout_cases] == [
         interval.node for interval in due
@@ -210,14 +210,16 @@ def test_node_under_legacy_rules_is_explained_by_its_rounds_and_peers(new_sqlite
     with new_sqlite_store() as store:
         with store.transaction() as uow:
             as_of = store_history(uow, low())
-        explanation = explain_score(EventArchive(store, Unread(), RULES), node_address("B"), as_of)
+        explanation = explain_score(
+            EventArchive(store, Unread(), RULES), make_node_address("B"), as_of
+        )
         page = load_all_nodes(store, RULES, {}, 0)
         counted = compute_index_statistics(store, KickoutPolicy(RULES), None)
-    answer = explanation_json(explanation)
+    answer = build_explanation_json(explanation)
     assert answer["pool"]["scores"] == [10, 10, 10]
     legacy = answer["row"]["legacy"]
     assert [rounds["task"] for rounds in answer["legacy_rounds"]] == [
-        task_key(name) for name in "123"
+        make_task_key(name) for name in "123"
     ]
     # R = 16/24, P = 1, B = 10/20.
     assert [legacy[name][:6] for name in "RPBQ"] == ["0.6666", "1.0000", "0.5000", "0.6666"]
@@ -231,7 +233,7 @@ def test_node_under_legacy_rules_is_explained_by_its_rounds_and_peers(new_sqlite
 
     text = "\n".join(explained(explanation, DEFAULT_TOKEN))
     assert f"#3 score 10 at block {explanation.scores[-1].at.block}" in text
-    assert f"task {task_key('3')}: commitment rank 2 (5), disclosure rank 2 (5)" in text
+    assert f"task {make_task_key('3')}: commitment rank 2 (5), disclosure rank 2 (5)" in text
     assert "Node score = 30 / 3 = 10.000000000000000000" in text
     assert "P = 1.000000000000000000 (timeout 60 s, range 60 to 300 s)" in text
     assert "(the best node score is 20.000000000000000000)" in text
@@ -242,8 +244,10 @@ def test_departed_node_is_explained_without_peers(new_sqlite_store):
     with new_sqlite_store() as store:
         with store.transaction() as uow:
             as_of = store_history(uow, low().quits("B"), MONTH)
-        explanation = explain_score(EventArchive(store, Unread(), RULES), node_address("B"), as_of)
-    answer = explanation_json(explanation)
+        explanation = explain_score(
+            EventArchive(store, Unread(), RULES), make_node_address("B"), as_of
+        )
+    answer = build_explanation_json(explanation)
     legacy = answer["row"]["legacy"]
     assert (answer["row"]["qos"], legacy["Q"], legacy["tasks"]) == (None, None, 0)
     text = "\n".join(explained(explanation, DEFAULT_TOKEN))
@@ -260,7 +264,7 @@ def test_replay_under_legacy_rules_shows_rounds_and_shares():
     assert [row["kickout_due"] for row in replay_output["nodes"]] == [True, False, False]
     assert [row["scored"] for row in replay_output["legacy"]] == [True, True, True, False]
     assert replay_output["legacy"][0]["nodes"][2] == {
-        "node": node_address("A"),
+        "node": make_node_address("A"),
         "round": 2,
         "commitment": {"rank": 3, "score": 2},
         "disclosure": {"rank": 3, "score": 2},

@@ -20,7 +20,7 @@ from oracle.store.database import Store
 from tests.support.accepted_rounds import (
     accept_newest_report,
     load_newest_report,
-    without_rounds,
+    remove_contract_events,
 )
 from tests.support.examples import examples
 from tests.support.scripted import ScriptedReader
@@ -75,12 +75,12 @@ def prove_by_refold(
 @given(st.integers(0, 1000), st.lists(st.integers(6, 14), min_size=1, max_size=4), STRANGERS)
 def test_proofs_from_pieces_equal_proofs_from_logs(new_sqlite_store, seed, lengths, stranger):
     traffic = Traffic(seed)
-    blocks = without_rounds(traffic.blocks(14))
+    blocks = remove_contract_events(traffic.blocks(14))
     with new_sqlite_store() as store:
         follower = Follower(mine_blocks([[join(0xB0)], *blocks]), store)
         follower.catch_up()
         for length in lengths:
-            mine_blocks(without_rounds(traffic.blocks(length)), follower.chain)
+            mine_blocks(remove_contract_events(traffic.blocks(length)), follower.chain)
             follower.catch_up()
             accept_newest_report(follower)
         cache = LeafCache()
@@ -156,7 +156,7 @@ def test_seats_that_a_repair_changed_do_not_change_the_proof(store: Store):
 
 def test_logs_that_lead_to_another_root_prove_nothing(store: Store, monkeypatch):
     traffic = Traffic(5)
-    follower = Follower(mine_blocks(without_rounds(traffic.blocks(40))), store)
+    follower = Follower(mine_blocks(remove_contract_events(traffic.blocks(40))), store)
     follower.catch_up()
     mine_blocks([[], []], follower.chain)
     follower.catch_up()

@@ -6,7 +6,7 @@ from oracle.domain.blocks import BlockRange
 from oracle.errors import InputError
 from oracle.indexer.rules_binding import bind_or_check_rules
 from oracle.indexer.stored_events import iterate_stored_events
-from tests.support.accepted_rounds import without_rounds
+from tests.support.accepted_rounds import remove_contract_events
 from tests.support.scripted import ScriptedReader
 from tests.support.traffic import Traffic
 from tests.support.txmgr.follower import RULES, Follower, mine_blocks
@@ -123,7 +123,9 @@ def test_recent_blocks_are_exported_on_request_and_replaced_later(follower, stor
     events = rows(path, ExportTable.EVENTS, final=False)
     assert max(row["block"] for row in events) > final_of(store)
 
-    follower.chain = mine_blocks(without_rounds(Traffic(6).blocks(40)), follower.chain.fork(3))
+    follower.chain = mine_blocks(
+        remove_contract_events(Traffic(6).blocks(40)), follower.chain.fork(3)
+    )
     follower.catch_up()
     export(store, path)
     assert final_of(store) > newest

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.accepted_rounds import without_rounds
+from tests.support.accepted_rounds import remove_contract_events
 from tests.support.traffic import Traffic
 from tests.support.txmgr.follower import RULES, Follower, mine_blocks
 
@@ -32,7 +32,7 @@ def exported(new_sqlite_database, tmp_path_factory):
         chain.finality_depth = 0
         follower = Follower(chain, store)
         for more in (0, 60):
-            mine_blocks(without_rounds(Traffic(6).blocks(more)), chain)
+            mine_blocks(remove_contract_events(Traffic(6).blocks(more)), chain)
             follower.catch_up()
             with store.transaction() as uow:
                 bind_or_check_rules(uow, RULES)

@@ -8,7 +8,7 @@ from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.queries.text.prefixes import find_address, find_node, find_task
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from tests.support.histories import History, node_address, task_key
+from tests.support.histories import History, make_node_address, make_task_key
 
 NAMES = [f"node {n}" for n in range(40)]
 
@@ -24,7 +24,7 @@ def filled_store(store):
 
 
 def test_shortest_unique_prefix_resolves_to_node(filled_store):
-    addresses = {node_address(name) for name in NAMES}
+    addresses = {make_node_address(name) for name in NAMES}
     with filled_store.read_transaction() as uow:
         for address in addresses:
             for digits in range(3, 43):
@@ -39,9 +39,9 @@ def test_shortest_unique_prefix_resolves_to_node(filled_store):
 
 def test_abbreviated_key_with_dots_is_accepted_in_any_letter_case(filled_store):
     with filled_store.read_transaction() as uow:
-        assert find_task(uow, f"{task_key('1')[:10]}…") == task_key("1")
-        assert find_task(uow, f"0x{task_key('1')[2:10].upper()}...") == task_key("1")
-        assert find_task(uow, task_key("1")) == task_key("1")
+        assert find_task(uow, f"{make_task_key('1')[:10]}…") == make_task_key("1")
+        assert find_task(uow, f"0x{make_task_key('1')[2:10].upper()}...") == make_task_key("1")
+        assert find_task(uow, make_task_key("1")) == make_task_key("1")
 
 
 @pytest.mark.parametrize("wrong", ["", "0x", "abc", "0xg", "0x" + "1" * 41, "0x1\n", "1"])
@@ -60,7 +60,7 @@ def test_unmatched_prefix_is_rejected(filled_store):
 
 @given(digits=st.text("0123456789abcdef", min_size=1, max_size=39))
 def test_prefix_resolves_only_if_it_is_unique_among_addresses(digits):
-    addresses = [node_address(name) for name in NAMES]
+    addresses = [make_node_address(name) for name in NAMES]
     fitting = [address for address in addresses if address.startswith(f"0x{digits}")]
     if len(fitting) == 1:
         assert find_address(addresses, "sender", f"0x{digits}") == fitting[0]

@@ -6,16 +6,16 @@ from oracle.queries.relay_audit.partings import Divergence
 from oracle.queries.relay_audit.relay_audit import find_health_divergence
 from oracle.queries.relay_audit.relay_watch import Poll, QualityFactors
 from oracle.systems.crynux.crynux_rule_sets import RELAY
-from tests.support.histories import History, fold_node, node_address
+from tests.support.histories import History, fold_node, make_node_address
 
 NOW = 5_000
 
 
 def test_exclusion_without_reliability_changes_is_reported_with_row_zero():
     state = fold_node(History().joins("A"), "A", RELAY)
-    excluded_figure = RelayFigures(node_address("A"), 0.7, 1.0, 0.0, NOW, 0.0)
-    poll = Poll({node_address("A"): excluded_figure}, 1, 1, NOW)
-    derived_node = DerivedNode(node_address("A"), state)
+    excluded_figure = RelayFigures(make_node_address("A"), 0.7, 1.0, 0.0, NOW, 0.0)
+    poll = Poll({make_node_address("A"): excluded_figure}, 1, 1, NOW)
+    derived_node = DerivedNode(make_node_address("A"), state)
     divergence = find_health_divergence(
         derived_node, QualityFactors(0.7, 1.0, NOW, 0.0), 1.0, poll
     )

@@ -11,7 +11,13 @@ from oracle.domain.fold.fold import Fold
 from oracle.errors import InputError
 from oracle.queries.replay import replay_events
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
-from tests.support.histories import History, change_rules, group_key, node_address, task_key
+from tests.support.histories import (
+    History,
+    build_changed_rules,
+    make_group_key,
+    make_node_address,
+    make_task_key,
+)
 from tests.support.reference import Reference
 
 
@@ -47,7 +53,7 @@ def test_documented_replay_example_is_exact():
     assert printed["rules"] == "crynux"
     assert printed["as_of"] == {"block": 90, "time": 2000}
     assert printed["nodes"][0] == {
-        "node": node_address("A"),
+        "node": make_node_address("A"),
         "status": "available",
         "task_scores": [10, 5, 0],
         "sum": 15,
@@ -61,11 +67,11 @@ def test_documented_replay_example_is_exact():
         "kickout_due": False,
     }
     assert printed["groups"][0] == {
-        "group": group_key("g1"),
+        "group": make_group_key("g1"),
         "members": [
             {
-                "task": task_key("1"),
-                "node": node_address("A"),
+                "task": make_task_key("1"),
+                "node": make_node_address("A"),
                 "rank": 1,
                 "elapsed": 10,
                 "score": 10,
@@ -98,11 +104,14 @@ def test_nodes_are_sorted_by_address_and_groups_by_closing_order():
     history.starts("2", "B").submits("2").closes("z", "2").closes("a", "1")
     printed = replay(history)
     assert [row["node"] for row in printed["nodes"]] == [
-        node_address("A"),
-        node_address("B"),
-        node_address("C"),
+        make_node_address("A"),
+        make_node_address("B"),
+        make_node_address("C"),
     ]
-    assert [row["group"] for row in printed["groups"]] == [group_key("z"), group_key("a")]
+    assert [row["group"] for row in printed["groups"]] == [
+        make_group_key("z"),
+        make_group_key("a"),
+    ]
 
 
 def test_node_that_never_joined_is_printed_as_unknown():
@@ -116,13 +125,13 @@ def test_group_without_ranked_member_has_no_scores():
     assert row["scored"] is False
     assert row["members"] == [
         {
-            "task": task_key("1"),
-            "node": node_address("A"),
+            "task": make_task_key("1"),
+            "node": make_node_address("A"),
             "rank": None,
             "elapsed": 4,
             "score": None,
         },
-        {"task": task_key("2"), "node": None, "rank": None, "elapsed": None, "score": None},
+        {"task": make_task_key("2"), "node": None, "rank": None, "elapsed": None, "score": None},
     ]
 
 
@@ -170,7 +179,7 @@ def test_replay_uses_and_names_given_rules():
     history = History().joins("A").starts("1", "A").times_out("1")
     bases = [replay(history, rules)["nodes"][0]["reliability_base"] for rules in (CRYNUX, RELAY)]
     assert bases == ["0.300000000000000000", "0.950000000000000000"]
-    assert replay(history, change_rules(name="ours"))["rules"] == "ours"
+    assert replay(history, build_changed_rules(name="ours"))["rules"] == "ours"
 
 
 def test_integers_above_2_53_are_printed_as_strings():

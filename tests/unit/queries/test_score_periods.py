@@ -13,7 +13,7 @@ from oracle.queries.score_periods import (
     list_total_periods,
 )
 from tests.support.api import IndexedHistory
-from tests.support.histories import History, node_address
+from tests.support.histories import History, make_node_address
 
 _DAY = 86_400
 _HUNDREDTH = UNIT // 100
@@ -26,8 +26,8 @@ def history(new_sqlite_store) -> NodeHistory:
     played.scores("A", 0, 0, 2).after(2 * _DAY).scores("A", 2, 0).after(600)
     with new_sqlite_store() as store:
         client = IndexedHistory(store).whole(played).client()
-        page = client.get(f"/nodes/{node_address('A')}").text
-        response = client.get(f"/v1/nodes/{node_address('A')}/history")
+        page = client.get(f"/nodes/{make_node_address('A')}").text
+        response = client.get(f"/v1/nodes/{make_node_address('A')}/history")
     assert page.count('<a href="/tasks/') >= 2
     return NodeHistory.model_validate(response.json())
 

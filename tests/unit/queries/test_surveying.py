@@ -20,7 +20,7 @@ from oracle.queries.selection.network_snapshot import (
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 from oracle.systems.task_queue import is_waiting
 from tests.support.draws import create_draw
-from tests.support.histories import History, group_key, node_address, task_key
+from tests.support.histories import History, make_group_key, make_node_address, make_task_key
 from tests.support.scripted import ScriptedReader
 from tests.support.traffic import Traffic
 from tests.support.txmgr.follower import RULES, Follower, mine_blocks
@@ -89,9 +89,9 @@ def test_snapshot_lists_tasks_not_yet_started_or_ended_as_waiting(archive):
     survey = load_snapshot(archive, SnapshotQuery(RULES))
 
     assert [waiting_task.key for waiting_task in survey.waiting] == [
-        task_key("2"),
-        task_key("3"),
-        task_key("4"),
+        make_task_key("2"),
+        make_task_key("3"),
+        make_task_key("4"),
     ]
     assert all(map(is_waiting, survey.waiting))
 
@@ -99,8 +99,8 @@ def test_snapshot_lists_tasks_not_yet_started_or_ended_as_waiting(archive):
 def test_snapshot_lists_nodes_that_were_given_tasks_of_a_group(archive):
     survey = load_snapshot(archive, SnapshotQuery(RULES))
 
-    assert survey.get_group_nodes(group_key("g")) == {node_address("A")}
-    assert survey.get_group_nodes(group_key("h")) == frozenset()
+    assert survey.get_group_nodes(make_group_key("g")) == {make_node_address("A")}
+    assert survey.get_group_nodes(make_group_key("h")) == frozenset()
     assert survey.get_group_nodes(None) == frozenset()
 
 
@@ -108,21 +108,21 @@ def test_pending_draw_reserves_its_node(archive):
     with archive.store.transaction() as uow:
         cursor = uow.cursor.get()
         block = uow.blocks.find_canonical(cursor.number)
-        uow.draws.add(create_draw(task_key("2"), block, node_address("B")))
+        uow.draws.add(create_draw(make_task_key("2"), block, make_node_address("B")))
     survey = load_snapshot(archive, SnapshotQuery(RULES))
     waiting = {waiting_task.key: waiting_task for waiting_task in survey.waiting}
 
-    assert survey.drawn_node_by_task == {task_key("2"): node_address("B")}
-    assert survey.find_unavailable_nodes(waiting[task_key("4")]) == {node_address("B")}
-    assert survey.find_unavailable_nodes(waiting[task_key("2")]) == {node_address("A")}
+    assert survey.drawn_node_by_task == {make_task_key("2"): make_node_address("B")}
+    assert survey.find_unavailable_nodes(waiting[make_task_key("4")]) == {make_node_address("B")}
+    assert survey.find_unavailable_nodes(waiting[make_task_key("2")]) == {make_node_address("A")}
 
 
 def test_snapshot_at_earlier_time_is_folded_from_store(archive):
     now = load_snapshot(archive, SnapshotQuery(RULES))
     then = load_snapshot(archive, SnapshotQuery(RULES, max_time=now.time - 10))
 
-    assert now.nodes[node_address("A")].running == 0
-    assert then.nodes[node_address("A")].running == 1
+    assert now.nodes[make_node_address("A")].running == 0
+    assert then.nodes[make_node_address("A")].running == 1
     assert (then.block, now.block) == (3, 4)
 
 
@@ -137,8 +137,8 @@ def test_snapshot_at_later_time_changes_only_clock(archive):
 def test_snapshot_under_other_rules_refolds_events(archive):
     harsh = replace(RULES, penalty=RULES.boost)
 
-    stored_node = load_snapshot(archive, SnapshotQuery(RULES)).nodes[node_address("A")]
-    refolded_node = load_snapshot(archive, SnapshotQuery(harsh)).nodes[node_address("A")]
+    stored_node = load_snapshot(archive, SnapshotQuery(RULES)).nodes[make_node_address("A")]
+    refolded_node = load_snapshot(archive, SnapshotQuery(harsh)).nodes[make_node_address("A")]
 
     assert stored_node.base == RULES.penalty
     assert refolded_node.base == harsh.penalty

@@ -22,9 +22,9 @@ from oracle.reporting.recompute import build_tree_of_folded_state
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.database import Store
 from oracle.store.tables.round_tables import leaf_piece
-from tests.support.accepted_rounds import accept_newest_report, without_rounds
+from tests.support.accepted_rounds import accept_newest_report, remove_contract_events
 from tests.support.examples import examples
-from tests.support.rounds import contract_state
+from tests.support.rounds import build_contract_state
 from tests.support.scripted import ScriptedReader
 from tests.support.traffic import Traffic
 from tests.support.txmgr.follower import (
@@ -107,10 +107,10 @@ def check_pieces(follower: Follower) -> int:
 def run_steps(follower: Follower, traffic: Traffic, steps) -> None:
     for step, number in steps:
         if step == "mine":
-            mine_blocks(without_rounds(traffic.blocks(number)), follower.chain)
+            mine_blocks(remove_contract_events(traffic.blocks(number)), follower.chain)
         elif step == "fork":
             follower.chain.fork(min(number, len(follower.chain.blocks) - 1))
-            mine_blocks(without_rounds(traffic.blocks(number + 1)), follower.chain)
+            mine_blocks(remove_contract_events(traffic.blocks(number + 1)), follower.chain)
         elif step == "round":
             accept_newest_report(follower)
         elif step == "restart":
@@ -159,7 +159,7 @@ def test_pieces_equal_the_refolded_leaves_after_any_sequence_of_steps(
         patched.setattr(LeafTree, "start_update", UPDATES[update])
         patched.setattr(leaf_tree, "_MAX_KEPT_SEATS", kept_seats)
         follower = Follower(
-            mine_blocks(without_rounds(traffic.blocks(15))), store, max_blocks=max_blocks
+            mine_blocks(remove_contract_events(traffic.blocks(15))), store, max_blocks=max_blocks
         )
         follower.catch_up()
         run_steps(follower, traffic, steps)
@@ -173,7 +173,9 @@ def test_pieces_follow_forks_restarts_and_rebuilds_on_each_engine(
     monkeypatch.setattr(LeafTree, "start_update", UPDATES[update])
     monkeypatch.setattr(leaf_tree, "_MAX_KEPT_SEATS", KEPT_SEATS[update])
     traffic = Traffic(3)
-    follower = Follower(mine_blocks(without_rounds(traffic.blocks(15))), store, max_blocks=4)
+    follower = Follower(
+        mine_blocks(remove_contract_events(traffic.blocks(15))), store, max_blocks=4
+    )
     follower.catch_up()
     steps = [
         ("round", 0),
@@ -192,11 +194,11 @@ def test_pieces_follow_forks_restarts_and_rebuilds_on_each_engine(
 
 def test_pieces_of_decided_cuts_are_pruned(store: Store):
     traffic = Traffic(3)
-    follower = Follower(mine_blocks(without_rounds(traffic.blocks(15))), store)
+    follower = Follower(mine_blocks(remove_contract_events(traffic.blocks(15))), store)
     follower.catch_up()
     accepted_round = accept_newest_report(follower)
     for _ in range(20):
-        mine_blocks(without_rounds(traffic.blocks(6)), follower.chain)
+        mine_blocks(remove_contract_events(traffic.blocks(6)), follower.chain)
         follower.catch_up()
 
     with store.read_transaction() as uow:
@@ -230,11 +232,11 @@ def test_only_the_piece_of_a_changed_leaf_is_stored_again(new_sqlite_store, monk
     )
     with new_sqlite_store() as store, store.transaction() as uow:
         uow.nodes.save(members)
-        cutter.on_block(uow, contract_state(), first, -1)
+        cutter.on_block(uow, build_contract_state(), first, -1)
         changed = members[PIECE_LEAVES + 3]
         changed.paused, changed.changed_at = True, 9
         uow.nodes.save([changed])
-        cutter.on_block(uow, contract_state(), second, -1)
+        cutter.on_block(uow, build_contract_state(), second, -1)
         rows = uow._connection.execute(select(leaf_piece.c.piece, leaf_piece.c.as_of))
         stored_pieces = sorted(tuple(row) for row in rows)
         roots = []

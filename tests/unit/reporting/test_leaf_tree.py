@@ -26,7 +26,7 @@ from oracle.store.database import Store, UnitOfWork
 from oracle.store.identity import Identity
 from oracle.store.tables.round_tables import leaf_piece
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from tests.support.rounds import contract_state
+from tests.support.rounds import build_contract_state
 from tests.support.scripted import ScriptedReader
 from tests.support.txmgr.follower import DOMAIN, SETTINGS
 from tests.unit.reporting.test_leaf_storage import build_member
@@ -87,7 +87,7 @@ def store_cut(store: Store, number: int) -> LeafTree:
         uow.identity.ensure_stored_identity(
             Identity(DOMAIN.chain_id, ZERO_HASH, {}, DOMAIN.contract, start_block=0)
         )
-        assert cutter.on_block(uow, contract_state(), block(number), -1) is not None
+        assert cutter.on_block(uow, build_contract_state(), block(number), -1) is not None
     cutter.reset()
     return cutter._leaf_tree
 

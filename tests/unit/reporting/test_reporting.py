@@ -26,7 +26,7 @@ from tests.support.api import IDENTITY, IndexedHistory
 from tests.support.examples import examples
 from tests.support.histories import GENESIS_TIME, History
 from tests.support.random_histories import any_histories
-from tests.support.rounds import build_acceptance, contract_state
+from tests.support.rounds import build_acceptance, build_contract_state
 from tests.support.scripted_reader import Unread
 
 SETTINGS = ReportSettings(deviation=1)
@@ -68,8 +68,8 @@ def draw_reports(
                 DecodedEvents(new_events, new_rounds),
                 final_number=-1,
                 stops=[stop],
-                on_stop=lambda uow, contract_state, as_of: played.reports.append(
-                    cutter.build_report(uow, contract_state, as_of)
+                on_stop=lambda uow, build_contract_state, as_of: played.reports.append(
+                    cutter.build_report(uow, build_contract_state, as_of)
                 ),
             )
         report = played.reports[-1]
@@ -91,7 +91,7 @@ def recompute(
 
     The database has no rows but its identity: scores, tasks and creators come from the fold.
     """
-    folded = FoldedState(Fold(rules), contract_state(), ScoreHistory(rules))
+    folded = FoldedState(Fold(rules), build_contract_state(), ScoreHistory(rules))
     folded.fold.fold_events([event for event in events if event.at.block <= as_of.number])
     folded.record_changes()
     past_rounds = [event for event in played.rounds if event.at.block <= as_of.number]
@@ -139,7 +139,7 @@ def test_restart_that_ends_a_due_kickout_changes_the_root_without_events(new_sql
 def test_every_report_changes_while_a_node_recovers_without_events(new_sqlite_store):
     history = History().joins("A").starts("1", "A").after(60).times_out("1")
     cutter = reporter_at()
-    state = contract_state()
+    state = build_contract_state()
     changed_nodes = []
     with new_sqlite_store() as store:
         IndexedHistory(store).whole(history)
@@ -178,8 +178,8 @@ def test_block_outside_anchor_window_makes_no_report_due():
 def test_only_one_report_is_cut_for_period_if_time_decreases(new_sqlite_store):
     reporter = reporter_at()
     with new_sqlite_store() as store, store.transaction() as uow:
-        first = reporter.on_block(uow, contract_state(), block(7, 119), -1)
-        again = reporter.on_block(uow, contract_state(), block(9, 118), -1)
+        first = reporter.on_block(uow, build_contract_state(), block(7, 119), -1)
+        again = reporter.on_block(uow, build_contract_state(), block(9, 118), -1)
         stored = uow.reports.get(compute_period_number(119, 60))
 
     assert first == HookNote("reports", 1)
@@ -194,7 +194,7 @@ def test_unsent_report_is_marked_missed_when_its_block_leaves_the_anchor_window(
         IndexedHistory(store).whole(History().joins("A").scores("A", 10))
         with store.transaction() as uow:
             for number in (10, 265, 266):
-                note = cutter.on_block(uow, contract_state(), block(number, 60 * number), -1)
+                note = cutter.on_block(uow, build_contract_state(), block(number, 60 * number), -1)
                 assert note is not None
             due_periods = [due_report.report.period for due_report in uow.reports.list_due()]
             missed = uow.reports.get(10)

@@ -37,7 +37,7 @@ from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.report_repository import ReportState
 from tests.support.examples import examples
-from tests.support.histories import History, group_key, node_address, task_key
+from tests.support.histories import History, make_group_key, make_node_address, make_task_key
 from tests.support.scripted import ScriptedChain, ScriptedReader
 from tests.support.traffic import Traffic
 from tests.support.txmgr.follower import ANCHOR_WINDOW, DOMAIN, RULES, SETTINGS, Follower
@@ -99,7 +99,7 @@ def leaf_as_of(follower: Follower, name: str, as_of: BlockRef) -> NodeLeaf:
         policy = KickoutPolicy(rules, reader.holds_kickouts)
         context = build_folded_scoring_context(uow, state, as_of.time, policy)
         return build_node_leaf(
-            state.fold.ledger.nodes[node_address(name)], ZERO_ADDRESS, context, keccak
+            state.fold.ledger.nodes[make_node_address(name)], ZERO_ADDRESS, context, keccak
         )
 
 
@@ -129,7 +129,7 @@ def two_low_scores(*creators: str | None) -> History:
     for number, creator in enumerate(creators):
         names = [f"{number}{runner}" for runner in "ABC"]
         if creator is not None:
-            history.creates(*names, creator=node_address(creator))
+            history.creates(*names, creator=make_node_address(creator))
         for name, runner in zip(names, "ABC", strict=True):
             history.starts(name, runner)
         history.submits(names[1]).submits(names[2]).closes(f"group {number}", *names)
@@ -226,16 +226,18 @@ def test_kickout_caused_by_one_creator_is_held_in_the_leaf(new_sqlite_store):
 def test_creator_known_after_the_opening_does_not_change_the_leaf(new_sqlite_store):
     history = two_low_scores(None, "mallory")
     due_count = len(history.events)
-    history.creates("0A", creator=node_address("mallory")).joins("D").pauses("D")
+    history.creates("0A", creator=make_node_address("mallory")).joins("D").pauses("D")
     with new_sqlite_store() as store:
         follower = follow(store, history.events, unreadable=())
         before = leaf_as_of(follower, "A", follower.chain.blocks[due_count].ref)
         after = leaf_as_of(follower, "A", follower.chain.newest)
         with store.read_transaction() as uow:
-            creators = [task.creator for task in uow.tasks.get_many([task_key("0A")]).values()]
+            creators = [
+                task.creator for task in uow.tasks.get_many([make_task_key("0A")]).values()
+            ]
         check_reports(follower)
 
-    assert creators == [node_address("mallory")]
+    assert creators == [make_node_address("mallory")]
     assert before.kickout_due_since > 0
     assert LeafFlag.HELD not in before.flags
     assert after == before
@@ -284,7 +286,7 @@ def test_reorg_does_not_repeat_the_reviews_of_older_kickouts(
         follower.chain.mine_many(5)
         follower.catch_up()
         check_reports(follower)
-        assert reviewed == [node_address("A")]
+        assert reviewed == [make_node_address("A")]
 
         rebuild_state(store, follower.folder, RebuildOptions())
         follower.chain.mine_many(2)
@@ -346,7 +348,15 @@ def test_kickout_due_by_copies_of_a_mean_is_held():
     """
     entries = [
         ScoreEntry(
-            node_address("A"), 1, task_key("1"), group_key("1"), 3, 9, 7, Position(1, 0, 0), 1_000
+            make_node_address("A"),
+            1,
+            make_task_key("1"),
+            make_group_key("1"),
+            3,
+            9,
+            7,
+            Position(1, 0, 0),
+            1_000,
         )
     ]
     kickout_rules = replace(RESTARTED, kick_creator_share=UNIT)

@@ -17,7 +17,7 @@ from oracle.signing.local import KeySigner
 from oracle.signing.signer import Fees, TransactionRequest
 from oracle.signing.typed_data import Domain, ReportStatement
 from oracle.txmgr.accounts_and_limits import ReporterKeys
-from tests.support.harness import QUICK, key_files
+from tests.support.harness import QUICK, create_key_files
 
 DOMAIN = Domain(31337, Address("0x" + 40 * "7"))
 REPORT = ReportStatement(
@@ -33,7 +33,7 @@ REPORT = ReportStatement(
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> KeyFiles:
-    return key_files(tmp_path_factory.mktemp("keys"), "signer")
+    return create_key_files(tmp_path_factory.mktemp("keys"), "signer")
 
 
 def copy_key_files(files: KeyFiles, to: Path) -> KeyFiles:

@@ -3,9 +3,9 @@
 from oracle.domain.ids import Address, Hash
 from oracle.signing.typed_data import Domain, ReportStatement
 from tests.support.config_digest import compute_config_digest
-from tests.support.vectors import named_vectors
+from tests.support.vectors import load_named_vectors
 
-TYPED = named_vectors("typed", file="rounds")
+TYPED = load_named_vectors("typed", file="rounds")
 CONFIG = TYPED["config"]
 REPORT = TYPED["report"]
 DOMAIN = Domain(CONFIG["chain_id"], Address(CONFIG["contract"]))

@@ -22,14 +22,14 @@ from oracle.domain.fold.fold import (
 from oracle.domain.ids import ZERO_ADDRESS
 from oracle.domain.reports.contract_state import ContractState
 from oracle.store.database import UnitOfWork
-from tests.support.histories import change_rules
+from tests.support.histories import build_changed_rules
 from tests.support.rounds import build_accepted_round
 from tests.unit.store.samples import address, block, group_key, make_hash, task_key
 
 Event = DomainEvent | ContractEvent
 
 # Groups of two close by themselves, and two scores fill a pool, so events are frequent.
-QUICK = change_rules(pool_size=2, close="terminal", group_size=2, kickout_below=6 * UNIT)
+QUICK = build_changed_rules(pool_size=2, close="terminal", group_size=2, kickout_below=6 * UNIT)
 LAST_BLOCK = 12
 NODES = range(1, 4)
 STORIES = 7

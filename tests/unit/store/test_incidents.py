@@ -6,11 +6,11 @@ from oracle.domain.blocks import BlockRange
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.incidents.incident import Incident
 from oracle.store.database import Store, UnitOfWork
-from tests.support.histories import node_address
-from tests.support.task_traffic import burst_history
+from tests.support.histories import make_node_address
+from tests.support.task_traffic import build_burst_history
 from tests.unit.store.folding import fold_into, forget_everything
 
-EVENTS = burst_history().events
+EVENTS = build_burst_history().events
 BLOCKS = sorted({event.at.block for event in EVENTS})
 LAST = BLOCKS[-1]
 
@@ -48,7 +48,7 @@ def test_incident_is_found_open_and_over_at_its_positions(store: Store):
         dump_of(uow, BLOCKS[-2], final=0)
         incident = load_single_incident(uow)
         assert uow.incidents.list_open() == [incident]
-        assert (incident.creator, incident.over_at) == (node_address("burst"), None)
+        assert (incident.creator, incident.over_at) == (make_node_address("burst"), None)
         found = incident.found_at.block
         assert uow.incidents.list_changed(BlockRange(found, found)) == [incident]
         assert uow.incidents.list_changed(BlockRange(found + 1, LAST)) == []

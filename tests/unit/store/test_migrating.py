@@ -14,7 +14,7 @@ from oracle.store.outbox.records import IntentState
 from oracle.store.schema import SchemaAge, migrate
 from oracle.store.state.rule_set_repository import identify_rules
 from oracle.systems.registry import build_rules
-from tests.support.histories import History, node_address, task_key
+from tests.support.histories import History, make_node_address, make_task_key
 from tests.unit.store import later
 from tests.unit.store.samples import block
 from tests.unit.store.test_outbox import ME, NOW, kick, make_ready, request, send_intent
@@ -58,7 +58,7 @@ def read_everything(store: Store) -> list[object]:
             list(uow.projections.iterate_dump_lines()),
             uow.outbox.intents.list_newest(9),
             [(slot, uow.outbox.slots.list_attempts(slot)) for slot in slots],
-            uow.scores.get_rule_set_by_seq(node_address("A"), [1, 2, 3]),
+            uow.scores.get_rule_set_by_seq(make_node_address("A"), [1, 2, 3]),
         ]
 
 
@@ -80,7 +80,7 @@ def test_migration_keeps_every_row(database_url: str, before: list[object]):
         assert before[-1] == dict.fromkeys((1, 2, 3), identify_rules(CRYNUX))
         with store.transaction() as uow:
             assert [waiting_task.key for waiting_task in uow.tasks.list_waiting()] == [
-                task_key("late")
+                make_task_key("late")
             ]
             start = request("start:1", kind=START_TASK, exclusive_key="start_task:task=1")
             make_ready(uow.outbox, start)

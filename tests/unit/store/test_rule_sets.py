@@ -6,7 +6,7 @@ from oracle.domain.fold.fold import Fold
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.rule_set_repository import identify_rules
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
-from tests.support.histories import History, node_address
+from tests.support.histories import History, make_node_address
 
 OTHER = replace(CRYNUX, tau_seconds=900)
 
@@ -42,10 +42,12 @@ def test_score_names_its_rule_set(store: Store):
     with store.transaction() as uow:
         uow.rule_sets.get_or_assign_number(CRYNUX)
         fold(uow, OTHER)
-        rule_set_by_score = uow.scores.get_rule_set_by_seq(node_address("A"), [1, 2])
+        rule_set_by_score = uow.scores.get_rule_set_by_seq(make_node_address("A"), [1, 2])
         assert rule_set_by_score == {1: identify_rules(OTHER), 2: identify_rules(OTHER)}
-        assert uow.scores.get_rule_set_by_seq(node_address("A"), [2]) == {2: identify_rules(OTHER)}
-        assert uow.scores.get_rule_set_by_seq(node_address("A"), []) == {}
+        assert uow.scores.get_rule_set_by_seq(make_node_address("A"), [2]) == {
+            2: identify_rules(OTHER)
+        }
+        assert uow.scores.get_rule_set_by_seq(make_node_address("A"), []) == {}
 
 
 def test_dump_is_independent_of_rule_set_number(store: Store):

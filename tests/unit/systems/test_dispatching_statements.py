@@ -24,7 +24,7 @@ from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 from oracle.systems.task_queue import QueueGroup, compute_queue_capacity
 from tests.support.document.crynux_queue import TaskQueue
-from tests.support.histories import History, fold_history, node_address, task_key
+from tests.support.histories import History, fold_history, make_node_address, make_task_key
 
 CARDS = {"4090": ("RTX 4090", 24), "4080": ("RTX 4080", 16), "3080": ("RTX 3080", 16)}
 # A second of work, so that a task's value is its fee.
@@ -48,7 +48,7 @@ def verdicts(history: History, name: str = "t") -> dict[str, CandidateVerdict]:
     fold, _ = fold_history(history)
     policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
     candidate_verdicts = CRYNUX_POLICY.create_follower().evaluate_candidates(
-        fold.ledger.tasks[task_key(name)], policy_input
+        fold.ledger.tasks[make_task_key(name)], policy_input
     )
     return {
         bytes.fromhex(verdict.node[2:]).lstrip(b"\0").decode(): verdict
@@ -73,7 +73,7 @@ def build_queue(*orders: tuple[str, int, dict[str, Any]]) -> TaskQueue:
 
 def taken_by(queue: TaskQueue, name: str) -> str | None:
     fold, _ = fold_history(build_members(name))
-    queue_entry = queue.next_for(fold.ledger.nodes[node_address(name)])
+    queue_entry = queue.next_for(fold.ledger.nodes[make_node_address(name)])
     if queue_entry is None:
         return None
     return bytes.fromhex(queue_entry.key[2:]).lstrip(b"\0").decode()
@@ -248,7 +248,7 @@ def test_task_value_is_fee_divided_by_estimated_time(fixed, image, fee, images, 
         dict.fromkeys(TaskKind, Fraction(fixed)), dict.fromkeys(TaskKind, Fraction(image))
     )
     fold, _ = fold_history(History().creates("t", fee=fee, size=images))
-    assert pricing.compute_value(fold.ledger.tasks[task_key("t")]) == Fraction(value)
+    assert pricing.compute_value(fold.ledger.tasks[make_task_key("t")]) == Fraction(value)
 
 
 def test_freed_node_takes_the_most_valuable_task_that_fits_its_card():
@@ -261,7 +261,7 @@ def test_freed_node_takes_the_most_valuable_task_that_fits_its_card():
     queue = build_queue(*orders)
     assert taken_by(queue, "4080") == "4080"
     assert taken_by(queue, "4090") == "any 24"
-    queue.discard(task_key("4080"))
+    queue.discard(make_task_key("4080"))
     assert taken_by(queue, "4080") == "any 16"
 
 
@@ -274,9 +274,9 @@ def test_queue_capacity_is_alpha_times_number_of_members(members, alpha, room):
 
 def test_full_queue_drops_least_valuable_task():
     queue = build_queue(("a", 5, {}), ("b", 3, {"min_vram": 8}), ("new", 4, {}))
-    assert [entry.key for entry in queue.overflow(2)] == [task_key("b")]
+    assert [entry.key for entry in queue.overflow(2)] == [make_task_key("b")]
 
 
 def test_new_task_is_dropped_from_full_queue_if_it_is_the_least_valuable():
     queue = build_queue(("a", 5, {}), ("b", 3, {}), ("new", 3, {}))
-    assert [entry.key for entry in queue.overflow(2)] == [task_key("new")]
+    assert [entry.key for entry in queue.overflow(2)] == [make_task_key("new")]

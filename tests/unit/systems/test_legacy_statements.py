@@ -26,7 +26,13 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
 from oracle.systems.crynux.requirements import build_requirement, find_misfit_reason
 from oracle.systems.registry import build_rules
-from tests.support.histories import GENESIS_TIME, History, fold_history, node_address, task_key
+from tests.support.histories import (
+    GENESIS_TIME,
+    History,
+    fold_history,
+    make_node_address,
+    make_task_key,
+)
 
 # None of these numbers was published
 # (docs/explanation/crynux.md#contradictions-between-the-sources), so they are round numbers.
@@ -117,9 +123,9 @@ def test_equal_memory_gives_equal_size_factor():
 def test_card_with_6_gb_does_not_fit_a_task_that_needs_12_gb():
     history = History().joins("6", gpu_vram=6).joins("12", gpu_vram=12).creates("t", min_vram=12)
     fold, _ = fold_history(history, RULES)
-    requirement = build_requirement(fold.ledger.tasks[task_key("t")])
+    requirement = build_requirement(fold.ledger.tasks[make_task_key("t")])
     fits = [
-        find_misfit_reason(fold.ledger.nodes[node_address(name)], requirement)
+        find_misfit_reason(fold.ledger.nodes[make_node_address(name)], requirement)
         for name in ("6", "12")
     ]
     assert fits == ["vram_too_small", None]
@@ -215,7 +221,7 @@ def test_month_of_low_scores_makes_node_due_for_kickout():
         runs(history, str(n), "A", "B", silent=("off",))
         _, changes = fold_history(history, RULES)
         low = [kickout.node for kickout in changes.kickouts if kickout.closed_at is None]
-        assert low == ([node_address("off")] if n == 2 else [])
+        assert low == ([make_node_address("off")] if n == 2 else [])
 
 
 def test_reported_qos_is_weighted_sum_of_factors():
@@ -234,11 +240,11 @@ def test_incentives_follow_score_and_online_time():
     history = History().joins("A", "B", "C", gpu_vram=8, timeout=60)
     runs(history, "t", "A", "B", "C").after(1000).quits("C")
     shares = compute_incentive_shares(nodes_after(history).values(), history.time, RULES)
-    assert shares.keys() == {node_address("A"), node_address("B")}
+    assert shares.keys() == {make_node_address("A"), make_node_address("B")}
     # At equal times Q decides: 0.25 + 0.25 + 0.5 against 0.25 + 0.25 + 0.25.
-    assert Fraction(shares[node_address("A")], shares[node_address("B")]) == pytest.approx(
-        Fraction(4, 3)
-    )
+    assert Fraction(
+        shares[make_node_address("A")], shares[make_node_address("B")]
+    ) == pytest.approx(Fraction(4, 3))
     later = history.joins("C").after(1000)
     grown = compute_incentive_shares(nodes_after(later).values(), later.time, RULES)
-    assert 0 < grown[node_address("C")] < grown[node_address("B")]
+    assert 0 < grown[make_node_address("C")] < grown[make_node_address("B")]

@@ -20,7 +20,7 @@ from oracle.systems.pocket.ranking import Ranking
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 from tests.support.document.pocket_draws import pick_node
-from tests.support.histories import History, fold_history, task_key
+from tests.support.histories import History, fold_history, make_task_key
 
 MINUTE = 60_000
 CHAIN = "0021"
@@ -71,7 +71,7 @@ def verdicts(history: History) -> dict[str, CandidateVerdict]:
         follower.apply_event(event)
     policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
     candidate_verdicts = follower.evaluate_candidates(
-        fold.ledger.tasks[task_key("t")], policy_input
+        fold.ledger.tasks[make_task_key("t")], policy_input
     )
     return {
         bytes.fromhex(verdict.node[2:]).lstrip(b"\0").decode(): verdict

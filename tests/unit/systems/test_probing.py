@@ -12,7 +12,7 @@ from oracle.domain.state import Membership, Node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.crynux.requirements import find_unavailability_reason
 from oracle.systems.probing import Probe, ProbeWindow, is_idle_in_window, select_due_probes
-from tests.support.histories import node_address
+from tests.support.histories import make_node_address
 from tests.unit.systems.crynux.scenes import a_node
 
 WINDOW = ProbeWindow(number=10, seconds=10_000, seed=Hash("0x" + "5e" * 32))
@@ -103,7 +103,7 @@ def test_every_due_available_node_is_probed_by_end_of_window(nodes: list[Node]):
 @given(_hashes, st.sampled_from("ABCDEFGH"), st.integers(1, 100_000))
 def test_probe_time_lies_in_first_part_of_window(seed: Hash, name: str, seconds: int):
     window = ProbeWindow(7, seconds, seed)
-    when = window.compute_probe_due_time(node_address(name)) - window.start
+    when = window.compute_probe_due_time(make_node_address(name)) - window.start
     assert 0 <= when < max(1, seconds - seconds // 10)
 
 
@@ -111,8 +111,8 @@ def test_probe_times_depend_on_seed():
     other_window = WINDOW._replace(seed=Hash("0x" + "11" * 32))
     times = [
         (
-            WINDOW.compute_probe_due_time(node_address(name)),
-            other_window.compute_probe_due_time(node_address(name)),
+            WINDOW.compute_probe_due_time(make_node_address(name)),
+            other_window.compute_probe_due_time(make_node_address(name)),
         )
         for name in "ABCDEFGH"
     ]
@@ -127,16 +127,16 @@ def test_untried_nodes_are_probed_first_then_those_with_low_reliability():
         at_rest("D", last_start=None),
         at_rest("E", last_start=4),
     ]
-    assert firsts(due(nodes)) == [node_address(name) for name in "DCBEA"]
+    assert firsts(due(nodes)) == [make_node_address(name) for name in "DCBEA"]
 
 
 def test_group_probe_prefers_nodes_without_recent_task():
     busy = [at_rest(name, last_start=END - 1) for name in "ABCD"]
     idle = [at_rest(name) for name in "EFG"]
     (probe,) = due([*busy, *idle], group=True)
-    assert set(probe.nodes) == {node_address(name) for name in "EFG"}
+    assert set(probe.nodes) == {make_node_address(name) for name in "EFG"}
 
 
 def test_node_lacking_model_is_not_probed():
     nodes = [at_rest("A", models=("sdxl", "x")), at_rest("B", models=("x",))]
-    assert firsts(due(nodes, models=frozenset({"sdxl"}))) == [node_address("A")]
+    assert firsts(due(nodes, models=frozenset({"sdxl"}))) == [make_node_address("A")]

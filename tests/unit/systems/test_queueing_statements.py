@@ -26,9 +26,9 @@ from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.pocket.pocket_policy import PocketFollower
 from oracle.systems.policy import PolicyInput
 from oracle.systems.task_queue import is_waiting
-from tests.support.histories import History, fold_history, node_address, task_key
-from tests.support.txmgr.dispatch_harness import settings
-from tests.support.vectors import the_vector
+from tests.support.histories import History, fold_history, make_node_address, make_task_key
+from tests.support.txmgr.dispatch_harness import build_dispatch_settings
+from tests.support.vectors import load_vector
 
 # A second of work, so that a task's value is its fee.
 ONE_SECOND = Pricing(dict.fromkeys(TaskKind, Fraction(1)), dict.fromkeys(TaskKind, Fraction(0)))
@@ -66,7 +66,9 @@ class Dispatch:
 
     def __init__(self, hashes: int = 0) -> None:
         self.history = History()
-        self.drawer = BlockDrawer(settings(self.history.block, rules=CRYNUX, pricing=ONE_SECOND))
+        self.drawer = BlockDrawer(
+            build_dispatch_settings(self.history.block, rules=CRYNUX, pricing=ONE_SECOND)
+        )
         self.waits: list[str] = []
         self._hashes = hashes
 
@@ -213,7 +215,7 @@ def test_draw_frequencies_follow_stake_and_score():
     history = History().joins("slow", "fast", "rich", "new", stake=100).updates("rich", stake=400)
     history.scores("slow", 2).scores("fast", 10).creates("t")
     fold, _ = fold_history(history)
-    drawn_task = fold.ledger.tasks[task_key("t")]
+    drawn_task = fold.ledger.tasks[make_task_key("t")]
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     for member_node in fold.ledger.nodes.values():
         pool.update_node(member_node)
@@ -238,9 +240,9 @@ def test_draw_frequencies_follow_stake_and_score():
     far = sum((wins[who] - much) ** 2 / much for who, much in expected.items())
     assert far < freedom + 4 * (2 * freedom) ** 0.5
     assert (
-        wins[node_address("slow")]
-        < wins[node_address("new")]
-        < min(wins[node_address("fast")], wins[node_address("rich")])
+        wins[make_node_address("slow")]
+        < wins[make_node_address("new")]
+        < min(wins[make_node_address("fast")], wins[make_node_address("rich")])
     )
 
 
@@ -260,9 +262,11 @@ def count_download_requests(holders: int, lacking_count: int) -> dict[str, int]:
     fold, _ = fold_history(history)
     policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
     predownloads = plan_predownloads(
-        fold.ledger.tasks[task_key("t")], policy_input, CRYNUX_WEIGHTING
+        fold.ledger.tasks[make_task_key("t")], policy_input, CRYNUX_WEIGHTING
     )
-    assert all(node_address("runner") not in predownload.nodes for predownload in predownloads)
+    assert all(
+        make_node_address("runner") not in predownload.nodes for predownload in predownloads
+    )
     return {
         predownload.model: len(predownload.nodes)
         for predownload in predownloads
@@ -272,7 +276,7 @@ def count_download_requests(holders: int, lacking_count: int) -> dict[str, int]:
 
 UP_TO_TEN = [
     (one["available_holders"], 20, {"base": one["extra_nodes"]} if one["extra_nodes"] else {})
-    for one in the_vector("model_distribution/md-03 Gen B contract rule")["cases"]
+    for one in load_vector("model_distribution/md-03 Gen B contract rule")["cases"]
 ]
 
 

@@ -22,10 +22,10 @@ from oracle.systems.task_queue import (
     is_waiting,
     sort_items_by_value,
 )
-from tests.support.histories import group_key, node_address, task_key
+from tests.support.histories import make_group_key, make_node_address, make_task_key
 from tests.unit.systems.crynux.scenes import a_task
 
-GROUPS = [group_key(name) for name in "gh"]
+GROUPS = [make_group_key(name) for name in "gh"]
 
 
 def worth(waiting_task: Task) -> Fraction:
@@ -40,7 +40,7 @@ CHANGES = st.fixed_dictionaries({
     "created_at": st.sampled_from([Position(1, 0, 0), Position(2, 0, 0), None]),
     "group": st.sampled_from([*GROUPS, None]),
     "group_size": st.sampled_from([None, 2, 3]),
-    "node": st.sampled_from([None, None, node_address("A"), node_address("B")]),
+    "node": st.sampled_from([None, None, make_node_address("A"), make_node_address("B")]),
     "ending": st.sampled_from([None, None, Ending.ABORTED]),
     "abort_reason": st.sampled_from([None, None, None, AbortReason.GROUP_TIMEOUT]),
 })  # fmt: skip
@@ -94,7 +94,7 @@ def test_incrementally_updated_waiting_line_equals_a_rebuilt_one(
         changed = [rows.change(name, values) for name, values in block.items()]
         tasks.update(changed, rows.of_groups)
         line = rows.line(line_up)
-        some = {task_key("1"), task_key("2")}
+        some = {make_task_key("1"), make_task_key("2")}
         assert kept(tasks) == line
         with_some = [
             queue_item

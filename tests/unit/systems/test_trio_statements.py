@@ -18,7 +18,7 @@ from oracle.systems.legacy.legacy_policy import LEGACY_EQUAL_POLICY, LEGACY_POLI
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 from oracle.systems.registry import build_rules
 from tests.support.document.legacy_queue import LegacyQueue
-from tests.support.histories import History, fold_history, task_key
+from tests.support.histories import History, fold_history, make_task_key
 
 CARDS = {"4090": 24, "4080": 16, "3080": 16, "3070": 12}
 GPT, SD = TaskKind.LLM, TaskKind.SD
@@ -52,7 +52,9 @@ def decode_task_name(key: str) -> str:
 
 def build_policy_arguments(history: History) -> tuple[Task, PolicyInput]:
     fold, _ = fold_history(history, RULES)
-    return fold.ledger.tasks[task_key("t")], PolicyInput(fold.ledger.nodes, RULES, history.time)
+    return fold.ledger.tasks[make_task_key("t")], PolicyInput(
+        fold.ledger.nodes, RULES, history.time
+    )
 
 
 def verdicts(

@@ -14,7 +14,7 @@ from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
 from oracle.indexer.commit import CommittedWindow
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.chain.network_logs import node_address
+from tests.support.chain.network_logs import make_node_address
 from tests.support.ingest.endpoints import read_metric
 from tests.support.ingest.event_encoding import encode_task_created_log
 from tests.support.ingest.fake_chain import FakeChain
@@ -32,7 +32,9 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def history(fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
+def fresh_indexer(
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
+) -> Indexer:
     """Return an indexer that has read nothing; its chain is final except for the end."""
     fake_chain.mine_empty(FINALITY)
     return open_indexer(fake_chain.urls[0], clock=clock, reports=False)
@@ -107,7 +109,9 @@ def test_case_24_empty_logs_requested_by_number_are_checked_against_a_later_head
     indexer.index()
     lagging = Provider(fake_chain.tree, fake_chain.head)
     block = fake_chain.emit(encode_task_created_log(1))
-    later = FaultLimits(methods=block_faults.HEADER_METHODS, times=1, when=after_logs(fake_chain))
+    later = FaultLimits(
+        methods=block_faults.HEADER_METHODS, times=1, when=match_after_log_request(fake_chain)
+    )
     fake_chain.provider.faults += [
         log_faults.build_foreign_logs_fault(
             lagging, times=1, when=lambda request: not request.is_by_block_hash
@@ -123,7 +127,7 @@ def test_case_24_empty_logs_requested_by_number_are_checked_against_a_later_head
     assert indexer.canonical_logs()[-1] == (block.hash, 0)
 
 
-def after_logs(fake_chain: FakeChain) -> Callable[[Any], bool]:
+def match_after_log_request(fake_chain: FakeChain) -> Callable[[Any], bool]:
     """Return a fault limit that matches once logs have been requested by range."""
     before = len(list_log_ranges(fake_chain.provider))
     return lambda _: len(list_log_ranges(fake_chain.provider)) > before
@@ -188,33 +192,35 @@ def test_case_26_headers_and_logs_of_different_forks_never_mix(
 
 
 def test_case_45_duplicate_log_counts_once_and_is_exported(
-    history: Indexer, fake_chain: FakeChain
+    fresh_indexer: Indexer, fake_chain: FakeChain
 ):
-    (name,) = history.source.list_endpoint_names()
+    (name,) = fresh_indexer.source.list_endpoint_names()
     before = read_metric("oracle_duplicate_logs_total", endpoint=name)
     twice = log_faults.build_duplicated_log_fault()
     fake_chain.provider.faults.append(twice)
 
-    history.index()
+    fresh_indexer.index()
 
-    assert history.canonical_logs() == fake_chain.logs()
+    assert fresh_indexer.canonical_logs() == fake_chain.logs()
     assert read_metric("oracle_duplicate_logs_total", endpoint=name) - before > 0
 
 
-def refused_by(history: Indexer, fake_chain: FakeChain, make: Callable[[], InjectedFault]) -> None:
+def assert_window_rejected(
+    fresh_indexer: Indexer, fake_chain: FakeChain, make: Callable[[], InjectedFault]
+) -> None:
     """Assert that the window is rejected while the endpoint answers so; nothing is stored."""
     wrong = make()
     fake_chain.provider.faults.append(wrong)
     with pytest.raises(TransientError, match=r"invalid answer: (logs|eth_getLogs): "):
-        history.index()
+        fresh_indexer.index()
     assert wrong.hit_count > 0
-    assert history.canonical_logs() == []
+    assert fresh_indexer.canonical_logs() == []
 
 
 def test_case_45_conflicting_logs_at_same_position_reject_window(
-    history: Indexer, fake_chain: FakeChain
+    fresh_indexer: Indexer, fake_chain: FakeChain
 ):
-    refused_by(history, fake_chain, log_faults.build_conflicting_log_fault)
+    assert_window_rejected(fresh_indexer, fake_chain, log_faults.build_conflicting_log_fault)
 
 
 MISSHAPEN: dict[str, Callable[[], InjectedFault]] = {
@@ -230,8 +236,10 @@ MISSHAPEN: dict[str, Callable[[], InjectedFault]] = {
 
 
 @pytest.mark.parametrize("name", MISSHAPEN)
-def test_case_46_malformed_log_rejects_window(history: Indexer, fake_chain: FakeChain, name: str):
-    refused_by(history, fake_chain, MISSHAPEN[name])
+def test_case_46_malformed_log_rejects_window(
+    fresh_indexer: Indexer, fake_chain: FakeChain, name: str
+):
+    assert_window_rejected(fresh_indexer, fake_chain, MISSHAPEN[name])
 
 
 @pytest.mark.parametrize("name", MISSHAPEN)
@@ -250,7 +258,7 @@ def test_case_46_malformed_log_from_one_endpoint_is_read_again_from_another(
     "fault", [log_faults.build_uppercase_hex_fault, log_faults.build_reversed_logs_fault]
 )
 def test_case_46_alternative_encoding_is_decoded_identically(
-    history: Indexer,
+    fresh_indexer: Indexer,
     fake_chain: FakeChain,
     open_indexer: OpenIndexer,
     fault: Callable[[], InjectedFault],
@@ -259,15 +267,15 @@ def test_case_46_alternative_encoding_is_decoded_identically(
     honest.index()
     fake_chain.provider.faults.append(fault())
 
-    history.index()
+    fresh_indexer.index()
 
-    assert history.canonical_logs() == fake_chain.logs()
-    assert history.digest() == honest.digest()
+    assert fresh_indexer.canonical_logs() == fake_chain.logs()
+    assert fresh_indexer.digest() == honest.digest()
 
 
 UNASKED: dict[str, Callable[[], InjectedFault]] = {
     "outside of the range": lambda: log_faults.build_shifted_block_numbers_fault(1_000),
-    "another address": lambda: log_faults.build_wrong_log_address_fault(node_address(0xBAD)),
+    "another address": lambda: log_faults.build_wrong_log_address_fault(make_node_address(0xBAD)),
     "another event": lambda: log_faults.build_changed_log_field_fault(
         "topics", ["0x" + "ab" * 32]
     ),
@@ -276,6 +284,6 @@ UNASKED: dict[str, Callable[[], InjectedFault]] = {
 
 @pytest.mark.parametrize("name", UNASKED)
 def test_case_47_unrequested_log_rejects_window(
-    history: Indexer, fake_chain: FakeChain, name: str
+    fresh_indexer: Indexer, fake_chain: FakeChain, name: str
 ):
-    refused_by(history, fake_chain, UNASKED[name])
+    assert_window_rejected(fresh_indexer, fake_chain, UNASKED[name])

@@ -12,7 +12,7 @@ from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.chain.network_logs import NETWORK, node_address, task_key
+from tests.support.chain.network_logs import NETWORK, make_node_address, make_task_key
 from tests.support.ingest.endpoints import list_endpoints, read_metric
 from tests.support.ingest.event_encoding import (
     build_transaction,
@@ -30,7 +30,7 @@ WATCHED = "0x12345678"
 
 
 @pytest.fixture
-def busy(fake_chain: FakeChain) -> FakeChain:
+def busy_chain(fake_chain: FakeChain) -> FakeChain:
     return add_busy_blocks(fake_chain)
 
 
@@ -40,7 +40,7 @@ def limit_response_size(indexer: Indexer, max_bytes: int = LIMIT) -> Indexer:
     return indexer
 
 
-def burst(chain: FakeChain, txs: int, logs: int) -> Block:
+def mine_burst_block(chain: FakeChain, txs: int, logs: int) -> Block:
     """Mine one block of `txs` transactions with `logs` logs each."""
     burst_logs = build_logs(txs * logs)
     return chain.show(
@@ -53,48 +53,48 @@ def burst(chain: FakeChain, txs: int, logs: int) -> Block:
     )
 
 
-def _of_kinds(logs: int) -> list[Tx]:
+def _build_transactions_of_two_kinds(logs: int) -> list[Tx]:
     kinds = (
         encode_task_created_log,
-        lambda number: encode_network_log("TaskQueued", task=task_key(number)),
+        lambda number: encode_network_log("TaskQueued", task=make_task_key(number)),
     )
     return [build_transaction(kinds[number % 2](number)) for number in range(logs)]
 
 
-def read(source: ChainSource, number: int) -> BlockWindow:
+def fetch_block_window(source: ChainSource, number: int) -> BlockWindow:
     source.fetch_heads()
     return source.fetch_window(BlockRange(number, number), with_headers=True)
 
 
-def splits(reason: str) -> float:
+def read_split_count(reason: str) -> float:
     return read_metric("oracle_window_splits_total", reason=reason)
 
 
 @pytest.mark.parametrize("final", [True, False], ids=["history", "head"])
 def test_block_exceeding_log_limit_is_proven_by_its_receipts(
-    busy: FakeChain, open_indexer: OpenIndexer, *, final: bool
+    busy_chain: FakeChain, open_indexer: OpenIndexer, *, final: bool
 ):
-    indexer = limit_response_size(open_indexer(busy.urls[0], reports=False))
+    indexer = limit_response_size(open_indexer(busy_chain.urls[0], reports=False))
     if not final:
         indexer.index()
-    before = splits("one block's receipts")
-    block = burst(busy, LOGS // 10, 10)
-    busy.mine_empty(FINALITY + 2 if final else 0)
+    before = read_split_count("one block's receipts")
+    block = mine_burst_block(busy_chain, LOGS // 10, 10)
+    busy_chain.mine_empty(FINALITY + 2 if final else 0)
 
     indexer.index()
 
-    assert indexer.canonical_logs() == busy.logs()
-    assert splits("one block's receipts") > before
+    assert indexer.canonical_logs() == busy_chain.logs()
+    assert read_split_count("one block's receipts") > before
     window = indexer.source.fetch_verified_window(
         BlockRange(block.number, block.number), VerificationLevel.PROVEN
     )
     assert (window.level, len(window.logs)) == (VerificationLevel.PROVEN, LOGS)
 
 
-def test_batch_limit_is_restored_after_burst(busy: FakeChain, open_indexer: OpenIndexer):
-    indexer = limit_response_size(open_indexer(busy.urls[0], reports=False))
-    burst(busy, LOGS // 10, 10)
-    busy.mine_empty(FINALITY + 2)
+def test_batch_limit_is_restored_after_burst(busy_chain: FakeChain, open_indexer: OpenIndexer):
+    indexer = limit_response_size(open_indexer(busy_chain.urls[0], reports=False))
+    mine_burst_block(busy_chain, LOGS // 10, 10)
+    busy_chain.mine_empty(FINALITY + 2)
     (endpoint,) = list_endpoints(indexer)
     usual = endpoint.client.batch_limit
 
@@ -104,50 +104,50 @@ def test_batch_limit_is_restored_after_burst(busy: FakeChain, open_indexer: Open
 
 
 def test_block_whose_receipts_are_unavailable_is_read_one_topic_at_a_time(
-    busy: FakeChain, open_indexer: OpenIndexer
+    busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
     """Without receipts, nothing of the block is proven."""
-    block = busy.show(busy.tree.mine(_of_kinds(LOGS)))
-    busy.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
-    indexer = limit_response_size(open_indexer(busy.urls[0]), 12 * LIMIT)
-    before = splits("by topic")
+    block = busy_chain.show(busy_chain.tree.mine(_build_transactions_of_two_kinds(LOGS)))
+    busy_chain.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
+    indexer = limit_response_size(open_indexer(busy_chain.urls[0]), 12 * LIMIT)
+    before = read_split_count("by topic")
 
-    window = read(indexer.source, block.number)
+    window = fetch_block_window(indexer.source, block.number)
 
     assert [log.index for log in window.logs] == list(range(LOGS))
-    assert splits("by topic") == before + 1
+    assert read_split_count("by topic") == before + 1
     assert (window.level, window.proven) == (VerificationLevel.SEAMED, ())
 
 
 def test_error_for_oversized_transaction_names_max_response_setting(
-    busy: FakeChain, open_indexer: OpenIndexer
+    busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    block = burst(busy, 1, LOGS)
-    indexer = limit_response_size(open_indexer(busy.urls[0]))
+    block = mine_burst_block(busy_chain, 1, LOGS)
+    indexer = limit_response_size(open_indexer(busy_chain.urls[0]))
 
     for _ in range(3):
         with pytest.raises(TransientError, match=r"\[chain\] max_response_mib = 0\.125"):
-            read(indexer.source, block.number)
+            fetch_block_window(indexer.source, block.number)
 
     limit_response_size(indexer, 2**26)
-    assert len(read(indexer.source, block.number).logs) == LOGS
+    assert len(fetch_block_window(indexer.source, block.number).logs) == LOGS
 
 
 @pytest.mark.parametrize("receipts", [True, False], ids=["receipts of blocks", "of transactions"])
 def test_oversized_full_block_is_read_one_transaction_at_a_time(
-    busy: FakeChain, open_indexer: OpenIndexer, *, receipts: bool
+    busy_chain: FakeChain, open_indexer: OpenIndexer, *, receipts: bool
 ):
     """If calls are watched, blocks are read with all their transactions."""
     if not receipts:
-        busy.provider.unsupported.add("eth_getBlockReceipts")
-    indexer = limit_response_size(open_indexer(busy.urls[0]))
+        busy_chain.provider.unsupported.add("eth_getBlockReceipts")
+    indexer = limit_response_size(open_indexer(busy_chain.urls[0]))
     source = indexer.source
     source._reader.selectors = {Address(NETWORK): frozenset({WATCHED})}
     source.configure_verification(MINIMAL_POLICY)
     calls = [Tx(create_account(1), NETWORK, WATCHED + f"{place:064x}") for place in range(500)]
-    block = busy.show(busy.tree.mine(calls))
+    block = busy_chain.show(busy_chain.tree.mine(calls))
 
-    window = read(source, block.number)
+    window = fetch_block_window(source, block.number)
 
     assert [call.tx for call in window.calls] == list(range(500))
     assert all(call.succeeded for call in window.calls)
@@ -158,23 +158,23 @@ def test_hundred_thousand_joins_in_one_block_are_read(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     """The limit has its real value, 64 MiB."""
-    busy = add_busy_blocks(fake_chain)
+    busy_chain = add_busy_blocks(fake_chain)
     indexer = open_indexer(fake_chain.urls[0], reports=False)
     indexer.index()
-    before = splits("one block's receipts")
+    before = read_split_count("one block's receipts")
     version = {"major": 2, "minor": 5, "patch": 0}
     gpu = {"gpuName": "RTX 4090", "gpuVram": 24, "models": ["sdxl", "llama"]}
     joins = [
-        encode_network_log("NodeJoined", node=node_address(number), stake=1, **gpu, **version)
+        encode_network_log("NodeJoined", node=make_node_address(number), stake=1, **gpu, **version)
         for number in range(100_000)
     ]
-    busy.show(
-        busy.tree.mine(
+    busy_chain.show(
+        busy_chain.tree.mine(
             [build_transaction(*joins[first : first + 50]) for first in range(0, 100_000, 50)]
         )
     )
 
     indexer.index()
 
-    assert indexer.canonical_logs() == busy.logs()
-    assert splits("one block's receipts") > before
+    assert indexer.canonical_logs() == busy_chain.logs()
+    assert read_split_count("one block's receipts") > before

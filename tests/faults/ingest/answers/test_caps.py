@@ -29,15 +29,15 @@ CAPS = [1, 2, 3, 7, 50]
 Headers = Callable[[Provider], None]
 
 
-def true(_: Provider) -> None:
+def add_no_fault(_: Provider) -> None:
     pass
 
 
-def no_blooms(provider: Provider) -> None:
+def add_zero_bloom_fault(provider: Provider) -> None:
     provider.faults.append(block_faults.build_zero_bloom_fault())
 
 
-def no_roots(provider: Provider) -> None:
+def add_zero_bloom_and_root_faults(provider: Provider) -> None:
     provider.faults += [
         block_faults.build_zero_bloom_fault(),
         block_faults.build_wrong_receipts_root_fault(),
@@ -45,7 +45,7 @@ def no_roots(provider: Provider) -> None:
 
 
 @pytest.fixture
-def crowded(fake_chain: FakeChain) -> FakeChain:
+def crowded_chain(fake_chain: FakeChain) -> FakeChain:
     """Return a chain of blocks with up to nine logs, some adjacent and some far apart."""
     for number in range(40):
         fake_chain.emit(*build_logs(number % 10))
@@ -54,34 +54,41 @@ def crowded(fake_chain: FakeChain) -> FakeChain:
     return fake_chain
 
 
-def cap(chain: FakeChain, max_logs: int, headers: Headers = true) -> None:
+def cap_first_endpoint(chain: FakeChain, max_logs: int, headers: Headers = add_no_fault) -> None:
     """Cap the first endpoint; the headers have the same faults at both endpoints."""
     add_fault(chain, log_faults.build_capped_logs_fault(max_logs))
     for provider in chain.providers[:2]:
         headers(provider)
 
 
-def cut_off(indexer: Indexer, place: int = 0) -> float:
+def read_truncated_response_count(indexer: Indexer, place: int = 0) -> float:
     name = indexer.source.list_endpoint_names()[place]
     return read_metric("oracle_endpoint_truncated_responses_total", endpoint=name)
 
 
 @pytest.mark.parametrize("alone", [True, False], ids=["alone", "beside an honest one"])
-@pytest.mark.parametrize("headers", [true, no_blooms, no_roots])
+@pytest.mark.parametrize(
+    "headers", [add_no_fault, add_zero_bloom_fault, add_zero_bloom_and_root_faults]
+)
 @pytest.mark.parametrize("max_logs", CAPS)
 def test_log_cap_of_endpoint_causes_no_missing_logs_whatever_headers_are_trusted(
-    crowded: FakeChain, open_indexer: OpenIndexer, max_logs: int, headers: Headers, *, alone: bool
+    crowded_chain: FakeChain,
+    open_indexer: OpenIndexer,
+    max_logs: int,
+    headers: Headers,
+    *,
+    alone: bool,
 ):
-    cap(crowded, max_logs, headers)
-    indexer = open_indexer(*crowded.urls[: 1 if alone else 2], reports=False)
+    cap_first_endpoint(crowded_chain, max_logs, headers)
+    indexer = open_indexer(*crowded_chain.urls[: 1 if alone else 2], reports=False)
 
     indexer.index()
-    crowded.emit(*build_logs(8))
-    crowded.emit(*build_logs(2))
+    crowded_chain.emit(*build_logs(8))
+    crowded_chain.emit(*build_logs(2))
     indexer.index()
 
-    assert indexer.canonical_logs() == crowded.logs()
-    assert cut_off(indexer) > 0
+    assert indexer.canonical_logs() == crowded_chain.logs()
+    assert read_truncated_response_count(indexer) > 0
 
 
 @pytest.mark.parametrize("max_logs", CAPS)
@@ -95,7 +102,7 @@ def test_log_cap_is_detected_by_splitting_when_receipts_and_block_hashes_are_una
     indexer = open_indexer(fake_chain.urls[0], reports=False)
     indexer.source.configure_verification(MINIMAL_POLICY, Calibration(indexer.clock))
     first = fake_chain.head.number - (FINALITY + 2) - 29
-    cap(fake_chain, max_logs)
+    cap_first_endpoint(fake_chain, max_logs)
     add_fault(fake_chain, reject_block_hash_filters())
 
     logs = fetch_all_logs(indexer.source, first, fake_chain.head.number)
@@ -105,11 +112,11 @@ def test_log_cap_is_detected_by_splitting_when_receipts_and_block_hashes_are_una
 
 
 def test_log_cap_is_stored_and_counted_against_endpoint(
-    crowded: FakeChain, open_indexer: OpenIndexer
+    crowded_chain: FakeChain, open_indexer: OpenIndexer
 ):
     capability_store = Kept()
-    cap(crowded, 7, no_roots)
-    indexer = open_indexer(*crowded.urls, reports=False)
+    cap_first_endpoint(crowded_chain, 7, add_zero_bloom_and_root_faults)
+    indexer = open_indexer(*crowded_chain.urls, reports=False)
     indexer.source.configure_verification(
         VerificationPolicy(), Calibration(capability_store=capability_store)
     )
@@ -124,10 +131,12 @@ def test_log_cap_is_stored_and_counted_against_endpoint(
     )
 
 
-def test_stored_log_cap_is_applied_after_restart(crowded: FakeChain, open_indexer: OpenIndexer):
+def test_stored_log_cap_is_applied_after_restart(
+    crowded_chain: FakeChain, open_indexer: OpenIndexer
+):
     capability_store = Kept()
-    cap(crowded, 7, no_roots)
-    indexer = open_indexer(crowded.urls[0], reports=False)
+    cap_first_endpoint(crowded_chain, 7, add_zero_bloom_and_root_faults)
+    indexer = open_indexer(crowded_chain.urls[0], reports=False)
     capability_store.of[indexer.source.list_endpoint_names()[0], MAX_LOGS_FACT] = "7"
     indexer.source.configure_verification(
         MINIMAL_POLICY, Calibration(capability_store=capability_store)
@@ -142,12 +151,12 @@ def test_stored_log_cap_is_applied_after_restart(crowded: FakeChain, open_indexe
     block_hashes = {
         block.hash
         for block in (
-            crowded.tree.last_mined.get_ancestor(crowded.head.number - number)
+            crowded_chain.tree.last_mined.get_ancestor(crowded_chain.head.number - number)
             for number in range(30, 61)
         )
     }
     assert [(log.block_hash, log.index) for log in window.logs] == [
-        place for place in crowded.logs() if place[0] in block_hashes
+        place for place in crowded_chain.logs() if place[0] in block_hashes
     ]
 
 
@@ -164,7 +173,7 @@ def test_range_requests_of_omitting_endpoint_are_replaced_by_block_hash_requests
         fake_chain,
         log_faults.build_omitted_range_logs_fault(lambda log: log["blockNumber"] > late),
     )
-    no_roots(fake_chain.provider)
+    add_zero_bloom_and_root_faults(fake_chain.provider)
     indexer = open_indexer(fake_chain.urls[0], reports=False)
     indexer.source.configure_verification(
         VerificationPolicy(), Calibration(capability_store=capability_store)
@@ -185,12 +194,12 @@ def test_lowered_log_cap_of_endpoint_is_detected(
     for _ in range(120):
         fake_chain.emit(*build_logs(4))
     fake_chain.mine_empty(FINALITY + 2)
-    no_roots(fake_chain.provider)
+    add_zero_bloom_and_root_faults(fake_chain.provider)
     indexer = open_indexer(fake_chain.urls[0], reports=False, clock=clock)
     indexer.source.configure_verification(MINIMAL_POLICY, Calibration(clock))
     last = fake_chain.head.number
     fetch_all_logs(indexer.source, 0, 40)
-    cap(fake_chain, 10)
+    cap_first_endpoint(fake_chain, 10)
     add_fault(fake_chain, reject_block_hash_filters())
 
     windows = [
@@ -198,18 +207,18 @@ def test_lowered_log_cap_of_endpoint_is_detected(
         for at in range(41, last - 12)
     ]
 
-    assert cut_off(indexer) > 0
+    assert read_truncated_response_count(indexer) > 0
     assert [len(window.logs) for window in windows[-10:]] == [12] * 10
 
 
 def test_block_exceeding_log_cap_without_receipts_is_not_proven(
-    crowded: FakeChain, open_indexer: OpenIndexer
+    crowded_chain: FakeChain, open_indexer: OpenIndexer
 ):
     """Nothing can prove the missing logs."""
-    block = crowded.emit(*build_logs(9))
-    crowded.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
-    cap(crowded, 4)
-    source = open_indexer(crowded.urls[0]).source
+    block = crowded_chain.emit(*build_logs(9))
+    crowded_chain.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
+    cap_first_endpoint(crowded_chain, 4)
+    source = open_indexer(crowded_chain.urls[0]).source
     source.fetch_heads()
 
     window = source.fetch_window(BlockRange(block.number, block.number), with_headers=True)

@@ -76,7 +76,9 @@ def open_source(provider: Counting) -> Iterator[Open]:
         yield open_synced_source
 
 
-def requests_for(source: ChainSource, provider: Counting, block: Block) -> list[set[str]]:
+def list_requests_for_block(
+    source: ChainSource, provider: Counting, block: Block
+) -> list[set[str]]:
     """Return the requests from the poll that finds this block to the fetch of its window."""
     provider.head = block
     provider.requests.clear()
@@ -98,7 +100,7 @@ def test_empty_block_costs_one_header_batch_and_one_log_request(
     """The poll is included: it returns the header whose hash the log request names."""
     source = open_source()
 
-    assert requests_for(source, provider, tree.mine(txs)) == [HEADERS, LOGS]
+    assert list_requests_for_block(source, provider, tree.mine(txs)) == [HEADERS, LOGS]
 
 
 def test_block_with_logs_also_costs_one_receipts_request(
@@ -108,7 +110,7 @@ def test_block_with_logs_also_costs_one_receipts_request(
 
     block = tree.mine([build_transaction(log) for log in build_logs(3)])
 
-    assert requests_for(source, provider, block) == [HEADERS, LOGS, RECEIPTS]
+    assert list_requests_for_block(source, provider, block) == [HEADERS, LOGS, RECEIPTS]
 
 
 def test_empty_block_costs_one_full_block_request_when_calls_are_watched(
@@ -116,7 +118,7 @@ def test_empty_block_costs_one_full_block_request_when_calls_are_watched(
 ):
     source = open_source(watched=True)
 
-    assert requests_for(source, provider, tree.mine()) == [HEADERS, HEADERS, LOGS]
+    assert list_requests_for_block(source, provider, tree.mine()) == [HEADERS, HEADERS, LOGS]
     fulls = [
         request.params[1]
         for request in provider.received_requests
@@ -133,7 +135,7 @@ def test_watched_calls_cost_one_receipts_request_per_block(
 
     block = tree.mine([call, build_transaction(build_logs(1)[0])])
 
-    assert requests_for(source, provider, block) == [HEADERS, HEADERS, LOGS, RECEIPTS]
+    assert list_requests_for_block(source, provider, block) == [HEADERS, HEADERS, LOGS, RECEIPTS]
 
 
 def test_watched_calls_are_proven_including_their_success_status(
@@ -159,8 +161,10 @@ def test_reported_costs_equal_actual_requests(
             reader.selectors = {Address(NETWORK): frozenset({WATCHED})}
         cost_estimate = estimate_rpc_costs(reader, VerificationPolicy(), None)
 
-        empty = requests_for(source, provider, tree.mine())
-        busy = requests_for(source, provider, tree.mine([build_transaction(build_logs(1)[0])]))
+        empty = list_requests_for_block(source, provider, tree.mine())
+        busy = list_requests_for_block(
+            source, provider, tree.mine([build_transaction(build_logs(1)[0])])
+        )
 
         assert (len(empty), len(busy)) == (
             cost_estimate.empty_block,

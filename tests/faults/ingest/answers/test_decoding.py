@@ -59,17 +59,17 @@ min_vram = "vram"
 """
 
 
-def node(number: int) -> Address:
+def make_node_address(number: int) -> Address:
     return Address(f"0x{number:040x}")
 
 
-def signature(text: str) -> AbiSignature:
+def parse_event_signature(text: str) -> AbiSignature:
     return parse_signature(text)[1]
 
 
 def encode_log(text: str, *values: Any) -> FakeLog:
     """Return the log of an event with this signature; an indexed string is replaced by a hash."""
-    event = signature(text)
+    event = parse_event_signature(text)
     topics = [event.digest]
     plain = []
     for parameter, value in zip(event.inputs, values, strict=True):
@@ -91,7 +91,7 @@ Heard = Callable[..., Follower]
 
 
 @pytest.fixture
-def received(tmp_path: Path, request: pytest.FixtureRequest, sqlite_url: str) -> Heard:
+def index_blocks(tmp_path: Path, request: pytest.FixtureRequest, sqlite_url: str) -> Heard:
     """Return a function that mines blocks with these logs, and indexes them by the profile."""
     profile = tmp_path / "network.toml"
     profile.write_text(PROFILE)
@@ -110,91 +110,103 @@ def received(tmp_path: Path, request: pytest.FixtureRequest, sqlite_url: str) ->
     return index
 
 
-def member(follower: Follower, number: int) -> Node:
-    return follower.nodes()[node(number)]
+def get_node(follower: Follower, number: int) -> Node:
+    return follower.nodes()[make_node_address(number)]
 
 
-def task(follower: Follower) -> Task:
+def get_task(follower: Follower) -> Task:
     with follower.store.read_transaction() as uow:
         return uow.tasks.get_many([TASK])[TASK]
 
 
-def dead(follower: Follower) -> list[tuple[str, str]]:
+def list_dead_letters(follower: Follower) -> list[tuple[str, str]]:
     with follower.store.read_transaction() as uow:
         return [(letter.name, letter.error) for letter in uow.dead_letters.list_open(0, 99)]
 
 
 def test_case_64_topic_with_different_indexed_inputs_is_decoded_by_topic_count(
-    received: Heard,
+    index_blocks: Heard,
 ):
-    joins = [encode_log(JOINED, node(n), "RTX", 1) for n in (1, 2)]
+    joins = [encode_log(JOINED, make_node_address(n), "RTX", 1) for n in (1, 2)]
 
-    follower = received([joins], [[encode_log(PLAIN, node(1))], [encode_log(INDEXED, node(2))]])
-
-    assert [member(follower, n).membership for n in (1, 2)] == [Membership.QUIT] * 2
-    assert dead(follower) == []
-
-
-def test_case_64_topic_with_equal_topic_count_is_decoded_by_data_length(received: Heard):
-    joins = [encode_log(JOINED, node(n), "RTX", 1) for n in (1, 2)]
-    halts = [encode_log(WORDY, node(1), "too hot"), encode_log(TERSE, node(2), b"\1" * 32)]
-
-    follower = received([joins], [[halt] for halt in halts])
-
-    assert [member(follower, n).paused for n in (1, 2)] == [True, True]
-    assert dead(follower) == []
-
-
-def test_case_64_undeclared_event_shape_becomes_dead_letter(received: Heard):
-    topic = signature(PLAIN).digest
-    odd = FakeLog(CONTRACT, (topic, topic, topic), "0x")
-
-    follower = received(
-        [[encode_log(JOINED, node(1), "RTX", 1)]], [[odd], [encode_log(PLAIN, node(1))]]
+    follower = index_blocks(
+        [joins],
+        [[encode_log(PLAIN, make_node_address(1))], [encode_log(INDEXED, make_node_address(2))]],
     )
 
-    assert member(follower, 1).membership is Membership.QUIT
-    assert [name for name, _ in dead(follower)] == ["NodeLeft"]
+    assert [get_node(follower, n).membership for n in (1, 2)] == [Membership.QUIT] * 2
+    assert list_dead_letters(follower) == []
+
+
+def test_case_64_topic_with_equal_topic_count_is_decoded_by_data_length(index_blocks: Heard):
+    joins = [encode_log(JOINED, make_node_address(n), "RTX", 1) for n in (1, 2)]
+    halts = [
+        encode_log(WORDY, make_node_address(1), "too hot"),
+        encode_log(TERSE, make_node_address(2), b"\1" * 32),
+    ]
+
+    follower = index_blocks([joins], [[halt] for halt in halts])
+
+    assert [get_node(follower, n).paused for n in (1, 2)] == [True, True]
+    assert list_dead_letters(follower) == []
+
+
+def test_case_64_undeclared_event_shape_becomes_dead_letter(index_blocks: Heard):
+    topic = parse_event_signature(PLAIN).digest
+    odd = FakeLog(CONTRACT, (topic, topic, topic), "0x")
+
+    follower = index_blocks(
+        [[encode_log(JOINED, make_node_address(1), "RTX", 1)]],
+        [[odd], [encode_log(PLAIN, make_node_address(1))]],
+    )
+
+    assert get_node(follower, 1).membership is Membership.QUIT
+    assert [name for name, _ in list_dead_letters(follower)] == ["NodeLeft"]
 
 
 @pytest.mark.parametrize("delta", [-(2**255), -1, 2**255 - 1])
 @pytest.mark.parametrize("blob", [b"", b"\xff" * 100_000], ids=["empty", "100 kB"])
-def test_case_65_extreme_values_are_stored_exactly(received: Heard, delta: int, blob: bytes):
+def test_case_65_extreme_values_are_stored_exactly(index_blocks: Heard, delta: int, blob: bytes):
     log = build_created_log(fee=MOST, delta=delta, blob=blob, vram=MOST)
 
-    follower = received([[log]])
+    follower = index_blocks([[log]])
 
-    stored_task = task(follower)
+    stored_task = get_task(follower)
     assert (stored_task.fee, stored_task.min_vram) == (MOST, 2**32 - 1)
     with follower.store.read_transaction() as uow:
         (raw,) = uow.logs.iterate_between(0, 9)
     assert (raw.topics, raw.data) == (log.topics, log.data)
-    assert dead(follower) == []
+    assert list_dead_letters(follower) == []
 
 
 @pytest.mark.parametrize("name", [b"\xff\xfe", b"a\0b", "\ufffd0x".encode(), b"\xc3\x28"])
-def test_case_65_invalid_utf8_text_is_marked_and_keeps_its_bytes(received: Heard, name: bytes):
+def test_case_65_invalid_utf8_text_is_marked_and_keeps_its_bytes(index_blocks: Heard, name: bytes):
     text = build_created_log(gpu="")
     head = text.data[: -64 * 1]
     tail = f"{len(name):064x}" + name.hex().ljust(64, "0")
 
-    follower = received([[FakeLog(text.address, text.topics, head + tail)]])
+    follower = index_blocks([[FakeLog(text.address, text.topics, head + tail)]])
 
-    marked = task(follower).required_gpu
+    marked = get_task(follower).required_gpu
     assert marked is not None
     assert marked.startswith("\ufffd0x")
     assert bytes.fromhex(marked.removeprefix("\ufffd0x")) == name
 
 
-def test_case_65_address_with_dirty_high_bytes_becomes_dead_letter(received: Heard):
-    clean = encode_log(JOINED, node(1), "RTX", 1)
+def test_case_65_address_with_dirty_high_bytes_becomes_dead_letter(index_blocks: Heard):
+    clean = encode_log(JOINED, make_node_address(1), "RTX", 1)
     dirty = FakeLog(clean.address, clean.topics, "0x01" + clean.data[4:])
-    topic = FakeLog(CONTRACT, (signature(INDEXED).digest, "0x01" + node(2)[2:].rjust(62, "0")))
+    topic = FakeLog(
+        CONTRACT,
+        (parse_event_signature(INDEXED).digest, "0x01" + make_node_address(2)[2:].rjust(62, "0")),
+    )
 
-    follower = received([[dirty], [topic], [encode_log(JOINED, node(3), "RTX", 1)]])
+    follower = index_blocks(
+        [[dirty], [topic], [encode_log(JOINED, make_node_address(3), "RTX", 1)]]
+    )
 
-    assert follower.nodes().keys() == {node(3)}
-    assert dead(follower) == [
+    assert follower.nodes().keys() == {make_node_address(3)}
+    assert list_dead_letters(follower) == [
         ("NodeJoined", "unused bits of the data are set"),
         ("NodeLeft", "an address topic is not padded with zeros"),
     ]
@@ -202,12 +214,18 @@ def test_case_65_address_with_dirty_high_bytes_becomes_dead_letter(received: Hea
         assert next(uow.logs.iterate_between(0, 9)).data == dirty.data
 
 
-def test_case_66_two_logs_of_one_transaction_both_count(received: Heard):
-    twice = [encode_log(JOINED, node(1), "RTX", 1), encode_log(JOINED, node(2), "RTX", 1)]
-    halts = [encode_log(WORDY, node(1), "x"), encode_log(WORDY, node(2), "x")]
+def test_case_66_two_logs_of_one_transaction_both_count(index_blocks: Heard):
+    twice = [
+        encode_log(JOINED, make_node_address(1), "RTX", 1),
+        encode_log(JOINED, make_node_address(2), "RTX", 1),
+    ]
+    halts = [
+        encode_log(WORDY, make_node_address(1), "x"),
+        encode_log(WORDY, make_node_address(2), "x"),
+    ]
 
-    follower = received([twice], [halts])
+    follower = index_blocks([twice], [halts])
 
-    assert [member(follower, n).paused for n in (1, 2)] == [True, True]
+    assert [get_node(follower, n).paused for n in (1, 2)] == [True, True]
     with follower.store.read_transaction() as uow:
         assert len(list(uow.logs.iterate_between(0, 9))) == 4

@@ -16,7 +16,7 @@ from oracle.indexer.audit.scope_backfill import (
 from oracle.indexer.provenance import build_ingest_scope
 from oracle.indexer.rebuild import RebuildOptions
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.faults.ingest.storage.test_storage import read_for
+from tests.faults.ingest.storage.test_storage import restart_with_reader
 from tests.support.chain.network_logs import NETWORK, ORACLE
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY
@@ -41,8 +41,8 @@ def test_case_67_blocks_read_for_only_some_topics_remain_a_gap(
     indexer = open_indexer(fake_chain.urls[0], reports=False)
     now = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
     old_scope = IngestScope.create([NETWORK], now.topics[1:])
-    read_for(indexer, restrict_reader_to_scope(now, old_scope)).index()
-    read_for(indexer, now)
+    restart_with_reader(indexer, restrict_reader_to_scope(now, old_scope)).index()
+    restart_with_reader(indexer, now)
     parts = find_missing_scopes(build_ingest_scope(now), old_scope)
     assert len(parts) == 2
     lengths = dict(zip(parts, (5, 20), strict=True))

@@ -10,9 +10,9 @@ from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.blocks import BlockRange
 from oracle.indexer.commit import CommittedWindow
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.faults.ingest.reorgs.test_handoff import outcome
+from tests.faults.ingest.reorgs.test_handoff import dump_path_independent_rows
 from tests.support.cli.daemon import run_daemon
-from tests.support.ingest.daemons import config
+from tests.support.ingest.daemons import write_daemon_config
 from tests.support.ingest.fake_chain import FakeChain
 
 HOUR = 3600.0
@@ -32,7 +32,7 @@ def test_case_71_slow_fold_limits_prefetched_windows(
     last = indexer.source.fetch_heads().final.number
 
     first = indexer.source.fetch_window(BlockRange(0, last), with_headers=False)
-    until_nothing_is_read()
+    wait_for_read_ahead()
 
     block_ranges = [
         request.block_range
@@ -43,14 +43,14 @@ def test_case_71_slow_fold_limits_prefetched_windows(
     # Each response taken permits one further read.
     before = fake_chain.provider.count_requests("eth_getLogs")
     indexer.source.fetch_window(BlockRange(first.range.last + 1, last), with_headers=False)
-    until_nothing_is_read()
+    wait_for_read_ahead()
     assert fake_chain.provider.count_requests("eth_getLogs") <= before + 2
 
 
 def test_case_71_locked_database_increases_lag_and_clears_readiness(
     fake_chain: FakeChain, tmp_path: Path
 ):
-    with run_daemon(config(fake_chain, tmp_path), program=IMPATIENT) as running:
+    with run_daemon(write_daemon_config(fake_chain, tmp_path), program=IMPATIENT) as running:
         running.wait_until_ready()
         with hold_write_lock(tmp_path / "oracle.sqlite"):
             fake_chain.live(20)
@@ -61,7 +61,7 @@ def test_case_71_locked_database_increases_lag_and_clears_readiness(
         running.wait_until_ready()
         running.wait_for_block(fake_chain.head.number)
     assert "the index is 20 blocks behind the head" in reasons
-    assert lag(metrics) == 20
+    assert parse_lag_metric(metrics) == 20
 
 
 def test_case_69_clock_jump_causes_no_stall_and_changes_nothing(
@@ -81,10 +81,10 @@ def test_case_69_clock_jump_causes_no_stall_and_changes_nothing(
         assert all(isinstance(step, CommittedWindow) for step in wild.index())
 
     assert wild.canonical_logs() == fake_chain.logs()
-    assert outcome(wild) == outcome(calm)
+    assert dump_path_independent_rows(wild) == dump_path_independent_rows(calm)
 
 
-def until_nothing_is_read() -> None:
+def wait_for_read_ahead() -> None:
     for thread in threading.enumerate():
         if thread.name.startswith("read ahead"):
             thread.join(120)
@@ -100,6 +100,6 @@ def hold_write_lock(database: Path) -> Iterator[None]:
         connection.execute("ROLLBACK")
 
 
-def lag(metrics: str) -> float:
+def parse_lag_metric(metrics: str) -> float:
     line = next(line for line in metrics.splitlines() if line.startswith("oracle_lag_blocks "))
     return float(line.split()[1])

@@ -27,7 +27,9 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def history(fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
+def fresh_indexer(
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
+) -> Indexer:
     """Return an indexer that has read nothing; its chain is final except for the end."""
     fake_chain.mine_empty(FINALITY)
     return open_indexer(fake_chain.urls[0], clock=clock, reports=False)
@@ -36,51 +38,53 @@ def history(fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualCloc
 # --- too much ---
 
 
-def test_case_30_silent_cap_at_round_number_is_detected(history: Indexer, fake_chain: FakeChain):
+def test_case_30_silent_cap_at_round_number_is_detected(
+    fresh_indexer: Indexer, fake_chain: FakeChain
+):
     for _ in range(16):
         fake_chain.emit(*build_logs(10))
     fake_chain.mine_empty(FINALITY)
     cap = log_faults.build_capped_logs_fault(100)
     fake_chain.provider.faults.append(cap)
 
-    history.index()
+    fresh_indexer.index()
 
-    assert history.canonical_logs() == fake_chain.logs()
+    assert fresh_indexer.canonical_logs() == fake_chain.logs()
     assert read_metric("oracle_window_splits_total", reason="may be cut off") > 0
 
 
 def test_case_30_silent_cap_at_any_number_is_detected_on_repetition(
-    history: Indexer, fake_chain: FakeChain, clock: VirtualClock
+    fresh_indexer: Indexer, fake_chain: FakeChain, clock: VirtualClock
 ):
     """There are no receipts that could prove anything."""
-    history.source.configure_verification(MINIMAL_POLICY, Calibration(clock))
+    fresh_indexer.source.configure_verification(MINIMAL_POLICY, Calibration(clock))
     for _ in range(16):
         fake_chain.emit(*build_logs(10))
     fake_chain.mine_empty(FINALITY)
-    first = history.source.fetch_window(BlockRange(0, 30), with_headers=False)
+    first = fresh_indexer.source.fetch_window(BlockRange(0, 30), with_headers=False)
     fake_chain.provider.faults.append(log_faults.build_capped_logs_fault(len(first.logs)))
     last = fake_chain.head.number
 
-    later_logs = fetch_all_logs(history.source, 31, last)
+    later_logs = fetch_all_logs(fresh_indexer.source, 31, last)
 
     assert [(log.block_hash, log.index) for log in [*first.logs, *later_logs]] == fake_chain.logs()
 
 
 @pytest.mark.parametrize("limit", [5, 7, 30])
 def test_case_31_range_with_too_many_results_is_split_and_each_log_is_read_once(
-    history: Indexer, fake_chain: FakeChain, limit: int
+    fresh_indexer: Indexer, fake_chain: FakeChain, limit: int
 ):
     fake_chain.provider.faults.append(message_faults.build_result_limit_fault(limit))
 
-    history.index()
+    fresh_indexer.index()
 
-    assert history.canonical_logs() == fake_chain.logs()
+    assert fresh_indexer.canonical_logs() == fake_chain.logs()
 
 
 @pytest.mark.parametrize("receipts", ["of a block", "of a transaction"])
 @pytest.mark.parametrize("final", [True, False], ids=["history", "head"])
 def test_case_32_oversized_block_is_read_from_its_receipts(
-    history: Indexer, fake_chain: FakeChain, receipts: str, *, final: bool
+    fresh_indexer: Indexer, fake_chain: FakeChain, receipts: str, *, final: bool
 ):
     fake_chain.emit(*build_logs(12))
     fake_chain.mine_empty(FINALITY if final else 0)
@@ -88,13 +92,13 @@ def test_case_32_oversized_block_is_read_from_its_receipts(
     if receipts == "of a transaction":
         fake_chain.provider.unsupported.add("eth_getBlockReceipts")
 
-    history.index()
+    fresh_indexer.index()
 
-    assert history.canonical_logs() == fake_chain.logs()
+    assert fresh_indexer.canonical_logs() == fake_chain.logs()
 
 
 def test_case_32_oversized_block_without_receipts_is_reported_and_retried(
-    history: Indexer, fake_chain: FakeChain
+    fresh_indexer: Indexer, fake_chain: FakeChain
 ):
     block = fake_chain.emit(*build_logs(12))
     fake_chain.mine_empty(FINALITY)
@@ -102,10 +106,10 @@ def test_case_32_oversized_block_without_receipts_is_reported_and_retried(
     fake_chain.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
 
     with pytest.raises(TransientError, match="its receipts are not available"):
-        fetch_all_logs(history.source, 0, fake_chain.head.number)
+        fetch_all_logs(fresh_indexer.source, 0, fake_chain.head.number)
     before = Counter(list_log_ranges(fake_chain.provider))
     with pytest.raises(TransientError, match="its receipts are not available"):
-        fetch_all_logs(history.source, block.number, block.number)
+        fetch_all_logs(fresh_indexer.source, block.number, block.number)
 
     assert set(Counter(list_log_ranges(fake_chain.provider)) - before) == {
         (block.number, block.number)
@@ -116,32 +120,32 @@ def test_case_32_oversized_block_without_receipts_is_reported_and_retried(
     "suggestion", ["{first}-{last}", "{last}-{first}", "1-2", "{half}-{last}"]
 )
 def test_case_34_invalid_range_suggestion_is_ignored_and_the_range_is_halved(
-    history: Indexer, fake_chain: FakeChain, suggestion: str
+    fresh_indexer: Indexer, fake_chain: FakeChain, suggestion: str
 ):
     error_message = ErrorMessage(
         -32602, "query exceeds max results 9, retry with the range " + suggestion
     )
-    fake_chain.provider.faults.append(limit_log_count(9, error_message))
+    fake_chain.provider.faults.append(build_log_limit_fault(9, error_message))
 
-    history.index()
+    fresh_indexer.index()
 
-    assert history.canonical_logs() == fake_chain.logs()
+    assert fresh_indexer.canonical_logs() == fake_chain.logs()
     assert max(Counter(list_log_ranges(fake_chain.provider)).values()) == 1
 
 
-def test_case_34_valid_range_suggestion_is_used(history: Indexer, fake_chain: FakeChain):
+def test_case_34_valid_range_suggestion_is_used(fresh_indexer: Indexer, fake_chain: FakeChain):
     error_message = ErrorMessage(-32602, "query exceeds max results 9, retry with the range 0-4")
     fake_chain.provider.faults.append(
         message_faults.build_result_limit_fault(9, error_message, times=1)
     )
 
-    history.index()
+    fresh_indexer.index()
 
     assert list_log_ranges(fake_chain.provider)[1] == (0, 4)
-    assert history.canonical_logs() == fake_chain.logs()
+    assert fresh_indexer.canonical_logs() == fake_chain.logs()
 
 
-def limit_log_count(max_logs: int, error_message: ErrorMessage) -> InjectedFault:
+def build_log_limit_fault(max_logs: int, error_message: ErrorMessage) -> InjectedFault:
     """Return a fault that rejects more than `max_logs` logs.
 
     The message may name the last block.
@@ -193,11 +197,11 @@ def test_case_35_range_with_unexplained_error_at_every_endpoint_is_split(
 
 
 def test_case_36_range_limit_with_changed_error_text_is_detected_by_halving(
-    history: Indexer, fake_chain: FakeChain, clock: VirtualClock
+    fresh_indexer: Indexer, fake_chain: FakeChain, clock: VirtualClock
 ):
     range_limit = message_faults.build_range_limit_fault(10, RANGE_MESSAGES[2])
     fake_chain.provider.faults.append(range_limit)
-    follow_until_idle(history, clock)
+    follow_until_idle(fresh_indexer, clock)
     fake_chain.provider.faults[:] = [
         message_faults.build_range_limit_fault(
             6, ErrorMessage(-32000, "Es werden zu viele Bloecke verlangt")
@@ -205,9 +209,9 @@ def test_case_36_range_limit_with_changed_error_text_is_detected_by_halving(
     ]
     fake_chain.live(30)
     fake_chain.mine_empty(FINALITY)
-    history.restart()
+    fresh_indexer.restart()
 
-    follow_until_idle(history, clock)
+    follow_until_idle(fresh_indexer, clock)
 
     assert range_limit.hit_count == 1
-    assert history.canonical_logs() == fake_chain.logs()
+    assert fresh_indexer.canonical_logs() == fake_chain.logs()

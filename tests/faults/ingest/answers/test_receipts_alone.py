@@ -19,14 +19,19 @@ from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.event_encoding import ANYBODY, encode_task_created_log
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY
-from tests.support.ingest.reading import add_fault, count_missing_logs, is_log, list_log_ranges
+from tests.support.ingest.reading import (
+    add_fault,
+    build_log_matcher,
+    count_missing_logs,
+    list_log_ranges,
+)
 
 FULL, EMPTY = 90, 10
 LEAST = verifier.MIN_NONEMPTY_BLOCKS
 
 
 @pytest.fixture
-def dense(fake_chain: FakeChain) -> FakeChain:
+def dense_chain(fake_chain: FakeChain) -> FakeChain:
     """Return a chain of blocks with two of our logs each, and a few empty blocks."""
     for number in range(LEAST + FULL):
         fake_chain.emit(
@@ -44,13 +49,13 @@ def get_last_blocks(chain: FakeChain) -> BlockRange:
     return BlockRange(last - EMPTY - LEAST, last)
 
 
-def let_source_learn(source: ChainSource) -> ChainSource:
+def calibrate_source(source: ChainSource) -> ChainSource:
     """Fetch a window, so that the source knows the headers' level and that receipts are served."""
     source.fetch_window(BlockRange(0, 20), with_headers=False)
     return source
 
 
-def places(logs: list[Log]) -> list[tuple[str, int]]:
+def list_log_positions(logs: list[Log]) -> list[tuple[str, int]]:
     return [(log.block_hash, log.index) for log in logs]
 
 
@@ -67,98 +72,102 @@ def has_requested_logs(chain: FakeChain, blocks: BlockRange) -> bool:
 
 
 def test_window_from_receipts_alone_equals_window_from_logs(
-    dense: FakeChain, open_indexer: OpenIndexer, monkeypatch: pytest.MonkeyPatch
+    dense_chain: FakeChain, open_indexer: OpenIndexer, monkeypatch: pytest.MonkeyPatch
 ):
-    source = let_source_learn(open_indexer(dense.urls[0]).source)
-    blocks = get_last_blocks(dense)
+    source = calibrate_source(open_indexer(dense_chain.urls[0]).source)
+    blocks = get_last_blocks(dense_chain)
 
     alone = source.fetch_window(blocks, with_headers=False)
-    is_asked_alone = has_requested_logs(dense, blocks)
+    is_asked_alone = has_requested_logs(dense_chain, blocks)
     monkeypatch.setattr(verifier, "MIN_NONEMPTY_BLOCKS", 10**6)
     compared = source.fetch_window(blocks, with_headers=False)
 
-    assert (is_asked_alone, has_requested_logs(dense, blocks)) == (False, True)
-    assert places(list(alone.logs)) == list_last_logs(dense)
+    assert (is_asked_alone, has_requested_logs(dense_chain, blocks)) == (False, True)
+    assert list_log_positions(list(alone.logs)) == list_last_logs(dense_chain)
     assert alone == compared
     assert alone.proven == tuple(range(blocks.first, blocks.last + 1))
 
 
 def test_endpoint_omitting_logs_causes_no_missing_logs_when_receipts_are_read(
-    dense: FakeChain, open_indexer: OpenIndexer
+    dense_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    indexer = open_indexer(dense.urls[0], reports=False)
-    blocks = get_last_blocks(dense)
-    let_source_learn(indexer.source)
-    lie = add_fault(dense, log_faults.build_omitted_logs_fault(is_log(dense.head)))
+    indexer = open_indexer(dense_chain.urls[0], reports=False)
+    blocks = get_last_blocks(dense_chain)
+    calibrate_source(indexer.source)
+    lie = add_fault(
+        dense_chain, log_faults.build_omitted_logs_fault(build_log_matcher(dense_chain.head))
+    )
 
     window = indexer.source.fetch_window(blocks, with_headers=False)
 
     assert (lie.hit_count, count_missing_logs(indexer)) == (0, 0)
-    assert places(list(window.logs)) == list_last_logs(dense)
+    assert list_log_positions(list(window.logs)) == list_last_logs(dense_chain)
 
 
-def test_logs_are_requested_when_bloom_excludes_block(dense: FakeChain, open_indexer: OpenIndexer):
+def test_logs_are_requested_when_bloom_excludes_block(
+    dense_chain: FakeChain, open_indexer: OpenIndexer
+):
     """The block's receipts would not be read, because a request for logs costs less."""
-    dense.show(dense.tree.mine([Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))]))
-    dense.emit(encode_task_created_log(20_000))
-    dense.mine_empty(FINALITY + 2)
-    blocks = get_last_blocks(dense)
-    source = let_source_learn(open_indexer(dense.urls[0]).source)
+    dense_chain.show(dense_chain.tree.mine([Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))]))
+    dense_chain.emit(encode_task_created_log(20_000))
+    dense_chain.mine_empty(FINALITY + 2)
+    blocks = get_last_blocks(dense_chain)
+    source = calibrate_source(open_indexer(dense_chain.urls[0]).source)
 
     source.fetch_window(blocks, with_headers=False)
 
-    assert has_requested_logs(dense, blocks)
+    assert has_requested_logs(dense_chain, blocks)
 
 
 @pytest.mark.parametrize("count", [LEAST - 1, 1])
 def test_logs_are_requested_when_range_has_only_a_few_blocks(
-    dense: FakeChain, open_indexer: OpenIndexer, count: int
+    dense_chain: FakeChain, open_indexer: OpenIndexer, count: int
 ):
-    last = dense.head.number - FINALITY - 2 - EMPTY - 1
+    last = dense_chain.head.number - FINALITY - 2 - EMPTY - 1
     blocks = BlockRange(last - count + 1, last)
-    source = let_source_learn(open_indexer(dense.urls[0]).source)
+    source = calibrate_source(open_indexer(dense_chain.urls[0]).source)
 
     source.fetch_window(blocks, with_headers=False)
 
-    assert has_requested_logs(dense, blocks)
+    assert has_requested_logs(dense_chain, blocks)
 
 
 def test_logs_are_requested_when_range_contains_block_accepted_by_operator(
-    dense: FakeChain, open_indexer: OpenIndexer
+    dense_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    source = open_indexer(dense.urls[0]).source
-    blocks = get_last_blocks(dense)
+    source = open_indexer(dense_chain.urls[0]).source
+    blocks = get_last_blocks(dense_chain)
     calibration = Calibration()
     source.configure_verification(VerificationPolicy(), calibration)
-    let_source_learn(source)
-    block_hash, _ = list_last_logs(dense)[0]
+    calibrate_source(source)
+    block_hash, _ = list_last_logs(dense_chain)[0]
     calibration.accept_block(HeaderFeature.RECEIPTS, block_hash)
 
     window = source.fetch_window(blocks, with_headers=False)
 
-    assert has_requested_logs(dense, blocks)
-    assert places(list(window.logs)) == list_last_logs(dense)
+    assert has_requested_logs(dense_chain, blocks)
+    assert list_log_positions(list(window.logs)) == list_last_logs(dense_chain)
 
 
 def test_logs_are_requested_when_receipts_are_disabled(
-    dense: FakeChain, open_indexer: OpenIndexer
+    dense_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    source = open_indexer(dense.urls[0]).source
-    blocks = get_last_blocks(dense)
+    source = open_indexer(dense_chain.urls[0]).source
+    blocks = get_last_blocks(dense_chain)
     source.configure_verification(VerificationPolicy(receipts=False))
-    let_source_learn(source).fetch_window(blocks, with_headers=False)
-    assert has_requested_logs(dense, blocks)
+    calibrate_source(source).fetch_window(blocks, with_headers=False)
+    assert has_requested_logs(dense_chain, blocks)
 
 
-def other_logs(receipt: dict[str, object]) -> dict[str, object]:
+def remove_receipt_logs(receipt: dict[str, object]) -> dict[str, object]:
     return {**receipt, "logs": []}
 
 
-def other_name(receipt: dict[str, object]) -> dict[str, object]:
+def change_receipt_hash(receipt: dict[str, object]) -> dict[str, object]:
     return {**receipt, "transactionHash": "0x" + "77" * 32}
 
 
-def other_block(receipt: dict[str, object]) -> dict[str, object]:
+def change_log_block_hashes(receipt: dict[str, object]) -> dict[str, object]:
     logs: list[dict[str, object]] = receipt["logs"]  # type: ignore[assignment]
     return {**receipt, "logs": [{**log, "blockHash": "0x" + "77" * 32} for log in logs]}
 
@@ -168,13 +177,13 @@ SPOILED = {
     "status": block_faults.build_inverted_status_fault,
     "none": lambda: build_changed_receipts_fault("none", lambda _: []),
     "no logs": lambda: build_changed_receipts_fault(
-        "no logs", lambda all_: list(map(other_logs, all_))
+        "no logs", lambda all_: list(map(remove_receipt_logs, all_))
     ),
     "other names": lambda: build_changed_receipts_fault(
-        "names", lambda all_: list(map(other_name, all_))
+        "names", lambda all_: list(map(change_receipt_hash, all_))
     ),
     "other block": lambda: build_changed_receipts_fault(
-        "block", lambda all_: list(map(other_block, all_))
+        "block", lambda all_: list(map(change_log_block_hashes, all_))
     ),
     "gone": lambda: block_faults.build_fixed_result_fault(None, methods=("eth_getBlockReceipts",)),
 }
@@ -182,26 +191,26 @@ SPOILED = {
 
 @pytest.mark.parametrize("lie", SPOILED.values(), ids=SPOILED)
 def test_window_with_false_receipts_is_rejected_without_requesting_logs(
-    dense: FakeChain, open_indexer: OpenIndexer, lie: Callable[[], InjectedFault]
+    dense_chain: FakeChain, open_indexer: OpenIndexer, lie: Callable[[], InjectedFault]
 ):
-    source = let_source_learn(open_indexer(dense.urls[0]).source)
-    blocks = get_last_blocks(dense)
-    fault = add_fault(dense, lie())
+    source = calibrate_source(open_indexer(dense_chain.urls[0]).source)
+    blocks = get_last_blocks(dense_chain)
+    fault = add_fault(dense_chain, lie())
 
     with pytest.raises(TransientError):
         source.fetch_window(blocks, with_headers=False)
 
     assert fault.hit_count > 0
-    assert not has_requested_logs(dense, blocks)
+    assert not has_requested_logs(dense_chain, blocks)
 
 
 @pytest.mark.parametrize("lie", SPOILED.values(), ids=SPOILED)
 def test_history_is_complete_when_one_of_two_endpoints_returns_false_receipts(
-    dense: FakeChain, open_indexer: OpenIndexer, lie: Callable[[], InjectedFault]
+    dense_chain: FakeChain, open_indexer: OpenIndexer, lie: Callable[[], InjectedFault]
 ):
-    add_fault(dense, lie())
-    indexer = open_indexer(*dense.urls, reports=False)
+    add_fault(dense_chain, lie())
+    indexer = open_indexer(*dense_chain.urls, reports=False)
 
     indexer.index()
 
-    assert indexer.canonical_logs() == dense.logs()
+    assert indexer.canonical_logs() == dense_chain.logs()

@@ -26,7 +26,7 @@ from tests.support.ingest.indexer import FINALITY, Indexer
 from tests.support.ingest.reading import add_busy_blocks, add_fault
 
 
-def invent_logs(blocks: Collection[Block], like: Mapping[str, Any]) -> InjectedFault:
+def build_invented_logs_fault(blocks: Collection[Block], like: Mapping[str, Any]) -> InjectedFault:
     """Return a fault that adds a log like this in each of these blocks to responses about logs."""
 
     def add_logs(request: FakeRequest, answer: Any) -> object:
@@ -104,7 +104,9 @@ def test_audit_denies_logs_fabricated_by_auditor_beyond_proof_limit(
     every = {"fromBlock": "0x0", "toBlock": hex(fake_chain.head.number)}
     add_fault(
         fake_chain,
-        invent_logs(quiet, fake_chain.provider.handle_call("eth_getLogs", [every])[0]),
+        build_invented_logs_fault(
+            quiet, fake_chain.provider.handle_call("eth_getLogs", [every])[0]
+        ),
         1,
     )
 
@@ -152,7 +154,7 @@ def test_audit_at_head_waits_for_full_windows(fake_chain: FakeChain, open_indexe
     assert audited_count == len(audits) * 20
 
 
-def small_windows(indexer: Indexer, blocks: int) -> Indexer:
+def limit_window_size(indexer: Indexer, blocks: int) -> Indexer:
     """Limit the ranges of every endpoint to `blocks` blocks, as if it had named this limit."""
     indexer.source._window_source._limit_store.restore_limits()
     for endpoint in indexer.source.endpoints:
@@ -171,7 +173,7 @@ def test_case_50_pruned_history_is_not_read_as_empty_in_small_windows(
             block_faults.build_zero_bloom_fault(),
         ]
     add_fault(fake_chain, log_faults.build_silent_pruning_fault(60))
-    indexer = small_windows(open_indexer(*fake_chain.urls, reports=False), 10)
+    indexer = limit_window_size(open_indexer(*fake_chain.urls, reports=False), 10)
 
     indexer.index()
 

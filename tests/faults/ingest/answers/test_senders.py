@@ -62,7 +62,7 @@ def open_source() -> Iterator[Open]:
         yield open_call_source
 
 
-def change_transactions(**fields: object) -> InjectedFault:
+def build_changed_transactions_fault(**fields: object) -> InjectedFault:
     """Return a fault that changes fields of every transaction that calls our contracts."""
 
     def change_fields(sent: Json) -> Json:
@@ -85,7 +85,9 @@ def change_transactions(**fields: object) -> InjectedFault:
     )
 
 
-def read(source: ChainSource, number: int, *, with_headers: bool = False) -> BlockWindow:
+def fetch_block_window(
+    source: ChainSource, number: int, *, with_headers: bool = False
+) -> BlockWindow:
     source.fetch_heads()
     return source.fetch_window(BlockRange(number, number), with_headers=with_headers)
 
@@ -104,7 +106,7 @@ def test_call_signed_by_its_sender_is_proven(tree: BlockTree, open_source: Open,
     source = open_source(provider)
     provider.head = block = tree.mine([Tx(CALLER, NETWORK, WATCHED, tx_type=kind)])
 
-    window = read(source, block.number)
+    window = fetch_block_window(source, block.number)
 
     assert [call.sender for call in window.calls] == [CALLER]
     assert (window.level, count_unproven_senders(source)) == (VerificationLevel.PROVEN, 0)
@@ -115,7 +117,7 @@ def test_unsigned_call_is_accepted_as_unproven(tree: BlockTree, open_source: Ope
     source = open_source(provider)
     provider.head = block = tree.mine([Tx(SYSTEM, NETWORK, WATCHED)])
 
-    window = read(source, block.number)
+    window = fetch_block_window(source, block.number)
 
     assert [call.sender for call in window.calls] == [SYSTEM]
     assert (
@@ -140,13 +142,13 @@ def test_unreadable_transaction_field_leaves_sender_unproven(
     """The receipts are proven as before."""
     provider = Provider(tree)
     provider.faults += [
-        change_transactions(**fields),
+        build_changed_transactions_fault(**fields),
         block_faults.build_changed_header_fault({"transactionsRoot": ZEROS}),
     ]
     source = open_source(provider)
     provider.head = block = tree.mine([Tx(CALLER, NETWORK, WATCHED)])
 
-    window = read(source, block.number)
+    window = fetch_block_window(source, block.number)
 
     assert [call.sender for call in window.calls] == [CALLER]
     assert (window.proven, count_unproven_senders(source)) == ((), 1)
@@ -170,10 +172,12 @@ def test_call_with_false_sender_is_read_from_another_endpoint(
             provider.faults.append(
                 block_faults.build_changed_header_fault({"transactionsRoot": ZEROS})
             )
-    providers[place].faults.append(change_transactions(**lie))
+    providers[place].faults.append(build_changed_transactions_fault(**lie))
 
     source = open_source(*providers)
-    windows = [read(source, block.number, with_headers=every) for every in (True, False)]
+    windows = [
+        fetch_block_window(source, block.number, with_headers=every) for every in (True, False)
+    ]
 
     for window in windows:
         assert [(c.sender, c.value, c.input) for c in window.calls] == [(CALLER, 0, WATCHED)]
@@ -182,10 +186,10 @@ def test_call_with_false_sender_is_read_from_another_endpoint(
 def test_false_sender_is_counted_against_endpoint(tree: BlockTree, open_source: Open):
     block = tree.mine([Tx(CALLER, NETWORK, WATCHED)])
     liar = Provider(tree)
-    liar.faults.append(change_transactions(**{"from": THIEF}))
+    liar.faults.append(build_changed_transactions_fault(**{"from": THIEF}))
     source = open_source(liar, Provider(tree))
 
-    read(source, block.number)
+    fetch_block_window(source, block.number)
 
     name = source.list_endpoint_names()[0]
     # The endpoint was queried once more, about this block alone, to prove it wrong.
@@ -199,14 +203,14 @@ def test_false_sender_from_the_only_endpoint_is_rejected_at_every_attempt(
     block = tree.mine([Tx(CALLER, NETWORK, WATCHED)])
     liar = Provider(tree)
     liar.faults += [
-        change_transactions(**lie),
+        build_changed_transactions_fault(**lie),
         block_faults.build_changed_header_fault({"transactionsRoot": ZEROS}),
     ]
     source = open_source(liar)
 
     for _ in range(5):
         with pytest.raises(TransientError, match=r"signed by|its hash|signature is invalid"):
-            read(source, block.number)
+            fetch_block_window(source, block.number)
 
 
 def test_false_sender_reported_by_all_endpoints_is_accepted_as_unproven(
@@ -216,10 +220,10 @@ def test_false_sender_reported_by_all_endpoints_is_accepted_as_unproven(
     block = tree.mine([Tx(CALLER, NETWORK, WATCHED)])
     providers = [Provider(tree), Provider(tree)]
     for provider in providers:
-        provider.faults.append(change_transactions(**{"from": THIEF}))
+        provider.faults.append(build_changed_transactions_fault(**{"from": THIEF}))
     source = open_source(*providers)
 
-    window = read(source, block.number)
+    window = fetch_block_window(source, block.number)
 
     assert [call.sender for call in window.calls] == [THIEF]
     assert (window.proven, count_unproven_senders(source), read_feature_metric("sender")) == (

@@ -13,7 +13,7 @@ import pytest
 from oracle.store.database import Store
 from tests.support.cli.daemon import run_daemon, start_daemon
 from tests.support.cli.local_network import write_config
-from tests.support.ingest.daemons import config, settings
+from tests.support.ingest.daemons import build_daemon_settings, write_daemon_config
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.stepped_clock import SteppedClock, needs_compiler
 
@@ -47,7 +47,7 @@ def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SteppedClock:
 def test_daemon_follows_chain_after_clock_step(
     fake_chain: FakeChain, clock: SteppedClock, tmp_path: Path, seconds: int
 ):
-    with run_daemon(config(fake_chain, tmp_path)) as running:
+    with run_daemon(write_daemon_config(fake_chain, tmp_path)) as running:
         running.wait_for_block(fake_chain.head.number)
         clock.step(seconds)
         for _ in range(3):
@@ -94,7 +94,7 @@ def test_standby_takes_over_from_leader_with_stuck_loop(fake_chain: FakeChain, t
     for name in ("one", "two"):
         folder = tmp_path / name
         folder.mkdir()
-        daemon_settings = settings(fake_chain, folder)
+        daemon_settings = build_daemon_settings(fake_chain, folder)
         daemon_settings["database"]["url"] = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
         paths.append(write_config(daemon_settings, folder / "config.toml"))
     program = ("-c", HANGING.format(hang=str(hang)))
@@ -119,10 +119,10 @@ def test_standby_takes_over_from_leader_with_stuck_loop(fake_chain: FakeChain, t
 def test_standby_takes_over_expired_lease_after_clock_is_stepped_back(
     fake_chain: FakeChain, clock: SteppedClock, tmp_path: Path
 ):
-    path = config(fake_chain, tmp_path)
+    path = write_daemon_config(fake_chain, tmp_path)
     with run_daemon(path) as leader:
         leader.wait_until_ready()
-        url = settings(fake_chain, tmp_path)["database"]["url"]
+        url = build_daemon_settings(fake_chain, tmp_path)["database"]["url"]
         with Store.open(url, create=True) as store, store.transaction() as uow:
             # A holder that no longer renews, and whose state no kernel can report.
             leader.process.kill()

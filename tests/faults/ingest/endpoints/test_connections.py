@@ -24,7 +24,7 @@ def clock() -> VirtualClock:
     return VirtualClock()
 
 
-def unreachable(url: str) -> str:
+def get_unreachable_message(url: str) -> str:
     """Return the message for an endpoint that cannot be reached."""
     with pytest.raises(RpcError) as caught:
         JsonRpcClient(url).call("eth_blockNumber", [], Quantity)
@@ -33,7 +33,7 @@ def unreachable(url: str) -> str:
 
 
 @pytest.fixture
-def nobody_knows(monkeypatch: pytest.MonkeyPatch) -> str:
+def unresolvable_url(monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the URL of a host whose name no longer resolves."""
     real_getaddrinfo = socket.getaddrinfo
 
@@ -47,7 +47,7 @@ def nobody_knows(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture
-def only_ipv6(monkeypatch: pytest.MonkeyPatch) -> str:
+def unreachable_ipv6_url(monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the URL of a host whose name resolves to an unreachable address."""
     real_getaddrinfo = socket.getaddrinfo
     away = (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", 1, 0, 0))
@@ -60,7 +60,7 @@ def only_ipv6(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture
-def expired(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def expired_certificate_url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Yield the URL of a server whose certificate is valid except that it has expired."""
     pem = str(Path(__file__).with_name("expired.pem"))
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", pem)
@@ -93,7 +93,7 @@ def test_case_56_dns_route_and_certificate_failures_count_as_unreachable_and_cau
     words: str,
 ):
     url = request.getfixturevalue(address)
-    assert unreachable(url) == words
+    assert get_unreachable_message(url) == words
 
     clock = VirtualClock()
     indexer = open_indexer(url, fake_chain.urls[0], clock=clock)

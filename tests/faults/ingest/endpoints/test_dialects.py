@@ -32,13 +32,13 @@ def clock() -> VirtualClock:
     return VirtualClock()
 
 
-def name_of(row: ProviderMessage) -> str:
+def format_row_id(row: ProviderMessage) -> str:
     return f"{row.provider} {row.code} {row.example[:30]}"
 
 
-def rows(*refused: RefusedFeature) -> pytest.MarkDecorator:
+def parametrize_rows(*refused: RefusedFeature) -> pytest.MarkDecorator:
     chosen = [row for row in DIALECTS if row.refused_feature in refused]
-    return pytest.mark.parametrize("row", chosen, ids=name_of)
+    return pytest.mark.parametrize("row", chosen, ids=format_row_id)
 
 
 ALIVE = pytest.mark.parametrize("is_alone", [True, False], ids=["alone", "last alive"])
@@ -54,19 +54,19 @@ def open_indexer_with_last_endpoint(
     return open_indexer(*urls, clock=clock, reports=False), chain.providers[1]
 
 
-def is_wide(request: FakeRequest) -> bool:
+def is_wide_range(request: FakeRequest) -> bool:
     return (
         request.block_range is not None
         and request.block_range[1] - request.block_range[0] >= BLOCKS
     )
 
 
-def fault_of(row: ProviderMessage, limits: FaultLimits) -> InjectedFault:
+def build_row_fault(row: ProviderMessage, limits: FaultLimits) -> InjectedFault:
     return message_faults.build_error_fault(ErrorMessage(row.code, row.example), **limits)
 
 
 @ALIVE
-@rows(RefusedFeature.BLOCKS, RefusedFeature.TIME)
+@parametrize_rows(RefusedFeature.BLOCKS, RefusedFeature.TIME)
 def test_refused_range_is_split_until_accepted(
     fake_chain: FakeChain,
     open_indexer: OpenIndexer,
@@ -89,7 +89,7 @@ def test_refused_range_is_split_until_accepted(
     assert waited == 0
 
 
-@rows(RefusedFeature.TIME)
+@parametrize_rows(RefusedFeature.TIME)
 def test_run_once_succeeds_when_endpoint_reports_its_time_limit(
     fake_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str], row: ProviderMessage
 ):
@@ -112,7 +112,7 @@ def test_range_with_gateway_timeout_is_split_until_accepted(
         fake_chain, open_indexer, clock, is_alone=True
     )
     provider.faults.append(
-        transport_faults.build_http_status_fault(status, when=is_wide, methods="eth_getLogs")
+        transport_faults.build_http_status_fault(status, when=is_wide_range, methods="eth_getLogs")
     )
 
     waited = follow_until_idle(indexer, clock)
@@ -131,7 +131,7 @@ def test_range_request_without_response_is_retried_with_a_smaller_range(
         endpoint.client._wire._timeout_seconds = 0.3
     gate = Event()
     provider.faults.append(
-        transport_faults.build_held_response_fault(gate, methods="eth_getLogs", when=is_wide)
+        transport_faults.build_held_response_fault(gate, methods="eth_getLogs", when=is_wide_range)
     )
     try:
         with pytest.raises(TransientError) as ended:
@@ -146,7 +146,7 @@ def test_range_request_without_response_is_retried_with_a_smaller_range(
 
 
 @ALIVE
-@rows(RefusedFeature.RESULTS)
+@parametrize_rows(RefusedFeature.RESULTS)
 def test_range_refused_for_its_result_size_is_split_until_accepted(
     fake_chain: FakeChain,
     open_indexer: OpenIndexer,
@@ -167,7 +167,7 @@ def test_range_refused_for_its_result_size_is_split_until_accepted(
 
 
 @ALIVE
-@rows(RefusedFeature.RATE, RefusedFeature.HEAD)
+@parametrize_rows(RefusedFeature.RATE, RefusedFeature.HEAD)
 def test_temporary_refusal_is_retried(
     fake_chain: FakeChain,
     open_indexer: OpenIndexer,
@@ -179,7 +179,7 @@ def test_temporary_refusal_is_retried(
     indexer, provider = open_indexer_with_last_endpoint(
         fake_chain, open_indexer, clock, is_alone=is_alone
     )
-    fault = fault_of(row, {"methods": "eth_getLogs", "times": 3})
+    fault = build_row_fault(row, {"methods": "eth_getLogs", "times": 3})
     provider.faults.append(fault)
 
     follow_until_idle(indexer, clock)
@@ -189,7 +189,7 @@ def test_temporary_refusal_is_retried(
 
 
 @ALIVE
-@rows(RefusedFeature.HISTORY)
+@parametrize_rows(RefusedFeature.HISTORY)
 def test_pruned_history_is_never_read_as_empty(
     fake_chain: FakeChain,
     open_indexer: OpenIndexer,
@@ -201,7 +201,7 @@ def test_pruned_history_is_never_read_as_empty(
     indexer, provider = open_indexer_with_last_endpoint(
         fake_chain, open_indexer, clock, is_alone=is_alone
     )
-    provider.faults.append(fault_of(row, {"methods": "eth_getLogs"}))
+    provider.faults.append(build_row_fault(row, {"methods": "eth_getLogs"}))
 
     for _ in range(5):
         with pytest.raises(TransientError):
@@ -214,7 +214,7 @@ def test_pruned_history_is_never_read_as_empty(
 
 
 @ALIVE
-@rows(RefusedFeature.METHOD)
+@parametrize_rows(RefusedFeature.METHOD)
 @pytest.mark.parametrize("is_proven", [True, False], ids=["proven", "unproven"])
 def test_missing_method_is_replaced_by_fallback(
     fake_chain: FakeChain,
@@ -230,8 +230,8 @@ def test_missing_method_is_replaced_by_fallback(
     )
     if not is_proven:
         indexer.source.configure_verification(MINIMAL_POLICY, Calibration(clock))
-    refused = fault_of(row, {"methods": "eth_getBlockReceipts"})
-    by_hash = fault_of(
+    refused = build_row_fault(row, {"methods": "eth_getBlockReceipts"})
+    by_hash = build_row_fault(
         row, {"when": lambda request: request.method == "eth_getLogs" and request.is_by_block_hash}
     )
     provider.faults += [refused, by_hash, message_faults.build_result_limit_fault(LOGS)]
@@ -241,7 +241,7 @@ def test_missing_method_is_replaced_by_fallback(
     assert indexer.canonical_logs() == fake_chain.logs()
 
 
-def reject_batch_with_json(row: ProviderMessage) -> InjectedFault:
+def build_json_batch_rejection(row: ProviderMessage) -> InjectedFault:
     """Return a fault with one JSON-RPC error for the whole batch."""
     message = row.example.format(method="eth_getBlockByNumber", limit=1)
 
@@ -253,7 +253,7 @@ def reject_batch_with_json(row: ProviderMessage) -> InjectedFault:
     return InjectedFault("batch refused, JSON", change_batch=replace_batch)
 
 
-def reject_batch_with_text(status: int) -> Callable[[ProviderMessage], InjectedFault]:
+def build_text_batch_rejection(status: int) -> Callable[[ProviderMessage], InjectedFault]:
     """Return a fault with plain text for the whole batch, under an HTTP status."""
 
     def fault(row: ProviderMessage) -> InjectedFault:
@@ -269,14 +269,14 @@ def reject_batch_with_text(status: int) -> Callable[[ProviderMessage], InjectedF
 
 
 @ALIVE
-@rows(RefusedFeature.BATCH)
+@parametrize_rows(RefusedFeature.BATCH)
 @pytest.mark.parametrize(
     "refusal",
     [
-        reject_batch_with_json,
-        reject_batch_with_text(200),
-        reject_batch_with_text(400),
-        reject_batch_with_text(500),
+        build_json_batch_rejection,
+        build_text_batch_rejection(200),
+        build_text_batch_rejection(400),
+        build_text_batch_rejection(500),
     ],
     ids=["JSON", "text 200", "text 400", "text 500"],
 )

@@ -28,7 +28,7 @@ _PATIENCE_SECONDS = 120.0
 
 
 @pytest.fixture
-def hanging() -> Iterator[socket.socket]:
+def hanging_listener() -> Iterator[socket.socket]:
     """Run a server that accepts connections and never responds."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(_PATIENCE_SECONDS)
@@ -48,14 +48,14 @@ def poll_until_value(poll: Callable[[], T | None]) -> T:
     return outcome
 
 
-def prober_of(indexer: Indexer, seconds: float | None = BACKGROUND_SECONDS) -> EndpointProber:
+def create_prober(indexer: Indexer, seconds: float | None = BACKGROUND_SECONDS) -> EndpointProber:
     """Return the prober of an indexer's endpoints; a tick waits up to `seconds` for a response."""
     prober = EndpointProber(indexer.source.endpoints, WANTED, 0)
     prober.background_call.wait_seconds = seconds
     return prober
 
 
-def counters_of(indexer: Indexer) -> MaintenanceJobs:
+def create_counter_jobs(indexer: Indexer) -> MaintenanceJobs:
     """Return the daemon's job that compares counters, for an indexer."""
     index: Any = SimpleNamespace(chain=indexer.source, store=indexer.store)
     health = DaemonHealth(JobLiveness(time.monotonic))
@@ -64,27 +64,27 @@ def counters_of(indexer: Indexer) -> MaintenanceJobs:
     return jobs
 
 
-def ingests_new_blocks(chain: FakeChain, indexer: Indexer) -> bool:
+def can_ingest_new_blocks(chain: FakeChain, indexer: Indexer) -> bool:
     """Return whether new blocks are still ingested."""
     chain.live(2)
     return any(isinstance(done, CommittedWindow) for done in indexer.index())
 
 
 def test_indexing_does_not_wait_for_probe_of_hanging_endpoint(
-    fake_chain: FakeChain, open_indexer: OpenIndexer, hanging: socket.socket
+    fake_chain: FakeChain, open_indexer: OpenIndexer, hanging_listener: socket.socket
 ):
     indexer = open_indexer(fake_chain.urls[0])
     indexer.index()
-    probed = open_indexer(get_url(hanging), url=indexer.url)
-    prober = prober_of(probed)
+    probed = open_indexer(get_url(hanging_listener), url=indexer.url)
+    prober = create_prober(probed)
 
     assert prober.run_due_probe() is None
 
-    line, _ = hanging.accept()
+    line, _ = hanging_listener.accept()
     line.settimeout(_PATIENCE_SECONDS)
     with line:
         assert b"eth_chainId" in line.recv(4096)
-        assert ingests_new_blocks(fake_chain, indexer)
+        assert can_ingest_new_blocks(fake_chain, indexer)
         assert prober.run_due_probe() is None
     step = poll_until_value(prober.run_due_probe)
     assert (step["did"], "failed" in step) == ("probe", True)
@@ -96,7 +96,7 @@ def test_late_probe_response_is_applied(fake_chain: FakeChain, open_indexer: Ope
         transport_faults.build_held_response_fault(gate, methods="web3_clientVersion")
     )
     indexer = open_indexer(*fake_chain.urls)
-    prober = prober_of(indexer)
+    prober = create_prober(indexer)
 
     assert prober.run_due_probe() is None
     gate.set()
@@ -110,7 +110,7 @@ def test_late_probe_response_is_applied(fake_chain: FakeChain, open_indexer: Ope
 
 def test_run_once_waits_for_probe_result(fake_chain: FakeChain, open_indexer: OpenIndexer):
     indexer = open_indexer(*fake_chain.urls)
-    prober = prober_of(indexer, None)
+    prober = create_prober(indexer, None)
 
     step = prober.run_due_probe()
 
@@ -129,13 +129,13 @@ def test_indexing_does_not_wait_for_contract_counters_from_hanging_endpoint(
         )
     indexer = open_indexer(*fake_chain.urls)
     indexer.index()
-    jobs = counters_of(indexer)
+    jobs = create_counter_jobs(indexer)
     at, _ = indexer.cursor
 
     assert jobs.check_counters() is None
 
     poll_until_value(lambda: fake_chain.provider.count_requests("eth_call") or None)
-    assert ingests_new_blocks(fake_chain, indexer)
+    assert can_ingest_new_blocks(fake_chain, indexer)
     assert jobs.check_counters() is None
     gate.set()
     step = poll_until_value(jobs.check_counters)

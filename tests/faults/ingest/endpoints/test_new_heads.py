@@ -34,14 +34,14 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def until_the_end() -> Iterator[ExitStack]:
+def exit_stack() -> Iterator[ExitStack]:
     with ExitStack() as stack:
         yield stack
 
 
 @pytest.fixture
-def line(fake_chain: FakeChain, until_the_end: ExitStack) -> PushServer:
-    return until_the_end.enter_context(serve_websocket(fake_chain.provider))
+def push_server(fake_chain: FakeChain, exit_stack: ExitStack) -> PushServer:
+    return exit_stack.enter_context(serve_websocket(fake_chain.provider))
 
 
 @pytest.fixture
@@ -52,53 +52,63 @@ def indexer(fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualCloc
 
 
 @pytest.fixture
-def woken(
-    line: PushServer, indexer: Indexer, clock: VirtualClock, until_the_end: ExitStack
+def wakeup_event(
+    push_server: PushServer, indexer: Indexer, clock: VirtualClock, exit_stack: ExitStack
 ) -> Event:
     """Return an event that is set at each notice of the websocket, which is already subscribed."""
-    woken = Event()
+    wakeup_event = Event()
     tracker = indexer.source.tracker
 
     def read_polled_head() -> PolledHead:
         return PolledHead(tracker.newest_number, tracker.block_seconds)
 
-    wakeups = NewHeadSubscription(line.url, woken.set, read_polled_head, clock, check_seconds=0.02)
-    until_the_end.callback(wakeups.stop)
+    wakeups = NewHeadSubscription(
+        push_server.url, wakeup_event.set, read_polled_head, clock, check_seconds=0.02
+    )
+    exit_stack.callback(wakeups.stop)
     wakeups.start()
-    wait_until(lambda: line.subscription_count == 1)
-    return woken
+    wait_until(lambda: push_server.subscription_count == 1)
+    return wakeup_event
 
 
-def test_new_head_wakes_indexer(fake_chain: FakeChain, woken: Event):
+def test_new_head_wakes_indexer(fake_chain: FakeChain, wakeup_event: Event):
     fake_chain.live(1)
 
-    assert woken.wait(_PATIENCE_SECONDS)
+    assert wakeup_event.wait(_PATIENCE_SECONDS)
 
 
 def test_case_55_silent_websocket_is_reconnected_when_polling_finds_blocks(
-    fake_chain: FakeChain, indexer: Indexer, line: PushServer, woken: Event, clock: VirtualClock
+    fake_chain: FakeChain,
+    indexer: Indexer,
+    push_server: PushServer,
+    wakeup_event: Event,
+    clock: VirtualClock,
 ):
     before = read_metric("oracle_websocket_failures_total", reason="silent")
-    line.is_silent = True
+    push_server.is_silent = True
     # Three blocks of twelve seconds are borne, as long as polling sees none.
     clock.advance(1_000)
     fake_chain.live(1)
     indexer.index()
 
-    wait_until(lambda: line.subscription_count == 2)
+    wait_until(lambda: push_server.subscription_count == 2)
 
     assert read_metric("oracle_websocket_failures_total", reason="silent") == before + 1
-    assert not woken.is_set()
+    assert not wakeup_event.is_set()
     assert indexer.canonical_logs() == fake_chain.logs()
 
 
 def test_case_55_websocket_backs_off_for_five_minutes_after_two_failures(
-    fake_chain: FakeChain, indexer: Indexer, line: PushServer, woken: Event, clock: VirtualClock
+    fake_chain: FakeChain,
+    indexer: Indexer,
+    push_server: PushServer,
+    wakeup_event: Event,
+    clock: VirtualClock,
 ):
     failures = read_metric("oracle_websocket_failures_total", reason="silent")
-    line.is_silent = True
+    push_server.is_silent = True
     for round_ in (1, 2):
-        wait_until(lambda round_=round_: line.subscription_count == round_)  # type: ignore[misc]  # mypy cannot infer it
+        wait_until(lambda round_=round_: push_server.subscription_count == round_)  # type: ignore[misc]  # mypy cannot infer it
         clock.advance(37)
         fake_chain.live(1)
         indexer.index()
@@ -108,27 +118,27 @@ def test_case_55_websocket_backs_off_for_five_minutes_after_two_failures(
                 == failures + round_
             )
         )
-    line.is_silent = False
+    push_server.is_silent = False
 
     clock.advance(PAUSE_SECONDS - 1)
     # It polls fifty times a second.
-    assert not woken.wait(0.2)
-    assert line.subscription_count == 2
+    assert not wakeup_event.wait(0.2)
+    assert push_server.subscription_count == 2
     clock.advance(1)
-    wait_until(lambda: line.subscription_count == 3)
+    wait_until(lambda: push_server.subscription_count == 3)
     fake_chain.live(1)
-    assert woken.wait(_PATIENCE_SECONDS)
+    assert wakeup_event.wait(_PATIENCE_SECONDS)
 
 
 def test_case_55_repeatedly_closed_websocket_leaves_no_gap(
-    fake_chain: FakeChain, indexer: Indexer, line: PushServer, woken: Event
+    fake_chain: FakeChain, indexer: Indexer, push_server: PushServer, wakeup_event: Event
 ):
     for round_ in range(1, 5):
-        wait_until(lambda round_=round_: line.subscription_count == round_)  # type: ignore[misc]  # mypy cannot infer it
-        line.remaining_heads = 1
+        wait_until(lambda round_=round_: push_server.subscription_count == round_)  # type: ignore[misc]  # mypy cannot infer it
+        push_server.remaining_heads = 1
         fake_chain.live(1)
-        assert woken.wait(_PATIENCE_SECONDS)
-        woken.clear()
+        assert wakeup_event.wait(_PATIENCE_SECONDS)
+        wakeup_event.clear()
         # While there is no listener.
         fake_chain.live(1)
         indexer.index()
@@ -139,16 +149,20 @@ def test_case_55_repeatedly_closed_websocket_leaves_no_gap(
 
 @pytest.mark.parametrize("wrong", ["sends_twice", "reverses_pairs"])
 def test_case_55_duplicate_or_unordered_heads_change_nothing(
-    fake_chain: FakeChain, indexer: Indexer, line: PushServer, woken: Event, wrong: str
+    fake_chain: FakeChain,
+    indexer: Indexer,
+    push_server: PushServer,
+    wakeup_event: Event,
+    wrong: str,
 ):
-    setattr(line, wrong, True)
+    setattr(push_server, wrong, True)
     for _ in range(6):
         fake_chain.live(1)
-        if woken.wait(0.05):
-            woken.clear()
+        if wakeup_event.wait(0.05):
+            wakeup_event.clear()
             indexer.index()
     fake_chain.live(2)
-    assert woken.wait(_PATIENCE_SECONDS)
+    assert wakeup_event.wait(_PATIENCE_SECONDS)
     indexer.index()
 
     assert indexer.cursor == (38, fake_chain.head.hash)

@@ -73,7 +73,7 @@ def test_receipts_are_requested_individually_when_blocks_contain_full_transactio
     assert read_feature_metric("receipts_root") == 1
 
 
-def reject_batches(form: str) -> InjectedFault:
+def build_batch_rejection(form: str) -> InjectedFault:
     """Return a fault that rejects batches, in one of many forms."""
     error = {"code": -32600, "message": "batch requests are not supported"}
     error_response = {"jsonrpc": "2.0", "id": None, "error": error}
@@ -106,7 +106,7 @@ FORMS = [
 def test_endpoint_without_batch_support_gets_single_requests_permanently(
     fake_chain: FakeChain, open_indexer: OpenIndexer, form: str
 ):
-    refusal = reject_batches(form)
+    refusal = build_batch_rejection(form)
     fake_chain.provider.faults.append(refusal)
     clock = VirtualClock()
     indexer = open_indexer(fake_chain.urls[0], clock=clock)
@@ -161,7 +161,7 @@ def test_unsupported_method_in_batch_does_not_disable_batches(
 
 def test_sender_uses_single_requests_after_batch_is_refused(fake_chain: FakeChain):
     for form in FORMS:
-        fake_chain.provider.faults[:] = [reject_batches(form)]
+        fake_chain.provider.faults[:] = [build_batch_rejection(form)]
         line = caller_of(fake_chain.urls[0])
         with pytest.raises(TransientError):
             line.request_all([("eth_chainId", []), ("eth_blockNumber", [])])

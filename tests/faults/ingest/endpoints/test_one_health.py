@@ -20,7 +20,7 @@ from oracle.store.database import Store
 from tests.faults.ingest.endpoints.test_hanging import poll_until_value
 from tests.support.cli.daemon import PATIENCE_SECONDS, Daemon, run_daemon, start_daemon
 from tests.support.cli.local_network import write_config
-from tests.support.ingest.daemons import settings
+from tests.support.ingest.daemons import build_daemon_settings
 from tests.support.ingest.fake_chain import FakeChain
 
 # An endpoint counts as silent sooner, so that a test need not wait for a minute.
@@ -50,13 +50,13 @@ main()
 
 @pytest.fixture
 def config(fake_chain: FakeChain, tmp_path: Path) -> Path:
-    config_values = settings(fake_chain, tmp_path)
+    config_values = build_daemon_settings(fake_chain, tmp_path)
     del config_values["oracle"]
     config_values["api"] = {"enabled": True, "port": 0}
     return write_config(config_values, tmp_path / "config.toml")
 
 
-def status(config: Path) -> tuple[int, dict[str, Any]]:
+def run_status_command(config: Path) -> tuple[int, dict[str, Any]]:
     """Run `status` in a separate process; return its exit code and JSON."""
     command = [sys.executable, "-m", "oracle", "status", "--json", "--config", str(config)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -68,7 +68,7 @@ def get_response(url: str) -> requests.Response:
     return requests.get(url, timeout=PATIENCE_SECONDS)
 
 
-def list_alarmed_interfaces(running: Daemon, api: str) -> dict[str, bool]:
+def read_alarm_by_interface(running: Daemon, api: str) -> dict[str, bool]:
     """Return which interfaces report that no endpoint responds."""
     ready = running.get("/readyz").json()
     return {
@@ -85,17 +85,17 @@ def test_every_interface_reports_hanging_endpoints(fake_chain: FakeChain, config
     with run_daemon(config, program=("-c", HASTY)) as running:
         running.wait_until_ready()
         api = running.wait_for("daemon_started")["api"]
-        assert not any(list_alarmed_interfaces(running, api).values())
+        assert not any(read_alarm_by_interface(running, api).values())
         gate = Event()
         for provider in fake_chain.providers:
             provider.faults.append(transport_faults.build_held_response_fault(gate))
 
-        poll_until_value(lambda: all(list_alarmed_interfaces(running, api).values()) or None)
-        code, status_report = status(config)
+        poll_until_value(lambda: all(read_alarm_by_interface(running, api).values()) or None)
+        code, status_report = run_status_command(config)
         gate.set()
         for provider in fake_chain.providers:
             provider.faults.clear()
-        poll_until_value(lambda: not any(list_alarmed_interfaces(running, api).values()) or None)
+        poll_until_value(lambda: not any(read_alarm_by_interface(running, api).values()) or None)
 
     assert (code, status_report["status"]) == (2, "down")
     assert status_report["conditions"][0] == "no_endpoint"
@@ -112,7 +112,7 @@ def test_damaged_state_row_is_found_by_daemon_and_reported_by_status(
     with run_daemon(config) as running:
         running.wait_until_ready()
         running.wait_for("state_mismatch")
-        code, status_report = status(config)
+        code, status_report = run_status_command(config)
 
     assert code == 1
     assert "state_differs" in status_report["conditions"]
@@ -125,13 +125,13 @@ def test_open_feed_fault_makes_status_exit_with_1_until_accepted(
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
     with run_daemon(config) as running:
         running.wait_until_ready()
-        healthy = status(config)
+        healthy = run_status_command(config)
         with Store.open(url) as store, store.transaction() as uow:
             uow.feed.record_faults([FeedFault(CHANGED, 1, 7, 1_000, "reason 5 became 1")])
-        faulty = status(config)
+        faulty = run_status_command(config)
         with Store.open(url) as store, store.transaction() as uow:
             uow.feed.accept_faults(2_000)
-        accepted = status(config)
+        accepted = run_status_command(config)
 
     assert ["feed_fault" in health["conditions"] for _, health in (healthy, faulty, accepted)] == [
         False,
@@ -148,7 +148,7 @@ def test_killed_daemon_is_reported_with_its_last_health(fake_chain: FakeChain, c
         running.process.send_signal(signal.SIGKILL)
         running.process.wait()
 
-    code, status_report = status(config)
+    code, status_report = run_status_command(config)
     assert (code, status_report["conditions"][:2]) == (1, ["no_leader", "last_exit"])
     assert any("ended without a reason" in reason for reason in status_report["reasons"])
 
@@ -157,7 +157,7 @@ def test_orderly_stop_leaves_no_last_exit_condition(fake_chain: FakeChain, confi
     with run_daemon(config) as running:
         running.wait_until_ready()
         running.stop()
-    assert "last_exit" not in status(config)[1]["conditions"]
+    assert "last_exit" not in run_status_command(config)[1]["conditions"]
 
 
 def test_status_reports_full_disk_that_stopped_last_daemon(
@@ -169,7 +169,7 @@ def test_status_reports_full_disk_that_stopped_last_daemon(
         full.touch()
         assert running.process.wait(PATIENCE_SECONDS) == 1
 
-    status_report = status(config)[1]
+    status_report = run_status_command(config)[1]
     assert status_report["conditions"][:2] == ["no_leader", "last_exit"]
     assert any("the disk is full" in reason for reason in status_report["reasons"])
 

@@ -29,7 +29,9 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def pair(fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
+def two_endpoint_indexer(
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
+) -> Indexer:
     """Return an indexer with both endpoints, at block 30."""
     indexer = open_indexer(*fake_chain.urls, clock=clock)
     indexer.index()
@@ -99,19 +101,19 @@ def test_case_18_endpoint_with_lower_finalized_block_reverts_nothing(
 
 
 def test_case_19_endpoint_with_finalized_above_latest_is_skipped_and_counted(
-    fake_chain: FakeChain, pair: Indexer
+    fake_chain: FakeChain, two_endpoint_indexer: Indexer
 ):
     liar = fake_chain.provider
-    label = list_labels(pair)[0]
+    label = list_labels(two_endpoint_indexer)[0]
     before = read_metric(
         "oracle_endpoint_inconsistent_total", endpoint=label, check="finalized above latest"
     )
     liar.tag_targets = {"finalized": fake_chain.tree.mine(parent_block=fake_chain.head)}
 
-    heads = pair.source.fetch_heads()
+    heads = two_endpoint_indexer.source.fetch_heads()
 
     assert (heads.latest.number, heads.final.number) == (30, 22)
-    assert count_requests(liar, pair.source.fetch_heads) == 0
+    assert count_requests(liar, two_endpoint_indexer.source.fetch_heads) == 0
     after = read_metric(
         "oracle_endpoint_inconsistent_total", endpoint=label, check="finalized above latest"
     )
@@ -122,12 +124,12 @@ def test_case_19_endpoint_with_finalized_above_latest_is_skipped_and_counted(
 
 
 def test_case_20_chain_without_new_block_for_one_hour_is_stalled_until_next_block(
-    fake_chain: FakeChain, pair: Indexer, clock: VirtualClock
+    fake_chain: FakeChain, two_endpoint_indexer: Indexer, clock: VirtualClock
 ):
     stalled_flags = []
     for seconds in [15] * 12 + [180] * 19:
         clock.advance(seconds)
-        stalled_flags.append(pair.source.fetch_heads().stalled)
+        stalled_flags.append(two_endpoint_indexer.source.fetch_heads().stalled)
 
     # Ten blocks of twelve seconds.
     assert stalled_flags[:8] == [False] * 8
@@ -136,61 +138,61 @@ def test_case_20_chain_without_new_block_for_one_hour_is_stalled_until_next_bloc
 
     fake_chain.live(1)
     clock.advance(40)
-    assert not pair.source.fetch_heads().stalled
+    assert not two_endpoint_indexer.source.fetch_heads().stalled
     assert read_metric("oracle_chain_stalled") == 0
-    follow_until_idle(pair, clock)
-    assert pair.cursor[0] == 31
+    follow_until_idle(two_endpoint_indexer, clock)
+    assert two_endpoint_indexer.cursor[0] == 31
 
 
 def test_case_20_single_stalled_endpoint_does_not_mark_chain_as_stalled(
-    fake_chain: FakeChain, pair: Indexer, clock: VirtualClock
+    fake_chain: FakeChain, two_endpoint_indexer: Indexer, clock: VirtualClock
 ):
     fake_chain.following.remove(fake_chain.provider)
 
     for _ in range(20):
         fake_chain.mine_empty(1)
         clock.advance(15)
-        assert not pair.source.fetch_heads().stalled
+        assert not two_endpoint_indexer.source.fetch_heads().stalled
 
-    assert pair.source.fetch_heads().latest.number == 50
+    assert two_endpoint_indexer.source.fetch_heads().latest.number == 50
 
 
 # --- behind ---
 
 
 def test_case_23_endpoint_behind_cursor_is_skipped_without_rollback(
-    fake_chain: FakeChain, pair: Indexer, clock: VirtualClock
+    fake_chain: FakeChain, two_endpoint_indexer: Indexer, clock: VirtualClock
 ):
     fake_chain.following.remove(fake_chain.provider)
     fake_chain.provider.head = fake_chain.back(5)
     fake_chain.live(5)
 
-    done = pair.index()
+    done = two_endpoint_indexer.index()
 
     assert {type(step) for step in done} == {CommittedWindow}
-    assert pair.cursor == (35, fake_chain.head.hash)
-    assert pair.canonical_logs() == fake_chain.logs()
+    assert two_endpoint_indexer.cursor == (35, fake_chain.head.hash)
+    assert two_endpoint_indexer.canonical_logs() == fake_chain.logs()
 
 
 def test_case_23_endpoint_behind_cursor_at_start_is_skipped(
-    fake_chain: FakeChain, pair: Indexer, clock: VirtualClock
+    fake_chain: FakeChain, two_endpoint_indexer: Indexer, clock: VirtualClock
 ):
     fake_chain.following.remove(fake_chain.provider)
     fake_chain.provider.head = fake_chain.back(10)
     fake_chain.live(5)
 
-    pair.restart()
-    done = pair.index()
+    two_endpoint_indexer.restart()
+    done = two_endpoint_indexer.index()
 
     assert {type(step) for step in done} == {CommittedWindow}
-    assert pair.cursor == (35, fake_chain.head.hash)
+    assert two_endpoint_indexer.cursor == (35, fake_chain.head.hash)
 
 
 # --- down, and back ---
 
 
 def test_case_53_indexing_resumes_after_long_outage_of_all_endpoints(
-    fake_chain: FakeChain, pair: Indexer, clock: VirtualClock
+    fake_chain: FakeChain, two_endpoint_indexer: Indexer, clock: VirtualClock
 ):
     for provider in fake_chain.providers:
         provider.faults.append(faults.build_http_status_fault(502))
@@ -198,7 +200,7 @@ def test_case_53_indexing_resumes_after_long_outage_of_all_endpoints(
     for _ in range(40):
         clock.advance(90)
         with pytest.raises(TransientError):
-            pair.step()
+            two_endpoint_indexer.step()
     fake_chain.live(30)
     request_count = (
         sum(len(provider.received_requests) for provider in fake_chain.providers) - before
@@ -206,29 +208,29 @@ def test_case_53_indexing_resumes_after_long_outage_of_all_endpoints(
 
     for provider in fake_chain.providers:
         provider.faults.clear()
-    took = follow_until_idle(pair, clock)
+    took = follow_until_idle(two_endpoint_indexer, clock)
 
     assert took <= 15
-    assert pair.cursor == (60, fake_chain.head.hash)
-    assert pair.canonical_logs() == fake_chain.logs()
+    assert two_endpoint_indexer.cursor == (60, fake_chain.head.hash)
+    assert two_endpoint_indexer.canonical_logs() == fake_chain.logs()
     # No endpoint is flooded meanwhile: a few requests per tick.
     assert request_count < 8 * 40
 
 
 def test_case_54_preferred_endpoint_is_used_within_one_minute_of_recovery(
-    fake_chain: FakeChain, pair: Indexer, clock: VirtualClock
+    fake_chain: FakeChain, two_endpoint_indexer: Indexer, clock: VirtualClock
 ):
     fake_chain.provider.faults.append(faults.build_http_status_fault(502))
     for _ in range(20):
         clock.advance(15)
-        pair.source.fetch_heads()
-        assert get_serving_index(pair) == 1
+        two_endpoint_indexer.source.fetch_heads()
+        assert get_serving_index(two_endpoint_indexer) == 1
     fake_chain.provider.faults.clear()
 
     by_second = []
     for _ in range(61):
         clock.advance(1)
-        by_second.append(get_serving_index(pair))
+        by_second.append(get_serving_index(two_endpoint_indexer))
 
     # It is preferred again, permanently, once it has been healthy for a while.
     assert by_second[0] == 1
@@ -237,22 +239,22 @@ def test_case_54_preferred_endpoint_is_used_within_one_minute_of_recovery(
 
 
 def test_case_54_endpoint_must_be_healthy_for_one_minute_after_single_failure(
-    fake_chain: FakeChain, pair: Indexer, clock: VirtualClock
+    fake_chain: FakeChain, two_endpoint_indexer: Indexer, clock: VirtualClock
 ):
     fake_chain.provider.faults.append(faults.build_http_status_fault(502))
     clock.advance(5)
-    pair.source.fetch_heads()
+    two_endpoint_indexer.source.fetch_heads()
     fake_chain.provider.faults.clear()
 
     worker_indexes = []
     for _ in range(13):
         clock.advance(5)
-        worker_indexes.append(get_serving_index(pair))
+        worker_indexes.append(get_serving_index(two_endpoint_indexer))
 
     assert worker_indexes == [1] * 11 + [0] * 2
 
 
-def delay_all_requests(clock: VirtualClock) -> InjectedFault:
+def build_slow_response_fault(clock: VirtualClock) -> InjectedFault:
     """Return a fault by which every request, batch or not, takes eight seconds."""
 
     def delay_response(body: bytes) -> HttpResponse:
@@ -263,54 +265,54 @@ def delay_all_requests(clock: VirtualClock) -> InjectedFault:
 
 
 def test_case_57_slow_endpoint_is_replaced_by_fast_endpoint_without_lag(
-    fake_chain: FakeChain, pair: Indexer, clock: VirtualClock
+    fake_chain: FakeChain, two_endpoint_indexer: Indexer, clock: VirtualClock
 ):
-    slow = delay_all_requests(clock)
+    slow = build_slow_response_fault(clock)
     fake_chain.provider.faults.append(slow)
     began = clock()
     lags = []
     while clock() - began < 1_200:
         fake_chain.mine_empty(1)
-        pair.step()
-        lags.append(fake_chain.head.number - pair.cursor[0])
+        two_endpoint_indexer.step()
+        lags.append(fake_chain.head.number - two_endpoint_indexer.cursor[0])
         clock.advance(24)
 
     # It was used for less than a tenth of twenty minutes.
     assert 8 * slow.hit_count < 120
     assert max(lags) == 0
-    assert get_serving_index(pair) == 1
+    assert get_serving_index(two_endpoint_indexer) == 1
 
 
 def test_case_57_endpoint_that_becomes_fast_again_is_preferred_again(
-    fake_chain: FakeChain, pair: Indexer, clock: VirtualClock
+    fake_chain: FakeChain, two_endpoint_indexer: Indexer, clock: VirtualClock
 ):
-    fake_chain.provider.faults.append(delay_all_requests(clock))
+    fake_chain.provider.faults.append(build_slow_response_fault(clock))
     for _ in range(5):
-        pair.source.fetch_heads()
+        two_endpoint_indexer.source.fetch_heads()
         clock.advance(5)
-    assert get_serving_index(pair) == 1
+    assert get_serving_index(two_endpoint_indexer) == 1
 
     fake_chain.provider.faults.clear()
     for _ in range(20):
-        pair.source.fetch_heads()
+        two_endpoint_indexer.source.fetch_heads()
         clock.advance(30)
 
-    assert get_serving_index(pair) == 0
+    assert get_serving_index(two_endpoint_indexer) == 0
 
 
 def test_case_57_slow_confirming_provider_delays_finality_but_not_indexing(
-    fake_chain: FakeChain, pair: Indexer, clock: VirtualClock
+    fake_chain: FakeChain, two_endpoint_indexer: Indexer, clock: VirtualClock
 ):
     """The only other provider is slow, so the final block lags some minutes behind."""
-    slow = delay_all_requests(clock)
+    slow = build_slow_response_fault(clock)
     fake_chain.providers[1].faults.append(slow)
     began = clock()
     confirmed = set[int | None]()
     at = None
     while clock() - began < 3_600:
         fake_chain.live(1)
-        follow_until_idle(pair, clock)
-        with pair.store.read_transaction() as uow:
+        follow_until_idle(two_endpoint_indexer, clock)
+        with two_endpoint_indexer.store.read_transaction() as uow:
             at = uow.cursor.get()
         assert at is not None
         assert (at.number, at.hash) == (fake_chain.head.number, fake_chain.head.hash)
@@ -330,7 +332,7 @@ def test_case_57_fast_third_provider_confirms_instead_of_slow_provider(
     fake_chain.serve()
     indexer = open_indexer(*fake_chain.urls, clock=clock)
     indexer.index()
-    slow = delay_all_requests(clock)
+    slow = build_slow_response_fault(clock)
     fake_chain.providers[1].faults.append(slow)
 
     finals, slow_hits = [], []
@@ -352,7 +354,7 @@ def test_case_57_fast_third_provider_confirms_instead_of_slow_provider(
 def test_case_57_run_once_waits_until_slow_provider_confirms_the_last_block(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    fake_chain.providers[1].faults.append(delay_all_requests(clock))
+    fake_chain.providers[1].faults.append(build_slow_response_fault(clock))
     indexer = open_indexer(*fake_chain.urls, clock=clock)
     indexer.source.allow_slow_witnesses()
 

@@ -19,7 +19,7 @@ from oracle.rpc.pool import EndpointPool
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.cli.daemon import start_daemon
 from tests.support.cli.local_network import write_config
-from tests.support.ingest.daemons import settings
+from tests.support.ingest.daemons import build_daemon_settings
 from tests.support.ingest.endpoints import count_requests, list_endpoints
 from tests.support.ingest.event_encoding import build_transactions
 from tests.support.ingest.fake_chain import FakeChain
@@ -33,7 +33,7 @@ _LATENCY, _POLL = 0.2, 1.0
 _HISTORY, _AT_THE_HEAD = 300, 60
 
 
-def seconds_of(shares: Mapping[str, float], open_indexer: OpenIndexer) -> float:
+def measure_indexing_seconds(shares: Mapping[str, float], open_indexer: OpenIndexer) -> float:
     """Return the virtual seconds for a history and further single blocks, including all waits."""
     clock = VirtualClock()
     tree = BlockTree(CHAIN_ID)
@@ -48,15 +48,15 @@ def seconds_of(shares: Mapping[str, float], open_indexer: OpenIndexer) -> float:
             endpoint.health.sleep = clock.advance
         weather.shares = shares
         began = clock()
-        reach(indexer, clock, tree)
+        index_to_head(indexer, clock, tree)
         for _ in range(_AT_THE_HEAD):
             weather.set_head(tree.mine())
-            reach(indexer, clock, tree)
+            index_to_head(indexer, clock, tree)
         assert indexer.cursor == (tree.last_mined.number, tree.last_mined.hash)
         return clock() - began
 
 
-def reach(indexer: Indexer, clock: VirtualClock, tree: BlockTree) -> None:
+def index_to_head(indexer: Indexer, clock: VirtualClock, tree: BlockTree) -> None:
     """Run turns as the daemon does until the newest block is folded."""
     for _ in range(500):
         try:
@@ -75,7 +75,9 @@ def reach(indexer: Indexer, clock: VirtualClock, tree: BlockTree) -> None:
 def test_indexing_keeps_at_least_one_third_of_its_speed_with_unreliable_endpoints(
     open_indexer: OpenIndexer,
 ):
-    fair, foul = (seconds_of(shares, open_indexer) for shares in ({}, BAD_WEATHER_SHARES))
+    fair, foul = (
+        measure_indexing_seconds(shares, open_indexer) for shares in ({}, BAD_WEATHER_SHARES)
+    )
 
     assert fair / foul >= 1 / 3
 
@@ -130,13 +132,13 @@ def test_unavailable_endpoint_gets_at_most_one_request_per_tick(
 
 
 def run_once(chain: FakeChain, folder: Path) -> "subprocess.CompletedProcess[str]":
-    path = write_config(settings(chain, folder), folder / "config.toml")
+    path = write_config(build_daemon_settings(chain, folder), folder / "config.toml")
     command = [sys.executable, "-m", "oracle", "run", "--once", "--config", str(path)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.fixture
-def single(fake_chain: FakeChain) -> FakeChain:
+def single_endpoint_chain(fake_chain: FakeChain) -> FakeChain:
     """Return a chain with a single endpoint."""
     del fake_chain.urls[1:]
     return fake_chain
@@ -144,37 +146,49 @@ def single(fake_chain: FakeChain) -> FakeChain:
 
 @pytest.mark.parametrize("method", ["eth_chainId", "eth_getLogs"])
 def test_run_once_waits_for_retry_after_and_completes(
-    single: FakeChain, tmp_path: Path, method: str
+    single_endpoint_chain: FakeChain, tmp_path: Path, method: str
 ):
     throttled = faults.build_429_fault(3, methods=method, times=1)
-    single.provider.faults.append(throttled)
+    single_endpoint_chain.provider.faults.append(throttled)
 
-    done = run_once(single, tmp_path)
+    done = run_once(single_endpoint_chain, tmp_path)
 
     assert (done.returncode, throttled.hit_count) == (0, 1), done.stderr
     assert "waiting" in done.stdout + done.stderr
 
 
-def test_run_once_waits_for_short_retry_after_at_start(single: FakeChain, tmp_path: Path):
-    single.provider.faults.append(faults.build_429_fault(1, methods="eth_chainId", times=2))
+def test_run_once_waits_for_short_retry_after_at_start(
+    single_endpoint_chain: FakeChain, tmp_path: Path
+):
+    single_endpoint_chain.provider.faults.append(
+        faults.build_429_fault(1, methods="eth_chainId", times=2)
+    )
 
-    assert run_once(single, tmp_path).returncode == 0
+    assert run_once(single_endpoint_chain, tmp_path).returncode == 0
 
 
-def test_run_once_fails_immediately_on_long_retry_after(single: FakeChain, tmp_path: Path):
-    assert run_once(single, tmp_path).returncode == 0
-    single.live(1)
-    single.provider.faults.append(faults.build_429_fault(3600))
+def test_run_once_fails_immediately_on_long_retry_after(
+    single_endpoint_chain: FakeChain, tmp_path: Path
+):
+    assert run_once(single_endpoint_chain, tmp_path).returncode == 0
+    single_endpoint_chain.live(1)
+    single_endpoint_chain.provider.faults.append(faults.build_429_fault(3600))
 
-    done = run_once(single, tmp_path)
+    done = run_once(single_endpoint_chain, tmp_path)
 
     assert done.returncode in {1, 2}
     assert "HTTP 429" in done.stderr
 
 
-def test_signal_stops_run_once_while_it_waits_for_an_endpoint(single: FakeChain, tmp_path: Path):
-    single.provider.faults.append(faults.build_429_fault(100, methods="eth_getLogs"))
-    path = write_config(settings(single, tmp_path), tmp_path / "config.toml")
+def test_signal_stops_run_once_while_it_waits_for_an_endpoint(
+    single_endpoint_chain: FakeChain, tmp_path: Path
+):
+    single_endpoint_chain.provider.faults.append(
+        faults.build_429_fault(100, methods="eth_getLogs")
+    )
+    path = write_config(
+        build_daemon_settings(single_endpoint_chain, tmp_path), tmp_path / "config.toml"
+    )
 
     with start_daemon(path, "--once") as run:
         run.wait_for("waiting_for_endpoint")

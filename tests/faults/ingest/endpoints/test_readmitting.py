@@ -12,14 +12,14 @@ from oracle.domain.health import Severity
 from oracle.store.database import Store
 from tests.support.cli.daemon import start_daemon
 from tests.support.cli.local_network import write_config
-from tests.support.ingest.daemons import config, settings
+from tests.support.ingest.daemons import build_daemon_settings, write_daemon_config
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.lying import alter_log
 from tests.support.ingest.reading import add_busy_blocks, add_fault
 
 
 @pytest.fixture
-def busy(fake_chain: FakeChain) -> FakeChain:
+def busy_chain(fake_chain: FakeChain) -> FakeChain:
     return add_busy_blocks(fake_chain)
 
 
@@ -31,24 +31,26 @@ def run_command(capsys: pytest.CaptureFixture[str], *command: str) -> tuple[int,
 
 
 @pytest.fixture
-def caught(busy: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+def config_with_proven_liar(
+    busy_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Path:
     """Return a configuration whose first endpoint was proven wrong by `run --once`.
 
     Two providers remain: with only one of them, no block would be confirmed as final.
     """
-    busy.serve()
-    alter_log(busy)
-    path = config(busy, tmp_path)
+    busy_chain.serve()
+    alter_log(busy_chain)
+    path = write_daemon_config(busy_chain, tmp_path)
     code, output = run_command(capsys, "run", "--once", "--config", str(path))
     assert (code, "endpoint_proven_wrong" in output) == (0, True)
     return path
 
 
 def test_endpoint_proven_wrong_is_reported_and_excluded_until_readmitted(
-    busy: FakeChain, caught: Path, capsys: pytest.CaptureFixture[str]
+    busy_chain: FakeChain, config_with_proven_liar: Path, capsys: pytest.CaptureFixture[str]
 ):
-    liar = busy.urls[0]
-    at = ("--config", str(caught))
+    liar = busy_chain.urls[0]
+    at = ("--config", str(config_with_proven_liar))
 
     # There is no contract, either.
     code, output = run_command(capsys, "status", *at)
@@ -60,15 +62,15 @@ def test_endpoint_proven_wrong_is_reported_and_excluded_until_readmitted(
     assert list(status["endpoints_proven_wrong"]) == [liar]
     assert status["suspect_blocks"] == 0
     assert status["endpoints"][0]["state"].startswith("quarantined: proven wrong")
-    before = len(busy.provider.received_requests)
+    before = len(busy_chain.provider.received_requests)
     code, output = run_command(capsys, "endpoint", "probe", *at)
     assert (code, "`qos-oracle endpoint readmit`" in output) == (1, True)
-    last = str(busy.head.number - 10)
+    last = str(busy_chain.head.number - 10)
     verifying = ("resync", "verify", "--from", "0", "--to", last)
     assert run_command(capsys, *verifying, *at)[0] == 0
-    busy.live(2)
+    busy_chain.live(2)
     assert run_command(capsys, "run", "--once", *at)[0] == 0
-    assert len(busy.provider.received_requests) == before
+    assert len(busy_chain.provider.received_requests) == before
     assert run_command(capsys, *verifying, "--endpoint", liar, *at)[0] == 1
 
     code, output = run_command(capsys, "endpoint", "readmit", liar, "--dry-run", *at)
@@ -76,44 +78,54 @@ def test_endpoint_proven_wrong_is_reported_and_excluded_until_readmitted(
     code, output = run_command(capsys, "endpoint", "readmit", liar, "--json", *at)
     assert (code, json.loads(output)["readmitted"]) == (0, True)
     assert run_command(capsys, "endpoint", "readmit", liar, *at)[0] == 2
-    busy.provider.faults.clear()
+    busy_chain.provider.faults.clear()
     assert run_command(capsys, "run", "--once", *at)[0] == 0
-    assert len(busy.provider.received_requests) > before
+    assert len(busy_chain.provider.received_requests) > before
     assert run_command(capsys, "endpoint", "probe", *at)[0] == 0
 
 
-def only_the_liar(busy: FakeChain, caught: Path) -> None:
+def keep_only_lying_endpoint(busy_chain: FakeChain, config_with_proven_liar: Path) -> None:
     """Remove the honest endpoints from the settings."""
-    alone = settings(busy, caught.parent)
-    alone["chain"]["endpoints"] = busy.urls[:1]
-    write_config(alone, caught)
+    alone = build_daemon_settings(busy_chain, config_with_proven_liar.parent)
+    alone["chain"]["endpoints"] = busy_chain.urls[:1]
+    write_config(alone, config_with_proven_liar)
 
 
 def test_only_endpoint_is_not_queried_once_proven_wrong_and_the_remedy_is_reported(
-    busy: FakeChain, caught: Path, capsys: pytest.CaptureFixture[str]
+    busy_chain: FakeChain, config_with_proven_liar: Path, capsys: pytest.CaptureFixture[str]
 ):
-    only_the_liar(busy, caught)
-    before = len(busy.provider.received_requests)
+    keep_only_lying_endpoint(busy_chain, config_with_proven_liar)
+    before = len(busy_chain.provider.received_requests)
 
     for _ in range(2):
-        code, output = run_command(capsys, "run", "--once", "--config", str(caught))
+        code, output = run_command(
+            capsys, "run", "--once", "--config", str(config_with_proven_liar)
+        )
         assert (code, "`qos-oracle endpoint readmit`" in output) == (1, True)
-    assert len(busy.provider.received_requests) == before
+    assert len(busy_chain.provider.received_requests) == before
 
 
 def test_daemon_whose_only_endpoint_was_proven_wrong_waits_until_it_is_readmitted(
-    busy: FakeChain, caught: Path, capsys: pytest.CaptureFixture[str]
+    busy_chain: FakeChain, config_with_proven_liar: Path, capsys: pytest.CaptureFixture[str]
 ):
-    only_the_liar(busy, caught)
-    busy.provider.faults.clear()
+    keep_only_lying_endpoint(busy_chain, config_with_proven_liar)
+    busy_chain.provider.faults.clear()
 
-    with start_daemon(caught) as running:
+    with start_daemon(config_with_proven_liar) as running:
         running.url = running.wait_for("waiting_for_endpoint")["web"]
         running.wait_for_text(
-            "/readyz", f"{busy.urls[0]}: quarantined: proven wrong; `qos-oracle endpoint readmit`"
+            "/readyz",
+            f"{busy_chain.urls[0]}: quarantined: proven wrong; `qos-oracle endpoint readmit`",
         )
         assert (
-            run_command(capsys, "endpoint", "readmit", busy.urls[0], "--config", str(caught))[0]
+            run_command(
+                capsys,
+                "endpoint",
+                "readmit",
+                busy_chain.urls[0],
+                "--config",
+                str(config_with_proven_liar),
+            )[0]
             == 0
         )
         running.url = running.wait_for("daemon_started")["web"]
@@ -121,16 +133,16 @@ def test_daemon_whose_only_endpoint_was_proven_wrong_waits_until_it_is_readmitte
 
 
 def test_run_once_fails_and_counts_suspect_blocks_until_they_are_confirmed(
-    busy: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    busy_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    path = config(busy, tmp_path)
+    path = write_daemon_config(busy_chain, tmp_path)
     at = ("--config", str(path))
     assert run_command(capsys, "run", "--once", *at)[0] == 0
     store = Store.open(f"sqlite:///{tmp_path / 'oracle.sqlite'}")
     with closing(store), store.transaction() as uow:
-        uow.facts.quarantine.add(busy.urls[0], "a lie")
+        uow.facts.quarantine.add(busy_chain.urls[0], "a lie")
     silent = add_fault(
-        busy,
+        busy_chain,
         transport_faults.build_http_status_fault(503, methods=log_faults.LOG_AND_RECEIPT_METHODS),
         1,
     )
@@ -139,36 +151,36 @@ def test_run_once_fails_and_counts_suspect_blocks_until_they_are_confirmed(
         return int(json.loads(run_command(capsys, "status", "--json", *at)[1])["suspect_blocks"])
 
     before = suspects()
-    assert before == busy.head.number + 1
+    assert before == busy_chain.head.number + 1
     for _ in range(2):
         # They are read again first, because no usable endpoint has returned them.
         code, output = run_command(capsys, "run", "--once", *at)
-        assert (code, f"{busy.urls[0]}: quarantined: proven wrong" in output) == (1, True)
-        assert f"{busy.urls[1]}: unreachable: HTTP 503" in output
+        assert (code, f"{busy_chain.urls[0]}: quarantined: proven wrong" in output) == (1, True)
+        assert f"{busy_chain.urls[1]}: unreachable: HTTP 503" in output
     assert suspects() == before
     assert "UNAUDITED" in run_command(capsys, "status", *at)[1]
-    busy.providers[1].faults.remove(silent)
+    busy_chain.providers[1].faults.remove(silent)
     assert run_command(capsys, "run", "--once", *at)[0] == 0
     assert suspects() == 0
 
 
 def test_indexing_continues_while_suspect_blocks_are_unavailable(
-    busy: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    busy_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    path = config(busy, tmp_path)
+    path = write_daemon_config(busy_chain, tmp_path)
     at = ("--config", str(path))
     assert run_command(capsys, "run", "--once", *at)[0] == 0
     store = Store.open(f"sqlite:///{tmp_path / 'oracle.sqlite'}")
     with closing(store), store.transaction() as uow:
-        uow.facts.quarantine.add(busy.urls[0], "a lie")
+        uow.facts.quarantine.add(busy_chain.urls[0], "a lie")
         suspect = uow.cursor.get()
     assert suspect is not None
     for method in ("eth_getLogs", "eth_getBlockReceipts", "eth_getTransactionReceipt"):
         pruned = transport_faults.build_http_status_fault(
             503, methods=method, for_blocks=(0, suspect.number)
         )
-        add_fault(busy, pruned, 1)
-    busy.live(3)
+        add_fault(busy_chain, pruned, 1)
+    busy_chain.live(3)
 
     code, _ = run_command(capsys, "run", "--once", *at)
 
@@ -178,4 +190,4 @@ def test_indexing_continues_while_suspect_blocks_are_unavailable(
     ):
         reached = uow.cursor.get()
     assert reached is not None
-    assert (code, reached.number) == (1, busy.head.number)
+    assert (code, reached.number) == (1, busy_chain.head.number)

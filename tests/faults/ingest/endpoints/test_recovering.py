@@ -24,7 +24,9 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def alone(fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
+def single_endpoint_indexer(
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
+) -> Indexer:
     """Return an indexer with only the first endpoint; it has read the chain up to block 30."""
     indexer = open_indexer(fake_chain.urls[0], clock=clock)
     indexer.index()
@@ -37,23 +39,27 @@ def alone(fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock)
     ids=["above the final block", "and it goes on", "below the final block"],
 )
 def test_fork_watch_closes_when_the_only_endpoint_reverts_its_fork(
-    fake_chain: FakeChain, alone: Indexer, clock: VirtualClock, depth: int, new_blocks: int
+    fake_chain: FakeChain,
+    single_endpoint_indexer: Indexer,
+    clock: VirtualClock,
+    depth: int,
+    new_blocks: int,
 ):
     original_head = fake_chain.head
     clock.advance(40)
     fake_chain.mine_empty(depth + 2, on=fake_chain.back(depth))
-    assert alone.step() is None
-    assert alone.ingest.fork_watch.is_pending()
+    assert single_endpoint_indexer.step() is None
+    assert single_endpoint_indexer.ingest.fork_watch.is_pending()
 
     fake_chain.show(
         fake_chain.mine_empty(new_blocks, on=original_head) if new_blocks else original_head
     )
     for _ in range(3):
         clock.advance(40)
-        alone.index()
+        single_endpoint_indexer.index()
 
-    assert not alone.ingest.fork_watch.is_pending()
-    assert alone.cursor == (30 + new_blocks, fake_chain.provider.head.hash)
+    assert not single_endpoint_indexer.ingest.fork_watch.is_pending()
+    assert single_endpoint_indexer.cursor == (30 + new_blocks, fake_chain.provider.head.hash)
 
 
 @pytest.mark.parametrize("dies", [False, True], ids=["it takes it back", "it is gone"])
@@ -88,24 +94,27 @@ def test_final_block_fabricated_by_one_endpoint_is_discarded_after_one_minute(
     ids=["504", "HTML", "truncated", "reset"],
 )
 def test_temporary_failure_does_not_disable_batches(
-    fake_chain: FakeChain, alone: Indexer, clock: VirtualClock, fault: InjectedFault
+    fake_chain: FakeChain,
+    single_endpoint_indexer: Indexer,
+    clock: VirtualClock,
+    fault: InjectedFault,
 ):
     fake_chain.provider.faults.append(fault)
     for _ in range(4):
         fake_chain.live(1)
-        follow_until_idle(alone, clock, seconds=INITIAL_BREAKER_WAIT_SECONDS)
+        follow_until_idle(single_endpoint_indexer, clock, seconds=INITIAL_BREAKER_WAIT_SECONDS)
 
     assert fault.hit_count
-    assert list_endpoints(alone)[0].client.batch_limit == MAX_BATCH_SIZE
+    assert list_endpoints(single_endpoint_indexer)[0].client.batch_limit == MAX_BATCH_SIZE
 
 
 def test_gateway_timeout_on_small_batch_is_not_retried_individually(
-    fake_chain: FakeChain, alone: Indexer
+    fake_chain: FakeChain, single_endpoint_indexer: Indexer
 ):
     fake_chain.provider.faults.append(faults.build_http_status_fault(504))
 
     with pytest.raises(RpcError, match=ErrorKind.SLOW):
-        alone.source.fetch_heads()
+        single_endpoint_indexer.source.fetch_heads()
     # Three requests in one batch; none is repeated individually.
     assert fake_chain.provider.faults[0].hit_count == 3
 

@@ -18,7 +18,7 @@ def site(fake_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[st
     return Site(fake_chain, tmp_path, capsys)
 
 
-def mark_all_succeeded(above: int = 0) -> InjectedFault:
+def build_all_succeeded_fault(above: int = 0) -> InjectedFault:
     """Return a fault that reports every transaction above a block as successful."""
 
     def set_status(receipts: list[Json]) -> list[Json]:
@@ -30,7 +30,7 @@ def mark_all_succeeded(above: int = 0) -> InjectedFault:
     return block_faults.build_changed_receipts_fault("all succeeded", set_status)
 
 
-def falsify_gas() -> InjectedFault:
+def build_wrong_gas_fault() -> InjectedFault:
     """Return a fault that makes the receipts of all blocks invalid."""
 
     def set_gas(receipts: list[Json]) -> list[Json]:
@@ -42,7 +42,7 @@ def falsify_gas() -> InjectedFault:
 def test_refused_block_is_reported_until_endpoint_proves_it(fake_chain: FakeChain, site: Site):
     first = add_provable_blocks(fake_chain, 30)[-1]
     new_blocks = add_provable_blocks(fake_chain, 10)
-    add_fault(fake_chain, mark_all_succeeded(first.number))
+    add_fault(fake_chain, build_all_succeeded_fault(first.number))
 
     outcomes = [site.once(0) for _ in range(3)]
     _, status_output = site.tell("status")
@@ -70,12 +70,12 @@ def test_refused_block_stays_refused_if_the_proof_of_its_feature_was_not_stored(
     first = add_provable_blocks(fake_chain, 30)[-1]
     # More blocks than are sampled to find that a chain lacks the feature.
     add_provable_blocks(fake_chain, REQUIRED_SAMPLES + 10)
-    lie = add_fault(fake_chain, mark_all_succeeded(first.number))
+    lie = add_fault(fake_chain, build_all_succeeded_fault(first.number))
     refused = site.once(0)
     indexed_block = site.cursor()
     site.forget_feature(HeaderFeature.RECEIPTS)
     fake_chain.providers[0].faults.remove(lie)
-    add_fault(fake_chain, falsify_gas())
+    add_fault(fake_chain, build_wrong_gas_fault())
 
     outcome = site.once(0)
 
@@ -86,7 +86,7 @@ def test_refused_block_stays_refused_if_the_proof_of_its_feature_was_not_stored(
 def test_operator_accepts_refused_block(fake_chain: FakeChain, site: Site):
     first = add_provable_blocks(fake_chain, 30)[-1]
     (block,) = add_provable_blocks(fake_chain, 1)
-    add_fault(fake_chain, mark_all_succeeded(first.number))
+    add_fault(fake_chain, build_all_succeeded_fault(first.number))
     refused = site.once(0)
 
     without, _ = site.tell("resync", "refusal", "--accept")
@@ -104,7 +104,7 @@ def test_two_agreeing_endpoints_do_not_resolve_refused_block(fake_chain: FakeCha
     first = add_provable_blocks(fake_chain, 30)[-1]
     refused, *_ = add_provable_blocks(fake_chain, 5)
     for place in (0, 1):
-        add_fault(fake_chain, mark_all_succeeded(first.number), place)
+        add_fault(fake_chain, build_all_succeeded_fault(first.number), place)
 
     alone = site.once(0)
     both = site.once(0, 1)

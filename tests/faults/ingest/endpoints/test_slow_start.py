@@ -55,7 +55,7 @@ class Dripping:
 
 
 @contextmanager
-def _dripping() -> Iterator[Dripping]:
+def _run_dripping_server() -> Iterator[Dripping]:
     server = Dripping()
     try:
         yield server
@@ -64,17 +64,17 @@ def _dripping() -> Iterator[Dripping]:
 
 
 @pytest.fixture
-def dripping() -> Iterator[Dripping]:
-    with _dripping() as server:
+def dripping_server() -> Iterator[Dripping]:
+    with _run_dripping_server() as server:
         yield server
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_endpoint_sending_one_byte_at_a_time_does_not_delay_start_with_other_endpoints(
-    fake_chain: FakeChain, dripping: Dripping, place: int
+    fake_chain: FakeChain, dripping_server: Dripping, place: int
 ):
     urls = list(fake_chain.urls)
-    urls.insert(place, dripping.url)
+    urls.insert(place, dripping_server.url)
     pool = EndpointPool.from_urls(urls, CHAIN_ID)
     reader = EventReader.from_profile("reference", CONTRACTS, ORACLE)
 
@@ -82,13 +82,15 @@ def test_endpoint_sending_one_byte_at_a_time_does_not_delay_start_with_other_end
     workers = {pool.run_with_endpoint(lambda endpoint: endpoint.name) for _ in range(3)}
 
     # Its only response is still pending, and no step has waited for it.
-    assert (dripping.request_count, dripping.is_over.is_set()) == (1, False)
+    assert (dripping_server.request_count, dripping_server.is_over.is_set()) == (1, False)
     assert workers == {fake_chain.urls[0]}
     pool.close()
 
 
-def test_start_fails_with_timeout_when_all_endpoints_send_one_byte_at_a_time(dripping: Dripping):
-    pool = EndpointPool.from_urls([dripping.url], CHAIN_ID, timeout_seconds=0.3)
+def test_start_fails_with_timeout_when_all_endpoints_send_one_byte_at_a_time(
+    dripping_server: Dripping,
+):
+    pool = EndpointPool.from_urls([dripping_server.url], CHAIN_ID, timeout_seconds=0.3)
     reader = EventReader.from_profile("reference", CONTRACTS, ORACLE)
 
     with pytest.raises(TransientError, match=r"no endpoint answers.*no response in time"):
@@ -96,8 +98,8 @@ def test_start_fails_with_timeout_when_all_endpoints_send_one_byte_at_a_time(dri
     pool.close()
 
 
-def test_response_body_sent_one_byte_at_a_time_raises_timeout(dripping: Dripping):
-    client = JsonRpcClient(dripping.url, timeout_seconds=0.3)
+def test_response_body_sent_one_byte_at_a_time_raises_timeout(dripping_server: Dripping):
+    client = JsonRpcClient(dripping_server.url, timeout_seconds=0.3)
 
     with pytest.raises(RpcTimeoutError):
         client.call("eth_chainId", [], Quantity)

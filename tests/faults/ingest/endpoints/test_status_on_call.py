@@ -22,7 +22,7 @@ from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView, fetch_c
 from oracle.queries.endpoint_view import refresh_endpoint_views
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.cli.local_network import write_config
-from tests.support.ingest.daemons import config, settings
+from tests.support.ingest.daemons import build_daemon_settings, write_daemon_config
 from tests.support.ingest.endpoints import count_requests, follow_until_idle
 from tests.support.ingest.fake_chain import FakeChain
 
@@ -30,7 +30,7 @@ from tests.support.ingest.fake_chain import FakeChain
 @contextmanager
 def open_command_source(chain: FakeChain, folder: Path) -> Iterator[tuple[Config, ChainSource]]:
     """Yield a configuration and the source of a command with all endpoints; no oracle contract."""
-    config_values = settings(chain, folder)
+    config_values = build_daemon_settings(chain, folder)
     del config_values["oracle"]
     loaded_config = read_config(write_config(config_values, folder / "config.toml"))
     with open_chain(loaded_config, open_reader(loaded_config)) as source:
@@ -116,7 +116,7 @@ def test_status_reports_no_endpoint_when_all_were_proven_wrong(
 
 def store_proven_wrong_endpoints(chain: FakeChain, folder: Path, urls: Iterable[str]) -> Path:
     """Return a configuration whose database lists these endpoints as proven wrong."""
-    path = config(chain, folder)
+    path = write_daemon_config(chain, folder)
     assert run(["run", "--once", "--config", str(path)]) == 0
     with open_records(read_config(path)) as records, records.store.transaction() as uow:
         for url in urls:

@@ -29,14 +29,16 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def alone(fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
+def single_endpoint_indexer(
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
+) -> Indexer:
     """Return an indexer with only the first endpoint; it has read the chain up to block 30."""
     indexer = open_indexer(fake_chain.urls[0], clock=clock)
     indexer.index()
     return indexer
 
 
-def ranges(fake_chain: FakeChain) -> list[tuple[int, int] | None]:
+def list_requested_log_ranges(fake_chain: FakeChain) -> list[tuple[int, int] | None]:
     """Return every range of logs that the first endpoint was asked for."""
     return [
         request.block_range
@@ -59,7 +61,7 @@ def test_case_33_quota_error_causes_a_wait_and_a_retry_of_the_same_range(
 
     waited = follow_until_idle(indexer, clock)
 
-    first, second = ranges(fake_chain)[:2]
+    first, second = list_requested_log_ranges(fake_chain)[:2]
     assert (quota.hit_count, first == second, waited > 0) == (1, True, True)
     assert indexer.canonical_logs() == fake_chain.logs()
 
@@ -81,36 +83,39 @@ def test_case_33_result_limit_under_same_error_code_splits_range(
 
 @pytest.mark.parametrize("retry_after", [90, faults.IN_NINETY_SECONDS], ids=["seconds", "date"])
 def test_case_37_retry_after_is_respected_exactly(
-    alone: Indexer, fake_chain: FakeChain, clock: VirtualClock, retry_after: int | str
+    single_endpoint_indexer: Indexer,
+    fake_chain: FakeChain,
+    clock: VirtualClock,
+    retry_after: int | str,
 ):
     fake_chain.live(1)
     fake_chain.provider.faults.append(faults.build_429_fault(retry_after, times=1))
     with pytest.raises(TransientError, match=ErrorKind.THROTTLED):
-        alone.step()
+        single_endpoint_indexer.step()
 
     clock.advance(89)
     with pytest.raises(TransientError, match=ErrorKind.THROTTLED):
-        assert count_requests(fake_chain.provider, alone.step) == 0
+        assert count_requests(fake_chain.provider, single_endpoint_indexer.step) == 0
     clock.advance(1.1)
 
-    alone.index()
-    assert alone.cursor[0] == fake_chain.head.number
+    single_endpoint_indexer.index()
+    assert single_endpoint_indexer.cursor[0] == fake_chain.head.number
 
 
 def test_case_37_request_rate_is_reduced_and_recovers(
-    alone: Indexer, fake_chain: FakeChain, clock: VirtualClock
+    single_endpoint_indexer: Indexer, fake_chain: FakeChain, clock: VirtualClock
 ):
-    (endpoint,) = list_endpoints(alone)
+    (endpoint,) = list_endpoints(single_endpoint_indexer)
     fake_chain.provider.faults.append(faults.build_429_fault(5, times=1))
     with pytest.raises(TransientError):
-        alone.step()
+        single_endpoint_indexer.step()
     cut = read_metric("oracle_endpoint_rate_limit", endpoint=endpoint.name)
 
     clock.advance(20)
-    alone.step()
+    single_endpoint_indexer.step()
     later = read_metric("oracle_endpoint_rate_limit", endpoint=endpoint.name)
     clock.advance(1_000)
-    alone.step()
+    single_endpoint_indexer.step()
     at_last = read_metric("oracle_endpoint_rate_limit", endpoint=endpoint.name)
 
     assert 0 < cut < later
@@ -123,19 +128,22 @@ def test_case_37_request_rate_is_reduced_and_recovers(
     ids=["JSON", "text"],
 )
 def test_case_38_throttling_response_with_http_200_causes_a_wait_and_a_retry(
-    alone: Indexer, fake_chain: FakeChain, clock: VirtualClock, fault: Callable[..., InjectedFault]
+    single_endpoint_indexer: Indexer,
+    fake_chain: FakeChain,
+    clock: VirtualClock,
+    fault: Callable[..., InjectedFault],
 ):
     fake_chain.live(1)
     fake_chain.provider.faults.append(fault(times=1))
     with pytest.raises(TransientError, match=ErrorKind.THROTTLED):
-        alone.step()
+        single_endpoint_indexer.step()
 
     with pytest.raises(TransientError, match=ErrorKind.THROTTLED):
-        assert count_requests(fake_chain.provider, alone.step) == 0
+        assert count_requests(fake_chain.provider, single_endpoint_indexer.step) == 0
     clock.advance(1)
-    alone.index()
+    single_endpoint_indexer.index()
 
-    assert alone.canonical_logs() == fake_chain.logs()
+    assert single_endpoint_indexer.canonical_logs() == fake_chain.logs()
 
 
 # --- time and bodies ---
@@ -161,7 +169,7 @@ def test_case_40_late_response_is_requested_again_and_counted_once(
     assert indexer.canonical_logs() == fake_chain.logs()
 
 
-def is_wide(request: FakeRequest) -> bool:
+def is_wide_range(request: FakeRequest) -> bool:
     """Return whether the response is long enough to be truncated."""
     return request.block_range is not None and request.block_range[1] - request.block_range[0] >= 8
 
@@ -184,7 +192,7 @@ def test_case_41_truncated_response_splits_range(
 ):
     fake_chain.live(40)
     indexer = open_indexer(fake_chain.urls[0], clock=clock)
-    limits: FaultLimits = {"methods": "eth_getLogs", "when": is_wide}
+    limits: FaultLimits = {"methods": "eth_getLogs", "when": is_wide_range}
     early = fault(**limits)
     fake_chain.provider.faults.append(early)
 
@@ -197,12 +205,12 @@ def test_case_41_truncated_response_splits_range(
     "fault", [faults.build_html_fault, faults.build_empty_body_fault], ids=["HTML", "nothing"]
 )
 def test_case_42_non_json_response_is_invalid(
-    alone: Indexer, fake_chain: FakeChain, fault: Callable[..., InjectedFault]
+    single_endpoint_indexer: Indexer, fake_chain: FakeChain, fault: Callable[..., InjectedFault]
 ):
     fake_chain.provider.faults.append(fault())
 
     with pytest.raises(TransientError, match=rf"{ErrorKind.INVALID}: returned .* instead of JSON"):
-        alone.step()
+        single_endpoint_indexer.step()
 
 
 @pytest.mark.parametrize(
@@ -260,7 +268,7 @@ def test_case_43_refused_batch_size_is_reduced_permanently(
 
 @pytest.mark.parametrize("place", [1, 2, 3], ids=["first", "in the middle", "newest"])
 def test_case_44_announced_block_returned_as_null_is_waited_for(
-    alone: Indexer, fake_chain: FakeChain, clock: VirtualClock, place: int
+    single_endpoint_indexer: Indexer, fake_chain: FakeChain, clock: VirtualClock, place: int
 ):
     fake_chain.live(3)
     announced = 30 + place
@@ -269,11 +277,11 @@ def test_case_44_announced_block_returned_as_null_is_waited_for(
     )
     fake_chain.provider.faults.append(null)
 
-    follow_until_idle(alone, clock)
+    follow_until_idle(single_endpoint_indexer, clock)
 
     assert null.hit_count == 2
-    assert alone.cursor == (fake_chain.head.number, fake_chain.head.hash)
-    assert alone.canonical_logs() == fake_chain.logs()
+    assert single_endpoint_indexer.cursor == (fake_chain.head.number, fake_chain.head.hash)
+    assert single_endpoint_indexer.canonical_logs() == fake_chain.logs()
 
 
 # --- names, certificates, addresses ---

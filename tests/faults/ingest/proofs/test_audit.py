@@ -30,7 +30,7 @@ def set_verification_policy(indexer: Indexer, policy: VerificationPolicy) -> Non
     indexer.source.configure_verification(policy, Calibration(indexer.clock))
 
 
-def name_of(indexer: Indexer, nth: int) -> str:
+def get_endpoint_name(indexer: Indexer, nth: int) -> str:
     return indexer.source.list_endpoint_names()[nth]
 
 
@@ -47,7 +47,7 @@ def audit_due_windows(indexer: Indexer, window: int = WINDOW) -> list[AuditResul
     return done
 
 
-def a_log_of_the_network(fake_chain: FakeChain) -> tuple[int, int]:
+def find_middle_log(fake_chain: FakeChain) -> tuple[int, int]:
     """Return block and index of a log in the middle of the history, on which much depends."""
     started = load_abi("TaskNetwork").get_event("TaskStarted").digest
     places = [
@@ -61,7 +61,7 @@ def a_log_of_the_network(fake_chain: FakeChain) -> tuple[int, int]:
 
 def omit_one_log(fake_chain: FakeChain) -> int:
     """Let the first endpoint always omit one log; return the log's block."""
-    number, index = a_log_of_the_network(fake_chain)
+    number, index = find_middle_log(fake_chain)
     here = (hex(number), hex(index))
     fake_chain.provider.faults.append(
         log_faults.build_omitted_logs_fault(
@@ -72,7 +72,9 @@ def omit_one_log(fake_chain: FakeChain) -> int:
 
 
 @pytest.fixture
-def fooled(fake_chain: FakeChain, open_indexer: OpenIndexer) -> tuple[Indexer, int]:
+def indexer_with_omitted_log(
+    fake_chain: FakeChain, open_indexer: OpenIndexer
+) -> tuple[Indexer, int]:
     """Return an indexer that proved nothing and lacks a log, and the number of the log's block."""
     fake_chain.live(40)
     fake_chain.mine_empty(FINALITY + WINDOW)
@@ -88,12 +90,12 @@ def fooled(fake_chain: FakeChain, open_indexer: OpenIndexer) -> tuple[Indexer, i
 def test_case_29_omitted_log_is_detected_by_audit_and_repaired_by_refold(
     fake_chain: FakeChain,
     open_indexer: OpenIndexer,
-    fooled: tuple[Indexer, int],
+    indexer_with_omitted_log: tuple[Indexer, int],
     policy: VerificationPolicy,
 ):
-    indexer, block = fooled
+    indexer, block = indexer_with_omitted_log
     set_verification_policy(indexer, policy)
-    giver = name_of(indexer, 0)
+    giver = get_endpoint_name(indexer, 0)
     before = read_metric(MISSING, endpoint=giver)
     expected_digest = index_honest_chain(fake_chain, open_indexer).digest()
     assert indexer.digest() != expected_digest
@@ -113,7 +115,7 @@ def test_case_28_log_omitted_from_ranges_is_detected_by_audit_endpoint(
 ):
     fake_chain.live(40)
     fake_chain.mine_empty(FINALITY + WINDOW)
-    number, index = a_log_of_the_network(fake_chain)
+    number, index = find_middle_log(fake_chain)
     here = (hex(number), hex(index))
     fake_chain.provider.faults.append(
         log_faults.build_omitted_range_logs_fault(
@@ -129,7 +131,9 @@ def test_case_28_log_omitted_from_ranges_is_detected_by_audit_endpoint(
 
     audits = audit_due_windows(indexer)
 
-    assert [audit.at_fault for audit in audits if audit.difference] == [name_of(indexer, 0)]
+    assert [audit.at_fault for audit in audits if audit.difference] == [
+        get_endpoint_name(indexer, 0)
+    ]
     assert indexer.canonical_logs() == fake_chain.logs()
     # It is no longer preferred: the other endpoint serves the next window.
     fake_chain.live(1)
@@ -152,18 +156,18 @@ def test_case_29_audit_result_is_denied_when_auditor_omits_logs(
 
     denied = [audit for audit in audits if audit.outcome == "denied"]
     assert denied
-    assert {audit.at_fault for audit in denied} == {name_of(indexer, 1)}
+    assert {audit.at_fault for audit in denied} == {get_endpoint_name(indexer, 1)}
     assert indexer.digest() == before
 
 
 def test_case_29_verify_reports_missing_log_and_repairs_it_on_request(
-    fake_chain: FakeChain, open_indexer: OpenIndexer, fooled: tuple[Indexer, int]
+    fake_chain: FakeChain, open_indexer: OpenIndexer, indexer_with_omitted_log: tuple[Indexer, int]
 ):
-    indexer, block = fooled
+    indexer, block = indexer_with_omitted_log
     set_verification_policy(indexer, VerificationPolicy())
     blocks = BlockRange(0, indexer.cursor[0])
     places = (indexer.source, indexer.store, indexer.folder)
-    wanted = (blocks, VerificationLevel.PROVEN, name_of(indexer, 1))
+    wanted = (blocks, VerificationLevel.PROVEN, get_endpoint_name(indexer, 1))
 
     verification = reverify_blocks(RepairContext(*places, RebuildOptions(dry_run=True)), *wanted)
 
@@ -179,9 +183,9 @@ def test_case_29_verify_reports_missing_log_and_repairs_it_on_request(
 
 
 def test_verify_reports_number_of_unrepaired_logs(
-    fake_chain: FakeChain, fooled: tuple[Indexer, int]
+    fake_chain: FakeChain, indexer_with_omitted_log: tuple[Indexer, int]
 ):
-    indexer, block = fooled
+    indexer, block = indexer_with_omitted_log
     omitted_hash = next(at for at, index in fake_chain.logs() if index == 0)
     fake_chain.providers[1].faults.append(
         log_faults.build_omitted_logs_fault(lambda log: log["blockHash"] == omitted_hash)
@@ -190,7 +194,7 @@ def test_verify_reports_number_of_unrepaired_logs(
     context = RepairContext(indexer.source, indexer.store, indexer.folder, RebuildOptions())
 
     verification = reverify_blocks(
-        context, blocks, VerificationLevel.SEAMED, name_of(indexer, 1), repair=True
+        context, blocks, VerificationLevel.SEAMED, get_endpoint_name(indexer, 1), repair=True
     )
 
     assert verification.repaired is not None

@@ -31,11 +31,11 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def busy(fake_chain: FakeChain) -> FakeChain:
+def busy_chain(fake_chain: FakeChain) -> FakeChain:
     return add_busy_blocks(fake_chain)
 
 
-def two_urls(chain: FakeChain) -> list[str]:
+def build_two_urls(chain: FakeChain) -> list[str]:
     return [f"{chain.urls[0]}/first-key", f"{chain.urls[0]}/second-key"]
 
 
@@ -45,7 +45,7 @@ def index_without_proof(indexer: Indexer) -> None:
     indexer.index()
 
 
-def audit_all(indexer: Indexer) -> list[AuditResult]:
+def audit_due_windows(indexer: Indexer) -> list[AuditResult]:
     auditor = Auditor(window_blocks=WINDOW)
     audits = []
     context = indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions()
@@ -61,67 +61,69 @@ def audited_blocks(indexer: Indexer) -> int:
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["one process", "restarted"])
 def test_log_omitted_by_both_urls_of_one_provider_is_detected_by_the_other_provider(
-    busy: FakeChain, open_indexer: OpenIndexer, *, is_restarted: bool
+    busy_chain: FakeChain, open_indexer: OpenIndexer, *, is_restarted: bool
 ):
-    omit_log(busy)
-    indexer = open_indexer(*two_urls(busy), busy.urls[1], reports=False)
+    omit_log(busy_chain)
+    indexer = open_indexer(*build_two_urls(busy_chain), busy_chain.urls[1], reports=False)
     index_without_proof(indexer)
-    assert len(indexer.canonical_logs()) == len(busy.logs()) - 1
+    assert len(indexer.canonical_logs()) == len(busy_chain.logs()) - 1
     if is_restarted:
         indexer.restart()
         indexer.source.configure_verification(MINIMAL_POLICY, Calibration(indexer.clock))
 
-    audits = audit_all(indexer)
+    audits = audit_due_windows(indexer)
 
     honest = indexer.source.list_endpoint_names()[2]
     assert {audited.auditor for audited in audits} == {honest}
     assert "repaired" in {audited.outcome for audited in audits}
-    assert indexer.canonical_logs() == busy.logs()
-    assert indexer.digest() == index_honest_chain(busy, open_indexer).digest()
+    assert indexer.canonical_logs() == busy_chain.logs()
+    assert indexer.digest() == index_honest_chain(busy_chain, open_indexer).digest()
 
 
 def test_nothing_is_audited_while_other_provider_is_silent(
-    busy: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
+    busy_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    omit_log(busy)
-    indexer = open_indexer(*two_urls(busy), busy.urls[1], reports=False, clock=clock)
+    omit_log(busy_chain)
+    indexer = open_indexer(
+        *build_two_urls(busy_chain), busy_chain.urls[1], reports=False, clock=clock
+    )
     index_without_proof(indexer)
-    silent = add_fault(busy, transport_faults.build_http_status_fault(503), 1)
+    silent = add_fault(busy_chain, transport_faults.build_http_status_fault(503), 1)
 
     for _ in range(2):
         with pytest.raises(TransientError):
-            audit_all(indexer)
+            audit_due_windows(indexer)
         indexer.restart()
         indexer.source.configure_verification(MINIMAL_POLICY, Calibration(indexer.clock))
     assert audited_blocks(indexer) == 0
 
-    busy.providers[1].faults.remove(silent)
+    busy_chain.providers[1].faults.remove(silent)
     clock.advance(60)
-    audit_all(indexer)
-    assert indexer.canonical_logs() == busy.logs()
+    audit_due_windows(indexer)
+    assert indexer.canonical_logs() == busy_chain.logs()
 
 
 def test_nothing_is_audited_when_other_provider_was_proven_wrong(
-    busy: FakeChain, open_indexer: OpenIndexer
+    busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    indexer = open_indexer(*two_urls(busy), busy.urls[1], reports=False)
+    indexer = open_indexer(*build_two_urls(busy_chain), busy_chain.urls[1], reports=False)
     index_without_proof(indexer)
     indexer.source.mark_proven_wrong(
         indexer.source.list_endpoint_names()[2], "gave logs that do not exist"
     )
 
-    assert audit_all(indexer) == []
+    assert audit_due_windows(indexer) == []
     assert (audited_blocks(indexer), read_metric(POSSIBLE)) == (0, 0)
 
 
 def test_second_endpoint_of_the_only_provider_audits_the_first_endpoint(
-    busy: FakeChain, open_indexer: OpenIndexer
+    busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    omit_log(busy)
-    indexer = open_indexer(*two_urls(busy), reports=False)
+    omit_log(busy_chain)
+    indexer = open_indexer(*build_two_urls(busy_chain), reports=False)
     index_without_proof(indexer)
 
-    audits = audit_all(indexer)
+    audits = audit_due_windows(indexer)
 
     second = indexer.source.list_endpoint_names()[1]
     assert {(audited.auditor, audited.outcome) for audited in audits} == {(second, "equal")}

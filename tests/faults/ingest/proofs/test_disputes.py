@@ -6,16 +6,16 @@ import pytest
 
 from devnet.fakechain.faults import block_faults, log_faults
 from oracle.cli.main import run
-from tests.support.ingest.daemons import config
+from tests.support.ingest.daemons import write_daemon_config
 from tests.support.ingest.event_encoding import encode_task_created_log
 from tests.support.ingest.fake_chain import FakeChain
-from tests.support.ingest.reading import add_fault, is_log
+from tests.support.ingest.reading import add_fault, build_log_matcher
 
 MADE_UP = {"receiptsRoot": "0x" + "00" * 32, "transactionsRoot": "0x" + "00" * 32}
 
 
 @pytest.fixture
-def disputed(fake_chain: FakeChain) -> int:
+def disputed_block(fake_chain: FakeChain) -> int:
     """Return the block, on a chain that proves nothing, whose log the first endpoint hides."""
     block = fake_chain.emit(encode_task_created_log(1))
     fake_chain.live(40)
@@ -24,7 +24,7 @@ def disputed(fake_chain: FakeChain) -> int:
             block_faults.build_zero_bloom_fault(),
             block_faults.build_changed_header_fault(MADE_UP),
         ]
-    add_fault(fake_chain, log_faults.build_omitted_logs_fault(is_log(block)))
+    add_fault(fake_chain, log_faults.build_omitted_logs_fault(build_log_matcher(block)))
     return block.number
 
 
@@ -39,9 +39,9 @@ def run_once(settings: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, s
 
 
 def test_disputed_block_is_reported_at_every_run(
-    fake_chain: FakeChain, disputed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fake_chain: FakeChain, disputed_block: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    settings = config(fake_chain, tmp_path)
+    settings = write_daemon_config(fake_chain, tmp_path)
 
     first = run_once(settings, capsys)
     second = run_once(settings, capsys)
@@ -49,18 +49,18 @@ def test_disputed_block_is_reported_at_every_run(
     assert first == second
     code, output = first
     assert code == 1
-    assert f"blocks {disputed} to {disputed} are unproven" in output
+    assert f"blocks {disputed_block} to {disputed_block} are unproven" in output
     assert all(url in output for url in fake_chain.urls)
     run(["status", "--config", str(settings)])
     assert "UNPROVEN" in capsys.readouterr().out
 
 
 def test_dispute_ends_after_operator_verifies_blocks_with_chosen_endpoint(
-    fake_chain: FakeChain, disputed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fake_chain: FakeChain, disputed_block: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    settings = config(fake_chain, tmp_path)
+    settings = write_daemon_config(fake_chain, tmp_path)
     run_once(settings, capsys)
-    blocks = ["--from", str(disputed), "--to", str(disputed)]
+    blocks = ["--from", str(disputed_block), "--to", str(disputed_block)]
     verify = ["resync", "verify", *blocks, "--level", "seamed", "--config", str(settings)]
 
     # The first endpoint is queried and lacks the log, so the stored row stays disputed.
@@ -74,7 +74,7 @@ def test_single_endpoint_is_reported_as_unwitnessed(
     fake_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     del fake_chain.urls[1]
-    settings = config(fake_chain, tmp_path)
+    settings = write_daemon_config(fake_chain, tmp_path)
 
     assert run_once(settings, capsys)[0] == 0
 

@@ -33,7 +33,7 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def busy(fake_chain: FakeChain) -> FakeChain:
+def busy_chain(fake_chain: FakeChain) -> FakeChain:
     """Return a chain with three endpoints, and more blocks with logs than prove the headers."""
     fake_chain.serve()
     return add_busy_blocks(fake_chain)
@@ -45,18 +45,20 @@ def site(fake_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[st
     return Site(fake_chain, tmp_path, capsys)
 
 
-def silence(chain: FakeChain, *places: int) -> list[InjectedFault]:
+def silence_endpoints(chain: FakeChain, *places: int) -> list[InjectedFault]:
     return [
         add_fault(chain, transport_faults.build_http_status_fault(503), place) for place in places
     ]
 
 
-def restore(chain: FakeChain, faults: list[InjectedFault], *places: int) -> None:
+def restore_endpoints(chain: FakeChain, faults: list[InjectedFault], *places: int) -> None:
     for fault, place in zip(faults, places, strict=True):
         chain.providers[place].faults.remove(fault)
 
 
-def lie(chain: FakeChain, what: str, depth: Depth, blocks: tuple[int, int], *places: int) -> None:
+def add_forged_block_faults(
+    chain: FakeChain, what: str, depth: Depth, blocks: tuple[int, int], *places: int
+) -> None:
     """Let these endpoints return the same lie for these blocks."""
     for place in places:
         liar = create_forged_provider(chain.tree, LIES[what], depth, blocks)
@@ -65,7 +67,7 @@ def lie(chain: FakeChain, what: str, depth: Depth, blocks: tuple[int, int], *pla
         add_fault(chain, block_faults.build_forwarding_fault(liar), place)
 
 
-def doubled_logs(receipts: list[Json]) -> list[Json]:
+def double_receipt_logs(receipts: list[Json]) -> list[Json]:
     return [{**receipt, "logs": receipt["logs"] * 2} for receipt in receipts]
 
 
@@ -85,12 +87,14 @@ def test_case_49_two_lying_endpoints_out_of_three_do_not_lower_proven_level(
     assert site.once(*order)[0] == 0
     rows_before = site.rows()
     honest_blocks = add_provable_blocks(fake_chain, 3)
-    lie(fake_chain, what, depth, (honest_blocks[0].number, honest_blocks[-1].number), *LIARS)
-    silent = silence(fake_chain, 2)
+    add_forged_block_faults(
+        fake_chain, what, depth, (honest_blocks[0].number, honest_blocks[-1].number), *LIARS
+    )
+    silent = silence_endpoints(fake_chain, 2)
 
     refused = [site.once(*order) for _ in range(2)]
     _, status = site.tell("status")
-    restore(fake_chain, silent, 2)
+    restore_endpoints(fake_chain, silent, 2)
     honest = site.once(*order)
 
     assert {code for code, _ in refused} == {1}
@@ -115,26 +119,30 @@ def test_case_49_proven_level_survives_restart_and_does_not_expire(
 
 
 def test_case_49_receipts_falsified_by_two_endpoints_are_refused_while_third_is_silent(
-    busy: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
+    busy_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    indexer = open_indexer(*busy.urls, clock=clock)
+    indexer = open_indexer(*busy_chain.urls, clock=clock)
     indexer.index()
     lost = read_metric("oracle_verification_downgrades_total", feature="receipts_root")
     for place in LIARS:
-        add_fault(busy, block_faults.build_changed_receipts_fault("doubled", doubled_logs), place)
-    silent = silence(busy, 2)
-    busy.emit(encode_task_created_log(1))
+        add_fault(
+            busy_chain,
+            block_faults.build_changed_receipts_fault("doubled", double_receipt_logs),
+            place,
+        )
+    silent = silence_endpoints(busy_chain, 2)
+    busy_chain.emit(encode_task_created_log(1))
 
     for _ in range(5):
         with pytest.raises(TransientError):
             indexer.step()
         clock.advance(60)
     assert read_feature_metric("receipts_root") == 1
-    restore(busy, silent, 2)
+    restore_endpoints(busy_chain, silent, 2)
     follow_until_idle(indexer, clock, seconds=30)
 
     assert read_metric("oracle_verification_downgrades_total", feature="receipts_root") == lost
-    assert indexer.canonical_logs() == busy.logs()
+    assert indexer.canonical_logs() == busy_chain.logs()
 
 
 class Unfilled(MinedBlock):
@@ -156,7 +164,7 @@ class Bloomless(MinedBlock):
         return super()._compute_roots()
 
 
-def mined_as(chain: FakeChain, kind: type[MinedBlock], number: int) -> Block:
+def mine_block_of_kind(chain: FakeChain, kind: type[MinedBlock], number: int) -> Block:
     """Mine one block of this kind, in which a task is created."""
     parent = chain.head
     txs = tuple(chain.tree._assign_nonces([build_transaction(encode_task_created_log(number))]))
@@ -168,25 +176,25 @@ def mined_as(chain: FakeChain, kind: type[MinedBlock], number: int) -> Block:
 
 @pytest.mark.parametrize(("kind", "feature"), [(Unfilled, "receipts_root"), (Bloomless, "bloom")])
 def test_case_49_valid_header_contradicting_its_block_lowers_level(
-    busy: FakeChain,
+    busy_chain: FakeChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,
     kind: type[MinedBlock],
     feature: str,
 ):
     """One endpoint is enough, because its header is a proof."""
-    indexer = open_indexer(busy.urls[0], clock=clock)
+    indexer = open_indexer(busy_chain.urls[0], clock=clock)
     indexer.index()
     lost = read_metric("oracle_verification_downgrades_total", feature=feature)
     assert read_feature_metric(feature) == 1
 
     for number in range(FINALITY):
-        mined_as(busy, kind, number)
+        mine_block_of_kind(busy_chain, kind, number)
         follow_until_idle(indexer, clock)
 
     assert read_metric("oracle_verification_downgrades_total", feature=feature) == lost + 1
     assert (read_feature_metric(feature), read_feature_metric("header_hash")) == (-1, 1)
-    assert indexer.canonical_logs() == busy.logs()
+    assert indexer.canonical_logs() == busy_chain.logs()
 
 
 # --- before anything is proven ---
@@ -200,15 +208,17 @@ def test_case_49_two_lying_endpoints_mark_no_headers_as_unsupported_while_the_th
     liars = [place for place in ALL if place != silent_place]
     for place in liars:
         add_fault(
-            fake_chain, block_faults.build_changed_receipts_fault("doubled", doubled_logs), place
+            fake_chain,
+            block_faults.build_changed_receipts_fault("doubled", double_receipt_logs),
+            place,
         )
-    silent = silence(fake_chain, silent_place)
+    silent = silence_endpoints(fake_chain, silent_place)
 
     waiting = [site.once(*ALL) for _ in range(2)]
     outputs = site.tell("status")[1], site.tell("resync", "refusal")[1]
     accepted = site.tell("resync", "refusal", "--accept", "--reason", "no")
     assert site.cursor() == -1
-    restore(fake_chain, silent, silent_place)
+    restore_endpoints(fake_chain, silent, silent_place)
     honest = site.once(*ALL)
 
     assert {code for code, _ in waiting} == {1}
@@ -221,35 +231,35 @@ def test_case_49_two_lying_endpoints_mark_no_headers_as_unsupported_while_the_th
 
 
 def test_case_49_unprovable_headers_are_unsupported_after_all_providers_responded(
-    busy: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
+    busy_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     for place in ALL:
-        add_fault(busy, block_faults.build_wrong_receipts_root_fault(), place)
-    silent = silence(busy, 2)
-    indexer = open_indexer(*busy.urls, clock=clock)
+        add_fault(busy_chain, block_faults.build_wrong_receipts_root_fault(), place)
+    silent = silence_endpoints(busy_chain, 2)
+    indexer = open_indexer(*busy_chain.urls, clock=clock)
 
     with pytest.raises(TransientError, match="does not answer"):
         indexer.step()
     assert read_feature_metric("receipts_root") == 0
-    restore(busy, silent, 2)
+    restore_endpoints(busy_chain, silent, 2)
     follow_until_idle(indexer, clock, seconds=30)
 
     assert read_feature_metric("receipts_root") == -1
-    assert indexer.canonical_logs() == busy.logs()
+    assert indexer.canonical_logs() == busy_chain.logs()
 
 
 def test_case_49_unsupported_headers_do_not_block_indexing_while_a_provider_is_silent(
-    busy: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
+    busy_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     for place in ALL:
-        add_fault(busy, block_faults.build_wrong_receipts_root_fault(), place)
-    indexer = open_indexer(*busy.urls, clock=clock)
+        add_fault(busy_chain, block_faults.build_wrong_receipts_root_fault(), place)
+    indexer = open_indexer(*busy_chain.urls, clock=clock)
     indexer.index()
-    silence(busy, 2)
+    silence_endpoints(busy_chain, 2)
 
     clock.advance(RETRY_SECONDS + 1)
-    busy.emit(encode_task_created_log(1))
+    busy_chain.emit(encode_task_created_log(1))
     follow_until_idle(indexer, clock)
 
     assert read_feature_metric("receipts_root") == -1
-    assert indexer.canonical_logs() == busy.logs()
+    assert indexer.canonical_logs() == busy_chain.logs()

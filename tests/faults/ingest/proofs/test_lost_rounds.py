@@ -8,11 +8,11 @@ import pytest
 
 from devnet.fakechain.faults import block_faults, log_faults
 from oracle.cli.main import run
-from tests.support.ingest.daemons import config
+from tests.support.ingest.daemons import write_daemon_config
 from tests.support.ingest.event_encoding import build_transactions
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY
-from tests.support.ingest.reading import add_fault, is_log
+from tests.support.ingest.reading import add_fault, build_log_matcher
 from tests.support.traffic import build_accepted_round
 
 pytestmark = pytest.mark.slow
@@ -36,14 +36,14 @@ def test_daemon_continues_after_repair_of_an_omitted_round(
     unprovable_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     chain = unprovable_chain
-    settings = ["--config", str(config(chain, tmp_path))]
+    settings = ["--config", str(write_daemon_config(chain, tmp_path))]
     exit_codes = []
     for number in (1, 2, 3):
         block = chain.show(
             chain.tree.mine(build_transactions([build_accepted_round(number)]), chain.head)
         )
         if number == 2:
-            add_fault(chain, log_faults.build_omitted_logs_fault(is_log(block)))
+            add_fault(chain, log_faults.build_omitted_logs_fault(build_log_matcher(block)))
         chain.mine_empty(FINALITY + 1)
         exit_codes.append(run(["run", "--once", *settings]))
         if number == 2:

@@ -10,7 +10,7 @@ from oracle.domain.coverage import VerificationLevel
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY
 from tests.support.ingest.proofs import Site, add_provable_blocks
-from tests.support.ingest.reading import add_fault, is_log, read_feature_metric
+from tests.support.ingest.reading import add_fault, build_log_matcher, read_feature_metric
 
 LIE = "0x" + "ab" * 32
 
@@ -20,7 +20,7 @@ def site(fake_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[st
     return Site(fake_chain, tmp_path, capsys)
 
 
-def changes_data(log: Json) -> None:
+def change_log_data(log: Json) -> None:
     log["data"] = LIE + log["data"][66:]
 
 
@@ -36,7 +36,7 @@ def test_all_history_reaches_level_allowed_by_headers(fake_chain: FakeChain, sit
 
 def test_log_omitted_from_history_is_detected_by_bloom(fake_chain: FakeChain, site: Site):
     grown_blocks = add_provable_blocks(fake_chain)
-    add_fault(fake_chain, log_faults.build_omitted_logs_fault(is_log(grown_blocks[20])))
+    add_fault(fake_chain, log_faults.build_omitted_logs_fault(build_log_matcher(grown_blocks[20])))
 
     outcome = site.once(0)
 
@@ -50,7 +50,7 @@ def test_log_omitted_from_history_without_blooms_is_detected_by_receipts(
     """Headers with changed blooms do not match their hash, so they do not prove the roots."""
     grown_blocks = add_provable_blocks(fake_chain)
     add_fault(fake_chain, block_faults.build_zero_bloom_fault())
-    add_fault(fake_chain, log_faults.build_omitted_logs_fault(is_log(grown_blocks[20])))
+    add_fault(fake_chain, log_faults.build_omitted_logs_fault(build_log_matcher(grown_blocks[20])))
 
     outcome = site.once(0)
 
@@ -78,7 +78,7 @@ def test_false_logs_in_any_part_of_history_are_detected(
 
     def struck(log: Json) -> None:
         if blocks[0] <= int(log["blockNumber"], 16) <= blocks[1]:
-            changes_data(log)
+            change_log_data(log)
 
     lie = log_faults.build_every_log_changed_fault(
         "other data", struck, methods=log_faults.LOG_AND_RECEIPT_METHODS
@@ -98,7 +98,9 @@ def test_history_read_before_trust_was_established_is_reread_and_repaired(
     fake_chain: FakeChain, site: Site
 ):
     grown_blocks = add_provable_blocks(fake_chain)
-    lie = add_fault(fake_chain, log_faults.build_omitted_logs_fault(is_log(grown_blocks[20])))
+    lie = add_fault(
+        fake_chain, log_faults.build_omitted_logs_fault(build_log_matcher(grown_blocks[20]))
+    )
     site.once(0, history="seamed", head="seamed", receipts=False)
     before = site.rows()
     fake_chain.providers[0].faults.remove(lie)
@@ -134,7 +136,7 @@ def test_false_receipt_samples_discredit_endpoint_instead_of_chain(
     fake_chain.serve()
     add_provable_blocks(fake_chain)
     lie = log_faults.build_every_log_changed_fault(
-        "other data", changes_data, methods=log_faults.LOG_AND_RECEIPT_METHODS
+        "other data", change_log_data, methods=log_faults.LOG_AND_RECEIPT_METHODS
     )
     add_fault(fake_chain, lie)
 

@@ -22,15 +22,15 @@ from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.honest import index_honest_chain
 from tests.support.ingest.indexer import Indexer
 from tests.support.ingest.lying import alter_log, find_block_with_log, omit_log
-from tests.support.ingest.reading import add_busy_blocks, add_fault, is_log
+from tests.support.ingest.reading import add_busy_blocks, add_fault, build_log_matcher
 
 
 @pytest.fixture
-def busy(fake_chain: FakeChain) -> FakeChain:
+def busy_chain(fake_chain: FakeChain) -> FakeChain:
     return add_busy_blocks(fake_chain)
 
 
-def let_source_learn(indexer: Indexer, place: int = 1) -> Indexer:
+def calibrate_source(indexer: Indexer, place: int = 1) -> Indexer:
     """Let the source learn the chain's header features from one endpoint."""
     indexer.source.configure_verification(VerificationPolicy(), Calibration(indexer.clock))
     newest = indexer.source.fetch_heads().latest.number
@@ -43,14 +43,14 @@ def let_source_learn(indexer: Indexer, place: int = 1) -> Indexer:
 
 
 @pytest.fixture
-def fooled(busy: FakeChain, open_indexer: OpenIndexer) -> Indexer:
+def indexer_with_omitted_log(busy_chain: FakeChain, open_indexer: OpenIndexer) -> Indexer:
     """Return an indexer that read everything from the first endpoint and lacks one log."""
-    omit_log(busy)
-    indexer = open_indexer(*busy.urls, reports=False)
+    omit_log(busy_chain)
+    indexer = open_indexer(*busy_chain.urls, reports=False)
     indexer.source.configure_verification(MINIMAL_POLICY, Calibration(indexer.clock))
     indexer.index()
-    assert len(indexer.canonical_logs()) == len(busy.logs()) - 1
-    return let_source_learn(indexer)
+    assert len(indexer.canonical_logs()) == len(busy_chain.logs()) - 1
+    return calibrate_source(indexer)
 
 
 def audit_all_windows(indexer: Indexer, auditor: Auditor) -> Iterator[AuditResult]:
@@ -73,38 +73,45 @@ def suspect_blocks(indexer: Indexer) -> int:
 
 
 def test_endpoint_proven_to_omit_logs_is_no_longer_queried(
-    busy: FakeChain, fooled: Indexer, open_indexer: OpenIndexer
+    busy_chain: FakeChain, indexer_with_omitted_log: Indexer, open_indexer: OpenIndexer
 ):
-    liar, honest = fooled.source.list_endpoint_names()
-    at = find_block_with_log(busy).number
+    liar, honest = indexer_with_omitted_log.source.list_endpoint_names()
+    at = find_block_with_log(busy_chain).number
 
-    audits = list(audit_all_windows(fooled, Auditor(window_blocks=at + 1)))
+    audits = list(audit_all_windows(indexer_with_omitted_log, Auditor(window_blocks=at + 1)))
 
     assert [audit.proven_wrong for audit in audits if audit.difference] == [
         f"had other logs or calls than the receipts of block {at}"
     ]
     assert (
-        list_proven_wrong_endpoints(fooled),
-        set(fooled.source.get_proven_wrong_endpoints()),
+        list_proven_wrong_endpoints(indexer_with_omitted_log),
+        set(indexer_with_omitted_log.source.get_proven_wrong_endpoints()),
     ) == ({liar}, {liar})
     # Incomplete windows up to the newest block are audited at once, too, oldest first.
     assert [audit.blocks.first for audit in audits] == sorted(
         audit.blocks.first for audit in audits
     )
-    assert audits[-1].blocks.last == busy.head.number
+    assert audits[-1].blocks.last == busy_chain.head.number
     assert {audit.auditor for audit in audits} == {honest}
-    assert suspect_blocks(fooled) == 0
-    assert fooled.digest() == index_honest_chain(busy, open_indexer).digest()
-    busy.live(3)
-    assert count_requests(busy.providers[0], fooled.index) == 0
-    assert read_metric("oracle_endpoint_proven_wrong", endpoint=list_labels(fooled)[0]) == 1
+    assert suspect_blocks(indexer_with_omitted_log) == 0
+    assert (
+        indexer_with_omitted_log.digest() == index_honest_chain(busy_chain, open_indexer).digest()
+    )
+    busy_chain.live(3)
+    assert count_requests(busy_chain.providers[0], indexer_with_omitted_log.index) == 0
+    assert (
+        read_metric(
+            "oracle_endpoint_proven_wrong", endpoint=list_labels(indexer_with_omitted_log)[0]
+        )
+        == 1
+    )
 
 
 def test_endpoint_fabricating_logs_is_detected_while_reading(
-    busy: FakeChain, open_indexer: OpenIndexer
+    busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    indexer = let_source_learn(open_indexer(*busy.urls, reports=False))
-    alter_log(busy)
+    indexer = calibrate_source(open_indexer(*busy_chain.urls, reports=False))
+    alter_log(busy_chain)
 
     indexer.index()
 
@@ -112,39 +119,43 @@ def test_endpoint_fabricating_logs_is_detected_while_reading(
     assert set(indexer.source.get_proven_wrong_endpoints()) == {liar}
     assert record_endpoints_proven_wrong(indexer.source, indexer.store, RebuildOptions()) == [liar]
     assert list_proven_wrong_endpoints(indexer) == {liar}
-    assert indexer.digest() == index_honest_chain(busy, open_indexer).digest()
+    assert indexer.digest() == index_honest_chain(busy_chain, open_indexer).digest()
 
 
-def with_other_receipts(busy: FakeChain, times: int) -> None:
+def add_changed_receipts_fault(busy_chain: FakeChain, times: int) -> None:
     def more(receipts: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [{**receipt, "cumulativeGasUsed": "0x1"} for receipt in receipts]
 
-    add_fault(busy, block_faults.build_changed_receipts_fault("other receipts", more, times=times))
+    add_fault(
+        busy_chain, block_faults.build_changed_receipts_fault("other receipts", more, times=times)
+    )
 
 
 @pytest.mark.parametrize(("times", "is_out"), [(1, False), (100, True)])
 def test_endpoint_is_proven_wrong_only_after_repeated_header_contradictions(
-    busy: FakeChain, open_indexer: OpenIndexer, times: int, *, is_out: bool
+    busy_chain: FakeChain, open_indexer: OpenIndexer, times: int, *, is_out: bool
 ):
-    indexer = let_source_learn(open_indexer(*busy.urls, reports=False))
+    indexer = calibrate_source(open_indexer(*busy_chain.urls, reports=False))
     indexer.index()
-    with_other_receipts(busy, times)
-    busy.emit(encode_task_created_log(1))
+    add_changed_receipts_fault(busy_chain, times)
+    busy_chain.emit(encode_task_created_log(1))
 
     indexer.index()
 
     assert bool(indexer.source.get_proven_wrong_endpoints()) is is_out
-    assert indexer.canonical_logs() == busy.logs()
+    assert indexer.canonical_logs() == busy_chain.logs()
 
 
 @pytest.mark.parametrize(("times", "is_out"), [(1, False), (100, True)])
 def test_auditor_is_proven_wrong_only_after_repeated_omissions(
-    busy: FakeChain, open_indexer: OpenIndexer, times: int, *, is_out: bool
+    busy_chain: FakeChain, open_indexer: OpenIndexer, times: int, *, is_out: bool
 ):
-    indexer = let_source_learn(open_indexer(*busy.urls, reports=False))
+    indexer = calibrate_source(open_indexer(*busy_chain.urls, reports=False))
     indexer.index()
-    at = find_block_with_log(busy)
-    add_fault(busy, log_faults.build_omitted_logs_fault(is_log(at), times=times), 1)
+    at = find_block_with_log(busy_chain)
+    add_fault(
+        busy_chain, log_faults.build_omitted_logs_fault(build_log_matcher(at), times=times), 1
+    )
 
     audits = list(audit_all_windows(indexer, Auditor(window_blocks=at.number + 1)))
 
@@ -155,17 +166,19 @@ def test_auditor_is_proven_wrong_only_after_repeated_omissions(
 
 
 def test_audit_without_proofs_quarantines_no_endpoint_and_reports_unproven(
-    busy: FakeChain, open_indexer: OpenIndexer
+    busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
     for place in (0, 1):
-        add_fault(busy, block_faults.build_wrong_receipts_root_fault(), place)
-        add_fault(busy, block_faults.build_zero_bloom_fault(), place)
-    alter_log(busy)
-    indexer = open_indexer(*busy.urls, reports=False)
+        add_fault(busy_chain, block_faults.build_wrong_receipts_root_fault(), place)
+        add_fault(busy_chain, block_faults.build_zero_bloom_fault(), place)
+    alter_log(busy_chain)
+    indexer = open_indexer(*busy_chain.urls, reports=False)
     indexer.index()
 
     audits = list(
-        audit_all_windows(indexer, Auditor(window_blocks=find_block_with_log(busy).number + 1))
+        audit_all_windows(
+            indexer, Auditor(window_blocks=find_block_with_log(busy_chain).number + 1)
+        )
     )
 
     assert [audit.outcome for audit in audits if audit.difference] == ["unproven"]
@@ -176,34 +189,51 @@ def test_audit_without_proofs_quarantines_no_endpoint_and_reports_unproven(
 
 
 def test_verify_without_named_endpoint_skips_endpoints_proven_wrong(
-    busy: FakeChain, fooled: Indexer
+    busy_chain: FakeChain, indexer_with_omitted_log: Indexer
 ):
-    list(audit_all_windows(fooled, Auditor(window_blocks=find_block_with_log(busy).number + 1)))
+    list(
+        audit_all_windows(
+            indexer_with_omitted_log,
+            Auditor(window_blocks=find_block_with_log(busy_chain).number + 1),
+        )
+    )
     options = RebuildOptions(dry_run=True)
-    context = RepairContext(fooled.source, fooled.store, fooled.folder, options)
+    context = RepairContext(
+        indexer_with_omitted_log.source,
+        indexer_with_omitted_log.store,
+        indexer_with_omitted_log.folder,
+        options,
+    )
 
     def verified() -> None:
-        blocks = BlockRange(0, fooled.cursor[0])
+        blocks = BlockRange(0, indexer_with_omitted_log.cursor[0])
         verification = reverify_blocks(context, blocks, VerificationLevel.SEAMED)
         assert not verification.difference
 
-    assert count_requests(busy.providers[0], verified) == 0
+    assert count_requests(busy_chain.providers[0], verified) == 0
 
 
-def test_verify_with_repair_stores_which_endpoints_were_proven_wrong(fooled: Indexer):
-    liar, honest = fooled.source.list_endpoint_names()
-    blocks = BlockRange(0, fooled.cursor[0] - 8)
-    context = RepairContext(fooled.source, fooled.store, fooled.folder, RebuildOptions())
+def test_verify_with_repair_stores_which_endpoints_were_proven_wrong(
+    indexer_with_omitted_log: Indexer,
+):
+    liar, honest = indexer_with_omitted_log.source.list_endpoint_names()
+    blocks = BlockRange(0, indexer_with_omitted_log.cursor[0] - 8)
+    context = RepairContext(
+        indexer_with_omitted_log.source,
+        indexer_with_omitted_log.store,
+        indexer_with_omitted_log.folder,
+        RebuildOptions(),
+    )
 
     reverify_blocks(context, blocks, VerificationLevel.PROVEN, honest, repair=True)
 
-    assert list_proven_wrong_endpoints(fooled) == {liar}
+    assert list_proven_wrong_endpoints(indexer_with_omitted_log) == {liar}
 
 
 def test_blocks_audited_by_quarantined_endpoint_count_as_unaudited(
-    busy: FakeChain, open_indexer: OpenIndexer
+    busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    indexer = let_source_learn(open_indexer(*busy.urls, reports=False))
+    indexer = calibrate_source(open_indexer(*busy_chain.urls, reports=False))
     indexer.index()
     list(audit_all_windows(indexer, Auditor(window_blocks=20)))
     with indexer.store.transaction() as uow:

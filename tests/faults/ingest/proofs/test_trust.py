@@ -32,7 +32,7 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def busy(fake_chain: FakeChain) -> FakeChain:
+def busy_chain(fake_chain: FakeChain) -> FakeChain:
     return add_busy_blocks(fake_chain)
 
 
@@ -51,25 +51,25 @@ def busy(fake_chain: FakeChain) -> FakeChain:
     ids=["zero", "saturated", "of logs that nobody has"],
 )
 def test_case_48_meaningless_bloom_is_distrusted_and_no_block_is_skipped(
-    busy: FakeChain, open_indexer: OpenIndexer, bloom: Callable[[], InjectedFault]
+    busy_chain: FakeChain, open_indexer: OpenIndexer, bloom: Callable[[], InjectedFault]
 ):
-    add_fault(busy, bloom())
-    indexer = open_indexer(busy.urls[0])
+    add_fault(busy_chain, bloom())
+    indexer = open_indexer(busy_chain.urls[0])
 
     indexer.index()
 
     assert (read_feature_metric("bloom"), read_feature_metric("receipts_root")) == (-1, 1)
-    assert indexer.canonical_logs() == busy.logs()
-    assert indexer.cursor[1] == busy.head.hash
+    assert indexer.canonical_logs() == busy_chain.logs()
+    assert indexer.cursor[1] == busy_chain.head.hash
 
 
 def test_case_48_valid_bloom_is_trusted_and_raises_level(
-    busy: FakeChain, open_indexer: OpenIndexer
+    busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    indexer = open_indexer(busy.urls[0])
+    indexer = open_indexer(busy_chain.urls[0])
     indexer.index()
-    foreign_block = busy.tree.mine([Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))])
-    busy.show(foreign_block)
+    foreign_block = busy_chain.tree.mine([Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))])
+    busy_chain.show(foreign_block)
 
     window = indexer.source.fetch_window(
         BlockRange(foreign_block.number, foreign_block.number), with_headers=True
@@ -79,7 +79,7 @@ def test_case_48_valid_bloom_is_trusted_and_raises_level(
     assert (window.level, window.logs, window.proven) == (VerificationLevel.BLOOMED, [], ())
 
 
-def system_receipt(fake_chain: FakeChain) -> InjectedFault:
+def build_system_receipt_fault(fake_chain: FakeChain) -> InjectedFault:
     """Return a fault that adds the receipt of something that is no transaction of the block."""
     extra = fake_chain.head.receipts
     some = fake_chain.emit(encode_task_created_log(9_999)).receipts[0] if not extra else extra[0]
@@ -93,19 +93,19 @@ def system_receipt(fake_chain: FakeChain) -> InjectedFault:
 
 @pytest.mark.parametrize("fault", ["dummy root", "system receipts"])
 def test_case_49_dummy_roots_are_distrusted_and_chain_is_indexed(
-    busy: FakeChain, open_indexer: OpenIndexer, fault: str
+    busy_chain: FakeChain, open_indexer: OpenIndexer, fault: str
 ):
     receipts_fault = (
         block_faults.build_wrong_receipts_root_fault()
         if fault == "dummy root"
-        else system_receipt(busy)
+        else build_system_receipt_fault(busy_chain)
     )
     for place in (0, 1):
-        add_fault(busy, receipts_fault, place)
-    indexer = open_indexer(*busy.urls)
+        add_fault(busy_chain, receipts_fault, place)
+    indexer = open_indexer(*busy_chain.urls)
 
     indexer.index()
-    head = busy.head.number
+    head = busy_chain.head.number
     window = indexer.source.fetch_verified_window(
         BlockRange(head - 5, head), VerificationLevel.PROVEN
     )
@@ -115,19 +115,19 @@ def test_case_49_dummy_roots_are_distrusted_and_chain_is_indexed(
         0,
     )
     assert VerificationLevel.PINNED <= window.level < VerificationLevel.PROVEN
-    assert indexer.canonical_logs() == busy.logs()
+    assert indexer.canonical_logs() == busy_chain.logs()
 
 
 def test_case_49_receipts_contradicting_trusted_root_are_rejected_and_the_level_is_kept(
-    busy: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
+    busy_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """Every endpoint returns the same; this is no proof, and an operator has to decide."""
-    indexer = open_indexer(*busy.urls, clock=clock)
+    indexer = open_indexer(*busy_chain.urls, clock=clock)
     indexer.index()
-    receipts_fault = system_receipt(busy)
+    receipts_fault = build_system_receipt_fault(busy_chain)
     for place in (0, 1):
-        add_fault(busy, receipts_fault, place)
-    busy.emit(encode_task_created_log(1))
+        add_fault(busy_chain, receipts_fault, place)
+    busy_chain.emit(encode_task_created_log(1))
 
     with pytest.raises(TransientError, match="no endpoint can prove the block"):
         indexer.step()
@@ -137,13 +137,13 @@ def test_case_49_receipts_contradicting_trusted_root_are_rejected_and_the_level_
 
 
 def test_case_49_false_receipts_of_one_endpoint_do_not_lower_level(
-    busy: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
+    busy_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    indexer = open_indexer(*busy.urls, clock=clock)
+    indexer = open_indexer(*busy_chain.urls, clock=clock)
     indexer.index()
-    add_fault(busy, system_receipt(busy))
+    add_fault(busy_chain, build_system_receipt_fault(busy_chain))
     for number in range(5):
-        busy.emit(encode_task_created_log(number))
+        busy_chain.emit(encode_task_created_log(number))
         indexer.index()
 
     assert (
@@ -151,39 +151,39 @@ def test_case_49_false_receipts_of_one_endpoint_do_not_lower_level(
         count_failures(indexer, "receipts_root") > 0,
     ) == (1, True)
     assert indexer.source.get_max_allowed_level() == VerificationLevel.PROVEN
-    assert indexer.canonical_logs() == busy.logs()
+    assert indexer.canonical_logs() == busy_chain.logs()
 
 
 def test_case_49_the_only_responding_endpoint_does_not_lower_the_level(
-    busy: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
+    busy_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """The other endpoint is silent while this one contradicts itself."""
-    indexer = open_indexer(*busy.urls, clock=clock)
+    indexer = open_indexer(*busy_chain.urls, clock=clock)
     indexer.index()
-    add_fault(busy, system_receipt(busy))
-    silent = add_fault(busy, transport_faults.build_http_status_fault(500), 1)
-    block = busy.emit(encode_task_created_log(1))
+    add_fault(busy_chain, build_system_receipt_fault(busy_chain))
+    silent = add_fault(busy_chain, transport_faults.build_http_status_fault(500), 1)
+    block = busy_chain.emit(encode_task_created_log(1))
 
     with pytest.raises(TransientError):
         indexer.source.fetch_window(BlockRange(block.number, block.number), with_headers=True)
     still = read_feature_metric("receipts_root")
-    busy.providers[1].faults.remove(silent)
+    busy_chain.providers[1].faults.remove(silent)
     follow_until_idle(indexer, clock)
 
     assert (still, read_feature_metric("receipts_root")) == (1, 1)
-    assert indexer.canonical_logs() == busy.logs()
+    assert indexer.canonical_logs() == busy_chain.logs()
 
 
 def test_case_49_lowered_level_is_retried_after_one_hour(
-    busy: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
+    busy_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    wrong_root = add_fault(busy, block_faults.build_wrong_receipts_root_fault())
-    indexer = open_indexer(busy.urls[0], clock=clock)
+    wrong_root = add_fault(busy_chain, block_faults.build_wrong_receipts_root_fault())
+    indexer = open_indexer(busy_chain.urls[0], clock=clock)
     indexer.index()
-    busy.provider.faults.remove(wrong_root)
+    busy_chain.provider.faults.remove(wrong_root)
 
     clock.advance(RETRY_SECONDS + 1)
-    busy.emit(encode_task_created_log(1))
+    busy_chain.emit(encode_task_created_log(1))
     indexer.index()
 
     assert read_feature_metric("receipts_root") == 1

@@ -21,7 +21,7 @@ def site(fake_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 @pytest.fixture
-def worthless(fake_chain: FakeChain) -> FakeChain:
+def unprovable_chain(fake_chain: FakeChain) -> FakeChain:
     """Return a chain on which all endpoints show made-up roots and zero blooms."""
     add_provable_blocks(fake_chain)
     for place in (0, 1):
@@ -31,7 +31,7 @@ def worthless(fake_chain: FakeChain) -> FakeChain:
 
 
 def test_run_once_with_single_endpoint_fails_until_required_level_is_lowered(
-    worthless: FakeChain, site: Site
+    unprovable_chain: FakeChain, site: Site
 ):
     outcomes = [site.once(0) for _ in range(2)]
     _, status = site.tell("status")
@@ -49,7 +49,9 @@ def test_run_once_with_single_endpoint_fails_until_required_level_is_lowered(
     assert "UNPROVEN" not in site.tell("status")[1]
 
 
-def test_agreement_of_second_endpoint_satisfies_required_level(worthless: FakeChain, site: Site):
+def test_agreement_of_second_endpoint_satisfies_required_level(
+    unprovable_chain: FakeChain, site: Site
+):
     assert site.once(0)[0] == 1
 
     assert site.once(0, 1) == (0, "")
@@ -57,22 +59,24 @@ def test_agreement_of_second_endpoint_satisfies_required_level(worthless: FakeCh
     assert site.once(0) == (0, "")
 
 
-def test_silent_second_endpoint_does_not_satisfy_required_level(worthless: FakeChain, site: Site):
+def test_silent_second_endpoint_does_not_satisfy_required_level(
+    unprovable_chain: FakeChain, site: Site
+):
     methods = log_faults.LOG_AND_RECEIPT_METHODS
     silent = add_fault(
-        worthless, transport_faults.build_http_status_fault(503, methods=methods), 1
+        unprovable_chain, transport_faults.build_http_status_fault(503, methods=methods), 1
     )
 
     code, output = site.once(0, 1)
 
     assert (code, "does not answer" in output) == (1, True)
-    worthless.providers[1].faults.remove(silent)
+    unprovable_chain.providers[1].faults.remove(silent)
     assert site.once(0, 1) == (0, "")
 
 
-def test_two_urls_of_one_provider_count_as_one_witness(worthless: FakeChain, site: Site):
+def test_two_urls_of_one_provider_count_as_one_witness(unprovable_chain: FakeChain, site: Site):
     assert site.once(0)[0] == 1
-    urls = [f"{worthless.urls[0]}/{key}-key" for key in ("first", "second")]
+    urls = [f"{unprovable_chain.urls[0]}/{key}-key" for key in ("first", "second")]
     path = site.configured(*urls, 1)
     assert "no second endpoint has confirmed it yet" in site.tell("status")[1]
 
@@ -118,7 +122,7 @@ def test_run_once_passes_with_status_note_when_chain_is_too_short_to_calibrate(
 
 @pytest.mark.parametrize(("history", "is_ready"), [("proven", False), ("seamed", True)])
 def test_daemon_is_ready_only_if_required_level_is_reached(
-    worthless: FakeChain, site: Site, history: str, *, is_ready: bool
+    unprovable_chain: FakeChain, site: Site, history: str, *, is_ready: bool
 ):
     with start_daemon(site.configured(0, history=history)) as running:
         running.url = running.wait_for("daemon_started")["web"]

@@ -75,11 +75,11 @@ class Forker:
         self.chain.providers[self.place].head = self.head
 
 
-def heights(chain: FakeChain) -> dict[int, str]:
+def get_hash_by_height(chain: FakeChain) -> dict[int, str]:
     return {block.number: block.hash for block in get_branch(chain.head)}
 
 
-def final_of(indexer: Indexer) -> tuple[int, str]:
+def get_final_block(indexer: Indexer) -> tuple[int, str]:
     with indexer.store.read_transaction() as uow:
         at = uow.cursor.get()
     assert at is not None
@@ -87,7 +87,9 @@ def final_of(indexer: Indexer) -> tuple[int, str]:
     return at.final_number, str(at.final_hash)
 
 
-def step_on(indexer: Indexer, chain: FakeChain, clock: VirtualClock) -> None:
+def index_to_head_asserting_finality(
+    indexer: Indexer, chain: FakeChain, clock: VirtualClock
+) -> None:
     """Run turns as a daemon does up to the head; no false block is final at any time."""
     for _ in range(300):
         try:
@@ -95,8 +97,8 @@ def step_on(indexer: Indexer, chain: FakeChain, clock: VirtualClock) -> None:
         except TransientError:
             clock.advance(5)
             continue
-        number, block_hash = final_of(indexer)
-        assert block_hash == heights(chain)[number]
+        number, block_hash = get_final_block(indexer)
+        assert block_hash == get_hash_by_height(chain)[number]
         heads = indexer.ingest.heads
         assert heads is not None
         assert heads.final.number <= max(number, 0)
@@ -118,7 +120,7 @@ def test_case_51_endpoint_on_own_fork_is_outvoted_before_its_blocks_are_final(
             assert site.once(*ALL) == (0, "")
         else:
             clock.advance(12)
-            step_on(indexer, fake_chain, clock)
+            index_to_head_asserting_finality(indexer, fake_chain, clock)
 
     if where == "head":
         read()
@@ -134,7 +136,7 @@ def test_case_51_endpoint_on_own_fork_is_outvoted_before_its_blocks_are_final(
         assert (site.rows(), site.final()) == (site.truth(), fake_chain.head.number - FINALITY)
     else:
         assert indexer.canonical_logs() == fake_chain.logs()
-        assert final_of(indexer)[0] == fake_chain.head.number - FINALITY
+        assert get_final_block(indexer)[0] == fake_chain.head.number - FINALITY
 
 
 @pytest.mark.parametrize("liar", ALL)
@@ -179,7 +181,7 @@ def test_case_05_nothing_is_finalized_while_two_providers_disagree(
     assert waited <= confirmed + FINALITY - 3
 
 
-def silence(chain: FakeChain, *places: int) -> list[InjectedFault]:
+def silence_endpoints(chain: FakeChain, *places: int) -> list[InjectedFault]:
     return [
         add_fault(chain, transport_faults.build_http_status_fault(503), place) for place in places
     ]
@@ -190,26 +192,26 @@ def test_case_05_blocks_unconfirmed_by_second_provider_wait_for_finality(
 ):
     add_provable_blocks(fake_chain, 12)
     indexer = open_indexer(*fake_chain.urls, clock=clock)
-    step_on(indexer, fake_chain, clock)
-    confirmed = final_of(indexer)
-    (silent,) = silence(fake_chain, 1)
+    index_to_head_asserting_finality(indexer, fake_chain, clock)
+    confirmed = get_final_block(indexer)
+    (silent,) = silence_endpoints(fake_chain, 1)
     for number in range(_BLOCKS):
         fake_chain.emit(encode_task_created_log(number))
         clock.advance(12)
-        step_on(indexer, fake_chain, clock)
+        index_to_head_asserting_finality(indexer, fake_chain, clock)
 
-    waiting = final_of(indexer)
+    waiting = get_final_block(indexer)
     heads = indexer.ingest.heads
     fake_chain.providers[1].faults.remove(silent)
     clock.advance(120)
     fake_chain.mine_empty(1)
-    step_on(indexer, fake_chain, clock)
+    index_to_head_asserting_finality(indexer, fake_chain, clock)
 
     assert waiting == confirmed
     assert heads is not None
     assert heads.final.number == confirmed[0]
     assert indexer.canonical_logs() == fake_chain.logs()
-    assert final_of(indexer)[0] == fake_chain.head.number - FINALITY
+    assert get_final_block(indexer)[0] == fake_chain.head.number - FINALITY
 
 
 def test_case_51_fork_followed_while_others_are_silent_is_abandoned_when_they_respond(
@@ -219,21 +221,21 @@ def test_case_51_fork_followed_while_others_are_silent_is_abandoned_when_they_re
     fake_chain.serve()
     add_provable_blocks(fake_chain, 12)
     forker = Forker(fake_chain, 0, 30)
-    silent = silence(fake_chain, 1, 2)
+    silent = silence_endpoints(fake_chain, 1, 2)
     indexer = open_indexer(*fake_chain.urls, clock=clock)
     follow_until_idle(indexer, clock)
     followed = indexer.cursor[1]
-    final = final_of(indexer)[0]
+    final = get_final_block(indexer)[0]
 
     for fault, place in zip(silent, (1, 2), strict=True):
         fake_chain.providers[place].faults.remove(fault)
     clock.advance(120)
     fake_chain.mine_empty(3)
-    step_on(indexer, fake_chain, clock)
+    index_to_head_asserting_finality(indexer, fake_chain, clock)
 
     assert (followed, final) == (forker.head.hash, 0)
     assert indexer.canonical_logs() == fake_chain.logs()
-    assert final_of(indexer)[0] == fake_chain.head.number - FINALITY
+    assert get_final_block(indexer)[0] == fake_chain.head.number - FINALITY
 
 
 @pytest.mark.parametrize("liar", [0, 1])
@@ -278,7 +280,7 @@ def test_case_05_fake_head_of_one_endpoint_does_not_finalize_blocks(
     """The depth of a block below a head is a claim, until another provider's head confirms it."""
     add_provable_blocks(fake_chain, 12)
     indexer = open_indexer(*fake_chain.urls[:2], clock=clock)
-    step_on(indexer, fake_chain, clock)
+    index_to_head_asserting_finality(indexer, fake_chain, clock)
     invented = add_fault(fake_chain, build_invented_head_fault(FINALITY))
     finals = []
 
@@ -287,7 +289,7 @@ def test_case_05_fake_head_of_one_endpoint_does_not_finalize_blocks(
         clock.advance(12)
         with suppress(TransientError):
             indexer.step()
-        finals.append(final_of(indexer)[0] - fake_chain.head.number + FINALITY)
+        finals.append(get_final_block(indexer)[0] - fake_chain.head.number + FINALITY)
     fake_chain.providers[0].faults.remove(invented)
     clock.advance(120)
     follow_until_idle(indexer, clock)
@@ -295,7 +297,7 @@ def test_case_05_fake_head_of_one_endpoint_does_not_finalize_blocks(
     assert invented.hit_count > 0
     assert indexer.cursor[0] == fake_chain.head.number
     assert max(finals) == 0
-    assert final_of(indexer)[0] == fake_chain.head.number - FINALITY
+    assert get_final_block(indexer)[0] == fake_chain.head.number - FINALITY
 
 
 def test_final_block_follows_second_provider_that_lags_by_one_block(
@@ -303,7 +305,7 @@ def test_final_block_follows_second_provider_that_lags_by_one_block(
 ):
     add_provable_blocks(fake_chain, 12)
     indexer = open_indexer(*fake_chain.urls[:2], clock=clock)
-    step_on(indexer, fake_chain, clock)
+    index_to_head_asserting_finality(indexer, fake_chain, clock)
     fake_chain.following = [fake_chain.providers[0]]
     finals = []
 
@@ -311,8 +313,8 @@ def test_final_block_follows_second_provider_that_lags_by_one_block(
         fake_chain.providers[1].head = fake_chain.head
         fake_chain.mine_empty(1)
         clock.advance(12)
-        step_on(indexer, fake_chain, clock)
-        finals.append(final_of(indexer)[0] - fake_chain.head.number + FINALITY)
+        index_to_head_asserting_finality(indexer, fake_chain, clock)
+        finals.append(get_final_block(indexer)[0] - fake_chain.head.number + FINALITY)
 
     assert finals == [-1] * 4
 
@@ -322,13 +324,13 @@ def test_confirming_final_blocks_costs_two_headers_per_block(
 ):
     add_provable_blocks(fake_chain, 12)
     indexer = open_indexer(*fake_chain.urls, clock=clock, reports=False)
-    step_on(indexer, fake_chain, clock)
+    index_to_head_asserting_finality(indexer, fake_chain, clock)
     before = len(fake_chain.providers[1].received_requests)
 
     for _ in range(20):
         fake_chain.mine_empty(1)
         clock.advance(1)
-        step_on(indexer, fake_chain, clock)
+        index_to_head_asserting_finality(indexer, fake_chain, clock)
 
     requests = list(fake_chain.providers[1].received_requests)[before:]
     assert len(requests) == 40
@@ -341,20 +343,20 @@ def test_safe_block_counts_only_when_confirmed_by_second_provider(
     add_provable_blocks(fake_chain, 12)
     indexer = open_indexer(*fake_chain.urls, clock=clock)
     indexer.ingest.confirms_safe = True
-    step_on(indexer, fake_chain, clock)
+    index_to_head_asserting_finality(indexer, fake_chain, clock)
     fake_chain.mine_empty(1)
     clock.advance(12)
-    step_on(indexer, fake_chain, clock)
+    index_to_head_asserting_finality(indexer, fake_chain, clock)
     heads = indexer.ingest.heads
     assert heads is not None
     assert heads.safe is not None
     agreed = heads.safe.number
     assert agreed == fake_chain.head.number - 2
-    silence(fake_chain, 1)
+    silence_endpoints(fake_chain, 1)
     for _ in range(4):
         fake_chain.mine_empty(1)
         clock.advance(12)
-        step_on(indexer, fake_chain, clock)
+        index_to_head_asserting_finality(indexer, fake_chain, clock)
 
     heads = indexer.ingest.heads
     assert heads is not None

@@ -14,7 +14,7 @@ from oracle.telemetry import indexer_metrics
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.evm.fixtures import chain
 from tests.support.harness import Harness
-from tests.support.ingest.dumping import dump
+from tests.support.ingest.dumping import dump_database_rows
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY, Indexer
 from tests.support.txmgr.harness_fixtures import (
@@ -31,7 +31,7 @@ POLL = 24.0
 ANOTHER = "for_a_test"
 
 
-def violation() -> float:
+def read_finality_violation_metric() -> float:
     return float(indexer_metrics.FINALITY_VIOLATION._value.get())
 
 
@@ -40,12 +40,12 @@ def get_open_halt(indexer: Indexer) -> Halt | None:
         return uow.halts.find_open_halt(FINALITY_VIOLATION)
 
 
-def rows(indexer: Indexer) -> list[str]:
+def dump_rows_without_halts(indexer: Indexer) -> list[str]:
     """Return all rows of the database except the halts."""
-    return [row for row in dump(indexer.url) if not row.startswith("halt")]
+    return [row for row in dump_database_rows(indexer.url) if not row.startswith("halt")]
 
 
-def other_past(fake_chain: FakeChain) -> Block:
+def mine_conflicting_branch(fake_chain: FakeChain) -> Block:
     """Mine a longer chain from below our final block."""
     return fake_chain.tree.mine_empty_blocks(
         FINALITY + 6, parent_block=fake_chain.back(FINALITY + 3)
@@ -56,9 +56,9 @@ def test_case_04_final_block_denied_by_two_endpoints_sets_halt(
     indexer: Indexer, fake_chain: FakeChain
 ):
     indexer.index()
-    before = rows(indexer)
+    before = dump_rows_without_halts(indexer)
     stored_head = fake_chain.head
-    other_head = other_past(fake_chain)
+    other_head = mine_conflicting_branch(fake_chain)
     fake_chain.show(other_head)
 
     done = indexer.index()
@@ -71,13 +71,13 @@ def test_case_04_final_block_denied_by_two_endpoints_sets_halt(
     assert halt.evidence is not None
     assert halt.evidence.our_hash == fake_chain.back(FINALITY, stored_head).hash
     assert halt.evidence.their_hash == fake_chain.back(other_head.number - 22, other_head).hash
-    assert violation() == 1
+    assert read_finality_violation_metric() == 1
     # No automatic data loss: not now, not as the other chain grows, not after a restart.
     fake_chain.mine_empty(5, on=other_head)
     assert indexer.index() == []
     indexer.restart()
     assert indexer.index() == []
-    assert rows(indexer) == before
+    assert dump_rows_without_halts(indexer) == before
 
 
 def test_case_04_halt_is_cleared_when_two_endpoints_confirm_stored_block_again(
@@ -87,7 +87,7 @@ def test_case_04_halt_is_cleared_when_two_endpoints_confirm_stored_block_again(
     indexer = open_indexer(*fake_chain.urls, clock=clock)
     indexer.index()
     stored_head = fake_chain.head
-    other_head = other_past(fake_chain)
+    other_head = mine_conflicting_branch(fake_chain)
     fake_chain.show(other_head)
     indexer.index()
 
@@ -104,7 +104,7 @@ def test_case_04_halt_is_cleared_when_two_endpoints_confirm_stored_block_again(
     assert isinstance(opened, HaltChanged)
     assert not opened.is_active
     assert get_open_halt(indexer) is None
-    assert violation() == 0
+    assert read_finality_violation_metric() == 0
     assert indexer.cursor == (longer.number, longer.hash)
     assert indexer.canonical_logs() == fake_chain.logs(longer)
 
@@ -116,7 +116,7 @@ def test_case_04_halt_requires_three_denials_of_the_final_block_by_the_only_endp
     indexer = open_indexer(fake_chain.urls[0], clock=clock)
     indexer.index()
     stored_head = fake_chain.head
-    other_head = other_past(fake_chain)
+    other_head = mine_conflicting_branch(fake_chain)
     fake_chain.show(other_head)
     for _ in range(2):
         assert indexer.index() == []
@@ -165,10 +165,10 @@ def test_case_05_final_block_denied_by_one_endpoint_discredits_that_endpoint(
     indexer: Indexer, fake_chain: FakeChain
 ):
     indexer.index()
-    before = rows(indexer)
+    before = dump_rows_without_halts(indexer)
     stored_head = fake_chain.head
     liar = fake_chain.providers[0]
-    liar.head = other_past(fake_chain)
+    liar.head = mine_conflicting_branch(fake_chain)
     fake_chain.following = fake_chain.providers[1:]
 
     with pytest.raises(TransientError, match="nothing"):
@@ -177,7 +177,7 @@ def test_case_05_final_block_denied_by_one_endpoint_discredits_that_endpoint(
     assert list(indexer.source.endpoints.get_quarantine_reasons()) == [
         indexer.source.list_endpoint_names()[0]
     ]
-    assert rows(indexer) == before
+    assert dump_rows_without_halts(indexer) == before
     assert get_open_halt(indexer) is None
     fake_chain.live(3, on=stored_head)
     done = indexer.index()
@@ -190,8 +190,8 @@ def test_case_05_endpoint_denying_final_block_is_quarantined_at_start(
     indexer: Indexer, fake_chain: FakeChain
 ):
     indexer.index()
-    before = rows(indexer)
-    fake_chain.providers[0].head = other_past(fake_chain)
+    before = dump_rows_without_halts(indexer)
+    fake_chain.providers[0].head = mine_conflicting_branch(fake_chain)
     fake_chain.following = fake_chain.providers[1:]
     indexer.restart()
 
@@ -202,7 +202,7 @@ def test_case_05_endpoint_denying_final_block_is_quarantined_at_start(
     assert list(indexer.source.endpoints.get_quarantine_reasons()) == [
         indexer.source.list_endpoint_names()[0]
     ]
-    assert rows(indexer) == before
+    assert dump_rows_without_halts(indexer) == before
 
 
 def test_case_16_final_block_without_logs_is_identified_by_hash(

@@ -9,15 +9,15 @@ from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.reorgs.reorg import RewindResult
 from oracle.telemetry import indexer_metrics, metrics
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.ingest.dumping import dump
+from tests.support.ingest.dumping import dump_database_rows
 from tests.support.ingest.event_encoding import build_transaction
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.forked import (
     assert_index_equals_chain,
-    build_unknown_join,
-    count,
     drop_local_rows,
+    encode_unknown_join_log,
     index_with_retries,
+    read_counter,
 )
 from tests.support.ingest.indexer import Indexer
 
@@ -27,14 +27,16 @@ def test_case_13_reorg_and_return_to_the_first_fork_restore_all_rows(
 ):
     indexer.index()
     first = fake_chain.head
-    first_dump = dump(indexer.url, orphans=False)
+    first_dump = dump_database_rows(indexer.url, orphans=False)
     second = fake_chain.live(4, on=fake_chain.back(4))
     for _ in range(3):
         indexer.index()
         assert indexer.cursor == (second.number, second.hash)
         fake_chain.show(first)
         indexer.index()
-        assert drop_local_rows(dump(indexer.url, orphans=False)) == drop_local_rows(first_dump)
+        assert drop_local_rows(dump_database_rows(indexer.url, orphans=False)) == drop_local_rows(
+            first_dump
+        )
         fake_chain.show(second)
     fake_chain.show(first)
     indexer.index()
@@ -67,7 +69,7 @@ def test_case_15_skipped_heights_do_not_stall_indexing(indexer: Indexer, fake_ch
     for skipped in (1, 3):
         last = fake_chain.head
         joined = fake_chain.tree.mine(
-            [build_transaction(build_unknown_join())], number=last.number + 1 + skipped
+            [build_transaction(encode_unknown_join_log())], number=last.number + 1 + skipped
         )
         fake_chain.show(joined)
         fake_chain.live(3)
@@ -128,8 +130,8 @@ def test_case_51_fork_claimed_by_single_proxy_is_rejected(
     clock = VirtualClock()
     indexer = open_indexer(*fake_chain.urls, clock=clock)
     indexer.index()
-    reorgs = count(metrics.REORGS)
-    rejected = count(indexer_metrics.REJECTED.labels("outvoted"))
+    reorgs = read_counter(metrics.REORGS)
+    rejected = read_counter(indexer_metrics.REJECTED.labels("outvoted"))
     fake_chain.provider.head = fake_chain.tree.mine_empty_blocks(
         2, parent_block=fake_chain.back(1)
     )
@@ -141,8 +143,8 @@ def test_case_51_fork_claimed_by_single_proxy_is_rejected(
     fake_chain.show(fake_chain.providers[1].head)
     clock.advance(1.0)
 
-    assert count(indexer_metrics.REJECTED.labels("outvoted")) == rejected + 1
-    assert count(metrics.REORGS) == reorgs
+    assert read_counter(indexer_metrics.REJECTED.labels("outvoted")) == rejected + 1
+    assert read_counter(metrics.REORGS) == reorgs
 
 
 def test_case_51_windows_are_read_from_the_other_endpoint_after_a_rejected_fork(

@@ -6,7 +6,7 @@ from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.loop import IngestResult
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.ingest.dumping import dump
+from tests.support.ingest.dumping import dump_database_rows
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 from tests.support.traffic import Traffic
@@ -15,9 +15,9 @@ from tests.support.traffic import Traffic
 HOW_IT_CAME = {"coverage", "verified_block", "reorg_log", "halt"}
 
 
-def outcome(indexer: Indexer) -> list[str]:
+def dump_path_independent_rows(indexer: Indexer) -> list[str]:
     """Return every row of the database that does not depend on the way to the state."""
-    return dump(indexer.url, orphans=False, without=HOW_IT_CAME)
+    return dump_database_rows(indexer.url, orphans=False, without=HOW_IT_CAME)
 
 
 def test_case_70_backfill_and_live_indexing_with_forks_produce_identical_results(
@@ -37,8 +37,8 @@ def test_case_70_backfill_and_live_indexing_with_forks_produce_identical_results
     history.index()
 
     assert live.canonical_logs() == fake_chain.logs()
-    assert outcome(live) == outcome(history)
-    assert outcome(by_turns) == outcome(history)
+    assert dump_path_independent_rows(live) == dump_path_independent_rows(history)
+    assert dump_path_independent_rows(by_turns) == dump_path_independent_rows(history)
 
 
 def test_case_70_blocks_arriving_during_backfill_are_neither_lost_nor_duplicated(

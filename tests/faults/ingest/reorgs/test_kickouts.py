@@ -34,7 +34,7 @@ from tests.integration.evm.test_kicking import (
 )
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import Standing
-from tests.support.harness import CHAIN_ID, FINALITY, Harness, next_step
+from tests.support.harness import CHAIN_ID, FINALITY, Harness, run_next_step
 from tests.support.txmgr.harness_fixtures import (
     fresh_chain,
     fresh_testbed,
@@ -75,7 +75,7 @@ def test_kickout_is_not_signed_until_its_evidence_blocks_are_verified(sqlite_har
     actions = [step.action for step in harness.repeat(plan_push)]
     assert actions == [*["kickout evidence verified"] * 2, "report signed", "push planned"]
     assert harness.quorum.missing.evidence_reason is None
-    harness.repeat(next_step)
+    harness.repeat(run_next_step)
     harness.mine()
     harness.index()
     assert get_stated_due_since(harness) > 0
@@ -141,12 +141,12 @@ def test_case_20_no_kickout_is_planned_while_chain_is_stalled(sqlite_harness: Ha
 
     # A call that was planned before the stall is not signed or sent during it.
     assert [step.action for step in harness.repeat(plan_kickout_call)] == ["accuse planned"]
-    while next_step(harness.context, heads) is not None:
+    while run_next_step(harness.context, heads) is not None:
         pass
     assert harness.states(ACCUSE) == ["planned"]
     harness.mine()
     harness.index()
-    harness.repeat(next_step)
+    harness.repeat(run_next_step)
     assert harness.states(ACCUSE) == ["live"]
 
 
@@ -174,7 +174,7 @@ def test_case_75_push_removed_by_reorg_is_resent_once(sqlite_harness: Harness):
     assert [state for state, _ in harness.reports()].count("landed") == 1
 
 
-def forget_the_evidence(harness: Harness, snapshot: str) -> None:
+def revert_chain_and_rewind_index(harness: Harness, snapshot: str) -> None:
     """Let the chain continue from the snapshot; an operator rewinds the database below it."""
     chain = harness.testbed.chain
     height = chain.block
@@ -208,7 +208,7 @@ def test_case_76_queued_kickout_with_reorged_evidence_expires(
     (queued,) = harness.intents(ACCUSE)
     before = count_revoked_kickouts("before")
 
-    forget_the_evidence(harness, snapshot)
+    revert_chain_and_rewind_index(harness, snapshot)
     harness.tick()
 
     with harness.store.read_transaction() as uow:

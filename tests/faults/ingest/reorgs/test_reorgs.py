@@ -7,32 +7,32 @@ from oracle.errors import TransientError
 from oracle.indexer.reorgs.reorg import RewindResult
 from oracle.telemetry import metrics
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.ingest.dumping import dump
+from tests.support.ingest.dumping import dump_database_rows
 from tests.support.ingest.event_encoding import build_transaction, encode_network_log
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.forked import (
     NEWCOMER,
     Counting,
     assert_index_equals_chain,
-    build_unknown_join,
-    count,
-    header_batches,
+    encode_unknown_join_log,
     index_with_retries,
+    read_counter,
+    record_header_batch_sizes,
 )
 from tests.support.ingest.indexer import Indexer
-from tests.support.traffic import address
+from tests.support.traffic import make_address
 
 
 def test_case_01_single_block_reorg_is_rolled_back_once(indexer: Indexer, fake_chain: FakeChain):
-    fake_chain.emit(build_unknown_join())
+    fake_chain.emit(encode_unknown_join_log())
     indexer.index()
-    before = count(metrics.REORGS)
+    before = read_counter(metrics.REORGS)
     fake_chain.live(1, on=fake_chain.back(1))
 
     done = indexer.index()
 
     assert [step.depth for step in done if isinstance(step, RewindResult)] == [1]
-    assert count(metrics.REORGS) == before + 1
+    assert read_counter(metrics.REORGS) == before + 1
     assert_index_equals_chain(indexer, fake_chain)
 
 
@@ -46,7 +46,7 @@ def test_case_02_64_block_reorg_is_detected_in_one_batch_and_undone_in_one_trans
     fake_chain.live(90)
     indexer.index()
     fake_chain.live(depth, on=fake_chain.back(depth))
-    sizes = header_batches(fake_chain.provider)
+    sizes = record_header_batch_sizes(fake_chain.provider)
     counting = Counting(indexer.store)
 
     rewound = indexer.step(counting)  # type: ignore[arg-type]  # as much of a store as is used
@@ -97,12 +97,12 @@ def test_case_06_reorg_during_rollback_leaves_rollback_complete_or_not_started(
     for provider in fake_chain.providers:
         provider.faults.append(build_callback_fault(count_down, methods="eth_getBlockByNumber"))
     for _ in range(40):
-        before = dump(indexer.url)
+        before = dump_database_rows(indexer.url)
         try:
             if indexer.step() is None and indexer.cursor[1] == second.hash:
                 break
         except TransientError:
-            assert dump(indexer.url) == before
+            assert dump_database_rows(indexer.url) == before
 
     assert_index_equals_chain(indexer, fake_chain, second)
 
@@ -152,7 +152,7 @@ def test_case_10_event_added_to_empty_height_by_reorg_is_applied(
 ):
     fake_chain.mine_empty(3)
     indexer.index()
-    fake_chain.emit(build_unknown_join(), on=fake_chain.back(3))
+    fake_chain.emit(encode_unknown_join_log(), on=fake_chain.back(3))
     fake_chain.mine_empty(2)
 
     indexer.index()
@@ -167,7 +167,7 @@ def test_case_11_the_only_event_of_a_block_is_removed_with_the_block(
 ):
     without = open_indexer(*fake_chain.urls)
     without.index()
-    gone = fake_chain.emit(build_unknown_join())
+    gone = fake_chain.emit(encode_unknown_join_log())
     indexer.index()
     with indexer.store.read_transaction() as uow:
         assert NEWCOMER in uow.nodes.get_many([NEWCOMER])
@@ -187,11 +187,11 @@ def test_case_11_the_only_event_of_a_block_is_removed_with_the_block(
 def test_case_12_transaction_included_again_after_reorg_counts_once(
     indexer: Indexer, fake_chain: FakeChain
 ):
-    first = fake_chain.emit(build_unknown_join())
+    first = fake_chain.emit(encode_unknown_join_log())
     indexer.index()
     # The same transaction, one block later and after another transaction.
     between = fake_chain.mine_empty(1, on=fake_chain.back(1))
-    paused = build_transaction(encode_network_log("NodePaused", node=address(0xF00)))
+    paused = build_transaction(encode_network_log("NodePaused", node=make_address(0xF00)))
     again = fake_chain.tree.mine([paused, *first.txs], between)
     fake_chain.show(again)
 

@@ -15,7 +15,7 @@ from oracle.store.database import Store
 from tests.integration.evm.test_kicking import accuse_node_two, kinds, pass_veto_delay, standing
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import Standing
-from tests.support.harness import ETHER, Harness, OracleTestbed, key_files
+from tests.support.harness import ETHER, Harness, OracleTestbed, create_key_files
 from tests.support.txmgr.harness_fixtures import (
     fresh_chain,
     fresh_testbed,
@@ -67,6 +67,6 @@ def test_case_62_restored_backup_recognises_sent_kickout_and_does_not_repeat_it(
 
 
 def with_another_transmitter(testbed: OracleTestbed, folder: Path) -> OracleTestbed:
-    transmitter = KeySigner.open(*key_files(folder, "other"))
+    transmitter = KeySigner.open(*create_key_files(folder, "other"))
     testbed.chain.rpc("anvil_setBalance", transmitter.address, hex(ETHER))
     return replace(testbed, keys=replace(testbed.keys, transmitter=transmitter))

@@ -12,7 +12,7 @@ _LIVE_BLOCKS = 90
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def indexed(
+def synced_indexer(
     request: pytest.FixtureRequest, fake_chain: FakeChain, open_indexer: OpenIndexer
 ) -> Iterator[Indexer]:
     """Yield an indexer that has read the chain, whose newest blocks are not final."""

@@ -31,7 +31,7 @@ UNREAD_COLUMNS = {("score", "rule_set")}
 ROWS_EACH = 3
 
 
-def is_found(uow: UnitOfWork, folded: UnitOfWork) -> bool:
+def is_damage_found(uow: UnitOfWork, folded: UnitOfWork) -> bool:
     cursor = uow.cursor.get()
     assert cursor is not None
     if find_damaged_spans(uow, cursor.number):
@@ -39,7 +39,7 @@ def is_found(uow: UnitOfWork, folded: UnitOfWork) -> bool:
     return bool(list(iter_differing_rows(uow, folded)))
 
 
-def damages(connection: Connection, table: Table, chance: random.Random) -> Iterator[str]:
+def iter_damages(connection: Connection, table: Table, chance: random.Random) -> Iterator[str]:
     """Damage one row after another in each way, each time inside a savepoint."""
     rows = connection.execute(select(table)).all()
     for row in chance.sample(rows, min(ROWS_EACH, len(rows))):
@@ -84,46 +84,46 @@ def change_value(row, column):
     return 1 if value is None else value + 1
 
 
-def missed_damage(
-    uow: UnitOfWork, indexed: Indexer, connection: Connection, table: Table
+def iter_missed_damages(
+    uow: UnitOfWork, synced_indexer: Indexer, connection: Connection, table: Table
 ) -> Iterator[str]:
     chance = random.Random(table.name)  # noqa: S311  cases to be played again
-    reader, rules = indexed.folder.reader, indexed.folder.rules
+    reader, rules = synced_indexer.folder.reader, synced_indexer.folder.rules
     cursor = uow.cursor.get()
     assert cursor is not None
     with refold_into_temporary_store(uow, cursor, reader, rules, lambda *_: None) as (folded, _):
-        assert not is_found(uow, folded)
-        for what in damages(connection, table, chance):
-            if not is_found(UnitOfWork(connection), folded):
+        assert not is_damage_found(uow, folded)
+        for what in iter_damages(connection, table, chance):
+            if not is_damage_found(UnitOfWork(connection), folded):
                 yield what
 
 
-def test_any_damaged_row_is_detected(indexed: Indexer):
-    with indexed.store.transaction() as uow:
+def test_any_damaged_row_is_detected(synced_indexer: Indexer):
+    with synced_indexer.store.transaction() as uow:
         connection = uow._connection
         missed = [
             what
             for table in (*RAW, *PROJECTIONS, undo)
-            for what in missed_damage(uow, indexed, connection, table)
+            for what in iter_missed_damages(uow, synced_indexer, connection, table)
         ]
     assert missed == []
 
 
-def test_rebuild_from_damaged_logs_is_refused(indexed: Indexer):
-    with indexed.store.transaction() as uow:
+def test_rebuild_from_damaged_logs_is_refused(synced_indexer: Indexer):
+    with synced_indexer.store.transaction() as uow:
         before = uow.projections.compute_digest()
         connection = uow._connection
         first = connection.execute(select(log_row.c.id).limit(1)).scalar_one()
         connection.execute(delete(log_row).where(log_row.c.id == first))
     with pytest.raises(IncompleteLogsError, match=r"1 missing.*resync verify --from 0"):
-        rebuild_state(indexed.store, indexed.folder, RebuildOptions())
-    with indexed.store.read_transaction() as uow:
+        rebuild_state(synced_indexer.store, synced_indexer.folder, RebuildOptions())
+    with synced_indexer.store.read_transaction() as uow:
         assert uow.projections.compute_digest() == before
 
 
-def test_checksums_remain_valid_after_reorgs(fake_chain: FakeChain, indexed: Indexer):
+def test_checksums_remain_valid_after_reorgs(fake_chain: FakeChain, synced_indexer: Indexer):
     fake_chain.live(7, on=fake_chain.back(5))
-    indexed.index()
-    with indexed.store.read_transaction() as uow:
+    synced_indexer.index()
+    with synced_indexer.store.read_transaction() as uow:
         assert find_damaged_spans(uow, fake_chain.head.number) == []
         assert uow.logs.count(canonical=False) > 0

@@ -15,7 +15,7 @@ from oracle.errors import TransientError
 from oracle.indexer.commit import CommittedWindow
 from oracle.store.database import Store
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.ingest.dumping import dump
+from tests.support.ingest.dumping import dump_database_rows
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 
@@ -23,12 +23,12 @@ from tests.support.ingest.indexer import Indexer
 _PAGES_LEFT = 2
 
 
-def file_of(url: str) -> Path:
+def get_database_path(url: str) -> Path:
     return Path(url.removeprefix("sqlite:///"))
 
 
 @pytest.fixture
-def begun(fake_chain: FakeChain, open_indexer: OpenIndexer) -> Indexer:
+def partly_indexed_indexer(fake_chain: FakeChain, open_indexer: OpenIndexer) -> Indexer:
     """Return an indexer on SQLite, at block 10 of 70."""
     fake_chain.live(40)
     indexer = open_indexer(*fake_chain.urls, reports=False)
@@ -38,7 +38,7 @@ def begun(fake_chain: FakeChain, open_indexer: OpenIndexer) -> Indexer:
 
 
 @contextmanager
-def full_disk(path: Path) -> Iterator[None]:
+def simulate_full_disk(path: Path) -> Iterator[None]:
     """Limit the file size for all connections that are opened within this context."""
     with closing(sqlite3.connect(path)) as connection:
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
@@ -53,7 +53,9 @@ def full_disk(path: Path) -> Iterator[None]:
         event.remove(Engine, "connect", limit)
 
 
-def as_without(indexer: Indexer, fake_chain: FakeChain, open_indexer: OpenIndexer) -> bool:
+def can_reach_undisturbed_state(
+    indexer: Indexer, fake_chain: FakeChain, open_indexer: OpenIndexer
+) -> bool:
     """Return whether the indexer reaches the state of an undisturbed indexer."""
     indexer.index()
     undisturbed = open_indexer(*fake_chain.urls, reports=False)
@@ -66,59 +68,64 @@ def as_without(indexer: Indexer, fake_chain: FakeChain, open_indexer: OpenIndexe
 
 
 def test_case_61_full_disk_rolls_back_window_and_indexing_resumes_when_space_is_free(
-    begun: Indexer, fake_chain: FakeChain, open_indexer: OpenIndexer
+    partly_indexed_indexer: Indexer, fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
-    before = dump(begun.url)
+    before = dump_database_rows(partly_indexed_indexer.url)
 
-    with full_disk(file_of(begun.url)):
-        begun.restart()
-        begun.ingest.max_blocks = 60
+    with simulate_full_disk(get_database_path(partly_indexed_indexer.url)):
+        partly_indexed_indexer.restart()
+        partly_indexed_indexer.ingest.max_blocks = 60
         with pytest.raises(TransientError, match="the disk is full"):
-            begun.index()
-        assert dump(begun.url) == before
+            partly_indexed_indexer.index()
+        assert dump_database_rows(partly_indexed_indexer.url) == before
 
-    begun.restart()
-    assert as_without(begun, fake_chain, open_indexer)
+    partly_indexed_indexer.restart()
+    assert can_reach_undisturbed_state(partly_indexed_indexer, fake_chain, open_indexer)
 
 
 def test_case_61_concurrent_writer_causes_transient_error_and_indexing_resumes(
-    begun: Indexer,
+    partly_indexed_indexer: Indexer,
     fake_chain: FakeChain,
     open_indexer: OpenIndexer,
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr("oracle.store.engine.BUSY_SECONDS", 0.1)
-    begun.restart()
-    before = dump(begun.url)
+    partly_indexed_indexer.restart()
+    before = dump_database_rows(partly_indexed_indexer.url)
 
-    with closing(sqlite3.connect(file_of(begun.url), isolation_level=None)) as connection:
+    with closing(
+        sqlite3.connect(get_database_path(partly_indexed_indexer.url), isolation_level=None)
+    ) as connection:
         connection.execute("BEGIN IMMEDIATE")
         with pytest.raises(TransientError, match="another process is writing to the database"):
-            begun.index()
+            partly_indexed_indexer.index()
 
-    assert dump(begun.url) == before
-    assert as_without(begun, fake_chain, open_indexer)
+    assert dump_database_rows(partly_indexed_indexer.url) == before
+    assert can_reach_undisturbed_state(partly_indexed_indexer, fake_chain, open_indexer)
 
 
 def test_case_61_indexing_continues_from_an_older_database_copy_in_the_same_process(
-    begun: Indexer, fake_chain: FakeChain, open_indexer: OpenIndexer, tmp_path: Path
+    partly_indexed_indexer: Indexer,
+    fake_chain: FakeChain,
+    open_indexer: OpenIndexer,
+    tmp_path: Path,
 ):
     stale = tmp_path / "stale.sqlite"
     with (
-        closing(sqlite3.connect(file_of(begun.url))) as source,
+        closing(sqlite3.connect(get_database_path(partly_indexed_indexer.url))) as source,
         closing(sqlite3.connect(stale)) as copy,
     ):
         source.backup(copy)
-    begun.index()
+    partly_indexed_indexer.index()
 
     # Bypasses the process's cached state of the newer database.
-    remembered, ingest = begun.folder, begun.ingest
-    begun.url = f"sqlite:///{stale}"
-    begun.restart()
-    begun.folder, begun.ingest = remembered, ingest
+    remembered, ingest = partly_indexed_indexer.folder, partly_indexed_indexer.ingest
+    partly_indexed_indexer.url = f"sqlite:///{stale}"
+    partly_indexed_indexer.restart()
+    partly_indexed_indexer.folder, partly_indexed_indexer.ingest = remembered, ingest
 
-    assert begun.cursor[0] < fake_chain.head.number
-    assert as_without(begun, fake_chain, open_indexer)
+    assert partly_indexed_indexer.cursor[0] < fake_chain.head.number
+    assert can_reach_undisturbed_state(partly_indexed_indexer, fake_chain, open_indexer)
 
 
 @pytest.mark.postgres
@@ -137,7 +144,7 @@ def test_case_61_postgresql_error_leaves_no_partial_window(
     indexer = open_indexer(*fake_chain.urls, url=postgresql_url, reports=False)
     indexer.ingest.max_blocks = 10
     assert isinstance(indexer.step(), CommittedWindow)
-    before = dump(postgresql_url)
+    before = dump_database_rows(postgresql_url)
 
     with psycopg.connect(postgresql_url, autocommit=True) as server:
         server.execute(
@@ -148,7 +155,7 @@ def test_case_61_postgresql_error_leaves_no_partial_window(
         server.execute("CREATE TRIGGER refusing BEFORE UPDATE ON cursor EXECUTE FUNCTION refuse()")
         with pytest.raises(TransientError):
             indexer.index()
-        assert dump(postgresql_url) == before
+        assert dump_database_rows(postgresql_url) == before
         server.execute("DROP FUNCTION refuse CASCADE")
 
     indexer.index()

@@ -16,12 +16,12 @@ from tests.unit.store import later
 
 
 @pytest.fixture(scope="module")
-def bearing() -> Iterator[Nursery]:
+def nursery_process() -> Iterator[Nursery]:
     with nursery() as process:
         yield process
 
 
-def everything(url: str) -> list[str]:
+def dump_schema_and_rows(url: str) -> list[str]:
     """Return every column of every table, and every row, at any revision."""
     engine = create_engine(parse_database_url(url))
     try:
@@ -47,7 +47,7 @@ def test_case_73_migration_killed_at_any_statement_leaves_tables_unchanged(
     fake_chain: FakeChain,
     database_url: str,
     open_indexer: OpenIndexer,
-    bearing: Nursery,
+    nursery_process: Nursery,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ):
@@ -55,13 +55,15 @@ def test_case_73_migration_killed_at_any_statement_leaves_tables_unchanged(
     old.index()
     folded = old.digest()
     old.close()
-    before = everything(database_url)
+    before = dump_schema_and_rows(database_url)
     migrations = later.write_later_migrations(tmp_path)
     deaths: list[str] = []
 
-    while (life := bearing.migrate(database_url, len(deaths), migrations)).died_at is not None:
+    while (
+        life := nursery_process.migrate(database_url, len(deaths), migrations)
+    ).died_at is not None:
         deaths.append(life.died_at)
-        assert everything(database_url) == before, f"killed before {life.died_at}"
+        assert dump_schema_and_rows(database_url) == before, f"killed before {life.died_at}"
 
     assert deaths[-1] == "commit"
     assert sum(death.startswith(("CREATE TABLE", "ALTER TABLE")) for death in deaths) > 5

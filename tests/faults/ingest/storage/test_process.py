@@ -7,7 +7,7 @@ import pytest
 
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.properties.machine.mortal import Nursery, nursery
-from tests.support.ingest.dumping import dump
+from tests.support.ingest.dumping import dump_database_rows
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 
@@ -82,7 +82,7 @@ class Ordeal:
     def _left_alone(self, died_at: str) -> bool:
         """Return whether nothing changed; the only permitted change is a complete commit."""
         self.died_at.append(died_at)
-        now = dump(self.url)
+        now = dump_database_rows(self.url)
         before = self.states[0]
         while self.states[0] != now:
             self.states.pop(0)
@@ -92,9 +92,9 @@ class Ordeal:
 
 def list_committed_states(indexer: Indexer) -> list[list[str]]:
     """Return the state of the database before and after each turn of an undisturbed indexer."""
-    states = [dump(indexer.url)]
-    indexer.index(lambda: states.append(dump(indexer.url)))
-    return [*states, dump(indexer.url)]
+    states = [dump_database_rows(indexer.url)]
+    indexer.index(lambda: states.append(dump_database_rows(indexer.url)))
+    return [*states, dump_database_rows(indexer.url)]
 
 
 def has_in_order(passed_points: list[str], expected_points: tuple[str, ...]) -> bool:
@@ -104,63 +104,89 @@ def has_in_order(passed_points: list[str], expected_points: tuple[str, ...]) -> 
 
 
 @pytest.fixture
-def unharmed(open_indexer: OpenIndexer, fake_chain: FakeChain) -> Indexer:
+def undisturbed_indexer(open_indexer: OpenIndexer, fake_chain: FakeChain) -> Indexer:
     """Return an undisturbed indexer that reads the same chain into its own database."""
     return open_indexer(*fake_chain.urls)
 
 
 @pytest.fixture
-def mortal_url(fake_chain: FakeChain, database_url: str, unharmed: Indexer) -> str:
+def killed_indexer_url(
+    fake_chain: FakeChain, database_url: str, undisturbed_indexer: Indexer
+) -> str:
     """Return the URL of a database that is as far as the undisturbed indexer's."""
-    for indexer in (unharmed, Indexer(fake_chain.urls, database_url)):
+    for indexer in (undisturbed_indexer, Indexer(fake_chain.urls, database_url)):
         indexer.index()
         indexer.close()
     return database_url
 
 
 def assert_end_equals_undisturbed(
-    bearing: Nursery, mortal_url: str, unharmed: Indexer, steps: tuple[str, ...], *, bounded: bool
+    bearing: Nursery,
+    killed_indexer_url: str,
+    undisturbed_indexer: Indexer,
+    steps: tuple[str, ...],
+    *,
+    bounded: bool,
 ) -> None:
     """Assert the same end after deaths: at every point on SQLite, else at each step.
 
     `bounded` also limits the deaths on SQLite to the steps.
     """
-    unharmed.restart()
-    ordeal = Ordeal(bearing, list(unharmed.urls), mortal_url, list_committed_states(unharmed))
-    if mortal_url.startswith("sqlite") and not bounded:
+    undisturbed_indexer.restart()
+    ordeal = Ordeal(
+        bearing,
+        list(undisturbed_indexer.urls),
+        killed_indexer_url,
+        list_committed_states(undisturbed_indexer),
+    )
+    if killed_indexer_url.startswith("sqlite") and not bounded:
         ordeal.at_every_point()
     else:
         ordeal.at_each_step(steps)
     assert has_in_order(ordeal.died_at, steps), ordeal.died_at
-    assert dump(mortal_url) == dump(unharmed.url)
+    assert dump_database_rows(killed_indexer_url) == dump_database_rows(undisturbed_indexer.url)
 
 
 def test_case_58_commit_killed_at_any_point_is_repeated_with_identical_result(
-    fake_chain: FakeChain, mortal_url: str, unharmed: Indexer, bearing: Nursery, *, bounded: bool
+    fake_chain: FakeChain,
+    killed_indexer_url: str,
+    undisturbed_indexer: Indexer,
+    bearing: Nursery,
+    *,
+    bounded: bool,
 ):
     fake_chain.live(12)
-    assert_end_equals_undisturbed(bearing, mortal_url, unharmed, COMMIT, bounded=bounded)
+    assert_end_equals_undisturbed(
+        bearing, killed_indexer_url, undisturbed_indexer, COMMIT, bounded=bounded
+    )
 
 
 def test_case_58_rollback_killed_at_any_point_is_repeated_with_identical_result(
-    fake_chain: FakeChain, mortal_url: str, unharmed: Indexer, bearing: Nursery, *, bounded: bool
+    fake_chain: FakeChain,
+    killed_indexer_url: str,
+    undisturbed_indexer: Indexer,
+    bearing: Nursery,
+    *,
+    bounded: bool,
 ):
     fake_chain.live(7, on=fake_chain.back(5))
-    assert_end_equals_undisturbed(bearing, mortal_url, unharmed, ROLLBACK, bounded=bounded)
+    assert_end_equals_undisturbed(
+        bearing, killed_indexer_url, undisturbed_indexer, ROLLBACK, bounded=bounded
+    )
 
 
 def test_case_59_kill_between_fold_and_cursor_update_causes_no_double_fold(
-    fake_chain: FakeChain, mortal_url: str, unharmed: Indexer, bearing: Nursery
+    fake_chain: FakeChain, killed_indexer_url: str, undisturbed_indexer: Indexer, bearing: Nursery
 ):
     fake_chain.live(12)
-    before = dump(mortal_url)
+    before = dump_database_rows(killed_indexer_url)
 
     # The folded rows are written, but the cursor has not moved yet.
-    life = bearing.index(fake_chain.urls, mortal_url, "CursorRepository.move_to")
+    life = bearing.index(fake_chain.urls, killed_indexer_url, "CursorRepository.move_to")
 
     assert life.died_at == "CursorRepository.move_to"
-    assert dump(mortal_url) == before
-    assert bearing.index(fake_chain.urls, mortal_url).steps == ["CommittedWindow"]
-    unharmed.restart()
-    unharmed.index()
-    assert dump(mortal_url) == dump(unharmed.url)
+    assert dump_database_rows(killed_indexer_url) == before
+    assert bearing.index(fake_chain.urls, killed_indexer_url).steps == ["CommittedWindow"]
+    undisturbed_indexer.restart()
+    undisturbed_indexer.index()
+    assert dump_database_rows(killed_indexer_url) == dump_database_rows(undisturbed_indexer.url)

@@ -78,13 +78,13 @@ class Following:
 
 
 @pytest.fixture
-def following(fake_chain: FakeChain, indexed: Indexer) -> Following:
+def following(fake_chain: FakeChain, synced_indexer: Indexer) -> Following:
     """A reporter of a chain whose rules are those of the reporter, at the head."""
-    following = Following(fake_chain, indexed)
+    following = Following(fake_chain, synced_indexer)
     following.set_rules(OLD_HASH)
-    rebuild_state(indexed.store, indexed.folder, RebuildOptions())
+    rebuild_state(synced_indexer.store, synced_indexer.folder, RebuildOptions())
     fake_chain.live(2 * FINALITY)
-    indexed.index()
+    synced_indexer.index()
     return following
 
 
@@ -246,7 +246,7 @@ def test_interrupted_switch_changes_nothing_and_is_completed_by_a_restart(follow
     assert following.read_facts()[1:] == (NEXT, identify_rules(NEXT).sha256)
 
 
-def list_due_blocks(uow: UnitOfWork) -> Iterator[int]:
+def iter_due_blocks(uow: UnitOfWork) -> Iterator[int]:
     cuts = uow.reports.list_headers_since(0)
     return (header.as_of for header in mark_unsignable_reports_not_due(uow, cuts) if header.is_due)
 
@@ -257,17 +257,17 @@ def test_report_that_was_cut_under_other_rules_is_not_due(following: Following):
     indexer = following.indexer
     following.set_rules(NEXT_HASH)
     with indexer.store.read_transaction() as uow:
-        assert any(list_due_blocks(uow))
+        assert any(iter_due_blocks(uow))
 
     following.switch(preview)
 
     with indexer.store.read_transaction() as uow:
         assert get_rules_replacement_block(uow) == indexer.cursor[0]
-        assert not any(list_due_blocks(uow))
+        assert not any(iter_due_blocks(uow))
     chain.live(2 * FINALITY)
     indexer.index()
     with indexer.store.read_transaction() as uow:
-        assert min(list_due_blocks(uow)) > get_rules_replacement_block(uow)
+        assert min(iter_due_blocks(uow)) > get_rules_replacement_block(uow)
     # Reports of blocks that a reorg replaced are cut again, under the present rules.
     chain.live(FINALITY, on=chain.back(FINALITY - 1))
     indexer.index()

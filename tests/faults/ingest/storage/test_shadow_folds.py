@@ -31,65 +31,65 @@ TERMINAL = replace(CRYNUX, name="terminal", close="terminal")
 
 
 @pytest.fixture
-def settled(indexed: Indexer, fake_chain: FakeChain) -> Indexer:
+def settled_indexer(synced_indexer: Indexer, fake_chain: FakeChain) -> Indexer:
     """A database whose newest block is final up to its last event."""
     fake_chain.mine_empty(2 * FINALITY)
-    indexed.index()
-    return indexed
+    synced_indexer.index()
+    return synced_indexer
 
 
-def final_block(indexed: Indexer) -> int:
-    with indexed.store.read_transaction() as uow:
+def get_final_block_number(synced_indexer: Indexer) -> int:
+    with synced_indexer.store.read_transaction() as uow:
         cursor = uow.cursor.get()
     assert cursor is not None
     assert cursor.final_number is not None
     return cursor.final_number
 
 
-def fold_all(indexed: Indexer, rules: Rules) -> ShadowFold:
-    reader = indexed.folder.reader
-    last_block = final_block(indexed)
-    return advance_shadow_fold(indexed.store, reader, ShadowFold.start(rules), last_block)
+def fold_all(synced_indexer: Indexer, rules: Rules) -> ShadowFold:
+    reader = synced_indexer.folder.reader
+    last_block = get_final_block_number(synced_indexer)
+    return advance_shadow_fold(synced_indexer.store, reader, ShadowFold.start(rules), last_block)
 
 
-def node_rows(shadow: ShadowFold) -> list[Row]:
+def list_folded_node_rows(shadow: ShadowFold) -> list[Row]:
     return sorted(map(encode_node_row, shadow.fold.ledger.nodes.values()))
 
 
-def stored_node_rows(uow: UnitOfWork) -> list[Row]:
+def list_stored_node_rows(uow: UnitOfWork) -> list[Row]:
     return sorted(map(encode_node_row, uow.nodes.iterate_all()))
 
 
-def preview_of(indexed: Indexer, rules: Rules, time: int) -> RulesPreview:
+def compute_preview(synced_indexer: Indexer, rules: Rules, time: int) -> RulesPreview:
     now, then = (
-        FoldedNodes(folded_rules, fold_all(indexed, folded_rules).fold.ledger.nodes)
+        FoldedNodes(folded_rules, fold_all(synced_indexer, folded_rules).fold.ledger.nodes)
         for folded_rules in (CRYNUX, rules)
     )
-    return compute_rules_preview(now, then, final_block(indexed), time)
+    return compute_rules_preview(now, then, get_final_block_number(synced_indexer), time)
 
 
-def test_second_fold_under_the_same_rules_equals_the_real_state(settled: Indexer):
-    shadow = fold_all(settled, CRYNUX)
+def test_second_fold_under_the_same_rules_equals_the_real_state(settled_indexer: Indexer):
+    shadow = fold_all(settled_indexer, CRYNUX)
 
-    with settled.store.read_transaction() as uow:
-        assert node_rows(shadow) == stored_node_rows(uow)
+    with settled_indexer.store.read_transaction() as uow:
+        assert list_folded_node_rows(shadow) == list_stored_node_rows(uow)
         assert shadow.fold.last == uow.last_event.get()
-    assert len(node_rows(shadow)) > 2
+    assert len(list_folded_node_rows(shadow)) > 2
 
 
 @pytest.mark.parametrize("rules", [OTHER, TERMINAL, RELAY], ids=["other", "terminal", "relay"])
 def test_second_fold_under_other_rules_equals_replay_with_these_rules(
-    settled: Indexer, rules: Rules
+    settled_indexer: Indexer, rules: Rules
 ):
-    last_block = final_block(settled)
-    with settled.store.read_transaction() as uow:
-        lines = list(export_events(uow, settled.folder.reader, BlockRange(0, last_block)))
+    last_block = get_final_block_number(settled_indexer)
+    with settled_indexer.store.read_transaction() as uow:
+        lines = list(export_events(uow, settled_indexer.folder.reader, BlockRange(0, last_block)))
     replayed = json.loads(replay_events(lines, rules, None, None))
     expected = {
         row["node"]: (row["qos"], row["excluded"], row["kickout_due"]) for row in replayed["nodes"]
     }
 
-    preview = preview_of(settled, rules, int(replayed["as_of"]["time"]))
+    preview = compute_preview(settled_indexer, rules, int(replayed["as_of"]["time"]))
 
     figures = {
         entry.node: (
@@ -105,7 +105,7 @@ def test_second_fold_under_other_rules_equals_replay_with_these_rules(
 @pytest.mark.parametrize("rules", [CRYNUX, OTHER, TERMINAL], ids=["same", "other", "terminal"])
 @pytest.mark.parametrize("kept_logs", [1, 7, 10_000])
 def test_fold_that_is_interrupted_and_continued_equals_an_unbroken_one(
-    indexed: Indexer,
+    synced_indexer: Indexer,
     fake_chain: FakeChain,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -114,27 +114,29 @@ def test_fold_that_is_interrupted_and_continued_equals_an_unbroken_one(
 ):
     monkeypatch.setattr(shadow_fold, "LOGS_PER_STEP", 5)
     monkeypatch.setattr(shadow_fold, "KEPT_LOGS", kept_logs)
-    stage = ShadowStage(tmp_path / "previews", indexed.folder.reader)
+    stage = ShadowStage(tmp_path / "previews", synced_indexer.folder.reader)
     continued = 0
     for _ in range(4):
-        last_block = final_block(indexed)
-        with indexed.store.read_transaction() as uow:
+        last_block = get_final_block_number(synced_indexer)
+        with synced_indexer.store.read_transaction() as uow:
             shadow = stage.load(uow, rules, last_block)
             continued += shadow.block >= 0
-        shadow = advance_shadow_fold(indexed.store, stage.reader, shadow, last_block)
+        shadow = advance_shadow_fold(synced_indexer.store, stage.reader, shadow, last_block)
         stage.save(shadow, 0)
-        with indexed.store.read_transaction() as uow:
+        with synced_indexer.store.read_transaction() as uow:
             unbroken = fold_state_up_to(uow, stage.reader, rules, last_block).fold
-        assert node_rows(shadow) == sorted(map(encode_node_row, unbroken.ledger.nodes.values()))
+        assert list_folded_node_rows(shadow) == sorted(
+            map(encode_node_row, unbroken.ledger.nodes.values())
+        )
         assert shadow.fold.last == unbroken.last
         # Blocks above the final one change; the folded state stays.
         fake_chain.live(15, on=fake_chain.back(3))
-        indexed.index()
+        synced_indexer.index()
     assert continued == 3
 
 
 def test_event_of_a_dropped_task_folds_everything_again(
-    settled: Indexer, monkeypatch: pytest.MonkeyPatch
+    settled_indexer: Indexer, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(shadow_fold, "LOGS_PER_STEP", 1)
     monkeypatch.setattr(shadow_fold, "KEPT_LOGS", 1)
@@ -144,47 +146,47 @@ def test_event_of_a_dropped_task_folds_everything_again(
         else None,
     )  # fmt: skip
 
-    shadow = fold_all(settled, CRYNUX)
+    shadow = fold_all(settled_indexer, CRYNUX)
 
     assert shadow.keeps_all
-    with settled.store.read_transaction() as uow:
-        assert node_rows(shadow) == stored_node_rows(uow)
+    with settled_indexer.store.read_transaction() as uow:
+        assert list_folded_node_rows(shadow) == list_stored_node_rows(uow)
 
 
 def test_file_is_ignored_if_rows_may_have_changed_or_it_is_damaged(
-    settled: Indexer, tmp_path: Path
+    settled_indexer: Indexer, tmp_path: Path
 ):
-    stage = ShadowStage(tmp_path, settled.folder.reader)
-    last_block = final_block(settled)
-    stage.save(fold_all(settled, CRYNUX), 0)
+    stage = ShadowStage(tmp_path, settled_indexer.folder.reader)
+    last_block = get_final_block_number(settled_indexer)
+    stage.save(fold_all(settled_indexer, CRYNUX), 0)
     (path,) = tmp_path.glob("*.state")
 
     def loaded_block(rules: Rules = CRYNUX, last: int = last_block) -> int:
-        with settled.store.read_transaction() as uow:
+        with settled_indexer.store.read_transaction() as uow:
             return stage.load(uow, rules, last).block
 
     assert loaded_block() == last_block
     assert loaded_block(last=last_block - 1) == -1
     assert loaded_block(OTHER) == -1
-    rebuild_state(settled.store, settled.folder, RebuildOptions())
+    rebuild_state(settled_indexer.store, settled_indexer.folder, RebuildOptions())
     assert loaded_block() == -1
-    stage.save(fold_all(settled, CRYNUX), 1)
+    stage.save(fold_all(settled_indexer, CRYNUX), 1)
     assert loaded_block() == last_block
     path.write_bytes(path.read_bytes()[:-1])
     assert loaded_block() == -1
 
 
-def test_files_of_other_rules_are_deleted(settled: Indexer, tmp_path: Path):
-    stage = ShadowStage(tmp_path, settled.folder.reader)
+def test_files_of_other_rules_are_deleted(settled_indexer: Indexer, tmp_path: Path):
+    stage = ShadowStage(tmp_path, settled_indexer.folder.reader)
     for rules in (CRYNUX, OTHER):
-        stage.save(fold_all(settled, rules), 0)
+        stage.save(fold_all(settled_indexer, rules), 0)
 
     stage.delete_other_shadow_files([OTHER])
 
     assert len(list(tmp_path.glob("*.state"))) == 1
 
 
-def test_preview_writes_nothing_to_the_database(settled: Indexer):
-    digest = settled.digest()
-    fold_all(settled, OTHER)
-    assert settled.digest() == digest
+def test_preview_writes_nothing_to_the_database(settled_indexer: Indexer):
+    digest = settled_indexer.digest()
+    fold_all(settled_indexer, OTHER)
+    assert settled_indexer.digest() == digest

@@ -44,18 +44,18 @@ MANNER = RebuildOptions()
 TERMINAL = replace(CRYNUX, name="terminal", close="terminal")
 
 
-def source_of(indexer: Indexer, rules: Rules = CRYNUX) -> SnapshotSource:
+def create_snapshot_source(indexer: Indexer, rules: Rules = CRYNUX) -> SnapshotSource:
     return SnapshotSource(indexer.store, indexer.folder.reader, rules)
 
 
-def all_made(source: SnapshotSource) -> int:
+def make_all_snapshots(source: SnapshotSource) -> int:
     snapshot_count = 0
     while make_next_snapshot(source, MANNER) is not None:
         snapshot_count += 1
     return snapshot_count
 
 
-def show_state(
+def collect_state(
     uow: UnitOfWork, source: SnapshotSource, state: FoldedState, block: int
 ) -> tuple[object, ...]:
     """Return every part of a state that is read: nodes, open tasks, kickouts, and the report."""
@@ -82,15 +82,15 @@ def check_every_block(store: Store, source: SnapshotSource, last: int) -> set[in
     with store.read_transaction() as uow:
         for block in range(0, last + 1, 3):
             from_snapshot = fold_state_up_to(uow, source.reader, source.rules, block)
-            from_scratch = from_the_start(uow, source, block)
-            assert show_state(uow, source, from_snapshot, block) == show_state(
+            from_scratch = fold_from_start(uow, source, block)
+            assert collect_state(uow, source, from_snapshot, block) == collect_state(
                 uow, source, from_scratch, block
             )
             used.add(from_snapshot.snapshot_block)
     return used
 
 
-def from_the_start(uow: UnitOfWork, source: SnapshotSource, block: int) -> FoldedState:
+def fold_from_start(uow: UnitOfWork, source: SnapshotSource, block: int) -> FoldedState:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(folded_state, "MAX_SNAPSHOTS_TRIED", 0)
         return fold_state_up_to(uow, source.reader, source.rules, block)
@@ -98,7 +98,7 @@ def from_the_start(uow: UnitOfWork, source: SnapshotSource, block: int) -> Folde
 
 @pytest.mark.parametrize(("logs", "intervals"), [(5, 2), (17, 1), (2, 0)])
 def test_fold_from_snapshot_equals_fold_from_start(
-    indexed: Indexer,
+    synced_indexer: Indexer,
     fake_chain: FakeChain,
     monkeypatch: pytest.MonkeyPatch,
     logs: int,
@@ -106,49 +106,49 @@ def test_fold_from_snapshot_equals_fold_from_start(
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", logs)
     monkeypatch.setattr(snapshots, "_KEPT_INTERVALS", intervals)
-    source = source_of(indexed)
-    assert all_made(source) > 2
+    source = create_snapshot_source(synced_indexer)
+    assert make_all_snapshots(source) > 2
 
-    used = check_every_block(indexed.store, source, fake_chain.head.number)
+    used = check_every_block(synced_indexer.store, source, fake_chain.head.number)
     assert len(used) > 2
 
     # A reorg of the non-final blocks, and more blocks.
     fake_chain.live(20, on=fake_chain.back(5))
-    indexed.index()
-    all_made(source)
-    check_every_block(indexed.store, source, fake_chain.head.number)
+    synced_indexer.index()
+    make_all_snapshots(source)
+    check_every_block(synced_indexer.store, source, fake_chain.head.number)
     sample = check_state_sample(source, "0x0")
     assert sample is not None
     assert sample.differing == ()
 
 
 def test_state_from_snapshot_without_tasks_equals_fold_from_scratch(
-    indexed: Indexer, fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch
+    synced_indexer: Indexer, fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch
 ):
     real = snapshot_repository.encode_state
     # As if all tasks had been settled long before, so that their rows are newer than the snapshot.
     monkeypatch.setattr(folded_state, "encode_state", lambda state: real(state._replace(tasks=())))
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
-    source = source_of(indexed)
-    assert all_made(source) > 2
-    with indexed.store.read_transaction() as uow:
+    source = create_snapshot_source(synced_indexer)
+    assert make_all_snapshots(source) > 2
+    with synced_indexer.store.read_transaction() as uow:
         for block in range(0, fake_chain.head.number + 1, 3):
             from_snapshot = fold_state_up_to(uow, source.reader, source.rules, block)
-            from_scratch = from_the_start(uow, source, block)
+            from_scratch = fold_from_start(uow, source, block)
             # The tasks are not compared: pending tasks without a later event are missing.
-            nodes, _, *other_parts = show_state(uow, source, from_snapshot, block)
-            expected_nodes, _, *expected_parts = show_state(uow, source, from_scratch, block)
+            nodes, _, *other_parts = collect_state(uow, source, from_snapshot, block)
+            expected_nodes, _, *expected_parts = collect_state(uow, source, from_scratch, block)
             assert (nodes, other_parts) == (expected_nodes, expected_parts)
 
 
 def test_snapshot_of_different_rules_or_fold_version_is_not_used(
-    indexed: Indexer, fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch
+    synced_indexer: Indexer, fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
-    source = source_of(indexed)
-    all_made(source)
-    reader, last = indexed.folder.reader, fake_chain.head.number
-    with indexed.store.read_transaction() as uow:
+    source = create_snapshot_source(synced_indexer)
+    make_all_snapshots(source)
+    reader, last = synced_indexer.folder.reader, fake_chain.head.number
+    with synced_indexer.store.read_transaction() as uow:
         assert fold_state_up_to(uow, reader, CRYNUX, last).snapshot_block is not None
         assert fold_state_up_to(uow, reader, TERMINAL, last).snapshot_block is None
         monkeypatch.setattr(folded_state, "FOLD_VERSION", 99)
@@ -156,50 +156,58 @@ def test_snapshot_of_different_rules_or_fold_version_is_not_used(
 
 
 def test_groups_closed_by_counting_are_restored_from_snapshots(
-    indexed: Indexer, fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch
+    synced_indexer: Indexer, fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
-    rebuild_state(indexed.store, EventFolder(TERMINAL, indexed.folder.reader), MANNER)
-    source = source_of(indexed, TERMINAL)
-    assert all_made(source) > 2
-    assert len(check_every_block(indexed.store, source, fake_chain.head.number)) > 2
+    rebuild_state(
+        synced_indexer.store, EventFolder(TERMINAL, synced_indexer.folder.reader), MANNER
+    )
+    source = create_snapshot_source(synced_indexer, TERMINAL)
+    assert make_all_snapshots(source) > 2
+    assert len(check_every_block(synced_indexer.store, source, fake_chain.head.number)) > 2
 
 
 def test_rebuild_and_rewind_delete_snapshots(
-    indexed: Indexer, fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch
+    synced_indexer: Indexer, fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
-    source = source_of(indexed)
-    all_made(source)
+    source = create_snapshot_source(synced_indexer)
+    make_all_snapshots(source)
     made_by = compute_snapshot_version(source.reader, CRYNUX)
     rewind_to_block(
-        indexed.source, indexed.store, indexed.folder, fake_chain.head.number - 4, MANNER
+        synced_indexer.source,
+        synced_indexer.store,
+        synced_indexer.folder,
+        fake_chain.head.number - 4,
+        MANNER,
     )
-    with indexed.store.read_transaction() as uow:
+    with synced_indexer.store.read_transaction() as uow:
         assert uow.snapshots.find_newest_up_to(10**9, made_by) is not None
-    rewind_to_block(indexed.source, indexed.store, indexed.folder, 40, MANNER)
-    with indexed.store.read_transaction() as uow:
+    rewind_to_block(synced_indexer.source, synced_indexer.store, synced_indexer.folder, 40, MANNER)
+    with synced_indexer.store.read_transaction() as uow:
         assert uow.snapshots.count_snapshots_and_bytes() == (0, 0)
-    all_made(source)
-    check_every_block(indexed.store, source, 40)
+    make_all_snapshots(source)
+    check_every_block(synced_indexer.store, source, 40)
 
 
 def test_damaged_snapshot_is_ignored(
-    indexed: Indexer, fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch
+    synced_indexer: Indexer, fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
-    source = source_of(indexed)
-    all_made(source)
-    with indexed.store.transaction() as uow:
+    source = create_snapshot_source(synced_indexer)
+    make_all_snapshots(source)
+    with synced_indexer.store.transaction() as uow:
         uow._connection.execute(update(state_snapshot).values(body=b"damaged"))
-    assert check_every_block(indexed.store, source, fake_chain.head.number) == {None}
+    assert check_every_block(synced_indexer.store, source, fake_chain.head.number) == {None}
 
 
-def test_sample_check_reports_damaged_node(indexed: Indexer, monkeypatch: pytest.MonkeyPatch):
+def test_sample_check_reports_damaged_node(
+    synced_indexer: Indexer, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
-    source = source_of(indexed)
-    all_made(source)
-    with indexed.store.transaction() as uow:
+    source = create_snapshot_source(synced_indexer)
+    make_all_snapshots(source)
+    with synced_indexer.store.transaction() as uow:
         address = max(
             uow.nodes.iterate_all(), key=lambda node_state: node_state.changed_at
         ).address
@@ -212,18 +220,18 @@ def test_sample_check_reports_damaged_node(indexed: Indexer, monkeypatch: pytest
 
 
 def test_fold_too_far_from_snapshot_is_rejected(
-    indexed: Indexer, fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch
+    synced_indexer: Indexer, fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
-    source = source_of(indexed)
+    source = create_snapshot_source(synced_indexer)
     last = fake_chain.head.number
     with (
-        indexed.store.read_transaction() as uow,
+        synced_indexer.store.read_transaction() as uow,
         pytest.raises(NoNearbySnapshotError, match="more than 30 logs"),
     ):
         fold_state_up_to(uow, source.reader, CRYNUX, last, max_logs=30)
-    all_made(source)
-    with indexed.store.read_transaction() as uow:
+    make_all_snapshots(source)
+    with synced_indexer.store.read_transaction() as uow:
         assert (
             fold_state_up_to(uow, source.reader, CRYNUX, last, max_logs=60).snapshot_block
             is not None

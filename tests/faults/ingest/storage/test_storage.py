@@ -27,7 +27,7 @@ from oracle.indexer.folder import EventFolder
 from oracle.indexer.rebuild import RebuildOptions, list_open_dead_letters, retry_dead_letters
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.chain.network_logs import NETWORK, ORACLE, node_address
+from tests.support.chain.network_logs import NETWORK, ORACLE, make_node_address
 from tests.support.ingest.event_encoding import encode_network_log, encode_task_created_log
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.honest import index_honest_chain
@@ -54,7 +54,7 @@ class Learned(EventReader):
     """A reader of the next version, which can decode the logs of a changed contract."""
 
     def decode_rows(self, logs: Sequence[Log], calls: Sequence[Call]) -> DecodedEvents:
-        return super().decode_rows([_as_before(log) for log in logs], calls)
+        return super().decode_rows([_remove_added_word(log) for log in logs], calls)
 
 
 def add_word_to_log(log: FakeLog) -> FakeLog:
@@ -62,7 +62,7 @@ def add_word_to_log(log: FakeLog) -> FakeLog:
     return replace(log, data="0x" + "ee" * 31 + log.data[2:])
 
 
-def _as_before(log: Log) -> Log:
+def _remove_added_word(log: Log) -> Log:
     is_changed = log.data.startswith("0x" + "ee" * 31)
     return replace(log, data="0x" + log.data[2 + 62 :]) if is_changed else log
 
@@ -78,7 +78,7 @@ def test_case_63_undecodable_logs_are_kept_and_decoded_after_upgrade(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     fake_chain.emit(
-        add_word_to_log(encode_network_log("NodeQuit", node=node_address(1))),
+        add_word_to_log(encode_network_log("NodeQuit", node=make_node_address(1))),
         encode_task_created_log(901),
     )
     fake_chain.emit(add_word_to_log(encode_task_created_log(902)))
@@ -126,7 +126,7 @@ def test_case_63_dead_letter_is_orphaned_with_its_block(
 # --- 67: contracts and events that are new in the configuration ---
 
 
-def read_for(indexer: Indexer, reader: EventReader) -> Indexer:
+def restart_with_reader(indexer: Indexer, reader: EventReader) -> Indexer:
     """Continue as a process whose configuration names what this reader reads."""
     endpoints = indexer.source.endpoints
     indexer.source = ChainSource(endpoints, reader, FINALITY, clock=indexer.clock)
@@ -151,16 +151,19 @@ def test_case_67_only_logs_of_new_contracts_and_new_events_are_read(
     indexer = open_indexer(fake_chain.urls[0], reports=False)
     now = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
     submitted = encode_network_log(
-        "TaskSubmitted", task=a_task(), node=node_address(1), resultHash=a_task()
+        "TaskSubmitted",
+        task=make_task_key(),
+        node=make_node_address(1),
+        resultHash=make_task_key(),
     )
     new_topic = submitted.topics[0]
     old_topics = [topic for topic in now.topics if topic != new_topic]
-    read_for(
+    restart_with_reader(
         indexer, restrict_reader_to_scope(now, IngestScope.create([NETWORK], old_topics))
     ).index()
     request_count = len(fake_chain.provider.received_requests)
 
-    steps = adapt_database(read_for(indexer, now))
+    steps = adapt_database(restart_with_reader(indexer, now))
 
     assert [step.rebuilt is not None for step in steps] == [False] * (len(steps) - 1) + [True]
     assert {step.blocks_left for step in steps[-2:]} == {0}
@@ -181,7 +184,7 @@ def test_case_67_only_logs_of_new_contracts_and_new_events_are_read(
         assert not find_index_gaps(uow, now)
 
 
-def a_task() -> str:
+def make_task_key() -> str:
     return "0x" + "07" * 32
 
 
@@ -198,7 +201,7 @@ def test_case_67_calls_of_a_known_contract_are_read_for_indexed_blocks(
     now = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
     now.selectors = {Address(NETWORK): frozenset({watched})}
 
-    steps = adapt_database(read_for(indexer, now))
+    steps = adapt_database(restart_with_reader(indexer, now))
 
     assert sum(step.row_count for step in steps) == 1
     assert steps[-1].rebuilt is not None
@@ -215,10 +218,10 @@ def test_case_67_interrupted_scope_backfill_resumes_at_last_block(
     monkeypatch.setattr("oracle.indexer.audit.scope_backfill.CHUNK", 7)
     indexer = open_indexer(fake_chain.urls[0], reports=False)
     now = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
-    read_for(
+    restart_with_reader(
         indexer, restrict_reader_to_scope(now, IngestScope.create([NETWORK], now.topics))
     ).index()
-    read_for(indexer, now)
+    restart_with_reader(indexer, now)
     options = RebuildOptions()
     first = backfill_next_gap(
         indexer.source, indexer.store, indexer.folder, ScopeBackfill(), options

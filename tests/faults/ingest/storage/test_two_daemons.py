@@ -11,7 +11,7 @@ from oracle.cli.main import run
 from oracle.errors import FatalError
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.cli.daemon import STOP_SECONDS, run_daemon
-from tests.support.ingest.daemons import config
+from tests.support.ingest.daemons import write_daemon_config
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 
@@ -19,7 +19,7 @@ from tests.support.ingest.indexer import Indexer
 def test_case_60_second_daemon_exits_and_reports_the_first_daemon(
     fake_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    path = config(fake_chain, tmp_path)
+    path = write_daemon_config(fake_chain, tmp_path)
     with run_daemon(path) as first:
         first.wait_until_ready()
 
@@ -56,7 +56,7 @@ def test_case_60_overtaken_writer_commits_nothing(
 def test_case_72_stop_during_backfill_meets_timeout_and_ends_at_window_boundary(
     fake_chain: FakeChain, tmp_path: Path, open_indexer: OpenIndexer
 ):
-    path = config(fake_chain, tmp_path)
+    path = write_daemon_config(fake_chain, tmp_path)
     # The chain grows as fast as it is read: the backfill has no end.
     for provider in fake_chain.providers:
         provider.faults = [
@@ -74,7 +74,7 @@ def test_case_72_stop_during_backfill_meets_timeout_and_ends_at_window_boundary(
     assert seconds < STOP_SECONDS
     assert running.lines()[-1]["event"] == "process_stopped"
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
-    stopped_at = _cursor(url)
+    stopped_at = _read_cursor_number(url)
     assert 0 < stopped_at < fake_chain.head.number
     left = Indexer(fake_chain.urls, url)
     assert left.canonical_logs() == [
@@ -87,6 +87,6 @@ def test_case_72_stop_during_backfill_meets_timeout_and_ends_at_window_boundary(
     left.close()
 
 
-def _cursor(url: str) -> int:
+def _read_cursor_number(url: str) -> int:
     with sqlite3.connect(url.removeprefix("sqlite:///")) as database:
         return int(database.execute("SELECT number FROM cursor").fetchone()[0])

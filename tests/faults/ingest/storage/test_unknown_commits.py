@@ -16,8 +16,8 @@ from oracle.store.db_errors import UnknownCommitError
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.endpoints import follow_until_idle
 from tests.support.ingest.fake_chain import FakeChain
-from tests.support.ingest.indexer import in_ranges
-from tests.support.lossy_postgresql import CommitLoss, LossyProxy, lossy
+from tests.support.ingest.indexer import limit_ranges
+from tests.support.lossy_postgresql import CommitLoss, LossyProxy, run_lossy_proxy
 
 LOSS = pytest.mark.parametrize(
     "loss", list(CommitLoss), ids=lambda connection: connection.name.lower()
@@ -25,8 +25,8 @@ LOSS = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def proxied(postgresql_url: str) -> Iterator[tuple[LossyProxy, str]]:
-    with lossy(postgresql_url) as opened:
+def lossy_proxy_and_url(postgresql_url: str) -> Iterator[tuple[LossyProxy, str]]:
+    with run_lossy_proxy(postgresql_url) as opened:
         yield opened
 
 
@@ -38,13 +38,13 @@ def proxied(postgresql_url: str) -> Iterator[tuple[LossyProxy, str]]:
 def test_index_is_correct_whatever_happened_to_lost_commits(
     fake_chain: FakeChain,
     open_indexer: OpenIndexer,
-    proxied: tuple[LossyProxy, str],
+    lossy_proxy_and_url: tuple[LossyProxy, str],
     losses: tuple[CommitLoss, ...],
 ):
-    proxy, url = proxied
+    proxy, url = lossy_proxy_and_url
     undisturbed = open_indexer(*fake_chain.urls)
     undisturbed.index()
-    indexer = in_ranges(open_indexer(*fake_chain.urls, url=url, clock=VirtualClock()), 5)
+    indexer = limit_ranges(open_indexer(*fake_chain.urls, url=url, clock=VirtualClock()), 5)
     first = indexer.step()
     assert first is not None
 
@@ -60,9 +60,9 @@ def test_index_is_correct_whatever_happened_to_lost_commits(
 
 @LOSS
 def test_lost_commit_is_reported_and_next_reader_sees_its_outcome(
-    proxied: tuple[LossyProxy, str], loss: CommitLoss
+    lossy_proxy_and_url: tuple[LossyProxy, str], loss: CommitLoss
 ):
-    proxy, url = proxied
+    proxy, url = lossy_proxy_and_url
     with Store.open(url) as store:
         with store.transaction() as uow:
             uow.bookmarks.set("colour", "red")
@@ -78,9 +78,9 @@ def test_lost_commit_is_reported_and_next_reader_sees_its_outcome(
 
 @LOSS
 def test_failure_before_commit_is_not_treated_as_unknown_commit(
-    proxied: tuple[LossyProxy, str], loss: CommitLoss
+    lossy_proxy_and_url: tuple[LossyProxy, str], loss: CommitLoss
 ):
-    proxy, url = proxied
+    proxy, url = lossy_proxy_and_url
     with Store.open(url) as store:
         with pytest.raises(TransientError) as raised, store.transaction():
             raise TransientError("no endpoint answers")
@@ -91,9 +91,9 @@ def test_failure_before_commit_is_not_treated_as_unknown_commit(
 
 @LOSS
 def test_lease_is_held_although_the_response_to_its_acquisition_was_lost(
-    proxied: tuple[LossyProxy, str], loss: CommitLoss
+    lossy_proxy_and_url: tuple[LossyProxy, str], loss: CommitLoss
 ):
-    proxy, url = proxied
+    proxy, url = lossy_proxy_and_url
     with Store.open(url) as store:
         proxy.lose(loss)
 

@@ -29,7 +29,7 @@ from tests.support.sending.proxy import Proxy
 from tests.support.sending.rounds import get_contract_error
 
 
-def only(harness: Harness, kind: str) -> Intent:
+def get_only_intent(harness: Harness, kind: str) -> Intent:
     (intent,) = harness.intents(kind)
     return intent
 
@@ -39,19 +39,19 @@ def test_kickout_execution_held_by_operator_is_not_planned_again(sqlite_harness:
     accuse_node_two(harness)
     pass_veto_delay(harness)
     harness.repeat(plan_kickout_call)
-    execution = only(harness, EXECUTE_KICK)
+    execution = get_only_intent(harness, EXECUTE_KICK)
     context = harness.context
     with context.write_transaction() as uow:
         uow.outbox.intents.hold(execution, PauseKind.OPERATOR, "not tonight", context.stamp)
     harness.tick()
-    assert only(harness, EXECUTE_KICK).state is IntentState.HELD
+    assert get_only_intent(harness, EXECUTE_KICK).state is IntentState.HELD
 
     with context.write_transaction() as uow:
         held = uow.outbox.intents.get(execution.id)
         assert held is not None
         uow.outbox.intents.release(held, context.stamp)
     harness.tick()
-    assert only(harness, EXECUTE_KICK).state is IntentState.LIVE
+    assert get_only_intent(harness, EXECUTE_KICK).state is IntentState.LIVE
 
 
 def test_unsent_execution_is_planned_anew_with_a_proof_of_the_next_round(sqlite_harness: Harness):
@@ -59,7 +59,7 @@ def test_unsent_execution_is_planned_anew_with_a_proof_of_the_next_round(sqlite_
     accuse_node_two(harness)
     pass_veto_delay(harness)
     harness.repeat(plan_kickout_call)
-    old = only(harness, EXECUTE_KICK)
+    old = get_only_intent(harness, EXECUTE_KICK)
     push_without_kickouts(harness)
     assert get_contract_error(harness, old.request.calldata) == "NotProven"
     harness.tick()
@@ -93,7 +93,7 @@ def test_case_f56_waiting_kickout_is_dropped_and_cleared_after_node_recovers(
     empty_bucket(harness)
     pass_veto_delay(harness)
     harness.tick()
-    execution = only(harness, EXECUTE_KICK)
+    execution = get_only_intent(harness, EXECUTE_KICK)
     assert execution.state.value == "planned"
 
     recover(harness)
@@ -103,9 +103,9 @@ def test_case_f56_waiting_kickout_is_dropped_and_cleared_after_node_recovers(
     harness.mine()
     harness.until_final()
 
-    execution = only(harness, EXECUTE_KICK)
+    execution = get_only_intent(harness, EXECUTE_KICK)
     assert (execution.state.value, execution.nonce) == ("superseded", None)
-    assert only(harness, CLEAR_KICK).state.value == "final"
+    assert get_only_intent(harness, CLEAR_KICK).state.value == "final"
     assert not kick(harness)["live"]
     assert standing(harness) is Standing.ACTIVE
 
@@ -119,7 +119,7 @@ def test_case_f58_empty_kickout_bucket_defers_execution_without_polling_every_bl
     pass_veto_delay(harness)
     harness.restart(urls=[proxy.url for proxy in proxies])
     harness.tick()
-    waiting = only(harness, EXECUTE_KICK)
+    waiting = get_only_intent(harness, EXECUTE_KICK)
     assert (waiting.state.value, waiting.request.not_before) == ("planned", refilled)
 
     for proxy in proxies:

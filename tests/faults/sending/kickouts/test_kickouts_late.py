@@ -19,7 +19,7 @@ from tests.support.evm.network import Standing
 from tests.support.harness import Harness
 
 
-def state_of_kick(harness: Harness) -> KickState:
+def get_kick_state(harness: Harness) -> KickState:
     with harness.store.read_transaction() as uow:
         (stored_kick,) = uow.rounds.list_kicks()
     return stored_kick.state
@@ -39,7 +39,7 @@ def test_veto_stays_in_force_after_the_vetoer_is_replaced(harness: Harness):
     ):
         harness.testbed.chain.send(call, sender=network.admin)
     harness.index()
-    assert state_of_kick(harness) is KickState.VETOED
+    assert get_kick_state(harness) is KickState.VETOED
     assert is_rebuild_identical(harness)
     for _ in range(2):
         harness.pushed()
@@ -102,7 +102,7 @@ def test_accusation_cleared_by_another_account_is_not_cleared_again(sqlite_harne
     (clearing,) = harness.intents(CLEAR_KICK)
     harness.mine()
     harness.until_final()
-    assert state_of_kick(harness) is KickState.RECOVERED
+    assert get_kick_state(harness) is KickState.RECOVERED
     assert is_rebuild_identical(harness)
     harness.pushed()
     harness.until_final()

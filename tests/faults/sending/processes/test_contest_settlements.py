@@ -109,7 +109,7 @@ def mine_until(network: Network, running: Daemon, has_happened: Callable[[], boo
     raise AssertionError(running.log.read_text("utf-8")[-4000:])
 
 
-def answer(network: Network, work: Work, lies: set[int]) -> None:
+def answer_group(network: Network, work: Work, lies: set[int]) -> None:
     """Let a group's nodes commit and reveal; the members at the positions `lies` give one lie."""
     for place, task in enumerate(work.tasks):
         result = GARBAGE if place in lies else work.result
@@ -126,17 +126,17 @@ def create_contest(network: Network, running: Daemon, number: int) -> Work:
     order: dict[str, Any] = {"creator": creator, "group": name, "group_size": 3}
     tasks = [network.create(**order) for _ in range(3)]
     work = Work(network.key(creator, name), tasks, number)
-    mine_until(network, running, lambda: all_are(network, tasks, Status.STARTED))
-    answer(network, work, {0})
+    mine_until(network, running, lambda: have_all_status(network, tasks, Status.STARTED))
+    answer_group(network, work, {0})
     network.by(creator, network.does.validateGroup(name, tasks))
     return work
 
 
-def all_are(network: Network, tasks: list[bytes], status: Status) -> bool:
+def have_all_status(network: Network, tasks: list[bytes], status: Status) -> bool:
     return {network.status(task) for task in tasks} == {status}
 
 
-def second_group(network: Network, work: Work) -> Work | None:
+def find_second_group(network: Network, work: Work) -> Work | None:
     """Return the second group of a contested group once the daemon has ordered it, else None."""
     events = network.contract.events
     revalidations = events.GroupRevalidates().get_logs(from_block=0)
@@ -148,15 +148,15 @@ def second_group(network: Network, work: Work) -> Work | None:
     return Work(key, [log["args"]["task"] for log in created], work.result)
 
 
-def nodes_of(network: Network, work: Work) -> list[str]:
+def list_work_nodes(network: Network, work: Work) -> list[str]:
     return [str(network.read_task(task)["node"]) for task in work.tasks]
 
 
-def standings(network: Network, work: Work) -> list[Standing]:
-    return [network.standing(node) for node in nodes_of(network, work)]
+def list_work_standings(network: Network, work: Work) -> list[Standing]:
+    return [network.standing(node) for node in list_work_nodes(network, work)]
 
 
-def settlements(network: Network) -> list[int]:
+def list_settlement_statuses(network: Network) -> list[int]:
     """Return the status of every settleContest transaction on the chain, by any sender."""
     selector = network.does.settleContest(
         encode_word(0), [], encode_word(0)
@@ -171,7 +171,7 @@ def settlements(network: Network) -> list[int]:
     return statuses
 
 
-def deliver(results: Path, task: bytes, result: int) -> None:
+def write_result(results: Path, task: bytes, result: int) -> None:
     (results / f"0x{task.hex()}").write_text(f"0x{encode_word(result).hex()}\n")
 
 
@@ -183,40 +183,44 @@ def test_two_contests_are_settled_in_window_despite_daemon_restarts(
         mine_until(
             network,
             running,
-            lambda: all(second_group(network, work) is not None for work in contests),
+            lambda: all(find_second_group(network, work) is not None for work in contests),
         )
         assert running.stop()[0] == 0
-    seconds = [second for work in contests if (second := second_group(network, work))]
-    assert not {*nodes_of(network, contests[0])} & {*nodes_of(network, seconds[0])}
-    assert not {*nodes_of(network, contests[1])} & {*nodes_of(network, seconds[1])}
+    seconds = [second for work in contests if (second := find_second_group(network, work))]
+    assert not {*list_work_nodes(network, contests[0])} & {*list_work_nodes(network, seconds[0])}
+    assert not {*list_work_nodes(network, contests[1])} & {*list_work_nodes(network, seconds[1])}
 
     for second in seconds:
-        answer(network, second, set())
+        answer_group(network, second, set())
     # The storage also delivers the liars' answers; they open no verdict.
     for work in contests:
-        deliver(results, work.tasks[0], GARBAGE)
-    deliver(results, seconds[0].tasks[2], contests[0].result)
-    honest = [node for work in contests for node in nodes_of(network, work)[1:]]
+        write_result(results, work.tasks[0], GARBAGE)
+    write_result(results, seconds[0].tasks[2], contests[0].result)
+    honest = [node for work in contests for node in list_work_nodes(network, work)[1:]]
     with run_daemon(config, "--dispatch") as running:
-        mine_until(network, running, lambda: len(settlements(network)) == 1)
+        mine_until(network, running, lambda: len(list_settlement_statuses(network)) == 1)
         for _ in range(6):
             network.chain.mine()
-        assert standings(network, contests[0])[0] is Standing.SLASHED
-        assert set(standings(network, contests[1])) == {Standing.ACTIVE}
+        assert list_work_standings(network, contests[0])[0] is Standing.SLASHED
+        assert set(list_work_standings(network, contests[1])) == {Standing.ACTIVE}
         running.process.kill()
 
-    deliver(results, seconds[1].tasks[0], contests[1].result)
+    write_result(results, seconds[1].tasks[0], contests[1].result)
     with run_daemon(config, "--dispatch") as running:
-        mine_until(network, running, lambda: len(settlements(network)) == 2)
+        mine_until(network, running, lambda: len(list_settlement_statuses(network)) == 2)
         for _ in range(6):
             network.chain.mine()
         running.wait_for_block(int(network.chain.rpc("eth_blockNumber"), 16))
         assert running.stop()[0] == 0
 
     for work in contests:
-        assert standings(network, work) == [Standing.SLASHED, Standing.ACTIVE, Standing.ACTIVE]
-        assert network.node(nodes_of(network, work)[0])["stake"] == 0
-    assert settlements(network) == [1, 1]
+        assert list_work_standings(network, work) == [
+            Standing.SLASHED,
+            Standing.ACTIVE,
+            Standing.ACTIVE,
+        ]
+        assert network.node(list_work_nodes(network, work)[0])["stake"] == 0
+    assert list_settlement_statuses(network) == [1, 1]
     # Honest members are paid for their work, and their stakes answer for nothing any more.
     assert {network.node(node)["open"] for node in honest} == {0}
     assert sum(network.owed(node) for node in {*honest}) >= 2 * FEE

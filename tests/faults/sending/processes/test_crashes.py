@@ -20,7 +20,7 @@ from tests.support.txmgr.stores import NewStore
 pytestmark = pytest.mark.timeout(600)
 
 
-def points(testbed: OracleTestbed, store: Store, evidence: Path) -> list[str]:
+def list_death_points(testbed: OracleTestbed, store: Store, evidence: Path) -> list[str]:
     """Return the points at which a push can die, from a complete push."""
     harness = Harness(testbed, store, evidence)
     harness.period()
@@ -33,18 +33,22 @@ def points(testbed: OracleTestbed, store: Store, evidence: Path) -> list[str]:
 
 
 def test_case_f01_push_is_completed_once_after_crash_at_any_point(
-    testbed: OracleTestbed, fresh_chain: Chain, new_store: NewStore, deaths: Deaths, tmp_path: Path
+    testbed: OracleTestbed,
+    fresh_chain: Chain,
+    new_store: NewStore,
+    death_points: Deaths,
+    tmp_path: Path,
 ):
     with reuse_store(new_store) as (emptied, _):
         with fresh_chain.undone(), emptied() as store:
-            passed = points(testbed, store, tmp_path)
+            passed = list_death_points(testbed, store, tmp_path)
         # Signed, planned, ready, assigned, signed, sent, mined, final.
         assert passed.count("after a commit") >= 8
         assert passed.count("after a send") == 2
         assert passed.count("after signing a statement") == 1
         assert passed.count("after signing a transaction") == 1
 
-        for number, name in deaths.of(passed):
+        for number, name in death_points.of(passed):
             with fresh_chain.undone(), emptied() as store:
                 harness = Harness(testbed, store, tmp_path)
                 nonce = testbed.nonce

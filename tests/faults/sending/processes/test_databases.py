@@ -150,7 +150,7 @@ def test_case_f44_nothing_is_sent_until_unwritable_database_is_writable_again(
     harness.period()
     harness.tick()
     (sent,) = set(proxies[0].sent)
-    harness.testbed.chain.rpc("anvil_dropTransaction", _hash_of(harness))
+    harness.testbed.chain.rpc("anvil_dropTransaction", _get_newest_tx_hash(harness))
     harness.mine(3)
     harness.index()
     for proxy in proxies:
@@ -171,13 +171,15 @@ def test_case_f44_nothing_is_sent_until_read_only_postgresql_is_writable_again(
 ):
     harness.period()
     harness.tick()
-    harness.testbed.chain.rpc("anvil_dropTransaction", _hash_of(harness))
+    harness.testbed.chain.rpc("anvil_dropTransaction", _get_newest_tx_hash(harness))
     harness.mine(3)
     harness.index()
     before = list_sends(harness)
     with make_read_only(harness.store), pytest.raises(TransientError, match="read-only"):
         harness.repeat(confirm_transactions)
-    waiting = harness.testbed.chain.rpc("eth_getTransactionCount", *_pending(harness))
+    waiting = harness.testbed.chain.rpc(
+        "eth_getTransactionCount", *_build_pending_nonce_params(harness)
+    )
     assert (int(waiting, 16), list_sends(harness)) == (1, before)
     harness.tick()
     harness.mine()
@@ -245,10 +247,10 @@ def test_case_f46_clock_jump_changes_no_deadline_lease_or_bump(harness: Harness,
     assert harness.states() == ["final"]
 
 
-def _hash_of(harness: Harness) -> str:
+def _get_newest_tx_hash(harness: Harness) -> str:
     with harness.store.read_transaction() as uow:
         return uow.outbox.slots.list_attempts(get_only_slot(harness))[-1].signed.tx_hash
 
 
-def _pending(harness: Harness) -> tuple[str, str]:
+def _build_pending_nonce_params(harness: Harness) -> tuple[str, str]:
     return harness.testbed.transmitter, "pending"

@@ -27,19 +27,19 @@ def stage(testbed: OracleTestbed, new_store: NewStore, tmp_path: Path) -> Iterat
 
 @pytest.mark.parametrize("kind", KICKOUTS)
 def test_case_f01_kickout_is_completed_once_after_crash_at_any_point(
-    stage: Stage, deaths: Deaths, kind: str
+    stage: Stage, death_points: Deaths, kind: str
 ):
     phase = PHASES[kind]
     with stage.set_for(phase):
-        passed = points(stage, phase)
+        passed = list_death_points(stage, phase)
         assert passed.count("after a commit") >= phase.commits
         assert passed.count("after a send") == 2
         assert passed.count("after signing a transaction") == 1
-        for number, name in deaths.of(passed):
-            die(stage, number, f"{name} {number}", kind)
+        for number, name in death_points.of(passed):
+            assert_survives_death(stage, number, f"{name} {number}", kind)
 
 
-def points(stage: Stage, phase: Phase) -> list[str]:
+def list_death_points(stage: Stage, phase: Phase) -> list[str]:
     """Return the points at which a phase can die, from a complete phase."""
     fuse = Fuse()
     with stage.harness("whole") as harness, install_fuse(harness, fuse):
@@ -48,7 +48,7 @@ def points(stage: Stage, phase: Phase) -> list[str]:
     return fuse.passed
 
 
-def die(stage: Stage, number: int, where: str, kind: str) -> None:
+def assert_survives_death(stage: Stage, number: int, where: str, kind: str) -> None:
     """Die at one point, and continue with another process.
 
     Assert that everything happened once.

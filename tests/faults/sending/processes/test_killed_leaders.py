@@ -9,17 +9,17 @@ from oracle.store.database import Store
 from oracle.store.lease_repository import LeaseState
 from tests.faults.sending.processes.test_leading import (
     PATIENCE,
-    config,
     expire_lease,
     get_lease,
     has_logged,
-    resting,
+    idle_network,
     wait_until,
+    write_daemon_config,
 )
 from tests.support.cli.daemon import start_daemon
 from tests.support.cli.local_network import LocalNetwork
 
-__all__ = ["resting"]
+__all__ = ["idle_network"]
 
 ELSEWHERE = "qos-oracle run on elsewhere, process 7"
 HOUR = 3600
@@ -27,16 +27,16 @@ HOUR = 3600
 
 @pytest.mark.parametrize("options", [[], ["--once"], ["--standby"]])
 def test_killed_leader_is_replaced_immediately(
-    resting: LocalNetwork, empty_database_url: str, tmp_path: Path, options: list[str]
+    idle_network: LocalNetwork, empty_database_url: str, tmp_path: Path, options: list[str]
 ):
     url = empty_database_url
-    path = config(resting, tmp_path / "one", url)
+    path = write_daemon_config(idle_network, tmp_path / "one", url)
     with start_daemon(path) as killed:
         killed.wait_for("daemon_started")
         killed.process.kill()
         killed.process.wait()
     # Longer than any machine takes to start another daemon.
-    held = _hold_for_an_hour(url)
+    held = _hold_lease_for_an_hour(url)
     with start_daemon(path, *options) as following:
         assert following.wait_for("stale_lease_taken_over")["holder"] == held.holder
         if options == ["--once"]:
@@ -47,11 +47,11 @@ def test_killed_leader_is_replaced_immediately(
 
 
 def test_daemon_waits_until_lease_expires_when_leader_may_still_be_alive(
-    resting: LocalNetwork, empty_database_url: str, tmp_path: Path
+    idle_network: LocalNetwork, empty_database_url: str, tmp_path: Path
 ):
     url = empty_database_url
-    path = config(resting, tmp_path / "one", url)
-    _taken_elsewhere(url)
+    path = write_daemon_config(idle_network, tmp_path / "one", url)
+    _acquire_lease_elsewhere(url)
     with start_daemon(path) as waiting:
         waiting.url = waiting.wait_for("waiting_for_lease_expiry")["web"]
         waiting.wait_for_text("/readyz", f"LEASE-WAIT: waiting for the lease of {ELSEWHERE}")
@@ -62,37 +62,37 @@ def test_daemon_waits_until_lease_expires_when_leader_may_still_be_alive(
 
 
 def test_renewed_lease_is_respected_and_second_daemon_exits(
-    resting: LocalNetwork, empty_database_url: str, tmp_path: Path
+    idle_network: LocalNetwork, empty_database_url: str, tmp_path: Path
 ):
     url = empty_database_url
-    path = config(resting, tmp_path / "one", url)
-    _taken_elsewhere(url)
+    path = write_daemon_config(idle_network, tmp_path / "one", url)
+    _acquire_lease_elsewhere(url)
     with start_daemon(path) as refused:
         refused.wait_for("waiting_for_lease_expiry")
         with Store.open(url) as store:
-            wait_until(lambda: get_lease_expiry(store) and refused.process.poll() is not None)
+            wait_until(lambda: renew_and_check_lease(store) and refused.process.poll() is not None)
         assert refused.process.returncode == 1
         assert f"works on this database: {ELSEWHERE}" in refused.log.read_text("utf-8")
     assert get_lease(url).holder == ELSEWHERE
 
 
 def test_daemon_waiting_for_lease_stops_on_request(
-    resting: LocalNetwork, empty_sqlite_url: str, tmp_path: Path
+    idle_network: LocalNetwork, empty_sqlite_url: str, tmp_path: Path
 ):
-    path = config(resting, tmp_path / "one", empty_sqlite_url)
-    _taken_elsewhere(empty_sqlite_url)
+    path = write_daemon_config(idle_network, tmp_path / "one", empty_sqlite_url)
+    _acquire_lease_elsewhere(empty_sqlite_url)
     with start_daemon(path) as waiting:
         waiting.wait_for("waiting_for_lease_expiry")
         assert waiting.stop()[0] == 0
     assert get_lease(empty_sqlite_url).holder == ELSEWHERE
 
 
-def _taken_elsewhere(url: str) -> None:
+def _acquire_lease_elsewhere(url: str) -> None:
     with Store.open(url, create=True) as store, store.transaction() as uow:
         assert uow.lease.acquire(ELSEWHERE, HOUR) == 1
 
 
-def _hold_for_an_hour(url: str) -> LeaseState:
+def _hold_lease_for_an_hour(url: str) -> LeaseState:
     with Store.open(url) as store:
         held = get_lease(url)
         with store.transaction() as uow:
@@ -100,7 +100,7 @@ def _hold_for_an_hour(url: str) -> LeaseState:
     return held
 
 
-def get_lease_expiry(store: Store) -> bool:
+def renew_and_check_lease(store: Store) -> bool:
     renew_held_lease(store, 1)
     with store.read_transaction() as uow:
         return uow.lease.get_state().seconds_left > LEASE_SECONDS / 2

@@ -18,7 +18,7 @@ from oracle.telemetry.log_events import LOG_EVENTS
 from tests.support.cli.daemon import STOP_SECONDS, Daemon, start_daemon
 from tests.support.cli.local_network import LocalNetwork, run_local_network, write_config
 from tests.support.sending import faults
-from tests.support.sending.proxy import SEND, proxy
+from tests.support.sending.proxy import SEND, run_proxy
 
 PATIENCE = 120
 # The messages of a leader that lost its lease, and of one that stalled for too long.
@@ -26,7 +26,7 @@ LOST = ("has taken over the lease", "the lease could not be renewed")
 
 
 @pytest.fixture(scope="module")
-def resting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
+def idle_network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
     """Yield a network to which no other program sends transactions."""
     with run_local_network(tmp_path_factory.mktemp("keys")) as started:
         started.play(1)
@@ -41,7 +41,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
         yield started
 
 
-def config(network: LocalNetwork, folder: Path, url: str, **chain: Any) -> Path:
+def write_daemon_config(network: LocalNetwork, folder: Path, url: str, **chain: Any) -> Path:
     """Return the configuration of a daemon with its own folder and a shared database."""
     folder.mkdir()
     settings = network.settings(folder)
@@ -93,10 +93,10 @@ def get_sender(url: str) -> Account:
 
 
 def test_case_f40_simultaneous_starts_elect_one_leader_and_standby_takes_over(
-    resting: LocalNetwork, empty_database_url: str, tmp_path: Path
+    idle_network: LocalNetwork, empty_database_url: str, tmp_path: Path
 ):
     url = empty_database_url
-    paths = [config(resting, tmp_path / name, url) for name in ("one", "two")]
+    paths = [write_daemon_config(idle_network, tmp_path / name, url) for name in ("one", "two")]
     with ExitStack() as running:
         both = [running.enter_context(start_daemon(path, "--standby")) for path in paths]
         wait_until(lambda: any(has_logged(instance, "daemon_started") for instance in both))
@@ -128,11 +128,11 @@ def test_case_f40_simultaneous_starts_elect_one_leader_and_standby_takes_over(
 
 
 def test_case_f40_daemon_without_standby_exits_and_reports_leader(
-    resting: LocalNetwork, empty_database_url: str, tmp_path: Path
+    idle_network: LocalNetwork, empty_database_url: str, tmp_path: Path
 ):
     url = empty_database_url
     first_config, second_config = (
-        config(resting, tmp_path / name, url) for name in ("one", "two")
+        write_daemon_config(idle_network, tmp_path / name, url) for name in ("one", "two")
     )
     with start_daemon(first_config) as leader:
         leader.wait_for("daemon_started")
@@ -147,10 +147,12 @@ def test_case_f41_leader_stalled_in_send_duplicates_nothing_and_exits(
 ):
     url = empty_database_url
     gate = faults.Gate()
-    with proxy(network.url) as endpoint_proxy, ExitStack() as running:
+    with run_proxy(network.url) as endpoint_proxy, ExitStack() as running:
         endpoint_proxy.rule(SEND, faults.hold_request(gate))
-        first_config = config(network, tmp_path / "one", url, endpoints=[endpoint_proxy.url])
-        second_config = config(network, tmp_path / "two", url)
+        first_config = write_daemon_config(
+            network, tmp_path / "one", url, endpoints=[endpoint_proxy.url]
+        )
+        second_config = write_daemon_config(network, tmp_path / "two", url)
         leader = running.enter_context(start_daemon(first_config, "--publish", "--standby"))
         wait_until(gate.reached.is_set)
         leader.process.send_signal(signal.SIGSTOP)
@@ -184,17 +186,17 @@ def test_case_f47_sigterm_stops_daemon_in_time_and_releases_lease(
 ):
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
     gate = faults.Gate()
-    with proxy(network.url) as endpoint_proxy, ExitStack() as running:
-        path = config(network, tmp_path / "one", url, endpoints=[endpoint_proxy.url])
+    with run_proxy(network.url) as endpoint_proxy, ExitStack() as running:
+        path = write_daemon_config(network, tmp_path / "one", url, endpoints=[endpoint_proxy.url])
         if state == "waiting":
             endpoint_proxy.rule("*", faults.return_status(503))
         if state == "sending":
             endpoint_proxy.rule(SEND, faults.hold_request(gate))
         if state == "standing by":
-            leading = config(network, tmp_path / "leader", url)
+            leading = write_daemon_config(network, tmp_path / "leader", url)
             running.enter_context(start_daemon(leading)).wait_for("daemon_started")
         stopped = running.enter_context(start_daemon(path, "--publish", "--standby"))
-        _reach(stopped, state, gate)
+        _wait_for_state(stopped, state, gate)
 
         code, seconds = stopped.stop()
 
@@ -211,7 +213,7 @@ def test_case_f47_sigterm_stops_daemon_in_time_and_releases_lease(
             assert get_lease(url).holder is not None
 
 
-def _reach(daemon: Daemon, state: str, gate: faults.Gate) -> None:
+def _wait_for_state(daemon: Daemon, state: str, gate: faults.Gate) -> None:
     if state == "sending":
         wait_until(gate.reached.is_set)
         return
@@ -224,10 +226,10 @@ def _reach(daemon: Daemon, state: str, gate: faults.Gate) -> None:
 
 
 def test_idle_leader_stops_when_its_lease_is_taken_over(
-    resting: LocalNetwork, empty_sqlite_url: str, tmp_path: Path
+    idle_network: LocalNetwork, empty_sqlite_url: str, tmp_path: Path
 ):
     url = empty_sqlite_url
-    with start_daemon(config(resting, tmp_path / "one", url)) as leader:
+    with start_daemon(write_daemon_config(idle_network, tmp_path / "one", url)) as leader:
         leader.wait_for("daemon_started")
         with Store.open(url) as store, store.transaction() as uow:
             # Immediately, because the leader may renew the lease at any moment.
@@ -239,11 +241,11 @@ def test_idle_leader_stops_when_its_lease_is_taken_over(
 
 
 def test_standby_does_not_lead_on_a_database_that_a_newer_version_has_upgraded(
-    resting: LocalNetwork, sqlite_url: str, tmp_path: Path
+    idle_network: LocalNetwork, sqlite_url: str, tmp_path: Path
 ):
     with Store.open(sqlite_url) as store, ExitStack() as running:
         with hold_lease(store, "the newer version"):
-            path = config(resting, tmp_path / "one", sqlite_url)
+            path = write_daemon_config(idle_network, tmp_path / "one", sqlite_url)
             standby = running.enter_context(start_daemon(path, "--standby"))
             standby.wait_for("standby_started")
             with store.transaction() as uow:
@@ -256,9 +258,9 @@ def test_standby_does_not_lead_on_a_database_that_a_newer_version_has_upgraded(
 
 
 def test_standby_and_once_are_mutually_exclusive(
-    resting: LocalNetwork, empty_sqlite_url: str, tmp_path: Path
+    idle_network: LocalNetwork, empty_sqlite_url: str, tmp_path: Path
 ):
-    path = config(resting, tmp_path / "one", empty_sqlite_url)
+    path = write_daemon_config(idle_network, tmp_path / "one", empty_sqlite_url)
     with start_daemon(path, "--once", "--standby") as refused:
         assert refused.process.wait(PATIENCE) == 2
         assert "give one" in refused.log.read_text("utf-8")

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.timeout(900)
 
 
 def test_case_f01_posted_objection_is_made_once_after_crash_at_any_point(
-    testbed: OracleTestbed, new_store: NewStore, deaths: Deaths, tmp_path: Path
+    testbed: OracleTestbed, new_store: NewStore, death_points: Deaths, tmp_path: Path
 ):
     contract = testbed.chain.deploy(CONTRACT, testbed.oracle.address)
 
@@ -57,7 +57,7 @@ def test_case_f01_posted_objection_is_made_once_after_crash_at_any_point(
         # Planned, ready, assigned, signed, sent, mined, final.
         assert fuse.passed.count("after a commit") >= 7
         assert fuse.passed.count("after a send") == 2
-        for number, name in deaths.of(fuse.passed):
+        for number, name in death_points.of(fuse.passed):
             with open_hearing(emptied) as hearing:
                 with pytest.raises(Crash), install_fuse(hearing.harness, Fuse(number)):
                     send_posted_objections(hearing)

@@ -12,12 +12,12 @@ from oracle.store.database import Store
 from oracle.store.outbox.records import IntentState, NonceState, SignedStatement
 from oracle.txmgr.nonce_sync import reconcile_nonces
 from oracle.txmgr.rebuild_from_chain import plan_outbox_rebuild
-from tests.support.harness import FINALITY, SETTINGS, Harness, sending_jobs_of
+from tests.support.harness import FINALITY, SETTINGS, Harness, create_sending_jobs
 from tests.support.sending import faults
 from tests.support.sending.old_databases import (
     copy_database,
+    get_next_nonce,
     get_rebuild_reasons,
-    next_nonce,
     prepare_empty_store,
     restart_with_refused_store,
     store_rebuild_plan,
@@ -96,14 +96,14 @@ def test_case_f19_old_database_copy_is_refused_until_rebuilt_from_chain(
         harness.pushed()
         sent = harness.intents(PUSH)[-1]
         context = restart_with_refused_store(harness, copy)
-        assert (next_nonce(context), harness.testbed.nonce) == (2, 3)
+        assert (get_next_nonce(context), harness.testbed.nonce) == (2, 3)
 
         comparison = plan_outbox_rebuild(context, 1000)
         assert (comparison.next_nonce, comparison.mined, comparison.nonces) == (2, 3, range(2, 3))
         assert comparison.may_have_lost_calls
         store_rebuild_plan(harness, context, comparison)
 
-        assert next_nonce(context) == 3
+        assert get_next_nonce(context) == 3
         assert comparison.transaction_by_nonce[2].hash in (get_rebuild_reasons(harness)[2] or "")
         assert sent.nonce == 2
         # Nothing is signed while transactions of the lost copy may still land; this is reported.
@@ -143,7 +143,7 @@ def test_restored_database_signs_nothing_while_statements_since_the_backup_may_l
     restore_database(restored_url, backup, tmp_path / "unused", dry_run=False)
     with Store.open(restored_url) as restored:
         harness.restart(store=restored)
-        sending_jobs_of(harness).reconcile_nonces()
+        create_sending_jobs(harness).reconcile_nonces()
         harness.period()
         harness.tick()
         assert list_signatures(harness) == []
@@ -156,7 +156,7 @@ def test_restored_database_signs_nothing_while_statements_since_the_backup_may_l
             harness.mine()
         assert min(later.deadline for later in list_signatures(harness)) > lost.deadline
         # The embargo begins only once after a restore.
-        sending_jobs_of(harness).reconcile_nonces()
+        create_sending_jobs(harness).reconcile_nonces()
         assert find_unsent_report_reason(harness.reporting) is None
 
 
@@ -178,7 +178,7 @@ def test_case_f19_no_nonce_is_reused_after_lost_database_is_rebuilt(
         assert set(comparison.transaction_by_nonce) == {0, 1, 2}
         store_rebuild_plan(harness, context, comparison)
 
-        assert next_nonce(context) == 3
+        assert get_next_nonce(context) == 3
         assert get_rebuild_reasons(harness).keys() == {0, 1, 2}
         with fresh.read_transaction() as uow:
             quiet = uow.statements.find_embargo_end(

@@ -25,50 +25,50 @@ pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
-def empty() -> Iterator[Path]:
+def empty_template() -> Iterator[Path]:
     with template() as template_path:
         yield template_path
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_case_f74_seeded_chaos_keeps_every_invariant(name: str, empty: Path):
+def test_case_f74_seeded_chaos_keeps_every_invariant(name: str, empty_template: Path):
     setting = SETTINGS[name]
     for seed in range(1, -(-_ROUNDS // SETTINGS[name].rounds) + 1):
-        played = play(setting, seed, empty)
+        played = play(setting, seed, empty_template)
         assert played.faults == (), f"{name}, seed {seed}"
         assert played.verdict.is_clean, f"{name}, seed {seed}: {played.verdict}"
 
 
 @pytest.mark.parametrize("size", [3, 100])
 @pytest.mark.parametrize("name", ["two", "twice the noise", "short account balance"])
-def test_case_f74_batched_calls_keep_every_invariant(name: str, size: int, empty: Path):
+def test_case_f74_batched_calls_keep_every_invariant(name: str, size: int, empty_template: Path):
     for seed in (1, 2):
-        played = play(replace(SETTINGS[name], rounds=8, batch_size=size), seed, empty)
+        played = play(replace(SETTINGS[name], rounds=8, batch_size=size), seed, empty_template)
         assert played.faults == (), f"{name}, seed {seed}"
         assert played.verdict.is_clean, f"{name}, seed {seed}: {played.verdict}"
 
 
-def test_case_f74_noisy_simulation_contains_every_kind_of_fault(empty: Path):
-    played = play(replace(SETTINGS["twice the noise"], rounds=12), 1, empty)
+def test_case_f74_noisy_simulation_contains_every_kind_of_fault(empty_template: Path):
+    played = play(replace(SETTINGS["twice the noise"], rounds=12), 1, empty_template)
     happened = " ".join(played.passed)
     for mishap in ("died", "stalled", "reorg", "spike", "lag", "answer lost", "pool lost"):
         assert mishap in happened
 
 
-def test_same_seed_produces_identical_simulation(empty: Path):
+def test_same_seed_produces_identical_simulation(empty_template: Path):
     setting = replace(SETTINGS["two"], rounds=6)
-    first = play(setting, 11, empty)
-    second = play(setting, 11, empty)
+    first = play(setting, 11, empty_template)
+    second = play(setting, 11, empty_template)
     assert (first.blocks, first.passed) == (second.blocks, second.passed)
 
 
-def test_simulation_cache_does_not_change_outcome(empty: Path):
+def test_simulation_cache_does_not_change_outcome(empty_template: Path):
     """The cache reads the database less often than the daemon, with the same results."""
     setting = replace(SETTINGS["twice the noise"], rounds=6)
     quick: list[str] = []
     slow: list[str] = []
-    played = play(setting, 5, empty, quick.append)
-    assert played == play(setting, 5, empty, slow.append, remembers=False)
+    played = play(setting, 5, empty_template, quick.append)
+    assert played == play(setting, 5, empty_template, slow.append, remembers=False)
     assert quick == slow
 
 
@@ -81,22 +81,24 @@ def test_expired_calls_do_not_block_further_calls():
 
 
 def test_skipped_confirmation_violates_simulation_invariant_i8(
-    empty: Path, monkeypatch: pytest.MonkeyPatch
+    empty_template: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(replica, "confirm_transactions", lambda *_: None)
-    played = play(replace(SETTINGS["no noise"], rounds=1), 1, empty)
+    played = play(replace(SETTINGS["no noise"], rounds=1), 1, empty_template)
     assert any(fault.startswith("I8") for fault in played.faults)
 
 
 def test_reservation_above_budget_violates_simulation_invariant_i10(
-    empty: Path, monkeypatch: pytest.MonkeyPatch
+    empty_template: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(fee_bump, "compute_nonce_budget", lambda *_: 10**30)
     monkeypatch.setattr(unconfirmed, "find_tightest_limit", lambda *_: (10**30, "nothing"))
     # Not in every world, because the account balance must be just too small.
     worlds = [replace(SETTINGS["dear tips"], rounds=1, call_cap=3)] * 6
     faults = [
-        fault for seed, world in enumerate(worlds) for fault in play(world, seed, empty).faults
+        fault
+        for seed, world in enumerate(worlds)
+        for fault in play(world, seed, empty_template).faults
     ]
     assert any(fault.startswith("I10") for fault in faults)
 

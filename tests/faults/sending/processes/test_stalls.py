@@ -44,14 +44,14 @@ class Stand(Stage):
 
 
 @contextmanager
-def stand(testbed: OracleTestbed, new_store: NewStore, folder: Path) -> Iterator[Stand]:
+def open_stand(testbed: OracleTestbed, new_store: NewStore, folder: Path) -> Iterator[Stand]:
     with shorten_timeouts(), reuse_store(new_store) as (emptied, second):
         yield Stand(testbed, emptied, folder, second)
 
 
 @pytest.fixture
 def stage(testbed: OracleTestbed, new_store: NewStore, tmp_path: Path) -> Iterator[Stand]:
-    with stand(testbed, new_store, tmp_path) as opened_stand:
+    with open_stand(testbed, new_store, tmp_path) as opened_stand:
         yield opened_stand
 
 
@@ -59,7 +59,7 @@ def stage(testbed: OracleTestbed, new_store: NewStore, tmp_path: Path) -> Iterat
 def sqlite_stage(
     testbed: OracleTestbed, new_sqlite_store: NewStore, tmp_path: Path
 ) -> Iterator[Stand]:
-    with stand(testbed, new_sqlite_store, tmp_path) as opened_stand:
+    with open_stand(testbed, new_sqlite_store, tmp_path) as opened_stand:
         yield opened_stand
 
 
@@ -69,17 +69,19 @@ def test_case_f41_leader_stalled_at_any_point_exits_and_successor_sends_once(
 ):
     phase = PHASES[kind]
     with stage.set_for(phase):
-        passed, is_waiting = points(stage, phase)
+        passed, is_waiting = list_stall_points(stage, phase)
         assert passed.count(AFTER) >= phase.commits
         assert passed.count(SEND) == passed.count("after a send") == 2
         assert "after signing a transaction" in passed
         stop_numbers = (
-            first_of_each(passed) if bounded else stops(passed, kind, is_waiting=is_waiting)
+            list_first_numbers(passed)
+            if bounded
+            else select_stall_numbers(passed, kind, is_waiting=is_waiting)
         )
         for number in stop_numbers:
             with stage.harness(str(number)) as harness:
                 stop = Stop(passed, number, is_waiting=is_waiting)
-                stand_still(harness, stage.second, kind, stop)
+                assert_survives_stall(harness, stage.second, kind, stop)
 
 
 def test_nonce_alone_limits_push_to_one_effect_when_lease_fencing_is_disabled(
@@ -88,7 +90,7 @@ def test_nonce_alone_limits_push_to_one_effect_when_lease_fencing_is_disabled(
     stage = sqlite_stage
     phase = PHASES[PUSH]
     with stage.set_for(phase):
-        passed, _ = points(stage, phase)
+        passed, _ = list_stall_points(stage, phase)
         monkeypatch.setattr(LeaseRepository, "lock_held_lease", lambda *_: None)
         monkeypatch.setattr(LeaseRepository, "verify_lease_by_write", lambda *_: None)
         late = 0
@@ -134,7 +136,7 @@ class Stop:
         return next((name for name in points_ahead if name in {BEFORE, SEND}), BEFORE) == SEND
 
 
-def points(stage: Stage, phase: Phase) -> tuple[list[str], bool]:
+def list_stall_points(stage: Stage, phase: Phase) -> tuple[list[str], bool]:
     """Return the points of a complete phase, and whether writers wait for each other."""
     watch = Watch()
     with stage.harness("whole") as harness, install_fuse(harness, watch):
@@ -142,7 +144,7 @@ def points(stage: Stage, phase: Phase) -> tuple[list[str], bool]:
     return watch.passed, is_sqlite(harness.store)
 
 
-def stops(passed: Sequence[str], kind: str, *, is_waiting: bool) -> list[int]:
+def select_stall_numbers(passed: Sequence[str], kind: str, *, is_waiting: bool) -> list[int]:
     """Return the numbers of the points to stall at, in order.
 
     On SQLite these are all points, except those inside a write (`is_waiting`): other writers wait
@@ -153,16 +155,16 @@ def stops(passed: Sequence[str], kind: str, *, is_waiting: bool) -> list[int]:
     inside = {number for number, name in enumerate(passed) if name == BEFORE}
     if is_waiting:
         return sorted({*range(len(passed))} - {number + 1 for number in inside})
-    first = first_of_each(passed)
+    first = list_first_numbers(passed)
     return sorted({*first} | inside) if kind is PUSH else first
 
 
-def first_of_each(passed: Sequence[str]) -> list[int]:
+def list_first_numbers(passed: Sequence[str]) -> list[int]:
     """Return the number of the first point of each name, in order."""
     return sorted({passed.index(name) for name in passed})
 
 
-def stand_still(harness: Harness, second: Store, kind: str, stop: Stop) -> None:
+def assert_survives_stall(harness: Harness, second: Store, kind: str, stop: Stop) -> None:
     """Stall at one point; assert that everything happens once, and nothing after the takeover."""
     phase = PHASES[kind]
     testbed = harness.testbed
@@ -172,7 +174,7 @@ def stand_still(harness: Harness, second: Store, kind: str, stop: Stop) -> None:
         stall = succession.stalled(stop.number)
         heir = succession.heir
         assert heir is not None, where
-        check_ends(harness, succession, stall, stop)
+        assert_leader_replaced(harness, succession, stall, stop)
         assert testbed.nonce == nonce + 1, where
         assert count_emitted_events(testbed, phase.event) == 1, where
         # An overtaken leader sent at most its current transaction, and wrote nothing more.
@@ -187,7 +189,9 @@ def stand_still(harness: Harness, second: Store, kind: str, stop: Stop) -> None:
         assert find_journal_gaps(heir) == [], where
 
 
-def check_ends(harness: Harness, succession: Succession, stall: Stall, stop: Stop) -> None:
+def assert_leader_replaced(
+    harness: Harness, succession: Succession, stall: Stall, stop: Stop
+) -> None:
     """Assert that the leader stalled at the point, was replaced, and exited for this reason."""
     where = f"{stop.name} {stop.number}"
     heir = succession.heir

@@ -27,7 +27,7 @@ from tests.integration.reporters.reporter_group import ReporterGroup
 from tests.integration.reporters.waiting import PATIENCE_SECONDS, wait_until
 from tests.support.cli.local_network import LocalNetwork, run_local_network
 from tests.support.sending.faults import Fault, Question
-from tests.support.sending.proxy import EVERY, Proxy, proxy
+from tests.support.sending.proxy import EVERY, Proxy, run_proxy
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -59,18 +59,18 @@ class Seat:
 
 
 @contextmanager
-def pair(
+def run_leader_and_standby(
     network: LocalNetwork, folder: Path, url: str
 ) -> Iterator[tuple[ReporterGroup, list[Seat]]]:
     """Yield two processes with the same keys on one database; the first one leads."""
     with ExitStack() as until_the_end:
         seats = []
         for name in ("one", "two"):
-            endpoint_proxy = until_the_end.enter_context(proxy(network.url))
+            endpoint_proxy = until_the_end.enter_context(run_proxy(network.url))
             settings = network.settings(folder / name)
             settings["database"]["url"] = url
             settings["chain"].update(endpoints=[endpoint_proxy.url], poll_seconds=0.2)
-            member = Member(name, folder / name, settings, keys=keys_of(network))
+            member = Member(name, folder / name, settings, keys=read_contract_keys(network))
             until_the_end.callback(member.close)
             seats.append(Seat(member, endpoint_proxy))
         reporter_group = ReporterGroup(network, [seat.member for seat in seats])
@@ -82,7 +82,7 @@ def pair(
         yield reporter_group, seats
 
 
-def keys_of(network: LocalNetwork) -> dict[str, DemoKey]:
+def read_contract_keys(network: LocalNetwork) -> dict[str, DemoKey]:
     """Return the keys that the contract knows."""
     key_by_role = {}
     for role in ("signer", "transmitter"):
@@ -99,7 +99,7 @@ def test_case_f41_standby_replaces_leaders_stopped_at_random_and_each_round_land
     (tmp_path / "keys").mkdir()
     with (
         run_local_network(tmp_path / "keys") as network,
-        pair(network, tmp_path, url) as (reporter_group, seats),
+        run_leader_and_standby(network, tmp_path, url) as (reporter_group, seats),
         Store.open(url) as store,
     ):
         request_count = count_requests_of_round(reporter_group, seats[0], store)
@@ -113,7 +113,7 @@ def test_case_f41_standby_replaces_leaders_stopped_at_random_and_each_round_land
             )
             landed = reporter_group.round
             run_round_until_leader_stops(reporter_group, leading.member)
-            run_out(store, leading.member)
+            expire_stopped_leader_lease(store, leading.member)
             heir.member.until_started()
             reporter_group.landed(landed + 1)
             mine_until_idle(reporter_group, store)
@@ -124,7 +124,7 @@ def test_case_f41_standby_replaces_leaders_stopped_at_random_and_each_round_land
             leading.member.start("--standby")
             leading.member.wait_for_line("waiting_for_lease")
             seats.reverse()
-        check(reporter_group, store)
+        assert_rounds_landed_once(reporter_group, store)
 
 
 def count_requests_of_round(reporter_group: ReporterGroup, seat: Seat, store: Store) -> int:
@@ -149,7 +149,7 @@ def run_round_until_leader_stops(reporter_group: ReporterGroup, leader: Member) 
         time.sleep(_LOOK_SECONDS)
 
 
-def run_out(store: Store, leader: Member) -> None:
+def expire_stopped_leader_lease(store: Store, leader: Member) -> None:
     """Let half a minute pass for the database.
 
     PostgreSQL aborts a write of the stopped leader when the standby requests it. SQLite has to
@@ -192,7 +192,7 @@ def assert_exited_without_lease(old: Member) -> None:
     assert any(message in old.log.read_text("utf-8") for message in _LOST), old.tail()
 
 
-def check(reporter_group: ReporterGroup, store: Store) -> None:
+def assert_rounds_landed_once(reporter_group: ReporterGroup, store: Store) -> None:
     """Assert that each round landed once, without wasted fees or writes by a replaced leader."""
     assert len(reporter_group.check_rounds()) > TAKEOVERS
     sender = reporter_group.members[0].transmitter

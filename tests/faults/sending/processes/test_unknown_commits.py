@@ -14,7 +14,7 @@ from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store
 from tests.support.evm.chain import Chain
 from tests.support.harness import Harness, OracleTestbed
-from tests.support.lossy_postgresql import CommitLoss, LossyProxy, lossy
+from tests.support.lossy_postgresql import CommitLoss, LossyProxy, run_lossy_proxy
 from tests.support.postgresql import Server
 from tests.support.sending.journals import find_journal_gaps
 from tests.support.sending.phases import run_push
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.timeout(900), pytest.mark.postgres]
 _TICKS = 6
 
 
-def push_through(harness: Harness) -> None:
+def push_until_done(harness: Harness) -> None:
     """Push as the daemon's loop does: after a transient error, the next tick tries again."""
     for _ in range(_TICKS):
         try:
@@ -35,7 +35,7 @@ def push_through(harness: Harness) -> None:
     raise AssertionError(f"nothing but failures in {_TICKS} ticks")
 
 
-def commits_of_a_push(testbed: OracleTestbed, url: str, proxy: LossyProxy, evidence: Path) -> int:
+def count_push_commits(testbed: OracleTestbed, url: str, proxy: LossyProxy, evidence: Path) -> int:
     with Store.open(url) as store:
         harness = Harness(testbed, store, evidence)
         harness.period()
@@ -45,7 +45,7 @@ def commits_of_a_push(testbed: OracleTestbed, url: str, proxy: LossyProxy, evide
     return proxy.commits - before
 
 
-def signed_transactions(url: str) -> int:
+def count_signed_transactions(url: str) -> int:
     with psycopg.connect(url) as database:
         row = database.execute("SELECT count(*) FROM pub_attempt").fetchone()
     assert row is not None
@@ -67,9 +67,9 @@ def test_push_sends_one_transaction_whichever_commit_response_is_lost(
     with (
         fresh_chain.undone(),
         postgresql_server.database(postgresql_template) as url,
-        lossy(url) as (proxy, proxied),
+        run_lossy_proxy(url) as (proxy, proxied),
     ):
-        commits = commits_of_a_push(testbed, proxied, proxy, database_of(0))
+        commits = count_push_commits(testbed, proxied, proxy, database_of(0))
     # Signed, planned, ready, assigned, signed, sent, mined, final.
     assert commits >= 8
 
@@ -77,14 +77,14 @@ def test_push_sends_one_transaction_whichever_commit_response_is_lost(
         with (
             fresh_chain.undone(),
             postgresql_server.database(postgresql_template) as url,
-            lossy(url) as (proxy, proxied),
+            run_lossy_proxy(url) as (proxy, proxied),
             Store.open(proxied) as store,
         ):
             harness = Harness(testbed, store, database_of(spared + 1))
             nonce = testbed.nonce
             harness.period()
             proxy.lose(loss, spared=spared)
-            push_through(harness)
+            push_until_done(harness)
 
             assert proxy.hits == 1, spared
             assert testbed.round == 1, spared
@@ -93,5 +93,5 @@ def test_push_sends_one_transaction_whichever_commit_response_is_lost(
             assert harness.intents(PUSH)[0].nonce == nonce, spared
             assert [state for state, _ in harness.reports()].count("landed") == 1, spared
             assert find_journal_gaps(harness) == [], spared
-            assert signed_transactions(url) == 1, spared
+            assert count_signed_transactions(url) == 1, spared
             harness.close()

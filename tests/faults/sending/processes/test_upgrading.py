@@ -20,7 +20,7 @@ def close_harness(harness: Harness) -> str:
 
 
 @pytest.fixture
-def upgraded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Harness], str]:
+def upgrade_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Harness], str]:
     """Return a function that closes the harness, and migrates its database to a later release."""
 
     def upgrade(harness: Harness) -> str:
@@ -33,14 +33,14 @@ def upgraded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Harne
 
 
 def test_case_f49_live_push_becomes_final_after_migration(
-    harness: Harness, upgraded: Callable[[Harness], str]
+    harness: Harness, upgrade_database: Callable[[Harness], str]
 ):
     harness.period()
     harness.tick()
     with harness.store.read_transaction() as uow:
         (before,) = uow.outbox.slots.list_unfinished(harness.context.account)
         (sent,) = uow.outbox.slots.list_attempts(before)
-    url = upgraded(harness)
+    url = upgrade_database(harness)
 
     with Store.open(url) as store:
         harness.restart(store=store)
@@ -64,7 +64,7 @@ def test_case_f49_live_push_becomes_final_after_migration(
 
 
 def test_case_f49_paused_account_and_mined_push_survive_migration(
-    harness: Harness, upgraded: Callable[[Harness], str]
+    harness: Harness, upgrade_database: Callable[[Harness], str]
 ):
     harness.period()
     harness.tick()
@@ -74,7 +74,7 @@ def test_case_f49_paused_account_and_mined_push_survive_migration(
     reason = "nonce 7 was used by a transaction that is not ours"
     with harness.context.write_transaction() as uow:
         uow.outbox.accounts.pause(account, PauseKind.FOREIGN, reason, harness.context.stamp)
-    url = upgraded(harness)
+    url = upgrade_database(harness)
     with Store.open(url) as store:
         harness.restart(store=store)
         with harness.context.write_transaction() as uow:

@@ -25,7 +25,7 @@ MOST = 8
 
 
 @pytest.fixture
-def three(
+def reporter_trio(
     testbed: OracleTestbed, new_sqlite_store: NewStore, tmp_path: Path
 ) -> Iterator[ReporterGroup]:
     """Yield three reporters, the first of which transmits."""
@@ -35,48 +35,48 @@ def three(
 
 
 def test_stored_statements_are_limited_for_signer_that_keeps_changing_its_statement(
-    three: ReporterGroup,
+    reporter_trio: ReporterGroup,
 ):
-    (second, liar), first = three.others, three.first.harness
-    three.period()
+    (second, liar), first = reporter_trio.others, reporter_trio.first.harness
+    reporter_trio.period()
     for reporter in (second, liar):
         reporter.harness.index()
     first.index()
     for turn in range(5):
         _publish_statements(liar, range(turn * MOST, (turn + 1) * MOST))
         first.repeat(plan_push)
-    assert len(_list_stored_statements(three.first, liar)) == MOST
+    assert len(_list_stored_statements(reporter_trio.first, liar)) == MOST
 
     # Another reporter's statements are kept as before, and a round is pushed.
     second.tick()
     first.tick()
     first.mine()
-    assert three.testbed.round == 1
+    assert reporter_trio.testbed.round == 1
 
 
 def test_flooding_signer_is_accepted_immediately_if_it_agrees_and_later_otherwise(
-    three: ReporterGroup,
+    reporter_trio: ReporterGroup,
 ):
-    liar = three.others[1]
-    first = three.first.harness
-    three.period()
+    liar = reporter_trio.others[1]
+    first = reporter_trio.first.harness
+    reporter_trio.period()
     liar.harness.index()
     first.index()
     _publish_statements(liar, range(MOST))
     first.repeat(plan_push)
-    own_statement = _get_own_statement(three.first)
+    own_statement = _get_own_statement(reporter_trio.first)
     # Time passes by our own clock alone.
-    now = three.chain.time
+    now = reporter_trio.chain.time
     first.context = replace(first.context, clock=lambda: now + SETTINGS.ttl_seconds // 2)
     _publish_statements(liar, range(MOST, MOST + 1))
     assert fetch_peer_statements(first.quorum, own_statement, first.contract.fetch_status()) == 0
 
     liar.tick()
     assert fetch_peer_statements(first.quorum, own_statement, first.contract.fetch_status()) == 1
-    assert len(_list_stored_statements(three.first, liar)) == MOST + 1
+    assert len(_list_stored_statements(reporter_trio.first, liar)) == MOST + 1
     first.context = replace(first.context, clock=lambda: now + SETTINGS.ttl_seconds + 1)
     assert fetch_peer_statements(first.quorum, own_statement, first.contract.fetch_status()) == 1
-    assert len(_list_stored_statements(three.first, liar)) == MOST + 2
+    assert len(_list_stored_statements(reporter_trio.first, liar)) == MOST + 2
 
 
 def _get_own_statement(reporter: Reporter) -> SignedStatement:

@@ -71,7 +71,7 @@ class Guarded:
             )
 
 
-def host_of(folder: Path, role: str, **settings: Any) -> RemoteHost:
+def build_remote_host(folder: Path, role: str, **settings: Any) -> RemoteHost:
     """Return a host with the key of a role."""
     key = unlock_keystore(folder / f"{role}.json", folder / f"{role}.password")
     return RemoteHost(key="0x" + key.hex(), **settings)
@@ -81,8 +81,8 @@ def host_of(folder: Path, role: str, **settings: Any) -> RemoteHost:
 def guarded(proxied_harness: Harness, proxies: tuple[Proxy, Proxy]) -> Iterator[Guarded]:
     testbed = proxied_harness.testbed
     with (
-        serve_host(host_of(testbed.key_folder, "signer")) as signer,
-        serve_host(host_of(testbed.key_folder, "transmitter")) as transmitter,
+        serve_host(build_remote_host(testbed.key_folder, "signer")) as signer,
+        serve_host(build_remote_host(testbed.key_folder, "transmitter")) as transmitter,
     ):
         keys = ReporterKeys(RemoteSigner(signer.place()), RemoteSigner(transmitter.place()))
         proxied_harness.restart(testbed=replace(testbed, keys=keys))
@@ -90,14 +90,14 @@ def guarded(proxied_harness: Harness, proxies: tuple[Proxy, Proxy]) -> Iterator[
         yield Guarded(proxied_harness, signer, transmitter, proxies)
 
 
-def waiting(guarded: Guarded, **wire: float) -> None:
+def restart_with_signer_timeout(guarded: Guarded, **wire: float) -> None:
     """Restart the harness with a short timeout for its transmitter's signer."""
     testbed = guarded.harness.testbed
     keys = ReporterKeys(testbed.keys.signer, RemoteSigner(guarded.transmitter.place(**wire)))
     guarded.harness.restart(testbed=replace(testbed, keys=keys))
 
 
-def lands(guarded: Guarded, nonce: int) -> None:
+def assert_round_lands(guarded: Guarded, nonce: int) -> None:
     """Assert that the round lands with the nonce that was assigned before."""
     harness, before = guarded.harness, guarded.harness.testbed.round
     harness.tick()
@@ -113,7 +113,7 @@ def test_case_f70_signing_timeout_stores_nothing_and_keeps_nonce(
 ):
     harness, nonce = guarded.harness, guarded.harness.testbed.nonce
     guarded.transmitter.gate = Event()
-    waiting(guarded, timeout_seconds=SECONDS)
+    restart_with_signer_timeout(guarded, timeout_seconds=SECONDS)
 
     with pytest.raises(TransientError, match="the same request is sent again"):
         harness.tick()
@@ -126,8 +126,8 @@ def test_case_f70_signing_timeout_stores_nothing_and_keeps_nonce(
     assert [slot.nonce for slot in guarded.slots()] == [nonce]
     assert (guarded.attempts(), guarded.sent) == (0, 0)
     guarded.transmitter.gate.set()
-    waiting(guarded)
-    lands(guarded, nonce)
+    restart_with_signer_timeout(guarded)
+    assert_round_lands(guarded, nonce)
 
 
 def test_case_f70_unavailable_signer_leaves_state_unchanged(guarded: Guarded):
@@ -139,7 +139,7 @@ def test_case_f70_unavailable_signer_leaves_state_unchanged(guarded: Guarded):
     assert (guarded.statements(), guarded.slots(), guarded.sent) == (0, [], 0)
 
     guarded.signer.instead = None
-    lands(guarded, nonce)
+    assert_round_lands(guarded, nonce)
 
 
 OTHER = "0x" + "77" * 32
@@ -168,7 +168,7 @@ def test_case_f70_unrequested_transaction_is_neither_stored_nor_sent(guarded: Gu
     guarded.transmitter.wrong = Wrong()
     guarded.release()
     harness.restart()
-    lands(guarded, nonce)
+    assert_round_lands(guarded, nonce)
 
 
 def test_case_f70_signer_that_signed_wrong_transaction_is_retried_only_after_operator_release(
@@ -190,7 +190,7 @@ def test_case_f70_signer_that_signed_wrong_transaction_is_retried_only_after_ope
     assert (pause.kind, len(guarded.transmitter.received_requests)) == (PauseKind.SIGNER, 1)
 
     guarded.release()
-    lands(guarded, nonce)
+    assert_round_lands(guarded, nonce)
 
 
 WRONG_STATEMENTS = {
@@ -224,7 +224,7 @@ def test_case_f70_signer_that_signed_wrong_statement_is_retried_after_backoff(gu
 
     guarded.signer.wrong = Wrong()
     harness.context.sender_account.signer_backoff.reset()
-    lands(guarded, nonce)
+    assert_round_lands(guarded, nonce)
 
 
 def test_case_f70_transaction_refused_by_signer_policy_is_not_sent(guarded: Guarded):
@@ -246,5 +246,5 @@ def test_case_f70_transaction_refused_by_signer_policy_is_not_sent(guarded: Guar
     guarded.transmitter.policy = Policy(CHAIN_ID, contract, frozenset({transaction["data"][:10]}))
     # It ends without an operator's release.
     harness.context.sender_account.payer_backoff.reset()
-    lands(guarded, nonce)
+    assert_round_lands(guarded, nonce)
     assert guarded.pause() is None

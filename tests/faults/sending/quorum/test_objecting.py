@@ -30,7 +30,7 @@ pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture
-def court(
+def reporters_and_hearing(
     testbed: OracleTestbed,
     new_sqlite_store: NewStore,
     new_postgresql_store: NewStore,
@@ -69,7 +69,7 @@ def load_evidence(harness: Harness) -> str:
         return load_kickout_evidence(uow, harness.kickouts.policy, interval).text
 
 
-def answer(harness: Harness, due_since: int) -> None:
+def decline_objections(harness: Harness, due_since: int) -> None:
     """Decline the objections as the signer of a harness, as `objection answer` does."""
     account, contract = harness.context.sender_account, harness.kickouts.objections_contract
     assert contract is not None
@@ -108,9 +108,9 @@ def list_checks(bundles: list[dict[str, Any]]) -> list[dict[str, bool | None]]:
 
 @needs_node
 def test_objections_by_api_by_node_and_too_late_leave_all_reporters_equal(
-    court: tuple[ReporterGroup, Hearing],
+    reporters_and_hearing: tuple[ReporterGroup, Hearing],
 ):
-    reporters, hearing = court
+    reporters, hearing = reporters_and_hearing
     due_since = hearing.due_since
     before = load_evidence(reporters.first.harness)
 
@@ -120,7 +120,7 @@ def test_objections_by_api_by_node_and_too_late_leave_all_reporters_equal(
     reporters.round()
     reporters.chain.later(TERMS.window + 1)
     hearing.object("after the window", due_since)
-    answer(reporters.others[0].harness, due_since)
+    decline_objections(reporters.others[0].harness, due_since)
     reporters.round()
 
     harnesses = [reporter.harness for reporter in reporters.reporters]

@@ -22,7 +22,7 @@ from tests.support.txmgr.stores import NewStore
 
 
 @pytest.fixture
-def three(
+def reporter_trio(
     testbed: OracleTestbed, new_sqlite_store: NewStore, tmp_path: Path
 ) -> Iterator[ReporterGroup]:
     """Yield three reporters, the first of which transmits."""
@@ -31,31 +31,33 @@ def three(
         yield until_the_end.enter_context(run_reporter_group(testbed, stores, tmp_path))
 
 
-def digests(harness: Harness) -> list[tuple[str, str | None]]:
+def list_statement_digests(harness: Harness) -> list[tuple[str, str | None]]:
     """Return digest and expiry reason of the first round's statements, the newest first."""
     with harness.store.read_transaction() as uow:
         statements = uow.statements.list_for_round(harness.testbed.address, 1)
     return [(statement.digest, statement.expiry_reason) for statement in statements]
 
 
-def test_case_f62_report_planned_under_replaced_signers_is_signed_again(three: ReporterGroup):
-    first = three.first.harness
-    three.period()
-    for reporter in three.others:
+def test_case_f62_report_planned_under_replaced_signers_is_signed_again(
+    reporter_trio: ReporterGroup,
+):
+    first = reporter_trio.first.harness
+    reporter_trio.period()
+    for reporter in reporter_trio.others:
         reporter.tick()
     first.index()
     planned = first.repeat(plan_push)
     assert [step.action for step in planned] == ["report signed", "push planned"]
 
-    keys = [reporter.harness.context.sender_account.signer for reporter in three.reporters]
+    keys = [reporter.harness.context.sender_account.signer for reporter in reporter_trio.reporters]
     set_signers(first, *keys[:2], needed=2)
     for _ in range(2):
-        for reporter in (*three.others, three.first):
+        for reporter in (*reporter_trio.others, reporter_trio.first):
             reporter.tick()
     first.mine()
-    three.first.tick()
-    assert three.testbed.round == 1
-    (fresh, alive), (_, dead) = digests(first)
+    reporter_trio.first.tick()
+    assert reporter_trio.testbed.round == 1
+    (fresh, alive), (_, dead) = list_statement_digests(first)
     assert (alive, dead) == (None, "config_replaced")
     assert first.intents()[-1].request.digest == fresh
     assert first.states()[0] == "expired"
@@ -66,7 +68,7 @@ def test_pending_push_is_replaced_by_report_signed_under_new_signers(sqlite_harn
     send_unmined_push(harness)
     nonce = get_only_intent(harness).nonce
     # The same signers are set again: a new configuration, under which nothing is signed yet.
-    named_in_a_dear_block(harness, mine)
+    set_signers_in_expensive_block(harness, mine)
     harness.tick()
     old, fresh = harness.intents()
     assert (old.state.value, fresh.state.value) == ("live", "live")
@@ -79,7 +81,7 @@ def test_pending_push_is_replaced_by_report_signed_under_new_signers(sqlite_harn
     assert harness.testbed.round == 1
 
 
-def named_in_a_dear_block(harness: Harness, *signers: Signer) -> None:
+def set_signers_in_expensive_block(harness: Harness, *signers: Signer) -> None:
     """Set these signers in a block that is too expensive for our push."""
     chain, admin = harness.testbed.chain, harness.testbed.network.admin
     call = {

@@ -27,110 +27,116 @@ from tests.support.sending.rounds import flip_lowest_bit
 HASH = "0x" + 64 * "5"
 
 
-def disagreements(reporter: Reporter) -> float:
+def read_disagreement_count(reporter: Reporter) -> float:
     name = "oracle_quorum_disagreements_total"
     labels = {"signer": str(reporter.signer)}
     return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
 def test_reporters_with_different_databases_and_restarts_produce_identical_reports(
-    three: ReporterGroup,
+    reporter_trio: ReporterGroup,
 ):
     for number in range(4):
-        three.round(restarting=number % 2 == 1)
-    three.period()
-    three.tick()
+        reporter_trio.round(restarting=number % 2 == 1)
+    reporter_trio.period()
+    reporter_trio.tick()
 
-    first, *other_reports = [reporter.reports() for reporter in three.reporters]
+    first, *other_reports = [reporter.reports() for reporter in reporter_trio.reporters]
     assert len(first) >= 5
     assert other_reports == [first, first]
-    signed, *others_signed = [reporter.signed() for reporter in three.reporters]
+    signed, *others_signed = [reporter.signed() for reporter in reporter_trio.reporters]
     assert set(signed) >= {1, 2, 3, 4}
     assert others_signed == [signed, signed]
 
 
-def test_quorum_counters_are_initialised_to_zero_per_signer(three: ReporterGroup):
+def test_quorum_counters_are_initialised_to_zero_per_signer(reporter_trio: ReporterGroup):
     """A counter that appears with 1 shows no increase; admins may replace signers at any time."""
     for counter in (quorum_metrics.EQUIVOCATION, quorum_metrics.DISAGREEMENT):
         counter.clear()
-    three.round()
-    for reporter in three.reporters:
+    reporter_trio.round()
+    for reporter in reporter_trio.reporters:
         labels = {"signer": str(reporter.signer)}
         for name in ("oracle_quorum_equivocations_total", "oracle_quorum_disagreements_total"):
             assert REGISTRY.get_sample_value(name, labels) == 0
 
 
-def test_rounds_continue_while_one_reporter_is_down(three: ReporterGroup):
-    three.round()
-    three.others[1].is_down = True
+def test_rounds_continue_while_one_reporter_is_down(reporter_trio: ReporterGroup):
+    reporter_trio.round()
+    reporter_trio.others[1].is_down = True
     for _ in range(2):
-        three.round()
+        reporter_trio.round()
 
-    assert three.testbed.round == 3
+    assert reporter_trio.testbed.round == 3
 
 
-def test_returning_reporter_signs_same_digests_as_others(three: ReporterGroup):
-    three.round()
-    late = three.others[1]
+def test_returning_reporter_signs_same_digests_as_others(reporter_trio: ReporterGroup):
+    reporter_trio.round()
+    late = reporter_trio.others[1]
     late.is_down = True
     for _ in range(3):
-        three.round()
+        reporter_trio.round()
     late.is_down = False
     for _ in range(2):
-        three.round()
+        reporter_trio.round()
 
-    signed = three.first.signed()
+    signed = reporter_trio.first.signed()
     assert {number: signed[number] for number in late.signed()} == late.signed()
     assert {5, 6} <= set(late.signed())
-    assert late.reports() == three.first.reports()
+    assert late.reports() == reporter_trio.first.reports()
 
 
 def test_case_f66_round_is_pushed_with_two_signatures_and_disagreeing_signer_is_reported(
-    three: ReporterGroup,
+    reporter_trio: ReporterGroup,
 ):
-    liar = three.others[1]
-    before = disagreements(liar)
-    three.period()
+    liar = reporter_trio.others[1]
+    before = read_disagreement_count(liar)
+    reporter_trio.period()
     liar.lie()
-    three.tick()
-    three.first.harness.mine()
-    three.tick()
+    reporter_trio.tick()
+    reporter_trio.first.harness.mine()
+    reporter_trio.tick()
 
-    assert three.testbed.round == 1
+    assert reporter_trio.testbed.round == 1
     # In the databases of the transmitter and of the signer.
-    assert disagreements(liar) == before + 2
-    with three.first.harness.store.read_transaction() as uow:
+    assert read_disagreement_count(liar) == before + 2
+    with reporter_trio.first.harness.store.read_transaction() as uow:
         statements = uow.peer_statements.list_for_round(
-            three.first.harness.context.sender_account.domain.contract, 1
+            reporter_trio.first.harness.context.sender_account.domain.contract, 1
         )
     digests = {statement.signer: statement.digest for statement in statements}
-    assert digests[liar.signer] != digests[three.others[0].signer] == three.first.signed()[1]
+    assert (
+        digests[liar.signer]
+        != digests[reporter_trio.others[0].signer]
+        == reporter_trio.first.signed()[1]
+    )
 
 
-def test_signer_that_disagrees_late_is_reported_by_all_other_reporters(three: ReporterGroup):
-    signing, liar = three.others
+def test_signer_that_disagrees_late_is_reported_by_all_other_reporters(
+    reporter_trio: ReporterGroup,
+):
+    signing, liar = reporter_trio.others
     liar.is_down = True
-    before = disagreements(liar)
-    three.round()
+    before = read_disagreement_count(liar)
+    reporter_trio.round()
     # Its window is older than the round: it ends at the end of the period.
     liar.is_down = False
-    statement = contradicting_statement(three.first)
+    statement = build_contradicting_statement(reporter_trio.first)
     signature = liar.harness.context.sender_account.signer.sign_statement(
         statement, liar.harness.context.sender_account.domain
     )
     record = build_statement_record(liar.harness.quorum, statement)
     publish_statement(liar.harness.quorum, replace(record, signature=signature))
     liar.is_down = True
-    for reporter in (three.first, signing):
+    for reporter in (reporter_trio.first, signing):
         # The two remaining checks were made during the round.
         assert reporter.harness.quorum.peers is not None
         reporter.harness.quorum.peers._refetches_by_round.clear()
         reporter.tick()
 
-    assert disagreements(liar) == before + 2
+    assert read_disagreement_count(liar) == before + 2
 
 
-def contradicting_statement(reporter: Reporter) -> ReportStatement:
+def build_contradicting_statement(reporter: Reporter) -> ReportStatement:
     """Return a reporter's statement for the first round with another root."""
     with reporter.harness.store.read_transaction() as uow:
         report = next(
@@ -145,17 +151,17 @@ def contradicting_statement(reporter: Reporter) -> ReportStatement:
 
 
 def test_use_of_own_key_by_another_process_is_reported_and_nothing_else_is_signed(
-    three: ReporterGroup,
+    reporter_trio: ReporterGroup,
 ):
-    first = three.first
-    other_reporter = three.others[0]
-    other_reporter.is_down = three.others[1].is_down = True
-    before = equivocations(first)
-    three.period()
+    first = reporter_trio.first
+    other_reporter = reporter_trio.others[0]
+    other_reporter.is_down = reporter_trio.others[1].is_down = True
+    before = read_equivocation_count(first)
+    reporter_trio.period()
     first.tick()
     signed = first.signed()
     context = first.harness.context
-    statement = contradicting_statement(first)
+    statement = build_contradicting_statement(first)
     record = build_statement_record(first.harness.quorum, statement)
     signature = context.sender_account.signer.sign_statement(
         statement, context.sender_account.domain
@@ -164,43 +170,45 @@ def test_use_of_own_key_by_another_process_is_reported_and_nothing_else_is_signe
     publish_statement(other_reporter.harness.quorum, replace(record, signature=signature))
     first.tick()
 
-    assert equivocations(first) == before + 1
+    assert read_equivocation_count(first) == before + 1
     assert first.signed() == signed
     first.tick()
-    assert equivocations(first) == before + 1
+    assert read_equivocation_count(first) == before + 1
 
 
-def test_reporter_without_stored_period_reports_no_disagreement(three: ReporterGroup):
-    late = three.others[1]
+def test_reporter_without_stored_period_reports_no_disagreement(reporter_trio: ReporterGroup):
+    late = reporter_trio.others[1]
     late.is_down = True
-    before = [disagreements(reporter) for reporter in three.reporters]
-    three.period()
-    three.tick()
+    before = [read_disagreement_count(reporter) for reporter in reporter_trio.reporters]
+    reporter_trio.period()
+    reporter_trio.tick()
     # For a reporter that starts now this is history, so its reports are not cut.
     late.harness.index()
     with late.harness.store.transaction() as uow:
         uow.reports._connection.execute(delete(report))
         uow.reports.raise_first_complete_period(
-            three.testbed.chain.time // SETTINGS.period_seconds + 1
+            reporter_trio.testbed.chain.time // SETTINGS.period_seconds + 1
         )
-    about = build_statement_record(late.harness.quorum, contradicting_statement(three.first))
+    about = build_statement_record(
+        late.harness.quorum, build_contradicting_statement(reporter_trio.first)
+    )
     assert fetch_peer_statements(late.harness.quorum, about, late.harness.contract.fetch_status())
 
-    assert [disagreements(reporter) for reporter in three.reporters] == before
+    assert [read_disagreement_count(reporter) for reporter in reporter_trio.reporters] == before
 
 
-def equivocations(reporter: Reporter) -> float:
+def read_equivocation_count(reporter: Reporter) -> float:
     name = "oracle_quorum_equivocations_total"
     labels = {"signer": str(reporter.signer)}
     return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
-def test_equivocation_of_signer_is_reported(three: ReporterGroup):
-    first = three.first.harness
-    twice = three.others[1]
-    three.others[0].is_down = True
-    before = equivocations(twice)
-    three.period()
+def test_equivocation_of_signer_is_reported(reporter_trio: ReporterGroup):
+    first = reporter_trio.first.harness
+    twice = reporter_trio.others[1]
+    reporter_trio.others[0].is_down = True
+    before = read_equivocation_count(twice)
+    reporter_trio.period()
     twice.tick()
     (first_message,) = twice.board.get_statements(1)
     # Its key also signs another statement, in a process with an empty database.
@@ -218,21 +226,21 @@ def test_equivocation_of_signer_is_reported(three: ReporterGroup):
     first.index()
     first.repeat(plan_push)
     assert len(twice.board.get_statements(1)) == 2
-    assert equivocations(twice) == before + 1
+    assert read_equivocation_count(twice) == before + 1
     # The first statement of the equivocating reporter counts, so the round continues.
     assert [intent.request.digest for intent in first.intents()] == [first_message.digest]
 
 
-def test_forged_and_unknown_statements_are_ignored(three: ReporterGroup):
-    first = three.first.harness
-    liar = three.others[1]
-    three.others[0].is_down = True
-    three.period()
+def test_forged_and_unknown_statements_are_ignored(reporter_trio: ReporterGroup):
+    first = reporter_trio.first.harness
+    liar = reporter_trio.others[1]
+    reporter_trio.others[0].is_down = True
+    reporter_trio.period()
     liar.tick()
     (message,) = liar.board.get_statements(1)
     Board.__init__(liar.board)
     # Another's name under its signature; other words under its signature.
-    liar.board.publish(msgspec.structs.replace(message, signer=three.others[0].signer))
+    liar.board.publish(msgspec.structs.replace(message, signer=reporter_trio.others[0].signer))
     liar.board.publish(msgspec.structs.replace(message, digest=HASH))
     stranger = KeySigner(b"\x07" * 32)
     with liar.harness.store.read_transaction() as uow:
@@ -251,62 +259,62 @@ def test_forged_and_unknown_statements_are_ignored(three: ReporterGroup):
     first.index()
     assert [step.action for step in first.repeat(plan_push)] == ["report signed"]
     with first.store.read_transaction() as uow:
-        assert uow.peer_statements.list_for_round(three.testbed.address, 1) == []
+        assert uow.peer_statements.list_for_round(reporter_trio.testbed.address, 1) == []
 
 
-def test_missing_quorum_stops_sending_and_raises_gauge(three: ReporterGroup):
-    liar = three.others[1]
-    three.others[0].is_down = True
-    three.period()
+def test_missing_quorum_stops_sending_and_raises_gauge(reporter_trio: ReporterGroup):
+    liar = reporter_trio.others[1]
+    reporter_trio.others[0].is_down = True
+    reporter_trio.period()
     liar.lie()
-    three.tick()
-    three.tick()
-    assert three.testbed.round == 0
-    assert three.first.harness.intents() == []
+    reporter_trio.tick()
+    reporter_trio.tick()
+    assert reporter_trio.testbed.round == 0
+    assert reporter_trio.first.harness.intents() == []
 
     # The third may still sign: nothing is lost yet.
-    with three.first.harness.store.read_transaction() as uow:
+    with reporter_trio.first.harness.store.read_transaction() as uow:
         assert uow.holds.list_held() == []
-    three.others[0].is_down = False
-    three.others[0].lie()
-    three.tick()
+    reporter_trio.others[0].is_down = False
+    reporter_trio.others[0].lie()
+    reporter_trio.tick()
 
-    with three.first.harness.store.read_transaction() as uow:
+    with reporter_trio.first.harness.store.read_transaction() as uow:
         (gate,) = uow.holds.list_held()
     assert gate.reason.startswith("disagreement")
     assert liar.signer in gate.reason
-    assert three.first.harness.intents() == []
+    assert reporter_trio.first.harness.intents() == []
     # The report is plausible, but it lacks a quorum.
-    assert gauges() == (0, 1)
+    assert read_quorum_gauges() == (0, 1)
 
     # The next accepted round ends it.
-    three.chain.later(2 * SETTINGS.ttl_seconds)
-    three.chain.mine()
+    reporter_trio.chain.later(2 * SETTINGS.ttl_seconds)
+    reporter_trio.chain.mine()
     # Nothing is signed for the round before the deadline of the first statements is final.
-    three.period()
-    three.tick(restarting=True)
-    three.chain.mine(FINALITY)
-    three.round(restarting=True)
-    assert gauges() == (0, 1)
-    three.first.harness.until_final()
-    three.first.tick()
-    assert gauges() == (0, 0)
+    reporter_trio.period()
+    reporter_trio.tick(restarting=True)
+    reporter_trio.chain.mine(FINALITY)
+    reporter_trio.round(restarting=True)
+    assert read_quorum_gauges() == (0, 1)
+    reporter_trio.first.harness.until_final()
+    reporter_trio.first.tick()
+    assert read_quorum_gauges() == (0, 0)
 
 
-def gauges() -> tuple[float, float]:
+def read_quorum_gauges() -> tuple[float, float]:
     """Return the number of implausible reports, and whether a report is held for a difference."""
     return quorum_metrics.HELD._value.get(), quorum_metrics.DISPUTED._value.get()
 
 
-def test_kickout_that_two_reporters_state_is_accused_once(three: ReporterGroup):
-    fill_bad_pool(three.first.harness)
-    while not get_stated_due_since(three.first.harness):
-        three.round()
+def test_kickout_that_two_reporters_state_is_accused_once(reporter_trio: ReporterGroup):
+    fill_bad_pool(reporter_trio.first.harness)
+    while not get_stated_due_since(reporter_trio.first.harness):
+        reporter_trio.round()
     for _ in range(3):
-        three.first.harness.mine(3)
-        three.tick()
+        reporter_trio.first.harness.mine(3)
+        reporter_trio.tick()
 
-    (accusation,) = three.first.harness.intents(ACCUSE)
+    (accusation,) = reporter_trio.first.harness.intents(ACCUSE)
     assert accusation.state in {"mined", "final"}
-    network = three.testbed.network
-    assert three.testbed.oracle.functions.isKickPending(network.nodes[2]).call()
+    network = reporter_trio.testbed.network
+    assert reporter_trio.testbed.oracle.functions.isKickPending(network.nodes[2]).call()

@@ -6,7 +6,7 @@ from pathlib import Path
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import PauseKind
 from oracle.txmgr.accounts_and_limits import ReporterKeys
-from tests.support.harness import FINALITY, Harness, sending_jobs_of
+from tests.support.harness import FINALITY, Harness, create_sending_jobs
 from tests.support.sending.in_flight import send_unmined_push
 from tests.support.sending.reporters import create_second_transmitter
 
@@ -71,7 +71,7 @@ def test_call_that_was_planned_but_not_sent_is_sent_by_the_replacement_account(
     harness.repeat(plan_push)
     assert harness.states() == ["planned"]
     replace_transmitter(harness, tmp_path)
-    sending_jobs_of(harness).reconcile_nonces()
+    create_sending_jobs(harness).reconcile_nonces()
     harness.tick()
     harness.mine()
     harness.tick()

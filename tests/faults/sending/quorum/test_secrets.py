@@ -10,7 +10,7 @@ from prometheus_client import generate_latest
 from oracle.signing.keystore import create_keystore, unlock_keystore
 from oracle.signing.local import KeySigner
 from oracle.telemetry.metrics import REGISTRY
-from tests.support.harness import QUICK, key_files
+from tests.support.harness import QUICK, create_key_files
 from tests.support.leaks import Watch
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -108,7 +108,7 @@ cli.main()
 
 
 def test_case_f72_traceback_redacts_keys_and_core_dumps_are_disabled(tmp_path: Path):
-    files = key_files(tmp_path, "signer")
+    files = create_key_files(tmp_path, "signer")
     ran = subprocess.run(  # noqa: PLW1510  it is to fail
         [sys.executable, "-c", CRASH, *map(str, files)], cwd=ROOT, capture_output=True, text=True
     )
@@ -131,7 +131,7 @@ def test_case_f72_repr_metrics_and_keystore_contain_no_key(tmp_path: Path):
 
 
 def test_leak_detector_finds_key_in_every_encoding(tmp_path: Path):
-    key = unlock_keystore(*key_files(tmp_path, "signer"))
+    key = unlock_keystore(*create_key_files(tmp_path, "signer"))
     for form in (key.hex(), key.hex().upper(), str(int.from_bytes(key, "big")), repr(key)):
         watch = Watch()
         watch.learn(key, "a key")

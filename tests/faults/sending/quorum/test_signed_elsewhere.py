@@ -17,15 +17,15 @@ from tests.support.harness import (
     SETTINGS,
     Harness,
     OracleTestbed,
-    key_files,
-    sending_jobs_of,
+    create_key_files,
+    create_sending_jobs,
 )
 
 
 @pytest.fixture
-def thief(testbed: OracleTestbed, tmp_path: Path) -> Iterator[Harness]:
+def thief_harness(testbed: OracleTestbed, tmp_path: Path) -> Iterator[Harness]:
     """Yield a harness with our signer's key and its own payer."""
-    payer = KeySigner.open(*key_files(tmp_path, "payer"))
+    payer = KeySigner.open(*create_key_files(tmp_path, "payer"))
     testbed.chain.rpc("anvil_setBalance", payer.address, hex(ETHER))
     his = replace(testbed, keys=ReporterKeys(testbed.keys.signer, payer))
     with Store.open(f"sqlite:///{tmp_path}/elsewhere.sqlite", create=True) as store:
@@ -46,7 +46,7 @@ def read_unknown_signatures() -> float:
     return REGISTRY.get_sample_value("oracle_quorum_unknown_signatures_total") or 0
 
 
-def statements(harness: Harness) -> int:
+def count_statements(harness: Harness) -> int:
     """Return the number of report statements in this database."""
     contract = harness.testbed.address
     with harness.store.read_transaction() as uow:
@@ -55,11 +55,11 @@ def statements(harness: Harness) -> int:
 
 
 def test_report_signed_elsewhere_with_own_key_is_logged_once_and_starts_embargo(
-    harness: Harness, thief: Harness
+    harness: Harness, thief_harness: Harness
 ):
     assert log_foreign_signatures(harness) == []
     before = read_unknown_signatures()
-    thief.pushed()
+    thief_harness.pushed()
     (line,) = log_foreign_signatures(harness)
     assert (line["round"], line["signer"]) == (1, harness.context.sender_account.signer.address)
     assert "setSigners" in str(line["act"])
@@ -71,28 +71,28 @@ def test_report_signed_elsewhere_with_own_key_is_logged_once_and_starts_embargo(
     for _ in range(30):
         harness.period()
         harness.tick()
-        if statements(harness):
+        if count_statements(harness):
             break
         assert log_foreign_signatures(harness) == []
-    assert statements(harness) == 1
+    assert count_statements(harness) == 1
     assert harness.testbed.chain.time > embargoed_until
 
 
 def test_daemon_checks_for_foreign_signatures_before_signing(
-    sqlite_harness: Harness, thief: Harness
+    sqlite_harness: Harness, thief_harness: Harness
 ):
     harness = sqlite_harness
     harness.index()
-    jobs = sending_jobs_of(harness)
+    jobs = create_sending_jobs(harness)
     assert jobs.advance_reports() is None
-    thief.pushed()
+    thief_harness.pushed()
     harness.period()
     harness.index()
     step = jobs.advance_reports()
     assert step is not None
     assert step["did"] == "signs nothing"
     jobs.advance_reports()
-    assert statements(harness) == 0
+    assert count_statements(harness) == 0
 
 
 def test_own_reports_are_recognised_after_restart(sqlite_harness: Harness):
@@ -107,16 +107,16 @@ def test_own_reports_are_recognised_after_restart(sqlite_harness: Harness):
 
 
 def test_reports_signed_before_initial_sync_are_not_logged(
-    sqlite_harness: Harness, thief: Harness
+    sqlite_harness: Harness, thief_harness: Harness
 ):
-    thief.pushed()
+    thief_harness.pushed()
     assert log_foreign_signatures(sqlite_harness) == []
-    thief.pushed()
+    thief_harness.pushed()
     assert [line["round"] for line in log_foreign_signatures(sqlite_harness)] == [2]
 
 
 def test_reports_signed_elsewhere_are_not_logged_while_rebuilt_key_is_under_embargo(
-    sqlite_harness: Harness, thief: Harness
+    sqlite_harness: Harness, thief_harness: Harness
 ):
     harness = sqlite_harness
     assert log_foreign_signatures(harness) == []
@@ -127,7 +127,7 @@ def test_reports_signed_elsewhere_are_not_logged_while_rebuilt_key_is_under_emba
         uow.statements.extend_embargo(
             domain.chain_id, domain.contract, signer, until, harness.context.stamp
         )
-    thief.pushed()
+    thief_harness.pushed()
     assert log_foreign_signatures(harness) == []
     with harness.store.read_transaction() as uow:
         quiet = uow.statements.find_embargo_end(domain.chain_id, domain.contract, signer)

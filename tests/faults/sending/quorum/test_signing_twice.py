@@ -41,7 +41,7 @@ class Slow:
         return self.signer.sign_transaction(transaction)
 
 
-def respond_late(harness: Harness, meanwhile: Callable[[ReportStatement], None]) -> Board:
+def delay_signer(harness: Harness, meanwhile: Callable[[ReportStatement], None]) -> Board:
     """Let the harness's key respond late; return the board that others read."""
     keys = harness.testbed.keys
     board = Board()
@@ -81,7 +81,7 @@ def test_statement_signed_by_another_process_during_signing_is_the_only_one_stor
             assert uow.lease.acquire("another", 3600) is not None
             uow.statements.add(stored_statements[0], harness.context.stamp)
 
-    board = respond_late(harness, meanwhile)
+    board = delay_signer(harness, meanwhile)
     with pytest.raises(FatalError, match="another process has taken over the lease"):
         harness.repeat(plan_push)
     assert [signed_statement.digest for signed_statement in list_signed_statements(harness)] == [
@@ -99,7 +99,7 @@ def test_live_statement_stored_during_signing_remains_the_only_statement(harness
         with harness.context.write_transaction() as uow:
             uow.statements.add(stored_statements[0], harness.context.stamp)
 
-    board = respond_late(harness, meanwhile)
+    board = delay_signer(harness, meanwhile)
     assert harness.repeat(plan_push) == []
     assert [signed_statement.digest for signed_statement in list_signed_statements(harness)] == [
         stored_statements[0].digest
@@ -121,7 +121,7 @@ def test_embargo_set_during_signing_discards_signature(harness: Harness):
                 harness.context.stamp,
             )
 
-    board = respond_late(harness, meanwhile)
+    board = delay_signer(harness, meanwhile)
     assert harness.repeat(plan_push) == []
     assert list_signed_statements(harness) == []
     assert board.get_statements(1) == []

@@ -12,7 +12,7 @@ from oracle.quorum.statements import build_report_statement, build_statement_rec
 from oracle.reporting.report_planner import plan_push
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.context import TransmitterRank
-from tests.support.harness import FINALITY, SETTINGS, Harness, OracleTestbed, next_step
+from tests.support.harness import FINALITY, SETTINGS, Harness, OracleTestbed, run_next_step
 from tests.support.sending.faults import Fault
 from tests.support.sending.in_flight import start_response
 from tests.support.sending.proxy import Proxy
@@ -30,7 +30,7 @@ WRONG_ROUND = f"0x3f1ccd8d{2:064x}{1:064x}"
 
 
 @pytest.fixture
-def both_planned(
+def two_planned_transmitters(
     testbed: OracleTestbed, new_sqlite_store: NewStore, tmp_path: Path
 ) -> Iterator[tuple[Harness, Harness]]:
     """Yield two transmitters that have planned the same push; the first has a head start."""
@@ -70,24 +70,24 @@ def test_case_f48_second_transmitter_of_same_report_pays_nothing(
         assert [intent.request.digest for intent in first.intents()] == [
             intent.request.digest for intent in second.intents()
         ]
-        first.repeat(next_step)
+        first.repeat(run_next_step)
         first.mine()
-        second.repeat(next_step)
+        second.repeat(run_next_step)
 
         assert second.states() == ["superseded"]
         for _ in range(3):
             first.mine(3)
             second.tick()
-        assert sent_by(second) == 0
+        assert count_mined_transactions(second) == 0
         assert testbed.chain.rpc("eth_getBalance", standby.address, "latest") == hex(10**18)
         assert "landed" in [state for state, _ in second.reports()]
 
 
 def test_standby_transmitter_waits_until_head_start_of_first_transmitter_is_over(
-    testbed: OracleTestbed, both_planned: tuple[Harness, Harness]
+    testbed: OracleTestbed, two_planned_transmitters: tuple[Harness, Harness]
 ):
-    _, second = both_planned
-    second.repeat(next_step)
+    _, second = two_planned_transmitters
+    second.repeat(run_next_step)
     assert second.states() == ["planned"]
 
     # The first does not come.
@@ -96,7 +96,7 @@ def test_standby_transmitter_waits_until_head_start_of_first_transmitter_is_over
     second.tick()
     second.mine()
     assert testbed.round == 1
-    assert sent_by(second) == 1
+    assert count_mined_transactions(second) == 1
 
 
 def test_case_f54_node_joining_after_signature_does_not_change_report(sqlite_harness: Harness):
@@ -201,13 +201,13 @@ def test_signed_report_not_sent_before_deadline_is_missed(
 
 
 def test_pending_push_of_another_transmitter_extends_head_start(
-    testbed: OracleTestbed, both_planned: tuple[Harness, Harness]
+    testbed: OracleTestbed, two_planned_transmitters: tuple[Harness, Harness]
 ):
-    first, second = both_planned
+    first, second = two_planned_transmitters
     # The first is late: its push is sent as the other's head start is over.
     testbed.chain.later(60)
     testbed.chain.mine()
-    first.repeat(next_step)
+    first.repeat(run_next_step)
     second.tick()
     (push,) = second.intents()
     assert (push.state.value, push.error_class) == ("planned", "yielded")
@@ -216,27 +216,31 @@ def test_pending_push_of_another_transmitter_extends_head_start(
     second.mine()
     second.tick()
     assert (second.states(), testbed.round) == (["superseded"], 1)
-    assert sent_by(second) == 0
+    assert count_mined_transactions(second) == 0
 
 
 def test_assigned_nonce_is_released_when_another_push_is_pending(
-    testbed: OracleTestbed, both_planned: tuple[Harness, Harness]
+    testbed: OracleTestbed, two_planned_transmitters: tuple[Harness, Harness]
 ):
-    first, second = both_planned
+    first, second = two_planned_transmitters
     testbed.chain.later(60)
     testbed.chain.mine()
     second.index()
     while second.states() != ["assigned"]:
-        assert next_step(second.context, second.source.fetch_heads()) is not None
+        assert run_next_step(second.context, second.source.fetch_heads()) is not None
     # Within one step of the second transmitter.
-    first.repeat(next_step)
-    second.repeat(next_step)
+    first.repeat(run_next_step)
+    second.repeat(run_next_step)
     (push,) = second.intents()
     assert (push.state.value, push.nonce, push.error_class) == ("planned", None, "yielded")
 
     second.mine()
     second.tick()
-    assert (second.states(), testbed.round, sent_by(second)) == (["superseded"], 1, 0)
+    assert (second.states(), testbed.round, count_mined_transactions(second)) == (
+        ["superseded"],
+        1,
+        0,
+    )
 
 
 def test_endpoint_reporting_round_as_taken_does_not_prevent_sending(
@@ -262,7 +266,7 @@ def test_endpoint_reporting_round_as_taken_does_not_prevent_sending(
     assert harness.testbed.round == 1
 
 
-def sent_by(harness: Harness) -> int:
+def count_mined_transactions(harness: Harness) -> int:
     """Return the number of mined transactions of the harness's transmitter."""
     used = harness.testbed.chain.rpc(
         "eth_getTransactionCount", harness.context.account.address, "latest"

@@ -13,7 +13,7 @@ from oracle.store.outbox.records import CallRequest, Intent, IntentState
 from oracle.txmgr.admission import admit_calls
 from oracle.txmgr.call_registry import CallKind, CallStage, Decision
 from oracle.txmgr.confirmer import confirm_transactions
-from tests.support.harness import FINALITY, Harness, next_step
+from tests.support.harness import FINALITY, Harness, run_next_step
 
 COUNT = 5
 
@@ -47,7 +47,7 @@ class Ping(CallKind):
         self.closed.append((call.request.subject, reason))
 
 
-def at_once(harness: Harness, size: int) -> Ping:
+def register_batched_pings(harness: Harness, size: int) -> Ping:
     """Let the harness send pings in batches of `size`."""
     harness.context = replace(harness.context, batch_size=size)
     kind = Ping()
@@ -78,10 +78,10 @@ def test_registered_call_kind_is_sent_confirmed_and_closed_in_any_batch_size(
     sqlite_harness: Harness, size: int
 ):
     harness = sqlite_harness
-    kind = at_once(harness, size)
+    kind = register_batched_pings(harness, size)
     names = plan_pings(harness)
     harness.index()
-    steps = harness.repeat(next_step)
+    steps = harness.repeat(run_next_step)
     # Each batch is made ready, gets its nonces, is signed and sent.
     assert len(steps) == 4 * -(-COUNT // size)
     assert harness.states("ping") == ["live"] * COUNT
@@ -102,17 +102,17 @@ def test_registered_call_kind_is_sent_confirmed_and_closed_in_any_batch_size(
 @pytest.mark.parametrize("size", [1, 3, 100])
 def test_call_dropped_by_its_kind_leaves_no_nonce_gap(sqlite_harness: Harness, size: int):
     harness = sqlite_harness
-    kind = at_once(harness, size)
+    kind = register_batched_pings(harness, size)
     names = plan_pings(harness)
     harness.index()
     while harness.states("ping").count("assigned") == 0:
-        assert next_step(harness.context, harness.source.fetch_heads()) is not None
+        assert run_next_step(harness.context, harness.source.fetch_heads()) is not None
     kind.unwanted = {names[0]}
     # A call that is given back waits for the next block.
-    harness.repeat(next_step)
+    harness.repeat(run_next_step)
     harness.mine()
     harness.index()
-    harness.repeat(next_step)
+    harness.repeat(run_next_step)
     assert harness.states("ping") == ["superseded"] + ["live"] * (COUNT - 1)
     assert kind.closed == [(names[0], "nobody asks any more")]
     nonces = sorted(intent.nonce for intent in harness.intents("ping") if intent.nonce is not None)
@@ -123,11 +123,11 @@ def test_call_dropped_by_its_kind_leaves_no_nonce_gap(sqlite_harness: Harness, s
 def test_calls_of_one_exclusive_key_are_sent_one_after_another(sqlite_harness: Harness, size: int):
     """An operator who releases a held call makes it planned next to its successor."""
     harness = sqlite_harness
-    at_once(harness, size)
+    register_batched_pings(harness, size)
     plan_pings(harness, exclusive_key="ping")
     for _ in range(COUNT):
         harness.index()
-        harness.repeat(next_step)
+        harness.repeat(run_next_step)
         harness.mine()
     assert set(harness.states("ping")) <= {"live", "mined"}
     nonces = sorted(call.nonce or 0 for call in harness.intents("ping"))
@@ -137,12 +137,12 @@ def test_calls_of_one_exclusive_key_are_sent_one_after_another(sqlite_harness: H
 @pytest.mark.parametrize("size", [1, 100])
 def test_second_call_of_exclusive_key_waits_with_reason(sqlite_harness: Harness, size: int):
     harness = sqlite_harness
-    at_once(harness, size)
+    register_batched_pings(harness, size)
     plan_pings(harness, exclusive_key="ping")
     harness.index()
     while harness.states("ping").count("ready") == 0:
-        assert next_step(harness.context, harness.source.fetch_heads()) is not None
-    at_once(harness, COUNT)
+        assert run_next_step(harness.context, harness.source.fetch_heads()) is not None
+    register_batched_pings(harness, COUNT)
     admit_calls(harness.context, harness.source.fetch_heads())
     assert harness.states("ping") == ["ready"] + ["planned"] * (COUNT - 1)
     second = harness.intents("ping")[1]
@@ -155,10 +155,10 @@ def test_unregistered_call_kind_is_not_sent(sqlite_harness: Harness):
     plan_pings(harness)
     harness.index()
     with pytest.raises(FatalError, match="call kind ping is not registered"):
-        harness.repeat(next_step)
+        harness.repeat(run_next_step)
 
 
 def test_duplicate_call_kind_name_is_rejected(sqlite_harness: Harness):
-    at_once(sqlite_harness, 1)
+    register_batched_pings(sqlite_harness, 1)
     with pytest.raises(FatalError, match="call kind ping is already registered"):
         sqlite_harness.context.registry.register(Ping())

@@ -11,7 +11,7 @@ from oracle.reporting.report_planner import plan_push
 from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.nonce_sync import reconcile_nonces
 from tests.pools import pool_of
-from tests.support.harness import LIMITS, RULES_HASH, SETTINGS, Harness, next_step
+from tests.support.harness import LIMITS, RULES_HASH, SETTINGS, Harness, run_next_step
 from tests.support.sending.faults import drop_request, return_chain_id
 from tests.support.sending.in_flight import list_attempts
 from tests.support.sending.proxy import EVERY, Proxy
@@ -30,7 +30,9 @@ def build_expected_configuration(harness: Harness) -> ExpectedConfiguration:
     )
 
 
-def different(harness: Harness, expected_configuration: ExpectedConfiguration) -> list[str]:
+def list_mismatched_subjects(
+    harness: Harness, expected_configuration: ExpectedConfiguration
+) -> list[str]:
     constitution = harness.contract.fetch_configuration()
     return [
         mismatch.subject
@@ -40,15 +42,17 @@ def different(harness: Harness, expected_configuration: ExpectedConfiguration) -
 
 def test_case_f65_contract_with_different_code_or_rules_is_reported(sqlite_harness: Harness):
     harness, chain = sqlite_harness, sqlite_harness.testbed.chain
-    assert different(harness, build_expected_configuration(harness)) == []
+    assert list_mismatched_subjects(harness, build_expected_configuration(harness)) == []
 
     other_rules = replace(build_expected_configuration(harness), rules_hash=Hash("0x" + 64 * "7"))
-    assert different(harness, other_rules) == ["rulesHash"]
+    assert list_mismatched_subjects(harness, other_rules) == ["rulesHash"]
 
     code = chain.rpc("eth_getCode", harness.testbed.address, "latest")
     # An upgrade that still answers everything.
     chain.rpc("anvil_setCode", harness.testbed.address, code + "00")
-    assert different(harness, build_expected_configuration(harness)) == ["code hash"]
+    assert list_mismatched_subjects(harness, build_expected_configuration(harness)) == [
+        "code hash"
+    ]
 
 
 def test_quorum_of_several_signers_is_accepted(sqlite_harness: Harness):
@@ -72,7 +76,7 @@ def test_quorum_of_several_signers_is_accepted(sqlite_harness: Harness):
 
 
 @pytest.fixture
-def stranger(sqlite_harness: Harness, proxies: tuple[Proxy, Proxy]) -> Proxy:
+def publisher_proxy(sqlite_harness: Harness, proxies: tuple[Proxy, Proxy]) -> Proxy:
     """Return the publisher's second endpoint; the indexer has other endpoints and checks."""
     harness, (first, second) = sqlite_harness, proxies
     publisher = type(harness.context.sender_account)(
@@ -87,33 +91,33 @@ def stranger(sqlite_harness: Harness, proxies: tuple[Proxy, Proxy]) -> Proxy:
 
 
 def test_case_f68_endpoint_of_another_chain_is_rejected_at_start(
-    sqlite_harness: Harness, stranger: Proxy
+    sqlite_harness: Harness, publisher_proxy: Proxy
 ):
-    stranger.rule("eth_chainId", return_chain_id(1))
+    publisher_proxy.rule("eth_chainId", return_chain_id(1))
     with pytest.raises(TransientError, match="does not serve chain 31337; nothing is signed"):
         reconcile_nonces(sqlite_harness.context)
 
 
 def test_case_f68_endpoint_that_comes_back_with_another_chain_id_stops_signing(
-    sqlite_harness: Harness, stranger: Proxy
+    sqlite_harness: Harness, publisher_proxy: Proxy
 ):
     harness = sqlite_harness
     reconcile_nonces(harness.context)
-    stranger.rule(EVERY, drop_request())
+    publisher_proxy.rule(EVERY, drop_request())
     harness.period()
     harness.index()
     harness.repeat(plan_push)
     heads = harness.source.fetch_heads()
-    steps = [next_step(harness.context, heads) for _ in range(2)]
+    steps = [run_next_step(harness.context, heads) for _ in range(2)]
     assert [sending_step and sending_step.action for sending_step in steps] == [
         "push ready",
         "push assigned",
     ]
 
     # Behind its address there is another node now.
-    stranger.heal()
-    stranger.rule("eth_chainId", return_chain_id(1))
-    for step in (confirm_transactions, next_step):
+    publisher_proxy.heal()
+    publisher_proxy.rule("eth_chainId", return_chain_id(1))
+    for step in (confirm_transactions, run_next_step):
         with pytest.raises(TransientError, match="does not serve chain 31337"):
             step(harness.context, heads)
     assert list_attempts(harness) == []

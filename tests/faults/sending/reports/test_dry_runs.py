@@ -146,7 +146,7 @@ def test_case_f71_run_without_dry_run_uses_both_keys_and_sends(
     assert all(host.received_requests for host in site.hosts.values())
 
 
-def without_old_reports(harness: Harness) -> None:
+def mark_old_reports_missed(harness: Harness) -> None:
     """Mark the reports that can no longer land, and do nothing else."""
     with harness.store.transaction() as uow:
         epoch = uow.lease.acquire("the daemon", 60)
@@ -158,7 +158,7 @@ def without_old_reports(harness: Harness) -> None:
         uow.lease.release(harness.epoch)
 
 
-def held(site: Site) -> None:
+def hold_due_reports(site: Site) -> None:
     with site.harness.store.transaction() as uow:
         for due in uow.reports.list_due():
             uow.holds.hold(due.report.period, "too much at once", {}, Stamp(0, 1))
@@ -171,15 +171,15 @@ def open_halt(site: Site) -> None:
         )
 
 
-def behind(site: Site) -> None:
+def mine_unindexed_blocks(site: Site) -> None:
     site.harness.mine(FINALITY)
 
 
-def by_other_rules(site: Site) -> None:
+def change_configured_rules(site: Site) -> None:
     site.settings["oracle"]["heartbeat_seconds"] = SETTINGS.heartbeat_seconds + 1
 
 
-def with_old_reports(site: Site) -> None:
+def unmark_missed_reports(site: Site) -> None:
     """Keep reports that can no longer land unmarked, as after an absence of the daemon."""
     with site.harness.store.transaction() as uow:
         for stored in uow.reports.list_newest(100):
@@ -187,19 +187,19 @@ def with_old_reports(site: Site) -> None:
                 uow.reports.set_state(stored.report.period, ReportState.DUE)
 
 
-def as_it_is(_: Site) -> None:
+def change_nothing(_: Site) -> None:
     """Change nothing."""
 
 
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (as_it_is, ""),
-        (with_old_reports, ""),
-        (held, "is held: too much at once; see `qos-oracle report release "),
+        (change_nothing, ""),
+        (unmark_missed_reports, ""),
+        (hold_due_reports, "is held: too much at once; see `qos-oracle report release "),
         (open_halt, "nothing is sent: "),
-        (behind, "the contract rejects the call now"),
-        (by_other_rules, "the contract differs from the configuration: rulesHash"),
+        (mine_unindexed_blocks, "the contract rejects the call now"),
+        (change_configured_rules, "the contract differs from the configuration: rulesHash"),
     ],
 )
 def test_dry_run_of_report_push_returns_same_refusal_as_real_push(
@@ -209,7 +209,7 @@ def test_dry_run_of_report_push_returns_same_refusal_as_real_push(
     sqlite_url: str,
     capsys: pytest.CaptureFixture[str],
 ):
-    without_old_reports(site.harness)
+    mark_old_reports_missed(site.harness)
     change(site)
     before = list_database_rows(sqlite_url)
     code = site.run("report", "push", "--dry-run", "--json")
@@ -240,7 +240,7 @@ def test_deployment_above_cost_limit_is_rejected_in_dry_run_too(
     site.endpoint.rule("eth_feeHistory", respond_with(fees))
     complaints = []
     for flag in ("--dry-run", "--yes"):
-        arguments = words_of_deploy(flag)
+        arguments = build_deploy_arguments(flag)
         assert site.run(*arguments) == 2
         complaints.append(capsys.readouterr().err)
     assert complaints[0] == complaints[1]
@@ -260,11 +260,11 @@ def test_rebuild_of_another_networks_database_is_rejected_in_dry_run_too(
     assert "this database was created for start block 0" in complaints[0]
 
 
-def words_of_deploy(flag: str) -> list[str]:
+def build_deploy_arguments(flag: str) -> list[str]:
     return [*DRY["contract deploy"][:-1], flag]
 
 
-def keystores(site: Site) -> dict[str, str]:
+def build_keystore_settings(site: Site) -> dict[str, str]:
     folder = site.harness.testbed.key_folder
     return {
         f"{role}_{part}": str(folder / f"{role}.{ending}")
@@ -278,7 +278,7 @@ def test_case_f69_mismatching_key_address_stops_start_with_a_one_line_error(
     site: Site, role: str, capsys: pytest.CaptureFixture[str]
 ):
     other_address = "0x" + 40 * "9"
-    site.settings["keys"] = {**keystores(site), f"{role}_address": other_address}
+    site.settings["keys"] = {**build_keystore_settings(site), f"{role}_address": other_address}
     before = site.harness.intents()
 
     assert site.run("run", "--once") == 2
@@ -294,6 +294,6 @@ def test_case_f69_matching_key_addresses_are_accepted(
     site: Site, capsys: pytest.CaptureFixture[str]
 ):
     meant = {f"{role}_address": host.address for role, host in site.hosts.items()}
-    site.settings["keys"] = {**keystores(site), **meant}
+    site.settings["keys"] = {**build_keystore_settings(site), **meant}
     assert site.run("run", "--once") == 0, capsys.readouterr().err
     assert site.sent > 0

@@ -29,7 +29,7 @@ Story = Callable[[Harness, Proxies], None]
 
 
 @pytest.fixture(autouse=True)
-def rules(monkeypatch: pytest.MonkeyPatch) -> None:
+def use_test_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("oracle.daemon.config.loader.build_rules", lambda *_: RULES)
 
 
@@ -45,24 +45,24 @@ def operator(
     return Operator(proxied_harness, database, database.parent, capsys, urls)
 
 
-def a_push_waits(harness: Harness, proxies: Proxies) -> None:
+def leave_push_pending(harness: Harness, proxies: Proxies) -> None:
     reject_known_transactions(*proxies)
     send_unmined_push(harness, replace(BY_BLOCKS, bump_seconds=10**6))
     mine_expensive_blocks(harness, 4 * GWEI)
 
 
-def gas_has_risen(harness: Harness, proxies: Proxies) -> None:
+def raise_gas_estimate(harness: Harness, proxies: Proxies) -> None:
     """Let the call wait until its gas is estimated again, at a higher value."""
-    a_push_waits(harness, proxies)
+    leave_push_pending(harness, proxies)
     mine_expensive_blocks(harness, 4 * GWEI, 10)
     more = list_attempts(harness)[0].signed.gas_limit * 2
     for proxy in proxies:
         proxy.rule(_ESTIMATE, respond_with(hex(more)))
 
 
-def gas_has_risen_beyond_the_limit(harness: Harness, proxies: Proxies) -> None:
+def raise_gas_estimate_beyond_limit(harness: Harness, proxies: Proxies) -> None:
     """Raise the call's gas estimate so that its maximum cost exceeds the limit."""
-    gas_has_risen(harness, proxies)
+    raise_gas_estimate(harness, proxies)
     signed = list_attempts(harness)[0].signed
     harness.caps = replace(CAPS, cost_per_transaction=signed.gas_limit * 5 * GWEI)
 
@@ -72,14 +72,14 @@ def build_revert_response(request: Question, _: Answer) -> Answer:
     return {"jsonrpc": "2.0", "id": request["id"], "error": revert_error}
 
 
-def it_would_fail_by_now(harness: Harness, proxies: Proxies) -> None:
-    a_push_waits(harness, proxies)
+def let_call_revert(harness: Harness, proxies: Proxies) -> None:
+    leave_push_pending(harness, proxies)
     mine_expensive_blocks(harness, 4 * GWEI, 10)
     for proxy in proxies:
         proxy.rule(_ESTIMATE, Fault(forwards=False, answer=build_revert_response))
 
 
-def it_was_refused_for_its_gas(harness: Harness, proxies: Proxies) -> None:
+def let_call_be_refused_for_gas(harness: Harness, proxies: Proxies) -> None:
     for proxy in proxies:
         proxy.rule(
             SEND, return_error("intrinsic gas too low: gas 90000, minimum needed 91000"), times=1
@@ -90,50 +90,50 @@ def it_was_refused_for_its_gas(harness: Harness, proxies: Proxies) -> None:
     assert list_attempts(harness)[0].last_error_class == "intrinsic"
 
 
-def the_market_is_above_the_cap(harness: Harness, proxies: Proxies) -> None:
-    a_push_waits(harness, proxies)
+def raise_market_above_cap(harness: Harness, proxies: Proxies) -> None:
+    leave_push_pending(harness, proxies)
     harness.caps = replace(CAPS, fee_per_gas=6 * GWEI)
     mine_expensive_blocks(harness, 9 * GWEI)
 
 
-def the_cap_is_reached(harness: Harness, proxies: Proxies) -> None:
-    a_push_waits(harness, proxies)
+def reach_fee_cap(harness: Harness, proxies: Proxies) -> None:
+    leave_push_pending(harness, proxies)
     harness.caps = replace(CAPS, fee_per_gas=list_attempts(harness)[0].signed.max_fee_wei + 1)
 
 
-def the_day_is_spent(harness: Harness, proxies: Proxies) -> None:
-    a_push_waits(harness, proxies)
+def spend_daily_budget(harness: Harness, proxies: Proxies) -> None:
+    leave_push_pending(harness, proxies)
     harness.caps = replace(CAPS, cost_per_day=1)
 
 
-def it_is_mined(harness: Harness, _: Proxies) -> None:
+def mine_push(harness: Harness, _: Proxies) -> None:
     send_unmined_push(harness)
     harness.testbed.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     harness.testbed.chain.mine()
     assert harness.testbed.round == 1
 
 
-def its_call_is_displaced_already(harness: Harness, proxies: Proxies) -> None:
-    a_push_waits(harness, proxies)
+def displace_call(harness: Harness, proxies: Proxies) -> None:
+    leave_push_pending(harness, proxies)
     cancel_intent(harness.context, harness.source.fetch_heads(), get_only_intent(harness).id)
 
 
 # The story, what the operator then does, and the exit code.
 CASES = (
-    (a_push_waits, "bump", 0),
-    (a_push_waits, "cancel", 0),
-    (gas_has_risen, "bump", 0),
-    (gas_has_risen_beyond_the_limit, "bump", 2),
-    (gas_has_risen_beyond_the_limit, "cancel", 2),
-    (it_would_fail_by_now, "bump", 2),
-    (it_was_refused_for_its_gas, "bump", 0),
-    (the_market_is_above_the_cap, "bump", 2),
-    (the_market_is_above_the_cap, "cancel", 0),
-    (the_cap_is_reached, "cancel", 2),
-    (the_day_is_spent, "bump", 2),
-    (it_is_mined, "bump", 2),
-    (it_is_mined, "cancel", 2),
-    (its_call_is_displaced_already, "cancel", 2),
+    (leave_push_pending, "bump", 0),
+    (leave_push_pending, "cancel", 0),
+    (raise_gas_estimate, "bump", 0),
+    (raise_gas_estimate_beyond_limit, "bump", 2),
+    (raise_gas_estimate_beyond_limit, "cancel", 2),
+    (let_call_revert, "bump", 2),
+    (let_call_be_refused_for_gas, "bump", 0),
+    (raise_market_above_cap, "bump", 2),
+    (raise_market_above_cap, "cancel", 0),
+    (reach_fee_cap, "cancel", 2),
+    (spend_daily_budget, "bump", 2),
+    (mine_push, "bump", 2),
+    (mine_push, "cancel", 2),
+    (displace_call, "cancel", 2),
 )
 
 
@@ -174,7 +174,7 @@ def test_dry_run_reports_fees_of_real_command_and_changes_no_row(
 def test_dry_run_reports_running_daemon_that_blocks_real_command(
     operator: Operator, proxies: Proxies
 ):
-    a_push_waits(operator.harness, proxies)
+    leave_push_pending(operator.harness, proxies)
     arguments = ("outbox", "bump", get_only_intent(operator.harness).id)
     dry_run_text = operator.does(*arguments, "--dry-run")
     real = operator.does(*arguments)
@@ -186,7 +186,7 @@ def test_dry_run_reports_running_daemon_that_blocks_real_command(
 def test_bump_of_mined_call_reports_that_the_call_is_already_in_a_block(
     operator: Operator, proxies: Proxies
 ):
-    it_is_mined(operator.harness, proxies)
+    mine_push(operator.harness, proxies)
     operator.go_home()
     outcome = operator.does("outbox", "bump", operator.harness.intents()[0].id)
     assert outcome.code == 2

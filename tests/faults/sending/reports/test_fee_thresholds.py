@@ -9,7 +9,7 @@ from oracle.domain.reports.submission_policy import SubmissionPolicy
 from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import PUSH
 from tests.integration.evm.test_kicking import group
-from tests.support.harness import SETTINGS, Harness, next_step
+from tests.support.harness import SETTINGS, Harness, run_next_step
 from tests.support.sending.in_flight import GWEI, mine_expensive_blocks
 
 HEARTBEAT = 3600
@@ -38,7 +38,7 @@ def plan_pushes(harness: Harness) -> list[str]:
     return [step.action for step in harness.repeat(plan_push)]
 
 
-def pushes(harness: Harness) -> int:
+def count_pushes(harness: Harness) -> int:
     return len(harness.intents(PUSH))
 
 
@@ -48,7 +48,7 @@ def test_report_is_signed_and_waits_for_cheaper_block(patient_harness: Harness):
     mine_expensive_blocks(harness, 50 * GWEI)
     harness.index()
     assert plan_pushes(harness)[-1:] == ["report signed"]
-    assert (plan_pushes(harness), pushes(harness)) == ([], 1)
+    assert (plan_pushes(harness), count_pushes(harness)) == ([], 1)
 
     mine_expensive_blocks(harness, 1000)
     harness.index()
@@ -63,7 +63,7 @@ def test_report_is_pushed_at_heartbeat_despite_high_fees(patient_harness: Harnes
     mine_expensive_blocks(harness, 50 * GWEI)
     harness.index()
     assert plan_pushes(harness)[-1] == "push planned"
-    harness.repeat(next_step)
+    harness.repeat(run_next_step)
     assert harness.states()[-1] == "live"
 
 
@@ -73,7 +73,7 @@ def test_report_below_min_nodes_waits_for_heartbeat(patient_harness: Harness):
     harness.period()
     harness.index()
     assert plan_pushes(harness)[-1:] == ["report signed"]
-    assert pushes(harness) == 1
+    assert count_pushes(harness) == 1
 
     harness.reporting = replace(harness.reporting, submission_policy=SubmissionPolicy())
     assert plan_pushes(harness) == ["push planned"]
@@ -89,7 +89,7 @@ def test_planned_push_is_re_evaluated_before_nonce_is_assigned(patient_harness: 
     assert push.request.period is not None
     with harness.context.write_transaction() as uow:
         uow.holds.hold(push.request.period, "for a test", {}, harness.context.stamp)
-    harness.repeat(next_step)
+    harness.repeat(run_next_step)
     push = harness.intents(PUSH)[-1]
     assert (push.state.value, push.error_class, push.nonce) == ("planned", "not_worth", None)
 
@@ -97,5 +97,5 @@ def test_planned_push_is_re_evaluated_before_nonce_is_assigned(patient_harness: 
         uow.holds.release(push.request.period or 0, harness.context.stamp)
     harness.mine()
     harness.index()
-    harness.repeat(next_step)
+    harness.repeat(run_next_step)
     assert harness.states()[-1] == "live"

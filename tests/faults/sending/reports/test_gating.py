@@ -20,11 +20,11 @@ from tests.support.harness import FINALITY, SETTINGS, Harness
 STRICT = SanityLimits(min_members=3)
 
 
-def held() -> float:
+def read_held_metric() -> float:
     return float(quorum_metrics.HELD._value.get())
 
 
-def signatures(harness: Harness) -> int:
+def count_signatures(harness: Harness) -> int:
     """Return the number of report statements that were ever signed."""
     address, round_ = harness.testbed.address, harness.testbed.round
     with harness.store.read_transaction() as uow:
@@ -34,7 +34,7 @@ def signatures(harness: Harness) -> int:
         )
 
 
-def ready(harness: Harness) -> list[str]:
+def list_readiness_findings(harness: Harness) -> list[str]:
     """Return the index's reasons for which `/readyz` would return 503."""
     watch = DaemonHealth(JobLiveness(lambda: 0.0))
     with harness.store.read_transaction() as uow:
@@ -53,12 +53,12 @@ def test_case_f50_nothing_is_reported_while_fold_is_behind_head(sqlite_harness: 
     harness.mine(20)
 
     assert harness.repeat(plan_push) == []
-    assert signatures(harness) == 0
-    assert ready(harness) == ["BEHIND: the index is 20 blocks behind the head"]
+    assert count_signatures(harness) == 0
+    assert list_readiness_findings(harness) == ["BEHIND: the index is 20 blocks behind the head"]
 
     harness.index()
     assert [step.action for step in harness.repeat(plan_push)] == ["report signed", "push planned"]
-    assert ready(harness) == []
+    assert list_readiness_findings(harness) == []
 
 
 def test_case_f50_nothing_is_reported_while_fold_has_a_gap(sqlite_harness: Harness):
@@ -74,8 +74,8 @@ def test_case_f50_nothing_is_reported_while_fold_has_a_gap(sqlite_harness: Harne
         uow.coverage.delete_above(cursor.number - 1)
 
     assert harness.repeat(plan_push) == []
-    assert signatures(harness) == 0
-    assert ready(harness) == [
+    assert count_signatures(harness) == 0
+    assert list_readiness_findings(harness) == [
         f"GAP: block {cursor.number} was never read; run `qos-oracle resync gaps`"
     ]
 
@@ -98,11 +98,11 @@ def pause_all_good_nodes(harness: Harness) -> None:
 def test_case_f51_mass_drop_is_held_until_operator_releases_it(sqlite_harness: Harness):
     harness = sqlite_harness
     pause_all_good_nodes(harness)
-    before = signatures(harness)
+    before = count_signatures(harness)
 
     # The held report does not block the schedule: the next one is examined, and held as well.
     assert [step.action for step in harness.tick()] == ["report held", "report held"]
-    assert (signatures(harness), held()) == (before, 2)
+    assert (count_signatures(harness), read_held_metric()) == (before, 2)
     with harness.store.read_transaction() as uow:
         _, gate = uow.holds.list_held()
     assert "3 of 3 members would change by more than 2500 steps" in gate.reason
@@ -110,13 +110,13 @@ def test_case_f51_mass_drop_is_held_until_operator_releases_it(sqlite_harness: H
     # Nothing is signed or sent, however long it waits; this is reported once.
     harness.mine(2)
     assert harness.tick() == []
-    assert (signatures(harness), harness.testbed.round) == (before, 1)
+    assert (count_signatures(harness), harness.testbed.round) == (before, 1)
 
     with harness.context.write_transaction() as uow:
         release_held_report(uow, gate.period, harness.context.stamp)
     harness.tick()
     harness.until_final()
-    assert (harness.testbed.round, held()) == (2, 0)
+    assert (harness.testbed.round, read_held_metric()) == (2, 0)
     with harness.store.read_transaction() as uow:
         stored = uow.reports.get(gate.period)
     assert stored is not None
@@ -148,7 +148,7 @@ def test_case_f51_report_after_released_report_is_checked_again(
         release_held_report(uow, newest.period, harness.context.stamp)
     let_held_report_expire(harness)
     harness.until_final()
-    assert (harness.testbed.round, held()) == (2, 0)
+    assert (harness.testbed.round, read_held_metric()) == (2, 0)
     with harness.store.read_transaction() as uow:
         assert first.period in {gate.period for gate in uow.holds.list_held()}
 
@@ -212,14 +212,14 @@ def test_report_after_held_report_is_published_once_state_recovers(sqlite_harnes
     harness, network = sqlite_harness, sqlite_harness.testbed.network
     pause_all_good_nodes(harness)
     harness.tick()
-    assert held() > 0
+    assert read_held_metric() > 0
     for node in network.nodes[:3]:
         network.by(node, network.does.resume())
     score_nodes_in_order(network, network.nodes[:3], 3)
 
     harness.pushed()
     harness.until_final()
-    assert (harness.testbed.round, held()) == (2, 0)
+    assert (harness.testbed.round, read_held_metric()) == (2, 0)
 
 
 def test_release_of_period_that_is_not_held_is_rejected(sqlite_harness: Harness):

@@ -22,7 +22,7 @@ from tests.support.sending.in_flight import (
 
 
 @pytest.fixture(autouse=True)
-def forgotten():
+def reset_outbox_metrics():
     yield
     outbox_metrics.publish_outbox_stats(None)
 

@@ -7,7 +7,7 @@ from oracle.reporting.push_call import MAX_TRIES, find_abandoned_pushes
 from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import Intent, IntentState
-from tests.support.harness import SETTINGS, Harness, next_step
+from tests.support.harness import SETTINGS, Harness, run_next_step
 from tests.support.sending.background_calls import send_rival_push
 from tests.support.sending.in_flight import get_only_intent
 
@@ -29,7 +29,7 @@ def reorg_rival_push(harness: Harness) -> None:
     rival = send_rival_push(harness, push.request.calldata)
     harness.mine()
     harness.index()
-    harness.repeat(next_step)
+    harness.repeat(run_next_step)
     assert (harness.testbed.round, list_planned_pushes(harness)) == (1, [])
     assert next(state for state, _ in harness.reports()) == "due"
     chain.rpc("anvil_reorg", 1, [])

@@ -12,7 +12,7 @@ from oracle.quorum.statements import build_report_statement, build_statement_rec
 from oracle.reporting.readiness import find_unsent_report_reason
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import SignedStatement
-from tests.support.harness import FINALITY, LIMITS, SETTINGS, Harness, sending_jobs_of
+from tests.support.harness import FINALITY, LIMITS, SETTINGS, Harness, create_sending_jobs
 from tests.support.sending.faults import freeze_at_block
 from tests.support.sending.proxy import EVERY, Proxy
 from tests.support.sending.rounds import flip_lowest_bit, list_signed_statements, plan_round
@@ -20,7 +20,7 @@ from tests.support.sending.signers import set_signers
 
 
 @contextmanager
-def invented_blocks(
+def show_invented_blocks(
     harness: Harness, honest: Proxy, *, seconds: int, blocks: int
 ) -> Iterator[None]:
     """Let the other endpoint show blocks that the chain does not have afterwards.
@@ -67,7 +67,7 @@ def test_invented_blocks_of_one_endpoint_lead_to_no_second_statement(
     (first,) = list_signed_statements(harness, 1)
     second_report = replace(get_due_report(harness), root=flip_lowest_bit(first.root))
     for _ in range(2):
-        with invented_blocks(harness, honest, seconds=seconds, blocks=blocks):
+        with show_invented_blocks(harness, honest, seconds=seconds, blocks=blocks):
             harness.index()
             assert request_signature(harness, second_report) is None
             harness.restart()
@@ -93,7 +93,7 @@ def test_invented_configuration_of_one_endpoint_leads_to_no_second_statement(
     (first,) = list_signed_statements(harness, 1)
     second_report = replace(get_due_report(harness), root=flip_lowest_bit(first.root))
     for _ in range(2):
-        with invented_blocks(harness, honest, seconds=1, blocks=1):
+        with show_invented_blocks(harness, honest, seconds=1, blocks=1):
             set_signers(harness, harness.context.sender_account.signer, needed=1)
             harness.index()
             request_signature(harness, second_report)
@@ -120,7 +120,7 @@ def test_invented_round_of_one_endpoint_leads_to_no_second_statement(
     second_report = replace(get_due_report(harness), root=flip_lowest_bit(first.root))
     contract_status = harness.contract.fetch_status()
     (push,) = harness.intents()
-    with invented_blocks(harness, honest, seconds=1, blocks=1):
+    with show_invented_blocks(harness, honest, seconds=1, blocks=1):
         chain = harness.testbed.chain
         sender = harness.testbed.network.admin
         chain.rpc(
@@ -152,7 +152,7 @@ def test_invented_blocks_of_one_endpoint_let_no_report_miss_its_round(
         assert step is not None
         assert step.action == "report signed"
     seconds = SETTINGS.ttl_seconds + 60
-    with invented_blocks(harness, proxies[1 - position], seconds=seconds, blocks=3):
+    with show_invented_blocks(harness, proxies[1 - position], seconds=seconds, blocks=3):
         harness.index()
         plan_push(harness.reporting, harness.source.fetch_heads())
     harness.restart()
@@ -168,7 +168,7 @@ def test_invented_blocks_of_one_endpoint_end_no_embargo(
     harness.period()
     harness.index()
     report = get_due_report(harness)
-    with invented_blocks(harness, proxies[1], seconds=2 * SETTINGS.ttl_seconds, blocks=3):
+    with show_invented_blocks(harness, proxies[1], seconds=2 * SETTINGS.ttl_seconds, blocks=3):
         harness.index()
         assert request_signature(harness, report) is None
     assert list_signed_statements(harness, 1) == []
@@ -192,10 +192,10 @@ def test_invented_blocks_of_one_endpoint_confirm_no_receipt(
     # The receipt's block is final, but lacks confirmations.
     harness.mine(FINALITY)
     harness.index()
-    with invented_blocks(harness, proxies[1], seconds=1, blocks=8):
+    with show_invented_blocks(harness, proxies[1], seconds=1, blocks=8):
         harness.index()
         # The daemon's heads, whose final block a second provider has confirmed.
-        sending_jobs_of(harness).confirm_transactions()
+        create_sending_jobs(harness).confirm_transactions()
         heads = harness.ingest.heads
     assert heads is not None
     assert (heads.latest.number - heads.final.number, harness.states()) == (12, ["mined"])

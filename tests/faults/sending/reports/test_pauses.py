@@ -11,7 +11,7 @@ _SECONDS = 5 * SETTINGS.period_seconds
 
 
 @pytest.fixture
-def pausable(harness: Harness) -> Harness:
+def pausable_harness(harness: Harness) -> Harness:
     """Return a harness whose admin may also pause the oracle contract."""
     admin, does = harness.testbed.network.admin, harness.testbed.oracle.functions
     harness.testbed.chain.send(does.setPauser(admin), sender=admin)
@@ -19,9 +19,9 @@ def pausable(harness: Harness) -> Harness:
 
 
 def test_pause_lifted_early_is_noticed_by_push_within_one_period(
-    pausable: Harness,
+    pausable_harness: Harness,
 ):
-    harness, chain = pausable, pausable.testbed.chain
+    harness, chain = pausable_harness, pausable_harness.testbed.chain
     admin, does = harness.testbed.network.admin, harness.testbed.oracle.functions
     harness.period()
     harness.index()
@@ -46,13 +46,13 @@ def test_pause_lifted_early_is_noticed_by_push_within_one_period(
 
 @pytest.mark.parametrize(("blocks", "fate"), [(1, "mined"), (FINALITY + 1, "reverted")])
 def test_push_reverted_by_pause_is_sent_again_after_pause_ends(
-    pausable: Harness, blocks: int, fate: str
+    pausable_harness: Harness, blocks: int, fate: str
 ):
-    harness, chain = pausable, pausable.testbed.chain
+    harness, chain = pausable_harness, pausable_harness.testbed.chain
     admin, does = harness.testbed.network.admin, harness.testbed.oracle.functions
     harness.period()
     harness.tick()
-    _paused_before_it_in_its_block(harness)
+    _pause_before_push_in_block(harness)
     harness.tick()
     assert (harness.states(), list_slots(harness)[0].succeeded) == (["mined"], False)
     # Nothing is tried during the pause.
@@ -87,7 +87,7 @@ def test_push_reverted_for_other_reason_is_not_retried(harness: Harness):
     assert (harness.states(), list_slots(harness)[0].succeeded) == (["reverted"], False)
 
 
-def _paused_before_it_in_its_block(harness: Harness) -> None:
+def _pause_before_push_in_block(harness: Harness) -> None:
     """Pause the contract in the block that also contains our push."""
     chain, admin = harness.testbed.chain, harness.testbed.network.admin
     raw = "0x" + list_attempts(harness)[0].signed.raw.hex()

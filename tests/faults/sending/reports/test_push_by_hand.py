@@ -6,7 +6,7 @@ from oracle.cli import report_push
 from oracle.cli.send_now import CallPlanner, plan_and_send_call
 from oracle.daemon.senders import Reporter
 from oracle.txmgr.context import StepResult
-from tests.faults.sending.reports.test_dry_runs import Site, site, without_old_reports
+from tests.faults.sending.reports.test_dry_runs import Site, mark_old_reports_missed, site
 
 __all__ = ["site"]
 
@@ -14,7 +14,7 @@ __all__ = ["site"]
 def test_manual_push_of_report_that_is_no_longer_due_fails(
     site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    without_old_reports(site.harness)
+    mark_old_reports_missed(site.harness)
 
     def later(reporter: Reporter, command: str, plan: CallPlanner) -> list[StepResult]:
         site.harness.mine(300)
@@ -29,7 +29,7 @@ def test_manual_push_of_report_that_is_no_longer_due_fails(
 def test_manual_push_of_expired_reports_fails_with_explanation(
     site: Site, capsys: pytest.CaptureFixture[str]
 ):
-    without_old_reports(site.harness)
+    mark_old_reports_missed(site.harness)
     site.harness.mine(300)
     assert site.run("report", "push", "--dry-run") == 1
     assert "no due report can still be accepted" in capsys.readouterr().err

@@ -15,7 +15,7 @@ QUIET_ALONE = SanityLimits(changed_share=1, kick_share=1, min_members=3)
 TASKS = 120
 
 
-def work(harness: Harness, *, tasks: int, below: int = 0) -> None:
+def store_ended_tasks(harness: Harness, *, tasks: int, below: int = 0) -> None:
     """Write tasks of 30 nodes that ended `below` blocks under the cursor, as the fold does."""
     with harness.store.transaction() as uow:
         cursor = uow.cursor.get()
@@ -38,7 +38,7 @@ def work(harness: Harness, *, tasks: int, below: int = 0) -> None:
         )
 
 
-def period(
+def end_periods(
     harness: Harness,
     *,
     before: int = TASKS,
@@ -47,26 +47,26 @@ def period(
 ) -> None:
     """End a period without a report, and one with a report, with so many tasks each."""
     harness.index()
-    work(harness, tasks=before)
+    store_ended_tasks(harness, tasks=before)
     harness.period()
     harness.index()
-    work(harness, tasks=tasks, below=2)
-    read_at(harness, level)
+    store_ended_tasks(harness, tasks=tasks, below=2)
+    set_verification_level(harness, level)
     harness.tick()
     harness.mine()
     harness.tick()
 
 
-def busy_periods(harness: Harness, *, tasks: int = TASKS) -> int:
+def end_busy_periods(harness: Harness, *, tasks: int = TASKS) -> int:
     """End enough busy periods to establish the usual number of tasks; return their rounds."""
     harness.reporting = replace(harness.reporting, sanity=QUIET_ALONE)
     for _ in range(4):
-        period(harness, before=tasks, tasks=tasks)
-    assert held_periods(harness) == []
+        end_periods(harness, before=tasks, tasks=tasks)
+    assert list_held_periods(harness) == []
     return harness.testbed.round
 
 
-def read_at(harness: Harness, level: VerificationLevel) -> None:
+def set_verification_level(harness: Harness, level: VerificationLevel) -> None:
     with harness.store.transaction() as uow:
         scope = uow.coverage.get_current_scope()
         cursor = uow.cursor.get()
@@ -75,7 +75,7 @@ def read_at(harness: Harness, level: VerificationLevel) -> None:
         uow.coverage.store_interval(scope.id, CoverageInterval(0, cursor.number, level, "a"))
 
 
-def held_periods(harness: Harness) -> list[int]:
+def list_held_periods(harness: Harness) -> list[int]:
     with harness.store.read_transaction() as uow:
         return [hold.period for hold in uow.holds.list_held()]
 
@@ -84,22 +84,22 @@ def test_report_of_quiet_period_with_unproven_blocks_is_held_and_next_report_lan
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
-    before = busy_periods(harness)
+    before = end_busy_periods(harness)
 
-    period(harness, tasks=0)
-    assert (len(held_periods(harness)), harness.testbed.round) == (1, before)
+    end_periods(harness, tasks=0)
+    assert (len(list_held_periods(harness)), harness.testbed.round) == (1, before)
     # The network stays quiet, as at night: this is usual now, and the held report blocks no other.
-    period(harness, before=0, tasks=0)
-    assert (len(held_periods(harness)), harness.testbed.round) == (1, before + 1)
-    period(harness, before=0, tasks=0)
-    assert (len(held_periods(harness)), harness.testbed.round) == (1, before + 2)
+    end_periods(harness, before=0, tasks=0)
+    assert (len(list_held_periods(harness)), harness.testbed.round) == (1, before + 1)
+    end_periods(harness, before=0, tasks=0)
+    assert (len(list_held_periods(harness)), harness.testbed.round) == (1, before + 2)
 
 
 def test_report_of_quiet_period_with_proven_blocks_lands(sqlite_harness: Harness):
     harness = sqlite_harness
-    before = busy_periods(harness)
-    period(harness, tasks=0, level=VerificationLevel.BLOOMED)
-    assert (held_periods(harness), harness.testbed.round) == ([], before + 1)
+    before = end_busy_periods(harness)
+    end_periods(harness, tasks=0, level=VerificationLevel.BLOOMED)
+    assert (list_held_periods(harness), harness.testbed.round) == ([], before + 1)
 
 
 def test_tasks_bought_before_the_period_do_not_cause_its_report_to_be_held(
@@ -107,6 +107,6 @@ def test_tasks_bought_before_the_period_do_not_cause_its_report_to_be_held(
 ):
     """All thirty nodes work in each period, whatever another creator orders."""
     harness = sqlite_harness
-    before = busy_periods(harness, tasks=10 * TASKS)
-    period(harness)
-    assert (held_periods(harness), harness.testbed.round) == ([], before + 1)
+    before = end_busy_periods(harness, tasks=10 * TASKS)
+    end_periods(harness)
+    assert (list_held_periods(harness), harness.testbed.round) == ([], before + 1)

@@ -8,7 +8,7 @@ from oracle.errors import TransientError
 from oracle.reporting.report_planner import plan_push
 from oracle.txmgr.admission import admit_calls
 from tests.support import harness as harnesses
-from tests.support.harness import LIMITS, RULES_HASH, SETTINGS, Harness, next_step
+from tests.support.harness import LIMITS, RULES_HASH, SETTINGS, Harness, run_next_step
 from tests.support.sending.in_flight import get_only_intent
 from tests.support.sending.proxy import SEND, Proxy
 
@@ -91,7 +91,7 @@ def test_case_f63_nothing_is_sent_after_rules_change_on_chain(
         testbed.oracle.functions.setRules(other_rules), sender=testbed.network.admin
     )
     harness.index()
-    harness.repeat(next_step)
+    harness.repeat(run_next_step)
     # A call planned under the previous rules expires, even if these rules return.
     assert get_only_intent(harness).state.value == "expired"
 

@@ -95,7 +95,7 @@ def test_receipt_on_fork_of_one_endpoint_does_not_prevent_landing(
     (sent,) = list_attempts(harness)
     harness.mine()
     assert harness.testbed.round == 1
-    stands_here(proxies[place], chain, sent.signed.tx_hash)
+    freeze_endpoint(proxies[place], chain, sent.signed.tx_hash)
     # The others go on without that block, and no pool has the push.
     chain.rpc("anvil_reorg", 1, [])
     chain.rpc("anvil_dropAllTransactions")
@@ -115,7 +115,7 @@ def test_reorged_push_is_resent_although_stalled_endpoint_shows_its_block(
     harness, chain = proxied_harness, proxied_harness.testbed.chain
     harness.pushed()
     (sent,) = list_attempts(harness)
-    stands_here(proxies[0], chain, sent.signed.tx_hash)
+    freeze_endpoint(proxies[0], chain, sent.signed.tx_hash)
     harness.mine(3)
     harness.tick()
     assert harness.states() == ["mined"]
@@ -129,7 +129,7 @@ def test_reorged_push_is_resent_although_stalled_endpoint_shows_its_block(
     assert proxies[1].sent == ["0x" + sent.signed.raw.hex()]
 
 
-def stands_here(endpoint: Proxy, chain: Chain, sent: str) -> None:
+def freeze_endpoint(endpoint: Proxy, chain: Chain, sent: str) -> None:
     """Let an endpoint show the current blocks and this transaction's current state forever."""
     receipt = chain.rpc(RECEIPT, sent)
     head = chain.block

@@ -16,15 +16,15 @@ def test_only_lowest_nonce_of_batch_gets_fee_bump(harness: DispatchHarness):
     network = harness.testbed.network
     for _ in range(2):
         network.create()
-    _dear(harness, GWEI)
+    _mine_expensive_blocks(harness, GWEI)
     harness.testbed.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     harness.turn()
     harness.starts = replace(harness.starts, send_settings=SendSettings(bump_seconds=0))
-    assert [len(slot_attempts) for slot_attempts in _attempts(harness)] == [1, 1]
+    assert [len(slot_attempts) for slot_attempts in _list_attempts_by_slot(harness)] == [1, 1]
 
-    _dear(harness, 5 * GWEI, 3)
+    _mine_expensive_blocks(harness, 5 * GWEI, 3)
     harness.turn()
-    lower, higher = _attempts(harness)
+    lower, higher = _list_attempts_by_slot(harness)
     assert (len(lower), len(higher)) == (2, 1)
     old, new = (attempt.signed for attempt in lower)
     assert is_accepted_replacement((old.max_fee_wei, old.tip_wei), (new.max_fee_wei, new.tip_wei))
@@ -38,13 +38,13 @@ def test_dispatcher_paused_for_funds_resumes_automatically(harness: DispatchHarn
     assert [step.action for step in harness.turn()] == ["resumed"]
 
 
-def _dear(harness: DispatchHarness, base_fee: int, blocks: int = 1) -> None:
+def _mine_expensive_blocks(harness: DispatchHarness, base_fee: int, blocks: int = 1) -> None:
     for _ in range(blocks):
         harness.testbed.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(base_fee))
         harness.mine()
 
 
-def _attempts(harness: DispatchHarness) -> list[list[Attempt]]:
+def _list_attempts_by_slot(harness: DispatchHarness) -> list[list[Attempt]]:
     with harness.store.read_transaction() as uow:
         slots = uow.outbox.slots.list_unfinished(harness.starts.account)
         return [uow.outbox.slots.list_attempts(slot) for slot in slots]

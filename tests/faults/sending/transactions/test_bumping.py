@@ -159,7 +159,7 @@ def test_case_f12_fee_bumps_stop_at_cap_and_push_lands_after_base_fee_falls(
     )
     assert cap * 100 < list_attempt_fees(harness)[-1][0] * 110
     assert max(fee for fee, _ in list_attempt_fees(harness)) <= cap
-    assert _gauge("oracle_txmgr_fee_capped") == 1
+    assert _read_gauge("oracle_txmgr_fee_capped") == 1
 
     many = len(list_attempts(harness))
     before = proxies[0].count(SEND)
@@ -175,7 +175,7 @@ def test_case_f12_fee_bumps_stop_at_cap_and_push_lands_after_base_fee_falls(
     harness.tick()
     assert (harness.testbed.round, harness.states()) == (1, ["mined"])
     assert len(list_attempts(harness)) == many
-    assert _gauge("oracle_txmgr_fee_capped") == 0
+    assert _read_gauge("oracle_txmgr_fee_capped") == 0
 
 
 def test_case_f13_best_attempt_is_resent_without_error_when_cap_is_below_minimum_bump(
@@ -193,7 +193,7 @@ def test_case_f13_best_attempt_is_resent_without_error_when_cap_is_below_minimum
 
     assert len(list_attempts(harness)) == 1
     assert proxies[0].count(SEND) >= before + 3
-    assert (harness.states(), _gauge("oracle_txmgr_fee_capped")) == (["live"], 1)
+    assert (harness.states(), _read_gauge("oracle_txmgr_fee_capped")) == (["live"], 1)
 
 
 @pytest.mark.parametrize("tip", [0, 1, 9])
@@ -217,7 +217,7 @@ def test_at_most_max_attempts_are_signed_per_nonce(sqlite_harness: Harness):
         harness.tick()
 
     assert len(list_attempts(harness)) == 3
-    assert _gauge("oracle_txmgr_attempts_exhausted") == 1
+    assert _read_gauge("oracle_txmgr_attempts_exhausted") == 1
     assert list_attempts(harness)[-1].sends > 1
 
 
@@ -291,5 +291,5 @@ def test_operator_bump_above_fee_cap_is_rejected(sqlite_harness: Harness):
         bump_fee_now(harness.context, harness.source.fetch_heads(), get_only_intent(harness).id)
 
 
-def _gauge(name: str) -> float | None:
+def _read_gauge(name: str) -> float | None:
     return REGISTRY.get_sample_value(name, {"account": "transmitter"})

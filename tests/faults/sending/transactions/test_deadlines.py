@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from oracle.reporting.report_planner import plan_push
 from oracle.txmgr.deferral import compute_deadline_margin_seconds
-from tests.support.harness import Harness, next_step
+from tests.support.harness import Harness, run_next_step
 from tests.support.sending.background_calls import send_background_call
 from tests.support.sending.in_flight import (
     BY_BLOCKS,
@@ -16,7 +16,7 @@ from tests.support.sending.in_flight import (
 from tests.support.sending.rounds import plan_round
 
 
-def at_before_deadline(harness: Harness, seconds: int) -> None:
+def mine_before_deadline(harness: Harness, seconds: int) -> None:
     """Mine a block `seconds` before the deadline of the newest push."""
     deadlines = [intent.request.deadline for intent in harness.intents()]
     deadline = max(due_time for due_time in deadlines if due_time is not None)
@@ -29,9 +29,9 @@ def test_push_with_one_block_left_is_not_signed_and_report_is_missed(
 ):
     harness = sqlite_harness
     plan_round(harness)
-    at_before_deadline(harness, 1)
+    mine_before_deadline(harness, 1)
     harness.index()
-    harness.repeat(next_step)
+    harness.repeat(run_next_step)
     harness.repeat(plan_push)
     assert (harness.states(), list_slots(harness)) == (["expired"], [])
     (push,) = harness.intents()
@@ -48,7 +48,7 @@ def test_push_with_one_block_left_is_not_signed_and_report_is_missed(
 def test_push_that_can_still_land_is_sent(sqlite_harness: Harness):
     harness = sqlite_harness
     plan_round(harness)
-    at_before_deadline(harness, 3)
+    mine_before_deadline(harness, 3)
     harness.tick()
     harness.mine()
     harness.tick()
@@ -58,7 +58,7 @@ def test_push_that_can_still_land_is_sent(sqlite_harness: Harness):
 def test_deadline_margin_is_derived_from_landing_times_of_own_pushes(sqlite_harness: Harness):
     harness = sqlite_harness
     for blocks in (5, 6, 5, 30):
-        lands_after(harness, blocks)
+        land_push_after_blocks(harness, blocks)
     with harness.store.read_transaction() as uow:
         assert sorted(uow.outbox.slots.list_inclusion_delays(harness.context.account, 20)) == [
             5,
@@ -69,14 +69,14 @@ def test_deadline_margin_is_derived_from_landing_times_of_own_pushes(sqlite_harn
         # The slowest is left out; blocks are a second apart.
         assert compute_deadline_margin_seconds(harness.context, uow) == 6
     plan_round(harness)
-    at_before_deadline(harness, 5)
+    mine_before_deadline(harness, 5)
     harness.tick()
     assert harness.states()[-1] == "expired"
 
 
 def test_deadline_margin_is_capped_by_max_margin_seconds(sqlite_harness: Harness):
     harness = sqlite_harness
-    lands_after(harness, 25)
+    land_push_after_blocks(harness, 25)
     short = replace(harness.context.send_settings, max_margin_seconds=20)
     with harness.store.read_transaction() as uow:
         assert compute_deadline_margin_seconds(harness.context, uow) == 25
@@ -93,7 +93,7 @@ def test_no_fee_bump_is_signed_after_deadline_margin(sqlite_harness: Harness):
     # A fee bump is long due, but the deadline is one block away.
     for seconds in (5, 4, 3, 2, 1):
         chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
-        at_before_deadline(harness, seconds)
+        mine_before_deadline(harness, seconds)
     harness.tick()
     assert (harness.states()[0], len(list_attempts(harness))) == ("live", 1)
 
@@ -107,7 +107,7 @@ def test_case_f12_late_push_gets_fee_bump_when_another_call_waits_behind_it(
     chain = harness.testbed.chain
     for seconds in (5, 4, 3, 2, 1):
         chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
-        at_before_deadline(harness, seconds)
+        mine_before_deadline(harness, seconds)
     harness.tick()
     assert len(list_attempts(harness)) == 2
     # Nothing lands before the nonce is used, whatever becomes of its call.
@@ -116,7 +116,7 @@ def test_case_f12_late_push_gets_fee_bump_when_another_call_waits_behind_it(
     assert [slot.state.value for slot in list_slots(harness)] == ["mined", "live"]
 
 
-def lands_after(harness: Harness, blocks: int) -> None:
+def land_push_after_blocks(harness: Harness, blocks: int) -> None:
     """Let a push drop out of the pool, and be mined `blocks` blocks after its first send."""
     before = harness.testbed.round
     harness.period()

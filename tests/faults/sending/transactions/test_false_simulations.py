@@ -15,7 +15,7 @@ from oracle.txmgr.call_registry import SimpleCallKind
 from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult
 from tests.faults.sending.conftest import OpenProxy
 from tests.integration.evm.test_kicking import accuse_node_two, pass_veto_delay
-from tests.support.harness import Harness, sending_jobs_of
+from tests.support.harness import Harness, create_sending_jobs
 from tests.support.sending.faults import Answer, Fault, Question, drop_request, respond_with
 from tests.support.sending.in_flight import get_only_intent
 from tests.support.sending.proxy import SEND, Proxy
@@ -61,7 +61,7 @@ def is_push(harness: Harness, request: Question) -> bool:
 
 def find_blocked_reason(harness: Harness) -> str | None:
     """Return the detail of the condition that `/readyz` reports, or None."""
-    jobs = sending_jobs_of(harness)
+    jobs = create_sending_jobs(harness)
     update_pause_reasons(jobs.senders, jobs.health)
     findings = jobs.health.build_report().findings
     details = {finding.condition: finding.detail for finding in findings}

@@ -76,7 +76,7 @@ def test_case_f17_pending_foreign_transaction_does_not_pause_sender(
     for proxy in proxies:
         proxy.rule(SEND, return_error("replacement transaction underpriced"))
         # A pool that counts it already, as the `pending` block does.
-        proxy.rule("eth_getTransactionCount", shift_number(1), when=_pending)
+        proxy.rule("eth_getTransactionCount", shift_number(1), when=_is_pending_request)
     mine_expensive_blocks(harness, 2_000 * GWEI)
     for _ in range(6):
         harness.testbed.chain.rpc("anvil_dropAllTransactions")
@@ -92,6 +92,6 @@ def test_case_f17_pending_foreign_transaction_does_not_pause_sender(
     assert (harness.states(), get_pause_kind(harness)) == (["held"], PauseKind.FOREIGN)
 
 
-def _pending(request: dict[str, object]) -> bool:
+def _is_pending_request(request: dict[str, object]) -> bool:
     parameters = request["params"]
     return isinstance(parameters, list) and parameters[1] == "pending"

@@ -15,7 +15,7 @@ from oracle.telemetry.txmgr_metrics import WITHOUT_RECEIPT
 from oracle.txmgr.attribution import NO_RECEIPT, find_missing_receipt_reason
 from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.rebuild_from_chain import plan_outbox_rebuild
-from tests.support.harness import FINALITY, Harness, sending_jobs_of
+from tests.support.harness import FINALITY, Harness, create_sending_jobs
 from tests.support.sending.background_calls import get_pause_kind
 from tests.support.sending.faults import Answer, Fault, Question, return_error, return_null
 from tests.support.sending.in_flight import (
@@ -35,11 +35,11 @@ BLOCK = "eth_getBlockByNumber"
 COUNT = "eth_getTransactionCount"
 
 
-def without_receipt() -> float:
+def read_without_receipt_metric() -> float:
     return float(WITHOUT_RECEIPT.labels("transmitter")._value.get())
 
 
-def alone(harness: Harness, proxies: Proxies) -> Proxy:
+def use_single_endpoint(harness: Harness, proxies: Proxies) -> Proxy:
     """Give the harness a single endpoint."""
     harness.restart(urls=[proxies[0].url])
     return proxies[0]
@@ -73,7 +73,7 @@ def test_receipts_hidden_by_the_only_endpoint_do_not_make_nonce_foreign(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
-    only_one = alone(harness, proxies)
+    only_one = use_single_endpoint(harness, proxies)
     mine_push_without_receipt(harness, only_one)
     for _ in range(4):
         harness.mine()
@@ -89,8 +89,8 @@ def test_receipts_hidden_by_the_only_endpoint_do_not_make_nonce_foreign(
         find_missing_receipt_reason(harness.context)
         == f"{harness.context.account.address}: {intent.error_text}"
     )
-    assert without_receipt() == 1
-    jobs = sending_jobs_of(harness)
+    assert read_without_receipt_metric() == 1
+    jobs = create_sending_jobs(harness)
     update_pause_reasons(jobs.senders, jobs.health)
     conditions = {finding.condition for finding in jobs.health.build_report().findings}
     assert Condition.UNPROVEN in conditions
@@ -101,14 +101,17 @@ def test_receipts_hidden_by_the_only_endpoint_do_not_make_nonce_foreign(
     only_one.heal()
     harness.until_final()
     assert (harness.states()[0], get_only_intent(harness).error_text) == ("final", None)
-    assert (without_receipt(), find_missing_receipt_reason(harness.context)) == (0, None)
+    assert (read_without_receipt_metric(), find_missing_receipt_reason(harness.context)) == (
+        0,
+        None,
+    )
 
 
 def test_used_nonce_is_not_foreign_when_a_block_contains_own_transaction(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
-    mine_push_without_receipt(harness, alone(harness, proxies))
+    mine_push_without_receipt(harness, use_single_endpoint(harness, proxies))
     (sent,) = list_attempts(harness)
     assert check_receipts(harness) == ["push without a receipt"]
     assert f"own transaction {sent.signed.tx_hash} of block" in (
@@ -134,7 +137,7 @@ def test_receipts_hidden_randomly_by_two_endpoints_do_not_make_nonce_foreign(
 ):
     harness = proxied_harness
     for seed, proxy in enumerate(proxies):
-        proxy.rule(RECEIPT, return_null(), when=_by_luck(seed))
+        proxy.rule(RECEIPT, return_null(), when=_build_random_matcher(seed))
     for _ in range(6):
         harness.period()
         harness.tick()
@@ -215,11 +218,13 @@ def test_foreign_transaction_is_detected_without_historical_state(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
-    only_one = alone(harness, proxies)
+    only_one = use_single_endpoint(harness, proxies)
     foreign_hash = use_nonce_elsewhere_to_finality(harness)
     harness.mine(30)
     final = harness.testbed.chain.block - FINALITY
-    only_one.rule(COUNT, return_error("missing trie node"), when=_below(final - 3))
+    only_one.rule(
+        COUNT, return_error("missing trie node"), when=_build_block_below_matcher(final - 3)
+    )
     harness.tick()
     assert get_pause_kind(harness) is PauseKind.FOREIGN
     assert foreign_hash in (get_only_intent(harness).error_text or "")
@@ -254,7 +259,7 @@ def test_transaction_fabricated_by_the_only_endpoint_does_not_pause_sender(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
-    only_one = alone(harness, proxies)
+    only_one = use_single_endpoint(harness, proxies)
     harness.period()
     harness.tick()
     (sent,) = list_attempts(harness)
@@ -272,12 +277,12 @@ def test_transaction_fabricated_by_the_only_endpoint_does_not_pause_sender(
     assert "by a transaction that no endpoint shows" in (get_only_intent(harness).error_text or "")
 
 
-def _by_luck(seed: int) -> Callable[[Question], bool]:
+def _build_random_matcher(seed: int) -> Callable[[Question], bool]:
     chance = random.Random(seed)  # noqa: S311  luck that is the same each time
     return lambda _: chance.random() < 0.5
 
 
-def _below(number: int) -> Callable[[Question], bool]:
+def _build_block_below_matcher(number: int) -> Callable[[Question], bool]:
     def asks(request: Question) -> bool:
         at = request["params"][1]
         return at.startswith("0x") and int(at, 16) < number

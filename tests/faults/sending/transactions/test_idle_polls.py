@@ -14,14 +14,14 @@ from tests.support.sending.faults import Fault, Reply
 from tests.support.sending.proxy import Proxy
 from tests.support.txmgr.dispatch_harness import (
     DispatchHarness,
-    dear,
     fresh_stage,
     harness,
+    make_gas_expensive,
     testbed,
 )
 from tests.support.txmgr.harness_fixtures import fresh_chain
 
-__all__ = ["chain", "dear", "fresh_chain", "fresh_stage", "harness", "testbed"]
+__all__ = ["chain", "fresh_chain", "fresh_stage", "harness", "make_gas_expensive", "testbed"]
 
 RECEIPT = "eth_getTransactionReceipt"
 AT_ONCE = 4
@@ -59,7 +59,7 @@ def list_mined_nonces(harness: DispatchHarness) -> list[int]:
 
 
 @pytest.fixture
-def one_down(
+def harness_with_silent_endpoint(
     harness: DispatchHarness, proxies: tuple[Proxy, Proxy], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[DispatchHarness, Proxy, Proxy]:
     """Return a harness with one silent endpoint, so that nothing can be decided."""
@@ -71,9 +71,9 @@ def one_down(
 
 
 def test_requests_per_tick_stay_bounded_while_endpoint_is_down(
-    one_down: tuple[DispatchHarness, Proxy, Proxy],
+    harness_with_silent_endpoint: tuple[DispatchHarness, Proxy, Proxy],
 ):
-    harness, up, down = one_down
+    harness, up, down = harness_with_silent_endpoint
     mine_starts(harness, AT_ONCE)
     few = len(list_mined_nonces(harness))
     counts_before = count_requests_of_poll(harness, up)
@@ -95,9 +95,9 @@ def test_requests_per_tick_stay_bounded_while_endpoint_is_down(
 
 
 def test_every_tick_checks_lowest_nonces_and_rotates_through_others(
-    one_down: tuple[DispatchHarness, Proxy, Proxy],
+    harness_with_silent_endpoint: tuple[DispatchHarness, Proxy, Proxy],
 ):
-    harness, up, _ = one_down
+    harness, up, _ = harness_with_silent_endpoint
     mine_starts(harness, 2 * AT_ONCE)
     waiting = list_mined_nonces(harness)
     with harness.store.read_transaction() as uow:
@@ -120,11 +120,13 @@ def test_every_tick_checks_lowest_nonces_and_rotates_through_others(
     assert checked_nonces == set(waiting)
 
 
-def test_exhausted_day_cap_is_logged_once(harness: DispatchHarness, dear: Callable[[], None]):
+def test_exhausted_day_cap_is_logged_once(
+    harness: DispatchHarness, make_gas_expensive: Callable[[], None]
+):
     for _ in range(3):
         harness.testbed.network.create()
     harness.restart(caps=replace(CAPS, cost_per_day=1))
-    dear()
+    make_gas_expensive()
     harness.block()
     harness.block()
     before = harness.journal()

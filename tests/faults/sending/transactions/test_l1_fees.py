@@ -33,12 +33,12 @@ OF_OPERATOR = 10**9
 OP_STACK = replace(BY_BLOCKS, l1_fee=L1Fee.OPTIMISM)
 
 
-def of_a_rollup(proxies: Iterable[Proxy], **receipt_fields: str) -> None:
+def add_rollup_receipt_fields(proxies: Iterable[Proxy], **receipt_fields: str) -> None:
     """Add fields to receipts that Anvil does not return."""
     add_receipt_fields(*proxies, **receipt_fields)
 
 
-def on_op_stack(harness: Harness, of_operator: int | None = None) -> None:
+def deploy_gas_price_oracle(harness: Harness, of_operator: int | None = None) -> None:
     """Add the contract that an OP chain has from its first block."""
     code = build_price_oracle_code(L1_FEE, of_operator)
     harness.testbed.chain.rpc("anvil_setCode", GAS_PRICE_ORACLE, code)
@@ -48,10 +48,10 @@ def get_booked_fee(harness: Harness) -> int:
     """Return the recorded cost of the only nonce beyond its gas."""
     (slot,) = list_slots(harness)
     with harness.store.read_transaction() as uow:
-        return uow.outbox.slots.compute_cost_wei(slot) - gas_paid(harness)
+        return uow.outbox.slots.compute_cost_wei(slot) - compute_gas_cost(harness)
 
 
-def gas_paid(harness: Harness) -> int:
+def compute_gas_cost(harness: Harness) -> int:
     (slot,) = list_slots(harness)
     return (slot.gas_used or 0) * (slot.gas_price_wei or 0)
 
@@ -60,23 +60,23 @@ def test_l1_fee_counts_in_budget_and_metrics(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
-    of_a_rollup(proxies, l1Fee=hex(L1_FEE))
+    add_rollup_receipt_fields(proxies, l1Fee=hex(L1_FEE))
     mine_expensive_blocks(harness, GWEI)
     harness.pushed()
-    assert gas_paid(harness) > 0
+    assert compute_gas_cost(harness) > 0
     account = harness.context.account
     with harness.store.read_transaction() as uow:
-        assert uow.outbox.slots.sum_committed_wei(account, 0) == gas_paid(harness) + L1_FEE
+        assert uow.outbox.slots.sum_committed_wei(account, 0) == compute_gas_cost(harness) + L1_FEE
 
     harness.until_final()
     stats = OutboxCounter().compute_outbox_stats(harness.store, harness.context.stamp.at)
-    assert stats.wei["push"] == gas_paid(harness) + L1_FEE
+    assert stats.wei["push"] == compute_gas_cost(harness) + L1_FEE
 
 
 def test_l1_fee_uses_up_day_cap(proxied_harness: Harness, proxies: tuple[Proxy, Proxy]):
     harness = proxied_harness
     harness.restart(caps=replace(CAPS, cost_per_day=L1_FEE - 1))
-    of_a_rollup(proxies, l1Fee=hex(L1_FEE))
+    add_rollup_receipt_fields(proxies, l1Fee=hex(L1_FEE))
     harness.pushed()
     harness.period()
     harness.tick()
@@ -88,7 +88,7 @@ def test_reorged_transaction_reserves_its_max_cost_without_l1_fee(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
-    of_a_rollup(proxies, l1Fee=hex(L1_FEE))
+    add_rollup_receipt_fields(proxies, l1Fee=hex(L1_FEE))
     harness.pushed()
     (slot,) = list_slots(harness)
     with harness.context.write_transaction() as uow:
@@ -109,7 +109,7 @@ def test_receipt_with_invalid_l1_fee_is_rejected(
 ):
     harness = proxied_harness
     harness.pushed()
-    of_a_rollup(proxies, l1Fee=nonsense)
+    add_rollup_receipt_fields(proxies, l1Fee=nonsense)
     with pytest.raises(TransientError, match=r"malformed response; expected receipts"):
         fetch_receipt_quorum(
             harness.context.sender_account.pool_view, [list_attempts(harness)[0].signed.tx_hash]
@@ -118,7 +118,7 @@ def test_receipt_with_invalid_l1_fee_is_rejected(
 
 def test_fee_bump_reservation_includes_l1_fee(sqlite_harness: Harness):
     harness = sqlite_harness
-    on_op_stack(harness)
+    deploy_gas_price_oracle(harness)
     send_unmined_push(harness, OP_STACK)
     mine_expensive_blocks(harness, 5 * GWEI, 3)
     harness.tick()
@@ -132,7 +132,7 @@ def test_fee_bump_reservation_includes_l1_fee(sqlite_harness: Harness):
 
 def test_noop_reservation_includes_l1_fee(sqlite_harness: Harness):
     harness = sqlite_harness
-    on_op_stack(harness)
+    deploy_gas_price_oracle(harness)
     send_unmined_push(harness, OP_STACK)
     cancel_intent(harness.context, harness.source.fetch_heads(), get_only_intent(harness).id)
     no_op = harness.intents(NOOP)[0]
@@ -144,8 +144,8 @@ def test_rollup_operator_fee_is_reserved_and_booked(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
-    on_op_stack(harness, OF_OPERATOR)
-    of_a_rollup(proxies, l1Fee=hex(L1_FEE))
+    deploy_gas_price_oracle(harness, OF_OPERATOR)
+    add_rollup_receipt_fields(proxies, l1Fee=hex(L1_FEE))
     send_unmined_push(harness, OP_STACK)
     limit = get_only_intent(harness).gas_limit or 0
     max_fee = list_attempt_fees(harness)[0][0]
@@ -164,7 +164,7 @@ def test_huge_l1_fee_of_single_endpoint_does_not_use_up_the_budget(
     harness = proxied_harness
     # Small enough for the reserved amount.
     send_unmined_push(harness)
-    of_a_rollup((proxies[1 - liar],), l1Fee=hex(1000))
+    add_rollup_receipt_fields((proxies[1 - liar],), l1Fee=hex(1000))
     add_receipt_fields(proxies[liar], l1Fee=hex(10**24), effectiveGasPrice=hex(10**24))
     mine_expensive_blocks(harness, GWEI)
     harness.tick()
@@ -184,11 +184,11 @@ def test_l1_fee_of_single_endpoint_is_corrected_once_two_endpoints_agree(
     reserved = get_only_intent(harness).max_cost_wei or 0
     mine_expensive_blocks(harness, GWEI)
     harness.tick()
-    assert get_booked_fee(harness) == reserved - gas_paid(harness)
+    assert get_booked_fee(harness) == reserved - compute_gas_cost(harness)
 
     for proxy in proxies:
         proxy.heal()
-    of_a_rollup(proxies, l1Fee=hex(L1_FEE))
+    add_rollup_receipt_fields(proxies, l1Fee=hex(L1_FEE))
     harness.mine(FINALITY + 1)
     harness.tick()
     assert harness.states()[0] == "final"
@@ -200,7 +200,7 @@ def test_gas_price_above_signed_max_fee_is_not_booked(
 ):
     harness = proxied_harness
     send_unmined_push(harness)
-    of_a_rollup(proxies, effectiveGasPrice=hex(10**24))
+    add_rollup_receipt_fields(proxies, effectiveGasPrice=hex(10**24))
     mine_expensive_blocks(harness, GWEI)
     harness.tick()
     assert list_slots(harness)[0].gas_price_wei == list_attempt_fees(harness)[0][0]

@@ -11,7 +11,7 @@ from oracle.errors import TransientError
 from oracle.store.outbox.records import NOOP, CallRequest, IntentState, NonceState
 from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import SendSettings
-from tests.support.harness import CAPS, Harness, next_step
+from tests.support.harness import CAPS, Harness, run_next_step
 from tests.support.sending.background_calls import (
     Clock,
     lower_base_fee,
@@ -43,13 +43,15 @@ from tests.support.sending.proxy import EVERY, SEND, Proxy
 Proxies = tuple[Proxy, Proxy]
 
 
-def all_of(proxies: Proxies, method: str, fault: Fault, times: int | None = None) -> None:
+def add_fault_to_all(
+    proxies: Proxies, method: str, fault: Fault, times: int | None = None
+) -> None:
     """Add the same fault to both endpoints."""
     for proxy in proxies:
         proxy.rule(method, fault, times=times)
 
 
-def lands(harness: Harness) -> None:
+def land_waiting_transactions(harness: Harness) -> None:
     """Lower the base fee, so that waiting transactions are sent again, mined and final.
 
     Anvil drops transactions that are too cheap, so they have to be sent again.
@@ -65,18 +67,18 @@ def test_case_f03_accepted_send_without_response_is_not_duplicated_on_resend(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
-    all_of(proxies, SEND, drop_response(), times=1)
+    add_fault_to_all(proxies, SEND, drop_response(), times=1)
     send_unmined_push(harness, SendSettings(bump_seconds=600))
     assert list_attempts(harness)[0].last_error_class == "ambiguous"
 
-    all_of(proxies, SEND, return_error("already known"))
+    add_fault_to_all(proxies, SEND, return_error("already known"))
     mine_expensive_blocks(harness, 5 * GWEI, 2)
     harness.tick()
     (again,) = list_attempts(harness)
     assert (again.sends, again.last_error_class) == (2, None)
     for proxy in proxies:
         proxy.heal()
-    lands(harness)
+    land_waiting_transactions(harness)
     assert len(set(proxies[0].sent)) == 1
     assert (harness.testbed.round, harness.testbed.nonce) == (1, 2)
     assert harness.states() == ["final"]
@@ -86,7 +88,7 @@ def test_case_f04_lost_send_is_repeated_with_same_bytes(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
-    all_of(proxies, SEND, drop_request(), times=1)
+    add_fault_to_all(proxies, SEND, drop_request(), times=1)
     harness.period()
     harness.tick()
     harness.mine(2)
@@ -103,7 +105,7 @@ def test_case_f05_library_sends_once_and_forced_retry_is_harmless(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
-    all_of(proxies, SEND, drop_response())
+    add_fault_to_all(proxies, SEND, drop_response())
     harness.period()
     harness.tick()
     assert [proxy.count(SEND) for proxy in proxies] == [1, 1]
@@ -147,13 +149,13 @@ def test_case_f06_outage_of_all_endpoints_leaves_outbox_unchanged(
     assert harness.states() == ["mined", "live", "planned"]
 
     heads = harness.source.fetch_heads()
-    all_of(proxies, EVERY, drop_request())
+    add_fault_to_all(proxies, EVERY, drop_request())
     for _ in range(10):
         harness.testbed.chain.later(180)
         with pytest.raises(TransientError):
             confirm_transactions(harness.context, heads)
         with contextlib.suppress(TransientError):
-            next_step(harness.context, heads)
+            run_next_step(harness.context, heads)
     assert (
         harness.states(),
         [list_attempts(harness, slot.nonce) for slot in list_slots(harness)],
@@ -186,7 +188,7 @@ def test_case_f26_malformed_send_response_is_ambiguous_and_not_resent_in_loop(
     proxied_harness: Harness, proxies: Proxies, fault: Fault
 ):
     harness = proxied_harness
-    all_of(proxies, SEND, fault)
+    add_fault_to_all(proxies, SEND, fault)
     send_unmined_push(harness)
     for _ in range(3):
         harness.tick()
@@ -253,7 +255,7 @@ def test_case_f27_transaction_reported_failed_by_relay_keeps_its_nonce(
     harness = proxied_harness
     harness.restart(caps=replace(CAPS, cost_per_day=10**18))
     lower_base_fee(harness)
-    all_of(proxies, SEND, return_error("transaction failed", forwards=True))
+    add_fault_to_all(proxies, SEND, return_error("transaction failed", forwards=True))
     sent = send_background_call(harness, "by a relay")
     assert list_attempts(harness)[0].last_error_class == "unknown"
 
@@ -264,7 +266,7 @@ def test_case_f27_transaction_reported_failed_by_relay_keeps_its_nonce(
     assert [intent.state for intent in harness.intents(NOOP)] == [IntentState.LIVE]
     assert {"0x" + attempt.signed.raw.hex() for attempt in list_attempts(harness)} == {sent}
 
-    lands(harness)
+    land_waiting_transactions(harness)
     slot = list_slots(harness)[0]
     (only,) = list_attempts(harness)
     assert (slot.state, slot.succeeded, slot.won_attempt) == (NonceState.FINAL, True, only.id)

@@ -37,7 +37,7 @@ def test_case_f22_insufficient_funds_for_live_push_pause_sender_without_new_atte
     chain.rpc("anvil_setBalance", sender, "0x1")
     mine_expensive_blocks(harness, GWEI)
     harness.tick()
-    pause = _pause(harness)
+    pause = _get_pause(harness)
     assert pause is not None
     assert (pause.kind, harness.states()) == (PauseKind.FUNDS, ["live"])
 
@@ -49,7 +49,7 @@ def test_case_f22_insufficient_funds_for_live_push_pause_sender_without_new_atte
     chain.rpc("anvil_setBalance", sender, hex(ETHER))
     mine_expensive_blocks(harness, GWEI, 2)
     harness.tick()
-    assert _pause(harness) is None
+    assert _get_pause(harness) is None
     mine_expensive_blocks(harness, GWEI)
     harness.tick()
     assert (harness.testbed.round, harness.states()) == (1, ["mined"])
@@ -63,7 +63,7 @@ def test_case_f29_no_new_nonce_is_opened_when_budget_is_spent_but_open_nonce_is_
     reserved = get_only_intent(harness).max_cost_wei or 0
     harness.restart(caps=replace(CAPS, cost_per_day=reserved * 5 // 4))
     harness.context = replace(harness.context, send_settings=SendSettings(bump_seconds=0))
-    _request_more(harness)
+    _request_noop_call(harness)
     mine_expensive_blocks(harness, 5 * GWEI, 3)
     harness.tick()
 
@@ -104,16 +104,16 @@ def test_hourly_budget_is_available_again_after_one_hour(sqlite_harness: Harness
 def test_budget_is_counted_in_commit_that_assigns_nonce(sqlite_harness: Harness):
     harness = sqlite_harness
     mine_expensive_blocks(harness, GWEI)
-    _is_account_paused(harness, is_paused=True)
+    _set_account_paused(harness, is_paused=True)
     for name in ("one", "two"):
-        _request_more(harness, name)
+        _request_noop_call(harness, name)
     harness.tick()
     assert harness.states() == ["ready", "ready"]
 
     # Each fits alone.
     cost = max(intent.max_cost_wei or 0 for intent in harness.intents())
     harness.restart(caps=replace(CAPS, cost_per_day=cost))
-    _is_account_paused(harness, is_paused=False)
+    _set_account_paused(harness, is_paused=False)
     harness.tick()
     assert [intent.error_class for intent in harness.intents()] == [None, "day_cap"]
     assert len(list_slots(harness)) == 1
@@ -123,7 +123,7 @@ def test_open_nonces_never_exceed_max_in_flight(sqlite_harness: Harness):
     harness = sqlite_harness
     harness.context = replace(harness.context, send_settings=SendSettings(max_in_flight=1))
     for name in ("one", "two"):
-        _request_more(harness, name)
+        _request_noop_call(harness, name)
     harness.tick()
     assert harness.states() == ["live", "ready"]
 
@@ -171,7 +171,7 @@ def test_runway_is_derived_from_spending_of_last_day(sqlite_harness: Harness):
         )
 
 
-def _request_more(harness: Harness, name: str = "another") -> None:
+def _request_noop_call(harness: Harness, name: str = "another") -> None:
     """Request a call to the account itself, which only costs gas."""
     account = harness.context.account
     request = CallRequest(account, account.address, NOOP, name, "0x")
@@ -179,7 +179,7 @@ def _request_more(harness: Harness, name: str = "another") -> None:
         uow.outbox.intents.add(request, harness.context.stamp)
 
 
-def _is_account_paused(harness: Harness, *, is_paused: bool) -> None:
+def _set_account_paused(harness: Harness, *, is_paused: bool) -> None:
     account, stamp = harness.context.account, harness.context.stamp
     with harness.context.write_transaction() as uow:
         if is_paused:
@@ -188,7 +188,7 @@ def _is_account_paused(harness: Harness, *, is_paused: bool) -> None:
             uow.outbox.accounts.resume(account, stamp)
 
 
-def _pause(harness: Harness) -> Pause | None:
+def _get_pause(harness: Harness) -> Pause | None:
     with harness.store.read_transaction() as uow:
         return uow.outbox.accounts.find_pause(harness.context.account)
 

@@ -39,7 +39,7 @@ from tests.support.sending.in_flight import (
     mine_expensive_blocks,
     send_unmined_push,
 )
-from tests.support.sending.old_databases import next_nonce, prepare_empty_store
+from tests.support.sending.old_databases import get_next_nonce, prepare_empty_store
 from tests.support.sending.proxy import SEND, Proxy
 from tests.support.sending.rollups import build_price_oracle_code
 from tests.support.sending.stolen_keys import send_foreign_transaction
@@ -63,15 +63,15 @@ def honest(open_proxy: OpenProxy) -> Proxy:
 @pytest.fixture
 def outnumbered_harness(sqlite_harness: Harness, liar: Proxy, honest: Proxy) -> Harness:
     """Return a harness with two URLs of the liar's provider, and one of the honest provider."""
-    sqlite_harness.restart(urls=[*two_urls_of(liar), honest.url])
+    sqlite_harness.restart(urls=[*build_two_urls(liar), honest.url])
     return sqlite_harness
 
 
-def two_urls_of(proxy: Proxy) -> list[str]:
+def build_two_urls(proxy: Proxy) -> list[str]:
     return [f"{proxy.url}/first-key", f"{proxy.url}/second-key"]
 
 
-def changed_receipt(change: Mapping[str, object]) -> Fault:
+def build_changed_receipt_fault(change: Mapping[str, object]) -> Fault:
     """Return a fault that changes fields of every receipt."""
 
     def answer(_: Question, response: Answer) -> Answer:
@@ -81,13 +81,13 @@ def changed_receipt(change: Mapping[str, object]) -> Fault:
     return Fault(answer=answer)
 
 
-def undecided_nonces() -> float:
+def read_undecided_nonces() -> float:
     return float(UNDECIDED.labels("transmitter")._value.get())
 
 
 def claim_reverted(harness: Harness, liar: Proxy) -> None:
     """Have the liar report a push as reverted that succeeded."""
-    liar.rule(RECEIPT, changed_receipt({"status": "0x0"}))
+    liar.rule(RECEIPT, build_changed_receipt_fault({"status": "0x0"}))
     harness.period()
     harness.tick()
     harness.mine()
@@ -133,7 +133,7 @@ def test_false_receipt_from_two_endpoints_of_one_provider_is_not_final(
             harness.restart()
     harness.repeat(confirm_transactions)
 
-    assert (harness.states()[0], undecided_nonces()) == ("mined", 1)
+    assert (harness.states()[0], read_undecided_nonces()) == ("mined", 1)
     assert (harness.testbed.round, harness.testbed.nonce) == (
         (1, 2) if lie == "reverted" else (0, 1)
     )
@@ -144,21 +144,21 @@ def test_false_receipt_from_two_endpoints_of_one_provider_is_not_final(
     harness.mine()
     harness.until_final()
     assert (harness.states()[0], harness.testbed.round > 0) == ("final", True)
-    assert undecided_nonces() == 0
+    assert read_undecided_nonces() == 0
 
 
 def test_false_receipt_from_both_endpoints_of_the_only_provider_is_final(
     sqlite_harness: Harness, liar: Proxy
 ):
     harness = sqlite_harness
-    harness.restart(urls=two_urls_of(liar))
+    harness.restart(urls=build_two_urls(liar))
     claim_reverted(harness, liar)
     harness.until_final()
     harness.restart()
     assert harness.states()[0] == "reverted"
 
 
-@pytest.mark.parametrize("fault", [return_null(), changed_receipt({"status": "0x0"})])
+@pytest.mark.parametrize("fault", [return_null(), build_changed_receipt_fault({"status": "0x0"})])
 def test_nothing_is_final_while_endpoints_of_the_only_provider_disagree(
     sqlite_harness: Harness, open_proxy: OpenProxy, fault: Fault
 ):
@@ -175,7 +175,7 @@ def test_nothing_is_final_while_endpoints_of_the_only_provider_disagree(
     harness.until_final()
     harness.restart()
     harness.repeat(confirm_transactions)
-    assert (harness.states(), undecided_nonces()) == (["mined"], 1)
+    assert (harness.states(), read_undecided_nonces()) == (["mined"], 1)
 
     odd.heal()
     harness.tick()
@@ -193,7 +193,7 @@ def test_honest_endpoint_is_not_outvoted_by_hosts_configured_as_one_provider(
     harness.restart(urls=urls, providers={"127.0.0.1": "shared", "localhost": "shared"})
     claim_reverted(harness, liar)
     harness.until_final()
-    assert (harness.states(), undecided_nonces()) == (["mined"], 1)
+    assert (harness.states(), read_undecided_nonces()) == (["mined"], 1)
 
 
 def test_gas_price_reported_twice_by_one_provider_is_not_booked(
@@ -201,7 +201,7 @@ def test_gas_price_reported_twice_by_one_provider_is_not_booked(
 ):
     harness = outnumbered_harness
     send_unmined_push(harness)
-    liar.rule(RECEIPT, changed_receipt({"effectiveGasPrice": hex(10**24)}))
+    liar.rule(RECEIPT, build_changed_receipt_fault({"effectiveGasPrice": hex(10**24)}))
     mine_expensive_blocks(harness, GWEI)
     harness.tick()
 
@@ -243,7 +243,7 @@ def test_nonce_reported_as_used_by_the_only_provider_is_not_bumped(
     sqlite_harness: Harness, liar: Proxy
 ):
     harness = sqlite_harness
-    harness.restart(urls=two_urls_of(liar))
+    harness.restart(urls=build_two_urls(liar))
     send_unmined_push(harness)
     liar.rule(COUNT, shift_number(1), when=is_latest)
     with pytest.raises(InputError, match="already in a block"):
@@ -283,7 +283,7 @@ def test_foreign_transaction_shown_twice_by_the_only_provider_pauses_sender(
     sqlite_harness: Harness, liar: Proxy
 ):
     harness = sqlite_harness
-    harness.restart(urls=two_urls_of(liar))
+    harness.restart(urls=build_two_urls(liar))
     harness.period()
     harness.tick()
     harness.testbed.chain.rpc("anvil_dropAllTransactions")
@@ -318,7 +318,7 @@ def test_database_is_refused_when_the_only_provider_reports_a_higher_nonce_count
     sqlite_harness: Harness, liar: Proxy
 ):
     harness = sqlite_harness
-    harness.restart(urls=two_urls_of(liar))
+    harness.restart(urls=build_two_urls(liar))
     liar.rule(COUNT, shift_number(5))
     context = harness.context
     with pytest.raises(InputError, match="outbox rebuild --from-chain"):
@@ -339,24 +339,24 @@ def test_account_is_not_enrolled_when_only_one_of_two_providers_reports_no_sends
         context = replace(harness.context, store=prepare_empty_store(harness, fresh))
         with pytest.raises(TransientError, match="until another provider reports the same"):
             reconcile_nonces(context)
-        assert next_nonce(context) is None
+        assert get_next_nonce(context) is None
 
         honest.heal()
         with pytest.raises(TransientError, match="no sender starts until another"):
             reconcile_nonces(context)
-        assert next_nonce(context) is None
+        assert get_next_nonce(context) is None
 
 
 def test_account_is_enrolled_when_both_endpoints_of_the_only_provider_report_no_sends(
     sqlite_harness: Harness, liar: Proxy, new_sqlite_store: NewStore
 ):
     harness = sqlite_harness
-    harness.restart(urls=two_urls_of(liar))
+    harness.restart(urls=build_two_urls(liar))
     liar.rule(COUNT, respond_with("0x0"))
     with new_sqlite_store() as fresh:
         context = replace(harness.context, store=prepare_empty_store(harness, fresh))
         reconcile_nonces(context)
-        assert next_nonce(context) == 0
+        assert get_next_nonce(context) == 0
 
 
 def test_rebuild_rejects_nonce_count_reported_by_only_one_of_two_providers(
@@ -375,12 +375,12 @@ def test_rebuild_accepts_nonce_count_of_both_endpoints_of_the_only_provider(
     sqlite_harness: Harness, liar: Proxy
 ):
     harness = sqlite_harness
-    harness.restart(urls=two_urls_of(liar))
+    harness.restart(urls=build_two_urls(liar))
     liar.rule(COUNT, shift_number(3))
     assert plan_outbox_rebuild(harness.context, 1000).mined == harness.testbed.nonce + 3
 
 
-def hidden_transactions() -> Fault:
+def build_hidden_transactions_fault() -> Fault:
     """Return a fault that takes all transactions out of whole blocks."""
 
     def answer(_: Question, response: Answer) -> Answer:
@@ -390,7 +390,7 @@ def hidden_transactions() -> Fault:
     return Fault(answer=answer)
 
 
-def moved_transactions() -> Fault:
+def build_moved_transactions_fault() -> Fault:
     """Return a fault that shows another transaction of the same sender with each nonce."""
 
     def answer(_: Question, response: Answer) -> Answer:
@@ -405,9 +405,9 @@ def moved_transactions() -> Fault:
 
 
 LIES_ABOUT_NONCES = {
-    "reverted": (RECEIPT, changed_receipt({"status": "0x0"})),
-    "hidden": ("eth_getBlockByNumber", hidden_transactions()),
-    "another call": ("eth_getBlockByNumber", moved_transactions()),
+    "reverted": (RECEIPT, build_changed_receipt_fault({"status": "0x0"})),
+    "hidden": ("eth_getBlockByNumber", build_hidden_transactions_fault()),
+    "another call": ("eth_getBlockByNumber", build_moved_transactions_fault()),
     "no receipt": (RECEIPT, return_null()),
 }
 
@@ -440,7 +440,7 @@ def test_nonces_are_rebuilt_from_two_agreeing_providers_despite_false_responses(
     lie: str,
 ):
     harness = sqlite_harness
-    harness.restart(urls=[*two_urls_of(liar), honest.url, open_proxy().url])
+    harness.restart(urls=[*build_two_urls(liar), honest.url, open_proxy().url])
     harness.pushed()
     with new_sqlite_store() as fresh:
         context = replace(harness.context, store=prepare_empty_store(harness, fresh))
@@ -470,5 +470,5 @@ def test_rebuilt_nonce_gets_the_lowest_reported_gas_price(
     with new_sqlite_store() as fresh:
         context = replace(harness.context, store=prepare_empty_store(harness, fresh))
         spent = plan_outbox_rebuild(context, 1000).transaction_by_nonce
-        liar.rule(RECEIPT, changed_receipt({"effectiveGasPrice": hex(10**24)}))
+        liar.rule(RECEIPT, build_changed_receipt_fault({"effectiveGasPrice": hex(10**24)}))
         assert plan_outbox_rebuild(context, 1000).transaction_by_nonce == spent

@@ -11,11 +11,11 @@ from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import PauseKind
 from oracle.telemetry.txmgr_metrics import FOREIGN
 from oracle.txmgr.rebuild_from_chain import plan_outbox_rebuild
-from tests.support.harness import FINALITY, SETTINGS, Harness, next_step, sending_jobs_of
+from tests.support.harness import FINALITY, SETTINGS, Harness, create_sending_jobs, run_next_step
 from tests.support.sending.background_calls import get_pause_kind
 from tests.support.sending.faults import shift_number
 from tests.support.sending.in_flight import list_attempts, list_slots
-from tests.support.sending.old_databases import next_nonce, store_rebuild_plan
+from tests.support.sending.old_databases import get_next_nonce, store_rebuild_plan
 from tests.support.sending.proxy import Proxy
 from tests.support.sending.stolen_keys import use_nonce_elsewhere
 
@@ -29,7 +29,7 @@ def list_paused_senders(jobs: SendingJobs) -> list[str]:
 def test_case_f16_key_used_elsewhere_while_outbox_is_empty_pauses_only_its_sender(
     harness: Harness,
 ):
-    jobs = daemon(harness)
+    jobs = create_reconciled_sending_jobs(harness)
     before = FOREIGN._value.get()
     use_nonce_elsewhere(harness)
     with capture_logs() as logs:
@@ -48,7 +48,7 @@ def test_case_f16_key_used_elsewhere_while_outbox_is_empty_pauses_only_its_sende
     actions = run_daemon_turns(harness, jobs)
     assert get_head(harness) > folded
     assert {"report signed", "push planned"} <= actions
-    assert (next_nonce(harness.context), list_slots(harness)) == (1, [])
+    assert (get_next_nonce(harness.context), list_slots(harness)) == (1, [])
     # It is reported once.
     with capture_logs() as logs:
         jobs.reconcile_nonces()
@@ -59,7 +59,7 @@ def test_foreign_pause_replaces_temporary_funds_pause(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
-    jobs = daemon(harness)
+    jobs = create_reconciled_sending_jobs(harness)
     with harness.context.write_transaction() as uow:
         uow.outbox.accounts.pause(
             harness.context.account, PauseKind.FUNDS, "no ether", harness.context.stamp
@@ -83,9 +83,9 @@ def test_daemon_starts_with_foreign_pause_and_signs_nothing_during_embargo(
     harness = sqlite_harness
     use_nonce_elsewhere(harness)
     with pytest.raises(InputError, match="outbox rebuild --from-chain"):
-        daemon(harness)
+        create_reconciled_sending_jobs(harness)
     store_rebuild_plan(harness, harness.context, plan_outbox_rebuild(harness.context, 1000))
-    jobs = daemon(harness)
+    jobs = create_reconciled_sending_jobs(harness)
     harness.testbed.chain.later(SETTINGS.ttl_seconds)
     harness.testbed.chain.mine()
     harness.mine(FINALITY)
@@ -94,22 +94,22 @@ def test_daemon_starts_with_foreign_pause_and_signs_nothing_during_embargo(
     use_nonce_elsewhere(harness)
     jobs.reconcile_nonces()
 
-    again = daemon(harness)
+    again = create_reconciled_sending_jobs(harness)
     assert again.is_reconciled
     assert get_pause_kind(harness) is PauseKind.FOREIGN
     assert "signs nothing" in (find_unsent_report_reason(harness.reporting) or "")
     assert any("sends nothing (foreign)" in detail for detail in list_paused_senders(again))
     harness.period()
     run_daemon_turns(harness, again)
-    assert (next_nonce(harness.context), count_assigned_slots(harness)) == (2, [1])
+    assert (get_next_nonce(harness.context), list_assigned_nonces(harness)) == (2, [1])
 
 
 def test_run_once_is_refused_even_when_sender_is_paused_as_foreign(sqlite_harness: Harness):
     harness = sqlite_harness
-    jobs = daemon(harness)
+    jobs = create_reconciled_sending_jobs(harness)
     use_nonce_elsewhere(harness)
     jobs.reconcile_nonces()
-    once = daemon_before_its_first_turn(harness)
+    once = create_indexed_sending_jobs(harness)
     once.is_one_shot = True
     with pytest.raises(InputError, match="has used nonces up to 1"):
         once.reconcile_nonces()
@@ -119,7 +119,7 @@ def test_nonce_count_of_single_endpoint_does_not_pause_running_sender(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
-    jobs = daemon(harness)
+    jobs = create_reconciled_sending_jobs(harness)
     proxies[0].rule("eth_getTransactionCount", shift_number(5))
     with pytest.raises(TransientError, match="running senders continue"):
         jobs.reconcile_nonces()
@@ -134,7 +134,7 @@ def test_released_sender_continues_with_unused_nonce_after_rebuild(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
-    jobs = daemon(harness)
+    jobs = create_reconciled_sending_jobs(harness)
     use_nonce_elsewhere(harness)
     jobs.reconcile_nonces()
     findings = plan_outbox_rebuild(harness.context, 1000)
@@ -144,7 +144,7 @@ def test_released_sender_continues_with_unused_nonce_after_rebuild(
     with harness.context.write_transaction() as uow:
         uow.outbox.accounts.resume(harness.context.account, harness.context.stamp)
 
-    jobs = daemon(harness)
+    jobs = create_reconciled_sending_jobs(harness)
     assert jobs.health.pause_reasons == []
     harness.testbed.chain.later(SETTINGS.ttl_seconds)
     while harness.testbed.round == 0:
@@ -152,7 +152,7 @@ def test_released_sender_continues_with_unused_nonce_after_rebuild(
         harness.period()
         run_daemon_turns(harness, jobs)
         harness.mine()
-    assert count_assigned_slots(harness) == [1, 2]
+    assert list_assigned_nonces(harness) == [1, 2]
 
 
 def test_foreign_use_of_open_nonce_and_next_nonce_is_reported_and_neither_is_reused(
@@ -160,7 +160,7 @@ def test_foreign_use_of_open_nonce_and_next_nonce_is_reported_and_neither_is_reu
 ):
     harness = sqlite_harness
     before = FOREIGN._value.get()
-    jobs = daemon(harness)
+    jobs = create_reconciled_sending_jobs(harness)
     harness.period()
     run_daemon_turns(harness, jobs)
     assert harness.states() == ["live"]
@@ -183,18 +183,18 @@ def test_foreign_use_of_open_nonce_and_next_nonce_is_reported_and_neither_is_reu
     store_rebuild_plan(harness, harness.context, plan_outbox_rebuild(harness.context, 1000))
     with harness.context.write_transaction() as uow:
         uow.outbox.accounts.resume(harness.context.account, harness.context.stamp)
-    assert daemon(harness).health.pause_reasons == []
-    assert next_nonce(harness.context) == 3
+    assert create_reconciled_sending_jobs(harness).health.pause_reasons == []
+    assert get_next_nonce(harness.context) == 3
 
 
 def test_nothing_is_signed_for_assigned_nonce_of_key_used_elsewhere(sqlite_harness: Harness):
     harness = sqlite_harness
-    jobs = daemon(harness)
+    jobs = create_reconciled_sending_jobs(harness)
     harness.period()
     harness.index()
     harness.repeat(plan_push)
     while harness.states() != ["assigned"]:
-        assert next_step(harness.context, harness.source.fetch_heads()) is not None
+        assert run_next_step(harness.context, harness.source.fetch_heads()) is not None
     for _ in range(2):
         use_nonce_elsewhere(harness)
     jobs.reconcile_nonces()
@@ -208,7 +208,7 @@ def test_nothing_is_signed_for_assigned_nonce_of_key_used_elsewhere(sqlite_harne
 
 def test_database_missing_own_nonces_stops_daemon(sqlite_harness: Harness):
     harness = sqlite_harness
-    jobs = daemon(harness)
+    jobs = create_reconciled_sending_jobs(harness)
     with harness.context.write_transaction() as uow:
         uow.outbox.accounts.raise_next_nonce(harness.context.account, 3, harness.context.stamp)
         uow.outbox.slots.record_rebuilt_nonce(
@@ -219,15 +219,15 @@ def test_database_missing_own_nonces_stops_daemon(sqlite_harness: Harness):
     assert get_pause_kind(harness) is None
 
 
-def daemon_before_its_first_turn(harness: Harness) -> SendingJobs:
+def create_indexed_sending_jobs(harness: Harness) -> SendingJobs:
     """Return the sending jobs of a process that has just started."""
     harness.index()
-    return sending_jobs_of(harness)
+    return create_sending_jobs(harness)
 
 
-def daemon(harness: Harness) -> SendingJobs:
+def create_reconciled_sending_jobs(harness: Harness) -> SendingJobs:
     """Return the sending jobs of a daemon that has compared its nonces with the chain's."""
-    jobs = daemon_before_its_first_turn(harness)
+    jobs = create_indexed_sending_jobs(harness)
     jobs.reconcile_nonces()
     return jobs
 
@@ -259,5 +259,5 @@ def get_pause_reason(harness: Harness) -> str:
     return pause.reason
 
 
-def count_assigned_slots(harness: Harness) -> list[int]:
+def list_assigned_nonces(harness: Harness) -> list[int]:
     return [slot.nonce for slot in list_slots(harness)]

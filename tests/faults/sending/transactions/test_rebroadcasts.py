@@ -21,7 +21,7 @@ ONE_ATTEMPT = SendSettings(max_attempts=1)
 BLOCKS = 32
 
 
-def wait_for_blocks(harness: Harness, blocks: int) -> tuple[list[int], list[StepResult]]:
+def poll_each_block(harness: Harness, blocks: int) -> tuple[list[int], list[StepResult]]:
     """Poll once per block, as the daemon does; return the blocks with a send, and the results."""
     sent_after, steps = [], []
     sends = list_attempts(harness)[0].sends
@@ -54,7 +54,7 @@ def test_transaction_with_unchanged_response_is_resent_less_often_and_logged_onc
     send_unmined_push(harness, ONE_ATTEMPT)
     for proxy in proxies:
         proxy.rule(SEND, return_error(answer))
-    sent_after, steps = wait_for_blocks(harness, BLOCKS)
+    sent_after, steps = poll_each_block(harness, BLOCKS)
 
     # A refusal after an acceptance is a change: it is logged, and the shortest wait follows.
     is_refused = error_class is not None
@@ -64,7 +64,7 @@ def test_transaction_with_unchanged_response_is_resent_less_often_and_logged_onc
     assert [proxy.count(SEND) for proxy in proxies] == 2 * [1 + len(sent_after)]
 
 
-def drop_for_blocks(harness: Harness, blocks: int) -> list[int]:
+def drop_before_each_block(harness: Harness, blocks: int) -> list[int]:
     """Let the pool drop the transaction before each block; return the blocks with a send."""
     chain, sent_after = harness.testbed.chain, []
     for block in range(1, blocks + 1):
@@ -79,7 +79,7 @@ def drop_for_blocks(harness: Harness, blocks: int) -> list[int]:
 
 def test_transaction_dropped_repeatedly_by_pool_is_resent_less_often(harness: Harness):
     send_unmined_push(harness, ONE_ATTEMPT)
-    assert drop_for_blocks(harness, 30) == [2, 6, 14, 22, 30]
+    assert drop_before_each_block(harness, 30) == [2, 6, 14, 22, 30]
 
 
 def test_changed_send_response_is_logged_and_resets_resend_interval(
@@ -89,11 +89,11 @@ def test_changed_send_response_is_logged_and_resets_resend_interval(
     send_unmined_push(harness, ONE_ATTEMPT)
     for proxy in proxies:
         proxy.rule(SEND, return_error("txpool is full"))
-    assert wait_for_blocks(harness, 17)[0] == [2, 4, 8, 16]
+    assert poll_each_block(harness, 17)[0] == [2, 4, 8, 16]
     for proxy in proxies:
         proxy.heal()
         proxy.rule(SEND, return_error("transaction underpriced"))
-    sent_after, steps = wait_for_blocks(harness, 21)
+    sent_after, steps = poll_each_block(harness, 21)
     assert sent_after == [7, 9, 13, 21]
     (step,) = steps
     assert "underpriced" in step.detail
@@ -101,7 +101,7 @@ def test_changed_send_response_is_logged_and_resets_resend_interval(
 
 def test_transaction_removed_by_reorg_is_resent_immediately(harness: Harness):
     send_unmined_push(harness, ONE_ATTEMPT)
-    assert drop_for_blocks(harness, 14) == [2, 6, 14]
+    assert drop_before_each_block(harness, 14) == [2, 6, 14]
     chain = harness.testbed.chain
     sends = list_attempts(harness)[0].sends
     snapshot = chain.rpc("evm_snapshot")

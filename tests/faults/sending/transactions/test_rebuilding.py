@@ -11,12 +11,12 @@ from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import NOOP, IntentState, NonceState
 from oracle.txmgr.nonce_sync import reconcile_nonces
 from oracle.txmgr.rebuild_from_chain import plan_outbox_rebuild
-from tests.support.harness import FINALITY, SETTINGS, Harness, next_step
+from tests.support.harness import FINALITY, SETTINGS, Harness, run_next_step
 from tests.support.sending import faults
 from tests.support.sending.old_databases import (
     copy_database,
+    get_next_nonce,
     get_rebuild_reasons,
-    next_nonce,
     prepare_empty_store,
     restart_with_refused_store,
     store_rebuild_plan,
@@ -36,7 +36,7 @@ def test_rebuild_counts_pending_nonce_without_searching_blocks(
         context = restart_with_refused_store(harness, prepare_empty_store(harness, fresh))
         findings = plan_outbox_rebuild(context, 1000)
         store_rebuild_plan(harness, context, findings)
-        assert (findings.mined, findings.pending, next_nonce(context)) == (1, 2, 2)
+        assert (findings.mined, findings.pending, get_next_nonce(context)) == (1, 2, 2)
         assert get_rebuild_reasons(harness)[1] is None
 
 
@@ -61,7 +61,7 @@ def test_nonce_dropped_from_pool_after_rebuild_is_filled_with_noop(
             harness.period()
             harness.tick()
         harness.mine(3)
-        assert (harness.testbed.nonce, next_nonce(harness.context)) == (1, 3)
+        assert (harness.testbed.nonce, get_next_nonce(harness.context)) == (1, 3)
         with pytest.raises(
             TransientError, match=r"no longer in any pool: 1; .* rebuild --from-chain"
         ):
@@ -94,7 +94,7 @@ def test_nonce_below_search_depth_is_rebuilt_without_hash(sqlite_harness: Harnes
         context = restart_with_refused_store(harness, copy)
         findings = plan_outbox_rebuild(context, 3)
         store_rebuild_plan(harness, context, findings)
-        assert next_nonce(context) == 3
+        assert get_next_nonce(context) == 3
         assert [text is None for text in get_rebuild_reasons(harness).values()] == [True, False]
 
 
@@ -106,7 +106,7 @@ def test_call_on_nonce_used_by_lost_database_is_superseded_without_pause(
     harness.index()
     harness.repeat(plan_push)
     while harness.states() != ["assigned"]:
-        assert next_step(harness.context, harness.source.fetch_heads()) is not None
+        assert run_next_step(harness.context, harness.source.fetch_heads()) is not None
     with copy_database(harness, tmp_path) as copy:
         # The lost database signed and sent the nonce; the copy had only assigned it.
         harness.tick()
@@ -152,6 +152,6 @@ def test_new_account_is_enrolled_when_two_endpoints_report_zero_nonce(
         context = replace(harness.context, store=prepare_empty_store(harness, fresh))
         with pytest.raises(TransientError, match="another provider reports the same"):
             reconcile_nonces(context)
-        assert next_nonce(context) is None
+        assert get_next_nonce(context) is None
         step = reconcile_nonces(context)
-        assert (step and step.action, next_nonce(context)) == ("enrolled", 0)
+        assert (step and step.action, get_next_nonce(context)) == ("enrolled", 0)

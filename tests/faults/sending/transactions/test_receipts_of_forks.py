@@ -19,12 +19,12 @@ Proxies = tuple[Proxy, Proxy]
 RECEIPT = "eth_getTransactionReceipt"
 
 
-def calldata(harness: Harness) -> str:
+def get_push_calldata(harness: Harness) -> str:
     """Return the calldata of the first push."""
     return harness.intents()[0].request.calldata
 
 
-def outcomes(harness: Harness) -> dict[tuple[str, str], int]:
+def count_outcomes(harness: Harness) -> dict[tuple[str, str], int]:
     """Return the outcomes of settled nonces, as in `/metrics`."""
     counted = OutboxCounter().compute_outbox_stats(harness.store, int(harness.testbed.chain.time))
     return {end: many for end, many in counted.outcomes.items() if many}
@@ -34,7 +34,7 @@ def mine_push_after_rival(harness: Harness) -> None:
     """Mine the push one block after an unseen identical push of a rival."""
     raw = "0x" + list_attempts(harness)[0].signed.raw.hex()
     harness.testbed.chain.rpc("anvil_dropAllTransactions")
-    send_rival_push(harness, calldata(harness))
+    send_rival_push(harness, get_push_calldata(harness))
     harness.mine()
     assert harness.testbed.round == 1
     harness.testbed.chain.rpc("eth_sendRawTransaction", raw)
@@ -106,14 +106,18 @@ def test_case_f36_pushes_continue_without_finality_and_stay_mined(
     harness.context = replace(harness.context, send_settings=SendSettings(max_in_flight=2))
     stopped = harness.testbed.chain.rpc("eth_getBlockByNumber", "finalized", False)["number"]
     for proxy in proxies:
-        proxy.rule("eth_getBlockByNumber", Fault(ask=standing_at(stopped)), when=asks_for_final)
+        proxy.rule(
+            "eth_getBlockByNumber",
+            Fault(ask=build_block_rewrite(stopped)),
+            when=is_finalized_request,
+        )
     harness.pushed()
     harness.mine(3 * FINALITY)
     harness.pushed()
     harness.mine(3 * FINALITY)
     harness.tick()
     assert harness.states() == ["mined", "mined"]
-    assert outcomes(harness) == {}
+    assert count_outcomes(harness) == {}
 
     # As many as may be under way are: the third has to wait for an end.
     harness.period()
@@ -126,7 +130,7 @@ def test_case_f36_pushes_continue_without_finality_and_stay_mined(
         proxy.heal()
     harness.until_final()
     assert (harness.states(), harness.testbed.round) == (["final"] * 3, 3)
-    assert outcomes(harness) == {("push", "success"): 3}
+    assert count_outcomes(harness) == {("push", "success"): 3}
 
 
 def test_block_missing_once_at_endpoint_delays_finality_of_receipt(
@@ -149,11 +153,11 @@ def test_block_missing_once_at_endpoint_delays_finality_of_receipt(
     assert harness.states() == ["final"]
 
 
-def asks_for_final(question: Question) -> bool:
+def is_finalized_request(question: Question) -> bool:
     return bool(question["params"][0] == "finalized")
 
 
-def standing_at(number: str) -> Callable[[Question], Question]:
+def build_block_rewrite(number: str) -> Callable[[Question], Question]:
     def ask(question: Question) -> Question:
         return {**question, "params": [number, False]}
 

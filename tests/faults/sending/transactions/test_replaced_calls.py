@@ -6,7 +6,7 @@ from oracle.errors import InputError
 from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import NOOP, AttemptReason
-from tests.support.harness import FINALITY, SETTINGS, Harness, next_step
+from tests.support.harness import FINALITY, SETTINGS, Harness, run_next_step
 from tests.support.sending.in_flight import (
     GWEI,
     get_only_intent,
@@ -22,7 +22,7 @@ from tests.support.txmgr.operator_actions import cancel_intent
 
 def test_expired_push_passes_its_nonce_to_next_push(harness: Harness):
     send_unmined_push(harness)
-    _dead(harness)
+    _let_call_expire(harness)
     harness.tick()
 
     dead, fresh = harness.intents()
@@ -45,9 +45,9 @@ def test_next_push_moves_to_another_nonce_when_the_expired_push_is_mined_after_a
 ):
     harness = sqlite_harness
     send_unmined_push(harness)
-    _dead(harness)
+    _let_call_expire(harness)
     harness.tick()
-    _back_in_the_pool(harness)
+    _restore_first_transaction(harness)
     harness.mine()
     harness.tick()
     assert harness.states()[:2] == ["mined", "superseded"]
@@ -65,12 +65,12 @@ def test_expired_push_mined_before_it_was_recorded_keeps_its_nonce(
 ):
     harness = sqlite_harness
     send_unmined_push(harness)
-    _dead(harness)
-    _back_in_the_pool(harness)
+    _let_call_expire(harness)
+    _restore_first_transaction(harness)
     harness.mine()
     harness.index()
     harness.repeat(plan_push)
-    harness.repeat(next_step)
+    harness.repeat(run_next_step)
 
     assert harness.states() == ["live", "ready"]
     assert len(list_attempts(harness)) == 1
@@ -137,7 +137,7 @@ def test_call_without_nonce_is_cancelled_without_transaction(sqlite_harness: Har
     assert get_only_intent(harness).state.value == "cancelled"
 
 
-def _dead(harness: Harness) -> None:
+def _let_call_expire(harness: Harness) -> None:
     """Let the deadline of the sent call pass in a final block, and the next period end."""
     chain = harness.testbed.chain
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
@@ -153,7 +153,7 @@ def _dead(harness: Harness) -> None:
     mine_expensive_blocks(harness, 5 * GWEI, 2)
 
 
-def _back_in_the_pool(harness: Harness) -> None:
+def _restore_first_transaction(harness: Harness) -> None:
     """Put only the first signed transaction into the pool, with a sufficient fee."""
     first = "0x" + list_attempts(harness)[0].signed.raw.hex()
     chain = harness.testbed.chain

@@ -17,9 +17,9 @@ def test_push_delivered_by_another_transmitter_passes_its_nonce_to_next_push(
 ):
     harness = sqlite_harness
     send_unmined_push(harness)
-    _brought_by_another(harness)
+    _land_rival_report(harness)
     assert harness.testbed.round == 1
-    _dear_period(harness)
+    _end_expensive_period(harness)
     harness.tick()
 
     late, fresh = harness.intents()
@@ -36,7 +36,7 @@ def test_push_delivered_by_another_transmitter_passes_its_nonce_to_next_push(
 def test_push_delivered_by_another_transmitter_gets_no_fee_bump(sqlite_harness: Harness):
     harness = sqlite_harness
     send_unmined_push(harness)
-    _brought_by_another(harness)
+    _land_rival_report(harness)
     for _ in range(3):
         mine_expensive_blocks(harness, 5 * GWEI, 2)
         harness.tick()
@@ -44,7 +44,7 @@ def test_push_delivered_by_another_transmitter_gets_no_fee_bump(sqlite_harness: 
     assert len(list_attempts(harness)) == 1
 
 
-def _brought_by_another(harness: Harness) -> None:
+def _land_rival_report(harness: Harness) -> None:
     """Let the same report land from another account, while our cheaper push stays in the pool."""
     chain = harness.testbed.chain
     chain.rpc("anvil_dropAllTransactions")
@@ -54,7 +54,7 @@ def _brought_by_another(harness: Harness) -> None:
     chain.rpc("eth_sendRawTransaction", "0x" + list_attempts(harness)[0].signed.raw.hex())
 
 
-def _dear_period(harness: Harness) -> None:
+def _end_expensive_period(harness: Harness) -> None:
     """End the next period in blocks that are too expensive for the transactions in the pool."""
     chain, length = harness.testbed.chain, SETTINGS.period_seconds
     chain.at(chain.time // length * length + 2 * length - 1)

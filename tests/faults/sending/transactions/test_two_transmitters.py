@@ -12,9 +12,9 @@ from oracle.reporting.report_planner import plan_push
 from oracle.txmgr.context import TransmitterRank
 from tests.integration.evm.test_kicking import fill_bad_pool, standing
 from tests.support.evm.chain import Chain
-from tests.support.harness import Harness, OracleTestbed, next_step
+from tests.support.harness import Harness, OracleTestbed, run_next_step
 from tests.support.sending.faults import Fault, Question
-from tests.support.sending.proxy import proxy
+from tests.support.sending.proxy import run_proxy
 from tests.support.sending.reporters import create_second_transmitter, run_reporter_group
 from tests.support.txmgr.stores import NewStore
 
@@ -27,7 +27,7 @@ BLOCKS_AHEAD = 5
 
 
 @pytest.fixture
-def pair(
+def two_transmitters(
     testbed: OracleTestbed, new_sqlite_store: NewStore, tmp_path: Path
 ) -> Iterator[tuple[Harness, Harness]]:
     """Yield two transmitters, whose endpoint's pending block is the newest one, as is usual.
@@ -36,12 +36,12 @@ def pair(
     """
     standby = create_second_transmitter(testbed, tmp_path)
     with (
-        proxy(testbed.chain.url) as blind,
+        run_proxy(testbed.chain.url) as blind,
         new_sqlite_store() as first_store,
         new_sqlite_store() as second_store,
         run_reporter_group(testbed, [first_store, second_store], tmp_path, standby) as opened,
     ):
-        blind.rule("eth_call", Fault(ask=_of_latest))
+        blind.rule("eth_call", Fault(ask=_replace_pending_by_latest))
         first, second = (reporter.harness for reporter in opened.reporters)
         for harness in (first, second):
             harness.restart(urls=[blind.url])
@@ -52,24 +52,24 @@ def pair(
 
 
 def test_two_transmitters_on_fast_chain_never_pay_for_same_round(
-    pair: tuple[Harness, Harness],
+    two_transmitters: tuple[Harness, Harness],
 ):
-    testbed, chance = pair[0].testbed, random.Random(1)  # noqa: S311  the same luck each time
+    testbed, chance = two_transmitters[0].testbed, random.Random(1)  # noqa: S311  the same luck each time
     began, round_before = testbed.chain.block, testbed.round
     while testbed.round < round_before + ROUNDS:
         assert testbed.chain.block < began + MOST_BLOCKS, f"round {testbed.round}"
-        for harness in chance.sample(pair, len(pair)):
+        for harness in chance.sample(two_transmitters, len(two_transmitters)):
             # Otherwise the check is one block late.
             if chance.random() < 0.6:
                 harness.tick()
-        block(testbed.chain)
-    assert list_reverted_calls(pair, began) == []
+        mine_next_block(testbed.chain)
+    assert list_reverted_calls(two_transmitters, began) == []
 
 
 def test_push_whose_delay_is_over_still_waits_for_the_head_start_blocks(
-    pair: tuple[Harness, Harness],
+    two_transmitters: tuple[Harness, Harness],
 ):
-    first, second = pair
+    first, second = two_transmitters
     chain, began = first.testbed.chain, first.testbed.chain.block
     first.period()
     for harness in (first, second, first):
@@ -77,22 +77,22 @@ def test_push_whose_delay_is_over_still_waits_for_the_head_start_blocks(
         harness.repeat(plan_push)
     # The first transmitter is three blocks late, and its push one more.
     for _ in range(3):
-        block(chain)
+        mine_next_block(chain)
         second.tick()
     assert second.states() == ["planned"]
     first.tick()
     second.tick()
-    block(chain)
+    mine_next_block(chain)
     for harness in (first, second):
         harness.tick()
     assert (first.testbed.round, second.states()) == (1, ["superseded"])
-    assert list_reverted_calls(pair, began) == []
+    assert list_reverted_calls(two_transmitters, began) == []
 
 
 def test_kickout_is_accused_and_executed_by_one_of_two_transmitters(
-    pair: tuple[Harness, Harness],
+    two_transmitters: tuple[Harness, Harness],
 ):
-    first, second = pair
+    first, second = two_transmitters
     chain, began = first.testbed.chain, first.testbed.chain.block
     fill_bad_pool(first)
     for _ in range(BLOCKS_OF_A_KICKOUT):
@@ -101,12 +101,12 @@ def test_kickout_is_accused_and_executed_by_one_of_two_transmitters(
         # Both check every block, the second one first, before the first has sent anything.
         for harness in (second, first):
             harness.tick()
-        block(chain)
+        mine_next_block(chain)
     assert standing(first).name == "KICKED_OUT"
     for harness in (second, first):
         harness.tick()
-    block(chain)
-    assert list_reverted_calls(pair, began) == []
+    mine_next_block(chain)
+    assert list_reverted_calls(two_transmitters, began) == []
     assert {intent.state.value for intent in second.intents(EXECUTE_KICK)} <= {"superseded"}
 
 
@@ -149,9 +149,9 @@ def test_first_transmitter_yields_round_to_pending_push_of_another(
         for harness in (first, second, first):
             harness.index()
             harness.repeat(plan_push)
-        second.repeat(next_step)
+        second.repeat(run_next_step)
         # It was down until the second transmitter sent the call.
-        first.repeat(next_step)
+        first.repeat(run_next_step)
         (push,) = first.intents()
         assert (push.state.value, push.error_class) == ("planned", "yielded")
         first.mine()
@@ -159,17 +159,19 @@ def test_first_transmitter_yields_round_to_pending_push_of_another(
         assert (first.states(), testbed.round) == (["superseded"], 1)
 
 
-def block(chain: Chain) -> None:
+def mine_next_block(chain: Chain) -> None:
     """Mine the next block of a chain whose periods have three blocks."""
     chain.later(BLOCK_SECONDS)
     chain.mine()
 
 
-def list_reverted_calls(pair: tuple[Harness, Harness], began: int) -> list[tuple[int, str]]:
+def list_reverted_calls(
+    two_transmitters: tuple[Harness, Harness], began: int
+) -> list[tuple[int, str]]:
     """Return the block and selector of each reverted call since block `began`."""
-    chain = pair[0].testbed.chain
+    chain = two_transmitters[0].testbed.chain
     failed_calls = []
-    senders = {harness.context.account.address for harness in pair}
+    senders = {harness.context.account.address for harness in two_transmitters}
     for number in range(began + 1, chain.block + 1):
         for transaction in chain.rpc("eth_getBlockByNumber", hex(number), True)["transactions"]:
             receipt = chain.rpc("eth_getTransactionReceipt", transaction["hash"])
@@ -178,6 +180,6 @@ def list_reverted_calls(pair: tuple[Harness, Harness], began: int) -> list[tuple
     return failed_calls
 
 
-def _of_latest(question: Question) -> Question:
+def _replace_pending_by_latest(question: Question) -> Question:
     call, at = question["params"]
     return {**question, "params": [call, "latest" if at == "pending" else at]}

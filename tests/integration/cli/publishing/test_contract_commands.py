@@ -17,7 +17,7 @@ from oracle.signing.keystore import create_keystore
 from tests.support.cli.local_network import LocalNetwork, run_local_network, write_config
 from tests.support.faulty_endpoint import run_faulty_endpoint
 from tests.support.sending.faults import Fault
-from tests.support.sending.proxy import proxy
+from tests.support.sending.proxy import run_proxy
 
 ADMIN = "0x" + "ad" * 20
 NOBODY = "0x" + "9" * 40
@@ -179,8 +179,8 @@ def test_two_hosts_of_one_provider_count_as_one_witness_of_a_deployment(tmp_path
         # A separate network: the deployment mines immediately and uses a nonce of the
         # transmitter.
         run_local_network(tmp_path / "keys") as network,
-        proxy(network.url) as liar,
-        proxy(network.url) as honest,
+        run_proxy(network.url) as liar,
+        run_proxy(network.url) as honest,
     ):
         network.stage.chain.make_request("evm_setAutomine", True)
         settings = network.settings(tmp_path)

@@ -76,9 +76,11 @@ def checks(capsys, code, path, *options):
 
 @pytest.mark.evm
 @pytest.mark.slow
-def test_valid_installation_passes_selftest_and_sends_nothing(capsys, indexed, network, tmp_path):
+def test_valid_installation_passes_selftest_and_sends_nothing(
+    capsys, indexed_config, network, tmp_path
+):
     with run_faulty_endpoint(network.url) as watched:
-        text = indexed.read_text().replace(network.url, watched.url)
+        text = indexed_config.read_text().replace(network.url, watched.url)
         path = tmp_path / "config.toml"
         path.write_text(text)
         check_results = checks(capsys, 0, path)
@@ -162,9 +164,11 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("message", FAULTS)
-def test_invalid_key_settings_are_reported_without_showing_key(capsys, sound, tmp_path, message):
-    sound["keys"] = FAULTS[message]
-    path = write_config(sound, tmp_path / "config.toml")
+def test_invalid_key_settings_are_reported_without_showing_key(
+    capsys, offline_settings, tmp_path, message
+):
+    offline_settings["keys"] = FAULTS[message]
+    path = write_config(offline_settings, tmp_path / "config.toml")
     error = run_command(capsys, 2, "status", "--config", path).err
     assert message in error
     assert ("ab" * 32) not in error.lower()
@@ -175,10 +179,10 @@ def test_invalid_key_settings_are_reported_without_showing_key(capsys, sound, tm
     [("http://10.0.0.9:9000", True), ("http://127.0.0.1:1", False), ("https://signer", False)],
 )
 def test_config_check_warns_of_unencrypted_connection_to_remote_signer(
-    capsys, sound, tmp_path, url, is_told
+    capsys, offline_settings, tmp_path, url, is_told
 ):
-    sound["keys"] = {"signer_remote_url": url, "signer_address": "0x" + 40 * "1"}
-    path = write_config(sound, tmp_path / "config.toml")
+    offline_settings["keys"] = {"signer_remote_url": url, "signer_address": "0x" + 40 * "1"}
+    path = write_config(offline_settings, tmp_path / "config.toml")
     capsys.readouterr()
     run(["config", "check", "--offline", "--config", str(path)])
     is_warned = "keys.signer_remote_url: plain http to another host" in capsys.readouterr().out
@@ -189,19 +193,19 @@ TOKEN = "a-token-that-nobody-sees"  # noqa: S105  made for this test
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
-def test_config_check_shows_no_token_of_any_url(capsys, sound, tmp_path, form):
-    sound["chain"] |= {
+def test_config_check_shows_no_token_of_any_url(capsys, offline_settings, tmp_path, form):
+    offline_settings["chain"] |= {
         "endpoints": [f"http://user:{TOKEN}@127.0.0.1:1/{TOKEN}?key={TOKEN}"],
         "websocket": f"ws://127.0.0.1:1/{TOKEN}",
     }
-    sound["keys"] = {"kms_endpoint": f"http://127.0.0.1:1/{TOKEN}"}
+    offline_settings["keys"] = {"kms_endpoint": f"http://127.0.0.1:1/{TOKEN}"}
     for role in ("signer", "transmitter", "dispatcher"):
-        sound["keys"] |= {
+        offline_settings["keys"] |= {
             f"{role}_remote_url": f"https://127.0.0.1:1/{TOKEN}",
             f"{role}_address": "0x" + 40 * str(len(role) % 10),
         }
-    sound["oracle"] = {"address": "0x" + 40 * "a"}
-    path = write_config(sound, tmp_path / "config.toml")
+    offline_settings["oracle"] = {"address": "0x" + 40 * "a"}
+    path = write_config(offline_settings, tmp_path / "config.toml")
 
     capsys.readouterr()
     run(["config", "check", "--config", str(path), *form])

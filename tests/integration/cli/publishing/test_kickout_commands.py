@@ -11,25 +11,25 @@ from oracle.domain.reports.node_kicks import KickState, NodeKick
 from oracle.queries.kickout_models import build_expulsion_entries
 
 
-def test_kickout_list_is_empty_at_first(indexed, capsys):
-    assert run(["kickout", "list", "--config", str(indexed)]) == 0
+def test_kickout_list_is_empty_at_first(indexed_config, capsys):
+    assert run(["kickout", "list", "--config", str(indexed_config)]) == 0
     assert "no kickout is due" in capsys.readouterr().out
 
 
-def test_kickout_commands_reject_node_that_is_not_due(indexed, network, capsys):
+def test_kickout_commands_reject_node_that_is_not_due(indexed_config, network, capsys):
     node = next(iter(network.stage.nodes.values()))
     for command in ("accuse", "execute", "clear", "evidence", "allow", "veto"):
-        assert run(["kickout", command, node, "--config", str(indexed)]) == 2
+        assert run(["kickout", command, node, "--config", str(indexed_config)]) == 2
         assert f"{node}: the kickout is not due" in capsys.readouterr().err
 
 
-def test_unknown_node_gets_a_different_error_than_a_node_not_due(indexed, capsys):
+def test_unknown_node_gets_a_different_error_than_a_node_not_due(indexed_config, capsys):
     for command in ("accuse", "execute", "clear", "evidence", "allow", "veto"):
-        assert run(["kickout", command, "0x1234", "--config", str(indexed)]) == 2
+        assert run(["kickout", command, "0x1234", "--config", str(indexed_config)]) == 2
         assert "no known node starts with this prefix" in capsys.readouterr().err
     stranger = "0x" + "ab" * 20
     for command in ("accuse", "execute", "clear", "evidence", "allow", "veto"):
-        assert run(["kickout", command, stranger, "--config", str(indexed)]) == 2
+        assert run(["kickout", command, stranger, "--config", str(indexed_config)]) == 2
         assert "no node with this address has ever joined" in capsys.readouterr().err
 
 
@@ -66,18 +66,18 @@ def test_expelled_nodes_are_exported_for_network_operator():
     assert list(build_expulsion_entries(kicks, min_block=22)) == entries[1:]
 
 
-def test_export_without_expulsions_prints_only_header(indexed, capsys):
-    assert run(["kickout", "export", "--config", str(indexed)]) == 0
+def test_export_without_expulsions_prints_only_header(indexed_config, capsys):
+    assert run(["kickout", "export", "--config", str(indexed_config)]) == 0
     assert capsys.readouterr().out == "node,evidence,round,block,until,network\n"
-    assert run(["kickout", "export", "--config", str(indexed), "--json"]) == 0
+    assert run(["kickout", "export", "--config", str(indexed_config), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []
 
 
-def test_empty_outbox_is_listed(indexed, capsys):
-    assert run(["outbox", "list", "--config", str(indexed), "--json"]) == 0
+def test_empty_outbox_is_listed(indexed_config, capsys):
+    assert run(["outbox", "list", "--config", str(indexed_config), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []
 
 
-def test_unknown_intent_is_rejected_in_one_line(indexed, capsys):
-    assert run(["outbox", "show", "7", "--config", str(indexed)]) == 2
+def test_unknown_intent_is_rejected_in_one_line(indexed_config, capsys):
+    assert run(["outbox", "show", "7", "--config", str(indexed_config)]) == 2
     assert "the outbox has no call 7" in capsys.readouterr().err

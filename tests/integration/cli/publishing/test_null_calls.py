@@ -13,7 +13,7 @@ from tests.integration.reporters.waiting import wait_until
 from tests.support.cli.daemon import Daemon, run_daemon, start_daemon
 from tests.support.cli.local_network import LocalNetwork, run_local_network, write_config
 from tests.support.sending import faults
-from tests.support.sending.proxy import Proxy, proxy
+from tests.support.sending.proxy import Proxy, run_proxy
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
@@ -41,7 +41,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
 
 @pytest.fixture
 def endpoint_proxy(network: LocalNetwork) -> Iterator[Proxy]:
-    with proxy(network.url) as opened:
+    with run_proxy(network.url) as opened:
         yield opened
 
 

@@ -39,7 +39,7 @@ def url(sqlite_url: str) -> str:
 
 
 @pytest.fixture
-def config(sound: Settings, tmp_path: Path, url: str) -> Path:
+def config(offline_settings: Settings, tmp_path: Path, url: str) -> Path:
     """Store intent 1 planned, 2 sent with nonce 5, and 3 held because its nonce was foreign."""
     with Store.open(url) as store, store.transaction() as uow:
         outbox = uow.outbox
@@ -59,7 +59,7 @@ def config(sound: Settings, tmp_path: Path, url: str) -> Path:
             (attempt,) = outbox.slots.list_attempts(slot)
             outbox.slots.record_send(slot, attempt, 51, "underpriced: fee too low", NOW)
         outbox.slots.mark_nonce_foreign(outbox.slots.list_unfinished(ME)[-1], NOW)
-    return write_config(sound, tmp_path / "config.toml")
+    return write_config(offline_settings, tmp_path / "config.toml")
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from lab.backtest import worker_pool
 from oracle.cli.main import run
 from oracle.domain.events.jsonl import event_to_json
-from tests.support.histories import History, node_address
+from tests.support.histories import History, make_node_address
 
 DOCUMENTATION = Path(__file__).resolve().parents[4] / "docs" / "how-to" / "backtest.md"
 GPU = '<script src="http://evil.example/x.js">\u202e'
@@ -55,7 +55,9 @@ def test_systems_are_compared_on_event_file_without_configuration(capsys, file):
     answer = run_json(capsys, "--events", file, "--rules", "crynux", "--rules", "relay")
     assert [system["name"] for system in answer["systems"]] == ["crynux", "relay"]
     assert answer["rank_correlation"]["crynux"]["crynux"] == "1.000000000000000000"
-    (new,) = (node_row for node_row in answer["nodes"] if node_row["node"] == node_address("D"))
+    (new,) = (
+        node_row for node_row in answer["nodes"] if node_row["node"] == make_node_address("D")
+    )
     assert new["final_ranks"]["crynux"] == {"score": "0.500000000000000000", "rank": 2}
     assert (
         sum(node_row["tasks"] for node_row in answer["nodes"])
@@ -102,7 +104,7 @@ def test_table_lists_every_node_within_100_columns(capsys, file):
     captured = capsys.readouterr()
     assert captured.err == ""
     for name in "ABCD":
-        assert node_address(name) in captured.out
+        assert make_node_address(name) in captured.out
     assert max(map(len, captured.out.splitlines())) <= 100
 
 
@@ -229,7 +231,7 @@ def test_html_page_is_well_formed_and_shows_every_node(page):
     assert parsed_page.open == []
     text = "".join(parsed_page.words)
     for name in "ABCD":
-        assert node_address(name) in text
+        assert make_node_address(name) in text
     assert {"svg", "rect", "polyline", "circle", "table"} <= parsed_page.tags
 
 
@@ -316,9 +318,9 @@ def test_error_for_an_invalid_grid_names_its_file(capsys, file, tmp_path):
 
 
 @pytest.mark.evm
-def test_stored_logs_and_their_export_give_the_same_comparison(capsys, indexed, tmp_path):
-    assert run(["export", "--config", str(indexed)]) == 0
+def test_stored_logs_and_their_export_give_the_same_comparison(capsys, indexed_config, tmp_path):
+    assert run(["export", "--config", str(indexed_config)]) == 0
     exported = tmp_path / "exported.jsonl"
     exported.write_text(capsys.readouterr().out)
     from_file = run_json(capsys, "--events", exported, "--rules", "crynux")
-    assert run_json(capsys, "--config", indexed, "--rules", "crynux") == from_file
+    assert run_json(capsys, "--config", indexed_config, "--rules", "crynux") == from_file

@@ -12,8 +12,8 @@ from tests.support.cli.local_network import write_config
 from tests.support.cli.refusal import run_refused_command
 
 
-def test_database_without_tables_suggests_migrate(capsys, sound, tmp_path):
-    path = write_config(sound, tmp_path / "config.toml")
+def test_database_without_tables_suggests_migrate(capsys, offline_settings, tmp_path):
+    path = write_config(offline_settings, tmp_path / "config.toml")
     assert "qos-oracle migrate" in run_refused_command(capsys, "status", "--config", path)
 
 
@@ -26,9 +26,9 @@ def test_database_without_tables_suggests_migrate(capsys, sound, tmp_path):
     ],
 )
 def test_database_of_another_schema_version_is_rejected_with_remedy(
-    capsys, sound, tmp_path, revision, words
+    capsys, offline_settings, tmp_path, revision, words
 ):
-    path = write_config(sound, tmp_path / "config.toml")
+    path = write_config(offline_settings, tmp_path / "config.toml")
     assert run(["migrate", "--config", str(path)]) == 0
     with sqlite3.connect(tmp_path / "oracle.sqlite") as database:
         database.execute("UPDATE alembic_version SET version_num = ?", (revision,))
@@ -39,27 +39,27 @@ def test_database_of_another_schema_version_is_rejected_with_remedy(
             assert words in run_refused_command(capsys, *command, "--config", path)
 
 
-def test_non_database_file_is_rejected(capsys, sound, tmp_path):
+def test_non_database_file_is_rejected(capsys, offline_settings, tmp_path):
     (tmp_path / "oracle.sqlite").write_text("not a database at all, whatever its name says" * 50)
-    path = write_config(sound, tmp_path / "config.toml")
+    path = write_config(offline_settings, tmp_path / "config.toml")
     assert "not a SQLite database" in run_refused_command(capsys, "migrate", "--config", path)
 
 
-def test_database_in_missing_folder_is_rejected(capsys, sound, tmp_path):
-    sound["database"]["url"] = f"sqlite:///{tmp_path / 'no' / 'oracle.sqlite'}"
-    path = write_config(sound, tmp_path / "config.toml")
+def test_database_in_missing_folder_is_rejected(capsys, offline_settings, tmp_path):
+    offline_settings["database"]["url"] = f"sqlite:///{tmp_path / 'no' / 'oracle.sqlite'}"
+    path = write_config(offline_settings, tmp_path / "config.toml")
     assert "cannot be opened" in run_refused_command(capsys, "migrate", "--config", path)
 
 
-def test_unreachable_database_server_is_reported(capsys, sound, tmp_path):
-    sound["database"]["url"] = "postgresql://me@127.0.0.1:1/oracle"
-    path = write_config(sound, tmp_path / "config.toml")
+def test_unreachable_database_server_is_reported(capsys, offline_settings, tmp_path):
+    offline_settings["database"]["url"] = "postgresql://me@127.0.0.1:1/oracle"
+    path = write_config(offline_settings, tmp_path / "config.toml")
     assert "127.0.0.1:1/oracle" in run_refused_command(capsys, "status", "--config", path, code=1)
 
 
 @pytest.mark.slow
-def test_database_locked_by_another_writer_is_reported(capsys, sound, tmp_path):
-    path = write_config(sound, tmp_path / "config.toml")
+def test_database_locked_by_another_writer_is_reported(capsys, offline_settings, tmp_path):
+    path = write_config(offline_settings, tmp_path / "config.toml")
     assert run(["migrate", "--config", str(path)]) == 0
     writer = sqlite3.connect(tmp_path / "oracle.sqlite", isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")
@@ -71,8 +71,8 @@ def test_database_locked_by_another_writer_is_reported(capsys, sound, tmp_path):
 
 
 @pytest.mark.slow
-def test_read_only_database_is_rejected_without_traceback(sound, tmp_path):
-    path = write_config(sound, tmp_path / "config.toml")
+def test_read_only_database_is_rejected_without_traceback(offline_settings, tmp_path):
+    path = write_config(offline_settings, tmp_path / "config.toml")
     assert run(["migrate", "--config", str(path)]) == 0
     (tmp_path / "oracle.sqlite").chmod(0o400)
     tmp_path.chmod(0o500)

@@ -10,8 +10,8 @@ from tests.support.cli.local_network import write_config
 from tests.support.cli.refusal import run_refused_command, run_with_refused_settings
 
 
-def test_unreachable_endpoint_is_reported_and_creates_no_files(capsys, sound, tmp_path):
-    line = run_with_refused_settings(capsys, sound, tmp_path, code=1)
+def test_unreachable_endpoint_is_reported_and_creates_no_files(capsys, offline_settings, tmp_path):
+    line = run_with_refused_settings(capsys, offline_settings, tmp_path, code=1)
     assert "127.0.0.1" in line
     assert not any(Path(tmp_path).glob("evidence"))
     assert not any(Path(tmp_path).glob("oracle.sqlite*"))
@@ -104,17 +104,17 @@ def test_port_in_use_is_reported(capsys, settings, tmp_path):
 
 
 @pytest.mark.evm
-def test_unknown_node_is_rejected_with_hint(capsys, indexed):
-    line = run_refused_command(capsys, "explain", "0x" + "7" * 40, "--config", indexed)
+def test_unknown_node_is_rejected_with_hint(capsys, indexed_config):
+    line = run_refused_command(capsys, "explain", "0x" + "7" * 40, "--config", indexed_config)
     assert "qos-oracle nodes" in line
 
 
 @pytest.mark.evm
-def test_unindexed_block_or_round_is_rejected(capsys, indexed):
+def test_unindexed_block_or_round_is_rejected(capsys, indexed_config):
     node = "0x" + "7" * 40
     assert "not indexed" in run_refused_command(
-        capsys, "explain", node, "--at", 10**6, "--config", indexed
+        capsys, "explain", node, "--at", 10**6, "--config", indexed_config
     )
     assert "round 77" in run_refused_command(
-        capsys, "explain", node, "--round", 77, "--config", indexed
+        capsys, "explain", node, "--round", 77, "--config", indexed_config
     )

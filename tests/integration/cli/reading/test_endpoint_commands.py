@@ -35,9 +35,9 @@ def endpoints() -> Iterator[Endpoints]:
 
 
 @pytest.fixture
-def config(sound, endpoints: Endpoints, tmp_path: Path) -> Path:
-    sound["chain"] = {"id": 31337, "endpoints": endpoints[2]}
-    return write_config(sound, tmp_path / "config.toml")
+def config(offline_settings, endpoints: Endpoints, tmp_path: Path) -> Path:
+    offline_settings["chain"] = {"id": 31337, "endpoints": endpoints[2]}
+    return write_config(offline_settings, tmp_path / "config.toml")
 
 
 def test_endpoints_without_faults_are_shown_and_nothing_is_written(
@@ -80,11 +80,11 @@ def test_probe_fails_endpoint_of_another_chain(
 
 
 def test_probe_fails_endpoint_with_different_checkpoint_hash(
-    capsys: pytest.CaptureFixture[str], sound, endpoints: Endpoints, tmp_path: Path
+    capsys: pytest.CaptureFixture[str], offline_settings, endpoints: Endpoints, tmp_path: Path
 ):
     anchor = {"checkpoint_block": 3, "checkpoint_hash": "0x" + "ab" * 32}
-    sound["chain"] = {"id": 31337, "endpoints": endpoints[2], **anchor}
-    path = write_config(sound, tmp_path / "config.toml")
+    offline_settings["chain"] = {"id": 31337, "endpoints": endpoints[2], **anchor}
+    path = write_config(offline_settings, tmp_path / "config.toml")
 
     assert run(["endpoint", "probe", "--config", str(path), "--endpoint", "1"]) == 1
     assert "DIFFERS" in capsys.readouterr().out
@@ -104,10 +104,10 @@ def test_probe_fails_endpoint_with_different_checkpoint_hash(
     ],
 )
 def test_invalid_settings_are_rejected(
-    capsys: pytest.CaptureFixture[str], sound, tmp_path: Path, chain, complaint: str
+    capsys: pytest.CaptureFixture[str], offline_settings, tmp_path: Path, chain, complaint: str
 ):
-    sound["chain"] |= chain
-    path = write_config(sound, tmp_path / "config.toml")
+    offline_settings["chain"] |= chain
+    path = write_config(offline_settings, tmp_path / "config.toml")
 
     assert run(["endpoint", "probe", "--config", str(path)]) == 2
     assert complaint in capsys.readouterr().err

@@ -29,9 +29,9 @@ HEAD = BlockRef(30, Hash("0x" + "1e" * 32), Hash("0x" + "1d" * 32), 1_000)
 
 
 @pytest.fixture
-def halted(sound, tmp_path: Path, sqlite_url: str) -> Path:
+def halted(offline_settings, tmp_path: Path, sqlite_url: str) -> Path:
     """Return the configuration of a database that is halted."""
-    sound["database"]["url"] = sqlite_url
+    offline_settings["database"]["url"] = sqlite_url
     with Store.open(sqlite_url) as store, store.transaction() as uow:
         evidence = HaltEvidence(22, OURS, THEIRS)
         uow.halts.open_halt(
@@ -41,7 +41,7 @@ def halted(sound, tmp_path: Path, sqlite_url: str) -> Path:
             since_block=30,
             since_time=1_000,
         )
-    return write_config(sound, tmp_path / "config.toml")
+    return write_config(offline_settings, tmp_path / "config.toml")
 
 
 def run_json(capsys, *arguments: object):
@@ -107,9 +107,9 @@ def test_status_shows_active_halt_first(halted: Path, capsys):
 
 
 @pytest.mark.slow
-def test_empty_halt_list_is_reported(sound, sqlite_url: str, tmp_path: Path, capsys):
-    sound["database"]["url"] = sqlite_url
-    path = write_config(sound, tmp_path / "config.toml")
+def test_empty_halt_list_is_reported(offline_settings, sqlite_url: str, tmp_path: Path, capsys):
+    offline_settings["database"]["url"] = sqlite_url
+    path = write_config(offline_settings, tmp_path / "config.toml")
 
     assert run(["halt", "list", "--config", str(path)]) == 0
     assert capsys.readouterr().out == "no halts recorded\n"

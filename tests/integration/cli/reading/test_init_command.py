@@ -13,7 +13,7 @@ from oracle.cli.setup.network_survey import propose_finality
 from tests.support.cli.local_network import LocalNetwork
 from tests.support.cli.refusal import run_refused_command
 from tests.support.sending import faults
-from tests.support.sending.proxy import Proxy, proxy
+from tests.support.sending.proxy import Proxy, run_proxy
 
 pytestmark = pytest.mark.evm
 Capture = pytest.CaptureFixture[str]
@@ -93,7 +93,7 @@ def without_states_below(endpoint_proxy: Proxy, block: int) -> None:
 def test_endpoint_without_historical_state_leaves_start_block_to_operator(
     network: LocalNetwork, tmp_path: Path, capsys: Capture
 ):
-    with proxy(network.url) as endpoint_proxy:
+    with run_proxy(network.url) as endpoint_proxy:
         without_states_below(endpoint_proxy, network.head() - 5)
         pruned = [
             endpoint_proxy.url if argument == network.url else argument
@@ -110,7 +110,7 @@ def test_endpoint_without_historical_state_leaves_start_block_to_operator(
 def test_single_endpoint_with_historical_state_is_sufficient(
     network: LocalNetwork, tmp_path: Path, capsys: Capture
 ):
-    with proxy(network.url) as endpoint_proxy:
+    with run_proxy(network.url) as endpoint_proxy:
         without_states_below(endpoint_proxy, network.head() - 5)
         flags = init_arguments(network, tmp_path)
         place = flags.index("--endpoint")

@@ -23,7 +23,7 @@ from oracle.errors import TransientError
 from oracle.indexer.audit.state_check import compare_contract_counters
 from oracle.store.database import Store
 from tests.support.cli.local_network import write_config
-from tests.support.ingest.daemons import config as config_of, settings
+from tests.support.ingest.daemons import build_daemon_settings, write_daemon_config as config_of
 from tests.support.ingest.event_encoding import encode_task_created_log
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY
@@ -45,7 +45,7 @@ def chain() -> Iterator[FakeChain]:
 
 
 @pytest.fixture
-def config(chain: FakeChain, tmp_path: Path) -> str:
+def write_daemon_config(chain: FakeChain, tmp_path: Path) -> str:
     """Return the configuration of a database that has indexed the chain."""
     path = config_of(chain, tmp_path)
     assert run(["run", "--once", "--config", str(path)]) == 0
@@ -59,24 +59,24 @@ def run_json(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0)
 
 
 def test_complete_index_has_no_gap_and_reports_verification_levels(
-    config: str, chain: FakeChain, capsys: pytest.CaptureFixture[str]
+    write_daemon_config: str, chain: FakeChain, capsys: pytest.CaptureFixture[str]
 ):
-    report = run_json(capsys, "resync", "gaps", "--config", config)
+    report = run_json(capsys, "resync", "gaps", "--config", write_daemon_config)
 
     assert (report["from"], report["to"]) == (0, chain.head.number)
     assert sum(report["levels"].values()) == chain.head.number + 1
     assert [report[kind] for kind in ("unread", "headers", "homeless", "cursor")] == [[]] * 4
-    assert run(["resync", "gaps", "--config", config]) == 0
+    assert run(["resync", "gaps", "--config", write_daemon_config]) == 0
     assert capsys.readouterr().out.endswith(f"blocks 0 to {chain.head.number}: no gap\n")
 
 
 def test_gaps_command_exits_with_1_when_the_index_has_a_gap(
-    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    write_daemon_config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
     with Store.open(url) as store, store.transaction() as uow:
         uow.coverage.delete_above(20)
-    report = run_json(capsys, "resync", "gaps", "--config", config, code=1)
+    report = run_json(capsys, "resync", "gaps", "--config", write_daemon_config, code=1)
     assert [gap["from"] for gap in report["unread"]] == [21]
 
 
@@ -87,48 +87,71 @@ def change(folder: Path, statement: str) -> int:
 
 
 def test_lost_log_row_is_found_without_the_chain(
-    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    write_daemon_config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     assert change(tmp_path, "DELETE FROM log_row WHERE id = (SELECT min(id) FROM log_row)") == 1
 
-    report = run_json(capsys, "resync", "gaps", "--config", config, code=1)
+    report = run_json(capsys, "resync", "gaps", "--config", write_daemon_config, code=1)
     assert len(report["damaged"]) == 1
-    assert run(["resync", "gaps", "--config", config]) == 1
+    assert run(["resync", "gaps", "--config", write_daemon_config]) == 1
     assert capsys.readouterr().out.endswith("GAPS\n")
     # A fold of damaged rows proves nothing about the state.
-    verified = run_json(capsys, "resync", "verify", "--half", "state", "--config", config, code=1)
+    verified = run_json(
+        capsys, "resync", "verify", "--half", "state", "--config", write_daemon_config, code=1
+    )
     assert (len(verified["damaged"]), verified["state"]) == (1, None)
-    assert run(["resync", "verify", "--half", "state", "--config", config]) == 1
+    assert run(["resync", "verify", "--half", "state", "--config", write_daemon_config]) == 1
     assert "repair the stored logs first" in capsys.readouterr().out
 
 
 def test_lost_log_row_is_repaired_from_the_chain(
-    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    write_daemon_config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     assert change(tmp_path, "DELETE FROM log_row WHERE id = (SELECT min(id) FROM log_row)") == 1
-    command = ["resync", "verify", "--half", "logs", "--from", "0", "--config", config]
+    command = [
+        "resync",
+        "verify",
+        "--half",
+        "logs",
+        "--from",
+        "0",
+        "--config",
+        write_daemon_config,
+    ]
 
     report = run_json(capsys, *command, code=1)
     assert (len(report["missing"]), report["state"]) == (1, None)
     run_json(capsys, *command, "--repair")
-    run_json(capsys, "resync", "gaps", "--config", config)
+    run_json(capsys, "resync", "gaps", "--config", write_daemon_config)
 
 
 def test_changed_state_row_is_found_by_its_half_of_verify(
-    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    write_daemon_config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     count = change(tmp_path, "UPDATE node SET base = base + 7")
     assert count > 0
 
-    report = run_json(capsys, "resync", "verify", "--half", "state", "--config", config, code=1)
+    report = run_json(
+        capsys, "resync", "verify", "--half", "state", "--config", write_daemon_config, code=1
+    )
     assert len(report["state"]["differing"]) == count
-    assert run(["resync", "verify", "--half", "state", "--config", config]) == 1
+    assert run(["resync", "verify", "--half", "state", "--config", write_daemon_config]) == 1
     assert f"in {count} rows" in capsys.readouterr().out
-    run_json(capsys, "resync", "verify", "--half", "logs", "--from", "0", "--config", config)
+    run_json(
+        capsys,
+        "resync",
+        "verify",
+        "--half",
+        "logs",
+        "--from",
+        "0",
+        "--config",
+        write_daemon_config,
+    )
 
 
 def test_verify_reports_endpoint_and_differences(
-    config: str, chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    write_daemon_config: str, chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
     with Store.open(url) as store, store.transaction() as uow:
@@ -137,14 +160,14 @@ def test_verify_reports_endpoint_and_differences(
     second = chain.urls[1]
     arguments = ["resync", "verify", "--from", "0", "--to", "39", "--endpoint", second]
 
-    report = run_json(capsys, *arguments, "--config", config, "--dry-run", code=1)
+    report = run_json(capsys, *arguments, "--config", write_daemon_config, "--dry-run", code=1)
 
     assert report["endpoints"] == [second]
     assert [(row["block"], row["log"]) for row in report["missing"]] == [(lost.block, lost.index)]
     assert report["repaired"] is None
-    repaired = run_json(capsys, *arguments, "--config", config, "--repair")
+    repaired = run_json(capsys, *arguments, "--config", write_daemon_config, "--repair")
     assert repaired["repaired"]["block"] == chain.head.number
-    assert run_json(capsys, *arguments, "--config", config)["missing"] == []
+    assert run_json(capsys, *arguments, "--config", write_daemon_config)["missing"] == []
 
 
 @pytest.mark.parametrize(
@@ -156,30 +179,35 @@ def test_verify_reports_endpoint_and_differences(
     ],
 )
 def test_invalid_verify_arguments_are_rejected_in_one_line(
-    config: str, arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+    write_daemon_config: str,
+    arguments: list[str],
+    complaint: str,
+    capsys: pytest.CaptureFixture[str],
 ):
-    assert run(["resync", "verify", *arguments, "--config", config]) == 2
+    assert run(["resync", "verify", *arguments, "--config", write_daemon_config]) == 2
     error = capsys.readouterr().err
     assert complaint in error
     assert "Traceback" not in error
 
 
 def test_dead_letters_are_listed_and_retried(
-    config: str, chain: FakeChain, capsys: pytest.CaptureFixture[str]
+    write_daemon_config: str, chain: FakeChain, capsys: pytest.CaptureFixture[str]
 ):
-    (letter,) = run_json(capsys, "resync", "dead-letters", "list", "--config", config)
+    (letter,) = run_json(capsys, "resync", "dead-letters", "list", "--config", write_daemon_config)
     assert (letter["block"], letter["name"]) == (31, "TaskCreated")
-    assert run(["resync", "dead-letters", "list", "--config", config]) == 0
+    assert run(["resync", "dead-letters", "list", "--config", write_daemon_config]) == 0
     assert "TaskCreated" in capsys.readouterr().out
-    retried = run_json(capsys, "resync", "dead-letters", "retry", "--config", config, code=1)
+    retried = run_json(
+        capsys, "resync", "dead-letters", "retry", "--config", write_daemon_config, code=1
+    )
     assert (retried["readable"], len(retried["left"])) == ([], 1)
 
 
 def test_recorded_fixture_replays_to_same_state(
-    config: str, chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    write_daemon_config: str, chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = tmp_path / "fixture.jsonl.gz"
-    export = ["export", "--fixture", str(path), "--config", config]
+    export = ["export", "--fixture", str(path), "--config", write_daemon_config]
 
     assert run_json(capsys, *export, "--dry-run")["lines"] is None
     assert not path.exists()
@@ -190,7 +218,7 @@ def test_recorded_fixture_replays_to_same_state(
     provider.tag_targets = chain.provider.tag_targets
     provider.code_by_address = chain.provider.code_by_address
     with serve_endpoint(provider) as served:
-        again = settings(chain, tmp_path)
+        again = build_daemon_settings(chain, tmp_path)
         again["chain"]["endpoints"] = [served.url]
         again["database"]["url"] = f"sqlite:///{tmp_path / 'again.sqlite'}"
         other_config = write_config(again, tmp_path / "again.toml")
@@ -206,12 +234,12 @@ def test_recorded_fixture_replays_to_same_state(
 
 
 def test_interrupted_recording_resumes(
-    config: str, chain: FakeChain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    write_daemon_config: str, chain: FakeChain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     full_path = tmp_path / "whole.jsonl"
     partial_path = tmp_path / "parts.jsonl"
-    assert run(["export", "--fixture", str(full_path), "--config", config]) == 0
-    with open_checked_chain(read_config(Path(config))) as source:
+    assert run(["export", "--fixture", str(full_path), "--config", write_daemon_config]) == 0
+    with open_checked_chain(read_config(Path(write_daemon_config))) as source:
         blocks = BlockRange(0, chain.head.number)
         real, reached = source.fetch_window_and_query, []
 
@@ -233,14 +261,16 @@ def test_interrupted_recording_resumes(
     assert partial_path.read_text("utf-8") == full_path.read_text("utf-8")
 
 
-def test_recording_never_mixes_two_forks(config: str, chain: FakeChain, tmp_path: Path):
+def test_recording_never_mixes_two_forks(
+    write_daemon_config: str, chain: FakeChain, tmp_path: Path
+):
     path = tmp_path / "forked.jsonl"
 
     def interrupted(_block: int, _last: int) -> None:
         raise KeyboardInterrupt
 
     chain.live(90)
-    with open_checked_chain(read_config(Path(config))) as source:
+    with open_checked_chain(read_config(Path(write_daemon_config))) as source:
         blocks = BlockRange(0, chain.head.number)
         with pytest.raises(KeyboardInterrupt):
             export_fixture(source, path, blocks, interrupted)
@@ -255,12 +285,12 @@ def test_recording_never_mixes_two_forks(config: str, chain: FakeChain, tmp_path
 
 
 def test_recording_from_endpoints_without_block_receipts_contains_all_logs(
-    config: str, chain: FakeChain, tmp_path: Path
+    write_daemon_config: str, chain: FakeChain, tmp_path: Path
 ):
     for provider in chain.providers:
         provider.unsupported |= {"eth_getBlockReceipts"}
     path = tmp_path / "poor.jsonl"
-    assert run(["export", "--fixture", str(path), "--config", config]) == 0
+    assert run(["export", "--fixture", str(path), "--config", write_daemon_config]) == 0
     recording = read_recording(path)
     logs = [
         (block.hash, int(log["logIndex"], 16))
@@ -271,8 +301,8 @@ def test_recording_from_endpoints_without_block_receipts_contains_all_logs(
 
 
 @pytest.mark.evm
-def test_contract_counters_equal_indexed_counts(indexed: Path):
-    with open_records(read_config(indexed)) as records, open_index(records) as index:
+def test_contract_counters_equal_indexed_counts(indexed_config: Path):
+    with open_records(read_config(indexed_config)) as records, open_index(records) as index:
         heads = get_checked_chain(index).fetch_heads()
         counts = compare_contract_counters(index.chain, index.store, heads)
     assert counts is not None

@@ -11,7 +11,7 @@ from oracle.domain.state import Membership
 from oracle.store.database import Store
 from tests.support.cli.local_network import write_config
 from tests.support.cli.refusal import run_refused_command
-from tests.support.histories import node_address
+from tests.support.histories import make_node_address
 from tests.unit.systems.crynux.scenes import NOW, a_node
 
 HEAD = BlockRef(7, Hash("0x" + "77" * 32), ZERO_HASH, NOW)
@@ -31,7 +31,7 @@ LEGACY = {
 
 
 @pytest.fixture
-def settings(sound, sqlite_url):
+def settings(offline_settings, sqlite_url):
     present = NOW // WINDOW
     worked = {"window_sum": 30, "window_count": 2}
     nodes = [
@@ -43,8 +43,8 @@ def settings(sound, sqlite_url):
     with Store.open(sqlite_url) as store, store.transaction() as uow:
         uow.nodes.save(nodes)
         uow.cursor.move_to(HEAD, None, 0)
-    sound["database"]["url"] = sqlite_url
-    return sound
+    offline_settings["database"]["url"] = sqlite_url
+    return offline_settings
 
 
 def test_members_without_a_task_in_the_window_are_listed(capsys, settings, tmp_path):
@@ -52,7 +52,7 @@ def test_members_without_a_task_in_the_window_are_listed(capsys, settings, tmp_p
     assert run(["nodes", "--without-task", "--json", "--config", str(path)]) == 0
     listed = {row["node"] for row in json.loads(capsys.readouterr().out)["nodes"]}
 
-    assert listed == {node_address("earlier"), node_address("never")}
+    assert listed == {make_node_address("earlier"), make_node_address("never")}
 
 
 def test_without_task_option_is_rejected_for_rules_without_a_window(capsys, settings, tmp_path):

@@ -20,17 +20,17 @@ def cells() -> list[str]:
 
 
 def test_every_notebook_cell_runs_and_both_sources_agree(
-    indexed: Path, cells: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    indexed_config: Path, cells: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     history = tmp_path / "history"
-    assert run(["export", "--config", str(indexed), "--parquet", str(history)]) == 0
+    assert run(["export", "--config", str(indexed_config), "--parquet", str(history)]) == 0
     capsys.readouterr()
     pytest.importorskip("polars")
     namespace: dict[str, Any] = {}
     for cell in cells:
         exec(cell, namespace)  # noqa: S102 - the cells are ours
         if "DATABASE" in namespace and cell.startswith("DATABASE"):
-            namespace |= {"DATABASE": indexed.parent / "oracle.sqlite", "HISTORY": history}
+            namespace |= {"DATABASE": indexed_config.parent / "oracle.sqlite", "HISTORY": history}
 
     stdout = capsys.readouterr().out
     files, database = map(int, re.findall(r"(\d+) scores in the files, (\d+)", stdout)[0])

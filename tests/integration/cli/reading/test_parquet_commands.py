@@ -11,35 +11,44 @@ pytest.importorskip("pyarrow")
 
 
 @pytest.fixture
-def exported(indexed, tmp_path, capsys):
+def exported(indexed_config, tmp_path, capsys):
     """Export everything that was indexed, final or not; return the folder and the output."""
     path = tmp_path / "history"
-    assert run(["export", "--config", str(indexed), "--parquet", str(path), "--json"]) == 0
+    assert run(["export", "--config", str(indexed_config), "--parquet", str(path), "--json"]) == 0
     return path, json.loads(capsys.readouterr().out)
 
 
-def test_second_export_reports_nothing_new(indexed, exported, capsys):
+def test_second_export_reports_nothing_new(indexed_config, exported, capsys):
     path, summary = exported
     assert summary["rows"]["events"] > 0
     assert summary["final_to"] == summary["to"]
-    assert run(["export", "--config", str(indexed), "--parquet", str(path)]) == 0
+    assert run(["export", "--config", str(indexed_config), "--parquet", str(path)]) == 0
     assert capsys.readouterr().out.startswith("no new final blocks: ")
 
 
-def test_dry_run_reports_blocks_and_writes_nothing(indexed, exported, capsys, tmp_path):
+def test_dry_run_reports_blocks_and_writes_nothing(indexed_config, exported, capsys, tmp_path):
     _, summary = exported
     other_folder = tmp_path / "other"
-    arguments = ["--config", str(indexed), "--parquet", str(other_folder), "--dry-run", "--json"]
+    arguments = [
+        "--config",
+        str(indexed_config),
+        "--parquet",
+        str(other_folder),
+        "--dry-run",
+        "--json",
+    ]
     assert run(["export", *arguments]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["from"], answer["to"], answer["rows"]) == (summary["from"], summary["to"], None)
     assert not other_folder.exists()
 
 
-def test_backtest_of_parquet_equals_backtest_of_json_lines(indexed, exported, capsys, tmp_path):
+def test_backtest_of_parquet_equals_backtest_of_json_lines(
+    indexed_config, exported, capsys, tmp_path
+):
     path, summary = exported
     lines = tmp_path / "events.jsonl"
-    assert run(["export", "--config", str(indexed), "--to", str(summary["to"])]) == 0
+    assert run(["export", "--config", str(indexed_config), "--to", str(summary["to"])]) == 0
     lines.write_text(capsys.readouterr().out)
 
     def run_backtest(events):
@@ -57,16 +66,20 @@ def test_backtest_of_parquet_equals_backtest_of_json_lines(indexed, exported, ca
         (["--recent"], "--recent: requires --parquet"),
     ],
 )
-def test_incompatible_options_are_rejected(indexed, capsys, arguments, message):
-    assert run(["export", "--config", str(indexed), *arguments]) == 2
+def test_incompatible_options_are_rejected(indexed_config, capsys, arguments, message):
+    assert run(["export", "--config", str(indexed_config), *arguments]) == 2
     assert message in capsys.readouterr().err
 
 
-def test_missing_pyarrow_is_reported_with_install_command(indexed, capsys, tmp_path, monkeypatch):
+def test_missing_pyarrow_is_reported_with_install_command(
+    indexed_config, capsys, tmp_path, monkeypatch
+):
     for name in [name for name in sys.modules if name.startswith("oracle.queries.parquet")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert run(["export", "--config", str(indexed), "--parquet", str(tmp_path / "out")]) == 2
+    assert (
+        run(["export", "--config", str(indexed_config), "--parquet", str(tmp_path / "out")]) == 2
+    )
     assert f"{sys.executable} -m pip install 'pyarrow>=21'" in capsys.readouterr().err
 
 
@@ -78,8 +91,8 @@ def test_folder_without_export_is_reported(capsys, tmp_path):
     )
 
 
-def test_unwritable_folder_is_reported(indexed, capsys, tmp_path):
+def test_unwritable_folder_is_reported(indexed_config, capsys, tmp_path):
     (tmp_path / "file").write_text("")
     path = tmp_path / "file" / "history"
-    assert run(["export", "--config", str(indexed), "--parquet", str(path)]) == 2
+    assert run(["export", "--config", str(indexed_config), "--parquet", str(path)]) == 2
     assert f"--parquet {path}: Not a directory" in capsys.readouterr().err

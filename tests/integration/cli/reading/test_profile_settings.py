@@ -30,16 +30,16 @@ node = "node"
 
 
 @pytest.fixture
-def settings(sound, tmp_path):
+def settings(offline_settings, tmp_path):
     """Return a function that writes settings for indexing this network, and returns their path."""
     for section in ("oracle", "keys", "dispatch"):
-        sound.pop(section, None)
-    sound["database"] = {"url": f"sqlite:///{tmp_path / 'new.sqlite'}"}
+        offline_settings.pop(section, None)
+    offline_settings["database"] = {"url": f"sqlite:///{tmp_path / 'new.sqlite'}"}
 
     def of(network: dict[str, object], **chain: object) -> Path:
-        sound["network"] = network
-        sound["chain"] |= chain
-        return write_config(sound, tmp_path / "config.toml")
+        offline_settings["network"] = network
+        offline_settings["chain"] |= chain
+        return write_config(offline_settings, tmp_path / "config.toml")
 
     return of
 
@@ -138,8 +138,8 @@ def test_profile_faults_are_counted(capsys, settings):
     assert len(message.splitlines()) == 3
 
 
-def test_dispatch_is_rejected_for_network_without_draws(capsys, settings, sound):
-    sound["dispatch"] = {"start_block": 0}
+def test_dispatch_is_rejected_for_network_without_draws(capsys, settings, offline_settings):
+    offline_settings["dispatch"] = {"start_block": 0}
 
     line = run_refused_command(capsys, "status", "--config", settings(VSS))
 
@@ -147,8 +147,8 @@ def test_dispatch_is_rejected_for_network_without_draws(capsys, settings, sound)
     assert "remove dispatch.start_block" in line
 
 
-def test_publishing_can_be_configured_for_any_network(settings, sound):
-    sound["oracle"] = {"address": "0x" + "0a" * 20}
+def test_publishing_can_be_configured_for_any_network(settings, offline_settings):
+    offline_settings["oracle"] = {"address": "0x" + "0a" * 20}
 
     assert read_config(settings(VSS)).oracle.address == "0x" + "0a" * 20
 

@@ -28,8 +28,8 @@ def run_and_read_output(capsys, *arguments):
 
 
 @pytest.mark.main_path
-def test_status_reports_indexed_block_and_nodes(indexed, capsys):
-    status = run_json(capsys, "status", "--config", indexed)
+def test_status_reports_indexed_block_and_nodes(indexed_config, capsys):
+    status = run_json(capsys, "status", "--config", indexed_config)
 
     assert status["chain_id"] == 31337
     assert status["folded"]["number"] >= 50
@@ -42,8 +42,8 @@ def test_status_of_empty_database_suggests_run(config, capsys):
     assert "qos-oracle run" in run_and_read_output(capsys, "status", "--config", config)
 
 
-def test_nodes_are_sorted_by_descending_score(indexed, capsys):
-    nodes = run_json(capsys, "nodes", "--config", indexed)["nodes"]
+def test_nodes_are_sorted_by_descending_score(indexed_config, capsys):
+    nodes = run_json(capsys, "nodes", "--config", indexed_config)["nodes"]
 
     assert len(nodes) == 12
     scores = [Decimal(node["qos"]) for node in nodes]
@@ -51,16 +51,16 @@ def test_nodes_are_sorted_by_descending_score(indexed, capsys):
     assert scores[0] > scores[-1]
 
 
-def test_nodes_table_has_one_line_with_the_full_address_per_node(indexed, capsys):
-    lines = run_and_read_output(capsys, "nodes", "--config", indexed).splitlines()
+def test_nodes_table_has_one_line_with_the_full_address_per_node(indexed_config, capsys):
+    lines = run_and_read_output(capsys, "nodes", "--config", indexed_config).splitlines()
 
     assert len(lines) == 13
     assert all(re.search(r"0x[0-9a-f]{40} ", line) for line in lines[1:])
 
 
-def test_explanation_adds_up_to_score(indexed, capsys):
-    for node in run_json(capsys, "nodes", "--config", indexed)["nodes"]:
-        explanation = run_json(capsys, "explain", node["node"], "--config", indexed)
+def test_explanation_adds_up_to_score(indexed_config, capsys):
+    for node in run_json(capsys, "nodes", "--config", indexed_config)["nodes"]:
+        explanation = run_json(capsys, "explain", node["node"], "--config", indexed_config)
         entries = explanation["pool"]["entries"]
 
         assert [entry["score"] for entry in entries] == explanation["pool"]["scores"]
@@ -71,9 +71,9 @@ def test_explanation_adds_up_to_score(indexed, capsys):
         assert node["lane"] in {1, int(qos * 10_000) + 2}
 
 
-def test_every_entry_references_its_transaction_and_log(indexed, network, capsys):
-    best = run_json(capsys, "nodes", "--config", indexed)["nodes"][0]["node"]
-    explanation = run_json(capsys, "explain", best, "--config", indexed)
+def test_every_entry_references_its_transaction_and_log(indexed_config, network, capsys):
+    best = run_json(capsys, "nodes", "--config", indexed_config)["nodes"][0]["node"]
+    explanation = run_json(capsys, "explain", best, "--config", indexed_config)
 
     for entry in [*explanation["pool"]["entries"], *explanation["reliability"]["changes"]]:
         receipt = network.stage.chain.make_request(
@@ -83,12 +83,12 @@ def test_every_entry_references_its_transaction_and_log(indexed, network, capsys
         assert hex(entry["log"]) in {log["logIndex"] for log in receipt["logs"]}
 
 
-def test_explanation_of_earlier_block_excludes_later_entries(indexed, capsys):
-    best = run_json(capsys, "nodes", "--config", indexed)["nodes"][0]["node"]
-    now = run_json(capsys, "explain", best, "--config", indexed)
+def test_explanation_of_earlier_block_excludes_later_entries(indexed_config, capsys):
+    best = run_json(capsys, "nodes", "--config", indexed_config)["nodes"][0]["node"]
+    now = run_json(capsys, "explain", best, "--config", indexed_config)
     block = now["pool"]["entries"][2]["block"]
 
-    then = run_json(capsys, "explain", best, "--at", block, "--config", indexed)
+    then = run_json(capsys, "explain", best, "--at", block, "--config", indexed_config)
 
     assert then["as_of"]["number"] == block
     assert then["pool"]["entries"] == [
@@ -97,20 +97,20 @@ def test_explanation_of_earlier_block_excludes_later_entries(indexed, capsys):
     assert len(then["pool"]["scores"]) < len(now["pool"]["scores"])
 
 
-def test_text_output_contains_the_numbers_of_the_json_output(indexed, capsys):
-    worst = run_json(capsys, "nodes", "--config", indexed)["nodes"][-1]["node"]
-    explanation = run_json(capsys, "explain", worst, "--config", indexed)
-    text = run_and_read_output(capsys, "explain", worst, "--full", "--config", indexed)
+def test_text_output_contains_the_numbers_of_the_json_output(indexed_config, capsys):
+    worst = run_json(capsys, "nodes", "--config", indexed_config)["nodes"][-1]["node"]
+    explanation = run_json(capsys, "explain", worst, "--config", indexed_config)
+    text = run_and_read_output(capsys, "explain", worst, "--full", "--config", indexed_config)
 
     assert explanation["row"]["long_term"] in text
     assert explanation["row"]["reliability"] in text
     assert all(entry["transaction"] in text for entry in explanation["pool"]["entries"])
 
 
-def test_explanation_starts_with_score_and_sorts_costs(indexed, capsys):
-    worst = run_json(capsys, "nodes", "--config", indexed)["nodes"][-1]
+def test_explanation_starts_with_score_and_sorts_costs(indexed_config, capsys):
+    worst = run_json(capsys, "nodes", "--config", indexed_config)["nodes"][-1]
     first, *other_lines = run_and_read_output(
-        capsys, "explain", worst["node"][:12], "--config", indexed
+        capsys, "explain", worst["node"][:12], "--config", indexed_config
     ).splitlines()
     assert first.startswith(worst["qos"][:4])
     assert first.endswith(".")
@@ -122,23 +122,25 @@ def test_explanation_starts_with_score_and_sorts_costs(indexed, capsys):
     assert any(worst["node"] in line for line in other_lines)
 
 
-def test_ambiguous_node_prefix_exits_with_2_and_lists_matches(indexed, capsys):
-    nodes = [node["node"] for node in run_json(capsys, "nodes", "--config", indexed)["nodes"]]
+def test_ambiguous_node_prefix_exits_with_2_and_lists_matches(indexed_config, capsys):
+    nodes = [
+        node["node"] for node in run_json(capsys, "nodes", "--config", indexed_config)["nodes"]
+    ]
     shared = next(
         node[:3]
         for node in nodes
         if sum(other_node.startswith(node[:3]) for other_node in nodes) > 1
     )
-    assert run(["explain", shared, "--config", str(indexed)]) == 2
+    assert run(["explain", shared, "--config", str(indexed_config)]) == 2
     stderr = capsys.readouterr().err
     assert "ambiguous node prefix; " in stderr
     assert all(node in stderr for node in nodes if node.startswith(shared))
 
 
-def test_advice_prints_the_numbers_of_its_json(indexed, capsys):
-    for row in run_json(capsys, "nodes", "--config", indexed)["nodes"]:
-        advice = run_json(capsys, "advice", row["node"], "--config", indexed)
-        text = run_and_read_output(capsys, "advice", row["node"], "--config", indexed)
+def test_advice_prints_the_numbers_of_its_json(indexed_config, capsys):
+    for row in run_json(capsys, "nodes", "--config", indexed_config)["nodes"]:
+        advice = run_json(capsys, "advice", row["node"], "--config", indexed_config)
+        text = run_and_read_output(capsys, "advice", row["node"], "--config", indexed_config)
         what_if = advice["what_if"]
         if row["state"] == "selectable":
             assert what_if["rows"][0]["qos"] == row["qos"]
@@ -151,17 +153,19 @@ def test_advice_prints_the_numbers_of_its_json(indexed, capsys):
         assert f"as of block {advice['as_of']['block']}, " in text
 
 
-def test_advice_for_an_unknown_node_exits_with_2(indexed, capsys):
-    assert run(["advice", "0x" + "ab" * 20, "--config", str(indexed)]) == 2
+def test_advice_for_an_unknown_node_exits_with_2(indexed_config, capsys):
+    assert run(["advice", "0x" + "ab" * 20, "--config", str(indexed_config)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
 @pytest.mark.slow
-def test_entry_shows_the_group_members_it_was_compared_with(indexed, capsys):
+def test_entry_shows_the_group_members_it_was_compared_with(indexed_config, capsys):
     member_count = 0
-    for node in run_json(capsys, "nodes", "--config", indexed)["nodes"]:
-        explanation = run_json(capsys, "explain", node["node"], "--config", indexed)
-        text = run_and_read_output(capsys, "explain", node["node"], "--full", "--config", indexed)
+    for node in run_json(capsys, "nodes", "--config", indexed_config)["nodes"]:
+        explanation = run_json(capsys, "explain", node["node"], "--config", indexed_config)
+        text = run_and_read_output(
+            capsys, "explain", node["node"], "--full", "--config", indexed_config
+        )
         for entry in explanation["pool"]["entries"]:
             group = [entry, *entry["others"]]
             assert len({member["task"] for member in group}) == 3
@@ -180,14 +184,16 @@ def test_entry_shows_the_group_members_it_was_compared_with(indexed, capsys):
     assert member_count > 0
 
 
-def test_every_recovery_shown_can_be_recomputed(indexed, capsys):
+def test_every_recovery_shown_can_be_recomputed(indexed_config, capsys):
     healing = re.compile(
         r"recovered in (\d+) s: 1 - \(1 - ([\d.]+)\) x exp\(-(\d+) / 1800\) = (.+)"
     )
     recoveries = []
-    for node in run_json(capsys, "nodes", "--config", indexed)["nodes"]:
+    for node in run_json(capsys, "nodes", "--config", indexed_config)["nodes"]:
         recoveries += healing.findall(
-            run_and_read_output(capsys, "explain", node["node"], "--full", "--config", indexed)
+            run_and_read_output(
+                capsys, "explain", node["node"], "--full", "--config", indexed_config
+            )
         )
 
     assert recoveries
@@ -197,10 +203,10 @@ def test_every_recovery_shown_can_be_recomputed(indexed, capsys):
         assert abs(healed - float(result)) < 1e-12
 
 
-def test_timeout_shows_its_penalty_factor(indexed, capsys):
+def test_timeout_shows_its_penalty_factor(indexed_config, capsys):
     text = "".join(
-        run_and_read_output(capsys, "explain", node["node"], "--full", "--config", indexed)
-        for node in run_json(capsys, "nodes", "--config", indexed)["nodes"]
+        run_and_read_output(capsys, "explain", node["node"], "--full", "--config", indexed_config)
+        for node in run_json(capsys, "nodes", "--config", indexed_config)["nodes"]
     )
     cuts = re.findall(r"([\d.]+) -> ([\d.]+) timed out at block \d+ \(x 0\.3\)", text)
     assert cuts
@@ -217,10 +223,13 @@ def test_config_check_reports_facts_of_valid_configuration(config, capsys):
     assert "135 s" in report["facts"]["rules"]
 
 
-def test_config_check_of_default_configuration_has_no_warnings(config, indexed, capsys):
+def test_config_check_of_default_configuration_has_no_warnings(config, indexed_config, capsys):
     report = run_json(capsys, "config", "check", "--config", config)
     assert report["warnings"] == []
-    assert run_json(capsys, "config", "check", "--offline", "--config", indexed)["warnings"] == []
+    assert (
+        run_json(capsys, "config", "check", "--offline", "--config", indexed_config)["warnings"]
+        == []
+    )
 
 
 def test_config_check_warns_of_period_longer_than_any_exclusion(settings, tmp_path, capsys):

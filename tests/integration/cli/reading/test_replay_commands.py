@@ -9,7 +9,7 @@ import pytest
 from oracle.cli.main import run
 from oracle.domain.events.jsonl import event_to_json
 from oracle.domain.health import Severity
-from tests.support.histories import History, node_address
+from tests.support.histories import History, make_node_address
 from tests.unit.systems.legacy.networks import CHOSEN, rules_with
 
 HISTORY = History().joins("A").after(10).starts("1", "A").after(20).times_out("1")
@@ -49,7 +49,7 @@ def test_dash_reads_stdin(capsys, file, monkeypatch):
     stdin = io.TextIOWrapper(io.BytesIO(file.read_bytes()))
     monkeypatch.setattr(sys, "stdin", stdin)
     assert run(["replay", "-"]) == 0
-    assert run_json(capsys)["nodes"][0]["node"] == node_address("A")
+    assert run_json(capsys)["nodes"][0]["node"] == make_node_address("A")
 
 
 def test_rules_are_selected_by_name(capsys, file):
@@ -137,14 +137,14 @@ def test_invalid_options_are_rejected(capsys, file, option):
 
 
 @pytest.mark.evm
-def test_export_replays_to_scores_shown_by_daemon(capsys, indexed, tmp_path):
-    assert run(["export", "--config", str(indexed)]) == 0
+def test_export_replays_to_scores_shown_by_daemon(capsys, indexed_config, tmp_path):
+    assert run(["export", "--config", str(indexed_config)]) == 0
     exported = tmp_path / "exported.jsonl"
     exported.write_text(capsys.readouterr().out)
     # No daemon is running, which needs attention.
-    assert run(["status", "--config", str(indexed), "--json"]) == Severity.ATTENTION
+    assert run(["status", "--config", str(indexed_config), "--json"]) == Severity.ATTENTION
     time = run_json(capsys)["folded"]["time"]
-    assert run(["nodes", "--config", str(indexed), "--json"]) == 0
+    assert run(["nodes", "--config", str(indexed_config), "--json"]) == 0
     row_by_node = {row["node"]: row for row in run_json(capsys)["nodes"]}
     assert run(["replay", str(exported), "--at", str(time)]) == 0
     nodes = run_json(capsys)["nodes"]
@@ -156,11 +156,11 @@ def test_export_replays_to_scores_shown_by_daemon(capsys, indexed, tmp_path):
 
 
 @pytest.mark.evm
-def test_partial_exports_concatenate_to_full_export(capsys, indexed):
-    run(["export", "--config", str(indexed)])
+def test_partial_exports_concatenate_to_full_export(capsys, indexed_config):
+    run(["export", "--config", str(indexed_config)])
     full_export = capsys.readouterr().out.splitlines()
-    run(["export", "--config", str(indexed), "--to", "20"])
+    run(["export", "--config", str(indexed_config), "--to", "20"])
     first = capsys.readouterr().out.splitlines()
-    run(["export", "--config", str(indexed), "--from", "21"])
+    run(["export", "--config", str(indexed_config), "--from", "21"])
     assert first + capsys.readouterr().out.splitlines() == full_export
-    assert run_rejected(capsys, "export", "--config", indexed, "--from", 10**6)
+    assert run_rejected(capsys, "export", "--config", indexed_config, "--from", 10**6)

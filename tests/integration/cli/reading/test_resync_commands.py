@@ -14,11 +14,11 @@ pytestmark = pytest.mark.evm
 
 
 @pytest.fixture
-def database(indexed, tmp_path):
+def database(indexed_config, tmp_path):
     """Return a copy of the indexed database, which the test may change."""
     path = tmp_path / "oracle.sqlite"
     with (
-        closing(sqlite3.connect(indexed.parent / "oracle.sqlite")) as source,
+        closing(sqlite3.connect(indexed_config.parent / "oracle.sqlite")) as source,
         closing(sqlite3.connect(path)) as copy,
     ):
         source.backup(copy)

@@ -26,9 +26,9 @@ def run_json(capsys, *arguments):
 
 
 @pytest.fixture
-def copied(indexed: Path, settings, tmp_path: Path):
+def copied(indexed_config: Path, settings, tmp_path: Path):
     """Return settings for a copy of the indexed database, which a test may fold again."""
-    source = indexed.parent / "oracle.sqlite"
+    source = indexed_config.parent / "oracle.sqlite"
     copy = tmp_path / "oracle.sqlite"
     with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(copy)) as new:
         old.backup(new)

@@ -20,7 +20,7 @@ from oracle.store.backup import back_up_database, restore_database
 from oracle.store.database import Store
 from tests.support.cli.local_network import write_config
 from tests.support.cli.refusal import run_refused_command
-from tests.support.postgresql import find_programs
+from tests.support.postgresql import find_server_programs
 
 FIRST, SECOND = "first counter", "second counter"
 
@@ -28,7 +28,7 @@ FIRST, SECOND = "first counter", "second counter"
 @pytest.fixture(autouse=True)
 def client_programs_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use the client programs of the server that the tests run."""
-    programs = find_programs()
+    programs = find_server_programs()
     if programs is not None:
         monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
 
@@ -211,9 +211,9 @@ def set_counter(url: str, number: int) -> None:
 
 
 def test_backup_and_restore_by_command_keep_the_indexed_history(
-    capsys: pytest.CaptureFixture[str], sound: dict[str, Any], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], offline_settings: dict[str, Any], tmp_path: Path
 ):
-    config = str(write_config(sound, tmp_path / "config.toml"))
+    config = str(write_config(offline_settings, tmp_path / "config.toml"))
     assert run(["migrate", "--config", config]) == 0
     capsys.readouterr()
     backup = str(tmp_path / "backup")
@@ -230,13 +230,13 @@ def test_backup_and_restore_by_command_keep_the_indexed_history(
 
 
 def test_restore_while_process_holds_lease_is_rejected(
-    capsys: pytest.CaptureFixture[str], sound: dict[str, Any], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], offline_settings: dict[str, Any], tmp_path: Path
 ):
-    config = write_config(sound, tmp_path / "config.toml")
+    config = write_config(offline_settings, tmp_path / "config.toml")
     assert run(["migrate", "--config", str(config)]) == 0
     backup = tmp_path / "backup"
     assert run(["service", "backup", str(backup), "--config", str(config)]) == 0
-    with Store.open(sound["database"]["url"]) as store, hold_lease(store, "the daemon"):
+    with Store.open(offline_settings["database"]["url"]) as store, hold_lease(store, "the daemon"):
         refusal = run_refused_command(
             capsys, "service", "restore", str(backup), "--yes", "--config", config, code=1
         )
@@ -244,13 +244,15 @@ def test_restore_while_process_holds_lease_is_rejected(
 
 
 def test_corrupted_database_is_replaced_by_a_backup(
-    capsys: pytest.CaptureFixture[str], sound: dict[str, Any], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], offline_settings: dict[str, Any], tmp_path: Path
 ):
-    config = write_config(sound, tmp_path / "config.toml")
+    config = write_config(offline_settings, tmp_path / "config.toml")
     assert run(["migrate", "--config", str(config)]) == 0
     backup = tmp_path / "backup"
     assert run(["service", "backup", str(backup), "--config", str(config)]) == 0
-    Path(sound["database"]["url"].removeprefix("sqlite:///")).write_bytes(b"\xff" * 9000)
+    Path(offline_settings["database"]["url"].removeprefix("sqlite:///")).write_bytes(
+        b"\xff" * 9000
+    )
     assert run(["service", "restore", str(backup), "--yes", "--config", str(config)]) == 0
     assert "make sure that no process uses it" in capsys.readouterr().err
     assert run(["migrate", "--config", str(config), "--dry-run"]) == 0

@@ -25,7 +25,7 @@ from oracle.store.schema import SchemaAge, inspect_schema, migrate
 from tests.fixtures.released_database import load_released_database
 from tests.support.cli.local_network import write_config
 from tests.support.cli.refusal import run_refused_command
-from tests.support.postgresql import find_programs
+from tests.support.postgresql import find_server_programs
 from tests.unit.store import later
 from tests.unit.store.test_schema import open_connection
 
@@ -61,7 +61,7 @@ _CHANGELOG = """# Changelog
 
 @pytest.fixture(autouse=True)
 def client_programs_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    programs = find_programs()
+    programs = find_server_programs()
     if programs is not None:
         monkeypatch.setenv("PATH", str(programs), prepend=":")
 
@@ -74,9 +74,9 @@ def released_url(empty_database_url: str) -> str:
 
 
 @pytest.fixture
-def config(sound: dict[str, Any], released_url: str, tmp_path: Path) -> str:
-    sound["database"]["url"] = released_url
-    return str(write_config(sound, tmp_path / "config.toml"))
+def config(offline_settings: dict[str, Any], released_url: str, tmp_path: Path) -> str:
+    offline_settings["database"]["url"] = released_url
+    return str(write_config(offline_settings, tmp_path / "config.toml"))
 
 
 @contextmanager
@@ -121,7 +121,7 @@ def test_upgrade_keeps_every_row_and_its_backup_restores_the_old_version(
     capsys: pytest.CaptureFixture[str],
     config: str,
     released_url: str,
-    sound: dict[str, Any],
+    offline_settings: dict[str, Any],
     request: pytest.FixtureRequest,
     tmp_path: Path,
 ):
@@ -148,8 +148,8 @@ def test_upgrade_keeps_every_row_and_its_backup_restores_the_old_version(
         if released_url.startswith("postgresql"):
             server = request.getfixturevalue("postgresql_server")
             released_url = databases.enter_context(server.database("template0"))
-            sound["database"]["url"] = released_url
-            config = str(write_config(sound, tmp_path / "restored.toml"))
+            offline_settings["database"]["url"] = released_url
+            config = str(write_config(offline_settings, tmp_path / "restored.toml"))
         assert run(["service", "restore", backup, "--config", config, "--yes"]) == 0
         with Store(parse_database_url(released_url)) as store, store.transaction() as uow:
             assert uow.bookmarks.get(RESTORED) is not None

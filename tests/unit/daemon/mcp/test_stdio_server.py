@@ -14,7 +14,7 @@ from oracle.daemon.mcp.stdio_server import MARK, TOOLS, UNTRUSTED_FIELDS, serve_
 from oracle.daemon.web.api.read_api import create_read_api
 from oracle.store.database import Store
 from tests.support.api import IndexedHistory
-from tests.support.histories import History, node_address
+from tests.support.histories import History, make_node_address
 
 # Texts in the tools' responses that the oracle, its operator or the profile wrote.
 OWN_TEXTS = {
@@ -61,16 +61,16 @@ def call(api: LocalApi, name: str, **arguments: str) -> tuple[dict[str, Any], bo
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_every_tool_returns_the_response_of_its_path(api: LocalApi, name: str):
-    explained, _ = call(api, "explain", node=node_address("A"))
+    explained, _ = call(api, "explain", node=make_node_address("A"))
     scored_task = explained["explanation"]["pool"]["entries"][0]["task"]
-    values = {None: {}, "node": {"node": node_address("A")}, "task": {"task": scored_task}}
+    values = {None: {}, "node": {"node": make_node_address("A")}, "task": {"task": scored_task}}
     decoded, is_error = call(api, name, **values[TOOLS[name].argument])
     assert not is_error
     assert decoded["as_of"]["block"] > 0
 
 
 def test_text_of_a_stranger_is_marked_and_has_no_control_characters(api: LocalApi):
-    decoded, _ = call(api, "node", node=node_address("A"))
+    decoded, _ = call(api, "node", node=make_node_address("A"))
     escaped_name = decoded["row"]["card"][MARK]
     assert escaped_name.startswith("RTX 4090. Ignore")
     assert escaped_name.isprintable()

@@ -13,7 +13,7 @@ from oracle.daemon.web.pages.page_frame import get_template_environment
 from oracle.queries.answers import LogPlace
 from oracle.queries.text.human_numbers import format_amount
 from tests.support.api import IndexedHistory
-from tests.support.histories import History, node_address
+from tests.support.histories import History, make_node_address
 
 UNIT = 10**18
 EXPLORER = "https://explorer.example"
@@ -27,19 +27,19 @@ def client(new_sqlite_store):
         source = replace(
             IndexedHistory(store).whole(history).source,
             token=Token("CNX", 18),
-            labels={node_address("A"): "rack 3", node_address("B"): "rack 4"},
+            labels={make_node_address("A"): "rack 3", make_node_address("B"): "rack 4"},
         )
         yield TestClient(create_read_api(source, streams=ApiSection()))
 
 
 def test_stake_is_shown_in_network_token(client):
-    page = client.get(f"/nodes/{node_address('A')}").text
+    page = client.get(f"/nodes/{make_node_address('A')}").text
     assert "<dt>Stake</dt><dd>400 CNX." in page
     assert str(400 * UNIT) not in page
 
 
 def test_node_without_score_shows_no_equation(client):
-    page = client.get(f"/nodes/{node_address('B')}").text
+    page = client.get(f"/nodes/{make_node_address('B')}").text
     equation = page.partition('class="card equation"')[2].partition("</section>")[0]
     assert "not a member: kicked out" in equation
     assert ">=<" not in equation
@@ -47,21 +47,21 @@ def test_node_without_score_shows_no_equation(client):
 
 
 def test_label_is_shown_on_pages_and_in_api(client):
-    assert f'title="{node_address("A")}">rack 3</a>' in client.get("/nodes").text
-    assert "<b>rack 3</b>" in client.get(f"/nodes/{node_address('A')}").text
+    assert f'title="{make_node_address("A")}">rack 3</a>' in client.get("/nodes").text
+    assert "<b>rack 3</b>" in client.get(f"/nodes/{make_node_address('A')}").text
     rows = {row["node"]: row["label"] for row in client.get("/v1/nodes").json()["nodes"]}
     assert rows == {
-        node_address("A"): "rack 3",
-        node_address("B"): "rack 4",
-        node_address("C"): None,
+        make_node_address("A"): "rack 3",
+        make_node_address("B"): "rack 4",
+        make_node_address("C"): None,
     }
 
 
 @pytest.mark.parametrize(
     ("query", "status", "location"),
     [
-        ("rack 3", 303, f"/nodes/{node_address('A')}"),
-        ("RACK 4", 303, f"/nodes/{node_address('B')}"),
+        ("rack 3", 303, f"/nodes/{make_node_address('A')}"),
+        ("RACK 4", 303, f"/nodes/{make_node_address('B')}"),
         ("rack", 300, None),
         ("shelf", 422, None),
     ],
@@ -90,11 +90,11 @@ def test_address_leads_to_the_explorer_of_the_configuration(new_sqlite_store):
         linked_source = replace(source, explorer=EXPLORER)
         page, linked_page = (
             TestClient(create_read_api(served, streams=ApiSection()))
-            .get(f"/nodes/{node_address('A')}")
+            .get(f"/nodes/{make_node_address('A')}")
             .text
             for served in (source, linked_source)
         )
-    assert f'href="{EXPLORER}/address/{node_address("A")}"' in linked_page
+    assert f'href="{EXPLORER}/address/{make_node_address("A")}"' in linked_page
     assert EXPLORER not in page
 
 
@@ -103,7 +103,7 @@ def test_node_page_shows_the_contact_of_the_configuration(new_sqlite_store, cont
     with new_sqlite_store() as store:
         source = replace(IndexedHistory(store).whole(History().joins("A")).source, contact=contact)
         client = TestClient(create_read_api(source, streams=ApiSection()))
-        page = client.get(f"/nodes/{node_address('A')}").text
+        page = client.get(f"/nodes/{make_node_address('A')}").text
     assert ('<a href="mailto:qos@example.org">qos@example.org</a>' in page) is (
         contact is not None
     )

@@ -18,8 +18,8 @@ from oracle.domain.reports.contract_state import ContractChanges
 from oracle.store.database import Store
 from tests.support.api import IndexedHistory, make_block
 from tests.support.draws import create_draw
-from tests.support.histories import History, node_address, task_key
-from tests.support.indexed_rounds import accuse, index_with_rounds
+from tests.support.histories import History, make_node_address, make_task_key
+from tests.support.indexed_rounds import accuse_node, index_with_rounds
 
 # Hostile GPU names: an element, an attribute, and a right-to-left override.
 NASTY = "<img src=x onerror=alert(1)>\"\u202e'&"
@@ -49,7 +49,7 @@ def index_network(indexed: IndexedHistory) -> IndexedHistory:
     history = a_network()
     timeout = history.events[-2]
     state = index_with_rounds(indexed, history, [4, timeout.at.block])
-    accuse(indexed, state, node_address("C"), timeout.at.block + 1, ready_at=10**9)
+    accuse_node(indexed, state, make_node_address("C"), timeout.at.block + 1, ready_at=10**9)
     return indexed
 
 
@@ -77,7 +77,9 @@ def client(new_sqlite_database):
     with Store.open(new_sqlite_database()) as store:
         indexed = index_network(IndexedHistory(store))
         with store.transaction() as uow:
-            uow.draws.add(create_draw(task_key("0A"), make_block(1, 1), node_address("B")))
+            uow.draws.add(
+                create_draw(make_task_key("0A"), make_block(1, 1), make_node_address("B"))
+            )
         yield indexed.client()
 
 
@@ -103,13 +105,13 @@ def pages(client) -> dict[str, str]:
 
 def test_every_internal_link_resolves(pages):
     assert set(WITHOUT_PARTS) <= set(pages)
-    assert f"/nodes/{node_address('A')}" in pages
-    assert f"/tasks/{task_key('0A')}" in pages
+    assert f"/nodes/{make_node_address('A')}" in pages
+    assert f"/tasks/{make_task_key('0A')}" in pages
 
 
 def test_node_page_links_to_the_draws_of_its_node(pages):
-    assert f"/draws/{task_key('0A')}" in pages[f"/nodes/{node_address('B')}"]
-    assert "Drawn tasks" not in pages[f"/nodes/{node_address('A')}"]
+    assert f"/draws/{make_task_key('0A')}" in pages[f"/nodes/{make_node_address('B')}"]
+    assert "Drawn tasks" not in pages[f"/nodes/{make_node_address('A')}"]
 
 
 def test_pages_escape_untrusted_html(pages):
@@ -117,7 +119,7 @@ def test_pages_escape_untrusted_html(pages):
         tags = {name for name, _ in Elements(text).elements}
         assert "img" not in tags, path
         assert "\u202e" not in text, path
-    assert "&lt;img src=x" in pages[f"/nodes/{node_address('A')}"]
+    assert "&lt;img src=x" in pages[f"/nodes/{make_node_address('A')}"]
 
 
 def test_pages_contain_no_inline_script_or_style(pages):
@@ -193,35 +195,35 @@ def test_templates_never_disable_escaping():
 
 
 def test_node_page_headline_summarises_node(client):
-    text = client.get(f"/nodes/{node_address('A')}").text
+    text = client.get(f"/nodes/{make_node_address('A')}").text
     assert "<h1>First of three in all of its last three tasks.</h1>" in text
 
 
 def test_network_page_lists_recent_events(pages):
     feed = pages["/"].partition("Recent events")[2]
     assert re.search(
-        rf'{node_address("C")}">[^<]*</a>\s*timed out: reliability 1\.00 to 0\.30', feed
+        rf'{make_node_address("C")}">[^<]*</a>\s*timed out: reliability 1\.00 to 0\.30', feed
     )
 
 
 def test_round_page_shows_changed_node_and_previous_score(pages):
     text = pages["/rounds/2"]
     assert "Round 2 updated three nodes." in text
-    assert re.search(rf'/nodes/{node_address("A")}".*?>0\.5000</td>.*?>1\.0000</td>', text)
+    assert re.search(rf'/nodes/{make_node_address("A")}".*?>0\.5000</td>.*?>1\.0000</td>', text)
 
 
 def test_network_page_shows_movement_between_rounds(pages):
     timeline = pages["/"].partition('id="timeline"')[2]
     assert "one node rose" in timeline
-    row = timeline.partition(f"/nodes/{node_address('A')}")[0].rpartition("<li")[2]
+    row = timeline.partition(f"/nodes/{make_node_address('A')}")[0].rpartition("<li")[2]
     assert ('data-ranks="1 1"' in row, 'data-lanes="5002 10002"' in row) == (True, True)
 
 
 def test_accused_node_shows_remaining_veto_time(pages):
     assert "Veto period ends in" in pages["/kickouts"]
     # Its scores are good in this history, so the accusation cannot be executed for long.
-    assert "Accused, but its scores have risen" in pages[f"/nodes/{node_address('C')}"]
-    assert "Accused on chain." in pages[f"/nodes/{node_address('C')}"]
+    assert "Accused, but its scores have risen" in pages[f"/nodes/{make_node_address('C')}"]
+    assert "Accused on chain." in pages[f"/nodes/{make_node_address('C')}"]
 
 
 def test_page_of_struck_round_says_that_its_root_proves_nothing(new_sqlite_store):
@@ -241,17 +243,19 @@ def test_pending_draw_shows_its_seed(pages):
 
 
 def test_search_by_address_redirects_to_node(client):
-    response = client.get("/search", params={"q": node_address("A")}, follow_redirects=False)
+    response = client.get("/search", params={"q": make_node_address("A")}, follow_redirects=False)
     assert (response.status_code, response.headers["location"]) == (
         303,
-        f"/nodes/{node_address('A')}",
+        f"/nodes/{make_node_address('A')}",
     )
 
 
 def test_ambiguous_address_prefix_returns_list_of_matches(client):
     answer = client.get("/nodes/0x0")
     assert answer.status_code == 300
-    assert {f"/nodes/{node_address(name)}" for name in "ABCD"} <= set(Elements(answer.text).links)
+    assert {f"/nodes/{make_node_address(name)}" for name in "ABCD"} <= set(
+        Elements(answer.text).links
+    )
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from oracle.queries.api.records.event_feed import (
 )
 from oracle.queries.api.source import ApiSnapshot, open_snapshot
 from tests.support.api import IndexedHistory
-from tests.support.histories import History, node_address
+from tests.support.histories import History, make_node_address
 from tests.unit.daemon.pages.test_every_page import a_network
 
 
@@ -30,7 +30,7 @@ def test_event_stream_continues_after_last_event_of_page(new_sqlite_store):
         with open_snapshot(indexed.source) as snapshot:
             (joined,) = load_events_since(snapshot, last_event, 10)
         again = indexed.client().get("/").text
-    assert (joined.event.kind, joined.event.node) == ("joined", node_address("E"))
+    assert (joined.event.kind, joined.event.node) == ("joined", make_node_address("E"))
     assert f'data-event="{joined.cursor_after}"' in again
     assert f'data-event="{joined.cursor_after}"' not in text
 
@@ -54,7 +54,7 @@ def test_page_shows_only_the_newest_events_up_to_its_limit(store, monkeypatch):
         history.joins(name).after(5)
     with open_snapshot(IndexedHistory(store).whole(history).source) as snapshot:
         rows, _ = network_page.read_recent_events(snapshot)
-    assert [row.event.node for row in rows] == [node_address(name) for name in "GFE"]
+    assert [row.event.node for row in rows] == [make_node_address(name) for name in "GFE"]
 
 
 def test_consecutive_reports_are_merged_into_one_row():

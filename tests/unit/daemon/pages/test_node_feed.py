@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 from oracle.daemon.config.listener_section import ApiSection
 from oracle.daemon.web.api.read_api import create_read_api
 from tests.support.api import IndexedHistory
-from tests.support.histories import History, node_address
+from tests.support.histories import History, make_node_address
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 LABEL = "<b>rack & 3</b>"
@@ -22,13 +22,13 @@ def client(new_sqlite_store):
     history.pauses("B").after(5)
     with new_sqlite_store() as store:
         source = replace(
-            IndexedHistory(store).whole(history).source, labels={node_address("A"): LABEL}
+            IndexedHistory(store).whole(history).source, labels={make_node_address("A"): LABEL}
         )
         yield TestClient(create_read_api(source, streams=ApiSection()))
 
 
 def read_feed(client: TestClient, name: str) -> ET.Element:
-    response = client.get(f"/nodes/{node_address(name)}/feed.atom")
+    response = client.get(f"/nodes/{make_node_address(name)}/feed.atom")
     assert response.status_code == 200
     assert response.headers["content-type"] == "application/atom+xml; charset=utf-8"
     return ET.fromstring(response.text)  # noqa: S314 - our own response
@@ -65,9 +65,9 @@ def test_label_with_markup_is_escaped_in_feed(client):
 
 
 def test_page_of_node_names_its_feed(client):
-    page = client.get(f"/nodes/{node_address('A')}").text
-    assert f'title="Events of this node" href="/nodes/{node_address("A")}/feed.atom"' in page
+    page = client.get(f"/nodes/{make_node_address('A')}").text
+    assert f'title="Events of this node" href="/nodes/{make_node_address("A")}/feed.atom"' in page
 
 
 def test_feed_of_unknown_address_is_not_found(client):
-    assert client.get(f"/nodes/{node_address('F')}/feed.atom").status_code == 404
+    assert client.get(f"/nodes/{make_node_address('F')}/feed.atom").status_code == 404

@@ -14,7 +14,7 @@ from oracle.domain.reports.node_kicks import NodeKick
 from oracle.queries.text.human_numbers import format_time
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.api import IndexedHistory
-from tests.support.histories import History, node_address
+from tests.support.histories import History, make_node_address
 from tests.support.txmgr.stores import NewStore
 
 DAYS = 86_400
@@ -30,7 +30,7 @@ def load_page(new_store: NewStore, history: History, path: str) -> str:
 def test_paused_node_shows_pause_time(new_sqlite_store: NewStore):
     history = History().joins("A").scores("A", 10).pauses("A")
     since = format_time(history.time)
-    page = load_page(new_sqlite_store, history.after(2 * DAYS), f"/nodes/{node_address('A')}")
+    page = load_page(new_sqlite_store, history.after(2 * DAYS), f"/nodes/{make_node_address('A')}")
     assert f"<h1>Paused by its owner since {since}.</h1>" in page
 
 
@@ -44,14 +44,14 @@ def test_history_chart_of_departed_node_ends_at_departure(
     with new_sqlite_store() as store:
         client = IndexedHistory(store).whole(history).client()
         for span in ("1h", "6h", "24h", "7d", "30d", "all"):
-            page = client.get(f"/nodes/{node_address('A')}?range={span}").text
+            page = client.get(f"/nodes/{make_node_address('A')}?range={span}").text
             assert f"history?first=1000&amp;last={left_at}" in page, span
 
 
 def test_page_of_accused_node_differs_from_that_of_a_due_one(new_sqlite_store: NewStore):
     rules = replace(CRYNUX, kick_creator_share=UNIT)
     history = History().joins("A").scores("A", *[0] * rules.pool_size)
-    node = node_address("A")
+    node = make_node_address("A")
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store, rules).whole(history)
         due_page = indexed.client().get(f"/nodes/{node}").text

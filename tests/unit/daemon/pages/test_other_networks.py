@@ -8,7 +8,7 @@ from oracle.domain.blocks import Position
 from oracle.domain.feed_rows import FeedRow, is_feed_position
 from oracle.store.database import Store
 from tests.support.api import IndexedHistory
-from tests.support.histories import History, node_address, task_key
+from tests.support.histories import History, make_node_address, make_task_key
 from tests.unit.systems.legacy.networks import RULES, ran
 
 
@@ -69,7 +69,7 @@ def test_every_page_of_other_network_returns_200(client):
 
 @pytest.mark.parametrize("name", ["A", "B", "C"])
 def test_every_node_of_other_network_returns_200(client, name):
-    address = node_address(name)
+    address = make_node_address(name)
     for path in (f"/nodes/{address}", f"/v1/nodes/{address}", f"/v1/nodes/{address}/explain"):
         answer = client.get(path)
         assert answer.status_code == 200, (path, answer.text)
@@ -80,8 +80,8 @@ def test_every_node_of_other_network_returns_200(client, name):
 def test_page_of_node_under_legacy_rules_shows_its_factors(new_sqlite_store):
     with new_sqlite_store() as store:
         client = client_of(store, of_2024(), RULES)
-        page = client.get(f"/nodes/{node_address('A')}").text
-        body = client.get(f"/v1/nodes/{node_address('A')}").json()
+        page = client.get(f"/nodes/{make_node_address('A')}").text
+        body = client.get(f"/v1/nodes/{make_node_address('A')}").json()
     assert "<h1>R 1.00, P 0.00, B 1.00: its timeout costs it most.</h1>" in page
     assert "Reliability" not in page.partition("What changed")[0]
     assert "No answer" not in page
@@ -89,7 +89,9 @@ def test_page_of_node_under_legacy_rules_shows_its_factors(new_sqlite_store):
 
 
 def test_task_of_other_network_returns_200_or_404(client):
-    status_codes = [client.get(f"/tasks/{task_key(name)}").status_code for name in ("1", "0A")]
+    status_codes = [
+        client.get(f"/tasks/{make_task_key(name)}").status_code for name in ("1", "0A")
+    ]
     assert sorted(status_codes) == [200, 404]
 
 
@@ -98,7 +100,7 @@ def test_events_from_feed_are_marked_unproven(new_sqlite_store):
     assert not is_feed_position(Position(1, 0, 0))
     with new_sqlite_store() as store:
         client = client_of(store, of_a_feed())
-        page = client.get(f"/tasks/{task_key('0A')}").text
-        body = client.get(f"/v1/nodes/{node_address('C')}/history").json()
+        page = client.get(f"/tasks/{make_task_key('0A')}").text
+        body = client.get(f"/v1/nodes/{make_node_address('C')}/history").json()
     assert "of the feed, which has no proof" in page
     assert body["marks"]

@@ -19,8 +19,8 @@ from oracle.queries.proof_sentences import describe_leaf
 from oracle.queries.text.human_numbers import capitalize_first
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.api import IDENTITY, IndexedHistory
-from tests.support.histories import node_address
-from tests.support.rounds import build_accepted_round, contract_state
+from tests.support.histories import make_node_address
+from tests.support.rounds import build_accepted_round, build_contract_state
 from tests.unit.daemon.pages.test_every_page import Elements, a_network
 from tests.unit.daemon.pages.test_other_networks import of_2024
 from tests.unit.systems.legacy.networks import RULES
@@ -32,7 +32,7 @@ AS_OF = BlockRef(9, Hash("0x" + 64 * "b"), ZERO_HASH, 1_009)
 
 def fold_rounds(count: int) -> ContractState:
     """Return the contract's state after this number of rounds; round 2 is as of `AS_OF`."""
-    state = contract_state()
+    state = build_contract_state()
     for number in range(1, 1 + count):
         accepted_round = build_accepted_round(number)
         if number == 2:
@@ -65,13 +65,13 @@ def read_form(text: str) -> dict[str, str | None] | None:
 
 
 def test_script_is_given_the_newest_round_and_its_accepted_root(index):
-    text = index(fold_rounds(2)).get(f"/nodes/{node_address('A')}").text
+    text = index(fold_rounds(2)).get(f"/nodes/{make_node_address('A')}").text
     assert read_form(text) == {
         "class": "proof",
         "hidden": None,
-        "data-proof": f"/v1/nodes/{node_address('A')}/proof?round=2",
+        "data-proof": f"/v1/nodes/{make_node_address('A')}/proof?round=2",
         "data-subject": "leaf",
-        "data-address": node_address("A"),
+        "data-address": make_node_address("A"),
         "data-root": ROOT,
         "data-summary": json.dumps(
             {"chain_id": IDENTITY.chain_id, "oracle": IDENTITY.oracle, "round": 2, "as_of": 9}
@@ -83,7 +83,7 @@ def test_script_is_given_the_newest_round_and_its_accepted_root(index):
 
 
 def test_requested_round_has_its_own_root(index):
-    text = index(fold_rounds(2)).get(f"/nodes/{node_address('A')}?round=1").text
+    text = index(fold_rounds(2)).get(f"/nodes/{make_node_address('A')}?round=1").text
     form = read_form(text)
     assert form is not None
     assert form["data-root"] == build_accepted_round(1).root
@@ -92,7 +92,7 @@ def test_requested_round_has_its_own_root(index):
 
 def test_round_that_was_not_accepted_returns_error_status(index):
     client = index(fold_rounds(2))
-    for address in (node_address("A"), ABSENT):
+    for address in (make_node_address("A"), ABSENT):
         for number, status in (("3", 404), ("x", 422), ("-1", 422)):
             assert client.get(f"/nodes/{address}?round={number}").status_code == status, number
 
@@ -114,7 +114,7 @@ def test_address_that_is_no_node_has_a_page_with_the_proof_of_absence(index):
     assert form["data-proof"] == f"/v1/nodes/{ABSENT}/proof?round=2"
 
 
-@pytest.mark.parametrize("address", [node_address("A"), ABSENT])
+@pytest.mark.parametrize("address", [make_node_address("A"), ABSENT])
 def test_nothing_is_proven_before_the_first_round(index, address):
     text = index(None).get(f"/nodes/{address}").text
     assert read_form(text) is None
@@ -126,7 +126,7 @@ def test_nothing_is_proven_before_the_first_round(index, address):
 def test_leaf_of_a_node_page_is_the_one_that_a_round_would_have(new_sqlite_store, history, rules):
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store, rules).whole(history)
-        text = indexed.client().get(f"/nodes/{node_address('A')}").text
+        text = indexed.client().get(f"/nodes/{make_node_address('A')}").text
         with open_snapshot(indexed.source) as snapshot:
             nodes = indexed.fold.ledger.nodes
             policy = KickoutPolicy(rules)
@@ -147,6 +147,6 @@ def test_leaf_of_a_node_page_is_the_one_that_a_round_would_have(new_sqlite_store
     assert [leaf.model_dump(exclude=unlinked) for leaf in leaves_at_cursor] == [
         leaf.model_dump(exclude=unlinked) for leaf in leaves
     ]
-    (leaf,) = (leaf for leaf in leaves if leaf.node == node_address("A"))
+    (leaf,) = (leaf for leaf in leaves if leaf.node == make_node_address("A"))
     for name, words in describe_leaf(leaf):
         assert f"<dt>{capitalize_first(name)}</dt><dd>{words}</dd>" in text

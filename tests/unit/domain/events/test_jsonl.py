@@ -30,7 +30,7 @@ from oracle.domain.events.network_events import (
 from oracle.domain.fold import fold
 from oracle.domain.ids import Address
 from oracle.errors import InputError
-from tests.support.histories import History, group_key, node_address, task_key
+from tests.support.histories import History, make_group_key, make_node_address, make_task_key
 from tests.support.random_histories import any_histories, disturbed_histories
 
 NODE = "0x" + 39 * "0" + "a"
@@ -76,15 +76,15 @@ def test_documented_example_line_parses():
 def test_event_is_written_in_documented_format():
     history = History().joins("A", stake=400 * 10**18, gpu_vram=24, models=("m",))
     assert event_to_json(history.events[0]) == (
-        f'{{"type":"node_joined","block":1,"log":0,"time":1000,"node":"{node_address("A")}",'
+        f'{{"type":"node_joined","block":1,"log":0,"time":1000,"node":"{make_node_address("A")}",'
         '"stake":"400000000000000000000","gpu_vram":24,"models":["m"]}'
     )
 
 
 def test_nonzero_tx_and_sub_are_written():
-    event = network_events.TaskQueued(at=Position(5, 2, -1, 1), time=9, task=task_key("1"))
+    event = network_events.TaskQueued(at=Position(5, 2, -1, 1), time=9, task=make_task_key("1"))
     assert event_to_json(event) == (
-        f'{{"type":"task_queued","block":5,"tx":2,"log":-1,"sub":1,"time":9,"task":"{task_key("1")}"}}'
+        f'{{"type":"task_queued","block":5,"tx":2,"log":-1,"sub":1,"time":9,"task":"{make_task_key("1")}"}}'
     )
 
 
@@ -93,7 +93,7 @@ def test_every_event_field_round_trips():
     full: list[DomainEvent] = [
         network_events.NodeJoined(
             **place,
-            node=node_address("A"),
+            node=make_node_address("A"),
             stake=2**256 - 1,
             gpu_name='é"\u2028',
             gpu_vram=2**32 - 1,
@@ -103,8 +103,8 @@ def test_every_event_field_round_trips():
         ),
         network_events.TaskCreated(
             **place,
-            task=task_key("1"),
-            creator=node_address("B"),
+            task=make_task_key("1"),
+            creator=make_node_address("B"),
             fee=0,
             min_vram=0,
             required_gpu="",
@@ -114,18 +114,20 @@ def test_every_event_field_round_trips():
             size=1,
             kind=TaskKind.SD_FT,
             timeout=0,
-            group=group_key("g"),
+            group=make_group_key("g"),
         ),
         network_events.TaskAborted(
             **place,
-            task=task_key("1"),
-            node=node_address("A"),
+            task=make_task_key("1"),
+            node=make_node_address("A"),
             reason=AbortReason.RESULT_UPLOAD_TIMEOUT,
             last_status=LastStatus.ERROR_REPORTED,
         ),
-        network_events.TaskStarted(**place, task=task_key("1"), node=node_address("A"), round=2),
+        network_events.TaskStarted(
+            **place, task=make_task_key("1"), node=make_node_address("A"), round=2
+        ),
         network_events.GroupValidated(
-            **place, group=group_key("g"), tasks=(task_key("1"), task_key("2"))
+            **place, group=make_group_key("g"), tasks=(make_task_key("1"), make_task_key("2"))
         ),
     ]
     assert [parse_event(event_to_json(event)) for event in full] == full

@@ -6,17 +6,16 @@ from hypothesis import given, strategies as st
 from oracle.domain.blocks import Position
 from oracle.domain.events.jsonl import event_to_json, parse_event, parse_task_request
 from oracle.domain.events.network_events import TYPE_BY_NAME, TaskQueued
-from tests.support.histories import task_key
+from tests.support.histories import make_task_key
 
-QUEUED = (
-    f'{{"type":"task_queued","block":5,"log":0,"time":7,"time_ms":%s,"task":"{task_key("1")}"}}'
-)
+TASK = make_task_key("1")
+QUEUED = f'{{"type":"task_queued","block":5,"log":0,"time":7,"time_ms":%s,"task":"{TASK}"}}'
 
 
 @given(time=st.integers(0, 2**40), rest=st.none() | st.integers(0, 999))
 def test_time_in_milliseconds_round_trips_and_is_optional(time, rest):
     time_ms = None if rest is None else time * 1000 + rest
-    event = TaskQueued(at=Position(5, 0, 0), time=time, task=task_key("1"), time_ms=time_ms)
+    event = TaskQueued(at=Position(5, 0, 0), time=time, task=make_task_key("1"), time_ms=time_ms)
     line = event_to_json(event)
     assert parse_event(line) == event
     assert ("time_ms" in line) == (rest is not None)

@@ -8,15 +8,15 @@ import pytest
 from oracle.domain.events.network_events import AbortReason, TaskCancelled
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.state import Ending
-from tests.support.histories import History, fold_history, node_address, task_key
-from tests.support.vectors import the_vector
+from tests.support.histories import History, fold_history, make_node_address, make_task_key
+from tests.support.vectors import load_vector
 
-VECTORS = the_vector("derivation/dv-03 Gen A timed-out nodes from cancelTask")["cases"]
+VECTORS = load_vector("derivation/dv-03 Gen A timed-out nodes from cancelTask")["cases"]
 
 
 def cancels(history: History, *names: str) -> History:
     for name in names:
-        history.emits(TaskCancelled, task=task_key("1"), node=node_address(name))
+        history.emits(TaskCancelled, task=make_task_key("1"), node=make_node_address(name))
     return history
 
 
@@ -33,7 +33,7 @@ def three(commits: str = "", discloses: str = "") -> History:
 
 
 def task_after(history: History):
-    return fold_history(history)[0].ledger.tasks[task_key("1")]
+    return fold_history(history)[0].ledger.tasks[make_task_key("1")]
 
 
 def endings(history: History) -> str:
@@ -69,12 +69,12 @@ def test_cancellation_aborts_runs_of_blameless_nodes_and_keeps_their_reliability
     history = cancels(three("AB"), "A", "B", "C")
     fold, _ = fold_history(history)
     assert endings(history) == "aat"
-    assert [fold.ledger.nodes[node_address(name)].base for name in "ABC"] == [
+    assert [fold.ledger.nodes[make_node_address(name)].base for name in "ABC"] == [
         UNIT,
         UNIT,
         3 * UNIT // 10,
     ]
-    assert fold.ledger.tasks[task_key("1")].ending is Ending.TIMED_OUT
+    assert fold.ledger.tasks[make_task_key("1")].ending is Ending.TIMED_OUT
 
 
 def test_error_report_counts_as_commitment_and_disclosure():
@@ -89,7 +89,7 @@ def test_cancellation_after_three_distinct_results_times_out_no_node():
 
 
 def test_cancellation_of_unassigned_task_aborts_it():
-    history = History().creates("1").emits(TaskCancelled, task=task_key("1"))
+    history = History().creates("1").emits(TaskCancelled, task=make_task_key("1"))
     cancelled_task = task_after(history)
     assert (cancelled_task.ending, cancelled_task.abort_reason) == (
         Ending.ABORTED,
@@ -98,7 +98,7 @@ def test_cancellation_of_unassigned_task_aborts_it():
 
 
 def test_cancellation_without_node_ends_no_run():
-    history = three("AB").emits(TaskCancelled, task=task_key("1"))
+    history = three("AB").emits(TaskCancelled, task=make_task_key("1"))
     _, changes = fold_history(history)
     assert (endings(history), changes.anomalies) == ("---", [])
 
@@ -111,7 +111,7 @@ def test_cancellation_without_node_ends_no_run():
         (cancels(three(), "A", "A"), "after_terminal"),
         (cancels(three().aborts("1"), "A"), "after_terminal"),
         (
-            History().creates("1").aborts("1").emits(TaskCancelled, task=task_key("1")),
+            History().creates("1").aborts("1").emits(TaskCancelled, task=make_task_key("1")),
             "after_terminal",
         ),
         (cancels(History().joins("A").starts("1", "A"), "A"), "not_of_this_generation"),

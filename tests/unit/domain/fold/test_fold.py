@@ -5,7 +5,7 @@ import pytest
 from oracle.domain.fold.fold import Fold
 from oracle.domain.state import LastEvent
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from tests.support.histories import History, fold_history, node_address, task_key
+from tests.support.histories import History, fold_history, make_node_address, make_task_key
 
 BLOCK = History().joins("A").starts("1", "A").events
 
@@ -43,7 +43,7 @@ def test_pre_images_are_kept_only_when_journaling():
     fold.fold_block(2, History().after(9).submits("1", "A").events, journal=True)
     (images,) = fold.drain_changes().pre_images
     assert (images.block, images.nodes, images.groups) == (2, {}, {})
-    before = images.tasks[task_key("1")]
+    before = images.tasks[make_task_key("1")]
     assert before is not None
     assert before.stopped_at is None
     assert images.last == (LastEvent(BLOCK[-1].at, BLOCK[-1].time, 1),)
@@ -51,7 +51,7 @@ def test_pre_images_are_kept_only_when_journaling():
 
 def test_second_drain_is_empty():
     fold, changes = fold_history(BLOCK)
-    assert set(changes.nodes) == {node_address("A")}
+    assert set(changes.nodes) == {make_node_address("A")}
     assert changes.last == fold.last
     again = fold.drain_changes()
     assert (again.nodes, again.tasks, again.reliability, again.last) == ({}, {}, [], None)
@@ -60,7 +60,7 @@ def test_second_drain_is_empty():
 def test_row_stores_block_of_last_change():
     history = History().joins("A", "B").after(5, blocks=3).pauses("A")
     fold, _ = fold_history(history)
-    assert [fold.ledger.nodes[node_address(name)].changed_at for name in "AB"] == [4, 1]
+    assert [fold.ledger.nodes[make_node_address(name)].changed_at for name in "AB"] == [4, 1]
 
 
 def test_success_at_full_reliability_records_no_reliability_change():

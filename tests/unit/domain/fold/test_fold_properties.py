@@ -25,7 +25,7 @@ from oracle.domain.state import Membership, PendingLeave
 from oracle.queries.replay import replay_events
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.examples import examples
-from tests.support.histories import change_rules, fold_history
+from tests.support.histories import build_changed_rules, fold_history
 from tests.support.random_histories import (
     any_histories,
     disturbed_histories,
@@ -37,12 +37,14 @@ from tests.support.reference import Reference
 K = TypeVar("K")
 V = TypeVar("V")
 
-TERMINAL = change_rules(close="terminal", group_size=2)
-SMALL_POOL = change_rules(pool_size=2, kickout_below=3 * UNIT)
+TERMINAL = build_changed_rules(close="terminal", group_size=2)
+SMALL_POOL = build_changed_rules(pool_size=2, kickout_below=3 * UNIT)
 RESTARTING = Rules.from_json(
     json.dumps({**json.loads(RELAY.to_json()), "restarts": [1300, 1301, 4000]})
 )
-DOUBTING = change_rules(least_timeout_seconds=1000, rejoin_heals=True, error_rank="as_reported")
+DOUBTING = build_changed_rules(
+    least_timeout_seconds=1000, rejoin_heals=True, error_rank="as_reported"
+)
 rule_sets = st.sampled_from((CRYNUX, RELAY, TERMINAL, SMALL_POOL, RESTARTING, DOUBTING))
 histories = any_histories() | legal_histories() | disturbed_histories()
 

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from oracle.domain.events import network_events
 from oracle.domain.scoring.node_scores import get_status
 from oracle.domain.state import Membership
-from tests.support.histories import History, fold_history, node_address, task_key
+from tests.support.histories import History, fold_history, make_node_address, make_task_key
 
 
 def build_answered_task(
@@ -16,12 +16,12 @@ def build_answered_task(
 ) -> History:
     """Return a history in which a member got task 1 and answered it."""
     history = History().joins("A").starts("1", "A").after(5)
-    return history.emits(kind, task=task_key("1"), node=node_address("A"), frees=frees)
+    return history.emits(kind, task=make_task_key("1"), node=make_node_address("A"), frees=frees)
 
 
 def status(history: History) -> str:
     fold, _ = fold_history(history)
-    return get_status(fold.ledger.nodes[node_address("A")])
+    return get_status(fold.ledger.nodes[make_node_address("A")])
 
 
 @pytest.mark.parametrize("kind", [network_events.TaskSubmitted, network_events.TaskErrorReported])
@@ -40,7 +40,10 @@ def test_task_end_frees_its_node_once():
 def test_revealed_error_does_not_free_node_again():
     history = build_answered_task(frees=True).starts("2", "A")
     history.emits(
-        network_events.TaskErrorReported, task=task_key("1"), node=node_address("A"), frees=True
+        network_events.TaskErrorReported,
+        task=make_task_key("1"),
+        node=make_node_address("A"),
+        frees=True,
     )
     assert status(history) == "busy"
 
@@ -50,13 +53,16 @@ def test_pending_quit_takes_effect_when_submission_frees_node():
         History()
         .joins("A")
         .starts("1", "A")
-        .emits(network_events.NodeQuitAsked, node=node_address("A"))
+        .emits(network_events.NodeQuitAsked, node=make_node_address("A"))
     )
     history.emits(
-        network_events.TaskSubmitted, task=task_key("1"), node=node_address("A"), frees=True
+        network_events.TaskSubmitted,
+        task=make_task_key("1"),
+        node=make_node_address("A"),
+        frees=True,
     )
     fold, _ = fold_history(history)
-    assert fold.ledger.nodes[node_address("A")].membership is Membership.QUIT
+    assert fold.ledger.nodes[make_node_address("A")].membership is Membership.QUIT
 
 
 @given(st.lists(st.tuples(st.sampled_from("123"), st.sampled_from("sfe"), st.booleans())))
@@ -72,8 +78,8 @@ def test_running_count_equals_the_number_of_unfinished_tasks(steps):
         elif what == "f":
             history.emits(
                 network_events.TaskSubmitted,
-                task=task_key(name),
-                node=node_address("A"),
+                task=make_task_key(name),
+                node=make_node_address("A"),
                 frees=frees,
             )
         else:
@@ -85,4 +91,4 @@ def test_running_count_equals_the_number_of_unfinished_tasks(steps):
         for ledger_task in tasks
         if ledger_task.node and ledger_task.ending is None and not ledger_task.freed
     ]
-    assert fold.ledger.nodes[node_address("A")].running == len(runs)
+    assert fold.ledger.nodes[make_node_address("A")].running == len(runs)

@@ -7,7 +7,7 @@ import pytest
 
 from oracle.domain.events.network_events import LastStatus
 from oracle.domain.fold.preconditions import Breach
-from tests.support.histories import History, fold_history, node_address, task_key
+from tests.support.histories import History, fold_history, make_node_address, make_task_key
 
 
 def build_created_task():
@@ -184,7 +184,10 @@ def test_legal_history_reports_no_anomaly(history):
 def test_terminal_event_with_wrong_node_is_an_anomaly_and_applies_to_the_recorded_node():
     fold, changes = fold_history(build_submitted_task().times_out("1", by="B"))
     assert [anomaly.rule for anomaly in changes.anomalies] == ["node_differs"]
-    assert fold.ledger.nodes[node_address("A")].base < fold.ledger.nodes[node_address("B")].base
+    assert (
+        fold.ledger.nodes[make_node_address("A")].base
+        < fold.ledger.nodes[make_node_address("B")].base
+    )
 
 
 def test_terminal_event_with_wrong_last_status_is_an_anomaly_and_still_ends_the_task():
@@ -192,7 +195,7 @@ def test_terminal_event_with_wrong_last_status_is_an_anomaly_and_still_ends_the_
         build_submitted_task().aborts("1", last_status=LastStatus.STARTED)
     )
     assert [anomaly.rule for anomaly in changes.anomalies] == ["last_status_differs"]
-    assert fold.ledger.tasks[task_key("1")].ending == "aborted"
+    assert fold.ledger.tasks[make_task_key("1")].ending == "aborted"
 
 
 @pytest.mark.parametrize(
@@ -217,7 +220,7 @@ def test_terminal_event_of_unseen_task_may_have_any_last_status():
 
 def test_error_after_submission_keeps_submission_time():
     history = build_started_task().submits("1").after(60).reports_error("1")
-    stored_task = fold_history(history)[0].ledger.tasks[task_key("1")]
+    stored_task = fold_history(history)[0].ledger.tasks[make_task_key("1")]
     submission = history.events[-2]
 
     assert (stored_task.stopped_at, stored_task.stopped_time) == (submission.at, submission.time)
@@ -226,7 +229,7 @@ def test_error_after_submission_keeps_submission_time():
 
 def test_disclosure_keeps_submission_time():
     history = build_started_task().submits("1").after(60).discloses("1", "A")
-    stored_task = fold_history(history)[0].ledger.tasks[task_key("1")]
+    stored_task = fold_history(history)[0].ledger.tasks[make_task_key("1")]
 
     assert (stored_task.stopped_time, stored_task.error_reported) == (
         history.events[-2].time,
@@ -238,4 +241,4 @@ def test_event_with_decreasing_time_is_listed_as_anomaly_and_applied():
     history = History().joins("A").after(-10).pauses("A").after(5).resumes("A")
     fold, changes = fold_history(history)
     assert [(a.rule, a.event) for a in changes.anomalies] == [("time_fell", "node_paused")]
-    assert not fold.ledger.nodes[node_address("A")].paused
+    assert not fold.ledger.nodes[make_node_address("A")].paused

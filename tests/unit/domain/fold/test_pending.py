@@ -10,7 +10,7 @@ import pytest
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.scoring.node_scores import get_status
 from oracle.domain.state import Node, PendingLeave
-from tests.support.histories import History, fold_history, fold_node, node_address
+from tests.support.histories import History, fold_history, fold_node, make_node_address
 
 
 def busy() -> History:
@@ -27,7 +27,9 @@ def in_one_transaction(history: History, last: int) -> list[DomainEvent]:
 def after(events: list[DomainEvent]) -> tuple[Node, list[str]]:
     """Return the node A, and the rules that were broken."""
     fold, changes = fold_history(events)
-    return fold.ledger.nodes[node_address("A")], [anomaly.rule for anomaly in changes.anomalies]
+    return fold.ledger.nodes[make_node_address("A")], [
+        anomaly.rule for anomaly in changes.anomalies
+    ]
 
 
 @pytest.mark.parametrize(
@@ -104,6 +106,6 @@ def test_due_kickout_stays_due_when_a_pending_quit_takes_effect():
 
     fold, changes = fold_history(history.events)
 
-    quit_node = fold.ledger.nodes[node_address("A")]
+    quit_node = fold.ledger.nodes[make_node_address("A")]
     (interval,) = changes.kickouts
     assert (get_status(quit_node), quit_node.kickout_due_since) == ("quit", interval.opened_at)

@@ -5,7 +5,7 @@ See docs/reference/events-and-jsonl.md#what-is-legal.
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.state import Ending
-from tests.support.histories import History, fold_history, node_address, task_key
+from tests.support.histories import History, fold_history, make_node_address, make_task_key
 
 
 def three():
@@ -16,13 +16,17 @@ def three():
 
 
 def task_after(history):
-    return fold_history(history)[0].ledger.tasks[task_key("1")]
+    return fold_history(history)[0].ledger.tasks[make_task_key("1")]
 
 
 def test_every_node_has_its_own_run():
     history = three().commits("1", "B").after(1).commits("1", "A").discloses("1", "B")
     runs = task_after(history.reports_error("1", "C")).runs
-    assert [run.node for run in runs] == [node_address("A"), node_address("B"), node_address("C")]
+    assert [run.node for run in runs] == [
+        make_node_address("A"),
+        make_node_address("B"),
+        make_node_address("C"),
+    ]
     assert [run.committed_at is not None for run in runs] == [True, True, False]
     assert [run.disclosed_at is not None for run in runs] == [False, True, False]
     assert [run.reported_at is not None for run in runs] == [False, False, True]
@@ -31,10 +35,10 @@ def test_every_node_has_its_own_run():
 def test_terminal_event_that_names_a_node_ends_only_the_run_of_that_node():
     history = three().succeeds("1", "B")
     fold, _ = fold_history(history)
-    stored_task = fold.ledger.tasks[task_key("1")]
+    stored_task = fold.ledger.tasks[make_task_key("1")]
     assert [run.ending for run in stored_task.runs] == [None, Ending.SUCCEEDED, None]
     assert stored_task.ending is None
-    assert [fold.ledger.nodes[node_address(name)].running for name in "ABC"] == [1, 0, 1]
+    assert [fold.ledger.nodes[make_node_address(name)].running for name in "ABC"] == [1, 0, 1]
 
 
 def test_terminal_event_without_a_node_ends_all_remaining_runs():
@@ -57,7 +61,7 @@ def test_task_ends_with_its_last_run():
 
 def test_timeout_penalises_only_unfinished_nodes():
     fold, changes = fold_history(three().succeeds("1", "A").times_out("1"))
-    bases = [fold.ledger.nodes[node_address(name)].base for name in "ABC"]
+    bases = [fold.ledger.nodes[make_node_address(name)].base for name in "ABC"]
     assert bases == [UNIT, 3 * UNIT // 10, 3 * UNIT // 10]
     assert [change.cause.value for change in changes.reliability[3:]] == 2 * ["timed_out"]
 
@@ -67,4 +71,4 @@ def test_crynux_gives_no_score_for_multi_node_task():
     fold, changes = fold_history(history)
     assert changes.scores == []
     assert not changes.results[0].scored
-    assert fold.ledger.nodes[node_address("A")].pool == b""
+    assert fold.ledger.nodes[make_node_address("A")].pool == b""

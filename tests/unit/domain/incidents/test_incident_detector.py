@@ -12,19 +12,19 @@ from oracle.domain.ids import Address
 from oracle.domain.incidents.incident import Incident
 from oracle.domain.incidents.incident_detector import IncidentDetector, IncidentRows
 from tests.support.examples import examples
-from tests.support.histories import History, fold_history, node_address
+from tests.support.histories import History, fold_history, make_node_address
 from tests.support.task_traffic import (
     BEGIN,
     Attempt,
     Failure,
     TaskEnd,
     Traffic,
-    application_address,
-    burst_history,
-    create_ends,
-    create_traffic,
+    build_burst_history,
+    iter_starts_and_ends,
+    iter_traffic_events,
+    make_application_address,
+    make_numbered_node_address,
     never_fails,
-    numbered_node_address,
 )
 from tests.unit.domain.incidents.naive_incidents import find_incidents_naively
 from tests.unit.domain.incidents.traffic_incidents import detect_incidents, is_marked
@@ -57,7 +57,7 @@ def detect(
 def test_burst_of_one_application_marks_exactly_its_timeouts(seed):
     incidents, timeouts = detect(seed, burst_of_one_application)
     (incident,) = incidents
-    assert incident.creator == application_address(3)
+    assert incident.creator == make_application_address(3)
     assert {end for end in timeouts if is_marked(incidents, end)} == {
         end
         for end in timeouts
@@ -116,8 +116,8 @@ def random_ends(seed: int) -> list[End]:
         (
             Position(0, 0, step),
             time + 20 * step,
-            node_address("c0"),
-            node_address(f"n{step % 9}"),
+            make_node_address("c0"),
+            make_node_address(f"n{step % 9}"),
             step % 99 == 0,
         )
         for step in range(quiet_count)
@@ -133,7 +133,10 @@ def random_ends(seed: int) -> list[End]:
             time += random.randint(*gaps)
             creator = random.randrange(4)
             is_timeout = random.random() < rate_by_creator[creator]
-            key = node_address(f"c{creator}"), node_address(f"n{random.randrange(node_count)}")
+            key = (
+                make_node_address(f"c{creator}"),
+                make_node_address(f"n{random.randrange(node_count)}"),
+            )
             ends.append((Position(phase, step, 0), time, *key, is_timeout))
     return ends
 
@@ -215,8 +218,8 @@ def test_state_stays_bounded():
     """Minutes are kept for a day, and creators and nodes only for the newest 15 minutes."""
     traffic = Traffic(tasks=5_000, nodes=10, applications=3, gap_seconds=60)
     detector = IncidentDetector()
-    for number, (seconds, end) in enumerate(create_ends(1, traffic)):
-        key = application_address(end.application), numbered_node_address(end.node)
+    for number, (seconds, end) in enumerate(iter_starts_and_ends(1, traffic)):
+        key = make_application_address(end.application), make_numbered_node_address(end.node)
         detector.record_end(Position(0, 0, number), seconds, key, is_timeout=False)
     assert seconds > 3 * 86_400
     assert len(detector.minutes) <= 1440 + 15
@@ -252,11 +255,11 @@ def test_run_of_a_commit_and_disclose_task_ends_at_its_commitment():
 
 
 def test_burst_begins_marks_and_ends_in_a_folded_history():
-    history = burst_history()
+    history = build_burst_history()
     _, changes = fold_history(history)
     (incident,) = changes.incidents.incidents.values()
     assert incident is not None
-    assert incident.creator == node_address("burst")
+    assert incident.creator == make_node_address("burst")
     assert (incident.nodes, incident.timeouts) == (12, 12)
     assert incident.over_at == history.events[-2].at
     creators = {
@@ -264,24 +267,24 @@ def test_burst_begins_marks_and_ends_in_a_folded_history():
     }
     timeouts = [event for event in history.events if isinstance(event, TaskTimedOut)]
     assert all(incident.marks(event.time, creators[event.task]) for event in timeouts)
-    assert not incident.marks(timeouts[0].time, node_address("calm"))
-    assert not incident.marks(incident.until + 1, node_address("burst"))
+    assert not incident.marks(timeouts[0].time, make_node_address("calm"))
+    assert not incident.marks(incident.until + 1, make_node_address("burst"))
 
 
 def test_incident_marks_only_what_was_known_at_a_position():
     place = Position(10, 0, 0)
-    incident = Incident(1, node_address("c"), place, 1000, 100, 1019, 5, 5)
+    incident = Incident(1, make_node_address("c"), place, 1000, 100, 1019, 5, 5)
     earlier = Position(9, 0, 0)
     later = Position(20, 0, 0)
-    assert not incident.marks(1000, node_address("c"), earlier)
-    assert incident.marks(1500, node_address("c"), later)
+    assert not incident.marks(1000, make_node_address("c"), earlier)
+    assert incident.marks(1500, make_node_address("c"), later)
     over = incident._replace(over_at=Position(15, 0, 0), over_time=2000)
-    assert not over.marks(1500, node_address("c"), later)
-    assert over.marks(1500, node_address("c"), Position(12, 0, 0))
+    assert not over.marks(1500, make_node_address("c"), later)
+    assert over.marks(1500, make_node_address("c"), Position(12, 0, 0))
 
 
 def test_fold_of_traffic_finds_the_same_incidents_as_its_ends():
-    fold, changes = fold_history(list(create_traffic(1, SMALL, outage)))
+    fold, changes = fold_history(list(iter_traffic_events(1, SMALL, outage)))
     found = detect(1, outage)[0]
     assert [incident[3:8] for incident in found] == [
         incident[3:8] for incident in changes.incidents.incidents.values() if incident

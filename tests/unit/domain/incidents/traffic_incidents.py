@@ -10,9 +10,9 @@ from tests.support.task_traffic import (
     Failure,
     TaskEnd,
     Traffic,
-    application_address,
-    create_ends,
-    numbered_node_address,
+    iter_starts_and_ends,
+    make_application_address,
+    make_numbered_node_address,
 )
 
 
@@ -22,10 +22,10 @@ def detect_incidents(
     """Return the incidents of a simulated traffic, and its timeouts."""
     detector = IncidentDetector()
     timeouts = list[TaskEnd]()
-    for number, (seconds, end) in enumerate(create_ends(seed, traffic, failure)):
+    for number, (seconds, end) in enumerate(iter_starts_and_ends(seed, traffic, failure)):
         if seconds < end.seconds:
             continue
-        key = application_address(end.application), numbered_node_address(end.node)
+        key = make_application_address(end.application), make_numbered_node_address(end.node)
         at = Position(seconds, 0, number)
         detector.record_end(at, BEGIN + seconds, key, is_timeout=end.is_timeout)
         if end.is_timeout:
@@ -34,5 +34,5 @@ def detect_incidents(
 
 
 def is_marked(incidents: Sequence[Incident], end: TaskEnd) -> bool:
-    creator = application_address(end.application)
+    creator = make_application_address(end.application)
     return find_incident_marking_timeout(incidents, BEGIN + end.seconds, creator) is not None

@@ -21,7 +21,7 @@ from oracle.domain.reports.report import (
     measure_lane_changes,
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
-from tests.support.rounds import build_accepted_round, contract_state
+from tests.support.rounds import build_accepted_round, build_contract_state
 
 SETTINGS = ReportSettings()
 AS_OF_TIME = 1_000_000
@@ -113,7 +113,7 @@ def test_report_without_nodes_is_never_due():
 
 def test_report_is_due_if_lanes_of_the_last_round_are_unknown():
     before = PreviousRound.from_state(
-        contract_state(build_accepted_round(1, time=AS_OF_TIME - 60))
+        build_contract_state(build_accepted_round(1, time=AS_OF_TIME - 60))
     )
     assert cut([5002], before).is_due
 
@@ -124,14 +124,16 @@ def test_report_is_due_if_lanes_of_the_last_round_are_unknown():
 def test_report_builds_on_last_round_at_as_of_block():
     report = cut(
         [7002],
-        PreviousRound.from_state(contract_state(build_accepted_round(1), build_accepted_round(2))),
+        PreviousRound.from_state(
+            build_contract_state(build_accepted_round(1), build_accepted_round(2))
+        ),
     )
     assert (report.head_round, report.prev, report.root) == (2, build_accepted_round(2).root, ROOT)
     assert report.deadline == AS_OF_TIME + SETTINGS.ttl_seconds
 
 
 def test_report_after_a_struck_round_names_no_root_before():
-    state = contract_state(build_accepted_round(1), build_accepted_round(2))
+    state = build_contract_state(build_accepted_round(1), build_accepted_round(2))
     state.fold_block(3, [RoundsStruck(build_accepted_round(3).at, 0, 2, 2)], journal=False)
     report = cut([7002], PreviousRound.from_state(state))
     assert (report.head_round, report.prev) == (2, ZERO_HASH)

@@ -18,7 +18,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.examples import examples
-from tests.support.histories import History, node_address
+from tests.support.histories import History, make_node_address
 from tests.support.random_histories import any_histories
 
 CONTRACT = Address("0x" + 40 * "c")
@@ -49,7 +49,7 @@ def leaf_of(
 ) -> NodeLeaf:
     folded = fold(history.events)
     context = context_of(folded, time or history.time, review_kickout)
-    return build_node_leaf(folded.ledger.nodes[node_address(name)], CONTRACT, context, keccak)
+    return build_node_leaf(folded.ledger.nodes[make_node_address(name)], CONTRACT, context, keccak)
 
 
 def zeros_of(name: str) -> History:

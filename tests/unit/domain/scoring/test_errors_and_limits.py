@@ -12,7 +12,13 @@ from hypothesis import given, strategies as st
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import compute_reliability
 from oracle.systems.crynux.crynux_rule_sets import RELAY
-from tests.support.histories import History, change_rules, fold_history, fold_node, node_address
+from tests.support.histories import (
+    History,
+    build_changed_rules,
+    fold_history,
+    fold_node,
+    make_node_address,
+)
 from tests.unit.domain.scoring.test_groups import NAMES, list_ranked_members, of_three
 
 
@@ -54,7 +60,7 @@ def test_errors_rank_after_results_by_time(order, failing):
 # Timeouts that are not credible
 
 # The verdict decides which answers rank (test_verdicts.py); here all of them do.
-ALL = change_rules(ranked_answers="all")
+ALL = build_changed_rules(ranked_answers="all")
 DOUBTING = replace(ALL, least_timeout_seconds=60)
 
 
@@ -72,7 +78,7 @@ def test_timeout_of_task_with_too_short_limit_costs_neither_score_nor_reliabilit
         (None, None, None),
         (1, 1, 10),
     ]
-    victims = [fold.ledger.nodes[node_address(name)] for name in "AB"]
+    victims = [fold.ledger.nodes[make_node_address(name)] for name in "AB"]
     assert [(victim.pool, victim.base, victim.since) for victim in victims] == 2 * [
         (b"", UNIT, 1000)
     ]
@@ -80,15 +86,15 @@ def test_timeout_of_task_with_too_short_limit_costs_neither_score_nor_reliabilit
     assert [anomaly.rule for anomaly in changes.anomalies] == 2 * ["limit_not_believed"]
     void = [change for change in changes.reliability if change.cause == "timeout_void"]
     assert [(change.node, change.before, change.after) for change in void] == [
-        (node_address("A"), UNIT, UNIT),
-        (node_address("B"), UNIT, UNIT),
+        (make_node_address("A"), UNIT, UNIT),
+        (make_node_address("B"), UNIT, UNIT),
     ]
 
 
 @pytest.mark.parametrize("limit", [60, None])
 def test_timeout_of_task_with_sufficient_or_no_limit_counts(limit):
     fold, changes = fold_history(impossible(limit), DOUBTING)
-    assert [bytes(fold.ledger.nodes[node_address(name)].pool) for name in "ABC"] == [
+    assert [bytes(fold.ledger.nodes[make_node_address(name)].pool) for name in "ABC"] == [
         bytes([0]),
         bytes([0]),
         bytes([10]),
@@ -98,7 +104,7 @@ def test_timeout_of_task_with_sufficient_or_no_limit_counts(limit):
 
 def test_default_rules_count_a_timeout_however_short_its_limit():
     fold, changes = fold_history(impossible(1))
-    assert fold.ledger.nodes[node_address("A")].base == 3 * UNIT // 10
+    assert fold.ledger.nodes[make_node_address("A")].base == 3 * UNIT // 10
     assert changes.anomalies == []
 
 

@@ -12,16 +12,16 @@ from oracle.domain.scoring.group_ranking import split_fee_by_scores
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 from tests.support.histories import (
     History,
-    change_rules,
+    build_changed_rules,
     fold_history,
-    group_key,
-    node_address,
-    task_key,
+    make_group_key,
+    make_node_address,
+    make_task_key,
 )
 
 # The verdict decides which answers rank (test_verdicts.py); here all of them do.
-ALL = change_rules(ranked_answers="all")
-TERMINAL = change_rules(close="terminal", ranked_answers="all")
+ALL = build_changed_rules(ranked_answers="all")
+TERMINAL = build_changed_rules(close="terminal", ranked_answers="all")
 NAMES = ("1", "2", "3")
 
 
@@ -95,7 +95,7 @@ def test_invalidated_result_keeps_score_of_its_rank():
     history = of_three().after(1).submits("1").is_invalidated("1").is_slashed("A")
     history.after(1).submits("2").closes("g", *NAMES)
     assert list_ranked_members(history)[:2] == [(1, 1, 10), (2, 2, 5)]
-    assert fold_history(history, ALL)[0].ledger.nodes[node_address("A")].pool == bytes([10])
+    assert fold_history(history, ALL)[0].ledger.nodes[make_node_address("A")].pool == bytes([10])
 
 
 def test_unstarted_member_gets_no_score():
@@ -129,7 +129,7 @@ def test_task_is_scored_only_by_the_first_group_that_names_it():
     _, changes = fold_history(history, ALL)
     first, second = changes.results
     assert [member.score for member in first.members] == [10, 5]
-    assert [(member.task, member.score) for member in second.members] == [(task_key("3"), 10)]
+    assert [(member.task, member.score) for member in second.members] == [(make_task_key("3"), 10)]
     assert [anomaly.rule for anomaly in changes.anomalies] == ["task_scored_before"]
 
 
@@ -158,14 +158,14 @@ def test_scores_enter_pools_in_member_order_at_group_close():
     history.after(3).closes("g", "1", "2", "4")
     fold, changes = fold_history(history, ALL)
     assert [(entry.node, entry.seq, entry.score) for entry in changes.scores] == [
-        (node_address("A"), 1, 5),
-        (node_address("B"), 1, 0),
-        (node_address("A"), 2, 10),
+        (make_node_address("A"), 1, 5),
+        (make_node_address("B"), 1, 0),
+        (make_node_address("A"), 2, 10),
     ]
     assert {(entry.at, entry.time) for entry in changes.scores} == {
         (history.events[-1].at, history.time)
     }
-    assert fold.ledger.nodes[node_address("A")].pool == bytes([5, 10])
+    assert fold.ledger.nodes[make_node_address("A")].pool == bytes([5, 10])
 
 
 # Groups closed by counting
@@ -180,7 +180,7 @@ def test_group_closes_when_last_member_ends():
     _, changes = fold_history(history, TERMINAL)
     assert list_ranked_members(history, TERMINAL) == [(1, 1, 10), (2, 2, 5), (None, None, 0)]
     assert changes.results[0].closed_at == history.events[-1].at
-    assert changes.results[0].group == group_key("g")
+    assert changes.results[0].group == make_group_key("g")
 
 
 def test_group_with_too_few_tasks_never_closes():
@@ -209,7 +209,10 @@ def test_relay_scores_timed_out_but_not_aborted_members():
     history = of_three().after(1).submits("1").aborts("2").times_out("3").closes("g", *NAMES)
     _, changes = fold_history(history, RELAY)
     assert list_ranked_members(history, RELAY) == [(1, 1, 10), (None, None, 0), (None, None, 0)]
-    assert {entry.node for entry in changes.scores} == {node_address("A"), node_address("C")}
+    assert {entry.node for entry in changes.scores} == {
+        make_node_address("A"),
+        make_node_address("C"),
+    }
 
 
 def test_relay_scores_no_member_of_a_group_with_creator_validation_timeout():
@@ -227,8 +230,11 @@ def test_restart_without_later_scores_changes_no_score():
     history = History().joins("A").scores("A", 10, 5)
     rules = replace(RELAY, restarts=(history.time + 5,))
     fold, changes = fold_history(history, rules)
-    assert [entry.score for entry in changes.scores if entry.node == node_address("A")] == [10, 5]
-    assert fold.ledger.nodes[node_address("A")].pool == bytes([10, 5])
+    assert [entry.score for entry in changes.scores if entry.node == make_node_address("A")] == [
+        10,
+        5,
+    ]
+    assert fold.ledger.nodes[make_node_address("A")].pool == bytes([10, 5])
 
 
 @given(

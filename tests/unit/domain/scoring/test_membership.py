@@ -15,7 +15,7 @@ from oracle.domain.scoring.node_scores import (
     is_kickout_due,
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
-from tests.support.histories import History, fold_history, fold_node, node_address
+from tests.support.histories import History, fold_history, fold_node, make_node_address
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def intervals(history, rules=CRYNUX):
     return [
         (interval.opened_at, interval.closed_at)
         for interval in changes.kickouts
-        if interval.node == node_address("A")
+        if interval.node == make_node_address("A")
     ]
 
 

@@ -15,11 +15,17 @@ from oracle.domain.scoring.node_scores import (
     is_kickout_due,
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
-from tests.support.histories import History, change_rules, fold_history, fold_node, node_address
+from tests.support.histories import (
+    History,
+    build_changed_rules,
+    fold_history,
+    fold_node,
+    make_node_address,
+)
 from tests.unit.domain.fold.test_pending import in_one_transaction
 
 LEAVING = (History.quits, History.is_slashed, History.is_kicked_out)
-TO_THE_LETTER = change_rules(rejoin_heals=True)
+TO_THE_LETTER = build_changed_rules(rejoin_heals=True)
 scores = st.lists(st.sampled_from((0, 2, 5, 10)), max_size=60)
 
 
@@ -105,7 +111,7 @@ def test_kickout_in_the_transaction_of_a_quit_clears_the_pool_on_rejoin():
     join = history.after(12).joins("A").events[-1]
     fold, changes = fold_history([*events, join])
     assert changes.anomalies == []
-    assert fold.ledger.nodes[node_address("A")].pool == b""
+    assert fold.ledger.nodes[make_node_address("A")].pool == b""
 
 
 def test_scores_during_absence_do_not_restore_cleared_pool():
@@ -125,5 +131,5 @@ def test_relay_keeps_pool_after_kickout():
     history = History().joins("A").scores("A", *[0] * 50).is_kicked_out("A").joins("A")
     assert fold_node(history, "A", RELAY).pool == bytes(50)
     _, changes = fold_history(history, RELAY)
-    opened = [interval for interval in changes.kickouts if interval.node == node_address("A")]
+    opened = [interval for interval in changes.kickouts if interval.node == make_node_address("A")]
     assert opened[-1].closed_at is None

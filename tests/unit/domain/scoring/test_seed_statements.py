@@ -23,7 +23,13 @@ from oracle.domain.scoring.node_scores import (
 from oracle.domain.scoring.reliability import ReliabilityCause, change_reliability
 from oracle.domain.state import Membership, Node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from tests.support.histories import GENESIS_TIME, History, fold_history, fold_node, node_address
+from tests.support.histories import (
+    GENESIS_TIME,
+    History,
+    fold_history,
+    fold_node,
+    make_node_address,
+)
 
 MINUTE = 60
 TENTH = UNIT // 10
@@ -86,8 +92,8 @@ def test_claimed_hardware_does_not_affect_score():
     history.starts("1", "A").starts("2", "B").after(5).submits("2").after(1).submits("1")
     _, changes = fold_history(history.closes("g", "1", "2"))
     assert {entry.node: entry.score for entry in changes.scores} == {
-        node_address("A"): 5,
-        node_address("B"): 10,
+        make_node_address("A"): 5,
+        make_node_address("B"): 10,
     }
 
 
@@ -98,15 +104,15 @@ def test_group_that_times_out_completely_leaves_the_means_unchanged():
     for name in "ABC":
         history.times_out(name)
     fold, _ = fold_history(history.closes("g", *"ABC"))
-    assert {bytes(fold.ledger.nodes[node_address(name)].pool) for name in "ABC"} == {b""}
+    assert {bytes(fold.ledger.nodes[make_node_address(name)].pool) for name in "ABC"} == {b""}
     # The mean is not affected: but a timeout lowers H, whoever caused it.
-    assert {fold.ledger.nodes[node_address(name)].base for name in "ABC"} == {3 * TENTH}
+    assert {fold.ledger.nodes[make_node_address(name)].base for name in "ABC"} == {3 * TENTH}
     # In the next group A and B answer, so the silent node scores 0.
     for name in "ABC":
         history.starts(f"{name}2", name)
     history.submits("A2").submits("B2").times_out("C2")
     fold, _ = fold_history(history.closes("h", "A2", "B2", "C2"))
-    assert [bytes(fold.ledger.nodes[node_address(name)].pool) for name in "ABC"] == [
+    assert [bytes(fold.ledger.nodes[make_node_address(name)].pool) for name in "ABC"] == [
         b"\n",
         b"\5",
         b"\0",

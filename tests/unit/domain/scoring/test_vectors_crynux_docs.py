@@ -19,7 +19,7 @@ from oracle.systems.crynux.crynux_policy import (
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, CRYNUX_DOCS
 from oracle.systems.registry import get_policy, get_published_rules
-from tests.support.histories import History, fold_history, fold_node, node_address
+from tests.support.histories import History, fold_history, fold_node, make_node_address
 from tests.support.vectors import vectors_of
 from tests.unit.domain.scoring.test_vectors_groups import build_history_of_times
 from tests.unit.domain.scoring.test_vectors_seed2 import units
@@ -33,7 +33,7 @@ LEAVES = {"quit": History.quits, "slashed": History.is_slashed}
 @vectors_of("group_scores", file="crynux-docs")
 def test_error_reports_rank_by_their_time(vector):
     (result,) = fold_history(build_history_of_times(vector["members"]), CRYNUX_DOCS)[1].results
-    expected = {node_address(name): score for name, score in vector["expected"].items()}
+    expected = {make_node_address(name): score for name, score in vector["expected"].items()}
     assert {member.node: member.score for member in result.members} == expected
 
 
@@ -67,7 +67,9 @@ def test_weight_has_no_floor(vector):
 
 @vectors_of("one_creator", file="crynux-docs")
 def test_kickout_is_not_held_when_all_scores_are_from_one_creator(vector):
-    spread = compute_creator_spread([(node_address("creator"), 0)] * vector["scores"], CRYNUX_DOCS)
+    spread = compute_creator_spread(
+        [(make_node_address("creator"), 0)] * vector["scores"], CRYNUX_DOCS
+    )
     assert (spread.find_hold_reason(CRYNUX_DOCS) is not None) is vector["held"]
 
 

@@ -8,7 +8,13 @@ from oracle.domain.events.network_events import AbortReason
 from oracle.domain.scoring.group_ranking import split_fee_by_scores
 from oracle.domain.state import GroupResult
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, RELAY
-from tests.support.histories import History, fold_history, group_key, node_address, task_key
+from tests.support.histories import (
+    History,
+    fold_history,
+    make_group_key,
+    make_node_address,
+    make_task_key,
+)
 from tests.support.vectors import Vector, vectors_of
 
 # By the text of the documents, every answer ranks: tests/vectors/SUPERSEDED.md.
@@ -94,7 +100,7 @@ def check_by_times(vector: Vector) -> None:
     result, pooled = result_of(build_history_of_times(vector["members"]), vector["profile"])
     scores = {member.node: member.score for member in result.members}
 
-    assert scores == {node_address(name): score for name, score in vector["expected"].items()}
+    assert scores == {make_node_address(name): score for name, score in vector["expected"].items()}
     assert result.scored == any(score is not None for score in scores.values())
     if vector["profile"] == "seed_current":
         assert pooled == {name: score for name, score in scores.items() if score is not None}
@@ -106,7 +112,7 @@ def check_by_statuses(vector: Vector) -> None:
     assert [member.score for member in result.members] == vector["expected"]
 
     zeros = vector["timeout_zero_persisted_to_long_term"] or [False] * len(statuses)
-    names = [node_address(str(n)) for n in range(len(statuses))]
+    names = [make_node_address(str(n)) for n in range(len(statuses))]
     assert [pooled.get(name) == 0 for name in names] == zeros
     if vector["persisted_to_long_term"] is not None:
         assert [name in pooled for name in names] == vector["persisted_to_long_term"]
@@ -159,10 +165,10 @@ def test_abort_after_group_close_keeps_score(vector):
     _, changes = fold_history(history, RELAY)
     score_by_node = {entry.node: entry.score for entry in changes.scores}
 
-    assert (node_address("2") in score_by_node) == vector["update"]
-    assert score_by_node.get(node_address("2")) == vector["qos_score"]
-    assert changes.results[0].group == group_key("group")
-    assert changes.results[0].members[1].task == task_key("2")
+    assert (make_node_address("2") in score_by_node) == vector["update"]
+    assert score_by_node.get(make_node_address("2")) == vector["qos_score"]
+    assert changes.results[0].group == make_group_key("group")
+    assert changes.results[0].members[1].task == make_task_key("2")
 
 
 def test_splitting_a_fee_among_no_members_is_rejected():

@@ -14,7 +14,7 @@ from oracle.domain.scoring.node_scores import (
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node, create_node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
-from tests.support.histories import History, fold_node, node_address
+from tests.support.histories import History, fold_node, make_node_address
 from tests.support.vectors import Vector, vectors_of
 
 PROFILES = {"seed_current": CRYNUX, "relay_head": RELAY}
@@ -36,7 +36,7 @@ def close_to(number: str, value: int) -> bool:
 
 
 def member(pool: bytes = b"", reliability: int = UNIT) -> Node:
-    new_node = create_node(node_address("A"), 0, 0, 0)
+    new_node = create_node(make_node_address("A"), 0, 0, 0)
     new_node.membership = Membership.MEMBER
     new_node.pool = pool
     new_node.pool_sum = sum(pool)

@@ -12,7 +12,7 @@ from oracle.domain.scoring.node_scores import compute_reliability, heal_reliabil
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, RELAY
-from tests.support.histories import History, node_address
+from tests.support.histories import History, make_node_address
 from tests.support.vectors import Vector, vectors_of
 
 # By the text of the documents: tests/vectors/SUPERSEDED.md.
@@ -49,7 +49,7 @@ class MemberHistory:
 
     @property
     def node(self) -> Node:
-        return self.fold.ledger.nodes[node_address("A")]
+        return self.fold.ledger.nodes[make_node_address("A")]
 
     @property
     def reliability(self) -> int:
@@ -141,7 +141,7 @@ def never_updated(vector: Vector, rules: Rules) -> None:
     """
     fold = Fold(rules)
     fold.fold_events(History().starts("1", "A").events)
-    first = fold.ledger.nodes[node_address("A")]
+    first = fold.ledger.nodes[make_node_address("A")]
     for later in (0, 1, 10**6):
         reliability = compute_reliability(first, first.since + later, rules)
         assert close_to(vector["expected"]["h_effective"], reliability)

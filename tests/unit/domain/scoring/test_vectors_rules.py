@@ -10,9 +10,9 @@ import pytest
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, CRYNUX_DOCS, RELAY
-from tests.support.vectors import Vector, the_vector, vectors_of
+from tests.support.vectors import Vector, load_vector, vectors_of
 
-VALID = the_vector("config_validation/valid")
+VALID = load_vector("config_validation/valid")
 
 
 def units(number: str | float) -> int:
@@ -50,8 +50,8 @@ def test_valid_relay_settings_equal_relay_rules():
     assert rules_of(VALID) == RELAY
 
 
-SEED_PROFILE = the_vector("profiles/seed_current")
-RELAY_PROFILE = the_vector("profiles/relay_head")
+SEED_PROFILE = load_vector("profiles/seed_current")
+RELAY_PROFILE = load_vector("profiles/relay_head")
 
 
 @pytest.mark.parametrize(

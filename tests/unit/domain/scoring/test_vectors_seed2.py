@@ -14,7 +14,13 @@ from oracle.domain.scoring.node_scores import (
 from oracle.domain.scoring.rule_fields import parse_fraction
 from oracle.systems.crynux.crynux_policy import CRYNUX_WEIGHTING, compute_weight
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from tests.support.histories import History, change_rules, fold_history, fold_node, node_address
+from tests.support.histories import (
+    History,
+    build_changed_rules,
+    fold_history,
+    fold_node,
+    make_node_address,
+)
 from tests.support.vectors import vectors_of
 from tests.unit.domain.scoring.test_vectors_groups import build_history_of_times
 
@@ -33,7 +39,7 @@ def units(text: str) -> int:
 def test_errors_rank_behind_results(vector):
     _, changes = fold_history(build_history_of_times(vector["members"]))
     (result,) = changes.results
-    expected = {node_address(name): score for name, score in vector["expected"].items()}
+    expected = {make_node_address(name): score for name, score in vector["expected"].items()}
     assert {member.node: member.score for member in result.members} == expected
 
 
@@ -58,13 +64,13 @@ def test_rejoined_node_matches_vectors(vector):
 
 @vectors_of("kickout_line", file="seed-2")
 def test_kickout_line_matches_vectors(vector):
-    rules = change_rules(kickout_below=units(vector["kickout_below"]))
+    rules = build_changed_rules(kickout_below=units(vector["kickout_below"]))
     assert is_below_kickout_threshold(vector["sum"], rules) is vector["due"]
 
 
 @vectors_of("least_timeout", file="seed-2")
 def test_timeout_below_min_limit_matches_vectors(vector):
-    rules = change_rules(least_timeout_seconds=vector["least_timeout_seconds"])
+    rules = build_changed_rules(least_timeout_seconds=vector["least_timeout_seconds"])
     history = History().joins("A", "B", "C").creates("1", "2", "3", timeout=vector["limit"])
     history.starts("1", "A").starts("2", "B").starts("3", "C").after(1).submits("2").submits("3")
     scored_node = fold_node(history.times_out("1").closes("g", "1", "2", "3"), "A", rules)
@@ -74,9 +80,9 @@ def test_timeout_below_min_limit_matches_vectors(vector):
 
 @vectors_of("creator_share", file="seed-2")
 def test_kickout_is_held_when_single_creator_dominates_scores(vector):
-    rules = change_rules(kick_creator_share=units(vector["share"]))
+    rules = build_changed_rules(kick_creator_share=units(vector["share"]))
     named: list[Address | None] = [
-        node_address(f"creator {n}")
+        make_node_address(f"creator {n}")
         for n, count in enumerate(vector["scores"])
         for _ in range(count)
     ]
@@ -87,7 +93,7 @@ def test_kickout_is_held_when_single_creator_dominates_scores(vector):
 
 @vectors_of("incident_share", file="seed-2")
 def test_kickout_is_held_when_incidents_made_more_zeros_than_the_share(vector):
-    rules = change_rules(kick_incident_share=units(vector["share"]))
+    rules = build_changed_rules(kick_incident_share=units(vector["share"]))
     reason = find_incident_hold_reason(vector["scores"], vector["in_incidents"], rules)
     assert (reason is not None) is vector["held"]
 

@@ -6,7 +6,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.queries.advice.advice_record import AdviceRecord, match_scored_tasks
 from oracle.queries.api.history_points import NodeRecord
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from tests.support.histories import History, fold_history, node_address
+from tests.support.histories import History, fold_history, make_node_address
 
 FEE = 340
 
@@ -33,9 +33,9 @@ def race(history: History, name: str, elapsed: Mapping[str, int | None]) -> Hist
 def record_of(history: History, name: str = "A", rules: Rules = CRYNUX) -> AdviceRecord:
     """Return the record of a node at the end of a history, as if read from the database."""
     fold, changes = fold_history(history, rules)
-    entries = [entry for entry in changes.scores if entry.node == node_address(name)]
+    entries = [entry for entry in changes.scores if entry.node == make_node_address(name)]
     return AdviceRecord(
-        node=fold.ledger.nodes[node_address(name)],
+        node=fold.ledger.nodes[make_node_address(name)],
         time=history.time,
         known_since=min((event.time for event in history.events), default=0),
         rules=rules,
@@ -46,7 +46,7 @@ def record_of(history: History, name: str = "A", rules: Rules = CRYNUX) -> Advic
             earlier_scores=[],
             scores=entries,
             changes=[
-                change for change in changes.reliability if change.node == node_address(name)
+                change for change in changes.reliability if change.node == make_node_address(name)
             ],
             kickout_intervals=[],
             membership_changes=[],

@@ -13,7 +13,7 @@ from oracle.queries.advice.node_advice import NodeAdvice, build_node_advice
 from oracle.queries.api.source import open_snapshot
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.api import IndexedHistory
-from tests.support.histories import History, node_address
+from tests.support.histories import History, make_node_address
 from tests.unit.queries.advice.records import FEE, race
 from tests.unit.systems.legacy.networks import RULES as LEGACY
 
@@ -26,7 +26,7 @@ def advise(new_store, history: History, rules: Rules = RULES, name: str = "A") -
     with new_store() as store:
         source = IndexedHistory(store, rules).whole(history).source
         with open_snapshot(source) as snapshot:
-            advised_node = snapshot.get_ranking().nodes[node_address(name)]
+            advised_node = snapshot.get_ranking().nodes[make_node_address(name)]
             return build_node_advice(snapshot, load_advice_record(snapshot, advised_node))
 
 

@@ -17,7 +17,7 @@ from oracle.queries.api.card_table import (
     count_members_by_card,
     get_node_card,
 )
-from tests.support.histories import History, fold_history, node_address
+from tests.support.histories import History, fold_history, make_node_address
 from tests.unit.queries.advice.records import FEE, race, record_of
 
 NOWHERE = StandingSource(lambda _qos: None, lambda _qos: None)
@@ -45,7 +45,7 @@ def speeds_after(history: History, name: str = "A") -> dict[str, CardSpeed]:
     ]
     nodes = fold.ledger.nodes
     table = CardTable(count_members_by_card(nodes.values()), compare_cards(answers, nodes))
-    own_card = get_node_card(fold.ledger.nodes[node_address(name)])
+    own_card = get_node_card(fold.ledger.nodes[make_node_address(name)])
     return {speed.gpu: speed for speed in list_card_speeds(own_card, table)}
 
 

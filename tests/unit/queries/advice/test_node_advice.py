@@ -9,7 +9,7 @@ from oracle.chain.profiles.profile import Token
 from oracle.daemon.config.listener_section import ApiSection
 from oracle.daemon.web.api.read_api import create_read_api
 from tests.support.api import IndexedHistory
-from tests.support.histories import History, node_address
+from tests.support.histories import History, make_node_address
 from tests.unit.queries.advice.records import race
 
 
@@ -23,14 +23,14 @@ def client(new_sqlite_store):
 
 
 def test_near_kickout_is_in_the_answer_and_on_the_page(client: TestClient):
-    advice = client.get(f"/v1/nodes/{node_address('A')}/advice").json()
+    advice = client.get(f"/v1/nodes/{make_node_address('A')}/advice").json()
 
     # After 15 more zeros, three of the twelve first places have left the pool.
     assert advice["kickout"]["scores"] == 15
     assert advice["kickout"]["recent_scores"] == 20
     assert (advice["kickout"]["first_places"], advice["kickout"]["second_places"]) == (1, 2)
     assert advice["kickout"]["seconds"] % 15 == 0
-    page = client.get(f"/nodes/{node_address('A')}").text
+    page = client.get(f"/nodes/{make_node_address('A')}").text
     assert "<h1>At this rate a kickout is due in 15 scored tasks" in page
     assert "one first place or two second places in these tasks would avoid the kickout" in page
     assert "if they go like its last 20 scores" in page
@@ -38,8 +38,8 @@ def test_near_kickout_is_in_the_answer_and_on_the_page(client: TestClient):
 
 @pytest.mark.parametrize("name", ["B", "C"])
 def test_node_that_does_well_has_no_outlook_on_a_kickout(client: TestClient, name: str):
-    assert client.get(f"/v1/nodes/{node_address(name)}/advice").json()["kickout"] is None
-    assert "At this rate" not in client.get(f"/nodes/{node_address(name)}").text
+    assert client.get(f"/v1/nodes/{make_node_address(name)}/advice").json()["kickout"] is None
+    assert "At this rate" not in client.get(f"/nodes/{make_node_address(name)}").text
 
 
 def test_advice_shows_what_would_have_been_in_the_token_of_the_network(new_sqlite_store):
@@ -49,9 +49,9 @@ def test_advice_shows_what_would_have_been_in_the_token_of_the_network(new_sqlit
     with new_sqlite_store() as store:
         source = replace(IndexedHistory(store).whole(history).source, token=Token("CNX", 0))
         client = TestClient(create_read_api(source, streams=ApiSection()))
-        advice = client.get(f"/v1/nodes/{node_address('A')}/advice").json()
-        view = client.get(f"/v1/nodes/{node_address('A')}").json()
-        page = client.get(f"/nodes/{node_address('A')}").text
+        advice = client.get(f"/v1/nodes/{make_node_address('A')}/advice").json()
+        view = client.get(f"/v1/nodes/{make_node_address('A')}").json()
+        page = client.get(f"/nodes/{make_node_address('A')}").text
 
     as_it_is, faster = advice["what_if"]["rows"]
     assert (as_it_is["qos"], as_it_is["rank"]) == (view["row"]["qos"], view["row"]["place"])
@@ -67,9 +67,9 @@ def test_departed_node_has_no_what_if(new_sqlite_store):
     history = History().joins("A").scores("A", 10).quits("A")
     with new_sqlite_store() as store:
         client = IndexedHistory(store).whole(history).client()
-        advice = client.get(f"/v1/nodes/{node_address('A')}/advice").json()
+        advice = client.get(f"/v1/nodes/{make_node_address('A')}/advice").json()
         assert (advice["what_if"], advice["kickout"]) == (None, None)
-        assert 'id="what-if"' not in client.get(f"/nodes/{node_address('A')}").text
+        assert 'id="what-if"' not in client.get(f"/nodes/{make_node_address('A')}").text
 
 
 def test_rank_after_a_change_counts_the_other_nodes_only(new_sqlite_store):
@@ -79,7 +79,7 @@ def test_rank_after_a_change_counts_the_other_nodes_only(new_sqlite_store):
         race(history, f"n{number}", {"A": 30, "B": 9, "C": 20}).after(3_600)
     with new_sqlite_store() as store:
         client = IndexedHistory(store).whole(history).client()
-        advice = client.get(f"/v1/nodes/{node_address('A')}/advice").json()
+        advice = client.get(f"/v1/nodes/{make_node_address('A')}/advice").json()
     what_if = advice["what_if"]
     # Its reliability has recovered, so its QoS of the day is below its QoS now.
     assert float(what_if["reliability"]) < float(what_if["reliability_now"])

@@ -19,7 +19,7 @@ from oracle.queries.advice.what_if import (
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.examples import examples
-from tests.support.histories import History, task_key
+from tests.support.histories import History, make_task_key
 from tests.unit.queries.advice.records import race, record_of
 
 SECONDS = st.one_of(st.none(), st.integers(1, 60))
@@ -42,7 +42,7 @@ def test_group_ranked_again_equals_a_race_with_these_times(b, c, before, after, 
     group = slow.scored_tasks[0].group
     ranked_tasks = restore_ranked_tasks(group, slow.task_by_key, rules)
     assert ranked_tasks is not None
-    again = rank_with_changed_times(group, ranked_tasks, rules, {task_key("g/A"): after})
+    again = rank_with_changed_times(group, ranked_tasks, rules, {make_task_key("g/A"): after})
     played = {member.task: member for member in fast.scored_tasks[0].group.members}
     assert {key: (member.rank, member.score) for key, member in again.items()} == {
         key: (member.rank, member.score) for key, member in played.items()
@@ -89,7 +89,9 @@ def test_reliability_without_a_timeout_equals_a_history_without_it(events, rules
     timeouts = [index for index, (times_out, _) in enumerate(events) if times_out]
     for skipped in timeouts:
         index = next(
-            i for i, change in enumerate(record.changes) if change.task == task_key(f"t{skipped}")
+            i
+            for i, change in enumerate(record.changes)
+            if change.task == make_task_key(f"t{skipped}")
         )
         played = record_of(play_events(events, skipped), rules=rules)
         time, reliability = list_reliability_steps(record, index)[-1]

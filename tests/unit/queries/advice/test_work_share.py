@@ -34,7 +34,7 @@ from oracle.systems.crynux.crynux_policy import CRYNUX_WEIGHTING, RELAY_WEIGHTIN
 from oracle.systems.crynux.requirements import IneligibilityReason
 from tests.support.examples import examples
 from tests.support.scripted_reader import ScriptedReader
-from tests.support.txmgr.dispatch_harness import settings
+from tests.support.txmgr.dispatch_harness import build_dispatch_settings
 from tests.support.txmgr.stores import NewStore
 from tests.unit.dispatch.market import AT, CARDS, MODELS, NODES, TIME, VERSIONS, Market
 from tests.unit.dispatch.plain_dispatch import PlainDispatch, dispatched_plainly
@@ -131,7 +131,7 @@ def check_candidacies(
 def test_candidacies_equal_those_of_the_reference_dispatcher(
     new_sqlite_store: NewStore, seed: int, rules: Rules, weighting: Weighting
 ):
-    chosen = settings(START, rules=rules, weighting=weighting)
+    chosen = build_dispatch_settings(START, rules=rules, weighting=weighting)
     market = SteadyMarket(Random(seed), rules)  # noqa: S311  # repeatable, no secret
     with new_sqlite_store() as store:
         daemon = DrawingFollower(market.chain, store, chosen=chosen)

@@ -23,7 +23,7 @@ from oracle.queries.api.source import RequestError, open_snapshot
 from oracle.store.halts import Halt, HaltClearRecord, HaltRepository
 from oracle.store.raw.block_repository import Reorg
 from tests.support.api import IndexedHistory, make_block
-from tests.support.histories import History, node_address
+from tests.support.histories import History, make_node_address
 from tests.support.rounds import build_accepted_round
 
 BEGINNING = EventCursor(0, 0, 0, 0)
@@ -64,7 +64,7 @@ def indexed(store):
 
 
 def test_feed_contains_timeouts_and_recovery(indexed):
-    kinds = [event.kind for event in all_of(indexed) if event.node == node_address("A")]
+    kinds = [event.kind for event in all_of(indexed) if event.node == make_node_address("A")]
     assert kinds[0] == "joined"
     assert kinds.count("timed_out") == 3
     assert kinds[-1] == "recovered"
@@ -77,11 +77,11 @@ def test_membership_changes_are_reported_when_they_take_effect(store):
         leaves(history, "A").after(5).joins("A").after(5)
     events = all_of(IndexedHistory(store).whole(history))
     assert [(event.kind, event.text, event.node) for event in events] == [
-        ("joined", "joined", node_address("A")),
-        ("paused", "paused", node_address("A")),
-        ("resumed", "resumed", node_address("A")),
+        ("joined", "joined", make_node_address("A")),
+        ("paused", "paused", make_node_address("A")),
+        ("resumed", "resumed", make_node_address("A")),
         *(
-            (kind, text, node_address("A"))
+            (kind, text, make_node_address("A"))
             for departure_text in ("quit", "was slashed", "was kicked out")
             for kind, text in (("left", departure_text), ("joined", "joined"))
         ),
@@ -89,7 +89,7 @@ def test_membership_changes_are_reported_when_they_take_effect(store):
 
 
 def test_recovery_event_has_time_of_exclusion_end(indexed):
-    events = [event for event in all_of(indexed) if event.node == node_address("A")]
+    events = [event for event in all_of(indexed) if event.node == make_node_address("A")]
     last_timeout = [event for event in events if event.kind == "timed_out"][-1]
     recovered = [event for event in events if event.kind == "recovered"][-1]
     assert recovered.time == last_timeout.excluded_until

@@ -12,18 +12,18 @@ from oracle.queries.api.records.event_feed import EventCursor, load_events_since
 from oracle.queries.api.source import open_snapshot
 from oracle.queries.explain import Explanation, explain_score
 from oracle.store.state.cursor_repository import Cursor
-from tests.support.answers import explanation_json
+from tests.support.answers import build_explanation_json
 from tests.support.api import IndexedHistory, make_block
-from tests.support.histories import History, node_address
-from tests.support.task_traffic import burst_history
+from tests.support.histories import History, make_node_address
+from tests.support.task_traffic import build_burst_history
 
 # The node `n0` times out in the burst, and once more on its own after it.
-NODE = node_address("n0")
-BURST = node_address("burst")
+NODE = make_node_address("n0")
+BURST = make_node_address("burst")
 
 
 def burst_and_own_timeout() -> History:
-    history = burst_history()
+    history = build_burst_history()
     return history.creates("own").starts("own", "n0").after(300).times_out("own").after(10)
 
 
@@ -36,7 +36,7 @@ def indexed(new_sqlite_store):
 @pytest.fixture
 def open_incident(new_sqlite_store):
     """Index the network up to the last timeout of the burst, while the incident is open."""
-    events = burst_history().events[:-2]
+    events = build_burst_history().events[:-2]
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store)
         indexed.index(events, events[-1].at.block, events[-1].time)
@@ -56,7 +56,7 @@ def explain(indexed: IndexedHistory, address: Address = NODE) -> Explanation:
 
 
 def test_explanation_marks_the_timeout_of_the_burst_only(indexed):
-    answer = explanation_json(explain(indexed))
+    answer = build_explanation_json(explain(indexed))
     changes = [change for change in answer["reliability"]["changes"] if "timed" in change["cause"]]
     assert [change["incident"] for change in changes] == [1, None]
     (incident,) = answer["incidents"]
@@ -78,7 +78,7 @@ def test_node_that_did_not_time_out_has_no_marked_timeouts(indexed):
     history = History().joins("late-comer")
     event = replace(history.events[0], at=Position(cursor.number + 1, 0, 0), time=cursor.time)
     indexed.index([event], cursor.number + 1, cursor.time)
-    answer = explanation_json(explain(indexed, node_address("late-comer")))
+    answer = build_explanation_json(explain(indexed, make_node_address("late-comer")))
     assert answer["incidents"] == []
 
 
@@ -115,7 +115,7 @@ def test_page_of_node_without_marked_timeouts_has_no_incidents(new_sqlite_store)
             IndexedHistory(store)
             .whole(History().joins("A").scores("A", 0))
             .client()
-            .get(f"/nodes/{node_address('A')}")
+            .get(f"/nodes/{make_node_address('A')}")
             .text
         )
     assert "not its fault" not in text

@@ -23,7 +23,7 @@ from oracle.queries.api.node_history import HistoryQuery, build_node_history
 from oracle.queries.api.source import RequestError, open_snapshot
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.api import IndexedHistory
-from tests.support.histories import History, fold_history, node_address
+from tests.support.histories import History, fold_history, make_node_address
 
 steps = st.lists(
     st.tuples(st.sampled_from([10, 5, 2, 0]), st.integers(0, 4_000)), min_size=1, max_size=70
@@ -41,7 +41,7 @@ def build_history(turns) -> History:
 
 
 def record_of(changes) -> NodeRecord:
-    mine = node_address("A")
+    mine = make_node_address("A")
     return NodeRecord(
         earlier_scores=[],
         scores=[entry for entry in changes.scores if entry.node == mine],
@@ -55,7 +55,7 @@ def record_of(changes) -> NodeRecord:
 def test_history_ends_at_current_node_figures(turns):
     history = build_history(turns)
     fold, changes = fold_history(history)
-    current_node = fold.ledger.nodes[node_address("A")]
+    current_node = fold.ledger.nodes[make_node_address("A")]
     *_, last = compute_history_points(record_of(changes), (1_000, history.time), CRYNUX)
     at = history.time
     assert last == (
@@ -94,7 +94,7 @@ def played_career(career) -> History:
 def test_history_after_rejoin_matches_node_figures(career):
     history = played_career(career)
     fold, changes = fold_history(history)
-    current_node = fold.ledger.nodes[node_address("A")]
+    current_node = fold.ledger.nodes[make_node_address("A")]
     at = history.time
     *_, last = compute_history_points(record_of(changes), (1_000, at), CRYNUX)
     assert last[2:] == (
@@ -145,13 +145,13 @@ def indexed(store):
 
 def query_history(indexed, **query):
     with open_snapshot(indexed.source) as snapshot:
-        return build_node_history(snapshot, node_address("A"), HistoryQuery(**query))
+        return build_node_history(snapshot, make_node_address("A"), HistoryQuery(**query))
 
 
 def test_newest_history_point_matches_current_qos(indexed):
     history = query_history(indexed)
     with indexed.store.read_transaction() as uow:
-        stored_node = uow.nodes.get_many([node_address("A")])[node_address("A")]
+        stored_node = uow.nodes.get_many([make_node_address("A")])[make_node_address("A")]
         cursor = uow.cursor.get()
     qos = compute_node_qos(stored_node, cursor.time, CRYNUX)
     assert qos is not None

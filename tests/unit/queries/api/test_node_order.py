@@ -26,7 +26,7 @@ from oracle.systems.crynux.crynux_policy import (
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.api import IndexedHistory
 from tests.support.examples import examples
-from tests.support.histories import History, node_address
+from tests.support.histories import History, make_node_address
 from tests.support.random_histories import disturbed_histories, legal_histories
 from tests.unit.systems.legacy.networks import rules_with
 
@@ -89,12 +89,16 @@ def test_pages_of_same_block_contain_each_node_once(indexed, sort, limit):
         {"state": "selectable"},
         {"state": "excluded"},
         {"state": "quit"},
-        {"prefix": node_address("n3")[:3]},
-        {"prefix": node_address("n3"), "state": "excluded"},
-        {"of": frozenset({node_address("n1"), node_address("n4"), node_address("unknown")})},
+        {"prefix": make_node_address("n3")[:3]},
+        {"prefix": make_node_address("n3"), "state": "excluded"},
+        {
+            "of": frozenset(
+                {make_node_address("n1"), make_node_address("n4"), make_node_address("unknown")}
+            )
+        },
         {"gpu": "rtx", "state": "selectable"},
         {"gpu": "4090"},
-        {"gpu": "", "prefix": node_address("n3")[:3]},
+        {"gpu": "", "prefix": make_node_address("n3")[:3]},
     ],
 )
 def test_filtered_pages_equal_filtered_list_of_all_nodes(
@@ -244,8 +248,8 @@ def test_recovering_node_rises_in_ranking_without_events(indexed):
     indexed.index([], history.block + 1, history.time)
     after = [row.node for row in list_ranked_nodes(indexed).nodes][:2]
     assert (before, after) == (
-        [node_address("B"), node_address("A")],
-        [node_address("A"), node_address("B")],
+        [make_node_address("B"), make_node_address("A")],
+        [make_node_address("A"), make_node_address("B")],
     )
 
 
@@ -289,9 +293,9 @@ def test_filtered_list_keeps_ranks_of_the_full_list(indexed):
     indexed.whole(a_network())
     everybody = {row.node: row.place for row in list_ranked_nodes(indexed).nodes}
     filtered_rows = list_ranked_nodes(
-        indexed, of=frozenset({node_address("n3"), node_address("n7")})
+        indexed, of=frozenset({make_node_address("n3"), make_node_address("n7")})
     ).nodes
     assert {row.node: row.place for row in filtered_rows} == {
-        node_address(name): everybody[node_address(name)] for name in ("n3", "n7")
+        make_node_address(name): everybody[make_node_address(name)] for name in ("n3", "n7")
     }
     assert list_ranked_nodes(indexed, prefix="0xff").nodes == []

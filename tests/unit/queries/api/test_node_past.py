@@ -5,8 +5,8 @@ import pytest
 from oracle.queries.api.records.node_past import build_node_past
 from oracle.queries.api.source import open_snapshot
 from tests.support.api import IndexedHistory
-from tests.support.histories import History, node_address
-from tests.support.indexed_rounds import accuse, index_with_rounds
+from tests.support.histories import History, make_node_address
+from tests.support.indexed_rounds import accuse_node, index_with_rounds
 
 
 @pytest.fixture
@@ -25,9 +25,9 @@ def past(new_sqlite_store):
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store)
         state = index_with_rounds(indexed, history, blocks)
-        accuse(indexed, state, node_address("A"), blocks[-1] + 1, ready_at=10**9)
+        accuse_node(indexed, state, make_node_address("A"), blocks[-1] + 1, ready_at=10**9)
         with open_snapshot(indexed.source) as snapshot:
-            yield build_node_past(snapshot, node_address("A"))
+            yield build_node_past(snapshot, make_node_address("A"))
 
 
 def test_membership_changes_are_listed_newest_first(past):

@@ -6,25 +6,26 @@ from oracle.queries.api.records.kickout_view import get_accusation_evidence
 from oracle.queries.api.records.task_view import build_task_answer
 from oracle.queries.api.source import NotFoundError, open_snapshot
 from tests.support.api import IndexedHistory
-from tests.support.histories import History, node_address, task_key
-from tests.support.indexed_rounds import accuse
-from tests.support.rounds import contract_state
+from tests.support.histories import History, make_node_address, make_task_key
+from tests.support.indexed_rounds import accuse_node
+from tests.support.rounds import build_contract_state
 
 
 def test_error_for_evidence_of_a_node_that_was_never_accused_gives_the_reason(store):
     indexed = IndexedHistory(store).whole(History().joins("A"))
     with open_snapshot(indexed.source) as snapshot, pytest.raises(NotFoundError) as caught:
-        get_accusation_evidence(snapshot, node_address("A"), lambda *_: "a file")
-    assert str(caught.value) == f"node {node_address('A')} was never accused"
+        get_accusation_evidence(snapshot, make_node_address("A"), lambda *_: "a file")
+    assert str(caught.value) == f"node {make_node_address('A')} was never accused"
 
 
 def test_error_for_evidence_without_a_file_gives_the_reason(store):
     indexed = IndexedHistory(store).whole(History().joins("A"))
-    accuse(indexed, contract_state(), node_address("A"), block=2, ready_at=99)
+    accuse_node(indexed, build_contract_state(), make_node_address("A"), block=2, ready_at=99)
     with open_snapshot(indexed.source) as snapshot, pytest.raises(NotFoundError) as caught:
-        get_accusation_evidence(snapshot, node_address("A"), lambda *_: None)
+        get_accusation_evidence(snapshot, make_node_address("A"), lambda *_: None)
     assert (
-        str(caught.value) == f"the evidence against {node_address('A')} is not stored on this host"
+        str(caught.value)
+        == f"the evidence against {make_node_address('A')} is not stored on this host"
     )
 
 
@@ -36,5 +37,5 @@ def test_task_started_at_time_zero_keeps_its_time(store):
     # The header that is stored for this block has another time than the log.
     indexed.index(history.events, history.block, 5)
     with open_snapshot(indexed.source) as snapshot:
-        answer = build_task_answer(snapshot, task_key("1"))
+        answer = build_task_answer(snapshot, make_task_key("1"))
     assert {moment.what: moment.time for moment in answer.moments} == {"created": 5, "started": 0}

@@ -31,7 +31,7 @@ from oracle.queries.api.rules_preview_view import build_preview_view
 from oracle.queries.rules_texts import hash_rules_text
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.api import IndexedHistory
-from tests.support.histories import History, node_address
+from tests.support.histories import History, make_node_address
 from tests.support.scripted_reader import Unread
 
 # A timeout costs nearly all of H, so an excluded node does not recover within the history.
@@ -84,14 +84,14 @@ def test_node_is_shown_under_announced_rules(indexed, preview):
     store_events(indexed, SCHEDULED)
     client = indexed.client()
 
-    (listed,) = client.get(f"/v1/nodes/{node_address('late')}/rules").json()["previews"]
+    (listed,) = client.get(f"/v1/nodes/{make_node_address('late')}/rules").json()["previews"]
 
     assert (listed["rules"], listed["ready_at"]) == (RULES_HASH, READY_AT)
     figures = listed["figures"]
     assert (figures["excluded_now"], figures["excluded_then"]) == (False, True)
     assert float(figures["qos_then"]) < float(figures["qos_now"])
     assert float(figures["chance_now"]) > float(figures["chance_then"]) == 0
-    assert "It would be excluded." in client.get(f"/nodes/{node_address('late')}").text
+    assert "It would be excluded." in client.get(f"/nodes/{make_node_address('late')}").text
 
 
 def test_network_shows_who_loses(indexed, preview):
@@ -129,7 +129,7 @@ def test_preview_of_cancelled_announcement_is_not_shown(indexed, preview):
     client = indexed.client()
 
     assert client.get("/v1/rules/previews").json()["previews"] == []
-    assert "Under other rules" not in client.get(f"/nodes/{node_address('late')}").text
+    assert "Under other rules" not in client.get(f"/nodes/{make_node_address('late')}").text
 
 
 def test_preview_that_compares_with_other_rules_than_todays_is_not_shown(
@@ -151,7 +151,7 @@ def test_shadow_set_is_not_called_announced(indexed, preview):
     (listed,) = client.get("/v1/rules/previews").json()["previews"]
 
     assert (listed["rules"], listed["ready_at"]) == ("harsh", None)
-    page = client.get(f"/nodes/{node_address('late')}").text
+    page = client.get(f"/nodes/{make_node_address('late')}").text
     assert "Under the shadow set harsh, which is not announced," in page
 
 
@@ -169,7 +169,7 @@ def test_node_that_announced_rules_hit_gets_one_notice(indexed, preview):
         second = build_rule_loss_notices(uow, other, preview)
 
     assert [(notice.kind, notice.node) for notice in first] == [
-        ("rules_hit_you", node_address("late"))
+        ("rules_hit_you", make_node_address("late"))
     ]
     assert first[0].body["excluded"] is True
     assert second == []

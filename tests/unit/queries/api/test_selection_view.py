@@ -6,7 +6,7 @@ from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import TaskCreated
 from oracle.queries.api.selection_view import build_selection_answer
 from tests.support.api import IndexedHistory
-from tests.support.histories import History, node_address, task_key
+from tests.support.histories import History, make_node_address, make_task_key
 
 
 def test_selection_answer_ignores_block_folded_while_it_is_built(store):
@@ -22,7 +22,9 @@ def test_selection_answer_ignores_block_folded_while_it_is_built(store):
         return indexed.now
 
     source = replace(indexed.source, clock=fold_next_block)
-    event = TaskCreated(at=Position(0, 0, 0), time=history.time, task=task_key("1"), group=None)
+    event = TaskCreated(
+        at=Position(0, 0, 0), time=history.time, task=make_task_key("1"), group=None
+    )
     answer = build_selection_answer(source, event)
     assert answer.as_of.block == first_block
-    assert [row.node for row in answer.nodes] == [node_address("A")]
+    assert [row.node for row in answer.nodes] == [make_node_address("A")]

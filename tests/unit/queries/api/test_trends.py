@@ -13,7 +13,7 @@ from oracle.queries.api.source import open_snapshot
 from oracle.store.activity_repository import NodeTrendPoint
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.api import IndexedHistory
-from tests.support.histories import History, node_address
+from tests.support.histories import History, make_node_address
 
 NAMES = "ABC"
 
@@ -40,8 +40,10 @@ def list_folded_qos(history: History, name: str) -> list[int]:
         changed = {entry.node for entry in changes.scores} | {
             entry.node for entry in changes.reliability
         }
-        if node_address(name) in changed:
-            qos = compute_node_qos(fold.ledger.nodes[node_address(name)], events[-1].time, CRYNUX)
+        if make_node_address(name) in changed:
+            qos = compute_node_qos(
+                fold.ledger.nodes[make_node_address(name)], events[-1].time, CRYNUX
+            )
             assert qos is not None
             qos_values.append(qos)
     return qos_values
@@ -58,7 +60,7 @@ def test_recent_history_values_match_fold_at_end_of_block(store, seed, turns):
     history = a_history(seed, turns)
     trend_by_node = read_trends(IndexedHistory(store).whole(history), TrendCache(CRYNUX))
     for name in NAMES:
-        course = trend_by_node[node_address(name)]
+        course = trend_by_node[make_node_address(name)]
         assert list(course) == list_folded_qos(history, name)[-MAX_TREND_POINTS:]
 
 
@@ -88,12 +90,12 @@ def test_inconsistent_history_is_not_drawn(new_sqlite_store):
             row = next(
                 stored_node
                 for stored_node in snapshot.uow.nodes.iterate_all()
-                if stored_node.address == node_address("A")
+                if stored_node.address == make_node_address("A")
             )
             steps = snapshot.uow.activity.get_trend_points_by_node(
-                [node_address("A")], CRYNUX.pool_size + MAX_TREND_POINTS
+                [make_node_address("A")], CRYNUX.pool_size + MAX_TREND_POINTS
             )
-    right = steps[node_address("A")]
+    right = steps[make_node_address("A")]
     last = max(index for index, step in enumerate(right) if step.score is not None)
     wrong = [*right]
     wrong[last] = NodeTrendPoint(*wrong[last][:2], 10 - (wrong[last].score or 0), 0)

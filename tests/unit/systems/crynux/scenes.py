@@ -17,7 +17,7 @@ NOW = 100_000
 
 def a_node(name: str, **values: Any) -> Node:
     """Return an idle member with H = 1; `values` replace values of its row."""
-    new_node = create_node(histories.node_address(name), 0, NOW, 0)
+    new_node = create_node(histories.make_node_address(name), 0, NOW, 0)
     new_node.membership = Membership.MEMBER
     new_node.stake = 100 * UNIT
     for field, value in values.items():
@@ -30,7 +30,7 @@ def a_task(name: str = "t", **values: Any) -> Task:
     """Return a task created in block 1 without requirements;
     `values` replace values of its row.
     """
-    new_task = create_task(histories.task_key(name))
+    new_task = create_task(histories.make_task_key(name))
     new_task.created_at = Position(1, 0, 0)
     for field, value in values.items():
         setattr(new_task, field, value)

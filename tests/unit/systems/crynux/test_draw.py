@@ -7,12 +7,12 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Address
 from oracle.systems.weighted_draw import NodeDraw, draw_nodes
-from tests.support.histories import node_address
+from tests.support.histories import make_node_address
 
 SEEDS = st.binary(min_size=32, max_size=32)
 WEIGHTS = st.integers(0, 2**63)
 CANDIDATES = st.dictionaries(
-    st.sampled_from([*map(node_address, "ABCDEFGH")]), WEIGHTS, max_size=8
+    st.sampled_from([*map(make_node_address, "ABCDEFGH")]), WEIGHTS, max_size=8
 ).map(lambda weights: list(weights.items()))
 
 # Upper 0.001 points of chi-square, NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.4.
@@ -63,25 +63,25 @@ def test_each_draw_is_verifiable_from_digest(candidates, seed):
 
 
 def test_draw_with_equal_weights_uses_random_number_as_node_index():
-    nodes = sorted(map(node_address, "ABCDEFGH"))
+    nodes = sorted(map(make_node_address, "ABCDEFGH"))
     for n in range(20):
         (drawn,) = draw_nodes([(address, 1) for address in nodes], bytes(31) + bytes((n,)), 1)
         assert drawn.node == nodes[drawn.x]
 
 
 def test_nodes_are_drawn_equally_when_all_weights_are_zero():
-    drawn = draw_nodes([(node_address(name), 0) for name in "ABCDE"], bytes(32), 5)
+    drawn = draw_nodes([(make_node_address(name), 0) for name in "ABCDE"], bytes(32), 5)
     assert [node_draw.total for node_draw in drawn] == [5, 4, 3, 2, 1]
 
 
 def test_seed_of_wrong_length_is_rejected():
     with pytest.raises(ValueError, match="32 bytes, not 31"):
-        draw_nodes([(node_address("A"), 1)], bytes(31), 1)
+        draw_nodes([(make_node_address("A"), 1)], bytes(31), 1)
 
 
 @pytest.mark.parametrize(
     "candidates",
-    [[(node_address("A"), -1)], [(node_address("A"), 1), (node_address("A"), 2)]],
+    [[(make_node_address("A"), -1)], [(make_node_address("A"), 1), (make_node_address("A"), 2)]],
     ids=["negative", "twice"],
 )
 def test_invalid_candidates_are_rejected(candidates):
@@ -91,7 +91,7 @@ def test_invalid_candidates_are_rejected(candidates):
 
 @pytest.mark.slow
 def test_frequencies_of_many_draws_follow_weights():
-    weights = {node_address(str(weight)): weight for weight in (1, 2, 3, 5, 8, 13)}
+    weights = {make_node_address(str(weight)): weight for weight in (1, 2, 3, 5, 8, 13)}
     firsts = dict.fromkeys(weights, 0)
     seconds = dict.fromkeys(weights, 0)
     candidates = list(weights.items())

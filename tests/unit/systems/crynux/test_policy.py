@@ -20,7 +20,7 @@ from oracle.systems.crynux.crynux_policy import (
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from oracle.systems.crynux.requirements import IneligibilityReason
 from oracle.systems.policy import CandidateVerdict, PolicyInput
-from tests.support.histories import node_address
+from tests.support.histories import make_node_address
 from tests.unit.systems.crynux.networks import networks, quick, requests
 from tests.unit.systems.crynux.scenes import NOW, a_node, a_policy_input, a_task
 
@@ -167,7 +167,9 @@ def test_ineligibility_reason_matches_listed_cases(name):
 
 
 def test_node_taken_for_another_task_is_ineligible():
-    policy_input = a_policy_input([a_node("A"), a_node("B")], taken=frozenset({node_address("A")}))
+    policy_input = a_policy_input(
+        [a_node("A"), a_node("B")], taken=frozenset({make_node_address("A")})
+    )
     candidate_verdicts = verdicts(CRYNUX_POLICY, a_task(), policy_input)
     assert [verdict.reason for verdict in candidate_verdicts] == [IneligibilityReason.TAKEN, None]
 
@@ -180,7 +182,7 @@ def test_task_falls_back_to_other_nodes_if_the_only_holder_of_its_models_is_take
             verdict.reason
             for verdict in verdicts(CRYNUX_POLICY, task, a_policy_input(nodes, taken=reserved))
         ]
-        for reserved in (frozenset(), frozenset({node_address("A")}))
+        for reserved in (frozenset(), frozenset({make_node_address("A")}))
     ]
     assert outs == [
         [None, IneligibilityReason.MODELS_NOT_ON_DISK],

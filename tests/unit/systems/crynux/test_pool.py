@@ -42,7 +42,7 @@ SETTINGS: list[tuple[Rules, Weighting]] = [
     # Every score depends on all others.
     (build_rules("legacy", {f"legacy.{name}": LEGACY[name] for name in LEGACY}), CRYNUX_WEIGHTING),
 ]
-TAKEN = st.frozensets(st.sampled_from(NAMES).map(histories.node_address), max_size=3)
+TAKEN = st.frozensets(st.sampled_from(NAMES).map(histories.make_node_address), max_size=3)
 
 
 class Network(RuleBasedStateMachine):
@@ -73,12 +73,12 @@ class Network(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NAMES))
     def is_gone(self, name: str) -> None:
         """Remove a node, as when the block of its first event is undone."""
-        self.nodes.pop(histories.node_address(name), None)
-        self.pool.remove_node(histories.node_address(name))
+        self.nodes.pop(histories.make_node_address(name), None)
+        self.pool.remove_node(histories.make_node_address(name))
 
     @rule(name=st.sampled_from(NAMES), running=st.integers(0, 1))
     def starts_or_ends(self, name: str, running: int) -> None:
-        changed_node = self.nodes.get(histories.node_address(name))
+        changed_node = self.nodes.get(histories.make_node_address(name))
         if changed_node is not None:
             changed_node.running = running
             self.pool.update_node(changed_node)
@@ -157,7 +157,7 @@ def test_pool_can_evaluate_exclusion_at_an_earlier_time_than_before():
     pool.update_node(a_node("B"))
     for seconds, members in ((600, "AB"), (0, "B"), (600, "AB"), (0, "B")):
         candidates = [address for address, _ in pool.list_candidates(a_task(), NOW + seconds)]
-        assert candidates == [*map(histories.node_address, members)]
+        assert candidates == [*map(histories.make_node_address, members)]
         drawn = pool.draw_nodes(a_task(), NOW + seconds, bytes(32), count=9)
         assert {node_draw.node for node_draw in drawn} == set(candidates)
 
@@ -165,7 +165,7 @@ def test_pool_can_evaluate_exclusion_at_an_earlier_time_than_before():
 def test_weight_floor_applies_during_recovery():
     pool = CandidatePool(CRYNUX, Weighting(weight_floor=UNIT // 50))
     pool.update_node(a_node("A", pool=bytes(3), base=UNIT // 2))
-    assert pool.list_candidates(a_task(), NOW) == [(histories.node_address("A"), UNIT // 50)]
+    assert pool.list_candidates(a_task(), NOW) == [(histories.make_node_address("A"), UNIT // 50)]
 
 
 def test_task_has_no_candidate_if_no_node_holds_its_models_and_fallback_is_off():
@@ -175,7 +175,7 @@ def test_task_has_no_candidate_if_no_node_holds_its_models_and_fallback_is_off()
     assert not pool.list_candidates(task, NOW)
     pool.update_node(a_node("B", models=("base:a",)))
     assert [address for address, _ in pool.list_candidates(task, NOW)] == [
-        histories.node_address("B")
+        histories.make_node_address("B")
     ]
 
 

@@ -14,7 +14,7 @@ from oracle.systems.crynux.predownload import (
     plan_predownloads,
 )
 from oracle.systems.crynux.requirements import find_unavailability_reason
-from tests.support.histories import node_address
+from tests.support.histories import make_node_address
 from tests.unit.systems.crynux.networks import networks, quick, requests
 from tests.unit.systems.crynux.scenes import NOW, a_node, a_policy_input, a_task
 
@@ -72,48 +72,48 @@ def test_model_with_three_available_holders_needs_no_predownload():
     assert plan([*holders, target]) == []
     for change in ({"running": 1}, {"paused": True}, {"base": UNIT // 20}):
         fewer = [*holders[:2], replace(holders[2], **change), target]
-        assert plan(fewer) == [Predownload(MODEL, 2, 0, (node_address("D"),))]
+        assert plan(fewer) == [Predownload(MODEL, 2, 0, (make_node_address("D"),))]
 
 
 def test_nodes_are_selected_by_weight_until_target_count_is_reached():
     nodes = [a_node(f"{n:02}", stake=n * UNIT) for n in range(20)]
     ((_, _, _, names),) = plan(nodes)
-    assert names == tuple(node_address(f"{n}") for n in range(19, 9, -1))
+    assert names == tuple(make_node_address(f"{n}") for n in range(19, 9, -1))
     ((_, _, _, names),) = plan(nodes, target_nodes=2)
     assert len(names) == 2
 
 
 def test_busy_node_is_selected_for_predownload():
-    assert plan([a_node("A", running=1)]) == [Predownload(MODEL, 0, 0, (node_address("A"),))]
+    assert plan([a_node("A", running=1)]) == [Predownload(MODEL, 0, 0, (make_node_address("A"),))]
 
 
 def test_reserved_node_is_not_selected_for_predownload():
     runs = a_node("A", running=1)
     target = a_node("B")
-    scene = replace(a_policy_input([runs, target]), reserved=frozenset({node_address("A")}))
+    scene = replace(a_policy_input([runs, target]), reserved=frozenset({make_node_address("A")}))
     task = a_task(models=(MODEL,))
     assert plan_predownloads(task, scene, CRYNUX_WEIGHTING) == [
-        Predownload(MODEL, 0, 0, (node_address("B"),))
+        Predownload(MODEL, 0, 0, (make_node_address("B"),))
     ]
 
 
 def test_open_request_counts_as_pending_holder():
     nodes = [a_node("A", downloads=(request(29),)), a_node("B"), a_node("C")]
-    assert plan(nodes, target_nodes=2) == [Predownload(MODEL, 0, 1, (node_address("B"),))]
+    assert plan(nodes, target_nodes=2) == [Predownload(MODEL, 0, 1, (make_node_address("B"),))]
 
 
 def test_unanswered_request_is_not_repeated_within_24_hours():
     silent = a_node("A", downloads=(request(31),))
     assert plan([silent]) == [Predownload(MODEL, 0, 0, ())]
     long_ago = replace(silent, downloads=(request(DOWNLOAD_HISTORY_SECONDS // MINUTES),))
-    assert plan([long_ago]) == [Predownload(MODEL, 0, 0, (node_address("A"),))]
+    assert plan([long_ago]) == [Predownload(MODEL, 0, 0, (make_node_address("A"),))]
 
 
 def test_requests_per_node_and_day_are_limited():
     busy = a_node("A", downloads=(request(50, model="x"), request(40, model="y")))
     task = a_task(models=(MODEL, "lora:c"))
     ((_, _, _, first), (_, _, _, second)) = plan([busy], task, per_node_per_day=3)
-    assert (first, second) == ((node_address("A"),), ())
+    assert (first, second) == ((make_node_address("A"),), ())
 
 
 @given(st.integers(0, 12), st.integers(0, 12))
@@ -129,8 +129,8 @@ def test_each_model_is_evaluated_separately():
     task = a_task(models=("lora:c", MODEL, "lora:c"))
     nodes = [a_node("A", models=(MODEL,)), a_node("B")]
     assert plan(nodes, task) == [
-        Predownload("lora:c", 0, 0, (node_address("A"), node_address("B"))),
-        Predownload(MODEL, 1, 0, (node_address("B"),)),
+        Predownload("lora:c", 0, 0, (make_node_address("A"), make_node_address("B"))),
+        Predownload(MODEL, 1, 0, (make_node_address("B"),)),
     ]
 
 

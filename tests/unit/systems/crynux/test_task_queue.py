@@ -39,7 +39,7 @@ def queues(draw: st.DrawFn) -> list[Task]:
     """Draw up to eight tasks, several of the same value or the same block."""
     task_offers = draw(st.lists(st.tuples(requests(), OFFERS), max_size=8))
     return [
-        replace(task, key=histories.task_key(f"{n}"), **offer)
+        replace(task, key=histories.make_task_key(f"{n}"), **offer)
         for n, (task, offer) in enumerate(task_offers)
     ]
 

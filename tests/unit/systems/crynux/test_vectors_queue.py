@@ -12,13 +12,13 @@ from oracle.systems.crynux.crynux_policy import CRYNUX_WEIGHTING
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.task_queue import QueueGroup, compute_queue_capacity, is_waiting
 from tests.support.document.crynux_queue import TaskQueue
-from tests.support.vectors import the_vector
+from tests.support.vectors import load_vector
 from tests.unit.systems.crynux.scenes import a_node, a_task
 
-ORDER = the_vector("queue/q-02 HEAD order: priority desc, id asc, queued only, keyset pagination")
-VALUES = the_vector("queue/q-08 doc task value table")
-FIGURE = the_vector("queue/q-09 2024 dispatch figure: freed RTX 4080 (16GB)")
-EVICTION = the_vector("queue/q-12 max size S = alpha*N, eviction of the lowest value")
+ORDER = load_vector("queue/q-02 HEAD order: priority desc, id asc, queued only, keyset pagination")
+VALUES = load_vector("queue/q-08 doc task value table")
+FIGURE = load_vector("queue/q-09 2024 dispatch figure: freed RTX 4080 (16GB)")
+EVICTION = load_vector("queue/q-12 max size S = alpha*N, eviction of the lowest value")
 
 
 def pricing(fixed: int, unit: int) -> Pricing:

@@ -19,8 +19,8 @@ from oracle.systems.crynux.crynux_policy import (
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, RELAY
 from oracle.systems.crynux.predownload import sort_nodes_by_weight
 from oracle.systems.weighted_draw import draw_nodes
-from tests.support.histories import node_address
-from tests.support.vectors import Vector, named_vectors, the_vector, vectors_of
+from tests.support.histories import make_node_address
+from tests.support.vectors import Vector, load_named_vectors, load_vector, vectors_of
 from tests.unit.domain.scoring.test_vectors_reliability import close_to, units
 from tests.unit.systems.crynux.scenes import a_node, a_policy_input, a_task
 
@@ -29,7 +29,7 @@ SYSTEMS: dict[str, tuple[Rules, CrynuxPolicy]] = {
     "seed_current": (CRYNUX_DOCS, CRYNUX_DOCS_POLICY),
     "relay_head": (RELAY, RELAY_POLICY),
 }
-FILTERS = named_vectors("candidate_filter")
+FILTERS = load_named_vectors("candidate_filter")
 # Cases with one task and named nodes; the other cases have another form.
 PLAIN = {name: entry for name, entry in FILTERS.items() if "expected" in entry}
 GATED = "cf-04 base-model gate needs every base model, auxiliaries ignored"
@@ -136,7 +136,7 @@ def candidates(task: Task, nodes: list[Node], system: tuple[Rules, CrynuxPolicy]
 
 
 def addresses(names: list[str]) -> list[Address]:
-    return sorted(node_address(name) for name in names)
+    return sorted(make_node_address(name) for name in names)
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -177,7 +177,7 @@ def test_reserved_node_is_not_drawn_again(case):
     drawn = draw_nodes(left, bytes(32), 1)
     expected = case["expected"]
     assert [node_draw.node for node_draw in drawn] == (
-        [] if expected is None else [node_address(expected)]
+        [] if expected is None else [make_node_address(expected)]
     )
     assert (not left) == bool(case["empty_pool_count"])
 
@@ -190,7 +190,7 @@ def test_node_version_fits_task_only_within_the_same_major_version(case):
 
 
 # Named here, so that the list of covered vectors is complete without running the test.
-ZERO_WEIGHT_LAST = the_vector(
+ZERO_WEIGHT_LAST = load_vector(
     "model_distribution/md-02 zero-weight nodes come last, in address order"
 )
 

@@ -12,7 +12,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node, Task, create_node, create_task
 from oracle.systems.policy import PolicyInput
 from oracle.systems.registry import build_rules
-from tests.support.histories import History, node_address, task_key
+from tests.support.histories import History, make_node_address, make_task_key
 
 CHOSEN = {
     "legacy.vram_weight": "0.25",
@@ -48,7 +48,7 @@ def ran(history: History, name: str, *orders: str, silent: str = "") -> History:
 
 def member(name: str, **values: Any) -> Node:
     """Return a free member for a scene."""
-    new_node = create_node(node_address(name), 0, 0, 0)
+    new_node = create_node(make_node_address(name), 0, 0, 0)
     new_node.membership = Membership.MEMBER
     for key, value in values.items():
         assert hasattr(new_node, key)
@@ -79,13 +79,13 @@ def policy_input_of(
         {candidate.address: candidate for candidate in nodes},
         rules,
         0,
-        {node_address(n) for n in taken},
+        {make_node_address(n) for n in taken},
     )
 
 
 def waiting_task(name: str = "t", *, gpt: bool = False, **values: Any) -> Task:
     """Return a waiting task: `gpt` or Stable Diffusion."""
-    new_task = create_task(task_key(name))
+    new_task = create_task(make_task_key(name))
     new_task.kind = TaskKind.LLM if gpt else TaskKind.SD
     new_task.created_at = Position(1, 0, 0)
     for key, value in values.items():
@@ -105,4 +105,4 @@ def close_to(number: str, value: int | None) -> bool:
 
 
 def addresses(*names: str) -> list[Address]:
-    return [node_address(name) for name in names]
+    return [make_node_address(name) for name in names]

@@ -26,7 +26,7 @@ from oracle.systems.legacy.legacy_policy import LEGACY_EQUAL_POLICY, LEGACY_POLI
 from oracle.systems.legacy.trio_selection import compute_submission_speeds
 from oracle.systems.weighted_draw import IndexDraw, draw_indexes, draw_nodes
 from tests.support.examples import examples
-from tests.support.histories import node_address
+from tests.support.histories import make_node_address
 from tests.unit.systems.legacy.networks import (
     add_scores,
     cards,
@@ -110,12 +110,12 @@ def test_ineligible_nodes_have_legacy_reasons():
     )
     assert candidate_groups.candidate_count == 3
     assert candidate_groups.reason_by_node == {
-        node_address("0"): "busy",
-        node_address("1"): "paused",
-        node_address("2"): "taken",
-        node_address("x"): "gpu_unknown",
-        node_address("y"): "vram_unknown",
-        node_address("z"): "gpu_unknown",
+        make_node_address("0"): "busy",
+        make_node_address("1"): "paused",
+        make_node_address("2"): "taken",
+        make_node_address("x"): "gpu_unknown",
+        make_node_address("y"): "vram_unknown",
+        make_node_address("z"): "gpu_unknown",
     }
 
 

@@ -21,7 +21,7 @@ from oracle.domain.scoring.node_scores import (
 )
 from oracle.domain.state import Membership
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from tests.support.histories import History, fold_node, node_address
+from tests.support.histories import History, fold_node, make_node_address
 from tests.unit.systems.legacy.networks import (
     RULES,
     add_scores,
@@ -95,9 +95,9 @@ def test_incentive_shares_follow_online_time():
     nodes[2].online_since = 30
     shares = compute_incentive_shares(nodes, 60, RULES)
     assert shares == {
-        node_address("A"): UNIT * 2 // 5,
-        node_address("B"): UNIT * 2 // 5,
-        node_address("C"): UNIT // 5,
+        make_node_address("A"): UNIT * 2 // 5,
+        make_node_address("B"): UNIT * 2 // 5,
+        make_node_address("C"): UNIT // 5,
     }
     assert set(compute_incentive_shares(nodes, 0, RULES).values()) == {0}
 

@@ -13,7 +13,13 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.legacy_round_scores import compute_round_scores
 from oracle.domain.ids import GroupKey
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from tests.support.histories import GENESIS_TIME, History, fold_history, node_address, task_key
+from tests.support.histories import (
+    GENESIS_TIME,
+    History,
+    fold_history,
+    make_node_address,
+    make_task_key,
+)
 from tests.unit.systems.legacy.networks import RULES, ran, rules_with
 
 
@@ -23,7 +29,9 @@ def scores_of(history, rules=RULES):
 
 
 def has_scores(history, **expected):
-    return scores_of(history) == {node_address(name): score for name, score in expected.items()}
+    return scores_of(history) == {
+        make_node_address(name): score for name, score in expected.items()
+    }
 
 
 def build_started_task(*names):
@@ -76,7 +84,7 @@ def test_task_without_submissions_is_ignored():
     fold, changes = fold_history(build_started_task("A", "B", "C").aborts("1"), RULES)
     assert changes.scores == []
     assert all(ledger_node.window_count == 0 for ledger_node in fold.ledger.nodes.values())
-    assert fold.ledger.tasks[task_key("1")].scored_in is None
+    assert fold.ledger.tasks[make_task_key("1")].scored_in is None
 
 
 def test_task_is_scored_when_its_last_run_ends():
@@ -103,7 +111,7 @@ def test_score_of_a_node_that_has_left_is_recorded():
 
 def test_score_uses_task_key_as_group():
     _, changes = fold_history(ran(History().joins("A", "B", "C"), "1", "ABC", "ABC"), RULES)
-    assert {entry.group for entry in changes.scores} == {GroupKey(task_key("1"))}
+    assert {entry.group for entry in changes.scores} == {GroupKey(make_task_key("1"))}
     assert [entry.seq for entry in changes.scores] == [1, 1, 1]
 
 
@@ -114,7 +122,7 @@ def test_validation_group_counts_the_score_of_each_rank_twice():
     for name in "213":
         history.after(5).submits(name)
     fold, changes = fold_history(history.closes("g", "1", "2", "3"), RULES)
-    nodes = [fold.ledger.nodes[node_address(place)] for place in "ABC"]
+    nodes = [fold.ledger.nodes[make_node_address(place)] for place in "ABC"]
     assert [(ledger_node.window_sum, ledger_node.window_count) for ledger_node in nodes] == [
         (10, 1),
         (20, 1),
@@ -184,7 +192,7 @@ def test_reliability_stays_full_under_legacy_rules():
 
 def test_round_ranks_depend_on_positions_only():
     history = build_started_task("A", "B", "C").commits("1", "C").commits("1", "B").succeeds("1")
-    runs = fold_history(history, RULES)[0].ledger.tasks[task_key("1")].runs
+    runs = fold_history(history, RULES)[0].ledger.tasks[make_task_key("1")].runs
     round_scores = compute_round_scores(runs, RULES)
     assert [scored.commitment_rank for scored in round_scores] == [None, 2, 1]
     assert [scored.task_score for scored in round_scores] == [0, 5, 10]
@@ -200,7 +208,7 @@ def at(history, moment):
 
 
 def of_window(history, name, rules=RULES):
-    scored_node = fold_history(history, rules)[0].ledger.nodes[node_address(name)]
+    scored_node = fold_history(history, rules)[0].ledger.nodes[make_node_address(name)]
     return scored_node.window, scored_node.window_sum, scored_node.window_count
 
 

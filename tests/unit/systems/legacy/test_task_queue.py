@@ -14,7 +14,7 @@ from oracle.systems.legacy.legacy_eligibility import CardGroup
 from oracle.systems.legacy.trio_line import TaskGroup
 from tests.support.document.legacy_queue import LegacyQueue, list_combinations
 from tests.support.examples import examples
-from tests.support.histories import node_address, task_key
+from tests.support.histories import make_node_address, make_task_key
 from tests.unit.systems.legacy.networks import cards, member, waiting_task
 
 
@@ -43,7 +43,10 @@ def test_freed_node_forms_a_trio_with_nodes_of_the_same_card():
     nodes = cards({("RTX 4080", 16): 3, ("RTX 4090", 24): 2})
     same, largest = list_combinations(nodes[0], nodes)
     assert (same.card, same.vram) == (CardGroup(16, "RTX 4080"), 16)
-    assert [partner.address for partner in same.partners] == [node_address("1"), node_address("2")]
+    assert [partner.address for partner in same.partners] == [
+        make_node_address("1"),
+        make_node_address("2"),
+    ]
     # The limit is the freed node's own memory, because the others have as much.
     assert (largest.card, largest.vram, len(largest.partners)) == (None, 16, 4)
 
@@ -83,7 +86,7 @@ def test_most_valuable_task_is_taken_and_the_oldest_among_equals():
     nodes = cards({("RTX 4090", 24): 3})
     queue = queue_of(costs(40, 16, block=2), costs(40, 24, gpt=True, block=1), costs(30, 8))
     assert take_best_offer(queue, nodes[0], nodes) == ("GPT/24GB", 40)
-    queue.discard(task_key("40/24/True/1"))
+    queue.discard(make_task_key("40/24/True/1"))
     assert take_best_offer(queue, nodes[0], nodes) == ("SD/16GB", 40)
 
 
@@ -104,15 +107,15 @@ def test_partners_are_drawn_among_nodes_able_to_run_task():
         candidate.version = (2, 0, 0)
     offer = queue_of(costs(1, 8, version=(2, 0, 0))).next_for(nodes[0], nodes)
     trio = offer.trio(lambda _: UNIT, bytes(32))
-    assert trio[0] == node_address("0")
-    assert set(trio[1:]) == {node_address("2"), node_address("3")}
+    assert trio[0] == make_node_address("0")
+    assert set(trio[1:]) == {make_node_address("2"), make_node_address("3")}
 
 
 def test_task_added_again_is_queued_once():
     queue = queue_of(costs(1, 8), costs(1, 8))
     assert len(queue) == 1
-    queue.discard(task_key("1/8/False/1"))
-    queue.discard(task_key("1/8/False/1"))
+    queue.discard(make_task_key("1/8/False/1"))
+    queue.discard(make_task_key("1/8/False/1"))
     assert (len(queue), queue.groups()) == (0, {})
 
 

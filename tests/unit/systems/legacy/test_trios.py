@@ -14,12 +14,12 @@ from oracle.systems.legacy.legacy_eligibility import find_card_group
 from oracle.systems.legacy.trio_line import build_trio_queue, find_unstartable_tasks
 from oracle.systems.pocket.pocket_policy import PocketFollower
 from tests.support.document.legacy_queue import LegacyQueue, merge_group_into_task
-from tests.support.histories import node_address
-from tests.support.txmgr.dispatch_harness import PRICING, settings
-from tests.support.vectors import the_vector
+from tests.support.histories import make_node_address
+from tests.support.txmgr.dispatch_harness import PRICING, build_dispatch_settings
+from tests.support.vectors import load_vector
 from tests.unit.systems.legacy.networks import RULES, add_scores, cards, member, waiting_task
 
-LEGACY = settings(policy="legacy", rules=RULES)
+LEGACY = build_dispatch_settings(policy="legacy", rules=RULES)
 
 
 def group(name: str) -> GroupKey:
@@ -98,7 +98,7 @@ def test_incomplete_group_waits_for_third_task(there: int):
 def test_remainder_of_group_never_starts():
     for spoil in (
         {"ending": Ending.ABORTED},
-        {"node": node_address("n"), "started_at": Position(2, 0, 0)},
+        {"node": make_node_address("n"), "started_at": Position(2, 0, 0)},
     ):
         first, *remainder = trio("g")
         for name, value in spoil.items():
@@ -170,7 +170,7 @@ def test_node_with_zero_speed_is_not_drawn_if_there_are_enough_others():
         add_scores(member(name), total, 4)
         for name, total in zip("abcd", (0, 9, 9, 9), strict=True)
     ]
-    assert node_address("a") not in drawn_by(nodes, trio("g")).values()
+    assert make_node_address("a") not in drawn_by(nodes, trio("g")).values()
 
 
 def test_unavailable_node_ends_the_draw_of_its_entire_group():
@@ -189,7 +189,7 @@ def test_unavailable_node_ends_the_draw_of_its_entire_group():
 
 
 def test_three_free_nodes_get_the_group_shown_in_the_figure():
-    figure = the_vector("queue/q-10 legacy dispatch figure: 3 x RTX 4090 (24GB) free")
+    figure = load_vector("queue/q-10 legacy dispatch figure: 3 x RTX 4090 (24GB) free")
     groups = {}
     for name, fees in figure["groups"].items():
         kind, vram = name.removesuffix("GB").split("/")

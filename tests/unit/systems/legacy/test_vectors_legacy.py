@@ -20,8 +20,8 @@ from oracle.domain.scoring.legacy_factors import (
 )
 from oracle.domain.state import Run
 from tests.support.document.legacy_queue import LegacyQueue
-from tests.support.histories import History, fold_history, node_address, task_key
-from tests.support.vectors import Vector, the_vector, vectors_of
+from tests.support.histories import History, fold_history, make_node_address, make_task_key
+from tests.support.vectors import Vector, load_vector, vectors_of
 from tests.unit.systems.legacy.networks import (
     RULES,
     add_scores,
@@ -74,7 +74,7 @@ def scores_at(*ranks: int | str) -> RoundScores:
             order.insert(rank - 1, "A")
         for name in order:
             says("1", name)
-    runs = fold_history(history, RULES)[0].ledger.tasks[task_key("1")].runs
+    runs = fold_history(history, RULES)[0].ledger.tasks[make_task_key("1")].runs
     return compute_round_scores(runs, RULES)[0]
 
 
@@ -101,7 +101,7 @@ def ignored_task(vector: Vector) -> None:
     history.discloses("1", "A").succeeds("1").starts("2", "A", place=0).aborts("2")
     fold, changes = fold_history(history, RULES)
     assert [entry.score for entry in changes.scores] == [before] == vector["scores_after"]
-    assert fold.ledger.nodes[node_address("A")].window_count == 1
+    assert fold.ledger.nodes[make_node_address("A")].window_count == 1
 
 
 def mining(vector: Vector) -> None:
@@ -120,7 +120,7 @@ def mining(vector: Vector) -> None:
         nodes.append(mining_node)
     shares = compute_incentive_shares(nodes, 0, rules)
     for name, expected in zip("AB", example["expected"], strict=True):
-        paid = shares[node_address(name)] * int(example["T_a"])
+        paid = shares[make_node_address(name)] * int(example["T_a"])
         assert abs(paid - floor(Fraction(expected) * UNIT)) <= 2 * int(example["T_a"])
 
 
@@ -135,7 +135,7 @@ _SCORES = {
 }
 
 
-PROFILE = the_vector("profiles/legacy_doc")
+PROFILE = load_vector("profiles/legacy_doc")
 
 
 def test_legacy_rules_match_document_profile():
@@ -148,7 +148,9 @@ def test_legacy_rules_match_document_profile():
     assert [name.partition("_")[0] for name in RoundScores._fields[::2]] == profile["rounds"]
     assert (profile["window"], numbers["legacy"]["window_seconds"]) == ("calendar month", None)
     assert profile["all_timeout"] == "task ignored"
-    assert compute_round_scores([Run(0, node_address("A"), Position(1, 0, 0), 0)], RULES) == []
+    assert (
+        compute_round_scores([Run(0, make_node_address("A"), Position(1, 0, 0), 0)], RULES) == []
+    )
 
 
 # The contracts of that time scored 10/9/6: without failures, the order is the same.
@@ -170,12 +172,12 @@ def test_contract_scores_match_vectors_without_failures(vector):
     _, changes = fold_history(history.aborts("1"), CONTRACT)
     score_by_node = {entry.node: entry.score for entry in changes.scores}
     assert score_by_node == {
-        node_address(name): score for name, score in vector["expected"].items()
+        make_node_address(name): score for name, score in vector["expected"].items()
     }
 
 
-FIGURE = the_vector("queue/q-10 legacy dispatch figure: 3 x RTX 4090 (24GB) free")
-PRICES = the_vector("queue/q-11 legacy contract queue, price = fee/cap")
+FIGURE = load_vector("queue/q-10 legacy dispatch figure: 3 x RTX 4090 (24GB) free")
+PRICES = load_vector("queue/q-11 legacy contract queue, price = fee/cap")
 
 
 def test_three_free_rtx_4090_nodes_take_the_task_shown_in_the_figure():

@@ -9,7 +9,7 @@ from oracle.domain.events.network_events import TaskCancelled
 from oracle.domain.scoring.reliability import ReliabilityCause
 from oracle.systems.pocket.pocket_policy import TaskTracker
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
-from tests.support.histories import History, fold_history, node_address, task_key
+from tests.support.histories import History, fold_history, make_node_address, make_task_key
 
 
 def three(commits: str, discloses: str, errors: str = "", accepted: str = "") -> History:
@@ -27,10 +27,10 @@ def three(commits: str, discloses: str, errors: str = "", accepted: str = "") ->
         history.after(1).discloses("1", name)
     if accepted:
         history.validates("1").succeeds("1", by=accepted)
-    history.after(900).emits(TaskCancelled, task=task_key("1"))
+    history.after(900).emits(TaskCancelled, task=make_task_key("1"))
     for name in "ABC":
         if name != accepted:
-            history.emits(TaskCancelled, task=task_key("1"), node=node_address(name))
+            history.emits(TaskCancelled, task=make_task_key("1"), node=make_node_address(name))
     return history
 
 

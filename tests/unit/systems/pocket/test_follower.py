@@ -27,14 +27,14 @@ from oracle.systems.pocket.pocket_policy import (
 )
 from oracle.systems.policy import CandidateVerdict, Follower, PolicyInput, SelectionPolicy
 from tests.support.examples import examples
-from tests.support.histories import History, fold_history, node_address, task_key
+from tests.support.histories import History, fold_history, make_node_address, make_task_key
 from tests.support.random_histories import any_histories
 
 POLICIES: tuple[SelectionPolicy, ...] = (ARTICLE, PORTAL_API_HEAD)
 # The portal's code without its bug, as its comments describe it.
 MEANT = PocketPolicy("meant", 1, replace(HEAD, zero_success_rate=0))
 EACH = pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
-SD = replace(create_task(task_key("asked")), kind=TaskKind.SD)
+SD = replace(create_task(make_task_key("asked")), kind=TaskKind.SD)
 
 
 def build_members(*names: str, stake: int | None = 1, **values: Any) -> History:
@@ -54,7 +54,7 @@ def policy_input(history: History, *reserved_names: str) -> PolicyInput:
         fold.ledger.nodes,
         CRYNUX,
         history.time,
-        frozenset(node_address(name) for name in reserved_names),
+        frozenset(make_node_address(name) for name in reserved_names),
     )
 
 
@@ -167,8 +167,8 @@ def test_node_with_unknown_stake_is_not_a_candidate_under_article():
 
 def test_millisecond_times_are_used_for_durations():
     history = build_members("A").creates("t", kind=TaskKind.SD)
-    history.emits(TaskStarted, task=task_key("t"), node=node_address("A"))
-    history.after(1).emits(TaskSubmitted, task=task_key("t"), node=node_address("A"))
+    history.emits(TaskStarted, task=make_task_key("t"), node=make_node_address("A"))
+    history.after(1).emits(TaskSubmitted, task=make_task_key("t"), node=make_node_address("A"))
     history.succeeds("t")
     start = history.events[-3].time * 1000 + 950
     end = history.events[-2].time * 1000 + 80
@@ -232,13 +232,13 @@ def test_ineligible_members_are_listed_with_reason():
     verdict_by_node = {
         v.node: v for v in follower.evaluate_candidates(demanding_task, policy_input(history, "F"))
     }
-    out = {name: verdict_by_node[node_address(name)].reason for name in "ABCDEF"}
+    out = {name: verdict_by_node[make_node_address(name)].reason for name in "ABCDEF"}
     assert out == dict.fromkeys("ABC", "vram_too_small") | {
         "D": "paused", "E": "busy", "F": "taken",
     }  # fmt: skip
     assert all(verdict.weight is None for verdict in verdict_by_node.values())
     assert list(verdict_by_node) == sorted(verdict_by_node)
-    assert node_address("Q") not in verdict_by_node
+    assert make_node_address("Q") not in verdict_by_node
 
 
 def test_failing_node_is_flagged_only_when_a_task_starts():
@@ -256,7 +256,7 @@ def test_failing_node_is_flagged_only_when_a_task_starts():
 
 def list_memories(follower: PocketFollower, now: int) -> dict[str, object]:
     """Return the memory's values for every node; for the portal's, each record."""
-    nodes = [node_address(name) for name in "ABCDEFGHIJ"]
+    nodes = [make_node_address(name) for name in "ABCDEFGHIJ"]
     return {
         chain: memory.records
         if isinstance(memory, PortalMemory)

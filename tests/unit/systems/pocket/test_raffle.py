@@ -13,7 +13,7 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.pocket.pocket_policy import ARTICLE
 from oracle.systems.policy import PolicyInput
 from oracle.systems.weighted_draw import draw_nodes
-from tests.support.histories import History, fold_history, node_address, task_key
+from tests.support.histories import History, fold_history, make_node_address, make_task_key
 
 
 def candidates() -> list[tuple[Address, int]]:
@@ -27,13 +27,17 @@ def candidates() -> list[tuple[Address, int]]:
     for event in history.events:
         follower.apply_event(event)
     policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
-    verdicts = follower.evaluate_candidates(fold.ledger.tasks[task_key("t")], policy_input)
+    verdicts = follower.evaluate_candidates(fold.ledger.tasks[make_task_key("t")], policy_input)
     return [(verdict.node, verdict.weight) for verdict in verdicts if verdict.weight is not None]
 
 
 def test_win_frequency_follows_tickets():
     tickets = dict(candidates())
-    assert tickets == {node_address("fast"): 10, node_address("slow"): 1, node_address("new"): 10}
+    assert tickets == {
+        make_node_address("fast"): 10,
+        make_node_address("slow"): 1,
+        make_node_address("new"): 10,
+    }
     seeds = (sha256(n.to_bytes(4, "big")).digest() for n in range(2100))
     wins = Counter(draw_nodes([*tickets.items()], seed, 1)[0].node for seed in seeds)
     # Chi-square with two degrees of freedom: 13.8 is exceeded once in a thousand; the seeds

@@ -13,7 +13,7 @@ from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD, Parameter
 from oracle.systems.pocket.ranking import NodeStats, TicketReason, rank_nodes
 from tests.support.document.pocket_draws import compute_unit_draw, pick_node, pick_nodes
 from tests.support.examples import examples
-from tests.support.vectors import named_vectors
+from tests.support.vectors import load_named_vectors
 
 # For tasks of some twenty seconds.
 SLOW = replace(ARTICLE, expected=20.0)
@@ -110,7 +110,7 @@ def test_ranking_trace_adds_up_to_tickets(standings):
 
 @pytest.mark.parametrize("params", [ARTICLE, PORTAL_API_HEAD])
 def test_small_latency_steps_cost_no_tickets(params):
-    cases = {case["name"]: case for case in named_vectors("ranking", file="pocket").values()}
+    cases = {case["name"]: case for case in load_named_vectors("ranking", file="pocket").values()}
     stairs = alike(*(n["median_s"] for n in cases["staircase_hides_slow_nodes"]["input"]))
     assert tickets(stairs, params) == [10] * 24
 

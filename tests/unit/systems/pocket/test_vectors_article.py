@@ -11,16 +11,16 @@ from oracle.systems.pocket.parameters import ARTICLE
 from oracle.systems.pocket.ranking import Ranking
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
 from tests.support.document.pocket_draws import compute_unit_draw, pick_node
-from tests.support.vectors import Vector, named_vectors, the_vector, vectors_of
+from tests.support.vectors import Vector, load_named_vectors, load_vector, vectors_of
 
 FILE = "pocket-article"
 CHAIN = "0021"
 ROWS, ORDER, TIERS, SHARES = (
-    [*named_vectors(f"table/{name}", file=FILE).values()]
+    [*load_named_vectors(f"table/{name}", file=FILE).values()]
     for name in ("rows", "order", "tiers", "article_shares")
 )
-TOTAL = the_vector("table/total", file=FILE)
-MOST = the_vector("table/chi_square_below", file=FILE)
+TOTAL = load_vector("table/total", file=FILE)
+MOST = load_vector("table/chi_square_below", file=FILE)
 HOUR = 3_600_000
 
 

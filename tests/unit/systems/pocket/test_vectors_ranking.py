@@ -14,16 +14,16 @@ from oracle.systems.pocket.node_selector import PortalRecord
 from oracle.systems.pocket.parameters import PORTAL_API_HEAD, PortalParameters
 from oracle.systems.pocket.ranking import NodeStats, Ranking, TicketReason, rank_nodes
 from tests.support.document.pocket_draws import pick_node
-from tests.support.vectors import Vector, named_vectors, the_vector, vectors_of
+from tests.support.vectors import Vector, load_named_vectors, load_vector, vectors_of
 
 # The code without its bug, and with it (tests/vectors/SUPERSEDED.md).
 MEANT = replace(PORTAL_API_HEAD, zero_success_rate=0)
 PROFILES = pytest.mark.parametrize("params", [MEANT, PORTAL_API_HEAD], ids=["meant", "head"])
 
 POCKET = "pocket"
-CONSTANTS = named_vectors("constants", file=POCKET)
-ROWS = named_vectors("article_table/rows", file=POCKET)
-RELAYS = the_vector("article_table/total_relays", file=POCKET)
+CONSTANTS = load_named_vectors("constants", file=POCKET)
+ROWS = load_named_vectors("article_table/rows", file=POCKET)
+RELAYS = load_vector("article_table/total_relays", file=POCKET)
 # The names of the constants in this product.
 FIELDS = {
     "EXPECTED_SUCCESS_LATENCY_s": "expected",

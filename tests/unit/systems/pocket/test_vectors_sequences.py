@@ -11,7 +11,7 @@ from oracle.systems.pocket.js_arithmetic import format_five_decimals
 from oracle.systems.pocket.node_selector import PortalMemory, PortalRecord
 from oracle.systems.pocket.parameters import PORTAL_API_HEAD
 from oracle.systems.pocket.ranking import NodeStats, Ranking, TicketReason, rank_nodes
-from tests.support.vectors import Vector, named_vectors, vectors_of
+from tests.support.vectors import Vector, load_named_vectors, vectors_of
 
 POCKET = "pocket"
 # The article of the vectors is the code without its bug (tests/vectors/SUPERSEDED.md).
@@ -91,7 +91,9 @@ def test_history_evaluation_matches_upstream(vector: Vector, profile: str):
     assert evaluations == (vector["expected_portal_api_head"] if expected == "same" else expected)
 
 
-UNIT = {case["name"]: case for case in named_vectors("upstream_unit_tests", file=POCKET).values()}
+UNIT = {
+    case["name"]: case for case in load_named_vectors("upstream_unit_tests", file=POCKET).values()
+}
 
 
 def build_record(results: dict[str, int], median: str = "0", weighted: str = "0") -> PortalRecord:
