@@ -57,7 +57,13 @@ def push(
         if confirm_action(
             f"push the report of period {due_report.period}", yes=yes, dry_run=dry_run
         ):
-            sent_steps = plan_and_send_call(reporter, "report push", _plan_and_sign_report)
+
+            def plan_unless_expired(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
+                # The report may have expired before the user confirmed.
+                _get_due_report(reporter)
+                return _plan_and_sign_report(contexts, heads)
+
+            sent_steps = plan_and_send_call(reporter, "report push", plan_unless_expired)
             _check_report_was_pushed(due_report, sent_steps)
             steps = [
                 *(f"{step.action} {step.detail}" for step in sent_steps),
