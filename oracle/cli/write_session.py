@@ -95,6 +95,5 @@ def hold_command_lease(store: Store, command: str) -> Iterator[int]:
 
 def _build_lease_error(error: LeaseHeldError, command: str) -> FatalError:
     return FatalError(
-        f"{error}. Stop the daemon and its standbys, run `{command}` again, then restart them; "
-        "they resume where they stopped"
+        f"{error}. Stop the daemon and its standbys, run `{command}` again, then restart them"
     )
