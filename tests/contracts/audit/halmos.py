@@ -1,13 +1,18 @@
 """Proves checks/*.sol for all inputs: `make halmos` (docs/reference/audit.md#what-is-proven).
 
-Each check must hold, and each `check_refuted_` must be refuted. Exit code 1: one is not.
+Each check must hold, and each `check_refuted_` must be refuted. Exit code 1: one is not. A run in
+which all are as they should be records the hash of the proven files in proven.sha256. With
+--if-changed, as in CI, nothing is proven if the files still have this hash.
 """
 
+import argparse
+import hashlib
 import json
 import os
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from tests.contracts.audit.tools import (
@@ -37,8 +42,30 @@ HOLDS, REFUTED = 0, 1
 _SAID = {HOLDS: "holds", REFUTED: "refuted", 2: "timeout", 3: "stuck", 4: "always reverts"}
 
 
-def main() -> int:
+_RECORD = HERE / "proven.sha256"
+# Everything that the result of the proofs depends on, relative to the repository.
+PROVEN_FILES = (
+    "contracts/**/*.sol",
+    "contracts/build.mjs",
+    "package-lock.json",
+    "constraints/audit.txt",
+    "tests/contracts/audit/checks/*.sol",
+    "tests/contracts/audit/*.mjs",
+    "tests/contracts/audit/halmos.py",
+    "tests/contracts/audit/tools.py",
+)
+
+
+def main(arguments: list[str]) -> int:
     """Compile and prove each contract of checks, as many in parallel as there are processors."""
+    parser = argparse.ArgumentParser(prog="make halmos", description=__doc__)
+    parser.add_argument(
+        "--if-changed", action="store_true", help="prove only files that were not proven before"
+    )
+    digest = compute_files_digest(ROOT)
+    if parser.parse_args(arguments).if_changed and digest == _RECORD.read_text("ascii").strip():
+        _print_line(f"not repeated: {_RECORD.name} names the contracts and checks as proven")
+        return 0
     install_programs()
     failed = 0
     with ThreadPoolExecutor(os.cpu_count()) as executor:
@@ -49,7 +76,20 @@ def main() -> int:
             right = len(results) - len(wrong)
             _print_line(f"{contract}: {right} of {len(results)} checks are as they should be")
             failed += len(wrong) + (not results)
-    return 1 if failed else 0
+    if failed:
+        return 1
+    _RECORD.write_text(f"{digest}\n", "ascii")
+    return 0
+
+
+def compute_files_digest(root: Path) -> str:
+    """Return a hash of the names and contents of all files that the proofs depend on."""
+    paths = sorted({path for pattern in PROVEN_FILES for path in root.glob(pattern)})
+    lines = [
+        f"{path.relative_to(root).as_posix()} {hashlib.sha256(path.read_bytes()).hexdigest()}"
+        for path in paths
+    ]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def expected_exit_code(check: str) -> int:
@@ -95,4 +135,4 @@ def _print_line(line: str) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(sys.argv[1:]))

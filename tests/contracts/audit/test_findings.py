@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.audit.findings import BASELINE, Finding, find_differences, load_baseline
-from tests.contracts.audit.halmos import CHECKS, HOLDS, REFUTED, expected_exit_code
+from tests.contracts.audit.halmos import (
+    CHECKS,
+    HOLDS,
+    PROVEN_FILES,
+    REFUTED,
+    compute_files_digest,
+    expected_exit_code,
+)
 from tests.contracts.audit.solhint import place
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -78,3 +85,27 @@ def test_every_check_contract_has_checks_that_hold_and_checks_that_are_refuted(n
     text = (ROOT / f"tests/contracts/audit/checks/{name}.sol").read_text("utf-8")
     checks = re.findall(r"function (check_\w+)", text)
     assert {expected_exit_code(check) for check in checks} == {HOLDS, REFUTED}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "contracts/roots/Rounds.sol",
+        "package-lock.json",
+        "constraints/audit.txt",
+        "tests/contracts/audit/checks/LanesCheck.sol",
+        "tests/contracts/audit/tools.py",
+    ],
+)
+def test_change_of_a_proven_file_changes_the_digest(tmp_path: Path, path: str):
+    file = tmp_path / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("first", "utf-8")
+    digest = compute_files_digest(tmp_path)
+    file.write_text("second", "utf-8")
+    assert compute_files_digest(tmp_path) not in {digest, compute_files_digest(tmp_path / "empty")}
+
+
+def test_digest_covers_files_that_exist():
+    for pattern in PROVEN_FILES:
+        assert [*ROOT.glob(pattern)], pattern
