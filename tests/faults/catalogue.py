@@ -54,7 +54,7 @@ def list_cases(folder: Path) -> list[Case]:
 
 
 def list_outbox_rules() -> list[Rule]:
-    """Return M1 to M9."""
+    """Return the rules of the outbox, M1 to M9."""
     catalogue = tomllib.loads((SENDING / "cases.toml").read_text("utf-8"))
     return [Rule(**entry) for entry in catalogue["mutant"]]
 

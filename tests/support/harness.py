@@ -74,7 +74,7 @@ def create_key_files(folder: Path, name: str) -> KeyFiles:
 
 
 def run_next_step(context: AccountContext, heads: Heads) -> StepResult | None:
-    """Run the most urgent step of an account."""
+    """Run the most urgent step of an account, and return its result."""
     return run_step(context, heads)
 
 

@@ -107,7 +107,7 @@ logs = Logs()
 
 
 def learn(value: str | bytes, what: str = "a secret of a test") -> None:
-    """Add a secret of a test."""
+    """Record a secret of a test, so that an output that contains it fails the test."""
     watch.learn(value, what)
 
 

@@ -146,7 +146,7 @@ BURST_NODES = 12
 
 
 def build_open_burst() -> History:
-    """Every node answers one application, and times out on a task of another one.
+    """Return a history in which every node times out on the tasks of one application.
 
     The incident is found at the tenth timeout, and is open at the end.
     """
@@ -177,7 +177,7 @@ def add_burst_end(history: History) -> History:
 
 
 def build_burst_history() -> History:
-    """A burst from its begin to its end, which is at the last submission."""
+    """Return the history of a burst from its begin to its end, the last submission."""
     return add_burst_end(build_open_burst())
 
 

@@ -41,7 +41,7 @@ def send_background_call(harness: Harness, name: str) -> str:
 
 
 def lower_base_fee(harness: Harness) -> None:
-    """Set a fee so low that `dear_blocks` leave later transactions in the pool."""
+    """Set a base fee at which `mine_expensive_blocks` keeps later calls in the pool."""
     mine_expensive_blocks(harness, GWEI)
     harness.index()
     harness.testbed.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))

@@ -226,7 +226,7 @@ def fresh_stage(fresh_chain: Chain, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture
 def testbed(fresh_stage: OracleTestbed, chain: Chain) -> OracleTestbed:
-    """Undo what the test does to the chain."""
+    """Return the module's testbed; the test's changes of the chain are undone."""
     return advance_one_second(fresh_stage)
 
 

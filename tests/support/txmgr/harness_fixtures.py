@@ -30,7 +30,7 @@ def fresh_testbed(fresh_chain: Chain, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture
 def testbed(fresh_testbed: OracleTestbed, chain: Chain) -> OracleTestbed:
-    """Undo what the test does to the chain."""
+    """Return the module's testbed; the test's changes of the chain are undone."""
     return advance_one_second(fresh_testbed)
 
 

@@ -22,7 +22,7 @@ def new_store(request: pytest.FixtureRequest) -> NewStore:
 
 @pytest.fixture
 def store(new_store: NewStore) -> Iterator[Store]:
-    """Yield such a store; a test with both fixtures has them on the same engine."""
+    """Yield an open store without rows, on the same engine as `new_store`."""
     with new_store() as opened:
         yield opened
 

@@ -208,7 +208,7 @@ def test_case_45_duplicate_log_counts_once_and_is_exported(
 def assert_window_rejected(
     fresh_indexer: Indexer, fake_chain: FakeChain, make: Callable[[], InjectedFault]
 ) -> None:
-    """Assert that the window is rejected while the endpoint answers so; nothing is stored."""
+    """Assert that the window is rejected under this fault, and that nothing is stored."""
     wrong = make()
     fake_chain.provider.faults.append(wrong)
     with pytest.raises(TransientError, match=r"invalid answer: (logs|eth_getLogs): "):

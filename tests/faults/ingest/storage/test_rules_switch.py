@@ -79,7 +79,7 @@ class Following:
 
 @pytest.fixture
 def following(fake_chain: FakeChain, synced_indexer: Indexer) -> Following:
-    """A reporter of a chain whose rules are those of the reporter, at the head."""
+    """Return a reporter at the head of a chain whose rules in force are the reporter's."""
     following = Following(fake_chain, synced_indexer)
     following.set_rules(OLD_HASH)
     rebuild_state(synced_indexer.store, synced_indexer.folder, RebuildOptions())

@@ -32,7 +32,7 @@ TERMINAL = replace(CRYNUX, name="terminal", close="terminal")
 
 @pytest.fixture
 def settled_indexer(synced_indexer: Indexer, fake_chain: FakeChain) -> Indexer:
-    """A database whose newest block is final up to its last event."""
+    """Return an indexer whose newest block is final up to its last event."""
     fake_chain.mine_empty(2 * FINALITY)
     synced_indexer.index()
     return synced_indexer

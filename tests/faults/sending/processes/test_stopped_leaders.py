@@ -150,7 +150,7 @@ def run_round_until_leader_stops(reporter_group: ReporterGroup, leader: Member) 
 
 
 def expire_stopped_leader_lease(store: Store, leader: Member) -> None:
-    """Let half a minute pass for the database.
+    """Expire the lease of the stopped leader, resuming the leader where SQLite needs it.
 
     PostgreSQL aborts a write of the stopped leader when the standby requests it. SQLite has to
     wait, so the leader continues until it has written.

@@ -180,7 +180,7 @@ def change_configured_rules(site: Site) -> None:
 
 
 def unmark_missed_reports(site: Site) -> None:
-    """Keep reports that can no longer land unmarked, as after an absence of the daemon."""
+    """Set missed reports back to due, as after an absence of the daemon."""
     with site.harness.store.transaction() as uow:
         for stored in uow.reports.list_newest(100):
             if stored.state is ReportState.MISSED:
