@@ -46,7 +46,7 @@ window.ethereum = {{ request: ({{ method, params }}) => (
 def history(monkeypatch: pytest.MonkeyPatch) -> History:
     make_address = histories.make_node_address
     monkeypatch.setattr(
-        histories, "node_address", lambda name: NODE if name == "A" else make_address(name)
+        histories, "make_node_address", lambda name: NODE if name == "A" else make_address(name)
     )
     return History().joins("A", "B").scores("A", 10, 0, 0).scores("B", 5)
 

@@ -142,8 +142,10 @@ def _format_hot_set(hot_set: HotSetView) -> str:
     if not hot_set.rounds_behind:
         return "as of the last round"
     rounds = "round" if hot_set.rounds_behind == 1 else "rounds"
-    words = "word" if hot_set.words_left == 1 else "words"
-    return f"{hot_set.rounds_behind} {rounds} behind, {hot_set.words_left} {words} left to bring"
+    word_noun = "word" if hot_set.words_left == 1 else "words"
+    return (
+        f"{hot_set.rounds_behind} {rounds} behind, {hot_set.words_left} {word_noun} left to bring"
+    )
 
 
 def _format_contract_state(status: OperatorStatus) -> str:
