@@ -56,6 +56,8 @@ _TIMEOUTS = (_BOX_WIDTH, 40)
 
 # Recent events: the period, the maximum number per read, and the maximum number of rows.
 _FEED_SECONDS, _MAX_EVENTS, _ROWS = 3_600, 5_000, 9
+# The part of the period that is read first; in a large network it has enough events.
+_NEWEST_SECONDS = 300
 # The sign next to the text of each kind; an exclusion by a timeout has its own sign.
 _SIGN_BY_KIND = {
     **{cause.value: "▼" for cause in FALL_CAUSES},
@@ -226,14 +228,23 @@ def format_network_summary(overview: NetworkAnswer, scores: int, timeouts: int, 
 def read_recent_events(snapshot: ApiSnapshot) -> tuple[list[EventRow], EventCursor]:
     """Return the events of the last hour, newest first, and the cursor after them."""
     newest = get_newest_event_cursor(snapshot)
-    since = newest._replace(time=max(0, snapshot.cursor.time - _FEED_SECONDS), delivered=0)
+    rows = _load_event_rows(snapshot, newest, _NEWEST_SECONDS)
+    # The oldest row may lack reports that were not read, so it is not shown.
+    if len(rows) <= _ROWS:
+        rows = _load_event_rows(snapshot, newest, _FEED_SECONDS)
+    return rows[:_ROWS], newest
+
+
+def _load_event_rows(snapshot: ApiSnapshot, newest: EventCursor, seconds: int) -> list[EventRow]:
+    """Return the events of the last `seconds` up to the cursor `newest`, newest first."""
+    since = newest._replace(time=max(0, snapshot.cursor.time - seconds), delivered=0)
     events: deque[NumberedEvent] = deque(maxlen=_MAX_EVENTS)
     while page := load_events_since(snapshot, since, _MAX_EVENTS):
         events.extend(page)
         since = page[-1].cursor_after
         if len(page) < _MAX_EVENTS:
             break
-    return merge_consecutive_reports(reversed(events))[:_ROWS], newest
+    return merge_consecutive_reports(reversed(events))
 
 
 def merge_consecutive_reports(events: Iterable[NumberedEvent]) -> list[EventRow]:

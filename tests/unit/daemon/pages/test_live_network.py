@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from oracle.daemon.web.pages import network_page
 from oracle.daemon.web.pages.network_page import merge_consecutive_reports
 from oracle.daemon.web.played_act import DemoAct
@@ -55,6 +57,42 @@ def test_page_shows_only_the_newest_events_up_to_its_limit(store, monkeypatch):
     with open_snapshot(IndexedHistory(store).whole(history).source) as snapshot:
         rows, _ = network_page.read_recent_events(snapshot)
     assert [row.event.node for row in rows] == [make_node_address(name) for name in "GFE"]
+
+
+def test_many_new_events_are_shown_without_reading_older_ones(store, monkeypatch):
+    history = History().joins("old").after(4_000)
+    for number in range(30):
+        history.joins(f"n{number}").after(20)
+    read_since = []
+
+    def load_and_record(snapshot, cursor, limit):
+        read_since.append(snapshot.cursor.time - cursor.time)
+        return load_events_since(snapshot, cursor, limit)
+
+    monkeypatch.setattr(network_page, "load_events_since", load_and_record)
+    with open_snapshot(IndexedHistory(store).whole(history).source) as snapshot:
+        rows, _ = network_page.read_recent_events(snapshot)
+        monkeypatch.setattr(network_page, "_NEWEST_SECONDS", network_page._FEED_SECONDS)
+        rows_of_hour, _ = network_page.read_recent_events(snapshot)
+    assert read_since == [300, 3_600]
+    assert rows == rows_of_hour
+    assert len(rows) == 9
+
+
+@pytest.mark.parametrize("event_count", [0, 8, 9, 10])
+def test_few_new_events_are_followed_by_older_ones(store, monkeypatch, event_count):
+    history = History()
+    for number in range(12):
+        history.joins(f"old{number}").after(20)
+    history.after(600)
+    for number in range(event_count):
+        history.joins(f"new{number}")
+    with open_snapshot(IndexedHistory(store).whole(history).source) as snapshot:
+        rows, _ = network_page.read_recent_events(snapshot)
+        monkeypatch.setattr(network_page, "_NEWEST_SECONDS", network_page._FEED_SECONDS)
+        rows_of_hour, _ = network_page.read_recent_events(snapshot)
+    assert rows == rows_of_hour
+    assert len(rows) == 9
 
 
 def test_consecutive_reports_are_merged_into_one_row():
