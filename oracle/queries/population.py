@@ -4,6 +4,7 @@ from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Address
@@ -77,6 +78,20 @@ class Population:
     def compute_node_scores(self, node: Node) -> NodeScores:
         """Return the score of a node and the values derived from it."""
         return compute_node_scores(node, self.time, self.rules, self.peers)
+
+
+class RankedNodes(Protocol):
+    """All nodes as of one block, with what is computed once for all of them."""
+
+    @property
+    def nodes(self) -> Mapping[Address, Node]: ...
+
+    @property
+    def peers(self) -> PopulationMaxima | None: ...
+
+    def get_incentive_shares(self) -> Mapping[Address, int]: ...
+
+    def find_rank_by_qos(self, address: Address, qos: int | None) -> int | None: ...
 
 
 def load_population(

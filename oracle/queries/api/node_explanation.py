@@ -56,7 +56,7 @@ def build_node_explanation(
 def explain_known_node(source: ApiSource, address: Address, block: BlockRef) -> Explanation:
     """Return a node's explanation; raise NotFoundError if no event up to the block names it."""
     try:
-        return explain_score(source.archive, address, block)
+        return explain_score(source.archive, address, block, source.rankings.get_ranking)
     except InputError as error:
         raise NotFoundError(str(error)) from error
 

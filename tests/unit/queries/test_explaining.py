@@ -6,15 +6,20 @@ from oracle.chain.profiles.profile import DEFAULT_TOKEN
 from oracle.cli.inspect.explain_full import render_full_explanation as explained
 from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.domain.fold.fold import Fold
+from oracle.queries.api.node_explanation import explain_known_node
+from oracle.queries.api.source import open_snapshot
 from oracle.queries.explain import EventArchive, Explanation, explain_score
 from oracle.queries.node_sentences import format_headline
 from oracle.queries.node_standing import build_node_summary_from_explanation
 from oracle.queries.text.human_numbers import format_time
+from oracle.store.state.node_repository import NodeRepository
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.answers import build_explanation_json
+from tests.support.api import IndexedHistory, make_block
 from tests.support.histories import History, build_changed_rules, make_node_address, make_task_key
 from tests.support.scripted_reader import Unread
 from tests.unit.reporting.test_reporting import block
+from tests.unit.systems.legacy.networks import RULES as LEGACY_RULES
 
 DOUBTING = build_changed_rules(least_timeout_seconds=60)
 
@@ -139,3 +144,22 @@ def test_paused_node_shows_pause_time_despite_later_requests(explain):
         format_headline(build_node_summary_from_explanation(explanation))
         == f"Paused by its owner since {since}."
     )
+
+
+@pytest.mark.parametrize("rules", [CRYNUX, LEGACY_RULES], ids=lambda rules: rules.name)
+def test_explanation_from_ranking_equals_one_from_database(store, monkeypatch, rules):
+    history = History().joins("A", "B", "C", "D").scores("A", 10, 5, 0).scores("B", 5).pauses("C")
+    indexed = IndexedHistory(store, rules).whole(history)
+    nodes = ["A", "B", "C", "D"]
+    as_of = make_block(history.block, history.time)
+    from_database = [
+        explain_score(indexed.source.archive, make_node_address(name), as_of) for name in nodes
+    ]
+    with open_snapshot(indexed.source) as snapshot:
+        snapshot.get_ranking()
+    monkeypatch.setattr(NodeRepository, "iterate_all", lambda _: pytest.fail("all nodes are read"))
+    from_ranking = [
+        explain_known_node(indexed.source, make_node_address(name), as_of) for name in nodes
+    ]
+    assert from_ranking == from_database
+    assert [explanation.place for explanation in from_ranking][:2] != [None, None]
