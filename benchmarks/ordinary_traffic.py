@@ -39,6 +39,8 @@ from tests.support.chain.server import serve_memory_chain  # noqa: E402
 
 NODES = 200
 LOGS_PER_BLOCK = 20
+# The share of groups in which one of the three tasks times out.
+LATE_SHARE = 0.03
 BLOCK_SECONDS = 12
 URL_PREFIX = "serving "
 
@@ -46,9 +48,9 @@ URL_PREFIX = "serving "
 class Network:
     """Builds logs by inserting hex words into templates, because ABI encoding takes minutes."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, nodes: int = NODES) -> None:
         self.random = random
-        self.free_nodes = deque(range(1, NODES + 1))
+        self.free_nodes = deque(range(1, nodes + 1))
         self.task_numbers = count(1)
         self.topics = {
             name: event.digest for name, event in load_abi("TaskNetwork").events.items()
@@ -73,18 +75,21 @@ class Network:
         padded = ("0x" + argument[2:].rjust(64, "0") for argument in arguments)
         return UnminedLog(NETWORK, (self.topics[event], *padded), data)
 
-    def build_group_stages(self) -> list[list[UnminedLog]]:
-        """Return the logs of one group: a list of logs for each stage of its tasks."""
+    def build_group_stages(self, late_share: float = LATE_SHARE) -> list[list[UnminedLog]]:
+        """Return the logs of one group: a list of logs for each stage of its tasks.
+
+        `late_share` is the probability that one of its tasks times out.
+        """
         members = [
             (make_task_key(next(self.task_numbers)), make_node_address(self.free_nodes.popleft()))
             for _ in range(3)
         ]
         key = make_group_key(int(members[0][0], 16))
-        late_index = self.random.randrange(3) if self.random.random() < 0.03 else None
+        late_index = self.random.randrange(3) if self.random.random() < late_share else None
         creator = make_node_address(0xC0)
         start_logs = [
-            self.build_log("TaskCreated", make_task_key, creator, key, data=self.order_data)
-            for make_task_key, _ in members
+            self.build_log("TaskCreated", task_key, creator, key, data=self.order_data)
+            for task_key, _ in members
         ]
         start_logs += [self.build_log("TaskStarted", *member) for member in members]
         answer_stages = [

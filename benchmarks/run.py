@@ -52,6 +52,7 @@ QUICK_OPTIONS: dict[str, list[str]] = {
     "weather": ["--history", "100", "--head", "5"],
     "gateway": ["--seconds", "4"],
     "browser_check": ["--events", "3000"],
+    "pages": ["--nodes", "1000"],
     "viewers": ["--events", "8000", "--viewers", "30", "--pairs", "1"],
 }
 

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 # Set the path before the imports below (hence noqa E402), so that the script also runs in a
@@ -122,8 +122,8 @@ def connect_viewers(
     if not viewers:
         yield None
         return
-    with serve_database(chain_url, database, folder) as url:
-        command = [sys.executable, str(VIEWERS_SCRIPT), url, str(viewers)]
+    with serve_database(chain_url, database, folder) as server:
+        command = [sys.executable, str(VIEWERS_SCRIPT), server.url, str(viewers)]
         pipe = subprocess.PIPE
         with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
             try:
@@ -134,9 +134,16 @@ def connect_viewers(
                 process.kill()
 
 
+class ApiServer(NamedTuple):
+    """A running `qos-oracle serve`, and the address of its API."""
+
+    url: str
+    process_id: int
+
+
 @contextmanager
-def serve_database(chain_url: str, database: str, folder: Path) -> Iterator[str]:
-    """Run `qos-oracle serve` on the database, and yield the address of its API."""
+def serve_database(chain_url: str, database: str, folder: Path) -> Iterator[ApiServer]:
+    """Run `qos-oracle serve` on the database until the context ends."""
     config = folder / "config.toml"
     log = folder / "serve.log"
     config.touch(0o600)
@@ -144,6 +151,8 @@ def serve_database(chain_url: str, database: str, folder: Path) -> Iterator[str]
         f'[database]\nurl = "{database}"\n[chain]\nid = {CHAIN_ID}\nendpoints = ["{chain_url}"]\n'
         f'[network]\ncontracts = {{ TaskNetwork = "{NETWORK}" }}\n'
         "[api]\nport = 0\nrequests_per_second = 100000\nmax_streams_per_address = 1200\n"
+        # The server has a low priority, so a request may wait long on a busy machine.
+        "header_timeout_seconds = 600\nresponse_timeout_seconds = 600\n"
         "[log]\nformat = 'json'\n",
         "utf-8",
     )
@@ -153,7 +162,7 @@ def serve_database(chain_url: str, database: str, folder: Path) -> Iterator[str]
         subprocess.Popen(command, stdout=log_file, stderr=log_file) as process,
     ):
         try:
-            yield wait_for_address(log, process)
+            yield ApiServer(wait_for_address(log, process), process.pid)
         finally:
             process.kill()
 
