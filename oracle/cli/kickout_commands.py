@@ -102,7 +102,7 @@ def list_kickouts(
         bucket = _fetch_kick_bucket(index) if ask_chain else None
         with index.store.read_transaction() as uow:
             cursor = uow.cursor.get()
-            cases = _load_delayed_kickout_cases(index, uow)
+            cases = _load_kickout_cases(index, uow)
             kickout_list = KickoutList(
                 kickouts=build_kickout_case_entries(uow, cases), bucket=bucket
             )
@@ -343,7 +343,7 @@ def _print_vetoer_call(index: Index, node: Address, calldata: str, *, as_json: b
     typer.echo(calldata)
 
 
-def _load_delayed_kickout_cases(
+def _load_kickout_cases(
     index: Index, uow: UnitOfWork, nodes: Collection[Address] | None = None
 ) -> list[KickoutCase]:
     """Return the cases of all nodes, or of `nodes`."""
@@ -353,7 +353,7 @@ def _load_delayed_kickout_cases(
 def _get_kickout_case(index: Index, node: str) -> KickoutCase:
     with index.store.read_transaction() as uow:
         address = find_node(uow, node)
-        cases = _load_delayed_kickout_cases(index, uow, [address])
+        cases = _load_kickout_cases(index, uow, [address])
     if not cases:
         raise InputError(f"{node}: {get_kickout_not_due_reason(index, address)}")
     return cases[0]

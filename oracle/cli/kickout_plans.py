@@ -130,7 +130,7 @@ def _load_kickout_case(
                 "report release`"
             )
         cases = load_kickout_cases(
-            uow, context.leaf_cache, context.policy, context.settings, [node]
+            uow, context.leaf_cache, context.policy, context.report_settings, [node]
         )
         last_round = load_last_round(uow, context.leaf_cache)
     if not cases:

@@ -21,7 +21,7 @@ class _HotSetCall(ContractCall):
 
     def __init__(self, quorum: QuorumContext) -> None:
         self._quorum = quorum
-        self.retry_seconds = quorum.settings.period_seconds
+        self.retry_seconds = quorum.report_settings.period_seconds
 
     @override
     def review_call(

@@ -87,7 +87,7 @@ def find_kickout_obstacle(
     if request.kind == ACCUSE:
         time = load_cursor_time(uow)
         return find_accusation_obstacle(
-            last_round, proof, kick, context.settings, time
+            last_round, proof, kick, context.report_settings, time
         ) or _find_objection_delay_reason(context, uow, node, due_since, time)
     return _find_execution_obstacle(uow, node, kick, due_since)
 
@@ -173,7 +173,7 @@ class _KickCall(ContractCall):
 
     def __init__(self, context: KickoutContext) -> None:
         self._context = context
-        self.pause_seconds = context.settings.period_seconds
+        self.pause_seconds = context.report_settings.period_seconds
 
     @override
     def review_call(
@@ -199,7 +199,7 @@ class _ExpulsionCall(_KickCall):
     def __init__(self, context: KickoutContext) -> None:
         super().__init__(context)
         # If the contract gives no time, the call is tried once a period.
-        self.retry_seconds = context.settings.period_seconds
+        self.retry_seconds = context.report_settings.period_seconds
 
     @override
     def review_call(

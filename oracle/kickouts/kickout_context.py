@@ -39,6 +39,6 @@ class KickoutContext:
         return self.quorum.account_context
 
     @property
-    def settings(self) -> ReportSettings:
+    def report_settings(self) -> ReportSettings:
         """The settings of reports: periods, bands and times."""
-        return self.quorum.settings
+        return self.quorum.report_settings

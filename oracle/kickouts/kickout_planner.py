@@ -95,7 +95,7 @@ def _load_plan_inputs(context: KickoutContext, uow: UnitOfWork) -> _PlanInputs |
     if last_round is None:
         return None
     cases = load_kickout_cases(
-        uow, context.leaf_cache, context.policy, context.settings, with_hold_reasons=False
+        uow, context.leaf_cache, context.policy, context.report_settings, with_hold_reasons=False
     )
     expulsions = uow.rounds.list_expulsions()
     return _PlanInputs(

@@ -129,7 +129,7 @@ def add_contract_stats(
 
     `hot_set` is None if no hot set is kept.
     """
-    heartbeat_seconds = context.settings.heartbeat_seconds
+    heartbeat_seconds = context.report_settings.heartbeat_seconds
     try:
         contract_status = context.quorum.fetch_contract_status()
         hot_set_lag = None if hot_set is None else hot_set.measure_lag(contract_status.block)

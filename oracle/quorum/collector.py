@@ -177,7 +177,7 @@ def _store_signatures(
     if not messages:
         return 0
     stored_count = 0
-    since = context.account_context.stamp.at - context.settings.ttl_seconds
+    since = context.account_context.stamp.at - context.report_settings.ttl_seconds
     with context.account_context.write_transaction() as uow:
         for host, message in messages:
             record = build_signed_statement(message)

@@ -111,7 +111,7 @@ def _extend_signing_embargo(context: QuorumContext, uow: UnitOfWork, since: int)
     signer = context.account_context.sender_account.signer.address
     statements = uow.statements
     earlier_embargo_end = statements.find_embargo_end(domain.chain_id, domain.contract, signer)
-    embargo_end = since + context.settings.ttl_seconds
+    embargo_end = since + context.report_settings.ttl_seconds
     statements.extend_embargo(
         domain.chain_id, domain.contract, signer, embargo_end, context.account_context.stamp
     )
@@ -129,7 +129,7 @@ def _log_foreign_signatures(
             signer=signer,
             round=foreign_round.round,
             root=foreign_round.root,
-            embargoed_until=foreign_round.time + context.settings.ttl_seconds,
+            embargoed_until=foreign_round.time + context.report_settings.ttl_seconds,
             act="the key was stolen, or the database with this signature was lost; unless you know"
             " that the database was lost, let the pauser pause the oracle and strike the round,"
             " and the admin replace the signer (`setSigners`)",
@@ -165,7 +165,7 @@ def build_signing_embargo(context: QuorumContext) -> SignerEmbargo:
     contract_status = context.fetch_contract_status()
     account_context = context.account_context
     started_at = max(contract_status.block.time, int(account_context.clock()))
-    until = started_at + context.settings.ttl_seconds
+    until = started_at + context.report_settings.ttl_seconds
     has_signer = account_context.sender_account.has_signer
     head = contract_status.head
     return SignerEmbargo(head.round, contract_status.last_root, until if has_signer else None)

@@ -49,12 +49,12 @@ class QuorumContext:
     """The context of a reporter in a k-of-n quorum.
 
     `account_context` holds the account that sends and the key that signs. `board` publishes this
-    reporter's statements to the others, and `peers` are the clients that fetch theirs. `settings`
-    holds the time to live of a statement.
+    reporter's statements to the others, and `peers` are the clients that fetch theirs.
+    `report_settings` holds the time to live of a statement.
     """
 
     account_context: AccountContext
-    settings: ReportSettings
+    report_settings: ReportSettings
     board: Board | None = None
     peers: PeerClients | None = None
     # The signatures that the next report still lacks for a quorum.

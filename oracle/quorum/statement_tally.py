@@ -214,8 +214,10 @@ def _compute_statement_period(
 ) -> int:
     """Return the period of a statement, assuming that all reporters have the same settings."""
     block = uow.blocks.find_canonical(statement.as_of_block)
-    time = statement.deadline - context.settings.ttl_seconds if block is None else block.time
-    return time // context.settings.period_seconds
+    time = (
+        statement.deadline - context.report_settings.ttl_seconds if block is None else block.time
+    )
+    return time // context.report_settings.period_seconds
 
 
 def _load_own_report_log_fields(

@@ -192,7 +192,8 @@ def _build_message(context: QuorumContext, record: SignedStatement) -> ReportMes
         as_of_hash=record.as_of_hash,
         deadline=record.deadline,
         root=record.root,
-        period=(record.deadline - context.settings.ttl_seconds) // context.settings.period_seconds,
+        period=(record.deadline - context.report_settings.ttl_seconds)
+        // context.report_settings.period_seconds,
         digest=record.digest,
         signer=record.signer,
         signature="0x" + record.signature.hex(),

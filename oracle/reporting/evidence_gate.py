@@ -47,7 +47,7 @@ def find_unverified_kickout(
     Raises:
         TransientError: it is unknown which kickouts are newly due, or since when.
     """
-    if not context.settings.requires_proof:
+    if not context.report_settings.requires_proof:
         return None
     verifier = context.verifier
     level = VerificationLevel.PROVEN if verifier is None else verifier.get_level()

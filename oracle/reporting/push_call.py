@@ -134,7 +134,7 @@ class PushCall(ContractCall):
 
     def __init__(self, context: ReportingContext) -> None:
         self._context = context
-        self.pause_seconds = context.settings.period_seconds
+        self.pause_seconds = context.report_settings.period_seconds
 
     @override
     def review_call(
@@ -200,7 +200,7 @@ class PushCall(ContractCall):
         if lanes is None or later_lanes is None:
             return False
         return measure_lane_changes(
-            lanes, later_lanes, self._context.settings.kick_line
+            lanes, later_lanes, self._context.report_settings.kick_line
         ).crosses_band
 
     @override

@@ -90,7 +90,7 @@ def plan_push(
     with context.account_context.store.read_transaction() as uow:
         # A report that landed may have ended a hold.
         update_hold_metrics(uow.holds.list_awaiting_operator())
-        cuts = load_current_cuts(uow, context.settings)
+        cuts = load_current_cuts(uow, context.report_settings)
         push_in_flight = _find_push_in_flight(context, uow)
         is_idle = not any(_needs_work(context, uow, stored_cut, heads) for stored_cut in cuts)
     if is_idle:
@@ -210,7 +210,7 @@ def _prepare_scheduled_report(
     context: ReportingContext, heads: Heads, cuts: list[StoredReportHeader], status: RootsStatus
 ) -> _ScheduledReport | None:
     with context.account_context.store.read_transaction() as uow:
-        stored = load_scheduled_report(uow, context.settings, cuts, status)
+        stored = load_scheduled_report(uow, context.report_settings, cuts, status)
     if stored is None or stored.report.as_of.number > context.find_latest_reportable_block(heads):
         return None
     statement = build_report_statement(stored.report, status)
@@ -374,7 +374,7 @@ def _hold_disputed_report(
     waited_seconds = block_time - context.quorum.missing.record_statement_without_quorum(
         scheduled.record.digest, block_time
     )
-    is_late = reason is None and waited_seconds > context.settings.period_seconds
+    is_late = reason is None and waited_seconds > context.report_settings.period_seconds
     context.quorum.missing.missing_reason = (
         signer_tally.describe_missing_signatures(scheduled.record.round) if is_late else None
     )

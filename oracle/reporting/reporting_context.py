@@ -44,9 +44,9 @@ class ReportingContext:
         return self.quorum.account_context
 
     @property
-    def settings(self) -> ReportSettings:
+    def report_settings(self) -> ReportSettings:
         """The settings that decide which reports are signed, and when."""
-        return self.quorum.settings
+        return self.quorum.report_settings
 
     def find_latest_reportable_block(self, heads: Heads) -> int:
         """Return the highest as-of block that a report may currently have."""

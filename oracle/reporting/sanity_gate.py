@@ -151,7 +151,7 @@ def _find_change_hold_reason(
         and read_leaf_lane(old_leaf) != read_leaf_lane(new_leaf)
     ]
     return find_excessive_change_reason(
-        changes, _count_members(uow), context.settings.kick_line, context.sanity
+        changes, _count_members(uow), context.report_settings.kick_line, context.sanity
     )
 
 

@@ -92,6 +92,6 @@ def _decide_submission_by_change(
         report.change,
         now - pushed_at,
         context.submission_policy,
-        heartbeat=context.settings.heartbeat_seconds,
+        heartbeat=context.report_settings.heartbeat_seconds,
         cap=context.account_context.sender_account.caps.fee_per_gas,
     )

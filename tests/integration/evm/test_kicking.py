@@ -84,7 +84,11 @@ def get_stated_due_since(harness: Harness) -> int:
     kickouts = harness.kickouts
     with harness.store.read_transaction() as uow:
         cases = load_kickout_cases(
-            uow, kickouts.leaf_cache, kickouts.policy, kickouts.settings, [node_two(harness)]
+            uow,
+            kickouts.leaf_cache,
+            kickouts.policy,
+            kickouts.report_settings,
+            [node_two(harness)],
         )
     return next((case.due_since for case in cases), 0)
 

@@ -44,7 +44,9 @@ def rank_bad_nodes_last(harness: Harness) -> None:
 def count_accusable_nodes(harness: Harness) -> int:
     kickouts = harness.kickouts
     with harness.store.read_transaction() as uow:
-        cases = load_kickout_cases(uow, kickouts.leaf_cache, kickouts.policy, kickouts.settings)
+        cases = load_kickout_cases(
+            uow, kickouts.leaf_cache, kickouts.policy, kickouts.report_settings
+        )
     return sum(case.obstacle is None for case in cases)
 
 

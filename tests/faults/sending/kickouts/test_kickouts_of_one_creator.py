@@ -49,7 +49,7 @@ def test_kickout_based_on_scores_from_one_creator_waits_for_the_vetoer(held_harn
     kickouts = harness.kickouts
     with harness.store.read_transaction() as uow:
         (kickout_case,) = load_kickout_cases(
-            uow, kickouts.leaf_cache, kickouts.policy, kickouts.settings
+            uow, kickouts.leaf_cache, kickouts.policy, kickouts.report_settings
         )
     assert kickout_case.hold_reason == (
         "4 of its 4 scores come from one creator's tasks (there is no other creator)"

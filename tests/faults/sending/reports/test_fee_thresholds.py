@@ -25,7 +25,7 @@ def patient_harness(sqlite_harness: Harness) -> Harness:
     harness.until_final()
     # Without a threshold no update can cross it.
     settings = replace(SETTINGS, heartbeat_seconds=HEARTBEAT, kick_below=0)
-    quorum = replace(harness.quorum, settings=settings)
+    quorum = replace(harness.quorum, report_settings=settings)
     kickouts = replace(harness.kickouts, quorum=quorum)
     patient = SubmissionPolicy(cheap_fee_wei=GWEI)
     reporting = replace(harness.reporting, quorum=quorum, submission_policy=patient)
