@@ -99,7 +99,7 @@ class Network:
             for index, member in self.random.sample(list(enumerate(members)), 3)
         ]
         answered_members = [member for index, member in enumerate(members) if index != late_index]
-        member_keys = "".join(make_task_key[2:] for make_task_key, _ in members)
+        member_keys = "".join(task_key[2:] for task_key, _ in members)
         data = f"0x{32:064x}{3:064x}{member_keys}"
         end_logs = [self.build_log("GroupValidated", key, data=data)]
         for index, member in enumerate(answered_members):
