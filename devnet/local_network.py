@@ -8,8 +8,8 @@ from pathlib import Path
 from threading import Event
 
 from devnet.anvil import CHAIN_ID, LocalChain, find_free_port, run_anvil
-from devnet.demo.cast import CAST
 from devnet.demo.daemon_process import write_configuration
+from devnet.demo.demo_nodes import DEMO_NODES
 from devnet.demo.show import START_TIME, build_run_settings, create_keys
 from devnet.demo.stage import ACCOUNTS, ChainClock, DaemonRoles, Stage, deploy_demo_network
 from devnet.demo.traffic import DemoTraffic
@@ -81,7 +81,7 @@ def run_devnet(folder: Path, options: LocalNetworkOptions, print_line: PrintLine
                 print_line(f"chain {CHAIN_ID} at {url}, one block every {block_seconds} s")
                 for name, address in stage.contracts.items():
                     print_line(f"{name} {address}")
-                print_line(f"{len(CAST)} nodes")
+                print_line(f"{len(DEMO_NODES)} nodes")
                 print_line("run the daemon, which also dispatches the tasks:")
                 run_arguments = ("run", "--publish", "--dispatch", "--config")
                 print_line(format_program_command(*run_arguments, folder / "devnet.toml"))

@@ -16,7 +16,7 @@ from rich.console import Console
 from devnet.commands.crynux_demo import run_crynux_demo
 from devnet.commands.demo_verdict import explain_node_score, print_verdict
 from devnet.commands.relay_demo import run_relay_demo
-from devnet.demo.cast import HOPELESS
+from devnet.demo.demo_nodes import HOPELESS
 from devnet.demo.demo_system import CRYNUX_SYSTEM, DEMO_SYSTEMS, DemoSystem
 from devnet.demo.ending import DemoSummary
 from devnet.demo.screen import Screen

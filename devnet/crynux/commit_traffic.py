@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from eth_utils.crypto import keccak
 
 from devnet.crynux.crynux_network import CrynuxNetwork
-from devnet.demo.cast import BLOCK_SECONDS, CAST, DemoNode
+from devnet.demo.demo_nodes import BLOCK_SECONDS, DEMO_NODES, DemoNode
 from devnet.demo.stage import ETHER
 from oracle.chain.decode.abi import load_abi
 from oracle.domain.ids import Address
@@ -23,7 +23,7 @@ Transaction = dict[str, str]
 _FEE = ETHER // 10
 _NODES_PER_TASK = 3
 # This number of open tasks keeps all nodes busy.
-_MAX_OPEN_TASKS = len(CAST) // _NODES_PER_TASK
+_MAX_OPEN_TASKS = len(DEMO_NODES) // _NODES_PER_TASK
 # The contract's timeout, in seconds; the creator may cancel the task after it.
 TASK_TIMEOUT_SECONDS = 900
 _IMAGE = 0
@@ -82,7 +82,7 @@ class CommitTraffic:
         self._random = random.Random(seed)  # noqa: S311
         self._task_started_topic = load_abi("testing/CommitTask").get_event("TaskStarted").digest
         self._name_by_address = {address: name for name, address in network.nodes.items()}
-        self._node_by_name = {node.name: node for node in CAST}
+        self._node_by_name = {node.name: node for node in DEMO_NODES}
         self._last_read_block = -1
         # Number of tasks that each node was given.
         self._task_counts: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Deploys stand-ins of two generations of Crynux's contracts; their nodes are the demo's cast.
+"""Deploys stand-ins of two generations of Crynux's contracts, with the nodes of the demo.
 
 A node that joins a VSSTask network must prove that it owns the key of one of Anvil's accounts.
 """
@@ -10,7 +10,7 @@ from functools import cache
 from eth_keys.datatypes import PrivateKey
 
 from devnet.anvil import LocalChain
-from devnet.demo.cast import CAST
+from devnet.demo.demo_nodes import DEMO_NODES
 from devnet.demo.stage import MODEL, STAKE, VERSION, ChainClock
 from oracle.bindings.codec import build_creation_code, encode_call
 from oracle.domain.ids import Address
@@ -40,7 +40,7 @@ VSS, COMMIT = "crynux-vss", "crynux-commit"
 # The owner, the first creator and the relay; then one account per node, then more creators. With a
 # single creator, kickouts would be held for a manual decision.
 _FIXED_ACCOUNTS, _EXTRA_CREATORS = 3, 2
-ACCOUNTS = _FIXED_ACCOUNTS + len(CAST) + _EXTRA_CREATORS
+ACCOUNTS = _FIXED_ACCOUNTS + len(DEMO_NODES) + _EXTRA_CREATORS
 CREATOR_ACCOUNT_INDICES = (1, *range(ACCOUNTS - _EXTRA_CREATORS, ACCOUNTS))
 _GAS = hex(6_000_000)
 _DEPLOY_GAS = hex(12_000_000)
@@ -57,7 +57,7 @@ class CrynuxNetwork:
     """The deployed network and its accounts.
 
     `contracts` and `artifacts` are keyed by the profile's contract names, plus `QOS`. `nodes` maps
-    the name of a cast member to its account. `creators` order tasks; their accounts are at the
+    the name of a demo node to its account. `creators` order tasks; their accounts are at the
     indices CREATOR_ACCOUNT_INDICES.
     """
 
@@ -76,7 +76,7 @@ class CrynuxNetwork:
         return {name: address for name, address in self.contracts.items() if name != "QOS"}
 
     def get_node_name(self, node: Address) -> str:
-        """Return the name of a demo node, or the address if the node is not in the cast."""
+        """Return the name of a demo node, or the address if it is another node."""
         return next((name for name, address in self.nodes.items() if address == node), node)
 
     def build_transaction(
@@ -99,7 +99,7 @@ class CrynuxNetwork:
 
 
 def deploy_crynux_network(chain: LocalChain, clock: ChainClock, profile: str) -> CrynuxNetwork:
-    """Deploy the stand-in contracts of a profile, and let the cast join.
+    """Deploy the stand-in contracts of a profile, and let the demo nodes join.
 
     Raises:
         InputError: the profile has no stand-in contracts.
@@ -115,7 +115,8 @@ def deploy_crynux_network(chain: LocalChain, clock: ChainClock, profile: str) ->
             f"{VSS}, {COMMIT}, crynux-relay"
         )
     network.mine_transactions(
-        clock, [_build_join_transaction(network, node_index) for node_index in range(len(CAST))]
+        clock,
+        [_build_join_transaction(network, node_index) for node_index in range(len(DEMO_NODES))],
     )
     return network
 
@@ -161,7 +162,7 @@ def _deploy_contracts(
     qos_address = deploy_contract("testing/CrynuxQos", *qos_numbers)
     node_address = deploy_contract(node, qos_address)
     task_address = deploy_contract(task, node_address, qos_address, *task_numbers)
-    names = [node_role.name for node_role in CAST]
+    names = [node_role.name for node_role in DEMO_NODES]
     network = CrynuxNetwork(
         chain=chain,
         profile=profile,
@@ -184,7 +185,7 @@ def _deploy_contracts(
 
 
 def _build_join_transaction(network: CrynuxNetwork, node_index: int) -> dict[str, str]:
-    node = CAST[node_index]
+    node = DEMO_NODES[node_index]
     hardware: tuple[object, ...] = (node.gpu_name, node.gpu_vram)
     if network.profile == VSS:
         hardware = (*hardware, VERSION, derive_public_key(_FIXED_ACCOUNTS + node_index), [MODEL])

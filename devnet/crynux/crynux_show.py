@@ -24,13 +24,13 @@ from devnet.crynux.verdict import (
 )
 from devnet.crynux.vss_traffic import VssTraffic
 from devnet.demo.block_loop import BlockLoop, raise_if_stopped
-from devnet.demo.cast import CAST, HOPELESS
 from devnet.demo.daemon_process import (
     DemoDaemon,
     run_daemon,
     serve_demo_pages,
     write_configuration,
 )
+from devnet.demo.demo_nodes import DEMO_NODES, HOPELESS
 from devnet.demo.node_proofs import fetch_node_proof, verify_proof_on_chain
 from devnet.demo.screen import Screen
 from devnet.demo.show import START_TIME, DemoOptions, build_port_settings, start_demo_chain
@@ -153,8 +153,8 @@ class CrynuxShow:
             if reading.proven is False
         ]
         faults += self._list_kickout_faults(nodes)
-        if len(nodes) < len(CAST):
-            faults.append(f"the daemon knows only {len(nodes)} of {len(CAST)} nodes")
+        if len(nodes) < len(DEMO_NODES):
+            faults.append(f"the daemon knows only {len(nodes)} of {len(DEMO_NODES)} nodes")
         put_out_in = fetch_kickout_result(self._network, self._hopeless_address).transactions
         profile = self._network.profile
         return CrynuxSummary(profile, loop.head, len(lines), nodes, put_out_in, faults)
@@ -239,13 +239,13 @@ def start_crynux_demo(
         store = Store.open(configuration.database.url, create=True)
         stack.callback(store.close)
         raise_if_stopped(options.stop)
-        parts = {node.name: node.role for node in CAST}
+        parts = {node.name: node.role for node in DEMO_NODES}
         snapshot_reader = SnapshotReader(store, network, rules, parts)
         no_sender = Account(CHAIN_ID, ZERO_ADDRESS)
         loop = BlockLoop(chain, clock, screen, snapshot_reader, no_sender, options.stop)
         pages = stack.enter_context(
             serve_demo_pages(
-                path, lambda: loop.head, lambda: clock.now, lambda: screen.current_act
+                path, lambda: loop.head, lambda: clock.now, lambda: screen.current_phase
             )
         )
         screen.show_pages_url(pages)

@@ -1,4 +1,4 @@
-"""The traffic of a VSSTask network: waves of groups of three tasks, played by the cast.
+"""The traffic of a VSSTask network: waves of groups of three tasks, run by the demo nodes.
 
 A creator orders and validates the tasks, the contract draws the nodes, the nodes answer, and the
 relay reports that parameters and results were uploaded. Each account acts as soon as the chain's
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from eth_utils.crypto import keccak
 
 from devnet.crynux.crynux_network import CREATOR_ACCOUNT_INDICES, CrynuxNetwork, derive_public_key
-from devnet.demo.cast import BLOCK_SECONDS, CAST, GROUP_SIZE, DemoNode
+from devnet.demo.demo_nodes import BLOCK_SECONDS, DEMO_NODES, GROUP_SIZE, DemoNode
 from devnet.demo.stage import ETHER, MODEL, VERSION
 from oracle.chain.decode.abi import load_abi
 from oracle.domain.ids import Address
@@ -22,7 +22,7 @@ Transaction = dict[str, str]
 _FEE = ETHER // 10
 _IMAGE = 0
 _ANY_GPU = (0, "", 0)
-_GROUPS_PER_WAVE = len(CAST) // GROUP_SIZE
+_GROUPS_PER_WAVE = len(DEMO_NODES) // GROUP_SIZE
 # The contract's timeout, in seconds from the start; creator or node may abort after it.
 TASK_TIMEOUT_SECONDS = 180
 # TaskAbortReason; the contract accepts any value.
@@ -95,7 +95,7 @@ class VssTraffic:
         self._task_started_topic = load_abi("testing/VssTask").get_event("TaskStarted").digest
         self._kicked_out_topic = load_abi("testing/VssNode").get_event("NodeKickedOut").digest
         self._name_by_address = {address: name for name, address in network.nodes.items()}
-        self._node_by_name = {node.name: node for node in CAST}
+        self._node_by_name = {node.name: node for node in DEMO_NODES}
         self._last_read_block = -1
         # The groups of all waves, in order.
         self.groups: list[VssGroup] = []
@@ -220,7 +220,7 @@ class VssTraffic:
 
     def _build_pauses_and_resumes(self) -> Iterator[Transaction]:
         """Yield the pauses and resumptions of nodes that are away for some waves."""
-        for node in CAST:
+        for node in DEMO_NODES:
             account = self._network.nodes[node.name]
             if node.name in self.kicked_out_names:
                 continue

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from devnet.demo.cast import DemoNode
+from devnet.demo.demo_nodes import DemoNode
 from devnet.demo.stage import Stage
 from oracle.bindings.contest_calls import compute_answer
 from oracle.domain.ids import Address, GroupKey, Hash

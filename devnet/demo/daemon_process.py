@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from oracle.daemon.config.loader import read_config
-from oracle.daemon.web.played_act import DemoAct
+from oracle.daemon.web.demo_phase import DemoPhase
 from oracle.errors import FatalError
 from oracle.resources import find_shipped_path
 
@@ -144,12 +144,12 @@ def serve_demo_pages(
     configuration: Path,
     get_head: Callable[[], int],
     get_chain_time: Callable[[], int],
-    get_act: Callable[[], DemoAct],
+    get_phase: Callable[[], DemoPhase],
 ) -> Iterator[str]:
     """Serve the pages of a daemon's database from this process, and yield their URL.
 
-    The daemon cannot serve them, because the pages also show the demo's current act. `get_head`,
-    `get_chain_time` and `get_act` may be called from any thread.
+    The daemon cannot serve them, because the pages also show the demo's current phase. `get_head`,
+    `get_chain_time` and `get_phase` may be called from any thread.
     """
     # Imported here because the server takes a second to import, and `demo --help` must stay quick.
     from oracle.daemon.event_readers import open_reader  # noqa: PLC0415
@@ -159,7 +159,7 @@ def serve_demo_pages(
 
     with open_records(read_config(configuration)) as records:
         reader = open_reader(records.config)
-        app = open_read_api(records, reader, get_head, clock=get_chain_time, get_act=get_act)
+        app = open_read_api(records, reader, get_head, clock=get_chain_time, get_phase=get_phase)
         section = records.config.api
         with serve_app(app, section, section.port) as address:
             yield address

@@ -4,7 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from devnet.demo.cast import CAST, GROUP_SIZE, SINGLE_CREATOR_NODE, TASK_TIMEOUT, DemoNode
+from devnet.demo.demo_nodes import (
+    DEMO_NODES,
+    GROUP_SIZE,
+    SINGLE_CREATOR_NODE,
+    TASK_TIMEOUT,
+    DemoNode,
+)
 from oracle.chain.profiles.profile_loader import load_profile
 from oracle.daemon.config.loader import read_config
 from oracle.daemon.config.oracle_section import build_report_settings
@@ -20,8 +26,8 @@ _IMAGE, _LANGUAGE = 0, 1
 # Seconds in which every node gets a task, if necessary a system task, and its fee in wei.
 _PROBE_WINDOW_SECONDS = 300
 _PROBE_FEE_WEI = _ETHER // 50
-# One task per node of the cast; tasks that no node can take wait in the queue.
-_GROUPS = len(CAST) // GROUP_SIZE
+# One task per demo node; tasks that no node can take wait in the queue.
+_GROUPS = len(DEMO_NODES) // GROUP_SIZE
 
 
 class GroupOrder(NamedTuple):
@@ -109,7 +115,7 @@ def read_report_settings() -> ReportSettings:
 
 
 def _replace_gpus(cards: Mapping[str, tuple[str, int]]) -> tuple[DemoNode, ...]:
-    """Return the cast with other GPUs.
+    """Return the demo nodes with other GPUs.
 
     `cards` maps a node's name to its GPU model and video memory in GB.
     """
@@ -117,7 +123,7 @@ def _replace_gpus(cards: Mapping[str, tuple[str, int]]) -> tuple[DemoNode, ...]:
         replace(node, gpu_name=cards[node.name][0], gpu_vram=cards[node.name][1])
         if node.name in cards
         else node
-        for node in CAST
+        for node in DEMO_NODES
     )
 
 
@@ -136,7 +142,7 @@ CRYNUX_SYSTEM = DemoSystem(
     has_burst=True,
 )
 # The rules exactly as on Crynux's published page, on the same network.
-CRYNUX_DOCS_SYSTEM = DemoSystem("crynux-docs", {}, CAST, (_IMAGE_GROUP,) * _GROUPS)
+CRYNUX_DOCS_SYSTEM = DemoSystem("crynux-docs", {}, DEMO_NODES, (_IMAGE_GROUP,) * _GROUPS)
 # The network of 2024: text tasks go to three nodes with the same GPU, images to any three.
 LEGACY_SYSTEM = DemoSystem(
     "legacy",

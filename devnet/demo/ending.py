@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from devnet.anvil import LocalChain
-from devnet.demo.cast import DARWIN, HOPELESS
+from devnet.demo.demo_nodes import DARWIN, HOPELESS
 from devnet.demo.node_proofs import fetch_api_json, fetch_node_proof
 from devnet.demo.objector import ObjectionInApi
 from devnet.demo.stage import GAS, MODEL, STAKE, VERSION, ChainClock, Stage

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from devnet.anvil import CHAIN_ID
-from devnet.demo.cast import BLOCK_SECONDS, HOPELESS, SINGLE_CREATOR_NODE
+from devnet.demo.demo_nodes import BLOCK_SECONDS, HOPELESS, SINGLE_CREATOR_NODE
 from devnet.demo.node_proofs import fetch_api_json, post_api_json
 from devnet.demo.stage import Stage
 from oracle.domain.reports.objections import ObjectionReason, ObjectionVerdict

@@ -1,4 +1,4 @@
-"""The demo's screen: the act, a live table of nodes, and an event feed, newest first.
+"""The demo's screen: the phase, a live table of nodes, and an event feed, newest first.
 
 The screen fits a terminal of 80 columns and 24 lines; without a terminal, plain lines are printed.
 """
@@ -15,15 +15,15 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from devnet.demo.acts import ActTracker
 from devnet.demo.news import FeedEntry
+from devnet.demo.phases import PhaseTracker
 from devnet.demo.snapshot import DemoSnapshot, SnapshotRow, truncate_score
-from oracle.daemon.web.played_act import DemoAct
+from oracle.daemon.web.demo_phase import DemoPhase
 from oracle.domain.scoring.node_figures import RECOVERING_BELOW
 
 # Feed lines kept in memory, and the minimum shown however small the terminal is.
 _MAX_FEED_LINES, _MIN_FEED_LINES = 40, 3
-# Lines for title, act, caption, address, column names, two blank lines, and the cursor.
+# Lines for title, phase, caption, address, column names, two blank lines, and the cursor.
 _OTHER_LINES = 8
 _STYLES = {"good": "green", "bad": "red", "plain": "dim", "big": "bold yellow"}
 _BAR_WIDTH = 10
@@ -37,7 +37,7 @@ class Screen:
         self._start = start
         # The feed lines, newest first.
         self._feed: deque[Text] = deque(maxlen=_MAX_FEED_LINES)
-        self._act_tracker = ActTracker()
+        self._phase_tracker = PhaseTracker()
         self._pages_line: str | None = None
         self._live = (
             Live(console=console, auto_refresh=False, transient=False, redirect_stderr=False)
@@ -63,9 +63,9 @@ class Screen:
             self._live = None
 
     @property
-    def current_act(self) -> DemoAct:
-        """The current act; may be read from any thread."""
-        return self._act_tracker.current_act
+    def current_phase(self) -> DemoPhase:
+        """The current phase; may be read from any thread."""
+        return self._phase_tracker.current_phase
 
     def show_pages_url(self, address: str) -> None:
         """Show the URL of the web pages, now and in every frame."""
@@ -78,7 +78,7 @@ class Screen:
 
     def update(self, snapshot: DemoSnapshot, entries: list[FeedEntry], *, head: int) -> None:
         """Show a new snapshot and its events; `head` is the chain's newest block."""
-        self._act_tracker.update(snapshot)
+        self._phase_tracker.update(snapshot)
         for entry in entries:
             entry_text = self._format_entry(entry)
             # Plain entries, such as reports, are only counted in the title.
@@ -96,7 +96,7 @@ class Screen:
         return Text().append(time_text, style="dim").append(entry.text, style=_STYLES[entry.tone])
 
     def render(self, snapshot: DemoSnapshot, head: int) -> Group:
-        """Return the frame for a terminal: title, act, node table and event feed."""
+        """Return the frame for a terminal: title, phase, node table and event feed."""
         title = (
             f"chain time {self._format_chain_time(snapshot.time)}   block {head}   "
             f"daemon at {snapshot.block} ({head - snapshot.block} behind)   reports "
@@ -116,8 +116,8 @@ class Screen:
             )
         return Group(
             _render_line(title, "bold"),
-            _render_line(self._act_tracker.title_line, "bold cyan"),
-            _render_line(self._act_tracker.caption, "cyan"),
+            _render_line(self._phase_tracker.title_line, "bold cyan"),
+            _render_line(self._phase_tracker.caption, "cyan"),
             _render_line(self._pages_line or "", "dim"),
             Text(),
             table,

@@ -9,7 +9,6 @@ from threading import Event
 
 from devnet.anvil import CHAIN_ID, LocalChain, find_free_port, run_anvil
 from devnet.demo.block_loop import BlockLoop, raise_if_stopped
-from devnet.demo.cast import HOPELESS
 from devnet.demo.daemon_process import (
     PROGRAM,
     DemoDaemon,
@@ -17,6 +16,7 @@ from devnet.demo.daemon_process import (
     serve_demo_pages,
     write_configuration,
 )
+from devnet.demo.demo_nodes import HOPELESS
 from devnet.demo.demo_system import CRYNUX_SYSTEM, DemoSystem
 from devnet.demo.ending import (
     DemoSummary,
@@ -53,7 +53,7 @@ from oracle.store.outbox.records import Account
 # A round number, so that the clock on the screen is easy to follow.
 START_TIME = 1_800_000_000
 _SEED = 20
-# After the last act, the last report has this many blocks to be accepted.
+# After the last phase, the last report has this many blocks to be accepted.
 _MAX_REPORT_BLOCKS = 60
 # After the last wave, an open contest has this many blocks for its second group.
 _MAX_CONTEST_BLOCKS = 120
@@ -233,7 +233,7 @@ def start_demo(
         loop = BlockLoop(chain, clock, screen, snapshot_reader, dispatcher, options.stop)
         pages = stack.enter_context(
             serve_demo_pages(
-                path, lambda: loop.head, lambda: clock.now, lambda: screen.current_act
+                path, lambda: loop.head, lambda: clock.now, lambda: screen.current_phase
             )
         )
         screen.show_pages_url(pages)

@@ -74,10 +74,10 @@ class DemoSnapshot:
 
 
 class NodeNames(Protocol):
-    """Maps node addresses to the names of the cast."""
+    """Maps node addresses to the names of the demo nodes."""
 
     def get_node_name(self, node: Address) -> str:
-        """Return the name of a demo node, or the address if the node is not in the cast."""
+        """Return the name of a demo node, or the address if it is another node."""
         ...
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from devnet.anvil import LocalChain
-from devnet.demo.cast import BLOCK_SECONDS, CAST, DemoNode
+from devnet.demo.demo_nodes import BLOCK_SECONDS, DEMO_NODES, DemoNode
 from devnet.demo.demo_system import CRYNUX_SYSTEM, DemoSystem
 from oracle.bindings.codec import build_creation_code, encode_call
 from oracle.bindings.deployment import (
@@ -31,7 +31,7 @@ _DEPLOY_GAS = hex(12_000_000)
 # A kickout whose scores come mostly from one creator's tasks is held for a manual decision; with
 # five creators, no creator has more than half of 50 scores by chance.
 _FIXED_ACCOUNTS, _EXTRA_CREATORS = 3, 4
-_FIRST_EXTRA_CREATOR = _FIXED_ACCOUNTS + len(CAST)
+_FIRST_EXTRA_CREATOR = _FIXED_ACCOUNTS + len(DEMO_NODES)
 ACCOUNTS = _FIRST_EXTRA_CREATOR + _EXTRA_CREATORS + 3
 
 VERSION = (1, 2, 0)
@@ -51,7 +51,7 @@ TASK_FLOOR = (10_000_000, 0, 60, 0)
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The deployed demo network; `nodes` maps the name of a cast member to its account.
+    """The deployed demo network; `nodes` maps the name of a demo node to its account.
 
     `hot_set` is the contract from which the network reads scores, `objections` the one by which
     nodes object to kickouts, `failing_creator` the owner of the application whose tasks all time
@@ -78,7 +78,7 @@ class Stage:
         return self.creators[0]
 
     def get_node_name(self, node: Address) -> str:
-        """Return the name of a demo node, or the address if the node is not in the cast."""
+        """Return the name of a demo node, or the address if it is another node."""
         return next((name for name, address in self.nodes.items() if address == node), node)
 
     @property
@@ -129,7 +129,7 @@ class DaemonRoles:
 def deploy_demo_network(
     chain: LocalChain, clock: ChainClock, roles: DaemonRoles, system: DemoSystem = CRYNUX_SYSTEM
 ) -> Stage:
-    """Deploy all contracts, let the cast join, and fund the sending accounts."""
+    """Deploy all contracts, let the demo nodes join, and fund the sending accounts."""
     accounts = [Address(account.lower()) for account in chain.make_request("eth_accounts")]
     admin, creator, treasury = accounts[:_FIXED_ACCOUNTS]
     network = _deploy_contract(
@@ -140,7 +140,7 @@ def deploy_demo_network(
     )
     timelock, oracle, hot_set = _deploy_oracle(chain, clock, admin, roles, (network, system))
     objections = _deploy_contract(chain, clock, admin, build_objections_creation_code(oracle))
-    names = [node.name for node in CAST]
+    names = [node.name for node in DEMO_NODES]
     stage = Stage(
         chain,
         network,

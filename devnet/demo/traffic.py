@@ -16,7 +16,8 @@ from typing import Any
 from eth_abi.abi import decode
 from eth_utils.crypto import keccak
 
-from devnet.demo.cast import (
+from devnet.demo.contested_groups import ContestTracker, DemoGroup, DemoTask
+from devnet.demo.demo_nodes import (
     BLOCK_SECONDS,
     BURST_GROUPS,
     BURST_WAVE,
@@ -24,7 +25,6 @@ from devnet.demo.cast import (
     TASK_TIMEOUT,
     DemoNode,
 )
-from devnet.demo.contested_groups import ContestTracker, DemoGroup, DemoTask
 from devnet.demo.demo_system import CRYNUX_SYSTEM, DemoSystem, GroupOrder
 from devnet.demo.stage import MODEL, VERSION, Stage
 from oracle.bindings.codec import decode_result, encode_call
@@ -136,7 +136,7 @@ class DemoTraffic:
             task.is_committed = task.is_revealed = True
 
     def _handle_task_started(self, log: Mapping[str, Any]) -> None:
-        """Record that a task was started on a node of the cast."""
+        """Record that a task was started on a demo node."""
         task = self._find_task(log)
         name = self._name_by_address.get(Address("0x" + log["topics"][2][-40:]))
         if task is not None and name is not None:

@@ -15,8 +15,8 @@ from operator import attrgetter, itemgetter
 from typing import Any, Protocol
 
 from devnet.relay.published_rows import PublishedRow, to_relay_address
-from devnet.relay.relay_cast import RelayNode
 from devnet.relay.relay_figures import NodeBook, NodeState
+from devnet.relay.relay_nodes import RelayNode
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 

@@ -21,10 +21,10 @@ from devnet.relay.published_rows import (
     build_task_row,
     hash_result,
 )
-from devnet.relay.relay_cast import CAST, HONEST, RelayLies, RelayNode
 from devnet.relay.relay_figures import RANK_SCORES, RelayBooks
 from devnet.relay.relay_history import RelayHistory, TimedRow
 from devnet.relay.relay_jobs import GroupOutcome, RelayGroup, RelayTask, decide_outcomes
+from devnet.relay.relay_nodes import HONEST, RELAY_NODES, RelayLies, RelayNode
 from oracle.domain.ids import Address, TaskKey
 
 _NETWORK = "crynux-on-base"
@@ -53,7 +53,7 @@ class TrafficPlan:
     seconds: int = 7200
     gap_seconds: float = 8.0
     group_share: float = 0.3
-    relay_nodes: Sequence[RelayNode] = CAST
+    relay_nodes: Sequence[RelayNode] = RELAY_NODES
     lies: RelayLies = HONEST
     slashes: bool = False
     cancelled_share: float = 0.0
@@ -69,7 +69,7 @@ def generate_history(plan: TrafficPlan) -> RelayHistory:
 
 
 def derive_node_address(name: str) -> Address:
-    """Return the address of a cast member, derived from the name."""
+    """Return the address of a demo node, derived from the name."""
     return Address("0x" + hashlib.sha256(f"relay node {name}".encode()).hexdigest()[:40])
 
 

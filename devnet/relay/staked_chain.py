@@ -1,17 +1,17 @@
-"""A local chain with a stand-in of NodeStaking and the cast's stakes, as in the current Crynux."""
+"""A local chain with a stand-in of NodeStaking and the nodes' stakes, as in the current Crynux."""
 
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from devnet.anvil import LocalChain
-from devnet.relay.relay_cast import CAST, RelayNode
+from devnet.relay.relay_nodes import RELAY_NODES, RelayNode
 from oracle.bindings.codec import build_creation_code, encode_call
 from oracle.domain.ids import Address
 
 CONTRACT_NAME, _ARTIFACT = "NodeStaking", "testing/CrynuxStaking"
 _FIXED_ACCOUNTS = 2
-ACCOUNTS = _FIXED_ACCOUNTS + len(CAST)
+ACCOUNTS = _FIXED_ACCOUNTS + len(RELAY_NODES)
 _GAS = hex(6_000_000)
 # The accounts of a local chain hold 10,000 ether, but the public network's minimum stake is
 # 100,000.
@@ -22,7 +22,7 @@ _STAKE_DIVISOR = 250
 class StakedChain:
     """The deployed contract and its accounts; block times follow the wall clock.
 
-    Two blocks are at least one second apart. `address_by_name` maps the name of a cast member to
+    Two blocks are at least one second apart. `address_by_name` maps the name of a demo node to
     its account.
     """
 
@@ -56,7 +56,7 @@ class StakedChain:
 
 
 def deploy_staked_chain(chain: LocalChain, start_time: int) -> StakedChain:
-    """Deploy the stand-in on a new chain, and let the cast stake."""
+    """Deploy the stand-in on a new chain, and let its nodes stake."""
     accounts = [Address(account.lower()) for account in chain.make_request("eth_accounts")]
     owner, receiver, *nodes = accounts
     code = build_creation_code(_ARTIFACT, receiver)
@@ -66,8 +66,8 @@ def deploy_staked_chain(chain: LocalChain, start_time: int) -> StakedChain:
     staked = StakedChain(
         chain=chain,
         staking_address=Address(str(receipt["contractAddress"]).lower()),
-        address_by_name=dict(zip((node.name for node in CAST), nodes, strict=True)),
-        relay_nodes=[replace(node, stake=node.stake // _STAKE_DIVISOR) for node in CAST],
+        address_by_name=dict(zip((node.name for node in RELAY_NODES), nodes, strict=True)),
+        relay_nodes=[replace(node, stake=node.stake // _STAKE_DIVISOR) for node in RELAY_NODES],
         block_time=start_time + 1,
     )
     staked.stake_all_nodes()

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from lab.attack.strategies import BASELINES, STRATEGIES, Strategy, get_strategy
 from lab.backtest.system_columns import SystemColumn
 from lab.closed_loop.closed_loop import LoopJob, run_jobs
-from lab.closed_loop.loop_plan import Cast, LoopPlan
+from lab.closed_loop.loop_plan import LoopPlan, Participants
 from lab.closed_loop.loop_result import LoopResult, compute_ratio
 from lab.closed_loop.players import ATTACKER, HONEST_OWNER
 from oracle.domain.fixed_point import UNIT
@@ -231,8 +231,8 @@ def _compute_increase(finding: Finding, count_of: Callable[[LoopResult], int]) -
 
 
 @dataclass(frozen=True, slots=True)
-class NamedCast:
-    """Builds the cast of the strategy or baseline with a name.
+class NamedParticipants:
+    """Builds the participants of the strategy or baseline with a name.
 
     Unlike a strategy's own function, an instance can be sent to other processes.
     """
@@ -240,11 +240,11 @@ class NamedCast:
     name: str
     is_baseline: bool = False
 
-    def __call__(self, plan: LoopPlan) -> Cast:
-        """Build the cast for a plan."""
+    def __call__(self, plan: LoopPlan) -> Participants:
+        """Build the participants for a plan."""
         if self.is_baseline:
             return BASELINES[self.name](plan)
-        return get_strategy(self.name).build_cast(plan)
+        return get_strategy(self.name).build_participants(plan)
 
 
 def simulate_attacks(
@@ -287,8 +287,8 @@ def _build_attack_and_baseline_jobs(
 ) -> tuple[list[LoopJob], list[LoopJob]]:
     loop = strategy.apply_to_plan(plan.loop)
     loops = [replace(loop, seed=loop.seed + run) for run in range(plan.runs)]
-    attack_cast = NamedCast(strategy.name)
-    baseline_cast = NamedCast(strategy.baseline, is_baseline=True)
-    return [LoopJob(column, loop, attack_cast) for loop in loops], [
-        LoopJob(column, loop, baseline_cast) for loop in loops
+    attack_participants = NamedParticipants(strategy.name)
+    baseline_participants = NamedParticipants(strategy.baseline, is_baseline=True)
+    return [LoopJob(column, loop, attack_participants) for loop in loops], [
+        LoopJob(column, loop, baseline_participants) for loop in loops
     ]

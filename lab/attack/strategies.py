@@ -25,9 +25,9 @@ from lab.closed_loop.chance import RandomStream
 from lab.closed_loop.economics import Economics
 from lab.closed_loop.loop_plan import (
     HONEST_FAILURES,
-    Cast,
     CreatorRole,
     LoopPlan,
+    Participants,
     build_application_creator,
     build_average_attacker_role,
     build_honest_node_roles,
@@ -115,14 +115,14 @@ _CARELESS_FAILURES, _SLOW_FAILURES = 300_000, 120_000
 class Strategy:
     """One way to cheat.
 
-    `description` describes the strategy in one line. `baseline` is the name of the cast that the
-    strategy is compared with. `second_groups`: False if no second groups are ordered, so that
+    `description` describes the strategy in one line. `baseline` is the name of the participants
+    that the strategy is compared with. `second_groups`: False if no second groups are ordered, so that
     contests lapse regardless of the network's settings.
     """
 
     name: str
     description: str
-    build_cast: Callable[[LoopPlan], Cast]
+    build_participants: Callable[[LoopPlan], Participants]
     baseline: str = _HONEST
     second_groups: bool = True
 
@@ -133,84 +133,84 @@ class Strategy:
         return replace(plan, economics=replace(plan.economics, second_groups=False))
 
 
-def _build_cast(plan: LoopPlan, attacker_nodes: Sequence[NodeRole]) -> Cast:
-    return Cast((*build_honest_node_roles(plan), *attacker_nodes))
+def _build_participants(plan: LoopPlan, attacker_nodes: Sequence[NodeRole]) -> Participants:
+    return Participants((*build_honest_node_roles(plan), *attacker_nodes))
 
 
-def _make_cast_builder(
+def _make_participants_builder(
     behaviour: Behaviour, node_count: int = OWN_NODES, failures: int = HONEST_FAILURES
-) -> Callable[[LoopPlan], Cast]:
-    """Return a function that builds a cast in which all of the attacker's nodes behave alike."""
+) -> Callable[[LoopPlan], Participants]:
+    """Return a function that builds participants; all of the attacker's nodes behave alike."""
 
-    def build_cast(plan: LoopPlan) -> Cast:
+    def build_participants(plan: LoopPlan) -> Participants:
         role = replace(build_average_attacker_role(plan), behaviour=behaviour, failures=failures)
-        return _build_cast(plan, [role] * node_count)
+        return _build_participants(plan, [role] * node_count)
 
-    return build_cast
-
-
-def _build_copying_cast(plan: LoopPlan) -> Cast:
-    return _make_cast_builder(CopyingBehaviour(are_answers_hidden=plan.economics.commit_reveal))(
-        plan
-    )
+    return build_participants
 
 
-def _build_unsplit_stake_cast(plan: LoopPlan) -> Cast:
+def _build_copying_participants(plan: LoopPlan) -> Participants:
+    return _make_participants_builder(
+        CopyingBehaviour(are_answers_hidden=plan.economics.commit_reveal)
+    )(plan)
+
+
+def _build_unsplit_stake_participants(plan: LoopPlan) -> Participants:
     stake = plan.economics.least_stake * _STAKE_PARTS
-    return _build_cast(
+    return _build_participants(
         plan, [replace(build_average_attacker_role(plan), stake=stake)] * _RICH_NODES
     )
 
 
-def _build_split_stake_cast(plan: LoopPlan) -> Cast:
+def _build_split_stake_participants(plan: LoopPlan) -> Participants:
     role = replace(build_average_attacker_role(plan), stake=plan.economics.least_stake)
-    return _build_cast(plan, [role] * (_RICH_NODES * _STAKE_PARTS))
+    return _build_participants(plan, [role] * (_RICH_NODES * _STAKE_PARTS))
 
 
-def _build_shared_gpu_cast(plan: LoopPlan) -> Cast:
+def _build_shared_gpu_participants(plan: LoopPlan) -> Participants:
     role = replace(build_average_attacker_role(plan), stake=plan.economics.least_stake)
     attacker_nodes = [
         replace(role, card=node_index % _RICH_NODES)
         for node_index in range(_RICH_NODES * _STAKE_PARTS)
     ]
-    return _build_cast(plan, attacker_nodes)
+    return _build_participants(plan, attacker_nodes)
 
 
-def _build_big_stake_cast(plan: LoopPlan) -> Cast:
+def _build_big_stake_participants(plan: LoopPlan) -> Participants:
     typical = build_average_attacker_role(plan)
     big_node = replace(typical, stake=plan.economics.least_stake * _BIG_STAKE_FACTOR)
-    return _build_cast(plan, [big_node, *[typical] * (OWN_NODES - 1)])
+    return _build_participants(plan, [big_node, *[typical] * (OWN_NODES - 1)])
 
 
 def _make_slow_gpu_builder(
     behaviour: Behaviour, failures: int = HONEST_FAILURES
-) -> Callable[[LoopPlan], Cast]:
-    """Return a function that builds a cast in which the attacker has the slowest nodes."""
+) -> Callable[[LoopPlan], Participants]:
+    """Return a function that builds participants; the attacker has the slowest nodes."""
 
-    def build_cast(plan: LoopPlan) -> Cast:
+    def build_participants(plan: LoopPlan) -> Participants:
         role = replace(build_average_attacker_role(plan), behaviour=behaviour, failures=failures)
-        return _build_cast(
+        return _build_participants(
             plan, [replace(role, speed=role.speed * _SLOW_FACTOR, cost=_CHEAP_COST)] * OWN_NODES
         )
 
-    return build_cast
+    return build_participants
 
 
 def _make_creator_builder(
     create_creator: Callable[[LoopPlan, int], CreatorRole], accounts: int
-) -> Callable[[LoopPlan], Cast]:
-    """Return a function that builds a cast in which the attacker also orders tasks.
+) -> Callable[[LoopPlan], Participants]:
+    """Return a function that builds participants; the attacker also orders tasks.
 
     The attacker's nodes know the results of these tasks.
     """
 
-    def build_cast(plan: LoopPlan) -> Cast:
+    def build_participants(plan: LoopPlan) -> Participants:
         role = replace(build_average_attacker_role(plan), behaviour=OwnerAwareBehaviour())
-        return Cast(
+        return Participants(
             (*build_honest_node_roles(plan), *[role] * OWN_NODES), [create_creator(plan, accounts)]
         )
 
-    return build_cast
+    return build_participants
 
 
 _REJOINING = LeavingBehaviour(HONEST, {NodeEvent.EXCLUDED: Reaction.RETURN})
@@ -224,12 +224,12 @@ _MANY_ACCOUNTS = 50
 _HONEST_GROUP, _ONE_STAKE = "honest friends", "one stake"
 _HONEST_HALF = "honest half"
 _CARELESS_STAYS, _SLOW_STAYS = "careless, and stays", "slow, and stays"
-BASELINES: Mapping[str, Callable[[LoopPlan], Cast]] = MappingProxyType({
-    _HONEST: _make_cast_builder(HONEST),
-    _HONEST_GROUP: _make_cast_builder(HONEST, _COLLUDING_NODES),
-    _HONEST_HALF: _make_cast_builder(HONEST, _OUTAGE_NODES),
-    _ONE_STAKE: _build_unsplit_stake_cast,
-    _CARELESS_STAYS: _make_cast_builder(HONEST, failures=_CARELESS_FAILURES),
+BASELINES: Mapping[str, Callable[[LoopPlan], Participants]] = MappingProxyType({
+    _HONEST: _make_participants_builder(HONEST),
+    _HONEST_GROUP: _make_participants_builder(HONEST, _COLLUDING_NODES),
+    _HONEST_HALF: _make_participants_builder(HONEST, _OUTAGE_NODES),
+    _ONE_STAKE: _build_unsplit_stake_participants,
+    _CARELESS_STAYS: _make_participants_builder(HONEST, failures=_CARELESS_FAILURES),
     _SLOW_STAYS: _make_slow_gpu_builder(HONEST, _SLOW_FAILURES),
 })  # fmt: skip
 
@@ -237,13 +237,13 @@ STRATEGIES: tuple[Strategy, ...] = (
     Strategy(
         "instant-error",
         "reports an error for every task after one second",
-        _make_cast_builder(ErrorBehaviour()),
+        _make_participants_builder(ErrorBehaviour()),
     ),
-    Strategy("copy", "repeats the answer of another group member", _build_copying_cast),
+    Strategy("copy", "repeats the answer of another group member", _build_copying_participants),
     Strategy(
         "leave-and-return",
         "fails three tasks in ten; leaves and joins again when it is excluded",
-        _make_cast_builder(_REJOINING, failures=_CARELESS_FAILURES),
+        _make_participants_builder(_REJOINING, failures=_CARELESS_FAILURES),
         _CARELESS_STAYS,
     ),
     Strategy(
@@ -261,54 +261,56 @@ STRATEGIES: tuple[Strategy, ...] = (
     Strategy(
         "split-stake",
         "splits each of two stakes over eight nodes, each with its own GPU",
-        _build_split_stake_cast,
+        _build_split_stake_participants,
         _ONE_STAKE,
     ),
     Strategy(
         "split-one-card",
         "splits each of two stakes over eight nodes that share one GPU",
-        _build_shared_gpu_cast,
+        _build_shared_gpu_participants,
         _ONE_STAKE,
     ),
     Strategy(
         "big-stake",
         "has one node with four times the largest honest stake",
-        _build_big_stake_cast,
+        _build_big_stake_participants,
     ),
     Strategy(
         "collusion",
         "nine nodes agree on a false result when they are the majority of a group",
-        _make_cast_builder(ColludingBehaviour(), _COLLUDING_NODES),
+        _make_participants_builder(ColludingBehaviour(), _COLLUDING_NODES),
         _HONEST_GROUP,
     ),
     Strategy(
         "garbage-first",
         "answers group tasks with garbage at once, and computes single tasks",
-        _make_cast_builder(GroupGarbageBehaviour()),
+        _make_participants_builder(GroupGarbageBehaviour()),
     ),
     Strategy(
         "garbage-first-lapsed",
         "like garbage-first, but no second group is ordered, so no node is slashed",
-        _make_cast_builder(GroupGarbageBehaviour()),
+        _make_participants_builder(GroupGarbageBehaviour()),
         second_groups=False,
     ),
     Strategy(
         "fake-alone",
         "makes up the results of single tasks, which nobody compares",
-        _make_cast_builder(SingleTaskFakingBehaviour()),
+        _make_participants_builder(SingleTaskFakingBehaviour()),
     ),
     Strategy(
         "skip-groups",
         "ignores group tasks, of which only one in three is paid",
-        _make_cast_builder(GroupSkippingBehaviour()),
+        _make_participants_builder(GroupSkippingBehaviour()),
     ),
     Strategy(
         "fake-outage",
         "half of the nodes let every task time out for ten minutes in every four hours",
-        _make_cast_builder(OutageBehaviour(), _OUTAGE_NODES),
+        _make_participants_builder(OutageBehaviour(), _OUTAGE_NODES),
         _HONEST_HALF,
     ),
-    Strategy("silent", "accepts tasks and never answers", _make_cast_builder(SilentBehaviour())),
+    Strategy(
+        "silent", "accepts tasks and never answers", _make_participants_builder(SilentBehaviour())
+    ),
     Strategy(
         "always-third",
         "computes on a GPU of half the speed, at a third of the cost",
@@ -317,7 +319,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     Strategy(
         "slow-roll",
         "answers group tasks in the last second",
-        _make_cast_builder(GroupStallingBehaviour()),
+        _make_participants_builder(GroupStallingBehaviour()),
     ),
     Strategy(
         "trap-groups",

@@ -15,7 +15,7 @@ from typing_extensions import override
 from lab.backtest.intervals import ExclusionTracker
 from lab.backtest.system_columns import SystemColumn
 from lab.backtest.worker_pool import ignore_interrupts
-from lab.closed_loop.loop_plan import Cast, LoopPlan, build_application_creator
+from lab.closed_loop.loop_plan import LoopPlan, Participants, build_application_creator
 from lab.closed_loop.loop_result import LoopResult, finalize_loop
 from lab.closed_loop.players import LoopNode, LoopScore, NodeEvent
 from lab.closed_loop.running import endings
@@ -44,7 +44,9 @@ from oracle.systems.registry import get_policy
 _QUEUE_CHECK_SECONDS = 15
 
 
-def run_closed_loop(column: SystemColumn, plan: LoopPlan, loop_cast: Cast) -> LoopResult:
+def run_closed_loop(
+    column: SystemColumn, plan: LoopPlan, loop_participants: Participants
+) -> LoopResult:
     """Run one closed-loop simulation of a system and return its result.
 
     The same arguments always give the same result.
@@ -56,10 +58,10 @@ def run_closed_loop(column: SystemColumn, plan: LoopPlan, loop_cast: Cast) -> Lo
     policy = get_policy(column.policy, column.policy_changes)
     network = FoldedNetwork(column.rules, policy, LOOP_START_TIME)
     state = LoopState(plan, network, Agenda(), ExclusionTracker(column.rules))
-    for role in loop_cast.nodes:
+    for role in loop_participants.nodes:
         add_node(state, role)
     for stream_number, creator in enumerate(
-        (build_application_creator(plan), *loop_cast.creators)
+        (build_application_creator(plan), *loop_participants.creators)
     ):
         start_order_stream(state, creator, stream_number)
     state.agenda.schedule(LOOP_START_TIME, _trigger_queue_check, state)
@@ -182,18 +184,22 @@ def _trigger_queue_check(state: LoopState) -> None:
 
 
 class LoopJob:
-    """One closed loop to run: the system, the plan, and a function that builds the cast.
+    """One closed loop to run: the system, the plan, and a function that builds the participants.
 
-    Jobs with the same system name, plan and function are equal. `build_cast` must be picklable.
+    Jobs with the same system name, plan and function are equal. `build_participants` must be
+    picklable.
     """
 
-    __slots__ = ("_key", "cast", "column", "plan")
+    __slots__ = ("_key", "column", "participants", "plan")
 
     def __init__(
-        self, column: SystemColumn, plan: LoopPlan, build_cast: Callable[[LoopPlan], Cast]
+        self,
+        column: SystemColumn,
+        plan: LoopPlan,
+        build_participants: Callable[[LoopPlan], Participants],
     ) -> None:
-        self.column, self.plan, self.cast = column, plan, build_cast
-        self._key = (column.name, plan, build_cast)
+        self.column, self.plan, self.participants = column, plan, build_participants
+        self._key = (column.name, plan, build_participants)
 
     @override
     def __hash__(self) -> int:
@@ -242,4 +248,4 @@ def run_jobs(
 
 
 def _run_job(job: LoopJob) -> LoopResult:
-    return run_closed_loop(job.column, job.plan, job.cast(job.plan))
+    return run_closed_loop(job.column, job.plan, job.participants(job.plan))

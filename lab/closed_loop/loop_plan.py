@@ -1,6 +1,6 @@
-"""The plan of a closed loop, and its cast: the nodes and the creators of orders.
+"""The plan of a closed loop, and its participants: the nodes and the creators of orders.
 
-In a realistic cast most nodes are good, some are careless or slow, and some stop permanently
+In a realistic network most nodes are good, some are careless or slow, and some stop permanently
 (docs/how-to/backtest.md#closed-loop).
 """
 
@@ -64,7 +64,7 @@ class CreatorRole:
 
 
 @dataclass(frozen=True, slots=True)
-class Cast:
+class Participants:
     """The participants: all nodes, and the creators other than the honest applications."""
 
     nodes: Sequence[NodeRole]
@@ -129,8 +129,8 @@ _CARELESS_FAILURES, _SLOW_FACTOR = 80_000, 3
 _SORT_KEY_BOUND = 1 << 32
 
 
-def build_mixed_cast(plan: LoopPlan) -> Cast:
-    """Return the cast of a plan: good, careless, slow and stopping nodes.
+def build_mixed_participants(plan: LoopPlan) -> Participants:
+    """Return the participants of a plan: good, careless, slow and stopping nodes.
 
     Half of the stopping nodes never answer; the others stop after a fifth of the loop.
     """
@@ -148,7 +148,7 @@ def build_mixed_cast(plan: LoopPlan) -> Cast:
             nodes.append(replace(role, stops_at=stops_at, kind="stopped"))
         else:
             nodes.append(role)
-    return Cast(nodes)
+    return Participants(nodes)
 
 
 def _estimate_duration(plan: LoopPlan) -> int:

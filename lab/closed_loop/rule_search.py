@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from lab.backtest.system_columns import SystemBase, SystemColumn
 from lab.closed_loop.closed_loop import LoopJob, run_jobs
-from lab.closed_loop.loop_plan import LoopPlan, build_mixed_cast
+from lab.closed_loop.loop_plan import LoopPlan, build_mixed_participants
 from lab.closed_loop.rule_measures import Goal, RuleMeasures
 
 # Added to the seed of the search for the second test.
@@ -41,7 +41,7 @@ def measure_systems(
         FatalError: a worker process ended before its work was done.
     """
     jobs = [
-        LoopJob(column, replace(plan.loop, seed=plan.loop.seed + run), build_mixed_cast)
+        LoopJob(column, replace(plan.loop, seed=plan.loop.seed + run), build_mixed_participants)
         for column in columns
         for run in range(plan.runs)
     ]

@@ -22,7 +22,7 @@ from oracle.daemon.records import Records
 from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.stopping import StopSignal
 from oracle.daemon.wall_clock import unix_seconds
-from oracle.daemon.web.played_act import DemoAct
+from oracle.daemon.web.demo_phase import DemoPhase
 from oracle.domain.native import REQUIRED_VERSION, ignored_version
 from oracle.errors import InputError, OracleError, TransientError
 from oracle.indexer.snapshots import MAX_REQUEST_LOGS
@@ -203,12 +203,12 @@ def open_read_api(
     get_head: Callable[[], int | None],
     *,
     clock: Callable[[], int] = lambda: int(unix_seconds()),
-    get_act: Callable[[], DemoAct | None] = lambda: None,
+    get_phase: Callable[[], DemoPhase | None] = lambda: None,
 ) -> "FastAPI":
     """Return the read API and the pages over the database.
 
     `get_head` returns the newest block, or None if unknown; `clock` returns unix seconds;
-    `get_act` returns the current act of a demonstration.
+    `get_phase` returns the current phase of a demonstration.
 
     Raises:
         InputError: the database does not match the program.
@@ -223,7 +223,7 @@ def open_read_api(
     api = config.api
     folder = config.oracle.evidence_folder
     return create_read_api(
-        source, streams=api, cors=api.cors, evidence_folder=folder, get_act=get_act
+        source, streams=api, cors=api.cors, evidence_folder=folder, get_phase=get_phase
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from devnet.commands.demo_verdict import explain_node_score, print_verdict
-from devnet.demo.cast import HOPELESS
+from devnet.demo.demo_nodes import HOPELESS
 from devnet.demo.show import START_TIME, DemoOptions, start_demo
 from oracle.errors import FatalError
 from picture.animation import render_svg

@@ -17,8 +17,8 @@ from devnet.demo.snapshot import DemoSnapshot
 COLUMNS, LINES = 80, 24
 # Approximate number of frames with news; the demo has about 570 blocks.
 _MAX_NEWS_FRAMES = 25
-# Index of the line with the act, below the title.
-_ACT_LINE = 1
+# Index of the line with the phase, below the title.
+_PHASE_LINE = 1
 
 
 # Names of the terminal colours that the demo uses, by number; the bright variants begin at 8.
@@ -45,22 +45,22 @@ class RecordedScreen(Screen):
         self._act_frames: list[tuple[int, Frame]] = []
         self._news_frames: list[tuple[int, Frame]] = []
         self._last_frame: Frame = ()
-        self._act = ""
+        self._phase = ""
 
     @override
     def update(self, snapshot: DemoSnapshot, lines: list[FeedEntry], *, head: int) -> None:
-        """Record a frame if a new act begins or if there is news."""
+        """Record a frame if a new phase begins or if there is news."""
         super().update(snapshot, lines, head=head)
         self._last_frame = render_frame(self.render(snapshot, head))
-        act = "".join(part.text for part in self._last_frame[_ACT_LINE])
-        if act != self._act:
+        phase = "".join(part.text for part in self._last_frame[_PHASE_LINE])
+        if phase != self._phase:
             self._act_frames.append((head, self._last_frame))
         elif any(line.tone != "plain" for line in lines):
             self._news_frames.append((head, self._last_frame))
-        self._act = act
+        self._phase = phase
 
     def list_frames(self) -> list[Frame]:
-        """Return the first frame of each act, some of the frames with news, and the last frame."""
+        """Return the first frame of each phase, some frames with news, and the last frame."""
         step = -(-len(self._news_frames) // _MAX_NEWS_FRAMES) or 1
         frames = sorted(
             (*self._act_frames, *self._news_frames[::step]), key=lambda frame: frame[0]

@@ -10,9 +10,9 @@ _ROOT = Path(__file__).resolve().parents[3]
 # The code that determines what is visible: the screen, its texts, the cast, and the verdict.
 _VISIBLE_SOURCES = (
     "devnet/demo/screen.py",
-    "devnet/demo/acts.py",
+    "devnet/demo/phases.py",
     "devnet/demo/news.py",
-    "devnet/demo/cast.py",
+    "devnet/demo/demo_nodes.py",
     "devnet/commands/demo_verdict.py",
 )
 

@@ -19,7 +19,7 @@ from fastapi import Request
 from fastapi.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from oracle.daemon.web.played_act import DemoAct
+from oracle.daemon.web.demo_phase import DemoPhase
 from oracle.daemon.web.rate_limit import ConcurrencyLimit
 from oracle.queries.answers import AsOf
 from oracle.queries.api.source import ApiSource, open_snapshot
@@ -91,11 +91,11 @@ _GZIP_LEVEL = 5
 
 
 class CachedResponse(NamedTuple):
-    """A response with the block and the demonstration act for which it is valid."""
+    """A response with the block and the demonstration phase for which it is valid."""
 
     response: Response
     as_of: AsOf
-    act: DemoAct | None = None
+    phase: DemoPhase | None = None
 
 
 class _CachedAnswer(NamedTuple):
@@ -118,12 +118,12 @@ class AnswerCache:
         self,
         source: ApiSource,
         max_bytes: int,
-        get_act: Callable[[], DemoAct | None] = lambda: None,
+        get_phase: Callable[[], DemoPhase | None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._source = source
         self._max_bytes = max_bytes
-        self._get_act = get_act
+        self._get_phase = get_phase
         self._clock = clock
         self._numbers = count()
         self._lock = threading.Lock()
@@ -142,7 +142,7 @@ class AnswerCache:
         cached = self._find_cached_response(key)
         if cached is None:
             with open_snapshot(self._source) as snapshot:
-                tag = _build_entity_tag(snapshot.as_of, self._get_act())
+                tag = _build_entity_tag(snapshot.as_of, self._get_phase())
             if _has_current_copy(request, tag):
                 return _build_not_modified_response(tag)
             cached = self._find_cached_response(key, tag)
@@ -250,7 +250,7 @@ def _pack_response(cached_response: CachedResponse, fresh_until: float) -> _Cach
     gzipped = gzip.compress(body, _GZIP_LEVEL, mtime=0) if is_long else None
     media_type = cached_response.response.headers.get("content-type")
     return _CachedAnswer(
-        _build_entity_tag(cached_response.as_of, cached_response.act),
+        _build_entity_tag(cached_response.as_of, cached_response.phase),
         body,
         gzipped,
         media_type,
@@ -258,11 +258,11 @@ def _pack_response(cached_response: CachedResponse, fresh_until: float) -> _Cach
     )
 
 
-def _build_entity_tag(as_of: AsOf, act: DemoAct | None) -> str:
-    """Return the weak entity tag that all responses share as of one cursor, during one act."""
-    act_checksum = 0 if act is None else zlib.crc32(act.title.encode())
+def _build_entity_tag(as_of: AsOf, phase: DemoPhase | None) -> str:
+    """Return the weak entity tag that all responses share as of one cursor, during one phase."""
+    phase_checksum = 0 if phase is None else zlib.crc32(phase.title.encode())
     lag_steps = as_of.lag_seconds // _LAG_STEP_SECONDS
-    return f'W/"{as_of.epoch}-{as_of.head}-{lag_steps}-{act_checksum}"'
+    return f'W/"{as_of.epoch}-{as_of.head}-{lag_steps}-{phase_checksum}"'
 
 
 def _has_current_copy(request: Request, tag: str) -> bool:

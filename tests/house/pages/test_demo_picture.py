@@ -31,8 +31,8 @@ def test_picture_ends_with_verdict_and_contains_no_script():
 
 
 def test_every_act_is_in_picture():
-    acts = re.findall(r">([1-7])/7 ", PICTURE.read_text("utf-8"))
-    assert list(dict.fromkeys(acts)) == ["1", "2", "3", "4", "5", "6", "7"]
+    phases = re.findall(r">([1-7])/7 ", PICTURE.read_text("utf-8"))
+    assert list(dict.fromkeys(phases)) == ["1", "2", "3", "4", "5", "6", "7"]
 
 
 def test_frame_keeps_columns_and_styles_within_terminal_size():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from devnet.demo.cast import BLOCK_SECONDS
+from devnet.demo.demo_nodes import BLOCK_SECONDS
 from devnet.demo.show import create_keys
 from tests.integration.clients.ledgers import Ledger, canonical, ledger_of, list_orphaned_rows
 from tests.integration.clients.networks import Network, a_network

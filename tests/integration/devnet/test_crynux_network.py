@@ -28,8 +28,8 @@ from devnet.crynux.crynux_network import (
 from devnet.crynux.crynux_show import OMITTED_SECTIONS, build_settings, create_traffic
 from devnet.crynux.kickout_end import deploy_adapter, fetch_kickout_result
 from devnet.crynux.vss_traffic import VssTraffic
-from devnet.demo.cast import CAST, HOPELESS, MOODY
 from devnet.demo.daemon_process import write_configuration
+from devnet.demo.demo_nodes import DEMO_NODES, HOPELESS, MOODY
 from devnet.demo.show import START_TIME
 from devnet.demo.stage import STAKE, ChainClock
 from oracle.bindings.codec import encode_call
@@ -124,7 +124,7 @@ def test_indexed_vss_groups_and_timeouts_match_generated_traffic(vss: Played):
         for job in group.jobs
         if job.aborted_at is not None and job.answered_at is None
     ]
-    assert vss.types["node_joined"] == len(CAST)
+    assert vss.types["node_joined"] == len(DEMO_NODES)
     compared = [group for group in groups if group.validated_at is not None]
     assert vss.types["group_validated"] == len(compared) > 3 * WAVES
     assert vss.types["task_timed_out"] == len(silent) > 0
@@ -137,9 +137,11 @@ def test_every_member_of_compared_group_has_its_score(vss: Played):
         if group.validated_at is not None:
             scored.update(job.node.name for job in group.jobs if job.node is not None)
     score_counts = {
-        cast_member.name: vss.row(cast_member.name)["scores_in_pool"] for cast_member in CAST
+        cast_member.name: vss.row(cast_member.name)["scores_in_pool"] for cast_member in DEMO_NODES
     }
-    assert score_counts == {cast_member.name: scored[cast_member.name] for cast_member in CAST}
+    assert score_counts == {
+        cast_member.name: scored[cast_member.name] for cast_member in DEMO_NODES
+    }
 
 
 def test_mostly_silent_node_is_kicked_out_by_network(vss: Played):
@@ -154,7 +156,7 @@ def test_commit_network_is_scored_under_legacy_rules(tmp_path: Path):
         assert isinstance(played.traffic, CommitTraffic)
         parts = [part for job in played.traffic.jobs for part in job.assignments]
         types = played.types
-        assert types["node_joined"] == len(played.nodes) == len(CAST)
+        assert types["node_joined"] == len(played.nodes) == len(DEMO_NODES)
         assert types["result_committed"] == sum(part.committed_at is not None for part in parts)
         assert types["result_disclosed"] == sum(part.disclosed_at is not None for part in parts)
         assert all(row["legacy"] is not None for row in played.nodes)

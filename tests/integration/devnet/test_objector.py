@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from devnet.demo.cast import HOPELESS
+from devnet.demo.demo_nodes import HOPELESS
 from devnet.demo.objector import Objector
 from oracle.daemon.config.listener_section import ApiSection
 from oracle.daemon.web.api.read_api import create_read_api

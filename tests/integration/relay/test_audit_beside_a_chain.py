@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from devnet.anvil import LocalChain, run_anvil
-from devnet.relay.relay_cast import RelayLies
 from devnet.relay.relay_history import RelayHistory
+from devnet.relay.relay_nodes import RelayLies
 from devnet.relay.relay_traffic import TrafficPlan, generate_history
 from devnet.relay.staked_chain import ACCOUNTS, CONTRACT_NAME, StakedChain, deploy_staked_chain
 from devnet.relay.stand_in_relay import StandInRelay, serve_relay

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from devnet.relay.relay_cast import HONEST, RelayLies
+from devnet.relay.relay_nodes import HONEST, RelayLies
 from devnet.relay.stand_in_relay import RelayFault
 from oracle.cli.inspect import audit_commands
 from oracle.cli.main import run

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from devnet.relay.relay_cast import CAST, RelayLies
+from devnet.relay.relay_nodes import RELAY_NODES, RelayLies
 from oracle.domain.feed_rows import FeedRow
 from oracle.domain.ids import Address
 from oracle.errors import InputError
@@ -150,5 +150,5 @@ def test_fabricated_kickout_is_reported_without_unstaking():
         for node, relay_node in history.node_by_address.items()
     }
 
-    assert len(stakes) == len(CAST)
+    assert len(stakes) == len(RELAY_NODES)
     assert kinds(rows, ChainStakes(LATE, stakes)) == [(kick.row.id, "kick_without_unstake")]

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from devnet.relay.published_rows import PublishedRow
-from devnet.relay.relay_cast import RelayNode
 from devnet.relay.relay_figures import NodeBook, NodeState
 from devnet.relay.relay_history import RelayHistory, TimedRow
+from devnet.relay.relay_nodes import RelayNode
 from oracle.domain.ids import Address
 from oracle.queries.relay_audit.relay_audit import NodeAudit, Verdict
 from tests.integration.relay.watched_relay import START, WatchedRelay

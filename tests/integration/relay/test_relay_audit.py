@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import example, given, strategies as st
 
-from devnet.relay.relay_cast import RelayLies
+from devnet.relay.relay_nodes import RelayLies
 from devnet.relay.stand_in_relay import RelayFault
 from oracle.queries.relay_audit.own_figures import derive_figures_from_rows
 from oracle.queries.relay_audit.relay_audit import Verdict

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
-from devnet.relay.relay_cast import HONEST, RelayLies
 from devnet.relay.relay_history import RelayHistory, RelaySource
+from devnet.relay.relay_nodes import HONEST, RelayLies
 from devnet.relay.relay_traffic import TrafficPlan, generate_history
 from devnet.relay.stand_in_relay import FaultSwitch, StandInRelay, serve_relay
 from oracle.domain.feed_rows import FeedRow

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from devnet.demo.cast import HOPELESS
+from devnet.demo.demo_nodes import HOPELESS
 from oracle.chain.decode.abi import load_abi
 from tests.integration.reporters.reporter_group import ReporterGroup
 

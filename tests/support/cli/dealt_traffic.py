@@ -10,8 +10,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from devnet.demo.cast import (
-    CAST,
+from devnet.demo.demo_nodes import (
+    DEMO_NODES,
     GROUP_SIZE,
     HOPELESS,
     MOODY,
@@ -98,7 +98,9 @@ class DealtTraffic:
     def _selectable(self, number: int) -> list[DemoNode]:
         """Return the present nodes that the scores contract reports as selectable."""
         here = [
-            node for node in CAST if node.name not in self._gone and number not in node.away_waves
+            node
+            for node in DEMO_NODES
+            if node.name not in self._gone and number not in node.away_waves
         ]
         calls = [
             (
@@ -132,7 +134,7 @@ class DealtTraffic:
         moves = []
         for node in (
             cast_node
-            for cast_node in CAST
+            for cast_node in DEMO_NODES
             if cast_node.away_waves and cast_node.name not in self._gone
         ):
             if number in node.away_waves and number - 1 not in node.away_waves:

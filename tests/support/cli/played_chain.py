@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from devnet.demo.cast import BLOCK_SECONDS, MOODY
+from devnet.demo.demo_nodes import BLOCK_SECONDS, MOODY
 from devnet.demo.stage import ETHER, MODEL, VERSION
 from oracle.bindings.codec import decode_result, encode_call
 from oracle.chain.decode.abi import load_abi

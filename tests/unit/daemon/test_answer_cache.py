@@ -5,7 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from oracle.daemon.web.answer_cache import AnswerCache, AnswerFlights, CachedResponse
-from oracle.daemon.web.played_act import DemoAct
+from oracle.daemon.web.demo_phase import DemoPhase
 from oracle.queries.api.source import open_snapshot
 from oracle.store.database import Store
 from tests.support.api import IndexedHistory
@@ -21,10 +21,10 @@ class CacheClient:
         self.indexed = indexed
         self.made = 0
         self.time = 100.0
-        self.act: DemoAct | None = None
+        self.phase: DemoPhase | None = None
         self.status = 200
         source = indexed.source
-        self.cache = AnswerCache(source, most_bytes, lambda: self.act, lambda: self.time)
+        self.cache = AnswerCache(source, most_bytes, lambda: self.phase, lambda: self.time)
 
     def get(self, path: str = "/", tag: str = "") -> Response:
         response = self.get_response(path, tag, AnswerFlights(1))
@@ -43,7 +43,9 @@ class CacheClient:
     def _make(self) -> CachedResponse:
         self.made += 1
         with open_snapshot(self.indexed.source) as snapshot:
-            return CachedResponse(Response(f"{self.made}", self.status), snapshot.as_of, self.act)
+            return CachedResponse(
+                Response(f"{self.made}", self.status), snapshot.as_of, self.phase
+            )
 
     def moves(self) -> None:
         """Move the cursor by one block, without time."""
@@ -92,7 +94,7 @@ def test_halt_or_new_demo_act_invalidates_cached_response(client: CacheClient):
             "finality_violation", "block 9 changed", since_block=9, since_time=1_000
         )
     assert client.get_text() == "2"
-    client.act = DemoAct("Act 2", "A node fails.")
+    client.phase = DemoPhase("Phase 2", "A node fails.")
     assert [client.get_text(), client.get_text()] == ["3", "3"]
 
 

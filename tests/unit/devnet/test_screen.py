@@ -1,4 +1,4 @@
-"""The demo's screen fits a terminal of 80 columns and 24 lines, and names the current act."""
+"""The demo's screen fits a terminal of 80 columns and 24 lines, and names the current phase."""
 
 import io
 import re
@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from devnet.demo.acts import ACTS, ActTracker
 from devnet.demo.news import FeedEntry, iter_feed_entries
+from devnet.demo.phases import PHASES, PhaseTracker
 from devnet.demo.screen import Screen
 from devnet.demo.snapshot import DemoSnapshot, SnapshotRow
 from oracle.domain.blocks import Position
@@ -69,14 +69,14 @@ def test_reports_are_counted_but_not_listed_as_events():
     assert any("reports 0" in line for line in picture)
 
 
-@pytest.mark.parametrize("act", ACTS)
-def test_act_title_and_caption_fit_80_columns(act):
-    assert len(f"7/7 {act.title}") <= 80
-    assert len(f"    {act.caption}") <= 80
+@pytest.mark.parametrize("phase", PHASES)
+def test_phase_title_and_caption_fit_80_columns(phase):
+    assert len(f"7/7 {phase.title}") <= 80
+    assert len(f"    {phase.caption}") <= 80
 
 
 def test_act_number_never_decreases():
-    playbill = ActTracker()
+    phase_tracker = PhaseTracker()
     act_numbers = []
     for now in (
         snapshot(),
@@ -86,8 +86,8 @@ def test_act_number_never_decreases():
         snapshot(reports=2),
         snapshot(reports=3, timeouts=1),
     ):
-        playbill.update(now)
-        act_numbers.append(int(playbill.title_line[0]))
+        phase_tracker.update(now)
+        act_numbers.append(int(phase_tracker.title_line[0]))
     assert act_numbers == [1, 2, 3, 4, 5, 5]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from lab.closed_loop.closed_loop import run_closed_loop
-from lab.closed_loop.loop_plan import Cast, LoopPlan, build_honest_node_roles
+from lab.closed_loop.loop_plan import LoopPlan, Participants, build_honest_node_roles
 from lab.closed_loop.running.folded_network import FoldedNetwork
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.scoring.score_interval import compute_score_sum_interval
@@ -78,7 +78,7 @@ def play(monkeypatch, speed_percent=None, plan=PLAN) -> RecordedLoop:
         roles[index] = replace(roles[index], speed=roles[index].speed * percent // 100)
     with monkeypatch.context() as patched:
         patched.setattr(FoldedNetwork, "drain_changes", record_changes)
-        run_closed_loop(SYSTEM, plan, Cast(roles))
+        run_closed_loop(SYSTEM, plan, Participants(roles))
     return recorded
 
 

@@ -8,10 +8,10 @@ from hypothesis import given, strategies as st
 from lab.attack.strategies import BASELINES, STRATEGIES, get_strategy
 from lab.closed_loop.closed_loop import run_closed_loop
 from lab.closed_loop.loop_plan import (
-    Cast,
+    Participants,
     build_average_attacker_role,
     build_honest_node_roles,
-    build_mixed_cast,
+    build_mixed_participants,
 )
 from lab.closed_loop.players import ATTACKER, HONEST_OWNER
 from oracle.domain.fixed_point import UNIT
@@ -24,7 +24,7 @@ SYSTEMS = st.sampled_from(["crynux", "relay", "crynux close=terminal"])
 
 def run_loop(name, rules, loop):
     return run_closed_loop(
-        build_column_from_text(rules), loop, get_strategy(name).build_cast(loop)
+        build_column_from_text(rules), loop, get_strategy(name).build_participants(loop)
     )
 
 
@@ -63,7 +63,7 @@ def test_different_seeds_produce_different_results():
 def test_policy_without_candidate_pool_is_simulated_node_by_node():
     loop = build_small_plan(tasks=60, nodes=5)
     result = run_closed_loop(
-        build_column_from_text("crynux@article"), loop, Cast(build_honest_node_roles(loop))
+        build_column_from_text("crynux@article"), loop, Participants(build_honest_node_roles(loop))
     )
     assert result.orders > 0
     assert result.anomalies == 0
@@ -78,7 +78,9 @@ def test_system_without_group_scores_is_rejected(rules):
     changes = [f"legacy.{setting}" for setting in numbers.split()] if rules == "legacy" else []
     with pytest.raises(ValueError, match="does not score groups"):
         run_closed_loop(
-            build_column_from_text(" ".join([rules, *changes])), build_small_plan(), Cast(())
+            build_column_from_text(" ".join([rules, *changes])),
+            build_small_plan(),
+            Participants(()),
         )
 
 
@@ -86,7 +88,7 @@ def test_stopped_node_is_drawn_less_often():
     loop = build_small_plan(tasks=1500)
     first_node, *other_nodes = build_honest_node_roles(loop)
     dead = replace(first_node, stops_at=0, failures=0, owner=ATTACKER)
-    result = run_closed_loop(build_column_from_text(), loop, Cast([dead, *other_nodes]))
+    result = run_closed_loop(build_column_from_text(), loop, Participants([dead, *other_nodes]))
     fair = result.get_owner_result(HONEST_OWNER).start_count // len(other_nodes)
     assert 0 < result.get_owner_result(ATTACKER).start_count < fair // 4
 
@@ -94,9 +96,9 @@ def test_stopped_node_is_drawn_less_often():
 def test_stopped_node_is_kicked_out_after_report_and_veto_delay():
     loop = build_small_plan("veto_delay=600", tasks=2500, nodes=5)
     first_node, *other_nodes = build_honest_node_roles(loop)
-    cast = Cast([replace(first_node, stops_at=0, kind="stopped"), *other_nodes])
+    participants = Participants([replace(first_node, stops_at=0, kind="stopped"), *other_nodes])
     result = run_closed_loop(
-        build_column_from_text("crynux weight_floor=0.2 penalty=1"), loop, cast
+        build_column_from_text("crynux weight_floor=0.2 penalty=1"), loop, participants
     )
     assert result.kicked_good_nodes == 0
     (out_after,) = result.kickout_delays
@@ -108,11 +110,11 @@ def test_nodes_that_share_a_card_have_lower_hosting_costs():
     loop = build_small_plan()
     own = build_average_attacker_role(loop)
     apart = run_closed_loop(
-        build_column_from_text(), loop, Cast([*build_honest_node_roles(loop), own, own])
+        build_column_from_text(), loop, Participants([*build_honest_node_roles(loop), own, own])
     )
     together = [replace(own, card=1), replace(own, card=1)]
     shared = run_closed_loop(
-        build_column_from_text(), loop, Cast([*build_honest_node_roles(loop), *together])
+        build_column_from_text(), loop, Participants([*build_honest_node_roles(loop), *together])
     )
     assert (
         shared.get_owner_result(ATTACKER).money.hosting
@@ -126,7 +128,7 @@ def test_nodes_that_share_a_card_have_lower_hosting_costs():
 
 def test_mixed_network_counts_good_and_stopped_nodes_separately():
     loop = build_small_plan(tasks=1200, nodes=40)
-    result = run_closed_loop(build_column_from_text(), loop, build_mixed_cast(loop))
+    result = run_closed_loop(build_column_from_text(), loop, build_mixed_participants(loop))
     assert len(result.kickout_delays) == len(result.stay_durations) == 4
     assert 0 < result.wasted < result.tasks // 10
     assert 0 < result.gini < UNIT

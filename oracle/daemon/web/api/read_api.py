@@ -36,8 +36,8 @@ from oracle.daemon.web.api.subscription_routes import (
     build_subscription_routes,
     create_subscription_post_limit,
 )
+from oracle.daemon.web.demo_phase import DemoPhase
 from oracle.daemon.web.pages.page_app import PageRenderer, create_page_app
-from oracle.daemon.web.played_act import DemoAct
 from oracle.domain.ids import Address
 from oracle.kickouts.evidence_files import build_evidence_path
 from oracle.queries.api.source import ApiSource
@@ -57,7 +57,7 @@ def create_read_api(
     streams: StreamLimits,
     cors: Sequence[str] = (),
     evidence_folder: Path | None = None,
-    get_act: Callable[[], DemoAct | None] = lambda: None,
+    get_phase: Callable[[], DemoPhase | None] = lambda: None,
 ) -> FastAPI:
     """Return the application of the public listener.
 
@@ -65,12 +65,12 @@ def create_read_api(
 
     `cors` lists the origins whose pages may read the API in a browser; `*` allows all.
     `evidence_folder` is where the daemon writes evidence, or None if the daemon runs on another
-    host. `get_act` returns the current act of a demonstration, which is shown at the top of the
-    pages.
+    host. `get_phase` returns the current phase of a demonstration, which is shown at the top of
+    the pages.
     """
     api_answers = ApiAnswers(source)
     has_evidence = evidence_folder is not None
-    pages = PageRenderer(source, get_act, has_evidence=has_evidence)
+    pages = PageRenderer(source, get_phase, has_evidence=has_evidence)
     app = FastAPI(
         title="qos-oracle read API",
         version=__version__,

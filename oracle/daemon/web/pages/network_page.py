@@ -138,7 +138,7 @@ def render_network(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         kinds=",".join(EVENT_KINDS),
         spans=list(SECONDS_BY_SPAN),
         span_name=span,
-        act=request.act,
+        phase=request.phase,
         **build_timeline_values(
             snapshot.source.timelines.load_timeline(snapshot.uow, snapshot.source.leaves)
         ),

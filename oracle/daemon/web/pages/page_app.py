@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from oracle import __version__
 from oracle.daemon.web.answer_cache import AnswerCache, AnswerFlights, CachedResponse
+from oracle.daemon.web.demo_phase import DemoPhase
 from oracle.daemon.web.pages.chain_pages import PAGES, RenderPage
 from oracle.daemon.web.pages.page_frame import (
     FOLDER,
@@ -26,7 +27,6 @@ from oracle.daemon.web.pages.page_frame import (
 )
 from oracle.daemon.web.pages.subscription_page import add_subscription_pages
 from oracle.daemon.web.pages.verify_page import build_verify_page, build_verify_page_policy
-from oracle.daemon.web.played_act import DemoAct
 from oracle.errors import OracleError
 from oracle.notify.subscriptions import SubscriptionIntake
 from oracle.queries.api.source import (
@@ -116,14 +116,14 @@ class PageRenderer:
     """Renders pages; thread-safe."""
 
     def __init__(
-        self, source: ApiSource, get_act: Callable[[], DemoAct | None], *, has_evidence: bool
+        self, source: ApiSource, get_phase: Callable[[], DemoPhase | None], *, has_evidence: bool
     ) -> None:
         """Store the source; `has_evidence` is whether the evidence of kickouts is on this host."""
         self._source = source
-        self._get_act = get_act
+        self._get_phase = get_phase
         self._has_evidence = has_evidence
         self._flights = AnswerFlights(_MAX_CONCURRENT_PAGES)
-        self._cache = AnswerCache(source, _CACHE_BYTES, get_act)
+        self._cache = AnswerCache(source, _CACHE_BYTES, get_phase)
 
     def answer_page(self, request: Request, render: RenderPage) -> Response:
         """Return a page, or an error page that gives the reason."""
@@ -144,10 +144,10 @@ class PageRenderer:
 
     def _render_page(self, request: Request, render: RenderPage) -> CachedResponse:
         with open_snapshot(self._source) as snapshot:
-            act = self._get_act()
-            request_values = (request.path_params, request.query_params, act, self._has_evidence)
+            phase = self._get_phase()
+            request_values = (request.path_params, request.query_params, phase, self._has_evidence)
             return CachedResponse(
-                render(snapshot, PageRequest(*request_values)), snapshot.as_of, act
+                render(snapshot, PageRequest(*request_values)), snapshot.as_of, phase
             )
 
 

@@ -19,7 +19,7 @@ from markupsafe import Markup
 from oracle.chain.hex_names import HexNameError, parse_address_prefix, parse_hash
 from oracle.chain.profiles.profile import Token
 from oracle.daemon.web.answer_cache import CACHE_FOREVER
-from oracle.daemon.web.played_act import DemoAct
+from oracle.daemon.web.demo_phase import DemoPhase
 from oracle.domain.blocks import format_block_count
 from oracle.domain.fixed_point import format_decimal
 from oracle.domain.health import Condition, HealthReport, Severity
@@ -105,13 +105,13 @@ TText = TypeVar("TText", bound=str)
 class PageRequest:
     """A page request: its path parameters by name, and its query fields.
 
-    `act` is the current act of a demonstration, or None if the network is real. `has_evidence` is
-    whether the evidence of kickouts is on this host.
+    `phase` is the current phase of a demonstration, or None if the network is real. `has_evidence`
+    is whether the evidence of kickouts is on this host.
     """
 
     path: Mapping[str, str]
     query: Mapping[str, str]
-    act: DemoAct | None = None
+    phase: DemoPhase | None = None
     has_evidence: bool = False
 
     def get_query_field(self, name: str, max_length: int = _MAX_FIELD_LENGTH) -> str | None:

@@ -1,12 +1,12 @@
-"""The live network page: where its event stream continues, and the acts of a demo."""
+"""The live network page: where its event stream continues, and the phases of a demo."""
 
 import re
 
 import pytest
 
+from oracle.daemon.web.demo_phase import DemoPhase
 from oracle.daemon.web.pages import network_page
 from oracle.daemon.web.pages.network_page import merge_consecutive_reports
-from oracle.daemon.web.played_act import DemoAct
 from oracle.domain.health import Condition, HealthFinding, HealthReport
 from oracle.queries.api.records.event_feed import (
     EventCursor,
@@ -114,15 +114,18 @@ def test_consecutive_reports_are_merged_into_one_row():
 def test_demo_act_is_hidden_outside_demo(new_sqlite_store):
     with new_sqlite_store() as store:
         client = IndexedHistory(store).whole(a_network()).client()
-        assert "Demo, act" not in client.get("/").text
+        assert "Demo, phase" not in client.get("/").text
 
 
 def test_new_demo_act_is_shown_without_new_block(new_sqlite_store):
-    acts = [DemoAct("1 of 2: nodes work", "they do"), DemoAct("2 of 2: the end", "it is over")]
+    phases = [
+        DemoPhase("1 of 2: nodes work", "they do"),
+        DemoPhase("2 of 2: the end", "it is over"),
+    ]
     with new_sqlite_store() as store:
-        client = IndexedHistory(store).whole(a_network()).client(get_act=lambda: acts[0])
+        client = IndexedHistory(store).whole(a_network()).client(get_phase=lambda: phases[0])
         before = client.get("/")
-        acts.pop(0)
+        phases.pop(0)
         after = client.get("/", headers={"if-none-match": before.headers["etag"]})
-    assert "<b>Demo, act 1 of 2: nodes work.</b> They do." in before.text
-    assert "<b>Demo, act 2 of 2: the end.</b> It is over." in after.text
+    assert "<b>Demo, phase 1 of 2: nodes work.</b> They do." in before.text
+    assert "<b>Demo, phase 2 of 2: the end.</b> It is over." in after.text

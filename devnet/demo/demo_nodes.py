@@ -1,4 +1,4 @@
-"""The cast of the demo: twelve nodes with different speeds and faults.
+"""The nodes of the demo: twelve with different speeds and faults.
 
 Times are chain seconds. A wave is one task for every node, all ordered at once.
 """
@@ -94,7 +94,7 @@ SINGLE_CREATOR_NODE = replace(
 )
 NIGHT_OWL = _create_average_node("nightowl", "NVIDIA RTX 4080", 16, frozenset(range(20, 26)))
 
-CAST = (
+DEMO_NODES = (
     SWIFT,
     _create_average_node("ada", "NVIDIA RTX 4090", 24),
     _create_average_node("boole", "NVIDIA RTX 4090", 24),

@@ -1,4 +1,4 @@
-"""The cast of a generated relay network, and the ways in which its relay may be dishonest."""
+"""The nodes of a generated relay network, and the ways in which its relay may be dishonest."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ class RelayNode:
     models: tuple[str, ...] = ("base:crynux-network/sdxl-turbo",)
 
 
-CAST = (
+RELAY_NODES = (
     RelayNode("swift", 5.0, stake=4 * _STAKE),
     RelayNode("steady", 9.0, stake=2 * _STAKE),
     RelayNode("average", 13.0, silent_chance=0.02),
