@@ -72,7 +72,7 @@ class GatewayApp:
 
     def __init__(self, calls: GatewayCalls, token: str) -> None:
         self._calls = calls
-        self._token = sha256(token.encode()).digest()
+        self._token_hash = sha256(token.encode()).digest()
         self._routes = {
             path: _Route(method, call)
             for (method, path), call in (
@@ -134,7 +134,9 @@ class GatewayApp:
         """Return whether the request has the right token, which is compared in constant time."""
         authorization = Headers(scope=scope).get("authorization", "")
         scheme, _, token = authorization.partition(" ")
-        is_token_valid = hmac.compare_digest(sha256(token.encode("latin-1")).digest(), self._token)
+        is_token_valid = hmac.compare_digest(
+            sha256(token.encode("latin-1")).digest(), self._token_hash
+        )
         return is_token_valid and scheme.lower() == "bearer"
 
 

@@ -116,8 +116,8 @@ class Strategy:
     """One way to cheat.
 
     `description` describes the strategy in one line. `baseline` is the name of the participants
-    that the strategy is compared with. `second_groups`: False if no second groups are ordered, so that
-    contests lapse regardless of the network's settings.
+    that the strategy is compared with. `second_groups`: False if no second groups are ordered, so
+    that contests lapse regardless of the network's settings.
     """
 
     name: str

@@ -20,7 +20,7 @@ from oracle.domain.reports.kickout_review import (
     count_incident_scores,
     find_first_block_of_score,
     find_unanswered_scores,
-    get_max_counted_scores,
+    get_max_score_count,
     review_kickout,
     select_counted_entries,
 )
@@ -165,7 +165,7 @@ def load_counted_entries(
     `opened_at` is the position at which the kickout of `node` became due. Under legacy rules, the
     window of `node` must still be the window of this interval.
     """
-    limit = get_max_counted_scores(node, rules)
+    limit = get_max_score_count(node, rules)
     entries = uow.scores.list_for_node_up_to_position(node.address, opened_at, limit)
     return select_counted_entries(entries, node, opened_at, rules)
 
@@ -219,9 +219,7 @@ def review_folded_kickout(
     """
     opened_at = _get_kickout_opening(node)
     scores = list(state.score_history.get_scores_behind_kickout(node))
-    if state.snapshot_block is not None and len(scores) < get_max_counted_scores(
-        node, policy.rules
-    ):
+    if state.snapshot_block is not None and len(scores) < get_max_score_count(node, policy.rules):
         scores = _prepend_scores_before_snapshot(
             uow, state.snapshot_block, node, scores, policy.rules
         )
@@ -270,7 +268,7 @@ def _prepend_scores_before_snapshot(
     opened_at = _get_kickout_opening(node)
     after_snapshot = Position(snapshot_block + 1, *BEFORE_EVERYTHING[1:])
     earlier_entries = uow.scores.list_for_node_up_to_position(
-        node.address, min(opened_at, after_snapshot), get_max_counted_scores(node, rules)
+        node.address, min(opened_at, after_snapshot), get_max_score_count(node, rules)
     )
     all_entries = [*earlier_entries, *(score.entry for score in scores)]
     counted_seqs = {

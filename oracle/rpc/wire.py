@@ -119,6 +119,6 @@ class JsonRpcConnection:
         raise build_error_from_invalid_body(self.name, method, body, message)
 
     def count_error(self, method: str, kind: ErrorKind, detail: str) -> RpcError:
-        """Count an error of this kind in the metrics, and return it."""
+        """Count an error in the metrics by its kind, and return the error."""
         RPC_ERRORS.labels(method).inc()
         return RpcError(self.name, kind, detail)

@@ -101,7 +101,7 @@ def resume_account_after_refusal(context: AccountContext) -> StepResult | None:
 
 
 def sign_assigned_calls(context: AccountContext, heads: Heads) -> StepResult | None:
-    """Sign the lowest unsigned nonces, up to the first one that must not be signed."""
+    """Sign calls in the order of their nonces, up to the first that must not be signed."""
     with context.store.read_transaction() as uow:
         assigned = _load_unsigned_calls(uow, context)
         vacant_slot = uow.outbox.slots.find_vacant_slot(context.account) if assigned else None

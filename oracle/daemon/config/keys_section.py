@@ -77,7 +77,7 @@ class KeysSection(Section):
     signer_kms_key_id: _KeyId | None = None
     # Instead of a keystore: JSON-RPC URL of a remote signer; needs `keys.signer_address`.
     signer_remote_url: _Url | None = None
-    # Instead of a keystore, on chains 1337 and 31337 only: the variable that holds the key.
+    # Environment variable with the key, instead of a keystore; only on chains 1337 and 31337.
     signer_env: _Variable | None = None
     # The expected address of the signer's key; another key is rejected at the start.
     signer_address: ContractAddress | None = None
@@ -89,7 +89,7 @@ class KeysSection(Section):
     transmitter_kms_key_id: _KeyId | None = None
     # Instead of a keystore: JSON-RPC URL of a remote signer; needs `keys.transmitter_address`.
     transmitter_remote_url: _Url | None = None
-    # Instead of a keystore, on chains 1337 and 31337 only: the variable that holds the key.
+    # Environment variable with the key, instead of a keystore; only on chains 1337 and 31337.
     transmitter_env: _Variable | None = None
     # The expected address of the transmitter's key; another key is rejected at the start.
     transmitter_address: ContractAddress | None = None
@@ -101,7 +101,7 @@ class KeysSection(Section):
     dispatcher_kms_key_id: _KeyId | None = None
     # Instead of a keystore: JSON-RPC URL of a remote signer; needs `keys.dispatcher_address`.
     dispatcher_remote_url: _Url | None = None
-    # Instead of a keystore, on chains 1337 and 31337 only: the variable that holds the key.
+    # Environment variable with the key, instead of a keystore; only on chains 1337 and 31337.
     dispatcher_env: _Variable | None = None
     # The expected address of the dispatcher's key; another key is rejected at the start.
     dispatcher_address: ContractAddress | None = None

@@ -79,7 +79,7 @@ class StatementsSection(ListenerSection):
 
 class ApiSection(ListenerSection):
     section_name = "api"
-    # The largest request is a task to select nodes for.
+    # The largest request describes a task for which nodes are selected.
     body_bytes = 16 * 1024
 
     # Whether `run` serves `/v1` as well; `qos-oracle serve` always serves it.

@@ -62,7 +62,7 @@ class EndTotals:
         return self._max_ends
 
     def add(self, node: Address, ends: int, timeouts: int) -> None:
-        """Add ends of a node, or remove them if the numbers are negative."""
+        """Add ended tasks of a node, or remove them if the numbers are negative."""
         pair = self.pair_by_node.get(node)
         if pair is None:
             pair = self.pair_by_node[node] = [0, 0]
@@ -100,7 +100,7 @@ class EndWindow:
         self._answered_creators: dict[Address, int] = {}
 
     def add(self, key: EndKey, ends: int, timeouts: int) -> None:
-        """Add ends of a node to the window, or remove them if the numbers are negative."""
+        """Add ended tasks of a node to the window; negative numbers remove them."""
         creator, node = key
         failed_creators = self._failed_creators.get(node)
         if failed_creators is not None:

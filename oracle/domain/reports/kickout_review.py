@@ -184,7 +184,7 @@ def find_first_block_of_score(
     return min(first_blocks, default=entry.at.block)
 
 
-def get_max_counted_scores(node: Node, rules: Rules) -> int:
+def get_max_score_count(node: Node, rules: Rules) -> int:
     """Return the maximum number of scores that count for a node at the same time."""
     return rules.pool_size if rules.legacy is None else node.window_count
 
@@ -251,5 +251,5 @@ class ScoreHistory:
     def _drop_old_scores(self, node: Node) -> None:
         newest = self._newest.get(node.address)
         if newest is not None:
-            limit = get_max_counted_scores(node, self._rules)
+            limit = get_max_score_count(node, self._rules)
             del newest[: max(0, len(newest) - limit)]

@@ -85,9 +85,9 @@ class PieceEdit:
         edited = bytearray(piece)
         edited.extend(bytes(LEAF_BYTES * (new_count - leaf_count)))
         for index, position in zip(self._indexes, self._positions, strict=True):
-            first = LEAF_BYTES * index
+            offset = LEAF_BYTES * index
             source = LEAF_BYTES * position
-            edited[first : first + LEAF_BYTES] = self._leaves[source : source + LEAF_BYTES]
+            edited[offset : offset + LEAF_BYTES] = self._leaves[source : source + LEAF_BYTES]
         return bytes(edited)
 
 
@@ -147,8 +147,8 @@ class PieceEdits:
             self._leaves += leaf
             self._slots[seat] = len(self._seats)
             return
-        first = LEAF_BYTES * (slot - 1)
-        self._leaves[first : first + LEAF_BYTES] = leaf
+        offset = LEAF_BYTES * (slot - 1)
+        self._leaves[offset : offset + LEAF_BYTES] = leaf
 
     def discard(self) -> None:
         """Discard the collected leaves."""

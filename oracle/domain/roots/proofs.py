@@ -71,6 +71,6 @@ class ProvableRound:
         if index == len(self._addresses) or self._addresses[index] != address:
             index -= 1
         seat = self._seats[index]
-        first = LEAF_BYTES * seat
-        leaf = NodeLeaf.decode(self._encoded_leaves[first : first + LEAF_BYTES])
+        offset = LEAF_BYTES * seat
+        leaf = NodeLeaf.decode(self._encoded_leaves[offset : offset + LEAF_BYTES])
         return NodeProof(address, leaf, tuple(self._tree.prove_node(seat, self.summary)))

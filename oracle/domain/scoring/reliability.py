@@ -45,7 +45,7 @@ class CauseInfo(NamedTuple):
 
     @property
     def mark(self) -> ReliabilityMark | None:
-        """The mark of the cause, or None if the chart does not show it."""
+        """The sign that marks this cause in charts, or None if charts do not show it."""
         if self.factor_rule is not None:
             return ReliabilityMark.FALL
         return None if self.increase_rule is None else ReliabilityMark.RISE

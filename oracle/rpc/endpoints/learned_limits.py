@@ -108,7 +108,7 @@ def _get_suggested_size(blocks: BlockRange, suggested_range: tuple[int, int] | N
 _MAX_TRIES = 3
 # The largest of this many recent responses counts, because a limit may be lowered.
 _RECENT_RESPONSES = 32
-# One of this many windows of history is also read by the hashes of some blocks.
+# One in this many windows of history is read a second time, by the hashes of some blocks.
 _SAMPLE_INTERVAL = 8
 
 

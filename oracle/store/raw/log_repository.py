@@ -204,12 +204,12 @@ class LogRepository:
         """Mark these logs as not canonical, because proofs show that their block lacks them."""
         if not logs:
             return
-        numbers = {log.block for log in logs}
-        with self._checksums.track_changes(LOGS, min(numbers), max(numbers)):
+        block_numbers = {log.block for log in logs}
+        with self._checksums.track_changes(LOGS, min(block_numbers), max(block_numbers)):
             for log in logs:
                 is_in_block = log_block.c.hash == decode_hex(log.block_hash)
                 self._move_to_orphans(_KEY.in_([compute_row_key(log)]) & is_in_block)
-            self._delete_empty_blocks(numbers)
+            self._delete_empty_blocks(block_numbers)
 
     def orphan_above(self, number: int) -> int:
         """Mark every log above block `number` as not canonical; return how many."""

@@ -179,7 +179,7 @@ class GroupResultRepository:
         return _build_results(rows), {answered.key: answered for answered in tasks}
 
     def list_newest_answer_times(self, limit: int) -> list[list[tuple[Address, int]]]:
-        """Return the node and the seconds of each ranked answer of the newest scored groups.
+        """Return node and answer time (s) of each ranked answer in the newest scored groups.
 
         The newest of up to `limit` groups comes first. Answers in less than a second are left out.
         """

@@ -60,7 +60,7 @@ def test_packed_escrow_pays_in_proportion_to_the_score(
     assert escrow.balance(roots.node(3)) == FEE // 2
 
 
-def test_packed_draw_draws_a_node(roots: RootsOracle, deploy: Deployer) -> None:
+def test_draw_from_packed_lanes_selects_a_node(roots: RootsOracle, deploy: Deployer) -> None:
     draw = Consumer(roots, deploy("SeatDraw", roots.contract.address))
     requested = request_draw(draw, push_lagged(draw, {}))
 

@@ -53,7 +53,7 @@ def hot_set(roots: RootsOracle) -> HotSet:
     return hot_set
 
 
-def test_falls_up_to_the_share_are_written_and_further_words_wait(hot_set: HotSet) -> None:
+def test_words_within_the_fall_share_are_written_and_other_words_wait(hot_set: HotSet) -> None:
     # Four in word 0, six in word 1, one in word 2.
     seats = [*range(4), *range(16, 22), 32]
     last = push(hot_set, close(*seats))

@@ -137,11 +137,9 @@ def test_every_member_of_compared_group_has_its_score(vss: Played):
         if group.validated_at is not None:
             scored.update(job.node.name for job in group.jobs if job.node is not None)
     score_counts = {
-        cast_member.name: vss.row(cast_member.name)["scores_in_pool"] for cast_member in DEMO_NODES
+        demo_node.name: vss.row(demo_node.name)["scores_in_pool"] for demo_node in DEMO_NODES
     }
-    assert score_counts == {
-        cast_member.name: scored[cast_member.name] for cast_member in DEMO_NODES
-    }
+    assert score_counts == {demo_node.name: scored[demo_node.name] for demo_node in DEMO_NODES}
 
 
 def test_mostly_silent_node_is_kicked_out_by_network(vss: Played):

@@ -163,7 +163,7 @@ def test_loop_waits_for_a_running_update_only_at_a_cut(store: Store):
     assert compute_root(tree, store, 1) == compute_root(new_tree(), store, 1)
 
 
-def test_failed_update_leaves_all_nodes_to_the_cut(store: Store, evaluated_seats):
+def test_cut_after_a_failed_update_evaluates_all_nodes(store: Store, evaluated_seats):
     save(store, [build_member(seat) for seat in range(3)], 1)
     tree = new_tree()
     gate = Gate(store, TransientError("no database"))
