@@ -327,9 +327,6 @@ class StateWalk:
             "head": tuple(head[name] for name in ("round", "asOf", "pushedAt")),
             "previous root": _format_hash(oracle.read("lastRoot")),
             "roots": {number: self._read_root(number) for number in _list_rounds(head["round"])},
-            "is signed by the current configuration": (
-                head["round"] > 0 and head["roundConfig"] == head["configCount"]
-            ),
             "configuration": (head["configCount"], _format_hash(oracle.read("configDigest"))),
             "rules": _format_hash(oracle.read("rulesHash")),
             "signers": (listed, head["quorum"]),

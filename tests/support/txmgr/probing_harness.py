@@ -20,7 +20,7 @@ def build_probe_settings(*, group: bool = True, max_fee: int = 6 * FEE) -> Probe
 class ProbingHarness(DispatchHarness):
     """A daemon with `[probing]`, whose dispatcher has a balance in the network contract."""
 
-    build_probe_settings = build_probe_settings()
+    probing = build_probe_settings()
 
     def wait(self, seconds: int) -> None:
         """Let the next block follow after `seconds`, and run the daemon."""
