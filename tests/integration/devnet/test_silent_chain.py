@@ -2,6 +2,7 @@
 
 import os
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from devnet import anvil as anvil_module
 from devnet.anvil import LocalChain, run_anvil
 from oracle.errors import FatalError
+from tests.integration.reporters.waiting import wait_until
 
 pytestmark = pytest.mark.evm
 
@@ -39,9 +41,17 @@ def chain(monkeypatch):
     assert process not in children()
 
 
+def has_stopped(process: int) -> bool:
+    """Return whether SIGSTOP has reached every thread of a process."""
+    stats = [path.read_text() for path in Path(f"/proc/{process}/task").glob("[0-9]*/stat")]
+    return all(stat_text.rpartition(")")[2].split()[0] == "T" for stat_text in stats)
+
+
 def test_hanging_chain_raises_one_line_error_and_is_stopped(chain):
     local_chain, process = chain
     os.kill(process, signal.SIGSTOP)
+    # A thread that runs on another processor could still respond.
+    wait_until(partial(has_stopped, process), "Anvil to stop")
 
     with pytest.raises(
         FatalError, match=r"no response from Anvil within 0.3 s; .*run the command again"
