@@ -74,7 +74,7 @@ class Viewers:
 
     async def _fetch_head(self, path: str, etag_by_path: dict[str, str]) -> bytes:
         etag_header = f"if-none-match: {etag_by_path[path]}\r\n" if path in etag_by_path else ""
-        reader, writer = await self._send_request(path, etag_header)
+        reader, writer = await self._send_request(path, f"connection: close\r\n{etag_header}")
         response = await reader.read()
         writer.close()
         head = response.partition(b"\r\n\r\n")[0]
