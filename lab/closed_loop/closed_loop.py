@@ -190,7 +190,7 @@ class LoopJob:
     picklable.
     """
 
-    __slots__ = ("_key", "column", "participants", "plan")
+    __slots__ = ("_key", "build_participants", "column", "plan")
 
     def __init__(
         self,
@@ -198,7 +198,7 @@ class LoopJob:
         plan: LoopPlan,
         build_participants: Callable[[LoopPlan], Participants],
     ) -> None:
-        self.column, self.plan, self.participants = column, plan, build_participants
+        self.column, self.plan, self.build_participants = column, plan, build_participants
         self._key = (column.name, plan, build_participants)
 
     @override
@@ -248,4 +248,4 @@ def run_jobs(
 
 
 def _run_job(job: LoopJob) -> LoopResult:
-    return run_closed_loop(job.column, job.plan, job.participants(job.plan))
+    return run_closed_loop(job.column, job.plan, job.build_participants(job.plan))

@@ -86,7 +86,7 @@ class QuorumContext:
             except TransientError as error:
                 failures.append(error)
                 continue
-            newest_number = max((read.block.number for read in statuses.values()), default=0)
+            newest_number = max((earlier.block.number for earlier in statuses.values()), default=0)
             if status.block.number >= newest_number and self._agrees_with_events(status):
                 for endpoint in statuses:
                     INCONSISTENT.labels(endpoint, "contract").inc()

@@ -44,9 +44,11 @@ window.ethereum = {{ request: ({{ method, params }}) => (
 
 @pytest.fixture
 def history(monkeypatch: pytest.MonkeyPatch) -> History:
-    make_address = histories.make_node_address
+    make_node_address = histories.make_node_address
     monkeypatch.setattr(
-        histories, "make_node_address", lambda name: NODE if name == "A" else make_address(name)
+        histories,
+        "make_node_address",
+        lambda name: NODE if name == "A" else make_node_address(name),
     )
     return History().joins("A", "B").scores("A", 10, 0, 0).scores("B", 5)
 

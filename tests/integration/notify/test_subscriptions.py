@@ -94,9 +94,11 @@ class Owner:
 
 @pytest.fixture
 def owner(notified_daemon: NotifiedDaemon, monkeypatch: pytest.MonkeyPatch) -> Owner:
-    make_address = histories.make_node_address
+    make_node_address = histories.make_node_address
     monkeypatch.setattr(
-        histories, "make_node_address", lambda name: NODE if name == "mine" else make_address(name)
+        histories,
+        "make_node_address",
+        lambda name: NODE if name == "mine" else make_node_address(name),
     )
     notified_daemon.chain.mine(*histories.History().joins("mine").events)
     notified_daemon.run_until_idle()

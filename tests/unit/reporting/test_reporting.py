@@ -68,8 +68,8 @@ def draw_reports(
                 DecodedEvents(new_events, new_rounds),
                 final_number=-1,
                 stops=[stop],
-                on_stop=lambda uow, build_contract_state, as_of: played.reports.append(
-                    cutter.build_report(uow, build_contract_state, as_of)
+                on_stop=lambda uow, contract_state, as_of: played.reports.append(
+                    cutter.build_report(uow, contract_state, as_of)
                 ),
             )
         report = played.reports[-1]

@@ -23,7 +23,7 @@ from oracle.errors import TransientError
 from oracle.indexer.audit.state_check import compare_contract_counters
 from oracle.store.database import Store
 from tests.support.cli.local_network import write_config
-from tests.support.ingest.daemons import build_daemon_settings, write_daemon_config as config_of
+from tests.support.ingest.daemons import build_daemon_settings, write_daemon_config
 from tests.support.ingest.event_encoding import encode_task_created_log
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY
@@ -45,9 +45,9 @@ def chain() -> Iterator[FakeChain]:
 
 
 @pytest.fixture
-def write_daemon_config(chain: FakeChain, tmp_path: Path) -> str:
+def config(chain: FakeChain, tmp_path: Path) -> str:
     """Return the configuration of a database that has indexed the chain."""
-    path = config_of(chain, tmp_path)
+    path = write_daemon_config(chain, tmp_path)
     assert run(["run", "--once", "--config", str(path)]) == 0
     return str(path)
 
@@ -59,24 +59,24 @@ def run_json(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0)
 
 
 def test_complete_index_has_no_gap_and_reports_verification_levels(
-    write_daemon_config: str, chain: FakeChain, capsys: pytest.CaptureFixture[str]
+    config: str, chain: FakeChain, capsys: pytest.CaptureFixture[str]
 ):
-    report = run_json(capsys, "resync", "gaps", "--config", write_daemon_config)
+    report = run_json(capsys, "resync", "gaps", "--config", config)
 
     assert (report["from"], report["to"]) == (0, chain.head.number)
     assert sum(report["levels"].values()) == chain.head.number + 1
     assert [report[kind] for kind in ("unread", "headers", "homeless", "cursor")] == [[]] * 4
-    assert run(["resync", "gaps", "--config", write_daemon_config]) == 0
+    assert run(["resync", "gaps", "--config", config]) == 0
     assert capsys.readouterr().out.endswith(f"blocks 0 to {chain.head.number}: no gap\n")
 
 
 def test_gaps_command_exits_with_1_when_the_index_has_a_gap(
-    write_daemon_config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
     with Store.open(url) as store, store.transaction() as uow:
         uow.coverage.delete_above(20)
-    report = run_json(capsys, "resync", "gaps", "--config", write_daemon_config, code=1)
+    report = run_json(capsys, "resync", "gaps", "--config", config, code=1)
     assert [gap["from"] for gap in report["unread"]] == [21]
 
 
@@ -87,25 +87,23 @@ def change(folder: Path, statement: str) -> int:
 
 
 def test_lost_log_row_is_found_without_the_chain(
-    write_daemon_config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     assert change(tmp_path, "DELETE FROM log_row WHERE id = (SELECT min(id) FROM log_row)") == 1
 
-    report = run_json(capsys, "resync", "gaps", "--config", write_daemon_config, code=1)
+    report = run_json(capsys, "resync", "gaps", "--config", config, code=1)
     assert len(report["damaged"]) == 1
-    assert run(["resync", "gaps", "--config", write_daemon_config]) == 1
+    assert run(["resync", "gaps", "--config", config]) == 1
     assert capsys.readouterr().out.endswith("GAPS\n")
     # A fold of damaged rows proves nothing about the state.
-    verified = run_json(
-        capsys, "resync", "verify", "--half", "state", "--config", write_daemon_config, code=1
-    )
+    verified = run_json(capsys, "resync", "verify", "--half", "state", "--config", config, code=1)
     assert (len(verified["damaged"]), verified["state"]) == (1, None)
-    assert run(["resync", "verify", "--half", "state", "--config", write_daemon_config]) == 1
+    assert run(["resync", "verify", "--half", "state", "--config", config]) == 1
     assert "repair the stored logs first" in capsys.readouterr().out
 
 
 def test_lost_log_row_is_repaired_from_the_chain(
-    write_daemon_config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     assert change(tmp_path, "DELETE FROM log_row WHERE id = (SELECT min(id) FROM log_row)") == 1
     command = [
@@ -116,26 +114,24 @@ def test_lost_log_row_is_repaired_from_the_chain(
         "--from",
         "0",
         "--config",
-        write_daemon_config,
+        config,
     ]
 
     report = run_json(capsys, *command, code=1)
     assert (len(report["missing"]), report["state"]) == (1, None)
     run_json(capsys, *command, "--repair")
-    run_json(capsys, "resync", "gaps", "--config", write_daemon_config)
+    run_json(capsys, "resync", "gaps", "--config", config)
 
 
 def test_changed_state_row_is_found_by_its_half_of_verify(
-    write_daemon_config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     count = change(tmp_path, "UPDATE node SET base = base + 7")
     assert count > 0
 
-    report = run_json(
-        capsys, "resync", "verify", "--half", "state", "--config", write_daemon_config, code=1
-    )
+    report = run_json(capsys, "resync", "verify", "--half", "state", "--config", config, code=1)
     assert len(report["state"]["differing"]) == count
-    assert run(["resync", "verify", "--half", "state", "--config", write_daemon_config]) == 1
+    assert run(["resync", "verify", "--half", "state", "--config", config]) == 1
     assert f"in {count} rows" in capsys.readouterr().out
     run_json(
         capsys,
@@ -146,12 +142,12 @@ def test_changed_state_row_is_found_by_its_half_of_verify(
         "--from",
         "0",
         "--config",
-        write_daemon_config,
+        config,
     )
 
 
 def test_verify_reports_endpoint_and_differences(
-    write_daemon_config: str, chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    config: str, chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
     with Store.open(url) as store, store.transaction() as uow:
@@ -160,14 +156,14 @@ def test_verify_reports_endpoint_and_differences(
     second = chain.urls[1]
     arguments = ["resync", "verify", "--from", "0", "--to", "39", "--endpoint", second]
 
-    report = run_json(capsys, *arguments, "--config", write_daemon_config, "--dry-run", code=1)
+    report = run_json(capsys, *arguments, "--config", config, "--dry-run", code=1)
 
     assert report["endpoints"] == [second]
     assert [(row["block"], row["log"]) for row in report["missing"]] == [(lost.block, lost.index)]
     assert report["repaired"] is None
-    repaired = run_json(capsys, *arguments, "--config", write_daemon_config, "--repair")
+    repaired = run_json(capsys, *arguments, "--config", config, "--repair")
     assert repaired["repaired"]["block"] == chain.head.number
-    assert run_json(capsys, *arguments, "--config", write_daemon_config)["missing"] == []
+    assert run_json(capsys, *arguments, "--config", config)["missing"] == []
 
 
 @pytest.mark.parametrize(
@@ -179,35 +175,33 @@ def test_verify_reports_endpoint_and_differences(
     ],
 )
 def test_invalid_verify_arguments_are_rejected_in_one_line(
-    write_daemon_config: str,
+    config: str,
     arguments: list[str],
     complaint: str,
     capsys: pytest.CaptureFixture[str],
 ):
-    assert run(["resync", "verify", *arguments, "--config", write_daemon_config]) == 2
+    assert run(["resync", "verify", *arguments, "--config", config]) == 2
     error = capsys.readouterr().err
     assert complaint in error
     assert "Traceback" not in error
 
 
 def test_dead_letters_are_listed_and_retried(
-    write_daemon_config: str, chain: FakeChain, capsys: pytest.CaptureFixture[str]
+    config: str, chain: FakeChain, capsys: pytest.CaptureFixture[str]
 ):
-    (letter,) = run_json(capsys, "resync", "dead-letters", "list", "--config", write_daemon_config)
+    (letter,) = run_json(capsys, "resync", "dead-letters", "list", "--config", config)
     assert (letter["block"], letter["name"]) == (31, "TaskCreated")
-    assert run(["resync", "dead-letters", "list", "--config", write_daemon_config]) == 0
+    assert run(["resync", "dead-letters", "list", "--config", config]) == 0
     assert "TaskCreated" in capsys.readouterr().out
-    retried = run_json(
-        capsys, "resync", "dead-letters", "retry", "--config", write_daemon_config, code=1
-    )
+    retried = run_json(capsys, "resync", "dead-letters", "retry", "--config", config, code=1)
     assert (retried["readable"], len(retried["left"])) == ([], 1)
 
 
 def test_recorded_fixture_replays_to_same_state(
-    write_daemon_config: str, chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    config: str, chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = tmp_path / "fixture.jsonl.gz"
-    export = ["export", "--fixture", str(path), "--config", write_daemon_config]
+    export = ["export", "--fixture", str(path), "--config", config]
 
     assert run_json(capsys, *export, "--dry-run")["lines"] is None
     assert not path.exists()
@@ -234,12 +228,12 @@ def test_recorded_fixture_replays_to_same_state(
 
 
 def test_interrupted_recording_resumes(
-    write_daemon_config: str, chain: FakeChain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    config: str, chain: FakeChain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     full_path = tmp_path / "whole.jsonl"
     partial_path = tmp_path / "parts.jsonl"
-    assert run(["export", "--fixture", str(full_path), "--config", write_daemon_config]) == 0
-    with open_checked_chain(read_config(Path(write_daemon_config))) as source:
+    assert run(["export", "--fixture", str(full_path), "--config", config]) == 0
+    with open_checked_chain(read_config(Path(config))) as source:
         blocks = BlockRange(0, chain.head.number)
         real, reached = source.fetch_window_and_query, []
 
@@ -261,16 +255,14 @@ def test_interrupted_recording_resumes(
     assert partial_path.read_text("utf-8") == full_path.read_text("utf-8")
 
 
-def test_recording_never_mixes_two_forks(
-    write_daemon_config: str, chain: FakeChain, tmp_path: Path
-):
+def test_recording_never_mixes_two_forks(config: str, chain: FakeChain, tmp_path: Path):
     path = tmp_path / "forked.jsonl"
 
     def interrupted(_block: int, _last: int) -> None:
         raise KeyboardInterrupt
 
     chain.live(90)
-    with open_checked_chain(read_config(Path(write_daemon_config))) as source:
+    with open_checked_chain(read_config(Path(config))) as source:
         blocks = BlockRange(0, chain.head.number)
         with pytest.raises(KeyboardInterrupt):
             export_fixture(source, path, blocks, interrupted)
@@ -285,12 +277,12 @@ def test_recording_never_mixes_two_forks(
 
 
 def test_recording_from_endpoints_without_block_receipts_contains_all_logs(
-    write_daemon_config: str, chain: FakeChain, tmp_path: Path
+    config: str, chain: FakeChain, tmp_path: Path
 ):
     for provider in chain.providers:
         provider.unsupported |= {"eth_getBlockReceipts"}
     path = tmp_path / "poor.jsonl"
-    assert run(["export", "--fixture", str(path), "--config", write_daemon_config]) == 0
+    assert run(["export", "--fixture", str(path), "--config", config]) == 0
     recording = read_recording(path)
     logs = [
         (block.hash, int(log["logIndex"], 16))
