@@ -1,1 +1,1 @@
-"""Keeps the words of the hot set up to date with the accepted rounds, and binds nodes to seats."""
+"""Writes the scores of accepted rounds to the hot set, where contracts read them without proof."""

@@ -1,4 +1,4 @@
-"""The call kinds of the hot set, and the reasons that end or delay an unsent call."""
+"""The kinds of calls to the hot set, and the reasons that end or delay an unsent call."""
 
 from typing_extensions import override
 
@@ -13,10 +13,10 @@ from oracle.txmgr.call_registry import CallStage, Decision
 
 
 class _HotSetCall(ContractCall):
-    """A call with proofs that the contract takes only until the next round is accepted.
+    """A call with proofs that the contract accepts only until it accepts the next round.
 
-    The kinds are registered even if no hot set is configured, because calls of an earlier
-    configuration may be stored.
+    The kinds of calls are registered even if no hot set is configured, because the outbox may
+    contain calls that were planned under an earlier configuration.
     """
 
     def __init__(self, quorum: QuorumContext) -> None:
@@ -47,7 +47,7 @@ class _HotSetCall(ContractCall):
 
 
 class BringWordsCall(_HotSetCall):
-    """Writes consecutive words of a round to the hot set."""
+    """Writes consecutive words (of sixteen scores each) of a round to the hot set."""
 
     name = BRING_WORDS
 

@@ -1,4 +1,4 @@
-"""The context of the hot set's keeper: the contract, the fee limit, and what is up to date."""
+"""The context of the hot set's jobs: the contract, the fee limit, and the progress of writing."""
 
 from dataclasses import dataclass, field
 
@@ -18,12 +18,12 @@ HOT_SET_KINDS = (BRING_WORDS, BIND_NODES)
 
 @dataclass(slots=True)
 class HotSetProgress:
-    """The part of the contract that needs no further read; a restart or a reorg resets it.
+    """The part of the hot set that is known to be up to date; a restart or a reorg resets it.
 
-    `words_root` and `seats_root` are the roots of the newest rounds with no words left to write,
-    or no seats left to bind, after the head start of lower ranks. The nodes of all seats below
-    `bound_seats` are bound. `reorg_id` is the id of the newest reorg when this was read.
-    `configuration` never changes.
+    `words_root` is the root of the newest round after which no words are left to write, and
+    `seats_root` the root of the newest round after which no seats are left to bind. The nodes of
+    all seats below `bound_seats` are bound. `reorg_id` is the id of the newest reorg at the time
+    of the read. `configuration` never changes.
     """
 
     words_root: Hash | None = None
@@ -37,7 +37,7 @@ class HotSetProgress:
         return self.words_root == self.seats_root == root
 
     def reset_after_reorg(self, reorg_id: int) -> None:
-        """Reset the progress after a chain reorganisation, which may have dropped a call."""
+        """Reset the progress after a reorg, because the reorg may have removed a mined call."""
         if reorg_id != self.reorg_id:
             self.words_root = self.seats_root = None
             self.bound_seats, self.reorg_id = 0, reorg_id
@@ -47,8 +47,8 @@ class HotSetProgress:
 class HotSetContext:
     """Settings and helpers for keeping the hot set up to date.
 
-    `address` is the contract QoSWords. Nothing is planned while the current fee exceeds `max_fee`,
-    in wei per gas.
+    `address` is the address of the contract QoSWords. Nothing is planned while the current fee
+    exceeds `max_fee` (wei per gas).
     """
 
     quorum: QuorumContext
@@ -73,7 +73,7 @@ class HotSetContext:
         )
 
     def get_configuration(self, block: BlockRef) -> WordsConfiguration:
-        """Return the contract's settings, which never change, so that they are read once.
+        """Return the contract's settings; they never change, so they are read only once.
 
         Raises:
             TransientError: no endpoint returns the contract's state.

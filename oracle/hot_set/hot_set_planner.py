@@ -1,7 +1,8 @@
-"""Plans the calls that keep the hot set up to date: words of lanes, and nodes bound to seats.
+"""Plans the calls that write words of scores to the hot set, and bind nodes to their seats.
 
-Every call carries a proof, so that anyone may send the same calls. What is left to do is read from
-the contract; nothing is stored but the calls. See docs/how-to/production.md#hot-set.
+The contract requires no rights, because every call carries a proof. The planner reads from the
+contract which words and seats are left, and stores nothing except the planned calls. See
+docs/how-to/production.md#hot-set.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,15 +37,17 @@ from oracle.txmgr.deferral import find_held_subjects
 PRIORITY = 300
 # The maximum number of calls planned in one step, because a new round invalidates unsent calls.
 _MAX_CALLS_PER_STEP = 16
-# The lanes of 1,024 nodes, for up to 1.6 million gas if they are written for the first time.
+# The maximum number of words that one call writes. 64 words contain the lanes of 1,024 nodes, and
+# writing them for the first time costs up to 1.6 million gas.
 _MAX_RUN_WORDS = 64
-# The maximum number of nodes that one call binds, for up to 0.7 million gas.
+# The maximum number of nodes that one call binds, which costs up to 0.7 million gas.
 _MAX_NODES_PER_CALL = 16
-# The number of seats that are read in one batch, and in one step.
+# The maximum numbers of seats that are read from the contract in one batch, and in one step.
 _SEATS_PER_BATCH, _SEATS_PER_STEP = 100, 1_000
-# The maximum number of calls for the same words or seats in one round; a reorg may end a call.
+# The maximum number of calls for the same words or seats in one round. More than one call may be
+# needed, because a reorg may remove a mined call.
 _MAX_TRIES = 3
-# A lane that was never written counts as that of a newcomer, whose weight is 5000.
+# The contract treats a lane that was never written like the lane of a newcomer, whose QoS is 0.5.
 _NEWCOMER_LANE = 5_001
 
 
@@ -55,11 +58,11 @@ class _PlannedCall(NamedTuple):
 
 
 def plan_hot_set_calls(context: HotSetContext, heads: Heads) -> StepResult | None:
-    """Plan calls after the last accepted round, or return None if nothing is left to do.
+    """Plan the calls that the last accepted round requires; return None if none is needed.
 
-    Nothing is planned while earlier calls are pending, or while a report is in flight that
-    invalidates the proofs. Transmitters of a lower rank have a head start after each round: this
-    one plans only what they have not written by its end, with proofs of the last round.
+    Nothing is planned while earlier calls are pending, or while a report is in flight, because the
+    report will invalidate the proofs. After each round, transmitters of a lower rank have a head
+    start, so this transmitter plans only the calls that they have not sent by its end.
 
     Raises:
         TransientError: no endpoint answers.
@@ -80,7 +83,7 @@ def plan_hot_set_calls(context: HotSetContext, heads: Heads) -> StepResult | Non
     contract_status = context.quorum.fetch_contract_status()
     due_round = _load_due_round(context, contract_status.block)
     if (
-        # A newer round may be accepted that is not indexed yet.
+        # The contract may have accepted a newer round that is not indexed yet.
         contract_status.head.round != last_round.round
         or due_round is None
         or progress.is_complete(due_round.root)
@@ -110,9 +113,9 @@ def _has_pending_call(context: HotSetContext, uow: UnitOfWork) -> bool:
 def _load_due_round(context: HotSetContext, block: BlockRef) -> RoundAccepted | None:
     """Return the newest round after which the head start of lower ranks is over, or None.
 
-    None is also returned if this round was struck. The contract is read at `block`, after the head
-    start, so that it shows what they left. A head start after the newest round alone would never
-    end where rounds come faster.
+    The result is also None if the root of this round was withdrawn. `block` is the block at which
+    the contract is read. The newest round cannot be used, because its head start would never end
+    if rounds are accepted at shorter intervals than the head start.
     """
     rank = context.account_context.rank
     with context.account_context.store.read_transaction() as uow:
@@ -125,7 +128,7 @@ def _load_due_round(context: HotSetContext, block: BlockRef) -> RoundAccepted | 
 def _is_fee_too_high(context: HotSetContext) -> bool:
     account_context = context.account_context
     if context.max_fee >= account_context.sender_account.caps.fee_per_gas:
-        # Pricing the call checks the cap.
+        # The transaction manager checks the account's cap when it prices the call.
         return False
     fee_market = account_context.fetch_fee_market()
     return fee_market.base_fee + fee_market.tip > context.max_fee
@@ -134,10 +137,11 @@ def _is_fee_too_high(context: HotSetContext) -> bool:
 def _plan_word_calls(
     context: HotSetContext, last_round: RoundAccepted, due_round: RoundAccepted, block: BlockRef
 ) -> Iterator[_PlannedCall]:
-    """Yield the calls that write words which are outdated since `due_round`, or soon stale.
+    """Yield the calls that write words that differ from `due_round`, or that soon become stale.
 
-    If words of the last round exceed the limit on falls, the words of the round LAG rounds before
-    it are written, which have no limit, provided that they were in that round already.
+    The contract limits how many lanes may fall in words of the last round. Words beyond this limit
+    are written as of the round that is `lag_rounds` older, for which the contract has no limit. A
+    word that this older round does not contain is not written.
     """
     if context.progress.words_root == due_round.root:
         return
@@ -147,7 +151,7 @@ def _plan_word_calls(
         return
     contract = context.get_contract()
     stored_words = contract.fetch_words(0, len(source.lane_words), block)
-    # A word is renewed LAG rounds before it is stale.
+    # A word is written again `lag_rounds` rounds before the contract considers it stale.
     renewed_rounds = configuration.max_rounds - configuration.lag_rounds - 1
     min_round = last_round.round - renewed_rounds
     outdated = source.find_outdated_indexes(stored_words, min_round)
@@ -190,10 +194,11 @@ def _plan_word_run_calls(
 def _plan_seat_calls(
     context: HotSetContext, last_round: RoundAccepted, due_round: RoundAccepted, block: BlockRef
 ) -> Iterator[_PlannedCall]:
-    """Yield the calls that bind the first unbound nodes, by their leaves LAG rounds ago.
+    """Yield the calls that bind the unbound nodes with the lowest seats.
 
-    Only nodes that could be bound after `due_round` are bound. Seats are filled in ascending order
-    and a node keeps its seat, so that the seats below `bound_seats` need no further read.
+    The contract requires leaves that are `lag_rounds` rounds old. Nodes that could not be bound
+    after `due_round` yet are left to transmitters of a lower rank. The seats below `bound_seats`
+    are not read again, because seats are filled in ascending order and a node keeps its seat.
     """
     progress = context.progress
     if progress.seats_root == due_round.root:
@@ -231,7 +236,7 @@ def _plan_seat_calls(
 def _load_hot_set_rounds(
     context: HotSetContext, round_number: int, due_number: int
 ) -> tuple[HotSetRound | None, HotSetRound | None]:
-    """Return the rounds with these numbers, which share their words if they are the same."""
+    """Return the rounds with these numbers; equal numbers return the same object twice."""
     due_source = _load_round(context, due_number)
     is_due = round_number == due_number
     return due_source if is_due else _load_round(context, round_number), due_source
@@ -244,13 +249,13 @@ def _load_round(context: HotSetContext, round_number: int) -> HotSetRound | None
 def _enqueue_calls(
     context: HotSetContext, last_round: RoundAccepted, calls: Sequence[_PlannedCall]
 ) -> StepResult | None:
-    """Store the calls to be sent, without those that are held, mined or tried too often."""
+    """Store the calls, except those that are held, already mined, or were tried too often."""
     account, stamp = context.account_context.account, context.account_context.stamp
     steps: list[StepResult] = []
     with context.account_context.write_transaction() as uow:
         intents = uow.outbox.intents
         held = find_held_subjects(uow, account)
-        # The endpoint that was read may lag behind the block of a mined call.
+        # Mined calls are skipped, because the endpoint that was read may lag behind their block.
         mined = {
             (intent.request.kind, intent.request.subject, intent.request.round)
             for intent in intents.list_in_states(account, [IntentState.MINED])
@@ -264,7 +269,7 @@ def _enqueue_calls(
                 calldata=calldata,
                 subject=subject,
                 round=last_round.round,
-                # A fork below the round's block invalidates the proofs.
+                # If a reorg removes the block of the round, the proofs are invalid.
                 as_of_block=last_round.at.block,
                 priority=PRIORITY,
             )
@@ -277,10 +282,11 @@ def _enqueue_calls(
 
 
 def count_falls(previous_word: int, new_word: int, big_fall: int) -> int:
-    """Return the number of lanes that fall between two words; `big_fall` is in steps of 0.0001.
+    """Return how many of the sixteen nodes of a word fall between two versions of the word.
 
-    A lane falls if it closes, or if its QoS drops by more than a step. QoSWords counts the same
-    way (docs/reference/contract-interface.md#qoswords).
+    A node falls if it becomes unselectable, or if its QoS drops by more than `big_fall`, which is
+    in steps of 0.0001. The contract QoSWords counts in the same way
+    (docs/reference/contract-interface.md#qoswords).
     """
     return sum(
         previous - lane > big_fall or previous >= LOWEST_SCORE > lane
@@ -299,13 +305,13 @@ def split_by_fall_limit(
     fall_limit: FallLimit,
     big_fall: int,
 ) -> tuple[list[int], list[int]]:
-    """Split words into those that the contract accepts from the last round, and others."""
+    """Split words into those within the contract's limit on falls, and those beyond the limit."""
     within: list[int] = []
     beyond: list[int] = []
     falls = fall_limit.falls
     for index in indexes:
         word_falls = count_falls(stored_words[index].lanes, lane_words[index], big_fall)
-        # The contract skips a word that would exceed the limit, and continues.
+        # Like the contract, skip a word that would exceed the limit, and continue with the next.
         is_within = falls + word_falls <= fall_limit.max_falls
         falls += word_falls if is_within else 0
         (within if is_within else beyond).append(index)

@@ -38,7 +38,7 @@ class HotSetRound:
 def load_hot_set_round(
     store: Store, leaf_cache: LeafCache, round_number: int
 ) -> HotSetRound | None:
-    """Return an accepted round, or None if it was struck or its leaves are not stored."""
+    """Return an accepted round, or None if its root was withdrawn or its leaves are not stored."""
     with store.read_transaction() as uow:
         accepted = uow.rounds.find_accepted_round(round_number)
         if accepted is None or uow.rounds.is_struck(round_number):
@@ -53,10 +53,10 @@ def load_hot_set_round(
 def measure_hot_set_lag(
     store: Store, leaf_cache: LeafCache, contract: WordsContract, block: BlockRef
 ) -> HotSetLag | None:
-    """Return how far the hot set, at a block, is behind the last round accepted by then.
+    """Return how far the hot set is behind the last round that was accepted by a block.
 
-    The result is None (unknown) if that round was struck, if its leaves are not stored, or if no
-    endpoint returns the contract's words.
+    The result is None (unknown) if the root of this round was withdrawn, if its leaves are not
+    stored, or if no endpoint returns the words in the contract.
     """
     with store.read_transaction() as uow:
         accepted = uow.rounds.find_last_provable_round(up_to_block=block.number)

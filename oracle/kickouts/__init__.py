@@ -1,1 +1,1 @@
-"""Kickouts: accusation by proof, execution, clearing, and the evidence files."""
+"""Plans and sends the calls of kickouts, and publishes the evidence behind each kickout."""

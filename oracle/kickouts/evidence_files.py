@@ -1,4 +1,4 @@
-"""Publishes the evidence of kickouts: one file for each due interval of a node."""
+"""Publishes the evidence of kickouts: one file for each interval in which a kickout is due."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from oracle.errors import InputError
 def export_evidence(
     folder: Path, node: Address, due_since: int, evidence: KickoutEvidence
 ) -> Path:
-    """Write and fsync the evidence file, unless an intact file exists.
+    """Write and fsync the evidence file of a kickout, unless an intact file exists already.
 
     Raises:
         InputError: the folder cannot be written.

@@ -49,7 +49,7 @@ _NO_LIMIT = 1 << 31
 _UNSENT_STATES = (IntentState.PLANNED, IntentState.READY)
 _QUEUED_STATES = (IntentState.PLANNED, IntentState.READY, IntentState.ASSIGNED)
 _SENT_STATES = (IntentState.LIVE, IntentState.MINED, IntentState.FINAL)
-# The maximum number of intents per kind and state that are checked, newest first.
+# After a rewind, only the newest intents of each kind and state are checked, up to this number.
 _MAX_INTENTS = 1_000
 _NOT_DUE = "the kickout is no longer due"
 _RETRY_NOT_DUE = "the node is no longer a member, or the network refused permanently"
@@ -64,9 +64,10 @@ def report_unjustified_kickout(subject: str, reason: str) -> None:
 def find_kickout_obstacle(
     context: KickoutContext, uow: UnitOfWork, request: CallRequest
 ) -> str | None:
-    """Return why a kickout call must not proceed, or None if the last round still justifies it.
+    """Return why a kickout call must not be sent, or None if the last round still justifies it.
 
-    A call carries a proof of the last round. After the next round it is planned again.
+    A call carries a proof of a leaf in the last round. The next round invalidates the proof, and
+    the call is then planned again with a new one.
     """
     node = get_subject_node(request)
     kick = uow.rounds.get_kick_by_node([node]).get(node)
@@ -103,7 +104,7 @@ def _find_execution_obstacle(
 def _find_objection_delay_reason(
     context: KickoutContext, uow: UnitOfWork, node: Address, due_since: int, time: int
 ) -> str | None:
-    """Return why an objection that came in since the planning delays an accusation, or None."""
+    """Return why an objection delays an accusation that was planned before it, or None."""
     intervals = (entry for entry in uow.kickouts.list_for_node(node) if entry.closed_at is None)
     interval = next(intervals, None)
     if interval is None:
@@ -115,9 +116,9 @@ def _find_objection_delay_reason(
 def is_kick_retry_due(uow: UnitOfWork, kick: NodeKick) -> bool:
     """Return whether the network must be called again to end an expelled node's membership.
 
-    After a refusal the call is repeated until the network has refused twice for the same reason.
-    After an accepted call, the call is repeated only if the node has rejoined since, and never if
-    the expulsion has no target contract.
+    If the network refused the last call, the call is repeated until the network has refused twice
+    for the same reason. If the network accepted the last call, the call is repeated only if the
+    node has rejoined since, and never if the expulsion has no target contract.
     """
     cursor = uow.cursor.get()
     expulsion = kick.expulsion
@@ -136,10 +137,11 @@ def is_kick_retry_due(uow: UnitOfWork, kick: NodeKick) -> bool:
 
 
 def end_obsolete_kickout_call(context: KickoutContext) -> StepResult | None:
-    """End an unsent call that is no longer due; return None if there is none.
+    """End an unsent kickout call that is no longer due; return None if there is no such call.
 
-    The review before the signature would end the call as well. But a waiting call, for example one
-    that waits until the rate limit's bucket refills, would block the cancellation until then.
+    The review before the signature would end the call as well, but only when the call is signed.
+    A call may wait for long, for example until the contract's rate limit admits another kickout,
+    and no other call about the node can be sent meanwhile.
     """
     with context.account_context.store.read_transaction() as uow:
         intents_with_reason = [
@@ -153,7 +155,7 @@ def end_obsolete_kickout_call(context: KickoutContext) -> StepResult | None:
 
 
 def list_unsent_kickout_calls(uow: UnitOfWork, account: Account) -> list[Intent]:
-    """Return the calls that lead to an expulsion and have no nonce yet."""
+    """Return the calls that lead to an expulsion and that have no nonce yet."""
     unsent_intents = uow.outbox.intents.list_in_states(account, _UNSENT_STATES)
     return [intent for intent in unsent_intents if intent.request.kind in EXPULSION_KINDS]
 
@@ -180,7 +182,8 @@ class _KickCall(ContractCall):
         self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
     ) -> Decision:
         if stage in {CallStage.WAIT, CallStage.ASSIGN}:
-            # The call is checked before it is simulated and before it is signed.
+            # These stages need no check, because the call was checked before the simulation and
+            # is checked again before it is signed.
             return Decision.proceed()
         if not self._context.account_context.is_at_head(uow, heads):
             return Decision.wait_for_next_block(
@@ -198,7 +201,7 @@ class _ExpulsionCall(_KickCall):
 
     def __init__(self, context: KickoutContext) -> None:
         super().__init__(context)
-        # If the contract gives no time, the call is tried once a period.
+        # If the contract does not state when a call may succeed, the call is tried once a period.
         self.retry_seconds = context.report_settings.period_seconds
 
     @override
@@ -217,7 +220,7 @@ class _ExpulsionCall(_KickCall):
         if heads.stalled:
             return Decision.wait_for_next_block(heads, ("stalled", "the chain is stalled"))
         if uow.holds.is_awaiting_operator():
-            # The scores may be wrong: no node is kicked out before an operator has reviewed them.
+            # The scores may be wrong, so an operator reviews them before any node is kicked out.
             return Decision.wait_for_next_block(
                 heads, ("report held", "a report is held for an operator")
             )
@@ -225,25 +228,25 @@ class _ExpulsionCall(_KickCall):
 
 
 class AccuseCall(_ExpulsionCall):
-    """The accusation of a node by its leaf in the last round."""
+    """Accuses a node with a proof of its leaf in the last round."""
 
     name = ACCUSE
 
 
 class ExecuteKickCall(_ExpulsionCall):
-    """The execution of an accusation whose veto period is over."""
+    """Executes the kickout of an accused node after the veto delay."""
 
     name = EXECUTE_KICK
 
 
 class RetryKickCall(_ExpulsionCall):
-    """Another request to the network to end the membership of an expelled node."""
+    """Requests again that the network end the membership of an expelled node."""
 
     name = RETRY_KICK
 
 
 class ClearKickCall(_KickCall):
-    """The end of an accusation that the last round no longer states."""
+    """Ends the accusation of a node whose leaf in the last round no longer states the kickout."""
 
     name = CLEAR_KICK
 
@@ -259,7 +262,7 @@ class ClearKickCall(_KickCall):
 
 
 class KickoutHook(BlockHook):
-    """The block hook that reports kickouts sent on evidence that left the chain."""
+    """Reports kickouts that were sent on evidence that a reorg has removed from the chain."""
 
     @override
     def on_rewind(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:

@@ -33,7 +33,7 @@ from oracle.indexer.round_leaves import LeafCache, load_pieced_round, prove_addr
 from oracle.kickouts.objection_delay import ObjectionDelay, load_objection_delays
 from oracle.store.database import UnitOfWork
 
-# The reason why nothing can be proven in the last round (`load_last_round`).
+# Shown if `load_last_round` returns None, because no leaf can be proven then.
 NO_PROVABLE_ROUND = (
     "no round was accepted yet, the last one was struck, or its leaves are not stored"
 )
@@ -41,7 +41,7 @@ NO_PROVABLE_ROUND = (
 
 @dataclass(frozen=True, slots=True)
 class StoredRound:
-    """The last accepted round, whose leaves are stored and proven by its root, and its summary."""
+    """The last accepted round and its summary; the stored leaves hash to the root of the round."""
 
     accepted: RoundAccepted
     summary: RoundSummary
@@ -51,12 +51,13 @@ class StoredRound:
 class KickoutCase:
     """A node whose kickout is due at the head, or that is accused.
 
-    `interval` is the open interval, or None if the kickout is no longer due at the head. `proof`
-    proves the node's leaf in the last round; it is None if no round was accepted, or its leaves
-    are not stored. `kick` is the state of the node's kickout in the contract. `obstacle` is why
-    the node cannot be accused now, or None. `delay` is set if only an objection, or the time to
-    object, keeps this reporter from the accusation. `hold_reason` is why the kickout waits for the
-    vetoer; it is None if it was not loaded.
+    `interval` is the interval since which the kickout is due, or None if the kickout is no longer
+    due at the head. `proof` proves the node's leaf in the last round; it is None if no round was
+    accepted, or if the leaves of the round are not stored. `kick` is the state of the node's
+    kickout in the contract. `obstacle` is why the node cannot be accused now, or None. `delay` is
+    set if this reporter could accuse the node, but waits because of an objection, or because the
+    owner may still object. `hold_reason` is why only the vetoer can allow the kickout; it is None
+    if nothing holds the kickout, or if the reason was not loaded.
     """
 
     node: Address
@@ -69,7 +70,7 @@ class KickoutCase:
 
     @property
     def due_since(self) -> int:
-        """The interval that the last round states, unix seconds, or 0 if it states none."""
+        """Since when the kickout is due by the last round, in unix seconds; 0 if it is not due."""
         return 0 if self.proof is None else self.proof.leaf.kickout_due_since
 
 
@@ -89,9 +90,9 @@ def prove_node_in_last_round(
     node: Address,
     seat: int | None = None,
 ) -> NodeProof | None:
-    """Prove the leaf of a node in the last round; return None if it has none.
+    """Prove the leaf of a node in the last round; return None if the node has no leaf.
 
-    `seat` is the seat of the node, if it is known.
+    `seat` is the seat of the node, or None if the caller does not know the seat.
     """
 
     def prove() -> NodeProof | None:
@@ -115,8 +116,8 @@ def load_kickout_cases(
 ) -> list[KickoutCase]:
     """Return a case for every open interval, oldest first, then one for every other accusation.
 
-    With `nodes`, only their cases are returned. Without `with_hold_reasons`, no scores are read,
-    because in a mass outage thousands of nodes are due.
+    `nodes` restricts the cases to these nodes. `with_hold_reasons` also loads the scores of each
+    node, which takes long in a mass outage, when the kickouts of thousands of nodes are due.
     """
     intervals = load_open_kickout_intervals(uow, policy.rules)
     kicks = {kick.node: kick for kick in uow.rounds.list_kicks()}
@@ -152,7 +153,7 @@ def load_kickout_cases(
 def _apply_objection_delays(
     uow: UnitOfWork, cases: Sequence[KickoutCase], policy: KickoutPolicy, time: int
 ) -> list[KickoutCase]:
-    """Return the cases, each with its delay as obstacle if only an objection delays it."""
+    """Return the cases; if only an objection delays an accusation, the delay is its obstacle."""
     kickouts = [
         (case.interval, case.due_since)
         for case in cases
@@ -172,7 +173,7 @@ def _prove_nodes_in_last_round(
 ) -> dict[Address, NodeProof | None]:
     """Return the proof in the last round of each node, or None for a node without a leaf.
 
-    Cached proofs are read in one batch, because there may be thousands.
+    Cached proofs are read in one batch, because there may be thousands of nodes.
     """
     if last_round is None:
         return {}
@@ -257,8 +258,8 @@ def is_accused_for_interval(kick: NodeKick | None, due_since: int) -> bool:
 def load_open_kickout_intervals(uow: UnitOfWork, rules: Rules) -> list[KickoutDue]:
     """Return the open intervals, oldest first.
 
-    Under legacy rules, intervals that ended with their window are left out, although no event of
-    the node has closed them yet.
+    Under legacy rules, scores count only within a time window. An interval that ended with this
+    window is left out, although no event of the node has closed the interval yet.
     """
     intervals = uow.kickouts.list_open()
     cursor = uow.cursor.get()
@@ -274,7 +275,7 @@ def load_open_kickout_intervals(uow: UnitOfWork, rules: Rules) -> list[KickoutDu
 def count_held_intervals(
     uow: UnitOfWork, intervals: Sequence[KickoutDue], policy: KickoutPolicy
 ) -> int:
-    """Count the intervals whose kickout only the vetoer can allow."""
+    """Return the number of intervals whose kickout only the vetoer can allow."""
     return sum(
         _find_hold_reason(uow, policy, interval.node, interval) is not None
         for interval in intervals
@@ -282,7 +283,7 @@ def count_held_intervals(
 
 
 def is_kickout_due_at_head(uow: UnitOfWork, node: Address, due_since: int, rules: Rules) -> bool:
-    """Return whether the interval that a leaf states is still open as of the cursor."""
+    """Return whether the kickout that a leaf states as due is still due as of the cursor."""
     cursor = uow.cursor.get()
     known = uow.nodes.get_many([node]).get(node)
     return (

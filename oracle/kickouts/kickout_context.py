@@ -1,4 +1,4 @@
-"""The context of kickouts: the rules that make a node due, and where evidence is published."""
+"""The context of kickouts: their rules, and the folder in which their evidence is published."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +21,8 @@ EXPULSION_KINDS = (ACCUSE, EXECUTE_KICK, RETRY_KICK)
 class KickoutContext:
     """The settings and helpers of kickouts.
 
-    `evidence_folder` holds the evidence files; each is written before its node is accused.
-    `leaf_cache` keeps the leaves of the last rounds from one tick to the next.
+    `evidence_folder` contains the evidence files; a node's file is written before the node is
+    accused. `leaf_cache` keeps the leaves of the last rounds in memory between ticks.
     `objections_contract` is the contract to which posted objections are submitted, or None if
     posts are not accepted.
     """

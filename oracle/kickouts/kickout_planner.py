@@ -55,8 +55,9 @@ _MAX_CALLS_PER_STEP = 16
 class _PlanInputs:
     """The pending work on kickouts, as read from the database.
 
-    `retriable_kicks` are expulsions for which the network has to be called again. With
-    `is_holding_reports`, the scores may be wrong, and accusations are only cleared.
+    `retriable_kicks` are expulsions for which the network has to be called again.
+    `is_holding_reports` is whether a report waits for an operator. The scores may then be wrong,
+    so accusations are only cleared.
     """
 
     last_round: StoredRound
@@ -66,12 +67,12 @@ class _PlanInputs:
 
 
 def plan_kickout_call(context: KickoutContext, heads: Heads) -> StepResult | None:
-    """Plan the calls that are due; return None if nothing is planned.
+    """Plan the kickout calls that are due; return None if nothing is planned.
 
-    Nothing is planned while indexing is behind the head, because an open interval may have closed
-    since. Nothing is planned on a stalled chain either, because no node is to blame for the stall
-    (docs/explanation/ingest.md#heads). While the sanity gate holds a report, accusations are only
-    cleared.
+    Nothing is planned while indexing is behind the head, because a kickout that is due in the
+    index may no longer be due at the head. Nothing is planned on a stalled chain either, because
+    no node is to blame for the stall (docs/explanation/ingest.md#heads). While the sanity gate
+    holds a report, accusations are only cleared.
     """
     if (
         heads.stalled
@@ -115,7 +116,7 @@ def _plan_calls(context: KickoutContext, plan_inputs: _PlanInputs) -> StepResult
         return None
     contract_status = context.quorum.fetch_contract_status()
     if contract_status.head.round != plan_inputs.last_round.accepted.round:
-        # A newer round was accepted, which is not indexed yet.
+        # The contract has accepted a newer round that is not indexed yet.
         return None
     steps: list[StepResult] = []
     for step in _iter_plan_results(context, plan_inputs, contract_status):
@@ -147,9 +148,9 @@ def _iter_plan_results(
 def plan_accusation(
     context: KickoutContext, case: KickoutCase, last_round: StoredRound
 ) -> StepResult | None:
-    """Plan the accusation of a node without an obstacle; return None if it cannot be sent now.
+    """Plan the accusation of a node; return None if the call cannot be sent now.
 
-    The evidence file is written first.
+    The case must have no obstacle. The evidence file is written before the call is planned.
 
     Raises:
         TransientError: the evidence file cannot be written.
@@ -175,7 +176,8 @@ def plan_execution(
 ) -> StepResult | None:
     """Plan the execution of an accusation; return None if it cannot be executed yet.
 
-    This reporter executes no kickout whose objection its operator has accepted.
+    If the operator of this reporter has accepted the node's objection, this reporter does not
+    execute the kickout.
     """
     accusation = None if case.kick is None else case.kick.accusation
     if (
@@ -202,7 +204,7 @@ def plan_execution(
 def plan_accusation_clearing(
     context: KickoutContext, case: KickoutCase, last_round: StoredRound
 ) -> StepResult | None:
-    """Plan the end of an accusation that the last round no longer states, or return None."""
+    """Plan the end of an accusation whose kickout is not due by the last round, or return None."""
     if (
         case.kick is None
         or not case.kick.is_accused
@@ -221,9 +223,9 @@ def plan_accusation_clearing(
 def plan_retry(
     context: KickoutContext, kick: NodeKick, contract_status: RootsStatus
 ) -> StepResult | None:
-    """Plan another request to end an expelled node's membership; return None if none is due.
+    """Plan another request to end an expelled node's membership, or return None.
 
-    The contract requires some rounds between two requests.
+    No request is due until some rounds after the last one, because the contract requires this.
     """
     expulsion, min_rounds = kick.expulsion, contract_status.limits.kick_rounds
     if expulsion is None or contract_status.head.round < expulsion.tried_in + min_rounds:
@@ -247,9 +249,9 @@ def _is_case_due_at_head(context: KickoutContext, case: KickoutCase) -> bool:
 def _find_earliest_call_time(context: KickoutContext, calldata: str) -> int | None:
     """Return the chain time from which a call may succeed (0 for now), or None if never.
 
-    The call is simulated. If the rate limit's bucket is empty, the call waits until the bucket is
-    refilled, and is not tried at every block (tests/faults/sending/cases.toml#f58). The time of
-    the refusal is an endpoint's, so the call waits an hour at most.
+    The call is simulated. If the contract's rate limit is used up, the call waits until the limit
+    admits another call, instead of a try at every block (tests/faults/sending/cases.toml#f58). The
+    wait is limited to an hour, because an endpoint may return a wrong time.
     """
     result: PreflightResult = context.account_context.preflight(calldata)
     if result.outcome is PreflightOutcome.OK:
@@ -271,14 +273,14 @@ def _export_evidence(context: KickoutContext, case: KickoutCase) -> None:
     try:
         export_evidence(context.evidence_folder, case.node, case.due_since, evidence)
     except InputError as error:
-        # A transient error does not stop the reports.
+        # An input error would stop the daemon; a transient error lets it send reports meanwhile.
         raise TransientError(str(error)) from error
 
 
 def find_kickout_call_in_flight(
     context: KickoutContext, uow: UnitOfWork, subject: str
 ) -> Intent | None:
-    """Return the call about this node that is in flight and not final, or None."""
+    """Return the call about this node that was planned and is not final yet, or None."""
     unfinished = uow.outbox.intents.list_unfinished(context.account_context.account)
     return next((intent for intent in unfinished if intent.request.subject == subject), None)
 
@@ -294,7 +296,7 @@ def _build_case_request(
     context: KickoutContext, kind: str, case: KickoutCase, calldata: str, last_round: StoredRound
 ) -> CallRequest:
     request = _build_request(context, kind, case.node, calldata, last_round.accepted.round)
-    # A fork below the block since which the node is due invalidates the call.
+    # If a reorg removes the block at which the kickout became due, the call is invalid.
     opening_block = None if case.interval is None else case.interval.opened_at.block
     return replace(request, as_of_block=opening_block)
 

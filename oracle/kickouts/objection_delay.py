@@ -1,6 +1,6 @@
-"""Decides whether an objection delays the accusation that this reporter's daemon would send.
+"""Decides whether an objection delays an accusation that this daemon would otherwise send.
 
-Nothing else depends on objections: leaves, reports and evidence files do not read them. See
+Leaves, reports and evidence files do not depend on objections. See
 docs/explanation/objections.md#what-an-objection-delays.
 """
 
@@ -34,11 +34,12 @@ from oracle.store.state.objection_repository import ObjectionAnswer
 
 @dataclass(frozen=True, slots=True)
 class ObjectionDelay:
-    """Why this reporter does not accuse a node yet.
+    """The reason why this reporter does not accuse a node yet.
 
-    `until` is the block time at which the delay ends without an answer, or None if only an answer
-    ends it. `objection` is None while the owner may still object. With `is_accepted`, the operator
-    has accepted it.
+    `until` is the block time (unix seconds) at which the delay ends if the operator does not
+    answer the objection, or None if only an answer ends the delay. `objection` is None while the
+    owner has not objected but still may. `is_accepted` is whether the operator has accepted the
+    objection.
     """
 
     reason: str
@@ -81,10 +82,10 @@ def load_objection_delays(
     kickouts: Sequence[tuple[KickoutDue, int]],
     time: int,
 ) -> dict[Address, ObjectionDelay]:
-    """Return why this reporter does not accuse some of these nodes at block time `time` yet.
+    """Return the delay of each node that this reporter does not accuse yet at block time `time`.
 
-    `kickouts` are open intervals, each with the time since which the last round states it as due.
-    Nothing is delayed if objections are not indexed.
+    `kickouts` are pairs of an open interval, and the unix time since which the node's kickout is
+    due by its leaf in the last round. No accusation is delayed if objections are not indexed.
     """
     terms = policy.objection_terms
     if terms is None:
@@ -110,7 +111,7 @@ def load_objection_delays(
 
 
 class _NodeObjections(NamedTuple):
-    """The objections of a node, and the answers by the kickout, as of block time `time`."""
+    """A node's objections, and the answers by `due_since` of the kickout, at block time `time`."""
 
     objections: Sequence[Objected]
     answers: Mapping[int, ObjectionAnswer]

@@ -1,4 +1,4 @@
-"""Accepts a signed objection that was posted to the read API, or refuses it before gas is spent.
+"""Accepts or refuses a signed objection that was posted to the read API, before gas is spent.
 
 See docs/explanation/objections.md#post-an-objection.
 """
@@ -19,9 +19,9 @@ from oracle.signing.typed_data import Domain, ObjectionStatement
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.objection_inbox import PostedObjection
 
-# The gas reserved for an objection; a node's first one with a text of 280 bytes uses less
-# (docs/reference/gas.md#objections). A node that is a contract may use more for its check, and its
-# signature may have more than the 65 bytes of a key.
+# The gas reserved for an objection. The most expensive case, the first objection of a node with a
+# text of 280 bytes, uses less (docs/reference/gas.md#objections). If the node is a contract, its
+# signature check needs more gas, and its signature may be longer than the 65 bytes of a key's.
 RESERVED_GAS = 70_000
 RESERVED_CONTRACT_GAS = RESERVED_GAS + CHECK_GAS
 _SIGNATURE_BYTE_GAS = 40
@@ -45,8 +45,8 @@ class ObjectionRefusal(StrEnum):
 class ObjectionRefusedError(InputError):
     """A posted objection was refused; the message is sent to the client.
 
-    `calldata` is the call with which anyone can submit the objection; it is set only if this
-    reporter refused because it pays for no more objections, or cannot check the signature.
+    `calldata` is the input of the transaction with which anyone can submit the objection. It is
+    set only if this reporter has used up its gas for objections, or cannot check the signature.
     """
 
     def __init__(
@@ -72,10 +72,11 @@ class IntakeSettings:
 
 @dataclass(frozen=True, slots=True)
 class ObjectionIntake:
-    """Where posted objections are stored; `store` needs no lease (`Store.open_unfenced_store`).
+    """Checks posted objections and stores them for submission.
 
-    `accepts_signature` returns whether the contract of a node accepts a signature of a digest
-    (ERC-1271), or raises SignatureCheckUnavailableError. It is None if contracts cannot be called.
+    `store` writes without the lease (`Store.open_unfenced_store`). `accepts_signature` returns
+    whether the contract of a node accepts a signature of a digest (ERC-1271), or raises
+    SignatureCheckUnavailableError; it is None if contracts cannot be called.
     """
 
     store: Store
@@ -83,9 +84,9 @@ class ObjectionIntake:
     accepts_signature: Callable[[Address, Hash, bytes], bool] | None = None
 
     def accept(self, statement: ObjectionStatement, signature: bytes, now: int) -> None:
-        """Store an objection that will be submitted; `now` is in unix seconds.
+        """Check an objection and store it for submission; `now` is in unix seconds.
 
-        The checks are ordered by their cost, and nothing is written before all of them passed.
+        The cheapest checks run first, and nothing is written before all checks have passed.
 
         Raises:
             ObjectionRefusedError: the objection would fail, delays nothing, or exceeds a limit.
@@ -96,7 +97,7 @@ class ObjectionIntake:
             _check_node_may_object(uow, statement, self.settings.rules)
         posted = self._check_signature(statement, signature, now)
         with self.store.transaction() as uow:
-            # Another server may have accepted one meanwhile.
+            # Another process may have accepted an objection since the first checks.
             _check_node_may_object(uow, statement, self.settings.rules)
             _check_intake_limits(uow, self.settings, posted, statement)
             uow.objection_inbox.add(posted)
@@ -107,7 +108,8 @@ class ObjectionIntake:
         """Return the objection to store if the node's key or its contract signed it.
 
         Raises:
-            ObjectionRefusedError: neither signed it, or the contract cannot be called now.
+            ObjectionRefusedError: neither of the two signed the objection, or the contract cannot
+                be called now.
         """
         domain = self.settings.domain
         digest = statement.compute_digest(domain)
@@ -188,7 +190,7 @@ def _check_earlier_objections(uow: UnitOfWork, statement: ObjectionStatement) ->
 
 
 def has_unsubmitted_objection(uow: UnitOfWork, node: Address) -> bool:
-    """Return whether an objection of a node was accepted here and may still be submitted."""
+    """Return whether this reporter has accepted a node's objection that it has not submitted."""
     time = load_cursor_time(uow)
     return any(
         posted.ended_at is None and posted.deadline >= time
@@ -197,7 +199,7 @@ def has_unsubmitted_objection(uow: UnitOfWork, node: Address) -> bool:
 
 
 def get_next_seq(uow: UnitOfWork, node: Address) -> int:
-    """Return the number of the node's next objection, as of the cursor."""
+    """Return the sequence number of the node's next objection, as of the cursor."""
     newest = uow.objections.list_for_node(node, 1)
     return newest[0].seq + 1 if newest else 0
 

@@ -1,4 +1,4 @@
-"""Submits posted objections on chain, each by one call that the outbox sends exactly once.
+"""Submits each posted objection on chain, by one call that the outbox sends exactly once.
 
 See docs/explanation/objections.md#post-an-objection.
 """
@@ -28,7 +28,7 @@ _PRIORITY = 150
 def plan_objection_call(context: KickoutContext, heads: Heads) -> StepResult | None:
     """Plan the call that submits the oldest posted objection, or withdraw the objection.
 
-    Returns None if there is none, or if nothing may be planned now.
+    The result is None if no objection waits, or if no call may be planned now.
     """
     account_context, contract = context.account_context, context.objections_contract
     if (
@@ -55,7 +55,7 @@ def plan_objection_call(context: KickoutContext, heads: Heads) -> StepResult | N
 def _enqueue_call(
     context: KickoutContext, uow: UnitOfWork, posted: PostedObjection, contract: Address
 ) -> StepResult:
-    """Store the call in the commit that marks the posted objection as planned."""
+    """Store the call, and mark the posted objection as planned in the same commit."""
     account_context = context.account_context
     subject = _format_objection_subject(posted)
     request = CallRequest(
@@ -89,9 +89,9 @@ def build_objection_statement(posted: PostedObjection) -> ObjectionStatement:
 def find_withdrawal_reason(
     context: KickoutContext, uow: UnitOfWork, posted: PostedObjection
 ) -> str | None:
-    """Return the reason to withdraw a posted objection, or None.
+    """Return why a posted objection must be withdrawn, or None if it can be submitted.
 
-    The contract would reject such an objection, or the objection would have no effect.
+    An objection is withdrawn if the contract would reject it, or if it would have no effect.
     """
     if not is_kickout_due_at_head(uow, posted.node, posted.due_since, context.policy.rules):
         return "the kickout is no longer due"
@@ -106,7 +106,7 @@ def find_withdrawal_reason(
 class BringObjectionCall(ContractCall):
     """Submits the signed objection of a node (`objectFor`).
 
-    A call that fails is not repeated: the owner may post the objection again.
+    A call that fails is not repeated, because the owner may post the objection again.
     """
 
     name = BRING_OBJECTION

@@ -1,4 +1,4 @@
 """Delivers notifications in order and at least once (docs/how-to/notifications.md).
 
-Public names: `Notifier`, `Webhook`, `AppriseTarget`, `Target`.
+Other packages use `Notifier`, `Webhook`, `AppriseTarget` and `Target`.
 """

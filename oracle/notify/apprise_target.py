@@ -14,31 +14,31 @@ from oracle.notify.target import Message, NotDeliveredError, NoticeFilter
 from oracle.resources import format_install_command
 from oracle.telemetry.safe_text import REDACTED, register_secret
 
-# Shorter parts of a URL are mostly ordinary words, which must not be redacted.
+# Shorter parts of a URL are not redacted, because most of them are ordinary words.
 _MIN_REDACTED_LENGTH = 8
 _MAIL_ADDRESS = re.compile(r"[^\s<>'\"]+@[^\s<>'\"]+")
 
 
 class AppriseTarget:
-    """A target given by an Apprise URL, which is never shown because it may contain a token."""
+    """A target with an Apprise URL, which is never shown because it may contain a token."""
 
     def __init__(
         self, name: str, notice_filter: NoticeFilter, url: str, recipient: str | None = None
     ) -> None:
-        """Raise InputError if Apprise is not installed or rejects the URL.
+        """Create the target; raise InputError if Apprise is not installed or rejects the URL.
 
-        `recipient` is a mail address that replaces the one in the URL of a mail server.
+        `recipient` is a mail address that replaces the recipient in the URL of a mail server.
         """
         self.name = name
         self.notice_filter = notice_filter
-        # Some services put a token in place of the host name.
+        # Every part is redacted, because some services put a token in place of the host name.
         for url_part in [url, *re.split(r"[/:@?&=]", url)]:
             if len(url_part) >= _MIN_REDACTED_LENGTH:
                 register_secret(url_part)
         self._apprise = _import_apprise(name).Apprise()
         if recipient is not None:
-            # Not registered for redaction: a node owner could subscribe with a common word as
-            # address, and this word would be redacted in every log line.
+            # The recipient is not registered for redaction. Otherwise a node owner could subscribe
+            # with a common word as address, and this word would be redacted in every log line.
             parts = urlsplit(url)
             fields = [field for field in parse_qsl(parts.query) if field[0] != "to"]
             query = urlencode([*fields, ("to", recipient)])
@@ -50,14 +50,14 @@ class AppriseTarget:
             )
 
     def send(self, message: Message) -> None:
-        """Send a message once. Apprise sets the timeouts and reports only success or failure."""
+        """Send a message once. Apprise sets the timeouts, and returns only success or failure."""
         title = f"QoS oracle: {message.kind.replace('_', ' ')}"
         if not self._apprise.notify(title=title, body=f"{message.text} (#{message.id})"):
             raise NotDeliveredError(f"{self.name}: Apprise could not deliver the message")
 
 
 def _redact_mail_addresses(record: logging.LogRecord) -> bool:
-    """Redact mail addresses in a warning of Apprise, and keep the warning."""
+    """Redact mail addresses in a log record of Apprise; always return True to keep the record."""
     record.msg = _MAIL_ADDRESS.sub(REDACTED, record.getMessage())
     record.args = None
     return True
@@ -71,6 +71,6 @@ def _import_apprise(target_name: str) -> Any:  # noqa: ANN401  a module that may
             f"notify {target_name}: url: Apprise is not installed; run "
             f"{format_install_command('notify')}"
         ) from error
-    # Adding the same filter again has no effect.
+    # This function may run several times, but adding the same filter again has no effect.
     importlib.import_module("apprise.logger").logger.addFilter(_redact_mail_addresses)
     return apprise

@@ -13,8 +13,8 @@ from oracle.notify.notice_kinds import NoticeKind
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.notice_repository import Notice
 
-# Bookmarks: the conditions already notified, and the notice collector's block, which is missing
-# until the daemon has reached the head for the first time.
+# Names of bookmarks. The first bookmark holds the conditions whose notices are written. The second
+# one is written by the notice collector when the daemon reaches the head for the first time.
 _NOTIFIED_BOOKMARK, _STARTED_BOOKMARK = "notify_conditions", "notify_block"
 # Seconds that a condition must last, or be absent, before a notice is written.
 SETTLED_SECONDS = 10.0
@@ -34,7 +34,7 @@ class ConditionNoticeWriter:
     def store_condition_notices(self, health: HealthReport, downtime: str | None) -> None:
         """Store notices of the conditions that began or ended, and of a downtime.
 
-        `downtime` describes the duration and the reason; it is None if there was no downtime.
+        `downtime` describes the duration and the reason of a downtime, or is None.
         """
         detail_by_condition = {finding.condition: finding.detail for finding in health.findings}
         with self.store.read_transaction() as uow:
@@ -46,7 +46,7 @@ class ConditionNoticeWriter:
             if condition not in _NOTIFIED_BY_OTHER_NOTICES
         }
         if not has_begun:
-            # The index is still backfilling, so lagging behind the chain is expected.
+            # The first backfill has not ended yet, so the index is expected to be behind.
             active.discard(Condition.BEHIND)
         settled = self._find_settled_conditions(active ^ notified)
         if not settled and downtime is None:
@@ -85,7 +85,7 @@ def _load_notified_conditions(uow: UnitOfWork) -> set[Condition]:
 
 
 def _build_notice(condition: Condition, detail: str | None, time: int) -> Notice:
-    """Build the notice that a condition began, or that it ended if `detail` is None."""
+    """Return the notice that a condition began, or, if `detail` is None, that it ended."""
     kind = NoticeKind.CONDITION_OVER if detail is None else NoticeKind.CONDITION_BEGAN
     body: dict[str, object] = {
         "condition": condition.key,

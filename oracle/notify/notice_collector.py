@@ -1,4 +1,4 @@
-"""Finds new events in the database and stores them as notices, in one transaction.
+"""Finds new events in the database, and stores notices of them in the same transaction.
 
 See docs/how-to/notifications.md#kinds-of-notices.
 """
@@ -29,15 +29,16 @@ from oracle.store.database import UnitOfWork
 from oracle.store.notice_repository import Notice
 from oracle.store.state.cursor_repository import Cursor
 
-# Halts are rare; only the newest ones are examined.
+# Only the newest halts are examined, because halts are rare.
 _MAX_HALTS = 20
-# Bookmark: the newest halt that was already cleared when the first target was added.
+# This bookmark holds the newest halt that was already cleared when the first target was added.
 _OLD_HALT_BOOKMARK = "notify_halt"
-# Bookmarks: the last examined block and the last examined fork.
+# These bookmarks hold the last examined block and the last examined fork.
 _BLOCK_BOOKMARK, _FORK_BOOKMARK = "notify_block", "notify_fork"
-# Max blocks per transaction, so that a long backlog does not lock the database for long.
+# The maximum number of blocks per transaction, because a transaction over a long backlog would
+# lock the database for too long.
 _MAX_BLOCKS = 2_000
-# Requests to pause or to quit get no notice; only transitions that took effect do.
+# There is no notice of a request to pause or to quit, but only of a transition that took effect.
 _KIND_BY_TRANSITION = {
     MembershipTransition.JOINED: NoticeKind.JOINED,
     MembershipTransition.PAUSED: NoticeKind.PAUSED,
@@ -51,7 +52,7 @@ _RETENTION_SECONDS = 30 * 86_400
 
 
 def mark_cleared_halts_as_notified(uow: UnitOfWork) -> None:
-    """Record the newest cleared halt, so that cleared halts up to this one get no notices."""
+    """Record the newest cleared halt, so that no notices of it and of earlier halts are sent."""
     cleared_ids = [
         halt.id for halt in uow.halts.list_newest_halts(_MAX_HALTS) if halt.cleared is not None
     ]
@@ -59,9 +60,9 @@ def mark_cleared_halts_as_notified(uow: UnitOfWork) -> None:
 
 
 def collect_halt_and_hold_notices(uow: UnitOfWork, time: int) -> list[Notice]:
-    """Return new notices of halts and held reports; `time` is chain time in seconds.
+    """Return new notices of halts and held reports; `time` is the block time in unix seconds.
 
-    Halts and holds last until an operator acts, so no fork retracts their notices.
+    A fork does not retract these notices, because halts and holds last until an operator acts.
     """
     last_old_id = uow.bookmarks.get_number(_OLD_HALT_BOOKMARK) or 0
     halt_by_subject = {
@@ -106,17 +107,17 @@ def _collect_hold_notices(uow: UnitOfWork, time: int) -> list[Notice]:
 
 @dataclass(slots=True)
 class NoticeCollector:
-    """Collects notices. After a failure, a new collector continues from the database."""
+    """Collects notices. After a failure, create a new collector to continue from the database."""
 
     rules: Rules
-    # Nodes last notified as excluded; None until loaded from the database.
+    # The nodes that are excluded according to their last notice; None until they are loaded.
     _excluded: set[Address] | None = None
-    # Nodes last notified as near a kickout, loaded together with `_excluded`.
+    # The nodes that are near a kickout according to their last notice; loaded with `_excluded`.
     _near_kickout: set[Address] = field(default_factory=set)
     _epoch: int | None = None
 
     def is_due(self, uow: UnitOfWork) -> bool:
-        """Return whether there may be new notices; only reads the database."""
+        """Return whether there may be new notices, without writing to the database."""
         cursor = uow.cursor.get()
         if cursor is None:
             return False
@@ -153,7 +154,7 @@ class NoticeCollector:
         uow.notices.append(notices + collect_halt_and_hold_notices(uow, cursor.time))
         uow.bookmarks.set(_BLOCK_BOOKMARK, last_block)
         uow.notices.prune_before(cursor.time - _RETENTION_SECONDS)
-        # None if blocks of the backlog remain, so that the next run is due at once.
+        # If blocks of the backlog remain, the epoch is None, so that the next run is due at once.
         self._epoch = cursor.epoch if last_block == cursor.number else None
         return True
 
@@ -201,12 +202,13 @@ class NoticeCollector:
     def _collect_forecast_notices(
         self, uow: UnitOfWork, blocks: BlockRange, time: int
     ) -> list[Notice]:
-        """Return notices of members that a score in these blocks brought near a kickout, or away.
+        """Return notices of nodes that came near a kickout, or away from it, by a new score.
 
-        The forecast is made from the node's row, which is as of the cursor's time, so a node with
-        a newer score is left to the blocks of that score. The notice belongs to the block of the
-        newest score: a fork above this block does not retract it. A node that came near gets no
-        second notice before the kickout is far again.
+        Only members with a score in these blocks are examined. The forecast uses the node's row,
+        which is as of the cursor. If the node has a newer score, the notice is therefore left to
+        the blocks with this score. A notice belongs to the block of the node's newest score, so
+        that a fork above this block does not retract it. A node gets no second notice before it
+        has been away from a kickout again.
         """
         notices = []
         newest_scores = uow.notices.sources.get_newest_score_by_node(blocks)
@@ -231,9 +233,9 @@ class NoticeCollector:
         return notices
 
     def _collect_recovery_notices(self, uow: UnitOfWork, cursor: Cursor) -> list[Notice]:
-        """Return notices of nodes whose exclusion ended by the passage of time, without an event.
+        """Return notices of nodes that time alone, without an event, has made eligible again.
 
-        Such nodes are removed from the set of excluded nodes.
+        These nodes are removed from the set of excluded nodes.
         """
         excluded = self._excluded or set()
         healed = [
@@ -286,7 +288,7 @@ def _start_collection_at_cursor(uow: UnitOfWork, cursor: Cursor) -> bool:
     uow.bookmarks.set(_BLOCK_BOOKMARK, cursor.number)
     uow.bookmarks.set(_FORK_BOOKMARK, uow.reorgs.get_newest_id())
     mark_cleared_halts_as_notified(uow)
-    # Open halts get a notice too, because a new subscriber needs to know them.
+    # Halts that are still open get a notice, because a new subscriber needs to know them.
     uow.notices.append(collect_halt_and_hold_notices(uow, cursor.time))
     return True
 
@@ -294,9 +296,9 @@ def _start_collection_at_cursor(uow: UnitOfWork, cursor: Cursor) -> bool:
 def _retract_notices(uow: UnitOfWork, last_seen_block: int, cursor: Cursor) -> tuple[int, bool]:
     """Retract the notices of blocks that a fork or an operator's rewind removed.
 
-    Return the last block whose notices are still valid, and whether any were retracted. The reorg
-    log shows removed blocks even if other blocks of their heights were folded since; a cursor
-    below `last_seen_block` shows an operator's rewind.
+    Return the last block whose notices are still valid, and whether any notices were retracted.
+    The stored forks show which blocks were removed, even if the blocks that replaced them were
+    folded since. An operator's rewind shows in a cursor below `last_seen_block`.
     """
     reorg_by_id = uow.reorgs.list_after(uow.bookmarks.get_number(_FORK_BOOKMARK) or 0)
     abandoned = [(reorg.ancestor, reorg.old_tip, reorg.time) for reorg in reorg_by_id.values()]
@@ -390,7 +392,7 @@ def _build_rules_notices(uow: UnitOfWork, blocks: BlockRange) -> Iterator[tuple[
 def _build_objection_notices(
     uow: UnitOfWork, blocks: BlockRange
 ) -> Iterator[tuple[Position, Notice]]:
-    """Yield a notice of each objection, without its text, which is untrusted."""
+    """Yield a notice of each objection, without the text of the owner, which is untrusted."""
     for objection in uow.objections.list_between(blocks):
         body = {
             "objection": objection.seq,

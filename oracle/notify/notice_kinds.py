@@ -37,7 +37,7 @@ class NoticeKind(StrEnum):
     DAEMON_WAS_DOWN = "daemon_was_down"
 
 
-# The one-line text of each kind, with the notice's fields as placeholders.
+# The text (one line) of each kind of notice, with the notice's fields as placeholders.
 _TEMPLATE_BY_KIND: Mapping[str, str] = {
     NoticeKind.TIMED_OUT: "{node} timed out: reliability {before} -> {after}",
     NoticeKind.EXCLUDED: "{node} is excluded: its reliability is {after}",
@@ -87,8 +87,8 @@ OWNER_NETWORK_KINDS = frozenset(
         *(NoticeKind.RULES_ANNOUNCED, NoticeKind.RULES_CANCELLED, NoticeKind.RULES_SET),
     }
 )
-# All kinds that the owner of a node may subscribe to. A reorg is delivered with the notices that
-# it retracted, so it cannot be chosen.
+# All kinds that the owner of a node may subscribe to. The kind `reorg` cannot be chosen, because
+# the notice of a reorg is delivered to each target that received a notice which it retracts.
 OWNER_KINDS = frozenset(NoticeKind) - _OPERATOR_KINDS - {NoticeKind.REORG}
 _HUNDREDTH_OF_PERCENT = 10**14
 # Values accepted by `[[notify]] kinds`: notice kinds and health conditions.

@@ -21,7 +21,8 @@ from oracle.store.database import Store
 from oracle.store.notice_repository import DeliveryProgress
 from oracle.telemetry import service_metrics
 
-# Max messages per run to one target; reached only if the target responds immediately.
+# The maximum number of messages per run to one target, which is reached only if the target
+# responds immediately.
 _MAX_MESSAGES_PER_RUN = 20
 
 
@@ -82,13 +83,13 @@ class Notifier:
         try:
             with self.store.transaction() as uow:
                 cursor = uow.cursor.get()
-                # A new target gets only notices from now on.
+                # A new target gets no notices that were stored before it was configured.
                 for name in new_names:
                     uow.notices.save_progress(DeliveryProgress(name, newest))
                 is_at_head = cursor is not None and head is not None and cursor.number >= head
                 return self._collector.collect_notices(uow, is_at_head=is_at_head)
         except BaseException:
-            # The collector's memory refers to rows that were rolled back.
+            # The collector may have kept values of rows that were rolled back.
             self._collector = NoticeCollector(self.rules)
             raise
 
@@ -104,7 +105,7 @@ class Heartbeat:
     _next_at: float = 0.0
 
     def send_if_due(self, health: HealthReport, time: int) -> None:
-        """Send a heartbeat if one is due, without waiting for the response."""
+        """Send a heartbeat if it is due, without waiting for the response."""
         self._call.wait_seconds = 0.0
         if self._call.is_pending:
             self._log_failed_delivery()

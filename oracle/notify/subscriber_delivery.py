@@ -34,20 +34,21 @@ from oracle.store.notice_repository import DeliveryProgress, Notice
 from oracle.store.subscription_repository import Subscription, SubscriptionState
 from oracle.telemetry import service_metrics
 
-# Deliveries to subscribers at the same time. Slow subscribers delay each other, not the daemon.
+# The maximum number of concurrent deliveries to subscribers. Slow subscribers delay each other,
+# but not the daemon.
 _MAX_RUNNING = 16
 _TIMEOUT_SECONDS = 5.0
 _MAX_CONFIRMATION_TRIES = 5
 # Seconds after which an unconfirmed subscription ends.
 _CONFIRMATION_SECONDS = 86_400
-# Tries until the wait between two of them has grown to an hour.
+# The number of failed tries after which the wait between two tries has grown to an hour.
 _TRIES_BEFORE_HOURLY = 11
 _HOURS_PER_DAY = 24
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriberSettings:
-    """How subscribers are reached; `mail_url` is the URL of the mail server for Apprise."""
+    """Settings for delivery to subscribers; `mail_url` is the Apprise URL of the mail server."""
 
     terms: SubscriptionTerms
     mail_url: str | None = field(repr=False)
@@ -66,7 +67,7 @@ class SubscriberTarget:
     def __init__(
         self, settings: SubscriberSettings, entry: Subscription, clock: Callable[[], float]
     ) -> None:
-        """Raise InputError if the operator's settings no longer permit the target."""
+        """Create the target; raise InputError if the operator's settings do not permit it now."""
         self.name = entry.progress_name
         self.notice_filter = NoticeFilter(
             kinds=entry.kinds or OWNER_KINDS,
@@ -140,7 +141,7 @@ class SubscriberDelivery(TargetDelivery):
 
     @override
     def save_progress(self, uow: UnitOfWork, progress: DeliveryProgress) -> None:
-        # The owner may have unsubscribed while a message was sent.
+        # The owner may have unsubscribed while the message was being sent.
         entry = uow.subscriptions.get(self.entry.id)
         if entry is None or entry.state != SubscriptionState.ACTIVE:
             return
@@ -170,7 +171,7 @@ class SubscriptionConfirmation:
     call: BackgroundCall[None] = field(default_factory=BackgroundCall)
 
     def deliver_due_notice(self, wait_seconds: float | None) -> bool:
-        """Start or finish the call; return whether it succeeded."""
+        """Start the request, or record its result; return whether the request succeeded."""
         self.call.wait_seconds = wait_seconds
         if not self.call.is_pending:
             self.call.start(self.target.send_confirmation_request, f"confirm {self.entry.id}")
@@ -228,8 +229,8 @@ class SubscriberDeliveries:
     def run_once(self, wait_seconds: float | None) -> bool:
         """Start due deliveries and record finished ones; return whether more may be due at once.
 
-        A daemon waits for no response: a later run records it. `wait_seconds` None waits until all
-        responses have arrived.
+        `wait_seconds` limits the wait for each response, and a later run records a response that
+        arrives later. None waits until all responses have arrived.
         """
         self._start_due_deliveries(int(self.clock()))
         has_sent = False

@@ -1,6 +1,7 @@
-"""Accepts the signed requests of node owners: subscribe, list, end a subscription.
+"""Accepts the signed requests of node owners to subscribe, to list subscriptions, or to end one.
 
-See docs/how-to/get-notified.md. Targets are secrets: no text made here contains one.
+A target is a secret, so no error message or log line of this module contains a target. See
+docs/how-to/get-notified.md.
 """
 
 import hmac
@@ -30,8 +31,9 @@ _URL_CHARACTERS = re.compile(r"[!-~]+")
 # Ended subscriptions are listed with their reason for `_RETENTION_SECONDS`.
 _DAY_SECONDS = 86_400
 _RETENTION_SECONDS = 30 * 86_400
-# Maximum numbers of subscriptions of one node, and for one target, created within a day. Each
-# sends one confirmation to an address that may belong to somebody else.
+# The maximum numbers of subscriptions per node and per target that can be created within a day.
+# They are limited because each new subscription sends a message to an address that may belong to
+# another person.
 _MAX_CREATED_PER_NODE, _MAX_CREATED_PER_TARGET = 10, 3
 _TOKEN_DIGITS = 32
 
@@ -45,15 +47,15 @@ class SubscriptionLimitError(SubscriptionError):
 
 
 class SignatureUncheckedError(SubscriptionError):
-    """The request may be signed by a contract, which cannot be called now to check that."""
+    """A request whose signature only the node's contract can check, which cannot be called now."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionTerms:
     """The limits that the operator sets for subscriptions.
 
-    `site` is the URL of the pages, which owners sign and links begin with. `allow_http` permits
-    webhooks without TLS.
+    `site` is the URL of the service's web pages: owners sign it, and every link begins with it.
+    `allow_http` permits webhooks without TLS.
     """
 
     site: str
@@ -93,13 +95,13 @@ def _is_url(text: str, schemes: Collection[str]) -> bool:
 
 
 def compute_link_token(subscription: Subscription) -> str:
-    """Return the token that a subscription's links contain, which confirms and ends it."""
+    """Return the token in a subscription's links, which authorises to confirm and to end it."""
     digest = hmac.digest(subscription.secret, b"link", "sha256")
     return digest.hex()[:_TOKEN_DIGITS]
 
 
 def build_subscription_link(terms: SubscriptionTerms, subscription: Subscription) -> str:
-    """Return the link that shows, confirms and ends a subscription without a key."""
+    """Return the link by which an owner can view, confirm and end a subscription without a key."""
     return f"{terms.site}/subscriptions/{subscription.id}/{compute_link_token(subscription)}"
 
 
@@ -119,7 +121,10 @@ class SubscriptionIntake:
     def handle_request(
         self, request: NoticeRequest, raw_signature: bytes
     ) -> tuple[list[Subscription], Subscription | None]:
-        """Carry out a signed request; return the node's subscriptions, and the new one if any.
+        """Execute a signed request.
+
+        Returns all subscriptions of the node, and the subscription that the request created, or
+        None if it created none.
 
         Raises:
             SubscriptionError: the request is invalid, or its signature is not the node's.
@@ -158,7 +163,7 @@ class SubscriptionIntake:
         return identity.chain_id
 
     def find_by_link(self, subscription_id: str, token: str) -> Subscription | None:
-        """Return the subscription of a link, or None if the link is not valid."""
+        """Return the subscription that a link belongs to, or None if the link is not valid."""
         with self.store.read_transaction() as uow:
             entry = uow.subscriptions.get(subscription_id)
         if entry is None or not hmac.compare_digest(
@@ -174,7 +179,7 @@ class SubscriptionIntake:
                 activate(uow, entry.id, int(self.clock()))
 
     def end(self, entry: Subscription) -> None:
-        """End a subscription by its link."""
+        """End a subscription whose owner opened its link."""
         with self.store.transaction() as uow:
             uow.subscriptions.end(entry.id, "unsubscribed by its link", int(self.clock()))
 
@@ -248,7 +253,7 @@ class SubscriptionIntake:
 
 
 def activate(uow: UnitOfWork, subscription_id: str, now: int) -> None:
-    """Activate a subscription for the notices from now on, unless it has ended."""
+    """Activate a subscription, unless it has ended; it receives the notices from now on."""
     entry = uow.subscriptions.get(subscription_id)
     if entry is None or entry.state in {SubscriptionState.ACTIVE, SubscriptionState.ENDED}:
         return

@@ -26,9 +26,10 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class NoticeFilter:
-    """Filter of a target by kinds and nodes; an empty set matches everything.
+    """The kinds and nodes of which a target gets notices; an empty set matches everything.
 
-    Notices about no node match a filter by nodes only if their kind is one of `network_kinds`.
+    If the filter contains nodes, a notice that concerns no node matches only if its kind is in
+    `network_kinds`.
     """
 
     kinds: frozenset[str] = frozenset()
@@ -36,9 +37,9 @@ class NoticeFilter:
     network_kinds: frozenset[str] = frozenset()
 
     def matches(self, notice: Notice) -> bool:
-        """Return whether a notice matches.
+        """Return whether a notice matches this filter.
 
-        `TargetDelivery` also selects reorgs that retracted matching notices.
+        `TargetDelivery` also delivers the notice of a reorg that retracted matching notices.
         """
         names = {notice.kind, str(notice.body.get("condition", notice.kind))}
         if self.kinds and not self.kinds & names:
@@ -64,7 +65,8 @@ class Target(Protocol):
 def build_notice_message(notice: Notice, retracted_seqs: tuple[int, ...] = ()) -> Message:
     """Build the message of a notice.
 
-    For a reorg, `undone` lists the retracted notices that the target had received.
+    `retracted_seqs` are the sequence numbers of the notices that a reorg retracted and that the
+    target had received; the message lists them as `undone`.
     """
     fields: dict[str, object] = dict(notice.body)
     if notice.node is not None:

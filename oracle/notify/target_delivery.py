@@ -15,9 +15,9 @@ from oracle.store.notice_repository import MAX_RETRY_SECONDS, DeliveryProgress, 
 from oracle.telemetry import service_metrics
 from oracle.telemetry.logging_setup import is_power_of_two
 
-# Maximum number of notices scanned per call to find one that matches the target's filter.
+# The maximum number of notices that one call reads to find one that matches the target's filter.
 _MAX_NOTICES_SCANNED = 200
-# Max notices that a reorg message lists as retracted.
+# The maximum number of notices that the message of a reorg lists as retracted.
 _MAX_RETRACTED_LISTED = 1_000
 _MIN_BACKOFF_SECONDS = 5
 
@@ -31,15 +31,15 @@ def compute_backoff_seconds(failure_count: int) -> int:
 class TargetDelivery:
     """Delivers notices to one target, in order and at least once.
 
-    A delivery is recorded after the message was sent, so a crash in between repeats the message.
-    `clock` returns unix seconds.
+    A delivery is recorded after the message was sent, so the message is sent again if the process
+    crashes in between. `clock` returns unix seconds.
     """
 
     target: Target
     store: Store
     clock: Callable[[], float]
     call: BackgroundCall[None] = field(default_factory=BackgroundCall)
-    # The notice being delivered.
+    # The notice that is being delivered, or None.
     _in_flight: Notice | None = None
 
     def deliver_due_notice(self, wait_seconds: float | None) -> bool:
@@ -97,7 +97,7 @@ class TargetDelivery:
         service_metrics.NOTIFY_FAILED.labels(self.target.name).set(0)
 
     def report_failure(self, notice: Notice, tries: int, reason: str) -> None:
-        """Count a failed try, and log the 1st, 2nd, 4th … in a row."""
+        """Count a failed try, and log it if it is the 1st, 2nd, 4th, 8th … in a row."""
         service_metrics.NOTIFY_FAILED.labels(self.target.name).set(tries)
         if is_power_of_two(tries):
             structlog.get_logger().warning(
@@ -111,7 +111,7 @@ class TargetDelivery:
     def _find_next_notice(self) -> Notice | None:
         """Return the next due notice that matches the filter, or None.
 
-        Notices that do not match are skipped for good.
+        Notices that do not match are skipped, and are not examined again.
         """
         with self.store.read_transaction() as uow:
             progress = uow.notices.find_progress(self.target.name)
@@ -143,6 +143,6 @@ class TargetDelivery:
 
 
 def describe_delivery_failure(error: Exception) -> str:
-    """Return the text of an error of the daemon, or only the type of another error."""
-    # The text of a library's error may contain the address and its tokens.
+    """Return the message of an error of this code, or only the type of a library's error."""
+    # The message of a library's error may contain the target's URL with its tokens.
     return str(error) if isinstance(error, OracleError) else type(error).__name__

@@ -17,7 +17,7 @@ from oracle.notify.target import Message, NotDeliveredError, NoticeFilter
 from oracle.rpc.transport import BoundedHttp, HttpAccess, redact_url
 
 _SCHEMES = ("http", "https")
-# Only the status of the response matters.
+# Responses are read only up to this size, because only their status matters.
 _MAX_RESPONSE_BYTES = 4 * 1024
 _SUCCESS_STATUSES = range(200, 300)
 _NAT64 = IPv6Network("64:ff9b::/96")
@@ -55,13 +55,16 @@ class Webhook:
         endpoint: WebhookEndpoint,
         clock: Callable[[], float],
     ) -> None:
-        """Raise InputError if the URL is not http(s); `clock` returns unix seconds."""
+        """Create the target; raise InputError if the URL is not http(s).
+
+        `clock` returns unix seconds.
+        """
         self.name = name
         self.notice_filter = notice_filter
         self._host = endpoint.shown_as or redact_url(endpoint.url, _SCHEMES, f"notify {name}: url")
         self._endpoint = endpoint
         self._clock = clock
-        # Proxies and credentials from the environment are not used.
+        # With `HttpAccess`, proxies and credentials in the environment are ignored.
         access = HttpAccess(
             choose_address=None if endpoint.allow_private else self._resolve_public_address
         )
@@ -109,10 +112,10 @@ class Webhook:
         return response.body
 
     def _resolve_public_address(self, host: str, port: int) -> str:
-        """Return a public address of the host, because private networks are off limits.
+        """Return a public IP address of the host, so that no private network can be reached.
 
-        The connection uses the address that was checked, because the name may resolve to a
-        different address a moment later.
+        The connection must use the returned address, because the name may resolve to a different
+        address a moment later.
 
         Raises:
             NotDeliveredError: the name cannot be resolved, or one of its addresses is not public.
@@ -123,7 +126,7 @@ class Webhook:
             raise NotDeliveredError(f"{self._host}: the host name cannot be resolved") from error
         addresses = [str(info[0]) for *_, info in address_infos]
         if not addresses or not all(map(is_public_address, addresses)):
-            # A subscriber cannot change the operator's settings.
+            # The operator can change the setting, but a subscriber needs another URL.
             remedy = (
                 "set allow_private = true to permit it"
                 if self._endpoint.shown_as is None
@@ -136,9 +139,10 @@ class Webhook:
 
 
 def is_public_address(address: str) -> bool:
-    """Return whether an address, and every address embedded in it, is public.
+    """Return whether an IP address, and every address embedded in it, is public.
 
-    NAT64 (RFC 6052), 6to4, Teredo and mapped addresses lead to the IPv4 address that they embed.
+    Packets to a NAT64 (RFC 6052), 6to4, Teredo or IPv4-mapped address are forwarded to the IPv4
+    address that is embedded in it.
     """
     parsed = ip_address(address.partition("%")[0])
     if not parsed.is_global or parsed.is_multicast:
@@ -155,6 +159,7 @@ def _list_embedded_addresses(address: IPv4Address | IPv6Address) -> list[IPv4Add
     if address in _NAT64:
         candidates.append(IPv4Address(int(address) & 0xFFFF_FFFF))
     if address in _NAT64_LOCAL:
-        # The operator of the translator decides where the address leads (RFC 8215).
+        # The operator of the translator decides which IPv4 address is reached (RFC 8215), so the
+        # address does not count as public.
         candidates.append(IPv4Address(0))
     return [candidate for candidate in candidates if candidate is not None]

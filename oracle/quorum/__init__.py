@@ -1,1 +1,1 @@
-"""Signatures of k of n reporters over a statement: sign once, exchange, collect and compare."""
+"""Signs reports, exchanges signatures with the other reporters, and collects a quorum (k of n)."""

@@ -1,6 +1,6 @@
-"""Collects a quorum of signatures for a push.
+"""Collects a quorum of signatures for the transaction that pushes a report.
 
-The statements of other reporters are fetched, and those of the contract's signers are stored.
+The statements of other reporters are fetched, and those by signers of the contract are stored.
 """
 
 from collections.abc import Callable, Collection
@@ -26,9 +26,9 @@ def collect_signatures(
 ) -> bytes | None:
     """Return the signatures of a quorum (65 bytes each, ordered by signer), or None if too few.
 
-    A signature counts if it is of exactly `record.digest` and its signer is a current signer of
-    the contract. Signatures from peers count as well. Peers are queried while there are too few
-    signatures.
+    A signature counts if it signs exactly `record.digest` and its signer is a current signer of
+    the contract. Signatures received from peers count as well, and the peers are queried until
+    there are enough signatures.
     """
     signers = contract_status.signers
     signature_by_signer = _load_counted_signatures(context, record, signers)
@@ -45,7 +45,7 @@ def collect_signatures(
 
 
 def find_unknown_signer_reason(context: QuorumContext, contract_status: RootsStatus) -> str | None:
-    """Return why this reporter's statements do not count, or None if the contract lists it."""
+    """Return why this reporter's signatures do not count, or None if the contract accepts them."""
     own_signer = context.account_context.sender_account.signer.address
     if own_signer in contract_status.signers:
         return None
@@ -63,8 +63,9 @@ def _load_counted_signatures(
 
 
 def load_statement_signatures(uow: UnitOfWork, record: SignedStatement) -> dict[Address, bytes]:
-    """Return every stored signature of this digest, by signer."""
-    # In reverse, so that this reporter's own signature replaces a copy from a peer.
+    """Return every stored signature of the record's digest, by signer."""
+    # Own statements come first in the list, so in reverse order this reporter's own signature
+    # replaces a copy of it that a peer has returned.
     return {
         statement.signer: statement.signature
         for statement in reversed(list_round_statements(uow, record.contract, record.round))
@@ -77,10 +78,11 @@ def fetch_peer_statements(
 ) -> int:
     """Fetch the peers' statements about a record's round, and return how many were stored.
 
-    A statement is stored, whatever its content, if it is genuine, is about the same contract and
-    round, and comes from a current signer of the contract. Within a report's time to live, at most
-    `MAX_STATEMENTS` different statements of a signer about a round are stored. Statements about
-    blocks that are not indexed yet are fetched again later.
+    A statement is stored even if its content differs from this reporter's, provided that its
+    signature is valid, that it is about the same contract and round, and that its signer is a
+    current signer of the contract. Within a report's time to live, at most `MAX_STATEMENTS`
+    different statements by the same signer about the same round are stored. A statement about a
+    block that is not indexed yet is left out, and fetched again later.
 
     Raises:
         FatalError: another process has taken over the lease.
@@ -94,9 +96,10 @@ def fetch_peer_statements(
 
 
 def refetch_peer_statements(context: QuorumContext, round_number: int) -> int:
-    """Fetch statements of a settled round again, a few times, to find later conflicts.
+    """Fetch the statements about a settled round again, to find conflicts that appeared later.
 
-    The contract is queried only if a statement is new.
+    `PeerClients` limits how often a round is fetched again. The contract is queried only if a
+    statement is new.
 
     Raises:
         TransientError: a statement is new, and no endpoint answers.
@@ -172,7 +175,7 @@ def _store_signatures(
 ) -> int:
     """Store new statements, and return their number.
 
-    Once a signer has reached the limit, only statements equal to this reporter's are stored.
+    After `MAX_STATEMENTS` statements of a signer, only those equal to this reporter's are stored.
     """
     if not messages:
         return 0
@@ -194,7 +197,7 @@ def _store_signatures(
 
 
 def build_signed_statement(message: ReportMessage) -> SignedStatement:
-    """Return the statement of a genuine message."""
+    """Convert a message whose signature was verified into a statement record."""
     return SignedStatement(
         chain_id=message.chain_id,
         contract=Address(message.contract),

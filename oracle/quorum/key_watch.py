@@ -1,7 +1,8 @@
-"""Detects accepted rounds with a signature of this reporter that its database lacks.
+"""Detects accepted rounds that this reporter's key signed, but that its database does not contain.
 
-The contract names the signers of each round. Such a signature means that the key was stolen, or
-that a database was lost. Statements in a lost database may still land and conflict with new ones.
+The contract emits the signers of each round. A signature without a stored statement means that the
+key was stolen, or that a database was lost. A statement from a lost database may still be accepted
+on chain, and conflict with a new statement.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,17 +19,18 @@ from oracle.store.outbox.records import Stamp
 from oracle.telemetry import quorum_metrics
 from oracle.txmgr.context import StepResult
 
-# The block of the first check, and the root of the newest round that was checked.
+# The bookmark holds the block of the first check, and the root of the newest checked round.
 _BOOKMARK = "own_key_seen"
 _MAX_SCANNED_ROUNDS = 50
 
 
 def check_for_foreign_signatures(context: QuorumContext, heads: Heads) -> StepResult | None:
-    """Check the new rounds for foreign signatures; return None if there are none.
+    """Check new rounds for signatures that this reporter's key made outside this database.
 
-    After a foreign signature the key signs nothing for a report's time to live. This embargo is
-    stored, and every further foreign signature starts it again. Signatures from before the first
-    check at the head are ignored, because this database may lack their statements.
+    Such a signature starts an embargo: the key signs nothing for a report's time to live. The
+    embargo is stored, and every further such signature starts it again. Rounds from before the
+    first check at the head are ignored, because the database may have been created after them.
+    The result is None if no embargo was started.
     """
     if not context.account_context.sender_account.has_signer:
         return None
@@ -105,7 +107,7 @@ def _was_signed_locally(
 def _extend_signing_embargo(context: QuorumContext, uow: UnitOfWork, since: int) -> bool:
     """Embargo the signer for a report's time to live, counted from `since`.
 
-    Return False if an earlier embargo already covers `since`.
+    `since` is in unix seconds. Return False if an earlier embargo already covers this time.
     """
     domain = context.account_context.sender_account.domain
     signer = context.account_context.sender_account.signer.address
@@ -144,8 +146,9 @@ def _log_foreign_signatures(
 class SignerEmbargo:
     """The contract's head, and the chain time until which the signer signs nothing.
 
-    A signer whose database was lost is embargoed, because statements in the lost database may
-    still land. `embargoed_until` is None if there is no signer.
+    After the loss of its database, a signer is embargoed, because statements that were stored only
+    in the lost database may still be accepted on chain. `embargoed_until` is in unix seconds, or
+    None if there is no signer.
     """
 
     round: int
@@ -174,7 +177,7 @@ def build_signing_embargo(context: QuorumContext) -> SignerEmbargo:
 def store_signing_embargo(
     context: QuorumContext, signer_embargo: SignerEmbargo, actor: str | None
 ) -> None:
-    """Store the embargo of a signer, because statements in its lost database may still land."""
+    """Store the embargo of a signer whose database was lost (see `SignerEmbargo`)."""
     with context.account_context.write_transaction() as uow:
         build_embargo_writer(context, signer_embargo)(
             uow, context.account_context.stamp._replace(actor=actor)
@@ -184,7 +187,10 @@ def store_signing_embargo(
 def build_embargo_writer(
     context: QuorumContext | None, signer_embargo: SignerEmbargo | None
 ) -> Callable[[UnitOfWork, Stamp], None]:
-    """Return a callback that stores the embargo within a commit, if there is an embargo."""
+    """Return a callback that stores the embargo in the caller's commit.
+
+    The callback does nothing if there is no embargo.
+    """
 
     def write_embargo(uow: UnitOfWork, stamp: Stamp) -> None:
         if context is None or signer_embargo is None or signer_embargo.embargoed_until is None:

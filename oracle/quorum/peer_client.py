@@ -1,4 +1,4 @@
-"""Fetches the statements of other reporters, with limits on size and time; no peer is trusted."""
+"""Fetches the statements of other reporters, which are not trusted to respond correctly."""
 
 import threading
 import time
@@ -17,11 +17,12 @@ from oracle.telemetry import quorum_metrics
 # The maximum size of a response; eight statements take about five kilobytes.
 _MAX_BYTES = 64 * 1024
 _OK, _NOT_FOUND = 200, 404
-# A slow peer is not queried for this many times its response time, up to a maximum in seconds.
+# After a slow response, a peer is not queried for the response time times this factor, up to the
+# maximum.
 _BACKOFF_FACTOR, _MAX_BACKOFF_SECONDS = 10, 60.0
-# Multiples of the fetch interval after which a settled round is fetched again, once for each, and
-# the maximum number of tracked rounds.
+# A settled round is fetched again twice: after these multiples of the fetch interval.
 _RETRY_INTERVALS = (10, 30)
+# The maximum number of rounds, and of unknown signers, that are remembered.
 _MAX_ENTRIES = 64
 
 
@@ -35,12 +36,13 @@ class PeerResult(StrEnum):
 
 
 class Peer:
-    """Another reporter; its URL may hold a secret, so only scheme, host and port are shown."""
+    """Another reporter. Its URL may contain a secret, so only scheme, host and port are shown."""
 
     def __init__(self, url: str, timeout_seconds: float, access: HttpAccess | None = None) -> None:
-        """Create the peer; `access` holds the credentials that the peer requires, if any.
+        """Create the client of a peer; no request is sent yet.
 
-        `timeout_seconds` is the maximum duration of a response.
+        `timeout_seconds` is the maximum duration of a response. `access` contains the credentials
+        that the peer requires, or is None if it requires none.
 
         Raises:
             InputError: the URL is not an http(s) URL.
@@ -61,12 +63,13 @@ class Peer:
         self._http.close()
 
     def start_fetch(self, round_number: int) -> "Future[list[ReportMessage]] | None":
-        """Start a fetch in a thread; return None during another fetch, or during a backoff."""
+        """Start a fetch in a thread; return None while another fetch or a backoff lasts."""
         if self._is_busy or time.monotonic() < self._backoff_until:
             return None
         self._is_busy = True
         answer = Future[list[ReportMessage]]()
-        # A daemon thread, because headers may arrive byte by byte and must not delay the exit.
+        # The thread is a daemon thread, because a peer that sends its headers byte by byte must
+        # not delay the exit of the process.
         threading.Thread(target=self._run_fetch, args=(round_number, answer), daemon=True).start()
         return answer
 
@@ -87,13 +90,13 @@ class Peer:
         future.set_result(statements)
 
     def fetch_statements(self, round_number: int) -> list[ReportMessage]:
-        """Return the peer's genuine statements about a round, and count the response."""
+        """Return the peer's statements with a valid signature, and count the response."""
         result, statements = self.fetch_response(round_number)
         quorum_metrics.PEER_ANSWERS.labels(self.name, result).inc()
         return statements
 
     def fetch_response(self, round_number: int) -> tuple[PeerResult, list[ReportMessage]]:
-        """Return the result of a request, and the peer's genuine statements about a round."""
+        """Return the result of a request, and the peer's statements with a valid signature."""
         try:
             body = self._fetch_body(round_number)
             statements = [] if body is None else decode_statements(body)
@@ -133,16 +136,19 @@ class PeerClients:
         timeout_seconds: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Create the group; `timeout_seconds` is the maximum wait for all peers together."""
+        """Create the group of peers, which is queried at most once per `interval_seconds`.
+
+        `timeout_seconds` is the maximum wait for the responses of all peers together.
+        """
         self.all = tuple(peers)
         self._interval_seconds = interval_seconds
         self._timeout_seconds = timeout_seconds
         self._clock = clock
         self._last_fetch_by_round: dict[int, float] = {}
-        # The number of refetches of each round, and the time of the last one.
+        # By round, how often it was fetched again, and the clock's time of the last fetch.
         self._refetches_by_round: dict[int, tuple[int, float]] = {}
-        # The unknown signers logged so far; a reporter whose signer was removed may publish for
-        # hours.
+        # The hosts and unknown signers that were logged already. They are logged once, because a
+        # reporter may go on publishing for hours after its signer was removed.
         self._reported_signers: dict[tuple[str, Address], None] = {}
 
     @classmethod
@@ -162,7 +168,7 @@ class PeerClients:
         return cls(peers, interval_seconds, timeout_seconds)
 
     def fetch_statements(self, round_number: int) -> list[tuple[str, ReportMessage]]:
-        """Fetch the statements about a round from all peers, with the peers' names.
+        """Fetch the statements about a round from all peers; return each with its peer's host.
 
         The result is empty if the round was fetched less than a fetch interval ago.
         """
@@ -173,7 +179,7 @@ class PeerClients:
             < self._interval_seconds
         ):
             return []
-        # Rounds that were last fetched before the interval are removed.
+        # Fetches that are older than the interval have no effect any more and are removed.
         self._last_fetch_by_round = {
             earlier_round: fetched_at
             for earlier_round, fetched_at in self._last_fetch_by_round.items()
@@ -197,7 +203,7 @@ class PeerClients:
         return self._fetch_from_all_peers(round_number) if is_due else []
 
     def record_unknown_signer(self, host: str, signer: Address) -> bool:
-        """Record an unknown signer of a host, and return whether the signer is new."""
+        """Record an unknown signer of a host; return whether it was not recorded before."""
         is_new = (host, signer) not in self._reported_signers
         self._reported_signers[host, signer] = None
         for oldest_key in list(self._reported_signers)[:-_MAX_ENTRIES]:

@@ -1,4 +1,4 @@
-"""The context of a reporter in a quorum, and the signatures that its report still lacks."""
+"""The context of a reporter in a quorum, and why its report still lacks signatures."""
 
 from dataclasses import dataclass, field
 
@@ -14,33 +14,32 @@ from oracle.txmgr.context import AccountContext
 
 @dataclass(slots=True)
 class MissingSignatures:
-    """Why the next report lacks signatures; written only when a push is planned.
+    """The reasons why the next report lacks signatures; they are set when a push is planned.
 
     `missing_reason` lists the signers that have not signed the scheduled report for a while.
-    `signer_reason` is why this reporter's signatures do not count. `evidence_reason` is why it
-    does not sign a report that makes a kickout due. Each is None if no signature is missing for
-    that reason.
+    `signer_reason` is why this reporter's signatures do not count. `evidence_reason` is why this
+    reporter does not sign a report that makes a kickout due. A reason that does not apply is None.
     """
 
     missing_reason: str | None = None
     signer_reason: str | None = None
     evidence_reason: str | None = None
-    # The statement that lacks signatures of others, and since when, in chain time.
+    # The digest of the statement that waits for signatures, and since when (chain time, seconds).
     _waiting_since: tuple[Hash, int] | None = field(default=None, repr=False)
 
     @property
     def reason(self) -> str | None:
-        """The reason to show first, or None."""
+        """The most important of the reasons, or None if no reason applies."""
         return self.signer_reason or self.evidence_reason or self.missing_reason
 
     def record_statement_without_quorum(self, digest: Hash, block_time: int) -> int:
-        """Record that a statement lacks signatures; return the chain time since when."""
+        """Record that a statement lacks signatures; return the block time of the first record."""
         if self._waiting_since is None or self._waiting_since[0] != digest:
             self._waiting_since = (digest, block_time)
         return self._waiting_since[1]
 
     def clear(self) -> None:
-        """Record that no signature is missing."""
+        """Reset all reasons, because no signature is missing any more."""
         self.missing_reason = self.evidence_reason = self._waiting_since = None
 
 
@@ -48,16 +47,16 @@ class MissingSignatures:
 class QuorumContext:
     """The context of a reporter in a k-of-n quorum.
 
-    `account_context` holds the account that sends and the key that signs. `board` publishes this
-    reporter's statements to the others, and `peers` are the clients that fetch theirs.
-    `report_settings` holds the time to live of a statement.
+    `account_context` contains the account that sends and the key that signs. `board` publishes
+    this reporter's statements, and `peers` fetches the statements of the other reporters.
+    `report_settings` contains the time to live of a statement.
     """
 
     account_context: AccountContext
     report_settings: ReportSettings
     board: Board | None = None
     peers: PeerClients | None = None
-    # The signatures that the next report still lacks for a quorum.
+    # Why the next report lacks signatures for a quorum.
     missing: MissingSignatures = field(default_factory=MissingSignatures)
 
     def get_contract(self) -> RootsContract:
@@ -70,9 +69,9 @@ class QuorumContext:
     def fetch_contract_status(self) -> RootsStatus:
         """Fetch the contract status at the newest block of one endpoint.
 
-        The status of an endpoint that contradicts the indexed events is passed over if another
-        endpoint, at the same block or later, agrees with the events. Otherwise one endpoint with a
-        false status would stop all reports and kickouts.
+        If the status of an endpoint contradicts the indexed events, the status of another endpoint
+        is used that agrees with the events, at the same block or a later one. Otherwise one
+        endpoint that returns a false status could stop all reports and kickouts.
 
         Raises:
             TransientError: no endpoint answers, or none has the contract.
@@ -97,7 +96,7 @@ class QuorumContext:
         return next(iter(statuses.values()))
 
     def _agrees_with_events(self, status: RootsStatus) -> bool:
-        """Return whether the last round and the configuration are those of the indexed events."""
+        """Return whether last round and configuration are the same as in the indexed events."""
         with self.account_context.store.read_transaction() as uow:
             last_round = uow.rounds.get_last_round_and_root()
             config = uow.rounds.get_contract_settings().config

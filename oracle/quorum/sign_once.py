@@ -1,4 +1,4 @@
-"""Signs at most one statement per round, and a second only if the first can no longer land.
+"""Signs at most one statement per round that the contract could still accept.
 
 See docs/explanation/transactions.md#i11.
 """
@@ -32,11 +32,11 @@ def sign_once(
 ) -> SignedStatement | None:
     """Sign a statement, store it before it is published, and return it.
 
-    A statement that is already stored is returned without a second signature. `record` is the
-    database record of the statement (`quorum.statements`). The result is None if an earlier
-    statement of this round may still land, if a fault of the feed prevents publishing, if the
-    signer is embargoed, or if it backs off after a refusal. Do not call this function inside a
-    database transaction, because the signer may be on another machine.
+    A statement that is already stored is returned without another request to the signer. `record`
+    is the database record of the statement (`quorum.statements`). The result is None if an earlier
+    statement of this round may still be accepted on chain, if a fault of the feed prevents
+    publishing, if the signer is embargoed, or if it backs off after a refusal. Do not call this
+    function inside a database transaction, because the signer may be on another machine.
 
     Raises:
         InputError: there is no signer.
@@ -59,7 +59,8 @@ def sign_once(
         record, signer=context.account_context.sender_account.signer.address, signature=signature
     )
     with context.account_context.write_transaction() as uow:
-        # The check is repeated in the commit that stores the statement.
+        # The check is repeated in the commit that stores the statement, because the database may
+        # have changed while the signature was requested.
         earlier = uow.statements.find_live(record)
         if not _can_sign_statement(uow, record, contract_status):
             return None
@@ -92,20 +93,21 @@ def _can_sign_statement(
     contract_status: RootsStatus,
 ) -> bool:
     if find_fault_blocking_publication(uow) is not None:
-        # Nothing is signed while a fault of the feed prevents publishing.
+        # The scores may be wrong while rows of the feed contradict each other or are missing.
         return False
     embargo_end = uow.statements.find_embargo_end(record.chain_id, record.contract, record.signer)
     final_block = find_final_block(uow)
     if embargo_end is not None and (final_block is None or final_block.time < embargo_end):
         return False
-    # Statements that the key signed in another process, received from a peer, conflict as well.
+    # A peer may have returned statements that this reporter's key signed in another process. They
+    # conflict as well.
     signed_elsewhere = [
         peer_statement
         for peer_statement in uow.peer_statements.list_for_round(record.contract, record.round)
         if peer_statement.signer == record.signer and peer_statement.digest != record.digest
     ]
-    # Statements that were marked as expired are checked again: a block of one endpoint, which left
-    # the index since, may have led to the mark.
+    # Statements that were marked as expired are checked again, because the block for which they
+    # were marked may have come from one endpoint only, and may have left the chain since.
     signed_here = [
         own_statement
         for own_statement in uow.statements.list_for_round(record.contract, record.round)
@@ -119,7 +121,7 @@ def _can_sign_statement(
 
 
 def _log_conflict_refusal(record: SignedStatement, earlier: SignedStatement) -> None:
-    """Log that a statement was not signed, because a conflicting one may still land.
+    """Log that a statement was not signed because an earlier one may still be accepted on chain.
 
     See tests/faults/sending/cases.toml#f61.
     """

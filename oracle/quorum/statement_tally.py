@@ -26,18 +26,19 @@ from oracle.telemetry import quorum_metrics
 
 @dataclass(frozen=True, slots=True)
 class SignerTally:
-    """The statements of the contract's signers about one round that can still land."""
+    """Which signers of the contract agree with this reporter's statement about a round."""
 
     signers: tuple[Address, ...]
     quorum: int
     agreeing: frozenset[Address]
     conflicting: dict[Hash, frozenset[Address]]
-    # The signers of any other statement about the round, even one that can no longer land.
+    # The signers of any other statement about the round, including statements that the contract
+    # can no longer accept.
     dissenting: frozenset[Address] = frozenset()
 
     @property
     def quorum_obstacle(self) -> str | None:
-        """Return why the statement cannot get a quorum, or None if it has or may get one."""
+        """Return why the statement cannot get a quorum, or None if a quorum is still possible."""
         for digest, signers in self.conflicting.items():
             if len(signers) >= self.quorum:
                 return (
@@ -112,10 +113,11 @@ def conflicts_with_own_report(
     statement: SignedStatement,
     contract_status: RootsStatus,
 ) -> bool:
-    """Return whether a report's statement may still land but matches no report cut here.
+    """Return whether the contract may accept a statement that matches no report of this reporter.
 
-    A statement that equals any of this reporter's reports is no conflict. A statement from a
-    period in which this reporter did not cut every report cannot be compared.
+    A statement conflicts only if it equals none of this reporter's reports of its period. If this
+    reporter did not build every report of that period, the statement cannot be compared, and the
+    result is False.
     """
     if find_unproven_expiry_reason(uow, statement, contract_status) is not None:
         return False
@@ -132,15 +134,15 @@ def conflicts_with_own_report(
 def differs_from_own_report(
     uow: UnitOfWork, statement: SignedStatement, contract_status: RootsStatus
 ) -> bool:
-    """Return whether a statement, even an expired one, differs from the report cut here.
+    """Return whether a statement, even an expired one, differs from this reporter's own report.
 
-    Reports as of the same block are compared. A statement about another round, or whose block is
-    on another fork, cannot be compared.
+    Reports as of the same block are compared. If the statement is about another round, or its
+    block is on another fork, it cannot be compared, and the result is False.
     """
     as_of = statement.as_of_block
     for own_report in uow.reports.list_between(as_of, as_of):
         own_place = own_report.report.as_of.hash, own_report.report.head_round + 1
-        # If the rules have changed since, this reporter's root has changed as well.
+        # If the contract's configuration has changed since, the roots may differ for that reason.
         is_same_rules = statement.config == contract_status.config
         if own_place == (statement.as_of_hash, statement.round) and is_same_rules:
             return own_report.report.root != statement.root
@@ -154,7 +156,7 @@ def log_conflicts(
     message: ReportMessage,
     contract_status: RootsStatus,
 ) -> None:
-    """Log a statement that conflicts with this reporter or with its signer's statements.
+    """Log if a statement conflicts with this reporter's report, or with others of its signer.
 
     `message` is the statement as it was received.
     """
@@ -199,7 +201,7 @@ def log_conflicts(
 def _is_statement_about_report(report: Report, statement: SignedStatement) -> bool:
     """Return whether a statement is about this report.
 
-    Its root commits to the round and the as-of block.
+    Equal roots are sufficient, because a root commits to the round and the as-of block.
     """
     return (report.as_of.hash, report.prev, report.deadline, report.root) == (
         statement.as_of_hash,
@@ -223,7 +225,7 @@ def _compute_statement_period(
 def _load_own_report_log_fields(
     uow: UnitOfWork, statement: SignedStatement
 ) -> dict[str, str | int]:
-    """Return root and period of the report of the same block, or an empty dict without one."""
+    """Return log fields of this reporter's report as of the same block, or {} without a report."""
     own_reports = uow.reports.list_between(statement.as_of_block, statement.as_of_block)
     if not own_reports:
         return {}

@@ -1,8 +1,9 @@
 """Builds the records and messages of signed reports, and finds stored ones.
 
-Before a statement is signed, its record has an empty signature. If signers or rules are replaced,
-earlier statements can no longer land, and the report is signed again
-(docs/explanation/reports.md#change-of-configuration).
+Before a statement is signed, its record has an empty signature. If the contract's signers or rules
+are replaced, the contract accepts no earlier statement any more, so the report is signed again
+(docs/explanation/reports.md#change-of-configuration). In this package, a statement *can land* if
+the contract may still accept it.
 """
 
 from dataclasses import replace
@@ -25,8 +26,7 @@ from oracle.store.outbox.records import (
 )
 from oracle.txmgr.client.receipts import OUT_OF_GAS
 
-# The suffix that each repetition of a call adds to its dedup key, and the maximum number of
-# repetitions.
+# Each repetition of a failed call adds this suffix to the call's dedup key, up to this number.
 _RETRY_SUFFIX, _MAX_RETRIES = ":again", 3
 _IN_FLIGHT_STATES = (IntentState.ASSIGNED, IntentState.LIVE)
 
@@ -45,7 +45,7 @@ def build_report_statement(report: Report, contract_status: RootsStatus) -> Repo
 
 
 def build_statement_record(context: QuorumContext, statement: ReportStatement) -> SignedStatement:
-    """Return the record of a report's statement; the signer is zero without a key."""
+    """Return the record of a report's statement; without a key, its signer is the zero address."""
     sender_account = context.account_context.sender_account
     return SignedStatement(
         chain_id=sender_account.domain.chain_id,
@@ -64,9 +64,9 @@ def build_statement_record(context: QuorumContext, statement: ReportStatement) -
 
 
 def is_report_in_flight(uow: UnitOfWork, account: Account) -> bool:
-    """Return whether a signed report has a nonce and may land before the next call.
+    """Return whether a signed report has a nonce, so that it may be mined before other calls.
 
-    The next round invalidates the proofs of other calls.
+    An accepted report starts a new round, which invalidates the proofs that other calls carry.
     """
     intents = uow.outbox.intents.list_in_states(account, _IN_FLIGHT_STATES)
     return any(intent.request.digest is not None for intent in intents)
@@ -75,7 +75,7 @@ def is_report_in_flight(uow: UnitOfWork, account: Account) -> bool:
 def list_round_statements(
     uow: UnitOfWork, contract: Address, round_number: int
 ) -> list[SignedStatement]:
-    """Return the stored statements of a round, even expired ones; own ones come first."""
+    """Return the stored statements of a round, own ones first, including expired statements."""
     return [
         *uow.statements.list_for_round(contract, round_number),
         *uow.peer_statements.list_for_round(contract, round_number),
@@ -85,8 +85,8 @@ def list_round_statements(
 def find_final_block(uow: UnitOfWork) -> BlockRef | None:
     """Return the highest stored final block, or None.
 
-    Its time is proven: a second provider has confirmed the block, so no single endpoint can make
-    it later than it is. The newest indexed block may be one endpoint's invention.
+    A second provider has confirmed this block, so no single endpoint can pretend that it is later
+    than it is. The newest indexed block, in contrast, may have been invented by one endpoint.
     """
     cursor = uow.cursor.get()
     if cursor is None or cursor.final_number is None:
@@ -99,9 +99,9 @@ def find_expiry_reason(
 ) -> str | None:
     """Return why a statement can no longer land, or None if it may still land.
 
-    The time and height of the final block are used; those of the chain are never lower. The
-    anchor window is that of the indexed events, because `contract_status` is the word of one
-    endpoint. If no indexed event has set it, only the deadline ends a statement.
+    Time and height are those of the final block, because the chain can never be behind it. The
+    anchor window is read from the indexed events, because a single endpoint returned
+    `contract_status`. If no indexed event has set the window, only the deadline ends a statement.
     """
     return _find_expiry_reason(uow, record, contract_status, find_final_block(uow))
 
@@ -112,11 +112,11 @@ def may_both_land(
     earlier_statement: SignedStatement,
     contract_status: RootsStatus,
 ) -> bool:
-    """Return whether an unsigned statement and an earlier one could land on the same chain.
+    """Return whether the contract could accept both a new and an earlier statement on one chain.
 
-    The newest blocks may be the invention of one endpoint. Therefore a reason that follows from
-    them permits the new statement only if that statement commits to it as well, so that it cannot
-    land on a chain without these blocks.
+    One endpoint may have invented the newest blocks. If they are the reason why the earlier
+    statement can no longer land, the new statement is permitted only if it commits to the same
+    blocks, because the contract then rejects it on a chain without these blocks.
     """
     reason = find_expiry_reason(uow, earlier_statement, contract_status)
     final_block = find_final_block(uow)
@@ -140,7 +140,7 @@ def find_unproven_expiry_reason(
 ) -> str | None:
     """Return why a statement can no longer land as of the newest indexed block, or None.
 
-    One endpoint may have invented this block, so the result is for disagreements between
+    One endpoint may have invented this block. Therefore the result is used only to compare
     reporters, and never permits another signature.
     """
     return _find_expiry_reason(uow, record, contract_status, uow.blocks.find_newest())
@@ -168,7 +168,7 @@ def _find_expiry_reason(
         # The contract counts configurations, so an old one never becomes valid again.
         "config_replaced": config is not None and record.config != config.digest,
         "round_taken": uow.rounds.find_accepted_round(record.round) is not None,
-        # The round before was reorged or struck.
+        # The previous round left the chain in a reorg, or its root was withdrawn.
         "prev_reorged": is_next_round and contract_status.last_root != record.prev,
         "as_of_reorged": own_block is not None and own_block.hash != record.as_of_hash,
     }
@@ -201,7 +201,7 @@ def _build_message(context: QuorumContext, record: SignedStatement) -> ReportMes
 
 
 def build_retry_with_more_gas(failed_call: Intent, heads: Heads) -> CallRequest | None:
-    """Return a call with the same statement if the failed one ran out of gas, else None."""
+    """Return a call with the same statement if the failed call ran out of gas, else None."""
     request = failed_call.request
     is_over = request.deadline is not None and heads.latest.time > request.deadline
     if (
@@ -224,7 +224,8 @@ def load_pushed_statement(
     )
     if statement is not None:
         return statement
-    # A call has neither the configuration nor the previous root, so the current ones are assumed.
+    # The calldata contains neither the configuration nor the previous root, so the current ones
+    # are assumed.
     pushed = decode_push_report_call(
         request.calldata, contract_status.config, contract_status.last_root
     )

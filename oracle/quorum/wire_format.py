@@ -1,7 +1,8 @@
 """The wire format of signed statements between reporters, and the board that publishes them.
 
-Messages are strictly decoded and verified. The board is in memory. The worker writes the board and
-the HTTP server reads it; reading never waits for the database or an endpoint.
+Messages are strictly decoded and verified. The scheduler's worker thread writes the board, and the
+HTTP server reads it. The board is in memory, so that a request of a peer never waits for the
+database or an endpoint.
 """
 
 from collections.abc import Mapping
@@ -27,7 +28,7 @@ _Time = Annotated[int, msgspec.Meta(ge=0, le=2**40 - 1)]
 
 
 class ReportMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A report's statement. All fields are signed except `period`, which is only informative."""
+    """A signed statement as JSON. All fields are signed except `period`, which is informative."""
 
     chain_id: _Number
     contract: _Address
@@ -58,7 +59,7 @@ class ReportMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StatementsResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The response of `/v1/report/{round}`, newest first."""
+    """The response of `/v1/report/{round}`, with the newest statement first."""
 
     statements: Annotated[
         list[ReportMessage], msgspec.Meta(min_length=1, max_length=MAX_STATEMENTS)
@@ -82,7 +83,7 @@ def encode_statements(statements: list[ReportMessage]) -> bytes:
 
 
 def is_genuine_message(message: ReportMessage) -> bool:
-    """Return whether the digest matches the content, and the signature matches the signer."""
+    """Return whether the digest is that of the fields, and the signature is by the signer."""
     if message.compute_digest() != message.digest:
         return False
     try:
@@ -95,19 +96,20 @@ def is_genuine_message(message: ReportMessage) -> bool:
     )
 
 
-# The maximum number of rounds; the oldest are dropped first.
+# The maximum number of rounds on the board; the oldest rounds are dropped first.
 _MAX_ROUNDS = 256
 
 
 class Board:
-    """The newest statements, by round."""
+    """The newest statements of this reporter by round, which its peers may fetch."""
 
     def __init__(self) -> None:
         self._statements_by_round: Mapping[int, tuple[ReportMessage, ...]] = MappingProxyType({})
 
     def publish(self, statement: ReportMessage) -> None:
         """Publish a statement, ahead of older statements of its round."""
-        # The mapping is replaced, so that a concurrent reader sees the complete old one.
+        # The mapping is replaced instead of changed, so that a concurrent reader never sees a
+        # partial update.
         statements_by_round = dict(self._statements_by_round)
         earlier_statements = tuple(
             earlier_statement

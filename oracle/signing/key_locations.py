@@ -6,11 +6,11 @@ from typing import NamedTuple, TypeAlias
 
 from oracle.domain.ids import Address
 
-# Chains that anybody can run locally: Hardhat, Anvil and Ganache. Public test networks are
-# excluded because their accounts are reused elsewhere and their ether is not free.
+# The default chain ids of Hardhat, Anvil and Ganache, which run locally. Public test networks are
+# not included, because their accounts are reused elsewhere and their ether is not free.
 DEVELOPMENT_CHAINS = frozenset({1337, 31337})
 
-# JSON-RPC methods for signing typed data: the usual one, and Web3Signer's.
+# JSON-RPC methods for signing typed data. Web3Signer uses the second name.
 TYPED_DATA_METHODS = ("eth_signTypedData_v4", "eth_signTypedData")
 
 
@@ -25,8 +25,8 @@ class KeyFiles(NamedTuple):
 class KmsKey:
     """A key in AWS KMS (ECC_SECG_P256K1, SIGN_VERIFY), by its id or ARN.
 
-    If `region` or `endpoint` is None, AWS's own environment settings apply. Credentials are always
-    taken from AWS's own configuration.
+    If `region` or `endpoint` is None, the AWS SDK takes it from its environment variables.
+    Credentials always come from the configuration of the AWS SDK.
     """
 
     key_id: str

@@ -1,6 +1,7 @@
 """Key files: encrypted keystores (Web3 V3, EIP-2335) and their password files.
 
-Error messages never contain a key or a password; messages of the libraries are not repeated.
+Error messages never contain a key or a password. Therefore they do not include the messages of
+the libraries either.
 """
 
 import json
@@ -20,11 +21,12 @@ if TYPE_CHECKING:
 
 
 def import_eth_account() -> "type[Account]":
-    """Import eth_account lazily and return its `Account` class."""
+    """Import eth_account at the first use, because it is slow, and return its `Account` class."""
     recursion_limit = sys.getrecursionlimit()
     from eth_account import Account  # noqa: PLC0415  see above
 
-    # Importing py_ecc raises the recursion limit beyond what the C stack can bear.
+    # eth_account imports py_ecc, which raises the recursion limit so far that the C stack could
+    # overflow.
     sys.setrecursionlimit(recursion_limit)
     return Account
 
@@ -34,7 +36,7 @@ _OWNER_FILE_MODE = 0o600
 _OWNER_FOLDER_MODE = 0o700
 _PASSWORD_BYTES = 32
 _KEY_BYTES = 32
-# Redacting a shorter password would black out ordinary text in every log line.
+# Shorter passwords are not redacted, because they may occur in ordinary text of any log line.
 _MIN_REDACTED_LENGTH = 8
 
 
@@ -43,7 +45,8 @@ def create_keystore(
 ) -> Address:
     """Create a keystore with a new key and a random password, and return its address.
 
-    `iterations` is the PBKDF2 count; only throw-away chains use fewer than the library's default.
+    `iterations` is the number of PBKDF2 iterations; None uses the library's default, and only
+    throw-away chains use fewer.
 
     Raises:
         InputError: one of the files exists already or cannot be written.
@@ -53,21 +56,22 @@ def create_keystore(
     keystore_json = import_eth_account().encrypt(
         account.key, password, kdf="pbkdf2", iterations=iterations
     )
-    # Write the password first: a keystore without its password is a lost key.
+    # The password is written first, because a keystore without its password is a lost key.
     _write_new_private_file(password_file, password + "\n")
     try:
         _write_new_private_file(keystore, json.dumps(keystore_json) + "\n")
     except InputError:
-        # Remove the password of a key that was not stored; the file would block the next attempt.
+        # The key was not stored, so its password is useless, and the file would make the next
+        # attempt fail.
         password_file.unlink(missing_ok=True)
         raise
     return Address(account.address.lower())
 
 
 def read_keystore_address(keystore: Path) -> Address | None:
-    """Return the address that a keystore contains, or None if it contains none.
+    """Return the address in a keystore, or None if the keystore does not contain its address.
 
-    No password is needed, because keystores contain their address in plain text.
+    No password is needed, because most keystores contain their address in plain text.
 
     Raises:
         InputError: the file is missing, readable by others, or not a keystore.
@@ -139,7 +143,7 @@ def check_private_file_mode(path: Path) -> None:
 
 
 def _write_new_private_file(path: Path, text: str) -> None:
-    """Create a file and fsync it, leaving no partial file after a failure."""
+    """Create a file that only its owner can read, and fsync it; remove it after a failure."""
     try:
         descriptor = _create_private_file(path)
     except OSError as error:

@@ -38,7 +38,7 @@ class KeySigner:
     __slots__ = ("__account", "_address")
 
     def __init__(self, key: bytes) -> None:
-        # Register the key for redaction, in case it is ever logged.
+        # The key is registered for redaction, in case a bug ever logs it.
         register_secret(key.hex())
         self.__account = import_eth_account().from_key(key)
         self._address = Address(self.__account.address.lower())

@@ -31,19 +31,19 @@ from oracle.signing.typed_data import Domain, SignableStatement, build_typed_dat
 from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS, RPC_SECONDS
 from oracle.telemetry.safe_text import redact_secrets, register_secret
 
-# A batch of task starts is far smaller; a report of 1,024 words is 80 KiB in hex.
+# The hex of a signed transaction is far smaller.
 _MAX_RESPONSE_BYTES = 1 << 20
-# Error messages of a signer are shown up to this many characters.
+# Longer error messages of a signer are cut off after this number of characters.
 _MAX_ERROR_LENGTH = 200
 
 
 class RemoteSigner:
-    """Client of a remote signer for one account; `repr` shows only the address and the host."""
+    """Client of a remote signer for one account; `repr` shows only its address and host."""
 
     __slots__ = ("_address", "_http", "_name", "_numbers", "_place")
 
     def __init__(self, location: RemoteKey) -> None:
-        """Read the credentials; no request is sent yet.
+        """Read the credentials from their files; no request is sent yet.
 
         Raises:
             InputError: a certificate or token file is missing or readable by others.
@@ -74,7 +74,7 @@ class RemoteSigner:
         result = self._call_rpc(self._place.typed_data_method, [self.address, typed_data_json])
         signature = _decode_hex_result(result, self._name)
         if signature[-1:] in {b"\x00", b"\x01"}:
-            # Some signers return the parity instead of v.
+            # Some signers return the parity (0 or 1) instead of v (27 or 28).
             signature = signature[:-1] + bytes([signature[-1] + 27])
         return verify_statement_signature(
             signature, statement.compute_digest(domain), self.address
@@ -110,8 +110,8 @@ class RemoteSigner:
         """Send one request and return the response body.
 
         Raises:
-            RpcError: no response in time.
-            ValueError: an HTTP status other than 200, or a body over the size limit.
+            RpcError: the signer did not respond in time.
+            ValueError: the HTTP status is not 200, or the body exceeds the size limit.
         """
         timeout_seconds = self._place.timeout_seconds
         # The total timeout stops a server that sends its response byte by byte.
@@ -152,7 +152,7 @@ def _build_http_access(location: RemoteKey) -> HttpAccess:
     ca_file = None
     headers = dict[str, str]()
     if location.certificate is not None and location.certificate_key is not None:
-        # Read only to check the file mode: requests takes the paths.
+        # The file is read only to check its mode, because requests opens the files by path.
         read_secret_file(location.certificate_key)
         certificate = (str(_require_file(location.certificate)), str(location.certificate_key))
     if location.ca_file is not None:
@@ -204,6 +204,6 @@ def _decode_hex_result(value: object, host: str) -> bytes:
         if isinstance(value, str) and value.startswith("0x"):
             return bytes.fromhex(value[2:])
     except ValueError:
-        # Invalid hex is reported below, like a value that is not a string.
+        # Invalid hex is reported below, in the same way as a value that is not a string.
         value = None
     raise WrongSignatureError(f"the signer at {host} returned a result that is not hex")

@@ -1,7 +1,7 @@
 """Verification of signatures from any signer, before they are used or sent.
 
-No data of a signer is trusted: the address is recovered from the locally computed digest, and a
-transaction is rebuilt from the request, so that no field can differ. See
+No data that a signer returns is trusted. The address is recovered from the locally computed
+digest, and a transaction is rebuilt from the request, so that no field can differ. See
 docs/decisions/0092-remote-signer-verification.md.
 """
 
@@ -18,10 +18,11 @@ _CURVE_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD036414
 _SIGNATURE_BYTES = 65
 _V_OFFSET = 27
 _TRANSACTION_TYPE = b"\x02"
-# A signature adds 67 bytes. Far larger responses are not decoded to name the differing field:
-# decoding may take seconds, and numbers of thousands of digits cannot be formatted.
+# A signature adds 67 bytes to an unsigned transaction. If a response is larger by more than this
+# limit, it is not decoded to name the differing fields, because decoding may take seconds, and
+# numbers with thousands of digits cannot be formatted.
 _MAX_EXTRA_BYTES = 1024
-# Fields of EIP-1559, before the three of the signature.
+# The fields of a transaction (EIP-1559) that precede the three fields of its signature.
 _FIELD_NAMES = (
     *("chain id", "nonce", "tip", "max fee", "gas limit", "to", "value", "calldata"),
     "access list",
@@ -69,14 +70,14 @@ class EcdsaSignature:
         return 0 < self.s <= _CURVE_ORDER // 2
 
     def to_low_s(self) -> "EcdsaSignature":
-        """Return the equivalent signature with low s."""
+        """Return the equivalent signature whose s is in the lower half of its range."""
         if self.has_low_s:
             return self
         return EcdsaSignature(self.r, _CURVE_ORDER - self.s, 1 - self.parity)
 
     def recover_address(self, digest: bytes) -> Address | None:
         """Recover the address that signed a digest, or None if the signature is invalid."""
-        # Imported here, because commands that only read do not verify signatures.
+        # These imports are slow, and commands that only read do not verify signatures.
         from eth_keys.datatypes import Signature  # noqa: PLC0415
         from eth_keys.exceptions import BadSignature  # noqa: PLC0415
         from eth_utils.exceptions import ValidationError  # noqa: PLC0415
@@ -90,7 +91,7 @@ class EcdsaSignature:
 
 
 def verify_signature(signature: EcdsaSignature, digest: bytes, address: Address) -> EcdsaSignature:
-    """Return the signature if this account signed this digest with a low s.
+    """Return the signature if it is by this account, signs this digest, and has a low s.
 
     Raises:
         WrongSignatureError: the signature is by another account or of another digest, or its s is
@@ -140,7 +141,7 @@ def normalize_statement_signature(
 
 
 def encode_unsigned_transaction(transaction: TransactionRequest) -> bytes:
-    """Return the payload of a type 2 transaction, whose keccak256 is signed."""
+    """Return the payload of a type 2 transaction; its Keccak-256 hash is what gets signed."""
     return _TRANSACTION_TYPE + encode_rlp_list(_encode_transaction_fields(transaction))
 
 
@@ -201,7 +202,7 @@ def verify_signed_transaction(
 def _decode_transaction_fields(raw_transaction: bytes) -> list[bytes] | None:
     """Return the fields of a type 2 transaction, or None if it is malformed.
 
-    An empty list is returned as an empty text of bytes.
+    A field that is an empty list is returned as empty bytes.
     """
     if raw_transaction[:1] != _TRANSACTION_TYPE:
         return None
@@ -229,7 +230,7 @@ def _encode_transaction_fields(transaction: TransactionRequest) -> list[bytes]:
 
 
 def _get_field_contents(transaction: TransactionRequest) -> list[bytes]:
-    """Return the transaction's field contents in EIP-1559 order."""
+    """Return the bytes of each field of a transaction, in the order of EIP-1559."""
     numbers = (
         *(transaction.chain_id, transaction.nonce),
         *(transaction.fees.tip, transaction.fees.max_fee, transaction.gas_limit),

@@ -28,7 +28,7 @@ class Fees(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TransactionRequest:
-    """A transaction to be signed, with value 0; `to` is None for a deployment."""
+    """A transaction to be signed, whose value is 0; `to` is None for a deployment."""
 
     chain_id: int
     nonce: int
@@ -49,11 +49,12 @@ class SignedBytes:
 class Signer(Protocol):
     """Signer of one account; the key may be stored in a file, in a KMS or on another host.
 
-    An implementation verifies each result before returning it: the address recovered from the
-    locally computed digest, low s, and every field of a decoded transaction
-    (`signing.signature_checks`). It never retries: a lost response is a `TransientError` and does
-    not mean that nothing was signed. Call it outside database transactions, because it may take
-    seconds. See docs/explanation/reports.md#off-chain-signatures.
+    An implementation verifies each result before it returns the result: it recovers the address
+    from the locally computed digest, requires a low s, and compares every field of a transaction
+    (`signing.signature_checks`). An implementation never retries. If a response is lost, it raises
+    a `TransientError`, although the signer may have signed. Call a signer outside database
+    transactions, because it may take seconds. See
+    docs/explanation/reports.md#off-chain-signatures.
     """
 
     @property

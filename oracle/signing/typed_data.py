@@ -21,14 +21,14 @@ _OBJECTION_TYPE = (
 )
 _ANSWER_TYPE = "address node,uint40 dueSince,bool isAccepted,string because,uint40 answeredAt"
 _OBJECTIONS_NAME, _OBJECTIONS_VERSION = "QoSObjections", "1"
-# No contract verifies these requests, so the service is named in the message instead.
+# No contract verifies requests for notices, so the message names the service instead.
 _NOTICES_DOMAIN_TYPE = "string name,string version,uint256 chainId"
 _NOTICE_REQUEST_TYPE = (
     "string service,address node,string action,string channel,string target,string kinds,"
     "uint64 nonce,uint40 deadline"
 )
 _NOTICES_NAME, _NOTICES_VERSION = "QoSNotices", "1"
-# Seconds: the contract rejects signatures with a longer lifetime (RoundHead.sol).
+# In seconds: the contract rejects reports with a longer lifetime (RoundHead.sol).
 MAX_TTL_SECONDS = 3600
 
 
@@ -44,9 +44,9 @@ class Domain:
 class ReportStatement:
     """A report of one round, under the configuration `config`.
 
-    `prev` is the root of the round before, or zero if there is none or it was struck. `as_of` is a
-    block number, `deadline` is in unix seconds, and `root` is the root of all nodes as of that
-    block (docs/reference/report-format.md#roots).
+    `prev` is the root of the previous round, or zero if there is no such round or its root was
+    withdrawn. `as_of` is a block number, and `root` is the Merkle root over the leaves of all
+    nodes as of this block (docs/reference/report-format.md#roots). `deadline` is in unix seconds.
     """
 
     config: Hash
@@ -66,8 +66,8 @@ class ReportStatement:
 class ObjectionStatement:
     """An objection that a node signs, with its fields in the order of the contract's struct.
 
-    `due_since` names the kickout, and `deadline` is the last block time that may include the
-    objection; both are in unix seconds.
+    `due_since` is the time since which the kickout is due, and identifies the kickout. `deadline`
+    is the latest block time at which the contract accepts the objection. Both are unix seconds.
     """
 
     node: Address
@@ -84,9 +84,10 @@ class ObjectionStatement:
 
 @dataclass(frozen=True, slots=True)
 class AnswerStatement:
-    """A reporter's answer to the objections to one kickout, which no contract reads.
+    """A reporter's answer to the objections to one kickout; no contract reads answers.
 
-    `answered_at` is in unix seconds; of two answers to one kickout, the later one counts.
+    `answered_at` is in unix seconds. If there are several answers to one kickout, the last one
+    counts.
     """
 
     node: Address
@@ -108,9 +109,9 @@ SignableStatement = ReportStatement | AnswerStatement
 class NoticeRequest:
     """A node's signed request to subscribe to its notices, to list subscriptions, or to end one.
 
-    `service` is the URL of the pages. `target` is the address of a new subscription, or the id of
-    the one to end. `kinds` is comma-separated. `nonce` must be larger than that of the node's last
-    request, and `deadline` is in unix seconds.
+    `service` is the URL of the service's web pages. `target` is the mail address or URL of a new
+    subscription, or the id of the subscription to end. `kinds` is comma-separated. `nonce` must be
+    larger than the nonce of the node's last request, and `deadline` is in unix seconds.
     """
 
     service: str
@@ -128,7 +129,7 @@ class NoticeRequest:
 
 
 def build_typed_data(statement: SignableStatement, domain: Domain) -> dict[str, Any]:
-    """Return the statement as EIP-712 data, for signers that show what they sign."""
+    """Return the statement as EIP-712 data, for signers that require the full data."""
     if isinstance(statement, AnswerStatement):
         message = {
             "node": statement.node,
@@ -226,7 +227,7 @@ def _parse_type_members(type_members: str) -> list[dict[str, str]]:
 
 
 def _hash_typed_data(structure: dict[str, Any]) -> Hash:
-    # Import eth_account with its recursion limit restored.
+    # This import of eth_account restores the recursion limit, which py_ecc would raise.
     import_eth_account()
     from eth_account.messages import encode_typed_data  # noqa: PLC0415  it takes half a second
 
