@@ -21,14 +21,14 @@ from oracle.store.state.rule_set_repository import RuleSet
 
 ADDRESS_PATTERN = "^0x[0-9a-f]{40}$"
 HASH_PATTERN = "^0x[0-9a-f]{64}$"
-# The largest signed 64-bit integer, the widest that a database column holds.
+# The largest signed 64-bit integer; database columns hold no larger number.
 LARGEST_INTEGER = 2**63 - 1
 
 AddressText = Annotated[
     str,
     Field(pattern=ADDRESS_PATTERN, examples=["0xfabb0ac9d68b0b445fb7357272ff202c5651694a"]),
 ]
-# CAIP-10: a chain of the namespace eip155, and an address with its EIP-55 checksum.
+# An address in CAIP-10 form: the namespace eip155, the chain id, and the EIP-55 address.
 AccountId = Annotated[
     str,
     Field(
@@ -37,14 +37,14 @@ AccountId = Annotated[
     ),
 ]
 HashText = Annotated[str, Field(pattern=HASH_PATTERN, examples=["0x" + "5e" * 32])]
-# Units of 10^-18 as a decimal with 18 digits.
+# A fraction in units of 10^-18, written as a decimal with 18 digits.
 FractionText = Annotated[
     str, Field(pattern=r"^[0-9]+\.[0-9]{18}$", examples=["0.581000000000000000"])
 ]
-# An integer that may be too large for a JavaScript number: wei, weights, sums.
+# An integer as text, because wei, weights and sums may be too large for a JavaScript number.
 IntegerText = Annotated[str, Field(pattern="^[0-9]+$", examples=["1000000000000000000"])]
-# The two types above as integers that become text only in JSON, so that tables and pages can
-# calculate with them.
+# `FractionText` and `IntegerText` as integers that become text only in JSON, so that tables and
+# pages can calculate with them.
 FixedPoint = Annotated[
     int,
     PlainSerializer(format_decimal, return_type=str, when_used="json"),
@@ -129,7 +129,7 @@ def build_as_of(
         lag_seconds=max(0, now - cursor.time),
         replica_lag_seconds=uow.measure_replica_lag_seconds(),
         rules=f"{rules.name} {rules.version}",
-        # A halt does not move the index, but it changes the answer.
+        # A change of the halts does not move the cursor, but it changes the answer.
         epoch=cursor.epoch + uow.halts.count_halt_changes(),
     )
 
@@ -141,7 +141,7 @@ class Answer(ApiModel):
 
 
 class LogPlace(ApiModel):
-    """The source of an event: a log, a call (`log` is -1), or a feed row without transaction."""
+    """The source of an event: a log, a call (`log` is -1), or a feed row without a transaction."""
 
     block: int = Field(examples=[287])
     tx: int | None = Field(examples=[3])
@@ -179,7 +179,7 @@ def _build_log_place(position: Position, transaction: Hash | None) -> LogPlace:
 
 
 class RuleSetView(ApiModel):
-    """A rule set by name and version; the hash of its canonical JSON identifies it."""
+    """The name and the version of a rule set, and the SHA-256 of its canonical JSON."""
 
     name: str
     version: int | None
@@ -187,5 +187,5 @@ class RuleSetView(ApiModel):
 
 
 def build_rule_set_view(rules: RuleSet) -> RuleSetView:
-    """Return a rule set as part of an answer."""
+    """Return the view of a rule set."""
     return RuleSetView(name=rules.name, version=rules.version, sha256=rules.sha256)

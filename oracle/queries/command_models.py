@@ -1,4 +1,4 @@
-"""Answers of single commands: `run`, `export`, `config`, `keys`, `outbox`, `notify`, others."""
+"""The answers of commands that have no read API: `run`, `export`, `config`, `keys` and others."""
 
 from pydantic import Field
 
@@ -66,7 +66,7 @@ class ConfigCheck(ApiModel):
 
 
 class SelfTestCheck(ApiModel):
-    """One check of `selftest`."""
+    """The result of one check of `selftest`."""
 
     check: str
     passed: bool
@@ -119,7 +119,7 @@ class ParquetAnswer(ApiModel):
 
 
 class FixtureAnswer(ApiModel):
-    """The blocks that were recorded, or would be in a dry run."""
+    """The blocks that were recorded into a fixture file, or would be in a dry run."""
 
     dry_run: bool
     file: str
@@ -180,7 +180,7 @@ class RebuiltAccount(ApiModel):
 
 
 class NoticeTarget(ApiModel):
-    """The delivery state of a target."""
+    """The state of the deliveries to a notification target."""
 
     target: str
     told_up_to: int | None = Field(description="Last delivered notice; null if the target is new.")
@@ -191,14 +191,14 @@ class NoticeTarget(ApiModel):
 
 
 class NoticeDelivery(ApiModel):
-    """The result of a test message."""
+    """The result of sending a test message to a notification target."""
 
     target: str
     error: str | None = Field(description="null if it was delivered.")
 
 
 class SubscriptionEntry(ApiModel):
-    """A subscription of a node's owner, without the address."""
+    """A node owner's subscription to notices, without the owner's contact address."""
 
     id: str
     node: AddressText
@@ -212,7 +212,7 @@ class SubscriptionEntry(ApiModel):
 
 
 class NoticeRecipients(ApiModel):
-    """The targets that would be sent a test message."""
+    """The notification targets to which a test message would be sent."""
 
     would_be_told: list[str]
 
@@ -220,7 +220,7 @@ class NoticeRecipients(ApiModel):
 def build_notice_target(
     name: str, delivery_state: DeliveryProgress | None, newest_seq: int
 ) -> NoticeTarget:
-    """Return the delivery progress of a notification target.
+    """Return the state of the deliveries to a notification target.
 
     `newest_seq` is the number of the newest notice.
     """
@@ -249,7 +249,7 @@ def build_subscription_entry(subscription: Subscription) -> SubscriptionEntry:
 
 
 class SystemEntry(ApiModel):
-    """A network system with its scoring rules and selection policy."""
+    """A supported network, with its scoring rules and its selection policy."""
 
     name: str
     version: int

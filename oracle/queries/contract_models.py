@@ -1,4 +1,4 @@
-"""Answers of `contract show`, `deploy` and `calldata`."""
+"""The answers of `contract show`, `contract deploy` and `contract calldata`."""
 
 from pydantic import Field
 
@@ -11,7 +11,7 @@ from oracle.queries.answers import AddressText, ApiModel, HashText, Integer
 
 
 class ContractAnswer(ApiModel):
-    """The oracle contract: its code, roles, rules, limits and head."""
+    """The oracle contract: its code, roles, rules, limits and newest round."""
 
     code_hash: HashText
     is_our_code: bool
@@ -42,7 +42,7 @@ class ContractAnswer(ApiModel):
 
 
 class TimelockPlan(ApiModel):
-    """The timelock that is deployed before its oracle."""
+    """The timelock contract that is deployed before the oracle that it administers."""
 
     address: AddressText
     owner: AddressText
@@ -51,7 +51,7 @@ class TimelockPlan(ApiModel):
 
 
 class AdapterPlan(ApiModel):
-    """The adapter that is deployed after its oracle."""
+    """The adapter contract that is deployed after the oracle that calls it."""
 
     name: str
     address: AddressText
@@ -63,7 +63,7 @@ class AdapterPlan(ApiModel):
 
 
 class WordsPlan(ApiModel):
-    """The contract QoSWords that is deployed after its oracle."""
+    """The QoSWords contract that is deployed after the oracle whose scores it stores."""
 
     address: AddressText
     fall_share: int = Field(description="In 1/10,000 of the open lanes.")
@@ -73,7 +73,7 @@ class WordsPlan(ApiModel):
 
 
 class DeploymentAnswer(ApiModel):
-    """The contracts that are deployed, and their maximum cost; amounts in wei."""
+    """The contracts that are deployed, and their maximum cost; amounts are in wei."""
 
     address: AddressText | None = Field(default=None, description="null if nothing was sent.")
     gas_used: int | None = None
@@ -126,7 +126,7 @@ class AnnouncementAnswer(ApiModel):
 
 
 def build_contract_answer(configuration: RootsConfiguration) -> ContractAnswer:
-    """Return the answer about a QoSRoots contract."""
+    """Return the answer of `contract show` about a QoSRoots contract."""
     contract_status = configuration.contract_status
     masked_code_hash = compute_code_hash(qos_roots.CONTRACT, configuration.code)
     return ContractAnswer(

@@ -1,4 +1,4 @@
-"""The state of the contract, the chain and an operator's account, read from the endpoints."""
+"""Reads the state of the contract, the chain and an operator's account from the endpoints."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from oracle.rpc.pool import EndpointPool
 from oracle.telemetry.outbox_counts import MAX_LAG_ROUNDS, HotSetLag
 from oracle.txmgr.client.receipts import fetch_balance, fetch_newest_block
 
-# A daemon that lags by more blocks is not ready, and an endpoint that does is not used.
+# A daemon that is further behind the head is not ready, and such an endpoint is not used.
 READY_WITHIN_BLOCKS = 10
-# A status query waits only briefly.
+# A status query waits only briefly for an endpoint.
 _TIMEOUT_SECONDS = 3.0
-# A function that reads the lag of the hot set at a block.
+# A function that returns how far the hot set is behind at a block.
 HotSetMeasure = Callable[[PoolView, BlockRef], HotSetLag | None]
-# Decimal places of an amount of ether in text output.
+# The decimal places of an amount of ether in text output.
 _ETHER_DECIMALS = 6
 
 
@@ -34,7 +34,7 @@ class ContractStatus:
     pushed_at: int
     paused_until: int
     kicks_paused: bool
-    # None if no hot set is kept or its lag is unknown.
+    # None if no hot set is kept, or if its lag is unknown.
     hot_set_lag: HotSetLag | None = None
 
 
@@ -42,7 +42,7 @@ class ContractStatus:
 class ChainView:
     """The newest block and the state of the contract, as read from the chain.
 
-    `contract` is None if there is no contract or its state is unknown. `unknown_reason` states
+    `contract` is None if there is no contract, or if its state is unknown. `unknown_reason` states
     why `head` or `contract` is unknown.
     """
 
@@ -52,14 +52,14 @@ class ChainView:
 
     @property
     def paused_until(self) -> int | None:
-        """The time until which the contract accepts no reports, or None if not paused."""
+        """The unix time until which the contract rejects reports, or None if not paused."""
         if self.contract is None or self.head is None:
             return None
         paused_until = self.contract.paused_until
         return paused_until if paused_until > self.head.time else None
 
     def build_contract_view(self) -> "ContractView":
-        """Return the answer about the contract."""
+        """Return the view of the contract for an answer."""
         contract = self.contract
         return ContractView(
             round=None if contract is None else contract.round,
@@ -74,7 +74,7 @@ class ChainView:
 
 
 class HotSetView(ApiModel):
-    """How far the words of the hot set are behind the last round."""
+    """How far the stored score words of the hot set are behind the last round."""
 
     rounds_behind: int = Field(
         description="Newest rounds of which the hot set lacks a word; "
@@ -125,9 +125,9 @@ def fetch_chain_view(
 ) -> ChainView:
     """Read the chain's head and the contract from the eligible endpoints.
 
-    An endpoint that does not respond is queried once, with a timeout of three seconds. An endpoint
-    that has not reached block `folded_block`, the last block of the index, is ignored, because its
-    response is out of date. `contract` is the oracle's address, or None if there is no contract.
+    Each endpoint is queried at most once, with a timeout of three seconds. An endpoint that has
+    not reached block `folded_block`, the last block of the index, is ignored, because its response
+    is out of date. `contract` is the oracle's address, or None if there is no contract.
     `measure_hot_set` is None if no hot set is kept.
     """
     try:

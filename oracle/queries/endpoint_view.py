@@ -8,14 +8,14 @@ from oracle.chain.source import ChainSource
 from oracle.queries.answers import ApiModel
 from oracle.rpc.endpoints.probe import CapabilityStore
 
-# Seconds after which a stored state is out of date.
+# A stored state is out of date after this many seconds.
 _STATE_TTL_SECONDS = 120.0
 _UNKNOWN_STATE = "no recent state from a daemon"
 _OK_STATE, _STALLED_STATE = "ok", "stalled:"
 
 
 class EndpointView(ApiModel):
-    """One endpoint, as the daemon last observed it."""
+    """The state of an endpoint, as the daemon last observed it."""
 
     endpoint: str
     head: int | None = Field(description="Its newest block; null if unknown.")
@@ -57,7 +57,7 @@ class EndpointReadmission(ApiModel):
 def refresh_endpoint_views(
     source: ChainSource, capabilities: CapabilityStore
 ) -> list[EndpointView]:
-    """Store and return the state of this process's endpoints without querying them."""
+    """Store and return the states of this process's endpoints, without sending requests."""
     state_by_endpoint = dict(source.endpoints.describe_states())
     stalled = source.tracker.stalled_seconds
     head_by_endpoint: dict[str, int | None] = {}
@@ -77,7 +77,8 @@ def refresh_endpoint_views(
 def load_endpoint_views(source: ChainSource, capabilities: CapabilityStore) -> list[EndpointView]:
     """Return the endpoint states that the daemon stored in this database.
 
-    An endpoint that was proven wrong is known from the database, even if no daemon runs.
+    Endpoints that were proven wrong are listed even if no daemon runs, because the database
+    records them.
     """
     proven_wrong = source.get_proven_wrong_endpoints()
     state_by_endpoint = dict(source.endpoints.describe_states())

@@ -1,6 +1,6 @@
-"""Everything that is needed to check a node's scores in a round without the oracle, as one file.
+"""Builds the file with all data needed to verify a node's scores in a round without the oracle.
 
-The page `/verify` reads it. See docs/spec/evidence.md#bundle.
+The page `/verify` reads the file. See docs/spec/evidence.md#bundle.
 """
 
 import json
@@ -47,7 +47,7 @@ class BundleConfiguration(ApiModel):
 
 
 class BundleRound(ApiModel):
-    """The report of a round as it was signed, and its signatures as far as this host has them."""
+    """The report of a round as it was signed, and the signatures that this host has."""
 
     chain_id: int
     contract: AddressText
@@ -69,7 +69,7 @@ class BundleRound(ApiModel):
 
 
 class BundlePosition(ApiModel):
-    """The position of an event."""
+    """The position of an event on the chain."""
 
     block: int
     tx: int
@@ -78,7 +78,7 @@ class BundlePosition(ApiModel):
 
 
 class BundleScore(ApiModel):
-    """A score that counts in the round, like an entry of the evidence."""
+    """A score that counts in the round, with the same fields as in the kickout evidence."""
 
     seq: int
     task: HashText
@@ -92,7 +92,7 @@ class BundleScore(ApiModel):
 
 
 class BundleLog(ApiModel):
-    """A raw log, which an event of the bundle comes from."""
+    """The raw log of an event in the bundle."""
 
     block: int
     block_hash: HashText
@@ -105,7 +105,7 @@ class BundleLog(ApiModel):
 
 
 class BundleObjection(ObjectionEntry):
-    """An objection, and what the node signed if it was posted to this reporter."""
+    """An objection, and the statement that the node signed if it was posted to this reporter."""
 
     contract: AddressText | None = Field(
         description="The objections contract, in whose domain objection and answer are signed; "
@@ -121,7 +121,7 @@ class BundleObjection(ObjectionEntry):
 
 
 class EvidenceBundle(ApiModel):
-    """A node's leaf in a round, and what its scores follow from."""
+    """A node's leaf in a round, and the data from which its scores are computed."""
 
     bundle_version: int
     node: AddressText
@@ -154,7 +154,7 @@ def build_evidence_bundle(
 ) -> EvidenceBundle:
     """Return the evidence bundle of a node in a round, or in the newest accepted round.
 
-    `rules_id` is the text whose hash is the rules hash.
+    `rules_id` is the text whose SHA-256 is the rules hash of the contract.
 
     Raises:
         InputError: see `prove_node`.
@@ -197,7 +197,10 @@ def _load_proven_scores(
 def _load_kickout_evidence(
     archive: EventArchive, uow: UnitOfWork, node: Node | None, proof: NodeProofDetail
 ) -> tuple[Sequence[ScoreEntry], str | None]:
-    """Return the scores and text of the kickout evidence that the leaf refers to, if any."""
+    """Return the scores and the text of the kickout evidence that the leaf refers to.
+
+    They are empty and None if no kickout is due by the leaf.
+    """
     if node is None or proof.is_absent or proof.leaf.kickout_due_since is None:
         return (), None
     intervals = [
@@ -229,9 +232,9 @@ def _load_objections(
 def _load_events(
     archive: EventArchive, uow: UnitOfWork, entries: Sequence[ScoreEntry], last_block: int
 ) -> tuple[list[DomainEvent], list[BundleLog]]:
-    """Return all events about the groups of `entries` in order, and the logs of the events.
+    """Return all events about the groups of `entries` in order, and the logs of these events.
 
-    Events after `last_block` are left out: they change no score of the round.
+    Events after `last_block` are left out, because they change no score of the round.
     """
     results = uow.results.list_closed_at([entry.at for entry in entries])
     task_keys = {entry.task for entry in entries}
@@ -270,7 +273,7 @@ def _load_events(
 
 
 def _iter_task_blocks(task: Task) -> Iterator[int]:
-    """Yield the blocks of a task's events that a score may depend on."""
+    """Yield the blocks of those events of a task that its score may depend on."""
     positions = (
         task.created_at,
         task.started_at,
@@ -310,7 +313,8 @@ def _build_round(uow: UnitOfWork, accepted: RoundAccepted) -> BundleRound:
         for statement in list_round_statements(uow, domain.contract, accepted.round)
         if (statement.root, statement.config) == (accepted.root, accepted.config)
     ]
-    # Statements of one round may differ in their deadline; the first one determines the digest.
+    # Statements about the same round may differ in their deadline, and therefore in their digest.
+    # The bundle has the signatures of the first digest.
     signed = [statement for statement in statements if statement.digest == statements[0].digest]
     before = uow.rounds.find_accepted_round(accepted.round - 1)
     return BundleRound(
@@ -347,7 +351,7 @@ def _find_round_configuration(
 def build_bundle_objections(
     uow: UnitOfWork, objections: Sequence[Objected], policy: KickoutPolicy, chain_id: int
 ) -> list[BundleObjection]:
-    """Return the entries of objections with their signatures, in the same order."""
+    """Return the entry of each objection with its signature, in the same order."""
     entries = build_objection_entries(uow, objections, policy)
     return [
         _build_bundle_objection(uow, objection, entry, chain_id)
@@ -380,7 +384,7 @@ def _find_objections_contract(uow: UnitOfWork, objection: Objected) -> Address |
 def _find_signature(
     uow: UnitOfWork, objection: Objected, domain: Domain
 ) -> tuple[int, bytes] | None:
-    """Return the deadline and the node key's signature, or None if no signature is stored."""
+    """Return the deadline and the node's signature, or None if no signature is stored."""
     for posted in uow.objection_inbox.list_for_node(objection.node):
         statement = build_objection_statement(posted)
         if (statement.due_since, statement.reason, statement.text, statement.seq) != (

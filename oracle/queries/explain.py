@@ -1,8 +1,8 @@
 """Explains a node's score by all entries behind it, with their transactions and logs.
 
-The explanation is for node owners. For the cursor's block, the stored state is read.
-For an earlier block, the node, its peers and the rounds are folded again from the stored logs.
-Scores, changes and groups are the stored rows up to that block; tasks are as of the cursor.
+The explanation is for node owners. At the cursor's block, the stored state is read. For an earlier
+block, the node, its peers and the rounds are folded again from the stored logs. Scores, changes
+and groups are the stored rows up to that block, while tasks are shown as of the cursor.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -70,51 +70,55 @@ if TYPE_CHECKING:
     from oracle.chain.source import ChainSource
 
 
-# An upper bound on the number of changes of a node.
+# A limit above the number of changes that a node can have.
 _MAX_CHANGES = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The reasons for a node's score as of a block; times in seconds, H in units of 10^-18.
+    """The reasons for a node's score as of a block; times are in seconds, H in units of 10^-18.
 
-    `scores` are the entries of the pool, `changes` all changes of H, oldest first. Under legacy
-    rules the pool is the current window. `members_by_position` maps a position to the members of
-    the group that closed there and scored the node. `transaction_by_position` maps a position to
-    its transaction.
+    `scores` are the entries of the score pool, or of the current window under legacy rules.
+    `changes` are all changes of H. Both are oldest first. `members_by_position` maps the position
+    at which a group closed to the members of this group, for each group that gave the node a
+    score. `transaction_by_position` maps the position of an event to its transaction.
     """
 
     as_of: BlockRef
-    # The network data that the node's scores depend on, as of the block.
+    # The data of the whole network that the node's scores depend on, as of the block.
     population: Population
     node: Node
     node_scores: NodeScores
-    # The rank by QoS, from 1; None if the node has no QoS.
+    # The rank by QoS, counted from 1; None if the node has no QoS.
     place: int | None
     pool: bytes
     scores: list[ScoreEntry]
-    # The rule set of each score, by the `seq` of the score, if the database has it.
+    # The rule set of each score, by the `seq` of the score, where the database has it.
     rule_set_by_score: dict[int, RuleSet]
     changes: list[ReliabilityChange]
     kickouts: list[KickoutDue]
     members_by_position: dict[Position, tuple[GroupMember, ...]]
     transaction_by_position: dict[Position, Hash]
-    # The tasks of `scores` (including those of the other group members) and of `changes`.
+    # The tasks of `scores`, of the other members of their groups, and of `changes`.
     task_by_key: dict[TaskKey, Task]
     on_chain_lane: LaneOnChain | None
-    # None if no accepted round has this as-of block, or if the contract does not know the node.
+    # None if no accepted round has this as-of block, or if the round has no leaf of the node.
     reported_lane: SentLane | None
-    # The change that led to the current membership; None if the node never was a member.
+    # The change that led to the current membership; None if the node was never a member.
     membership_change: MembershipChange | None = None
-    # Why only an operator may allow the kickout that is due; None if none is due or held.
+    # Why an operator must approve the node's due kickout; None if no kickout is due, or if it
+    # needs no approval.
     hold_reason: str | None = None
-    # Positions, since the oldest score, of groups that may have given the node an unrecorded 0.
+    # Positions of groups, since the oldest score, that may have given the node a 0 which is not
+    # recorded.
     possible_zeros: tuple[Position, ...] = ()
-    # Up to the block, newest first; their check and the answer are as of the cursor.
+    # The objections up to the block, newest first. Their checks and the answers to them are as of
+    # the cursor.
     objections: list[ObjectionEntry] = field(default_factory=list)
-    # Why this reporter does not accuse the node yet; None if the block is below the cursor.
+    # The objection that delays the accusation of the node by this reporter; None if there is none,
+    # or if the block is below the cursor.
     objection_delay: ObjectionDelayEntry | None = None
-    # The incidents that mark timeouts among `changes`.
+    # The incidents during which timeouts among `changes` happened.
     timeout_marks: TimeoutMarks = field(default_factory=lambda: TimeoutMarks({}))
 
     @property
@@ -129,7 +133,7 @@ class Explanation:
 
     @property
     def min_long_term_score(self) -> int:
-        """The lower bound of Q_long / Q_max if every possible 0 counts."""
+        """The lower bound of Q_long / Q_max, for the case that every possible 0 counts."""
         dated_scores = [(entry.at, entry.score) for entry in self.scores]
         dated_scores += [(at, self.rules.absent_score) for at in self.possible_zeros]
         pool = bytes(score for _, score in sorted(dated_scores)[-self.rules.pool_size :])
@@ -139,16 +143,16 @@ class Explanation:
         return long_term
 
     def compute_earning(self, entry: ScoreEntry) -> EarningView | None:
-        """Return the node's earning from the task of a score, or None if it is unknown.
+        """Return what the node earned from the task of a score, or None if this is unknown.
 
-        The earning is as of the cursor.
+        The amount is as of the cursor.
         """
         return compute_task_earning(
             entry.task, self.members_by_position.get(entry.at, ()), self.task_by_key
         )
 
     def get_task_runs(self, entry: ScoreEntry) -> Sequence[Run]:
-        """Return the task parts of a two-round legacy task, or an empty list for other tasks."""
+        """Return the runs of a two-round legacy task, or an empty list for other tasks."""
         task = self.task_by_key.get(entry.task)
         if task is not None and task.runs:
             return task.runs
@@ -160,20 +164,20 @@ class Explanation:
 
     @property
     def creator_spread(self) -> CreatorSpread:
-        """The distribution of the scores over task creators."""
+        """The distribution of the scores over the creators of the tasks."""
         return compute_creator_spread(
             ((self.find_creator(entry.task), entry.score) for entry in self.scores), self.rules
         )
 
     def find_creator(self, task_key: TaskKey) -> Address | None:
-        """Return the creator of a task, or None if it was not known at the block."""
+        """Return the creator of a task, or None if the task was not created up to the block."""
         return find_task_creator_at_block(self.task_by_key, task_key, self.as_of.number)
 
 
 def find_task_creator_at_block(
     tasks: Mapping[TaskKey, Task], task_key: TaskKey, block: int
 ) -> Address | None:
-    """Return the creator of a task, or None if it was not known at a block."""
+    """Return the creator of a task, or None if the task was not created up to a block."""
     task = tasks.get(task_key)
     if task is None or task.created_at is None or task.created_at.block > block:
         return None
@@ -182,9 +186,10 @@ def find_task_creator_at_block(
 
 @dataclass(frozen=True, slots=True)
 class EventArchive:
-    """The stored history that an explanation is computed from.
+    """The stored history from which an explanation is computed.
 
-    `max_logs` is the maximum number of logs to fold for one explanation, or None for no limit.
+    `max_logs` is the maximum number of logs that are folded for one explanation, or None for no
+    limit.
     """
 
     store: Store
@@ -196,7 +201,7 @@ class EventArchive:
 
     @property
     def kickout_policy(self) -> KickoutPolicy:
-        """Return how due kickouts are reviewed and delayed."""
+        """The policy by which due kickouts are reviewed and delayed."""
         return KickoutPolicy(self.rules, self.reader.holds_kickouts, self.objection_terms)
 
 
@@ -208,8 +213,8 @@ def explain_score(
 ) -> Explanation:
     """Explain a node's score as of a block at or below the cursor.
 
-    `get_ranking` returns the nodes as of a cursor. Without it, all nodes are read from the
-    database, which takes a second for 100,000 nodes.
+    `get_ranking` returns the nodes as of a cursor. Without this argument, all nodes are read from
+    the database, which takes a second for 100,000 nodes.
 
     Raises:
         InputError: no event up to this block refers to the node.
@@ -322,7 +327,7 @@ def resolve_block(
 ) -> BlockRef:
     """Return the requested block, or the last folded block if no number is requested.
 
-    The chain is opened only if the header is not stored.
+    The endpoints are connected only if the block's header is not stored.
 
     Raises:
         InputError: nothing is indexed, or the block is beyond the index.
@@ -382,7 +387,7 @@ def _find_possible_zeros(
 ) -> tuple[Position, ...]:
     """Return the positions of possible zeros that would still be in the pool.
 
-    Only a feed omits group members, so the result is empty without a feed.
+    Only a feed may omit members of a group, so the result is empty without a feed.
     """
     if archive.reader.feed is None:
         return ()
@@ -404,7 +409,7 @@ def _load_tasks(
     members_by_position: Mapping[Position, tuple[GroupMember, ...]],
     changes: Iterable[ReliabilityChange],
 ) -> dict[TaskKey, Task]:
-    """Return the tasks of the scores and changes, including those of the other group members."""
+    """Return the tasks of the scores, of the other members of their groups, and of the changes."""
     task_keys = {entry.task for entry in scores}
     task_keys |= {member.task for members in members_by_position.values() for member in members}
     task_keys |= {change.task for change in changes if change.task is not None}
@@ -412,7 +417,7 @@ def _load_tasks(
 
 
 def _clip_intervals_at_block(intervals: Iterable[KickoutDue], block: int) -> Iterable[KickoutDue]:
-    """Yield the intervals opened up to a block, as they were known at that block."""
+    """Yield the intervals that were opened up to a block, with the ends known at that block."""
     for interval in intervals:
         if interval.opened_at.block <= block:
             still_open = interval.closed_at is not None and interval.closed_at.block > block
@@ -455,7 +460,8 @@ def _load_transaction_hashes(
     for block in {position.block for position in positions}:
         for log in uow.logs.iterate_between(block, block):
             hash_by_log[(block, log.index)] = log.tx_hash
-    # A feed row has no transaction, even if its number equals the index of a log.
+    # A feed row is left out, because it has no transaction, even if its number equals the index of
+    # a log.
     chain_positions = [position for position in positions if not is_feed_position(position)]
     return {
         position: hash_by_log[(position.block, position.log)]

@@ -1,4 +1,4 @@
-"""The explanation of a score, printed by `explain --json` and `/v1/nodes/{node}/explain`.
+"""The models of an explanation, for `explain --json` and `/v1/nodes/{node}/explain`.
 
 An earning has both the amount that the network reported and the share that follows from the
 group's points, so that a difference is visible (docs/explanation/legacy.md#money).
@@ -43,13 +43,13 @@ class Origin(ApiModel):
 
 
 class LoggedOrigin(Origin):
-    """The source of an event with its transaction."""
+    """The source of an event, with the event's transaction."""
 
     transaction: HashText | None = Field(description="null if the raw log is not stored.")
 
 
 class EarningView(ApiModel):
-    """A node's earning from a task, in the token's smallest unit: all or part of the fee."""
+    """What a node earned from a task, in the token's smallest unit: all or part of the fee."""
 
     paid: Integer
     fee: Integer
@@ -58,7 +58,7 @@ class EarningView(ApiModel):
     by_points: Integer | None = Field(description="Share of the fee that follows from the points.")
 
     def to_text(self, token: Token) -> str:
-        """Return the earning, and the points by which the fee was shared, as text."""
+        """Return the earned amount, and the points by which the fee was shared, as text."""
 
         def format_wei(amount: int) -> str:
             return format_amount(amount, token.symbol, token.decimals)
@@ -77,7 +77,7 @@ class EarningView(ApiModel):
 
 
 class GroupFellow(ApiModel):
-    """Another task of the same group."""
+    """Another task of the same group as the scored task."""
 
     task: HashText
     node: AddressText | None
@@ -90,7 +90,7 @@ class GroupFellow(ApiModel):
 
 
 class ScoreView(LoggedOrigin):
-    """A task score in the pool."""
+    """The score of a task in the score pool."""
 
     seq: int = Field(description="Counts the scores of the node from 1.")
     task: HashText
@@ -135,7 +135,7 @@ class ReliabilityChangeView(LoggedOrigin):
 
 
 class ReliabilityView(ApiModel):
-    """The reliability H: `base` at the time `since`, from which it recovers."""
+    """The reliability H, which is `base` at the time `since` and recovers from then on."""
 
     base: FixedPoint
     since: int = Field(description="Unix seconds.")
@@ -143,14 +143,14 @@ class ReliabilityView(ApiModel):
 
 
 class KickoutInterval(ApiModel):
-    """The period in which a kickout was due."""
+    """The span of blocks in which a kickout was due."""
 
     opened_at: Origin
     closed_at: Origin | None = Field(description="null if still due.")
 
 
 class DownloadView(ApiModel):
-    """A request to download a model; times in unix seconds."""
+    """A request that a node should download a model; times are in unix seconds."""
 
     model: str
     asked_at: int
@@ -177,7 +177,7 @@ class SentLane(LoggedOrigin):
 
 
 class NodeExplanation(ApiModel):
-    """All numbers that a node's score is computed from, each with its log."""
+    """All numbers from which a node's score is computed, with the log of each."""
 
     row: NodeEntry = Field(description="The node's row in the list of nodes, as of the block.")
     interval: QosIntervalView | None = Field(description="null if its QoS is no mean of scores.")
@@ -214,7 +214,7 @@ class NodeExplanation(ApiModel):
 
 
 def build_event_origin(position: Position) -> Origin:
-    """Return the source of an event; only logs, not feed rows, can have a proof."""
+    """Return the source of an event, and whether it can be proven; feed rows cannot."""
     if not is_feed_position(position):
         return Origin(block=position.block, log=position.log, feed=None, proof="chain")
     return Origin(block=position.block, log=None, feed=get_feed_row_key(position), proof="none")

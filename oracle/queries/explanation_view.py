@@ -1,4 +1,4 @@
-"""Builds the answer of an explanation, which `explain --json` and the read API print."""
+"""Builds the answer of an explanation, for `explain --json` and the read API."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -30,7 +30,7 @@ from oracle.systems.crynux.predownload import list_download_requests
 def build_explanation_view(
     explanation: Explanation, labels: Mapping[Address, str]
 ) -> NodeExplanation:
-    """Return an explanation as an answer, with the operator's labels."""
+    """Return the answer of an explanation, with the operator's labels for addresses."""
     node, rules, node_scores = explanation.node, explanation.rules, explanation.node_scores
     population = replace(explanation.population, labels=labels)
     return NodeExplanation(
@@ -80,7 +80,7 @@ def _build_pool_view(explanation: Explanation) -> ScorePoolView:
 
 
 def _build_legacy_rounds(explanation: Explanation) -> Iterator[LegacyRounds]:
-    """Yield both rounds of every task in the window."""
+    """Yield the two rounds of every legacy task in the window."""
     for entry in explanation.scores:
         if entry.task in explanation.task_by_key:
             runs = explanation.get_task_runs(entry)
@@ -111,7 +111,8 @@ def _build_score_view(explanation: Explanation, entry: ScoreEntry) -> ScoreView:
                 rank=member.rank,
                 elapsed=member.elapsed,
                 error_reported=_is_error_reported(explanation, member.task),
-                # Only a feed's closing event can list tasks that may not be members of the group.
+                # Only the closing event of a feed may list tasks that are not members of the
+                # group.
                 possible=member.is_possible_member and is_feed_position(entry.at),
             )
             for member in explanation.members_by_position.get(entry.at, ())

@@ -1,4 +1,4 @@
-"""The state of a feed, which is a second source of events without proofs, and its faults."""
+"""The state of a feed, a second source of events without proofs, and the feed's faults."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -11,7 +11,7 @@ from oracle.store.database import UnitOfWork
 
 
 class FeedFaultView(ApiModel):
-    """A fault of a row of the feed; times by the feed's clock, in seconds."""
+    """A fault of a row of the feed; times are in seconds by the feed's clock."""
 
     kind: str = Field(description="Kind of fault (docs/explanation/feed.md#faults).")
     stream: int
@@ -22,7 +22,7 @@ class FeedFaultView(ApiModel):
 
 
 class FeedView(ApiModel):
-    """How far the feed was read, and its faults that no operator has accepted."""
+    """How far the feed was read, and the faults that no operator has accepted."""
 
     proof: Literal["none"] = Field(
         default="none", description="Rows of a feed, and omissions, cannot be proven."
@@ -42,7 +42,7 @@ class FeedView(ApiModel):
 
 
 class FeedAcceptance(ApiModel):
-    """The result of `feed accept`, or of a dry run of it."""
+    """The result of `feed accept`, or of its dry run."""
 
     accepted: list[FeedFaultView]
     begin_after: int | None = Field(
@@ -52,14 +52,14 @@ class FeedAcceptance(ApiModel):
 
 
 class WitnessFile(ApiModel):
-    """A file of the times at which rows were observed."""
+    """A file with the times at which the rows of a feed were observed."""
 
     file: str
     rows: int
 
 
 class WitnessImport(WitnessFile):
-    """A file whose times were imported, or would be in a dry run."""
+    """A file of observed times that was imported, or would be in a dry run."""
 
     dry_run: bool
 
@@ -86,7 +86,7 @@ def load_feed_view(uow: UnitOfWork) -> FeedView | None:
 
 
 def format_feed_lines(feed: FeedView | None) -> Iterator[tuple[str, str]]:
-    """Yield labelled lines that show how far the feed was read."""
+    """Yield the label and the text of each line that shows how far the feed was read."""
     if feed is None:
         return
     yield (

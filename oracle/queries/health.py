@@ -1,9 +1,9 @@
-"""The health that all interfaces show: findings from the database and from the daemon's report.
+"""Builds the health report that all interfaces show, from the database and the daemon's report.
 
 Findings that are stored in rows (halts, pauses, faults) are read directly, so that an operator's
 action takes effect even if no daemon runs. Findings that only a running process has (endpoints,
-lag, disk, loops) come from the daemon's last report; if the report is old, the silent daemon is
-itself a finding.
+lag, disk, loops) come from the daemon's last report. If that report is old, this is a finding
+itself.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,17 +25,17 @@ from oracle.store.outbox.records import Account, Pause, PauseKind
 from oracle.store.report_repository import ReportHold
 from oracle.txmgr.attribution import find_intents_without_receipt
 
-# Returns the name of the process that holds the lease, or None if no process holds it.
+# A function that returns the name of the process that holds the lease, or None.
 LeaderLookup = Callable[[LeaseState], str | None]
-# Maximum age of the newest block, in seconds of the wall clock; while no daemon runs, an older
-# block is a finding. Longer than the block time of any public chain, shorter than a night.
+# While no daemon runs, a newest block that is older than this (in seconds of the wall clock) is a
+# finding. The value is longer than the block time of any public chain, and shorter than a night.
 OLD_HEAD_SECONDS = 900
-# Age in tenths of a heartbeat above which a report is late, as in the alert.
+# A report is late if it is older than this many tenths of a heartbeat, as in the alert.
 _LATE_HEARTBEAT_TENTHS = 15
 
 
 def build_health_report(uow: UnitOfWork, find_leader: LeaderLookup) -> HealthReport:
-    """Return the health report with the findings of the daemon and the database."""
+    """Return the health report with the findings of the daemon and of the database."""
     stored_findings = list(list_database_findings(uow))
     covered_conditions = {finding.condition for finding in stored_findings}
     reported_findings = [
@@ -76,7 +76,7 @@ def list_daemon_findings(uow: UnitOfWork, find_leader: LeaderLookup) -> Iterator
 
 
 def _list_exit_findings(daemon_report: ReportedHealth) -> Iterator[HealthFinding]:
-    """Yield why the last daemon ended, unless an operator stopped it."""
+    """Yield the reason why the last daemon ended, unless an operator stopped it."""
     if daemon_report.failure is not None:
         yield HealthFinding(Condition.LAST_EXIT, daemon_report.failure)
     elif daemon_report.ended_at is None:
@@ -91,7 +91,7 @@ def _list_exit_findings(daemon_report: ReportedHealth) -> Iterator[HealthFinding
 
 
 def list_database_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
-    """Yield the findings that need only the database, even if no daemon runs."""
+    """Yield the findings that are read from the database, even if no daemon runs."""
     for halt in uow.halts.list_open_halts():
         yield HealthFinding(
             Condition.HALTED, f"{halt.name} since block {halt.since_block}: {halt.reason}"
@@ -109,7 +109,7 @@ def list_database_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
 
 
 def _list_integrity_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
-    """Yield the reasons not to trust stored blocks, or the state folded from them."""
+    """Yield the reasons not to trust the stored blocks, or the state that was folded from them."""
     for endpoint, reason in uow.facts.quarantine.get_reason_by_endpoint().items():
         hint = f"`qos-oracle endpoint readmit {endpoint}` readmits it"
         yield HealthFinding(Condition.PROVEN_WRONG, f"{endpoint} is not used: {reason}; {hint}")
@@ -155,7 +155,7 @@ def _list_sending_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
 
 
 def build_pause_finding(account: Account, pause: Pause) -> HealthFinding:
-    """Return the finding for a paused sender, with the action that resumes it."""
+    """Return the finding for a paused sender, including the action that resumes it."""
     lacks_funds = pause.kind is PauseKind.FUNDS
     return HealthFinding(
         Condition.SENDER_FUNDS if lacks_funds else Condition.PAUSED_SENDER,
@@ -167,7 +167,7 @@ def build_pause_finding(account: Account, pause: Pause) -> HealthFinding:
 def format_disputed_reports(holds: list[ReportHold]) -> str:
     """Return one line for the reports that another reporter disputes.
 
-    `holds` has at least one hold, and is in the order of periods.
+    `holds` is not empty, and is in the order of periods.
     """
     newest_hold = holds[-1]
     earlier_count = len(holds) - 1
@@ -196,7 +196,10 @@ def is_report_late(age_seconds: int, heartbeat_seconds: int) -> bool:
 
 
 def list_contract_findings(chain: ChainView, heartbeat_seconds: int | None) -> list[HealthFinding]:
-    """Return the findings about the contract; if `heartbeat_seconds` is None, no report is due."""
+    """Return the findings about the oracle contract.
+
+    `heartbeat_seconds` is None if no reports are expected.
+    """
     findings = []
     age_seconds = compute_report_age(chain)
     paused_until = chain.paused_until
@@ -231,7 +234,7 @@ def list_contract_findings(chain: ChainView, heartbeat_seconds: int | None) -> l
 def list_chain_findings(
     status: StatusReport, chain: ChainView, heartbeat_seconds: int | None, now: int
 ) -> list[HealthFinding]:
-    """Return the findings from one read of the chain, for use without a running daemon.
+    """Return the findings from a single read of the chain, for commands that run without a daemon.
 
     `heartbeat_seconds` is None without an oracle contract. `now` is the time of this machine in
     unix seconds.

@@ -1,4 +1,4 @@
-"""Incidents as the read API and `explain` print them, and as sentences."""
+"""The models and the sentences for incidents, in the read API and in `explain`."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, NamedTuple
@@ -49,30 +49,30 @@ def build_incident_view(incident: Incident) -> IncidentView:
 
 
 def describe_incident(incident: Incident) -> str:
-    """Return the kind of an incident, and the application if there is one."""
+    """Return the kind of an incident, and the application that it concerns, if any."""
     if incident.creator is None:
         return "network outage"
     return f"burst of timeouts of the application {incident.creator}"
 
 
 def format_marked_timeouts(count: int) -> str:
-    """Return a phrase on how many of a node's timeouts are marked by incidents."""
+    """Return a phrase on how many of a node's timeouts happened during incidents."""
     subject = "One of its timeouts was" if count == 1 else f"{count} of its timeouts were"
     return f"{subject} probably not its fault"
 
 
 class TimeoutMarks(NamedTuple):
-    """The incidents that mark timeouts of a node, by the positions of the timeouts."""
+    """The timeouts of a node that happened during incidents, each with its incident."""
 
     incident_by_position: Mapping[Position, Incident]
 
     @property
     def incidents(self) -> list[Incident]:
-        """The incidents that mark any of the timeouts, oldest first."""
+        """The incidents during which any of the timeouts happened, oldest first."""
         return sorted(set(self.incident_by_position.values()))
 
     def find_incident_number(self, position: Position) -> int | None:
-        """Return the number of the incident that marks a timeout, or None if none does."""
+        """Return the number of the incident during which a timeout happened, or None."""
         incident = self.incident_by_position.get(position)
         return None if incident is None else incident.number
 
@@ -84,9 +84,10 @@ def load_timeout_marks(
     *,
     up_to_block: int,
 ) -> TimeoutMarks:
-    """Return which of a node's timeouts were marked by incidents as of a block.
+    """Return which of a node's timeouts happened during incidents that were known at a block.
 
-    `find_creator` returns the creator of a task as of that block, or None if it is not known.
+    `find_creator` returns the creator of a task as of that block, or None if the creator is not
+    known.
     """
     timeouts = [change for change in changes if change.cause in _TIMEOUT_CAUSES]
     times = [change.time for change in timeouts]

@@ -1,4 +1,4 @@
-"""A call of the outbox, with the event that it waits for and the action to take.
+"""The view of a call in the outbox: its state, the event that it waits for, and advice.
 
 `outbox list --json` and `/v1/outbox` print the same model.
 """
@@ -23,7 +23,8 @@ from oracle.store.outbox.records import (
 from oracle.txmgr.attribution import NO_RECEIPT
 from oracle.txmgr.unconfirmed import UNDERPRICED
 
-# The action that ends a wait, by class of reason, for waits that an operator can end.
+# The action that ends a wait, by the class of the wait's reason. Only waits that an operator can
+# end are listed.
 _ACTION_BY_REASON = {
     "funds": "send ether to {sender}",
     "fee_cap": "gas is expensive: wait, or raise limits.max_fee_per_gas_wei",
@@ -48,7 +49,7 @@ _ENDED_TEXT_BY_STATE = {
 
 
 class SentState(NamedTuple):
-    """The nonce slot and attempts of a call with a nonce, and its sender's pause, if any."""
+    """The nonce slot and the attempts of a call, and the pause of its sender, if there are any."""
 
     slot: NonceSlot | None
     attempts: Sequence[Attempt]
@@ -56,7 +57,7 @@ class SentState(NamedTuple):
 
 
 class Advice(NamedTuple):
-    """The event that a call waits for, and the action to take.
+    """The event that a call waits for, and the action that an operator should take.
 
     `waits_for` is None if the call is over.
     """
@@ -66,7 +67,7 @@ class Advice(NamedTuple):
 
 
 def recommend_intent_action(intent: Intent, sent_state: SentState) -> Advice:
-    """Return the recommended action for a call, using stored rows only."""
+    """Return the recommended action for a call, from stored rows only."""
     ended_text = _ENDED_TEXT_BY_STATE.get(intent.state)
     if ended_text is not None:
         return Advice(None, f"{_NOTHING}: {ended_text}")
@@ -254,7 +255,7 @@ class IntentView(ApiModel):
 
 
 class JournalLine(ApiModel):
-    """A line of a call's journal."""
+    """A line of the journal in which the outbox records what happened to a call."""
 
     at: int
     event: str
@@ -264,14 +265,14 @@ class JournalLine(ApiModel):
 
 
 class IntentDetail(IntentView):
-    """A call with the node that was drawn for its task, and its journal."""
+    """A call with its journal, and the node that was drawn for its task."""
 
     node: AddressText | None = Field(description="null if it starts no task, or there is no draw.")
     journal: list[JournalLine]
 
 
 def build_intent_view(intent: Intent, sent_state: SentState, now: int) -> IntentView:
-    """Return the answer for a call at unix time `now`."""
+    """Return the view of a call at the unix time `now`."""
     request = intent.request
     call_advice = recommend_intent_action(intent, sent_state)
     slot = sent_state.slot
@@ -309,7 +310,7 @@ def build_intent_view(intent: Intent, sent_state: SentState, now: int) -> Intent
 def build_intent_detail(
     view: IntentView, node: str | None, journal: Iterable[JournalEntry]
 ) -> IntentDetail:
-    """Return the answer for a call with its drawn node and its journal."""
+    """Return the view of a call with its journal and the node that was drawn for its task."""
     lines = [JournalLine.model_validate(entry) for entry in journal]
     return IntentDetail(**view.model_dump(), node=node, journal=lines)
 
@@ -340,7 +341,7 @@ def _build_attempt_view(attempt: Attempt, slot: NonceSlot | None) -> AttemptView
 
 
 def parse_task_key(intent: Intent) -> str | None:
-    """Return the key of the task that a dispatcher's call is about, or None if there is none."""
+    """Return the key of the task that a call of the dispatcher is about, or None."""
     subject_part = intent.request.subject.partition(":")[0]
     if subject_part.startswith(_TASK_PREFIX):
         return subject_part.removeprefix(_TASK_PREFIX)
@@ -348,7 +349,7 @@ def parse_task_key(intent: Intent) -> str | None:
 
 
 def parse_group_key(intent: Intent) -> str | None:
-    """Return the key of the group that a dispatcher's call starts, or None if there is none."""
+    """Return the key of the group that a call of the dispatcher starts, or None."""
     subject_part = intent.request.subject.partition(":")[0]
     if subject_part.startswith(_GROUP_PREFIX):
         return subject_part.removeprefix(_GROUP_PREFIX)
@@ -356,7 +357,7 @@ def parse_group_key(intent: Intent) -> str | None:
 
 
 def find_wait_or_failure_reason(intent: Intent) -> str | None:
-    """Return why a call waits or failed, or None if it is mined or has no error."""
+    """Return why a call waits or failed, or None if the call is mined or has no error."""
     if intent.state in {IntentState.MINED, IntentState.FINAL}:
         return None
     return intent.error_text or intent.error_class

@@ -1,4 +1,4 @@
-"""Kickouts: one model for `kickout`, `status`, the pages of a node, and `/v1/kickouts`."""
+"""The models of kickouts, which commands, pages and the read API share."""
 
 from collections.abc import Iterator, Sequence
 
@@ -21,7 +21,7 @@ from oracle.store.database import UnitOfWork
 
 
 class ContractKickout(ApiModel):
-    """The kickout of a node as stored in the oracle contract."""
+    """The state of a node's kickout in the oracle contract."""
 
     state: str = Field(examples=["accused", "vetoed", "expelled"])
     round: int = Field(description="Round of the newest accusation, execution or retry; 0: none.")
@@ -41,7 +41,7 @@ class ContractKickout(ApiModel):
 
 
 class NodeKickout(ContractKickout):
-    """The kickout of a node as stored in the oracle contract, with the node."""
+    """A node, and the state of its kickout in the oracle contract."""
 
     node: AddressText
 
@@ -62,7 +62,7 @@ class KickoutEntry(ApiModel):
 
 
 class KickoutCaseEntry(KickoutEntry):
-    """A node of `kickout list`, with its leaf in the last round, and the obstacle to accuse it."""
+    """A node in `kickout list`: its leaf in the last round, and why it is not accused, if so."""
 
     stated_since: int | None = Field(
         description="Since when the last round states that a kickout is due, unix seconds; null "
@@ -81,14 +81,14 @@ class KickoutList(ApiModel):
 
 
 class KickoutResult(KickoutCaseEntry):
-    """The result of `kickout accuse`, `execute` or `clear`, or of a dry run of them."""
+    """The result of `kickout accuse`, `execute` or `clear`, or of a dry run of these commands."""
 
     dry_run: bool
     steps: list[str]
 
 
 class VetoerCall(ApiModel):
-    """The call that the vetoer has to send, as printed by `kickout allow` and `kickout veto`."""
+    """The call that the vetoer has to send, which `kickout allow` and `kickout veto` print."""
 
     node: AddressText
     vetoer: AddressText
@@ -97,7 +97,7 @@ class VetoerCall(ApiModel):
 
 
 class ExpulsionEntry(ApiModel):
-    """A node that the oracle has expelled: a row of `kickout export`."""
+    """A node that the oracle has expelled, as a row of `kickout export`."""
 
     node: AddressText
     evidence: HashText | None
@@ -114,7 +114,7 @@ NOT_DUE = "not due"
 
 
 def build_contract_kickout(kick: NodeKick) -> ContractKickout:
-    """Return the answer for a kickout as stored in the contract."""
+    """Return the view of a kickout that is stored in the contract."""
     accusation, expulsion = kick.accusation, kick.expulsion
     return ContractKickout(
         state=kick.state.value,
@@ -154,7 +154,7 @@ def build_kickout_case_entries(
 
 
 def build_expulsion_entries(kicks: Sequence[NodeKick], min_block: int) -> Iterator[ExpulsionEntry]:
-    """Yield the answer for each expulsion from block `min_block` on, oldest first."""
+    """Yield the row of each expulsion from block `min_block` on, oldest first."""
     expelled = [(kick, kick.expulsion) for kick in kicks if kick.expulsion is not None]
     for kick, expulsion in sorted(expelled, key=lambda pair: (pair[1].at, pair[0].node)):
         if expulsion.at.block >= min_block:

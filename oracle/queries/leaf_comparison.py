@@ -1,4 +1,4 @@
-"""Compares the leaves of two reports, and names the first leaf that differs."""
+"""Compares the leaves of two reports, and finds the first leaf that differs."""
 
 from itertools import zip_longest
 
@@ -29,13 +29,13 @@ from oracle.rpc.transport import BoundedHttp, redact_url
 from oracle.store.database import Store
 
 _OK, _NOT_FOUND = 200, 404
-# A piece is 1 MiB; the hashes of the pieces of a million nodes take 150 kB.
+# A piece of leaves has 1 MiB, and the hashes of all pieces of a million nodes take 150 kB.
 _MAX_BYTES = 2 * 2**20
 _TIMEOUT_SECONDS = 30.0
 
 
 class ReportComparison(ApiModel):
-    """The roots of one period's report, cut by this reporter and by another one."""
+    """The roots of the reports that this reporter and another one built for the same period."""
 
     period: int
     same: bool = Field(description="Whether the roots are equal.")
@@ -48,10 +48,17 @@ class ReportComparison(ApiModel):
 
 
 class PeerLeaves:
-    """The leaves of another reporter's reports, read from its read API; nothing is trusted."""
+    """The leaves of another reporter's reports, fetched from its read API.
+
+    Nothing in a response is trusted; the leaves are checked against the root.
+    """
 
     def __init__(self, url: str) -> None:
-        """Create a client of the read API at `url`; raise InputError if it is not a URL."""
+        """Create a client of the read API at `url`.
+
+        Raises:
+            InputError: `url` is not a URL.
+        """
         self.name = redact_url(url, ("http", "https"), "--with")
         self._http = BoundedHttp(url, name=self.name, max_bytes=_MAX_BYTES)
 
@@ -59,11 +66,11 @@ class PeerLeaves:
         self._http.close()
 
     def fetch_piece_hashes(self, period: int) -> LeafPieces:
-        """Fetch the hashes of a report's pieces, and check them against the root.
+        """Fetch the hashes of a report's pieces, and check that they lead to the report's root.
 
         Raises:
-            InputError: the other reporter does not respond, has no leaves of this period, or
-                sends an invalid response.
+            InputError: the other reporter does not respond, has no leaves of this period, or sends
+                an invalid response.
         """
         body = self._fetch(f"/v1/reports/{period}/leaves")
         try:
@@ -110,9 +117,9 @@ class PeerLeaves:
 
 
 def compare_report_with_peer(store: Store, peer: PeerLeaves, period: int) -> ReportComparison:
-    """Compare a report with that of another reporter, and find the first differing leaf.
+    """Compare a report with another reporter's report, and find the first leaf that differs.
 
-    Only the first piece that differs is fetched.
+    Of the leaves, only the first piece whose hash differs is fetched.
 
     Raises:
         InputError: one of the reporters has no leaves of this period, or the other one does not
@@ -158,7 +165,7 @@ def compare_report_with_peer(store: Store, peer: PeerLeaves, period: int) -> Rep
 def find_first_leaf_difference(
     piece: int, leaves: bytes, other_leaves: bytes
 ) -> LeafDifference | None:
-    """Return the first differing leaf of two pieces with the same index, or None."""
+    """Return the first leaf that differs between two pieces with the same index, or None."""
     pairs = zip_longest(split_leaves(leaves), split_leaves(other_leaves))
     for index, (own_bytes, other_bytes) in enumerate(pairs):
         if own_bytes != other_bytes:
@@ -179,7 +186,7 @@ def find_first_leaf_difference(
 
 
 def compute_pieced_root(leaves: LeafPieces) -> str:
-    """Return the root that follows from the hashes of the pieces."""
+    """Return the root that the hashes of the pieces lead to."""
     summary = leaves.summary
     pieced_round = PiecedRound(
         [_decode_digest(leaves, piece) for piece in range(len(leaves.pieces))],

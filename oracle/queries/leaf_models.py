@@ -1,4 +1,4 @@
-"""Answers about the leaves of a round: a leaf, the summary, pieces, and differences."""
+"""The models of a round's leaves: a leaf, the round's summary, pieces, and differences."""
 
 from typing import Self
 
@@ -21,7 +21,7 @@ from oracle.queries.answers import (
 
 
 class ProofLeaf(ApiModel):
-    """The values of a node in a round, as its leaf holds them."""
+    """The values of a node in a round, as encoded in the node's leaf."""
 
     node: AddressText
     next_node: AddressText = Field(
@@ -50,7 +50,7 @@ class ProofLeaf(ApiModel):
 
     @classmethod
     def from_leaf(cls, leaf: NodeLeaf) -> Self:
-        """Return the answer for a leaf."""
+        """Return the model of a leaf."""
         return cls(
             node=leaf.node,
             next_node=leaf.next_node,
@@ -85,7 +85,7 @@ class ProofSummary(ApiModel):
 
     @classmethod
     def from_summary(cls, summary: RoundSummary) -> Self:
-        """Return the answer for a summary."""
+        """Return the model of a round's summary."""
         return cls(
             chain_id=summary.chain_id,
             oracle=summary.oracle,
@@ -99,7 +99,7 @@ class ProofSummary(ApiModel):
 
 
 class LeafPieceEntry(ApiModel):
-    """The hashes of one piece of a round."""
+    """The hashes of one piece of the leaves of a round."""
 
     index: int = Field(description="The piece has the leaves of the seats from 8,192 * index on.")
     leaf_count: int
@@ -111,7 +111,7 @@ class LeafPieceEntry(ApiModel):
 
 
 class LeafPieces(ApiModel):
-    """The pieces of a root."""
+    """The pieces into which the leaves of a root are divided."""
 
     root: HashText
     as_of_hash: HashText = Field(description="Hash of the block `summary.as_of`.")
@@ -120,13 +120,13 @@ class LeafPieces(ApiModel):
 
 
 class LeavesAnswer(Answer):
-    """The pieces of a round or report, to check them with."""
+    """The hashes of the pieces of a round or report, by which the pieces can be verified."""
 
     leaves: LeafPieces
 
 
 class FieldDifference(ApiModel):
-    """One value that differs, as text."""
+    """A field with different values in two reports, as text."""
 
     name: str
     own_value: str
@@ -143,7 +143,7 @@ class LeafDifference(ApiModel):
 
 
 def build_piece_digests(root: Hash, as_of_hash: Hash, pieced_round: PiecedRound) -> LeafPieces:
-    """Return the digests of the pieces of a root."""
+    """Return the root of the leaves with the hashes of all pieces."""
     return LeafPieces(
         root=root,
         as_of_hash=as_of_hash,

@@ -1,4 +1,4 @@
-"""Both rounds of a legacy task, as `explain` and `replay` print them.
+"""The two rounds of a legacy task, as `explain` and `replay` print them.
 
 See docs/explanation/legacy.md#scores.
 """
@@ -16,14 +16,14 @@ from oracle.queries.answers import AddressText, ApiModel, HashText
 
 
 class RoundRank(ApiModel):
-    """The rank in one of the two rounds of a legacy task."""
+    """A node's rank and score in one of the two rounds of a legacy task."""
 
     rank: int | None
     score: int | None
 
 
 class RoundPart(ApiModel):
-    """One node in both rounds of a legacy task."""
+    """The ranks and scores of one node in both rounds of a legacy task."""
 
     node: AddressText
     round: int
@@ -33,7 +33,7 @@ class RoundPart(ApiModel):
 
 
 class LegacyRounds(ApiModel):
-    """Both rounds of a legacy task."""
+    """The ranks and scores of all nodes in both rounds of a legacy task."""
 
     task: HashText
     nodes: list[RoundPart]
@@ -44,11 +44,11 @@ _NO_RANK = RoundRank(rank=None, score=None)
 
 
 def build_legacy_rounds(task: TaskKey, runs: Sequence[Run], rules: Rules) -> LegacyRounds:
-    """Return both rounds of a task that has ended.
+    """Return the ranks and scores in both rounds of a task that has ended.
 
     Args:
         task: the task, or one of the tasks of a group.
-        runs: the task parts of the task, or of its group.
+        runs: the runs of the task by its nodes, or those of its group.
         rules: legacy rules.
     """
     scores = compute_round_scores(runs, rules)

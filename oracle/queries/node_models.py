@@ -1,4 +1,4 @@
-"""A node in a list: the model of `nodes`, `/v1/nodes`, `/v1/nodes/{node}` and `explain`."""
+"""The row of a node in a list, as `nodes`, `explain` and the read API show it."""
 
 from typing import Annotated, Literal
 
@@ -85,7 +85,7 @@ class NodeEntry(ApiModel):
 class QosIntervalView(ApiModel):
     """The 90 % interval of a QoS, given the number of scores in its mean.
 
-    Its computation takes half a millisecond, so rows of lists do not have it.
+    The interval takes half a millisecond to compute, so rows of lists do not have it.
     """
 
     low: FixedPoint
@@ -93,13 +93,13 @@ class QosIntervalView(ApiModel):
 
 
 def build_qos_interval(node: Node, time: int, rules: Rules) -> QosIntervalView | None:
-    """Return the interval of a node's QoS at a block time, or None if it has none."""
+    """Return the interval of a node's QoS at a block time, or None if the node has none."""
     interval = compute_qos_interval(node, time, rules)
     return None if interval is None else QosIntervalView(low=interval[0], high=interval[1])
 
 
 class NodePage(Answer):
-    """A page of nodes."""
+    """A page of the list of nodes."""
 
     total: int = Field(description="Nodes of the network, before filters.")
     counts: dict[NodeState, int] = Field(description="Number of nodes in each state.")

@@ -1,7 +1,7 @@
-"""Proves the score of a node in an accepted round, or that an address has none.
+"""Proves the score of a node in an accepted round, or that an address has no leaf there.
 
-The leaves of a kept round are stored in pieces. Those of an older round are folded again from the
-raw logs, which takes seconds to minutes. See docs/reference/report-format.md#roots.
+The leaves of recent rounds are stored in pieces. The leaves of an older round are folded again
+from the raw logs, which takes seconds to minutes. See docs/reference/report-format.md#roots.
 """
 
 from pydantic import Field
@@ -49,7 +49,7 @@ class NodeProofDetail(ApiModel):
 
 
 class ContractRoot(ApiModel):
-    """The root that the contract has for the round of a proof, at the newest block."""
+    """The root that the contract stores for the round of a proof, as of the newest block."""
 
     block: int
     block_hash: HashText
@@ -57,7 +57,7 @@ class ContractRoot(ApiModel):
 
 
 class OnChainProofDetail(NodeProofDetail):
-    """A proof, and the contract's root, which must be `root`."""
+    """A proof, and the root that the contract stores, which must equal the root of the proof."""
 
     contract_root: ContractRoot
 
@@ -65,12 +65,12 @@ class OnChainProofDetail(NodeProofDetail):
 def prove_node(
     archive: EventArchive, cache: LeafCache, address: Address, round_number: int | None
 ) -> NodeProofDetail:
-    """Prove the leaf of an address in round `round_number`; None is the newest accepted round.
+    """Prove the leaf of an address in the given round, or in the newest accepted round by default.
 
     Raises:
         InputError: the round was not accepted in the indexed blocks, has no nodes, or cannot be
-            folded again: the time of its as-of block is not stored, or the stored logs give
-            another root.
+            folded again, because the time of its as-of block is not stored, or because the stored
+            logs give another root.
         NoNearbySnapshotError: the leaves are not stored, and no snapshot is near enough for
             `archive.max_logs`.
     """
@@ -94,7 +94,10 @@ def prove_node(
 
 
 def has_stored_leaves(uow: UnitOfWork, cache: LeafCache, round_number: int | None) -> bool:
-    """Return whether a round's leaves are stored, or True if it cannot be proven."""
+    """Return False only if a proof in this round needs leaves that are not stored.
+
+    The result is True if the round was not accepted, because no proof is possible then.
+    """
     try:
         accepted = load_accepted_round(uow, round_number)
     except InputError:
@@ -103,7 +106,7 @@ def has_stored_leaves(uow: UnitOfWork, cache: LeafCache, round_number: int | Non
 
 
 def load_accepted_round(uow: UnitOfWork, round_number: int | None) -> RoundAccepted:
-    """Return the accepted round with this number, or the newest one by default.
+    """Return the accepted round with this number, or the newest accepted round by default.
 
     Raises:
         InputError: the round was not accepted in the indexed blocks.

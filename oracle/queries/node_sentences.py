@@ -1,6 +1,6 @@
 """Sentences about a node, the most important first: state, cause, rank, and improvements.
 
-Pure functions: the same summary gives the same sentences, on the page and elsewhere
+The functions are pure, so the same summary gives the same sentences on every page
 (docs/explanation/pages.md#sentences).
 """
 
@@ -28,12 +28,13 @@ from oracle.queries.text.human_numbers import (
 )
 from oracle.queries.text.reliability_falls import count_falls, name_falls
 
-# Falls of reliability up to this age still count as a cause.
+# An event that lowered reliability counts as a cause of the score up to this age.
 _MAX_FALL_AGE_SECONDS = 7_200
 _EXCLUSION_CAUSE_SECONDS = 1_800
-# A cause that costs less gets no sentence.
+# A cause that lowers QoS by less gets no sentence.
 _MIN_MENTIONED_COST = UNIT // 100
-# Sentence of each inactive state, with the time of the last membership change if it is known.
+# The sentence for each inactive state, and its ending with the time of the last membership change,
+# used if that time is known.
 _SENTENCE_BY_STATE = {
     "slashed": ("Slashed{}, and out of the network.", " on {}"),
     "quit": ("It left the network{}.", " on {}"),
@@ -46,9 +47,9 @@ _SENTENCE_BY_STATE = {
 class NodeCauses:
     """The causes of a node's score, as of block time `time` in seconds.
 
-    `ranks` are the ranks of the scores that count, oldest first; None means no right answer. Under
-    legacy rules, ranks belong to rounds and are not a cause. `falls` are the changes that
-    lowered its reliability, oldest first.
+    `ranks` are the ranks of the scores that count, oldest first; a rank of None means that the
+    node gave no right answer. Legacy rules rank the two rounds of a task separately, so ranks are
+    not a cause under them. `falls` are the changes that lowered its reliability, oldest first.
     """
 
     time: int
@@ -60,17 +61,17 @@ class NodeCauses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSummary(NodeCauses):
-    """The data from which the sentences about a node are made.
+    """The data from which the sentences about a node are made; times are unix seconds.
 
     `points` is the mean of the scores that count, in units of 10^-18. `group_size` is the size of
     the groups of these scores, or None if the sizes differ. `kick_at` is the time from which an
-    accused node may be kicked out, or None. `changed_at` is the time of the change to the
-    current membership, or None if the node was never a member. `kickout` is the outlook on a
-    kickout, or None if none becomes due at this rate. `obstacle` is why no account can accuse the
-    node of the due kickout, or None. `is_expelled` is whether the oracle has expelled the node.
-    `score_gap` is the median time between its last scores in seconds, or None if there are too
-    few. `shown_round` is the last accepted round if it shows the due kickout, so that accounts can
-    prove it to the contract, or None. Times are unix seconds.
+    accused node may be kicked out, or None. `changed_at` is the time of the change to the current
+    membership, or None if the node was never a member. `kickout` is the forecast of a kickout, or
+    None if no kickout becomes due at the present rate. `obstacle` is why no account can accuse the
+    node although its kickout is due, or None. `is_expelled` is whether the oracle has expelled the
+    node. `score_gap` is the median time between the node's last scores in seconds, or None if
+    there are too few scores. `shown_round` is the last accepted round if its leaves show the due
+    kickout, so that any account can prove it to the contract, else None.
     """
 
     points: int
@@ -88,7 +89,7 @@ class NodeSummary(NodeCauses):
 
 
 def format_headline(summary: NodeSummary) -> str:
-    """Return the node's state and its main cause in one sentence."""
+    """Return one sentence with the node's state and its main cause."""
     if summary.node_scores.state == "kicked_out":
         return f"Kicked out: {_format_mean_points(summary)}."
     if summary.is_expelled:
@@ -112,13 +113,14 @@ def format_headline(summary: NodeSummary) -> str:
 
 
 def _format_kickout_headline(summary: NodeSummary) -> str | None:
-    """Return the headline of a node with a due or announced kickout, or None for others."""
+    """Return the headline if the node's kickout is due or the node is accused, else None."""
     if not summary.node_scores.is_kickout_due:
         if summary.kick_at is None or summary.node_scores.qos is None:
             return None
         return "Accused, but its scores have risen: no kickout once the next round shows that."
     if summary.obstacle is not None:
-        # The reason behind the first clause belongs to the sentence on what to do.
+        # The headline leaves out the reason, which another sentence gives together with the action
+        # to take.
         return f"It stays in the network: {summary.obstacle.partition(', because ')[0]}."
     if summary.kick_at is not None:
         delay = _format_delay(summary.kick_at - summary.time)
@@ -143,7 +145,7 @@ def _format_member_headline(summary: NodeSummary) -> str:
 
 
 def format_secondary_details(summary: NodeSummary) -> str:
-    """Return the secondary cause of a score and the node's rank among the members."""
+    """Return the second cause of the score, and the node's rank among the members."""
     node_scores = summary.node_scores
     needs_line = node_scores.state == "kicked_out" or node_scores.is_kickout_due
     parts = [_format_kickout_line(summary)] if needs_line else []
@@ -196,7 +198,7 @@ def format_improvement(summary: NodeSummary) -> str | None:
 
 
 def format_first_places(first_places: int) -> str:
-    """Return a phrase for a number of first places in a row."""
+    """Return a phrase for a number of consecutive first places."""
     return format_count(first_places, "first place") + _format_streak_suffix(first_places)
 
 
@@ -237,7 +239,7 @@ def format_short_cause(causes: NodeCauses) -> str:
 
 
 def _format_factor_costs(summary: NodeSummary, factors: Factors) -> str:
-    """Return R, P and B as text, with the factor that costs the node most."""
+    """Return the factors R, P and B as text, with the factor that costs the node most."""
     legacy = summary.rules.legacy
     if legacy is None:
         raise ValueError("only legacy rules have factors")
@@ -296,7 +298,7 @@ def _is_caused_by_falls(causes: NodeCauses) -> bool:
 
 
 def format_falls(causes: NodeCauses, max_age_seconds: int = _MAX_FALL_AGE_SECONDS) -> str:
-    """Return the number of recent falls of reliability, and the time since the first of them."""
+    """Return how often reliability fell recently, and how long ago it first did so."""
     recent = [fall for fall in causes.falls if causes.time - fall.time <= max_age_seconds]
     if not recent:
         nouns = name_falls(fall.cause for fall in causes.falls)

@@ -1,4 +1,4 @@
-"""The summary of a node, as of the cursor or an explained block, and the causes of lost QoS.
+"""Builds the summary of a node at the cursor or an explained block, and its causes of lost QoS.
 
 `explain` prints the causes below its answer (docs/how-to/explain-a-score.md#read-the-summary).
 """
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from oracle.queries.api.source import ApiSnapshot
 
 
-# The newest changes to read; sentences cover the last two hours only.
+# Only this many of the newest changes are read, because sentences cover only the last two hours.
 _MAX_CHANGES = 100
 
 
 def build_node_summary(
     snapshot: "ApiSnapshot", record: "AdviceRecord", view: "NodeView"
 ) -> NodeSummary:
-    """Return the data for sentences about the node of a record as of the cursor."""
+    """Return the data for the sentences about the node of `record`, as of the cursor."""
     node, scores = record.node, record.entries
     causes = _build_score_causes(snapshot, node, scores, record.changes)
     membership_change = snapshot.uow.memberships.find_effective_change(node.address)
@@ -66,7 +66,7 @@ def build_node_summary(
 def build_node_summary_from_explanation(
     explanation: Explanation, ranking: NodeRanking | None = None
 ) -> NodeSummary:
-    """Return the data for sentences about an explained node, as of the explained block.
+    """Return the data for the sentences about an explained node, as of the explained block.
 
     `ranking` is the ranking at the same block, or None if the node's rank is not known.
     """
@@ -91,7 +91,7 @@ def build_node_summary_from_explanation(
 
 
 def build_score_causes(snapshot: "ApiSnapshot", node: Node) -> NodeCauses:
-    """Return only the causes of a node's score as of the cursor."""
+    """Return the causes of a node's score as of the cursor, without the rest of the summary."""
     score_count = count_effective_scores(node, snapshot.cursor.time, snapshot.source.archive.rules)
     scores = snapshot.uow.scores.list_for_node_up_to_block(
         node.address, snapshot.cursor.number, score_count
@@ -136,7 +136,7 @@ def _find_kickout_time(view: "NodeView") -> int | None:
 
 
 def _find_round_of_kickout(snapshot: "ApiSnapshot", view: "NodeView") -> int | None:
-    """Return the last accepted round if its leaves state the due kickout, else None."""
+    """Return the last accepted round if its leaves show the due kickout, else None."""
     due_since = view.kickout.due_since_block
     accepted = snapshot.uow.rounds.find_last_provable_round()
     if due_since is None or accepted is None or accepted.as_of < due_since:
@@ -155,14 +155,17 @@ def _is_expelled(view: "NodeView") -> bool:
 
 
 class ScoreCost(NamedTuple):
-    """A lost part of QoS, in units of 10^-18, and its cause; the parts and the QoS sum to 1."""
+    """A part of the QoS that a node lacks, in units of 10^-18, and its cause.
+
+    All parts and the QoS sum to 1.
+    """
 
     amount: int
     cause: str
 
 
 def compute_score_costs(explanation: Explanation, summary: NodeSummary) -> list[ScoreCost]:
-    """Return the causes that keep a member's QoS below 1, by descending cost."""
+    """Return the causes that keep a member's QoS below 1, the most expensive first."""
     node_scores = explanation.node_scores
     if node_scores.qos is None:
         return []
@@ -181,7 +184,7 @@ def compute_score_costs(explanation: Explanation, summary: NodeSummary) -> list[
 
 
 def _compute_rank_costs(explanation: Explanation) -> list[ScoreCost]:
-    """Return how much each rank lowers the long-term score, or one cause if unknown."""
+    """Return how much each rank lowers the long-term score, or a single cause if unknown."""
     missing_score = UNIT - explanation.node_scores.long_term
     entries = explanation.scores
     if not entries or sum(entry.score for entry in entries) != sum(explanation.pool):
@@ -209,7 +212,7 @@ def _compute_rank_costs(explanation: Explanation) -> list[ScoreCost]:
 
 
 def _format_rank_in_group(explanation: Explanation, rank: int | None) -> str:
-    """Return a rank as text, with the group size if all groups had the same size."""
+    """Return a rank as text, with the size of the groups if it was always the same."""
     if rank is None:
         return "no result"
     sizes = {
@@ -222,7 +225,7 @@ def _format_rank_in_group(explanation: Explanation, rank: int | None) -> str:
 
 
 def _compute_factor_costs(explanation: Explanation) -> list[ScoreCost]:
-    """Return how much QoS R, P and B each cost, that is, weight times the gap to 1."""
+    """Return how much QoS the factors R, P and B cost, each by its weight times its gap to 1."""
     legacy, factors = explanation.rules.legacy, explanation.node_scores.factors
     if legacy is None or factors is None:
         return []

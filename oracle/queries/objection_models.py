@@ -1,4 +1,4 @@
-"""Objections: one model for `objection`, the pages, and `/v1/objections`."""
+"""The models of objections, which commands, pages and the read API share."""
 
 from collections.abc import Sequence
 
@@ -35,7 +35,7 @@ class AnswerEntry(ApiModel):
 
 
 class ObjectionEntry(ApiModel):
-    """An objection of a node to its kickout, its automatic check and this reporter's answer."""
+    """An objection of a node to its kickout, its automatic check, and this reporter's answer."""
 
     node: AddressText
     seq: int = Field(description="Counts the objections of the node from 0.")
@@ -65,7 +65,7 @@ class ObjectionEntry(ApiModel):
 
 
 class ObjectionDelayEntry(ApiModel):
-    """Why this reporter does not accuse a node yet: an objection, or the time to object."""
+    """An objection, or time left to object, for which this reporter delays an accusation."""
 
     reason: str
     until: int | None = Field(
@@ -79,7 +79,7 @@ class ObjectionDelayEntry(ApiModel):
 
 
 class ObjectionAnswered(ApiModel):
-    """The result of `objection answer`, or of a dry run of it."""
+    """The result of `objection answer`, or of a dry run of this command."""
 
     node: AddressText
     due_since: int
@@ -168,7 +168,7 @@ def _is_kickout_executed(kick: NodeKick | None, due_since: int) -> bool:
 def _find_answer_deadline(
     objection: Objected, check: ObjectionCheck | None, terms: ObjectionTerms | None
 ) -> int | None:
-    """Return the deadline for the answer to an objection, or None if none is needed."""
+    """Return the block time by which an objection must be answered, or None if never."""
     if check is None or check.verdict is ObjectionVerdict.REFUTED or terms is None:
         return None
     return objection.time + terms.answer
@@ -177,9 +177,9 @@ def _find_answer_deadline(
 def load_objection_delay_entries(
     uow: UnitOfWork, nodes: Sequence[Node], policy: KickoutPolicy, time: int
 ) -> dict[Address, ObjectionDelayEntry]:
-    """Return why this reporter delays the accusation of some due nodes at block time `time`.
+    """Return, by node, why this reporter delays the accusation at the block time `time`.
 
-    Nothing is delayed if objections are not indexed.
+    Nodes without a delay are left out; no accusation is delayed if objections are not indexed.
     """
     kickouts = [
         (KickoutDue(node.address, node.kickout_due_since, None), node.kickout_due_time)
@@ -201,7 +201,7 @@ def load_objection_delay_entries(
 def count_unanswered_objections(uow: UnitOfWork, policy: KickoutPolicy) -> int:
     """Count the due kickouts with an objection that waits for this reporter's answer.
 
-    An objection that the automatic check refutes needs no answer.
+    An objection that the automatic check refutes waits for no answer.
     """
     if policy.objection_terms is None:
         return 0

@@ -1,8 +1,9 @@
 """Counts the outcomes of everything that was sent, for `/metrics`.
 
-Outcomes of nonces below the lowest open nonce never change, so they are counted once and kept;
-the other nonces are counted again each time. The cost of a count therefore depends on the number
-of open nonces. A restart counts everything again. See docs/explanation/daemon.md#metrics.
+The outcomes of nonces below the lowest open nonce never change, so they are counted once and their
+counts are kept. The other nonces are counted again each time, so the cost of a count depends on
+the number of open nonces. After a restart, everything is counted again. See
+docs/explanation/daemon.md#metrics.
 """
 
 from collections import Counter
@@ -38,7 +39,7 @@ from oracle.txmgr.budget import compute_runway_seconds, update_budget_metrics
 from oracle.txmgr.client.receipts import fetch_transaction_count
 from oracle.txmgr.context import AccountContext
 
-# Kinds that are exported as zero before the first call, so that alerts have a series.
+# These kinds are exported as zero before their first call, so that alerts have a series.
 CALL_KINDS = (
     *(PUSH, *EXPULSION_KINDS, CLEAR_KICK, BRING_OBJECTION, *HOT_SET_KINDS),
     *(START_TASK, START_GROUP, QUEUE_TASK, DROP_TASK, REQUEST_DOWNLOAD),
@@ -50,11 +51,11 @@ _OUTCOMES = ("success", "reverted", "superseded", "foreign")
 
 @dataclass(slots=True)
 class OutboxCounter:
-    """Counts the rows of the outbox, and caches the counts of final nonces."""
+    """Counts the rows of the outbox, and keeps the counts of nonces that can no longer change."""
 
     _final_stats: OutboxStatistics = field(default_factory=OutboxStatistics)
     _final_below: dict[Account, int] = field(default_factory=dict)
-    # Digests of abandoned statements that were already logged.
+    # The digests of abandoned statements that were already logged.
     _logged_digests: frozenset[Hash | None] = frozenset()
 
     def compute_outbox_stats(self, store: Store, now: int) -> OutboxStatistics:
@@ -112,9 +113,9 @@ class OutboxCounter:
 def add_account_stats(
     stats: OutboxStatistics, contexts: Mapping[str, AccountContext], heads: Heads
 ) -> OutboxStatistics:
-    """Return `stats` extended by the values of each account, by role.
+    """Return `stats` with the values of each account added, by the account's role.
 
-    Values from the chain are left out if no endpoint responds.
+    Values that are read from the chain are left out if no endpoint responds.
     """
     return replace(
         stats,
@@ -125,7 +126,7 @@ def add_account_stats(
 def add_contract_stats(
     stats: OutboxStatistics, context: ReportingContext, hot_set: HotSetContext | None = None
 ) -> OutboxStatistics:
-    """Return `stats` extended by the state of the oracle contract, if an endpoint responds.
+    """Return `stats` with the state of the oracle contract added, if an endpoint responds.
 
     `hot_set` is None if no hot set is kept.
     """
@@ -154,7 +155,7 @@ def _load_account_stats(context: AccountContext, heads: Heads) -> AccountStatist
     with context.store.read_transaction() as uow:
         next_nonce = uow.outbox.accounts.find_next_nonce(account) or 0
         pause = uow.outbox.accounts.find_pause(account)
-        # The budget is exported even if nothing is sent, because its window moves with time.
+        # The budget changes with time, even if nothing is sent, so it is exported each time.
         update_budget_metrics(uow, context)
         stats = AccountStatistics(
             pause_kind=None if pause is None else pause.kind.value,
@@ -187,7 +188,7 @@ def _count_kickouts_by_state(kicks: list[NodeKick]) -> dict[str, int]:
 
 
 def _add_report_change_stats(stats: OutboxStatistics, uow: UnitOfWork) -> None:
-    """Add the difference between the newest report and the round before it."""
+    """Add the size of the difference between the newest report and the round before it."""
     newest_reports = uow.reports.list_newest(1)
     if newest_reports:
         change = newest_reports[0].report.change

@@ -1,4 +1,4 @@
-"""What the owner of a node can do, and by when, at the top of the node's page."""
+"""The text at the top of a node's page: what the owner of the node can do, and by when."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -25,7 +25,7 @@ from oracle.queries.text.human_numbers import (
 )
 
 _THIS_REPORTER = "this reporter (the program that serves this page)"
-# Why the owner of a node in these states needs to do nothing.
+# In each of these states, the reason why the owner needs to do nothing.
 _NOTHING_BY_STATE = {
     "slashed": "Nothing can be done here: the network has ended the membership, and decides "
     "whether the node may join again.",
@@ -37,10 +37,10 @@ _NOTHING_BY_STATE = {
 
 
 class OwnerDeadline(NamedTuple):
-    """A block time in unix seconds: an owner's deadline, or when something happens.
+    """A deadline of a node's owner, or a time at which something happens, in unix seconds.
 
-    The text states what an owner can do by then, or what happens from then on. `preposition`
-    connects the text with the time. `anchor` is the card of the page with more details.
+    `text` states what the owner can do by then, or what happens from then on. `preposition`
+    connects the text with the time. `anchor` is the id of the page's section with more details.
     """
 
     preposition: str
@@ -52,10 +52,10 @@ class OwnerDeadline(NamedTuple):
 def describe_owner_action(
     summary: NodeSummary, view: NodeView, posted: PostedEntry | None = None
 ) -> str:
-    """Return what the owner has to do and by when, or why nothing has to be done.
+    """Return what the owner has to do and by when, or why the owner has to do nothing.
 
     `posted` is an objection to the due kickout that was posted to this reporter and is not on the
-    chain.
+    chain yet, or None.
     """
     if summary.is_expelled or view.row.state == "kicked_out":
         return _describe_expulsion(summary, view)
@@ -75,7 +75,7 @@ def describe_owner_action(
 
 
 def _describe_safe_state(summary: NodeSummary, view: NodeView) -> str:
-    """Return why a node that no kickout threatens needs nothing, and what would improve it."""
+    """Return why the owner of a node without a kickout need not act, and what would improve it."""
     state = view.row.state
     if state == "quit" and view.kickout.due_since is not None:
         return (
@@ -95,7 +95,7 @@ def _describe_safe_state(summary: NodeSummary, view: NodeView) -> str:
 def _describe_due_kickout_action(
     summary: NodeSummary, view: NodeView, posted: PostedEntry | None
 ) -> str:
-    """Return what the owner of a node with a due kickout should do."""
+    """Return what the owner of a node whose kickout is due should do."""
     delay = view.objection_delay
     if summary.obstacle is not None:
         accepted = (
@@ -152,16 +152,16 @@ def _describe_action_before_accusation(
 
 
 def _describe_accusation(summary: NodeSummary) -> str:
-    """Return, as the predicate of a sentence, whether others can accuse the node already."""
+    """Return the predicate of a sentence on whether other accounts can accuse the node already."""
     if summary.shown_round is None:
         return "can accuse the node once a round on the chain shows the kickout"
     return f"can accuse the node now, because round {summary.shown_round} shows the kickout"
 
 
 def _format_score_recovery(summary: NodeSummary, deadline: int | None = None) -> str:
-    """Return what would end a due kickout, how long it takes, and how often the node did it.
+    """Return what would end a due kickout, how long it takes, and how often the node has done it.
 
-    `deadline` is in unix seconds; the text states whether it allows the time that is needed.
+    `deadline` is in unix seconds; the text states whether enough time is left until then.
     """
     over_line, gap_seconds = summary.lift.over_line, summary.score_gap
     if not over_line:
@@ -194,7 +194,8 @@ def list_owner_deadlines(
     """Return the steps of a due kickout, then the upcoming deadlines, earliest first.
 
     `posted` is an objection to the due kickout that was posted to this reporter and is not on the
-    chain. `rules_times` are the earliest times of announced rules.
+    chain yet, or None. `rules_times` are the times at which announced rules can take effect at the
+    earliest.
     """
     deadlines = (
         deadline
@@ -226,7 +227,7 @@ def _iterate_kickout_steps(
 
 
 def _describe_due_kickout(summary: NodeSummary, view: NodeView) -> str:
-    """Return who may act on a due kickout, and what keeps this reporter from it."""
+    """Return who may act on a due kickout, and why this reporter does not, if so."""
     if view.kickout.obstacle is not None:
         return "a kickout is due, but no account can accuse the node of it"
     if summary.kick_at is not None:
@@ -242,7 +243,7 @@ def _is_under_way(posted: PostedEntry | None) -> bool:
 
 
 def _find_relevant_objection(view: NodeView) -> ObjectionEntry | None:
-    """Return the counted objection to the due kickout, or the first one if none counts."""
+    """Return the objection to the due kickout that counts, or the first one if none counts."""
     objections = [entry for entry in view.objections if entry.due_since == view.kickout.due_since]
     return min(objections, key=lambda entry: (not entry.is_counted, entry.seq), default=None)
 
@@ -254,7 +255,7 @@ def _describe_wait(view: NodeView) -> str:
 
 
 def _is_refuted(view: NodeView) -> bool:
-    """Return whether the counted objection is refuted and unanswered, so it waits for nothing."""
+    """Return whether the objection that counts is refuted and unanswered, so it delays nothing."""
     objection = _find_relevant_objection(view)
     return (
         objection is not None
@@ -307,13 +308,13 @@ def _find_seconds_to_kickout(outlook: KickoutOutlook | None) -> int | None:
 
 
 def _find_expulsion_end(view: NodeView) -> int | None:
-    """Return when the expulsion of a node ends or ended, or None if it is not expelled."""
+    """Return the unix time at which a node's expulsion ends or ended, or None without one."""
     kick = view.kickout.on_chain
     return None if kick is None or kick.state not in EXPELLED_STATES else kick.expelled_until
 
 
 def _describe_expulsion(summary: NodeSummary, view: NodeView) -> str:
-    """Return when and how a node that was kicked out, or is to be, can join again."""
+    """Return when and how a node that was kicked out, or will be, can join again."""
     kick = view.kickout.on_chain
     expelled_until = _find_expulsion_end(view)
     if kick is not None and kick.state == KickState.READMITTED:

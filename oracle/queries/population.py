@@ -1,4 +1,4 @@
-"""Computes the rows of nodes from the nodes and the network data that their scores depend on."""
+"""Computes the list rows of nodes, from the nodes and from data of the whole network."""
 
 from array import array
 from collections import Counter
@@ -29,13 +29,13 @@ from oracle.queries.answers import build_as_of
 from oracle.queries.node_models import LegacyScore, NodeEntry, NodePage
 from oracle.store.database import Store, UnitOfWork
 
-# Names of cards are cut, because the operator of a node can choose any name.
+# GPU names are cut to this length, because the operator of a node can choose any name.
 _MAX_NAME_LENGTH = 64
 
 
 @dataclass(frozen=True, slots=True)
 class OnChainScores:
-    """The lanes of an accepted round, by seat; no lanes if they are no longer stored."""
+    """The lanes of an accepted round, by seat; there are no lanes if they are no longer stored."""
 
     accepted: RoundAccepted | None
     lanes: Lanes
@@ -48,7 +48,7 @@ class OnChainScores:
 def load_on_chain_scores(
     uow: UnitOfWork, accepted: RoundAccepted | None, cache: LeafCache | None = None
 ) -> OnChainScores:
-    """Return the lanes of an accepted round, if its leaves are stored."""
+    """Return the lanes of an accepted round, which are empty if its leaves are not stored."""
     if accepted is None:
         return OnChainScores(None, array("H"))
     return OnChainScores(accepted, load_round_lanes(uow, cache or LeafCache(), accepted))
@@ -56,11 +56,11 @@ def load_on_chain_scores(
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """The network data that a node's scores depend on, as of block time `time` in seconds.
+    """The data of the whole network that scores depend on, as of the block time `time` in seconds.
 
-    `on_chain` are the scores in the last accepted round. `shares` has each member's part of the
+    `on_chain` are the scores in the last accepted round. `shares` has each member's share of the
     window's incentive. Except under legacy rules, `peers` is None and `shares` is empty. `labels`
-    are the operator's names of addresses.
+    are the operator's names for addresses.
     """
 
     time: int
@@ -76,12 +76,12 @@ class Population:
         return compute_node_qos(node, self.time, self.rules, self.peers)
 
     def compute_node_scores(self, node: Node) -> NodeScores:
-        """Return the score of a node and the values derived from it."""
+        """Return the score of a node and the values that are derived from it."""
         return compute_node_scores(node, self.time, self.rules, self.peers)
 
 
 class RankedNodes(Protocol):
-    """All nodes as of one block, with what is computed once for all of them."""
+    """All nodes as of one block, with the values that are computed once for all nodes."""
 
     @property
     def nodes(self) -> Mapping[Address, Node]: ...
@@ -103,7 +103,7 @@ def load_population(
     shares: Mapping[Address, int],
 ) -> Population:
     """Return the data that all nodes of the network share as of a block time, without labels."""
-    # Events of a feed have no proof.
+    # Events of a feed cannot be proven, which the rows of nodes show.
     uses_feed = uow.feed.get_cursor() is not None
     return Population(time, rules, peers, shares, on_chain, uses_feed)
 
@@ -111,7 +111,7 @@ def load_population(
 def load_population_of_nodes(
     uow: UnitOfWork, nodes: Collection[Node], time: int, rules: Rules, on_chain: OnChainScores
 ) -> Population:
-    """Return `load_population` for all nodes of the network, whose maxima are not yet computed."""
+    """Compute the maxima and shares of all nodes, and return `load_population` with them."""
     peers = compute_population_maxima(nodes, time, rules)
     shares = compute_incentive_shares(nodes, time, rules, peers)
     return load_population(uow, time, rules, on_chain, peers, shares)
@@ -135,7 +135,7 @@ def compute_qos_rank(
 def build_node_entry(
     node: Node, node_scores: NodeScores, population: Population, rank: int | None
 ) -> NodeEntry:
-    """Return the list row of a node."""
+    """Return the row of a node in a list of nodes."""
     address = node.address
     lane_on_chain = population.on_chain.get_lane(node)
     return NodeEntry(
@@ -190,9 +190,9 @@ def build_legacy_score(
 def load_all_nodes(
     store: Store, rules: Rules, labels: Mapping[Address, str], now: int
 ) -> NodePage | None:
-    """Return every node on one page, by descending QoS, or None if nothing is indexed yet.
+    """Return all nodes on one page, best QoS first, or None if nothing is indexed yet.
 
-    `now` is the time, in unix seconds, from which the age of the answer is computed.
+    `now` is the unix time from which the age of the answer is computed.
     """
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()
@@ -221,7 +221,7 @@ def load_all_nodes(
 
 
 def sanitize_name(name: str) -> str:
-    """Return a shortened third-party text with unprintable characters replaced by `?`.
+    """Return a third-party text, shortened, with unprintable characters replaced by `?`.
 
     Control and direction marks could otherwise reorder or hide the text around the name.
     """

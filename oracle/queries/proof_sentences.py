@@ -1,13 +1,13 @@
 """Formats the fields of a leaf and a round summary as text, for the pages and for `proof`.
 
-The script daemon/web/pages/static/proof.js describes its results in the same way.
+The script daemon/web/pages/static/proof.js formats its results in the same way.
 """
 
 from oracle.domain.fixed_point import format_decimal
 from oracle.queries.leaf_models import ProofLeaf, ProofSummary
 from oracle.queries.text.human_numbers import format_time
 
-# Decimals of a QoS on chain.
+# The number of decimals of a QoS on chain.
 _DECIMALS = 4
 
 
@@ -28,7 +28,7 @@ def describe_leaf(leaf: ProofLeaf) -> list[tuple[str, str]]:
 
 
 def describe_summary(summary: ProofSummary) -> list[tuple[str, str]]:
-    """Return the name and value of each field of a round's summary that concerns nodes."""
+    """Return the name and value of each field of a round's summary that is about its nodes."""
     return [
         ("nodes", f"{summary.node_count:,}"),
         ("may be selected", f"{summary.open_count:,}"),

@@ -43,7 +43,8 @@ def replay_events(
     Args:
         lines: JSON lines, in any order.
         rules: the scoring rules.
-        close: when groups are scored, `validated` or `terminal`; None for the rules' own setting.
+        close: the event at which groups are scored, `validated` or `terminal`; None for the rules'
+            own setting.
         at_time: the time in seconds at which H and QoS are computed; later events are left out. If
             None, all events are folded, and H and QoS are computed at the time of the last event
             by position.
@@ -56,7 +57,7 @@ def replay_events(
     events = parse_events(lines)
     time = events[-1].time if at_time is None else at_time
     fold = Fold(rules)
-    # Without `at_time` all events count, as in the daemon, because block times may decrease.
+    # Without `at_time`, all events are folded, as in the daemon, because block times may decrease.
     fold.fold_events(event for event in events if at_time is None or event.time <= at_time)
     changes = fold.drain_changes()
     block = None if fold.last is None else encode_int(fold.last.at.block)
@@ -80,7 +81,7 @@ def replay_events(
 def _format_json_document(
     header: dict[str, object], lists: dict[str, list[dict[str, object]]]
 ) -> str:
-    """Return a JSON object as text, with each list row on a separate line."""
+    """Return a JSON object as text, with each row of its lists on a separate line."""
     parts = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in header.items()]
     for key, rows in lists.items():
         body = ",\n  ".join(json.dumps(row) for row in rows)
@@ -89,7 +90,7 @@ def _format_json_document(
 
 
 def _select_ended_tasks(tasks: Iterable[Task]) -> list[Task]:
-    """Return the tasks that several nodes ran, in the order in which they ended."""
+    """Return the ended tasks that several nodes ran, in the order in which they ended."""
     ended = [(task.ended_at, task) for task in tasks if task.runs and task.ended_at is not None]
     return [task for _, task in sorted(ended, key=itemgetter(0))]
 
@@ -110,7 +111,7 @@ def _build_node_rows(
 def _build_legacy_rows(
     nodes: list[Node], time: int, rules: Rules
 ) -> Mapping[Address, dict[str, object]]:
-    """Return each node's window and factors at a block time, or nothing under other rules.
+    """Return each node's legacy window and factors at a block time, or nothing under other rules.
 
     R, P, B, Q and the incentive share are null for a node that is not a member.
     """
@@ -144,7 +145,7 @@ def _format_fraction(value: int | None) -> str | None:
 def _build_score_pools(
     nodes: list[Node], scores: list[ScoreEntry], time: int, rules: Rules
 ) -> dict[Address, list[int]]:
-    """Return each node's counted scores, from its pool or from the legacy window."""
+    """Return the scores of each node that count, from its pool or from the legacy window."""
     if rules.legacy is None:
         return {node.address: list(node.pool) for node in nodes}
     scores_by_node: dict[Address, list[int]] = {node.address: [] for node in nodes}

@@ -1,4 +1,4 @@
-"""Answers about reports (as cut, recomputed, or held) and rounds, for `--json` and HTTP alike."""
+"""The models of reports (as stored, recomputed, or held) and of rounds, for `--json` and HTTP."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
@@ -23,7 +23,7 @@ from oracle.reporting.recompute import build_report, build_tree_of_folded_state
 from oracle.store.database import Store
 from oracle.store.report_repository import StoredReport
 
-# A report that came too late may have an as-of block that has left the chain since.
+# The as-of block of a report that came too late may have left the chain since.
 _TOO_LATE = ("missed", "superseded")
 
 
@@ -39,7 +39,7 @@ class SignatureState(StrEnum):
 
 
 class ReportLane(ApiModel):
-    """A node whose score in a report differs from the last round."""
+    """A node whose score in a report differs from its score in the last round."""
 
     seat: int = Field(description="Index of the node's leaf.")
     node: AddressText
@@ -70,7 +70,7 @@ class ReportBasis(ApiModel):
 
 
 class ReportEntry(ReportBasis):
-    """A report and its outcome."""
+    """A report of this reporter and its outcome."""
 
     changed_nodes: int | None = Field(
         description="Nodes whose lane differs from `head_round`; null if no report was cut."
@@ -85,7 +85,7 @@ class ReportEntry(ReportBasis):
 
 
 class ReportDetail(ReportEntry):
-    """A report recomputed from the stored logs, with the original report."""
+    """A report that was recomputed from the stored logs, and the stored report of the period."""
 
     same_as_cut: bool | None = Field(
         description="null if none was cut. A report that came too late may differ, because its "
@@ -98,19 +98,19 @@ class ReportDetail(ReportEntry):
 
     @property
     def is_wrong(self) -> bool:
-        """Return whether the report that was cut differs from the recomputed one."""
+        """Return whether the stored report differs from the recomputed report."""
         return self.same_as_cut is False and self.state not in _TOO_LATE
 
 
 class PushedReport(ReportBasis):
-    """The result of `report push`, or of a dry run of it."""
+    """The result of `report push`, or of a dry run of this command."""
 
     dry_run: bool
     steps: list[str]
 
 
 class HeldReport(ApiModel):
-    """A report that waits for an operator."""
+    """A report that waits for an operator's decision."""
 
     period: int
     reason: str
@@ -151,7 +151,7 @@ class RoundSignatures(ApiModel):
 
 
 class RoundEntry(ApiModel):
-    """One round that the contract accepted."""
+    """A round that the contract accepted."""
 
     round: int
     time: int = Field(description="Time of the block that accepted it, unix seconds.")
@@ -163,7 +163,7 @@ class RoundEntry(ApiModel):
 
 
 class RoundVerification(RoundEntry):
-    """An accepted round, with the root recomputed for its as-of block."""
+    """An accepted round, with the root that was recomputed for its as-of block."""
 
     same: bool = Field(description="Whether nothing differs, and the contract has this root.")
     same_block: bool = Field(description="Whether the chain still has its as-of block.")
@@ -181,7 +181,7 @@ class RoundVerification(RoundEntry):
 def build_round_entry(
     accepted_round: RoundAccepted, place: LogPlace, *, is_struck: bool
 ) -> RoundEntry:
-    """Return the answer for an accepted round."""
+    """Return the entry of an accepted round."""
     return RoundEntry(
         round=accepted_round.round,
         time=accepted_round.time,
@@ -196,7 +196,7 @@ def build_round_entry(
 def compute_report_detail(
     store: Store, reader: EventReader, rules: Rules, settings: ReportSettings, as_of: BlockRef
 ) -> ReportDetail:
-    """Compute the report as of a block, as any reporter with the same rules id would."""
+    """Compute the report as of a block, with the same result as any reporter of this rules id."""
     with store.read_transaction() as uow:
         folded = fold_state_up_to(uow, reader, rules, as_of.number)
         computed = build_report(uow, reader, folded, as_of, rules, settings)
@@ -214,12 +214,12 @@ def compute_report_detail(
 
 
 def build_report_entry(stored_report: StoredReport) -> ReportEntry:
-    """Return the answer for a report that was cut."""
+    """Return the entry of a stored report."""
     return _build_report_entry(stored_report.report, stored_report)
 
 
 def build_report_basis(report: Report) -> ReportBasis:
-    """Return the block and round that a report is based on."""
+    """Return the block and the round on which a report is based."""
     return ReportBasis(
         period=report.period,
         as_of=report.as_of.number,
@@ -250,10 +250,10 @@ def _build_report_lanes(
     last_lanes: Lanes | None,
     share_by_node: Mapping[Address, int],
 ) -> Iterator[ReportLane]:
-    """Yield the nodes whose lane differs from the last round, ordered by seat."""
+    """Yield the nodes whose lanes differ from the last round, in the order of their seats."""
     last_count = 0 if last_lanes is None else len(last_lanes)
     if last_lanes is not None and not last_count:
-        # The leaves of the last round are not stored.
+        # Nothing can be compared, because the leaves of the last round are not stored.
         return
     for node in sorted(nodes, key=attrgetter("seat")):
         before = None if last_lanes is None or node.seat >= last_count else last_lanes[node.seat]

@@ -1,4 +1,4 @@
-"""Answers of the `resync` commands: rewinds, rebuilds and checks of the index."""
+"""The answers of the `resync` commands about rewinds, rebuilds and checks of the index."""
 
 from pydantic import Field
 
@@ -57,7 +57,7 @@ class RawRow(ApiModel):
 
 
 class BackfillAnswer(BlockRangeEntry):
-    """The blocks that were fetched again, and their rows that were missing."""
+    """The blocks that were fetched again, and the rows of these blocks that were missing."""
 
     dry_run: bool
     served: int
@@ -73,14 +73,14 @@ class BackfillAnswer(BlockRangeEntry):
 
 
 class DamagedBlocks(BlockRangeEntry):
-    """Blocks whose stored rows differ from those that were committed."""
+    """Blocks whose stored rows differ from the rows that were committed."""
 
     kind: str
     missing: int
 
 
 class StateRowEntry(ApiModel):
-    """A state row that differs from a fold of the stored logs."""
+    """A row of the state that differs from a new fold of the stored logs."""
 
     table: str
     key: str
@@ -88,7 +88,7 @@ class StateRowEntry(ApiModel):
 
 
 class StateCheckAnswer(ApiModel):
-    """The comparison of the state with a fold of the stored logs."""
+    """The comparison of the state with a new fold of the stored logs."""
 
     block: int
     logs: int
@@ -117,7 +117,7 @@ class VerifyAnswer(ApiModel):
 
 
 class CoverageSpan(BlockRangeEntry):
-    """Blocks that were read from one endpoint at one verification level."""
+    """Consecutive blocks that were read from one endpoint at one verification level."""
 
     level: str
     endpoint: str
@@ -125,7 +125,7 @@ class CoverageSpan(BlockRangeEntry):
 
 
 class GapsAnswer(BlockRangeEntry):
-    """Unread blocks, broken headers, and lost or changed logs of the index."""
+    """The index's unread blocks, broken headers, and lost or changed logs."""
 
     levels: dict[str, int] = Field(description="Number of blocks by verification level.")
     coverage: list[CoverageSpan]
@@ -149,7 +149,7 @@ class DeadLetterEntry(ApiModel):
 
 
 class DeadLetterRetry(ApiModel):
-    """The dead letters that could be decoded on a retry, and those that are left."""
+    """The dead letters that could be decoded on a retry, and the remaining ones."""
 
     dry_run: bool
     readable: list[DeadLetterEntry]
@@ -158,14 +158,14 @@ class DeadLetterRetry(ApiModel):
 
 
 class RefusedBlock(ApiModel):
-    """A block that the indexer refused."""
+    """A block that the indexer refused, because it failed a check."""
 
     block: int
     check: str = Field(description="The check that it failed.")
 
 
 class RefusalAnswer(ApiModel):
-    """The block that the indexer refuses now, if there is one."""
+    """The block that the indexer refuses now, if any."""
 
     refused: RefusedBlock | None
     words: str | None
@@ -173,7 +173,7 @@ class RefusalAnswer(ApiModel):
 
 
 def build_rebuild_answer(rebuilt: RebuildResult, *, dry_run: bool) -> RebuildAnswer:
-    """Return the answer for a rebuild from all stored logs."""
+    """Return the answer about a rebuild from all stored logs."""
     return RebuildAnswer(
         dry_run=dry_run,
         block=rebuilt.last_block,
@@ -198,7 +198,7 @@ def build_rewind_answer(rewound: RewindResult, *, dry_run: bool) -> RewindAnswer
 
 
 def build_backfill_answer(result: BackfillResult, *, dry_run: bool) -> BackfillAnswer:
-    """Return the answer for a backfill of blocks that were fetched again."""
+    """Return the answer about blocks that were fetched again."""
     return BackfillAnswer(
         dry_run=dry_run,
         first=result.blocks.first,
@@ -219,7 +219,7 @@ def build_verify_answer(
     *,
     dry_run: bool,
 ) -> VerifyAnswer:
-    """Return the answer for a verification of stored blocks.
+    """Return the answer about a verification of stored blocks.
 
     `verified` is None if the chain was not queried.
     """
@@ -250,7 +250,7 @@ def build_verify_answer(
 def build_state_check_answer(
     state: StateComparison, rebuilt: RebuildResult | None, *, dry_run: bool
 ) -> StateCheckAnswer:
-    """Return the answer for a comparison of the stored state with a new fold."""
+    """Return the answer about a comparison of the stored state with a new fold."""
     return StateCheckAnswer(
         block=state.last_block,
         logs=state.log_count,
@@ -260,7 +260,7 @@ def build_state_check_answer(
 
 
 def build_gaps_answer(gaps: Gaps) -> GapsAnswer:
-    """Return the answer for the gaps of the index."""
+    """Return the answer about the gaps of the index."""
     return GapsAnswer(
         first=gaps.blocks.first,
         last=gaps.blocks.last,
@@ -286,7 +286,7 @@ def build_gaps_answer(gaps: Gaps) -> GapsAnswer:
 
 
 def build_dead_letter_entry(letter: DeadLetter) -> DeadLetterEntry:
-    """Return the answer for a log or call that could not be decoded."""
+    """Return the entry of a log or call that could not be decoded."""
     return DeadLetterEntry(
         block=letter.block,
         block_hash=letter.block_hash,

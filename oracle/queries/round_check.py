@@ -1,6 +1,6 @@
 """Recomputes an accepted round from the stored logs alone, and compares the roots.
 
-No folded state is used, only raw logs, the rules, and the chain's as-of block.
+The computation uses raw logs, the rules, and the chain's as-of block, but no folded state.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def verify_round(
     archive: EventArchive,
     read_contract_root: Callable[[int], Hash | None],
 ) -> RoundVerification:
-    """Recompute the root of a round, and compare it with the accepted one.
+    """Recompute the root of a round, and compare it with the accepted root.
 
     `read_contract_root` returns the root of a round in the contract, or None if the contract no
     longer keeps it.
@@ -76,7 +76,7 @@ def _fetch_block(chain: ChainSource, block_number: int) -> BlockRef:
 def _find_first_difference(
     uow: UnitOfWork, accepted: RoundAccepted, tree: RoundTree
 ) -> LeafDifference | None:
-    """Return the first leaf in which a computed tree differs from the stored leaves of a round."""
+    """Return the first leaf in which a computed tree differs from a round's stored leaves."""
     pieced_round = load_pieced_round(uow, LeafCache(), accepted)
     if pieced_round is None:
         return None

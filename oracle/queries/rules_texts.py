@@ -1,6 +1,6 @@
-"""The texts of rules that this host has, by the hash that the contract stores.
+"""Finds the texts of rules on this host by the hash that the contract stores.
 
-A file is trusted only by its hash, so anybody may supply it.
+A text is only accepted if it has this hash, so anybody may supply the file.
 """
 
 import json
@@ -21,17 +21,17 @@ _MAX_BYTES = 64 * 1024
 
 
 def hash_rules_text(text: str) -> Hash:
-    """Return the sha256 of a rules id: the `rulesHash` of its contract."""
+    """Return the SHA-256 of a rules id, which the contract stores as `rulesHash`."""
     return Hash("0x" + sha256(text.encode()).hexdigest())
 
 
 def hash_reason(text: str) -> Hash:
-    """Return the keccak256 of a reason, which is the salt of the announcing operation."""
+    """Return the keccak256 of a reason, the salt of the operation that announces rules."""
     return Hash("0x" + keccak(text.encode()).hex())
 
 
 def find_rules_text(rules_hash: Hash, configured_text: str, folder: Path | None) -> str | None:
-    """Return the configured or stored rules id with this hash, or None if it is unknown."""
+    """Return the rules id with this hash, configured or from a file, or None if it is unknown."""
     if hash_rules_text(configured_text) == rules_hash:
         return configured_text
     text = _read_rules_file(folder, f"{rules_hash}.json")
@@ -39,7 +39,7 @@ def find_rules_text(rules_hash: Hash, configured_text: str, folder: Path | None)
 
 
 def find_reason(salt: Hash, folder: Path | None) -> str | None:
-    """Return the reason with this hash from a file, or None if it is not known."""
+    """Return the reason with this hash from a file, or None if there is no such file."""
     text = _read_rules_file(folder, f"{salt}.txt")
     return text if text is not None and hash_reason(text) == salt else None
 
@@ -47,9 +47,9 @@ def find_reason(salt: Hash, folder: Path | None) -> str | None:
 def describe_missing_rules(
     uow: UnitOfWork, configured_text: str, folder: Path | None
 ) -> str | None:
-    """Return which announced rules are missing on this host, or None if none are.
+    """Return which announced rules are missing on this host, or None if none are missing.
 
-    When they come into force, a reporter without them signs nothing.
+    A reporter without the rules signs nothing once they are in force.
     """
     pending = list_pending_changes(uow.rounds.get_contract_settings().rules_changes)
     missing = [
@@ -75,7 +75,8 @@ def parse_rules_text(text: str) -> Rules:
     """Return the scoring rules of a rules id.
 
     Raises:
-        ValueError: the text is no rules id, or its rules are of another version of the program.
+        ValueError: the text is not a rules id, or its rules belong to another version of the
+            program.
     """
     content = json.loads(text)
     if not isinstance(content, dict) or "rules" not in content:

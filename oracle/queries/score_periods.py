@@ -1,7 +1,7 @@
-"""The days or hours in which a node's QoS changed, each with its causes, and their sums.
+"""Lists the days or hours in which a node's QoS changed, with the causes and their sums.
 
-Pure functions of the history that `/v1/nodes/{node}/history` returns, so the periods cover the
-time range that the reader selected.
+The functions use only the history that `/v1/nodes/{node}/history` returns, so the periods cover
+the time range that the reader selected.
 """
 
 from bisect import bisect_left
@@ -15,19 +15,19 @@ from oracle.queries.api.history_points import HistoryPoint
 from oracle.queries.api.node_history import HistoryMark, NodeHistory
 
 _DAY_SECONDS, _HOUR_SECONDS = 86_400, 3_600
-# A longer history is divided into days, a shorter one into hours.
+# A history longer than this is divided into days, a shorter one into hours.
 _MAX_HOURLY_SECONDS = 36 * _HOUR_SECONDS
-# A smaller change of QoS is not mentioned.
+# A change of QoS that is smaller than this is not mentioned.
 _MIN_CHANGE = UNIT // 100
 
 
 class ScorePeriod(NamedTuple):
-    """A span, such as a day or an hour in UTC, with the parts of the change of a node's QoS.
+    """A span, such as a day or an hour in UTC, with the causes of the change of a node's QoS.
 
-    `lowest_qos` is the minimum in the period. `parts` are names with the QoS that each brought, or
-    cost if negative; their sum is `change`. `falls` are the changes that lowered reliability;
-    with `has_recovered`, reliability ends as high as it began in spite of them. Scores are in
-    units of 10^-18, `start` in unix seconds.
+    `lowest_qos` is the minimum in the period. `parts` are pairs of a cause and the QoS that it
+    brought (negative if it cost QoS); their sum is `change`. `falls` are the changes that lowered
+    reliability; `has_recovered` is whether reliability ends as high as it began in spite of them.
+    Scores are in units of 10^-18, `start` in unix seconds.
     """
 
     start: int
@@ -41,17 +41,17 @@ class ScorePeriod(NamedTuple):
 
     @property
     def change(self) -> int:
-        """The QoS that the node gained, or lost if negative, computed from rounded values."""
+        """The QoS that the node gained (negative if lost), from values rounded to 0.01."""
         return _round_down_to_hundredths(self.qos_after) - _round_down_to_hundredths(
             self.qos_before
         )
 
 
 def list_score_periods(history: NodeHistory, points: Sequence[HistoryPoint]) -> list[ScorePeriod]:
-    """Return the days or hours in which QoS or a part of it changed by 0.01 or more, newest first.
+    """Return the days or hours in which QoS or a part of it changed by 0.01, newest first.
 
-    `points` are all points of the history, because the rows of a long one leave some out. QoS may
-    fall and recover within one period, which is then listed because of its minimum. The list is
+    `points` are all points of the history, while the rows of a long history leave some out. If QoS
+    falls and recovers within one period, the period is listed because of its minimum. The list is
     empty under rules without a history of scores.
     """
     is_short = history.last - history.first < _MAX_HOURLY_SECONDS
@@ -70,7 +70,7 @@ def list_score_periods(history: NodeHistory, points: Sequence[HistoryPoint]) -> 
 
 
 def list_total_periods(history: NodeHistory, points: Sequence[HistoryPoint]) -> list[ScorePeriod]:
-    """Return the last UTC day of a history, and its whole span if that began earlier.
+    """Return the last UTC day of a history, and its whole span if the span began earlier.
 
     `points` are all points of the history. The list is empty under rules without a history of
     scores.
@@ -123,7 +123,7 @@ def _build_score_period(
 def _split_change_by_cause(
     before: HistoryPoint, after: HistoryPoint, change: int
 ) -> list[tuple[str, int]]:
-    """Return what scores and reliability brought or cost, in whole hundredths.
+    """Return how much QoS scores and reliability brought or cost, in whole hundredths.
 
     Only the states at both ends count, so that a fall of reliability that has recovered costs
     nothing. The change of each factor is multiplied by the mean of the other one, so that the two

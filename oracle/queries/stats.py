@@ -1,4 +1,4 @@
-"""Computes statistics for `/metrics`: counts of database rows, and the scores of single nodes."""
+"""Computes statistics for `/metrics` from database rows, and the scores of single nodes."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -21,11 +21,11 @@ from oracle.telemetry import integrity_metrics
 from oracle.telemetry.integrity_metrics import IntegrityStatistics
 from oracle.telemetry.metrics import DispatchStatistics, IndexStatistics
 
-# A poll waits this long for a result; a slower result is collected by a later poll. The first
-# poll waits longer, because `/metrics` has no values before it.
+# A poll waits this many seconds for a result; a later poll collects a result that takes longer.
+# The first poll waits longer, because `/metrics` has no values before it.
 _FIRST_WAIT_SECONDS, _WAIT_SECONDS = 2.0, 0.05
-# The pause after a count, as a multiple of its duration: with many nodes and years of coverage, a
-# count takes seconds on the processor that also folds.
+# The pause after a count is this many times as long as the count. With many nodes and years of
+# coverage, a count takes seconds on the processor that also folds.
 _BACKOFF_FACTOR = 20
 
 
@@ -34,7 +34,7 @@ _Statistics = tuple[IndexStatistics | None, IntegrityStatistics | None]
 
 @dataclass(slots=True)
 class StatisticsCollector:
-    """Counts rows on a background thread; the longer a count takes, the longer the next pause.
+    """Counts rows on a background thread; the longer a count takes, the longer the pause after it.
 
     `clock` returns monotonic seconds.
     """
@@ -49,7 +49,7 @@ class StatisticsCollector:
     _next_start: float = 0.0
 
     def collect_statistics(self, balance_wei: int | None) -> IndexStatistics | None:
-        """Start a count if one is due; return the index statistics finished since the last call.
+        """Start a count if one is due, and return the statistics finished since the last call.
 
         Integrity statistics are exported here. The caller exports the returned index statistics,
         which include `balance_wei`.
@@ -82,7 +82,7 @@ class StatisticsCollector:
 
 
 def compute_dispatch_statistics(store: Store, balance_wei: int | None) -> DispatchStatistics:
-    """Count the waiting tasks and the draws as of the cursor, and the failed starts."""
+    """Count the waiting tasks, the draws as of the cursor, and the failed starts."""
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()
         active = uow.draws.list_active()

@@ -1,6 +1,6 @@
 """Reads the data of `status`, `/v1/operations`, `/v1/status` and `/metrics` from the database.
 
-The status for the daemon's operator also has facts that only the running process knows.
+The operator's status also has facts that only the running process has.
 """
 
 from collections import Counter
@@ -68,15 +68,16 @@ class StatusReport:
     `network` is the public part. `rules` are the rules that folded the database. `folded_block` is
     None if nothing is indexed yet. `oldest_draw_block` is the seed block of the oldest active
     draw, or None if no draw is active. `lease_holder` names the process that holds the lease, or
-    is None. `halts` are the open halts; `reorg_endpoints` are the endpoints that showed the last
-    fork. `pause_by_account` has every account that ever sent, with its pause or None. `refusal` is
-    a block that the indexer refuses. `state_mismatch` states where the state differs from a fold
-    of the stored logs. `held_reports` wait for an operator; `planned_push` is the newest planned
-    push; `accused_kicks` are the kickouts that await execution. `proven_wrong` maps endpoints that
-    were proven wrong to the reason; `suspect_block_count` counts their blocks that were not yet
-    checked against another endpoint. `missing_receipts` are the reasons of calls whose nonce is
-    used while no endpoint shows a receipt. `refused_kick_count` counts expelled nodes whose
-    membership the network did not end. `feed` is None if there is no feed beside the chain.
+    is None. `halts` are the open halts. `reorg_endpoints` are the endpoints that showed the last
+    fork. `pause_by_account` has every account that ever sent a transaction, with its pause or
+    None. `refusal` is a block that the indexer refuses. `state_mismatch` states where the state
+    differs from a fold of the stored logs. `held_reports` wait for an operator. `planned_push` is
+    the newest planned push. `accused_kicks` are the kickouts that await execution. `proven_wrong`
+    maps endpoints that were proven wrong to the reason, and `suspect_block_count` counts their
+    blocks that were not yet checked against another endpoint. `missing_receipts` are the reasons
+    of calls whose nonce is used while no endpoint shows a receipt. `refused_kick_count` counts
+    expelled nodes whose membership the network did not end. `feed` is None if there is no feed
+    beside the chain.
     """
 
     network: NetworkStatus
@@ -113,8 +114,8 @@ def load_status_report(
 ) -> StatusReport:
     """Load the status from one snapshot of the database.
 
-    Only nodes that are due for a kickout are loaded. `find_leader` returns the name of the process
-    that holds the lease, or None.
+    Of the nodes, only those with a due kickout are loaded. `find_leader` returns the name of the
+    process that holds the lease, or None.
     """
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()
@@ -193,7 +194,7 @@ def compute_index_statistics(
         cursor = uow.cursor.get()
         if cursor is None:
             return None
-        # Every status is exported, as zero at first, so that alerts have a series.
+        # Every status is exported, even if no node has it, so that alerts have a series.
         statuses = Counter(dict.fromkeys(_STATUSES, 0))
         members = []
         for node in uow.nodes.iterate_all():
@@ -236,7 +237,7 @@ def _count_blocks_by_level(uow: UnitOfWork) -> dict[str, int]:
 
 
 def count_suspect_blocks(uow: UnitOfWork) -> int:
-    """Count the blocks of endpoints proven wrong that no other endpoint has confirmed yet."""
+    """Count the blocks read from endpoints proven wrong that no other endpoint has confirmed."""
     scope = uow.coverage.get_current_scope()
     return 0 if scope is None else uow.facts.quarantine.count_suspect_blocks(scope.id)
 
@@ -245,14 +246,14 @@ def _count_due_kickouts(uow: UnitOfWork) -> int:
     """Count the kickouts that are due under the rules that folded the database."""
     rule_set = get_bound_rules(uow)
     rules = None if rule_set is None else uow.rule_sets.find_rules(rule_set.sha256)
-    # Rules of another release may be unreadable; `status` is shown nevertheless.
+    # The rules of another release may be unreadable; `status` still works without them.
     return len(
         uow.kickouts.list_open() if rules is None else load_open_kickout_intervals(uow, rules)
     )
 
 
 def _load_last_round(uow: UnitOfWork, now: int | None) -> tuple[int, int | None]:
-    """Return the number and age of the last accepted round, or 0 and None if there is none."""
+    """Return the number of the last accepted round and its age in seconds, or 0 and None."""
     newest_rounds = uow.rounds.list_accepted(1)
     if not newest_rounds or now is None:
         return 0, None
@@ -260,7 +261,7 @@ def _load_last_round(uow: UnitOfWork, now: int | None) -> tuple[int, int | None]
 
 
 def _count_nodes_by_status(counts: Mapping[tuple[Membership, bool, bool], int]) -> dict[str, int]:
-    """Return the node counts under the status names of `node_scores.get_status`."""
+    """Return the numbers of nodes by the status names of `node_scores.get_status`."""
     statuses: Counter[str] = Counter()
     for (membership, paused, running), count in counts.items():
         if membership is not Membership.MEMBER:
@@ -281,7 +282,7 @@ def build_operator_status(
     dispatcher: AccountBalance | None,
     catching_up: CatchingUp | None = None,
 ) -> OperatorStatus:
-    """Return the operator's status from the report, the health and the chain.
+    """Return the operator's status, combined from the report, the health and the chain.
 
     `dispatcher` is None if this process starts no tasks.
     """

@@ -1,4 +1,4 @@
-"""The status of the oracle: the public part, the part for its operator, and its halts.
+"""The models of the oracle's status: the public part, the operator's part, and the halts.
 
 The public part names no endpoints, hosts, accounts or folders.
 """
@@ -18,7 +18,7 @@ from oracle.store.halts import Halt
 
 
 class HaltView(ApiModel):
-    """One halt; times in unix seconds."""
+    """A halt of signing and sending; times are in unix seconds."""
 
     name: str
     active: bool
@@ -34,7 +34,7 @@ class HaltView(ApiModel):
 
 
 class HaltClearance(ApiModel):
-    """The result of clearing a halt manually, or of a dry run of it."""
+    """The result of clearing a halt manually, or of a dry run of this command."""
 
     halt: str
     cleared: bool = Field(description="False: a dry run.")
@@ -59,7 +59,7 @@ def build_halt_view(halt: Halt) -> HaltView:
 
 
 class HealthView(ApiModel):
-    """The health as one status, and the conditions that are active."""
+    """The oracle's health as a single status, and the conditions that are active."""
 
     status: Literal["well", "attention", "down"] = Field(
         description="`down`: all work has stopped; `attention`: something else is wrong."
@@ -76,7 +76,7 @@ def build_operator_health(health: HealthReport) -> HealthView:
 
 
 def build_public_health(health: HealthReport) -> HealthView:
-    """Return the health with the titles of its conditions as reasons."""
+    """Return the health with the titles of its conditions as reasons, which are all public."""
     titles = [condition.title for condition in health.conditions]
     return HealthView.model_validate({**health.to_dict(), "reasons": titles})
 
@@ -103,7 +103,7 @@ class ReorgEntry(ApiModel):
 
 
 class NetworkStatus(ApiModel):
-    """The progress of index and reports, as stored in the database."""
+    """The progress of the index and of the reports, as stored in the database."""
 
     version: str
     chain_id: int | None
@@ -122,7 +122,7 @@ class NetworkStatus(ApiModel):
 
 
 class HealthAnswer(ApiModel):
-    """Base class of the status answers, which all include the health."""
+    """Base class of the status answers, all of which include the health."""
 
     health: HealthView
 
@@ -141,7 +141,7 @@ class CatchingUp(ApiModel):
 
 
 class WaitingPush(ApiModel):
-    """The newest planned push, with the reason why it waits."""
+    """The newest planned push of a report, and the reason why it waits."""
 
     intent: int = Field(description="Number of the call in the outbox.")
     reason: str
@@ -156,7 +156,7 @@ class SenderView(ApiModel):
 
 
 class OperatorReorg(ReorgEntry):
-    """The last reorg, with the endpoints that showed it."""
+    """The last reorg, and the endpoints that showed it."""
 
     endpoints: list[str]
 

@@ -4,7 +4,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 
 class ActivityBucket(TypedDict):
-    """The number of scores and of timeouts in one part of the span."""
+    """The number of scores and of timeouts in one part of the time span."""
 
     since: int
     """Start of the part, unix seconds."""
@@ -13,7 +13,7 @@ class ActivityBucket(TypedDict):
 
 
 class AnnouncedRules(TypedDict):
-    """The text of rules."""
+    """The complete text of some rules."""
 
     as_of: "AsOf"
     rules_hash: str
@@ -71,7 +71,7 @@ class BlockView(TypedDict):
 
 
 class BundleAnswer(TypedDict):
-    """A node's leaf in a round, and everything that is needed to check it."""
+    """A node's leaf in a round, and all data that is needed to verify the leaf."""
 
     as_of: "AsOf"
     bundle: "EvidenceBundle"
@@ -87,7 +87,7 @@ class BundleConfiguration(TypedDict):
 
 
 class BundleLog(TypedDict):
-    """A raw log, which an event of the bundle comes from."""
+    """The raw log of an event in the bundle."""
 
     block: int
     block_hash: str
@@ -100,7 +100,7 @@ class BundleLog(TypedDict):
 
 
 class BundleObjection(TypedDict):
-    """An objection, and what the node signed if it was posted to this reporter."""
+    """An objection, and the statement that the node signed if it was posted to this reporter."""
 
     node: str
     seq: int
@@ -137,7 +137,7 @@ class BundleObjection(TypedDict):
 
 
 class BundlePosition(TypedDict):
-    """The position of an event."""
+    """The position of an event on the chain."""
 
     block: int
     tx: int
@@ -146,7 +146,7 @@ class BundlePosition(TypedDict):
 
 
 class BundleRound(TypedDict):
-    """The report of a round as it was signed, and its signatures as far as this host has them."""
+    """The report of a round as it was signed, and the signatures that this host has."""
 
     chain_id: int
     contract: str
@@ -169,7 +169,7 @@ class BundleRound(TypedDict):
 
 
 class BundleScore(TypedDict):
-    """A score that counts in the round, like an entry of the evidence."""
+    """A score that counts in the round, with the same fields as in the kickout evidence."""
 
     seq: int
     task: str
@@ -199,7 +199,7 @@ class CandidateEntry(TypedDict):
 
 
 class CardSpeed(TypedDict):
-    """A card of the network, and its times compared with the times of the node's card."""
+    """A GPU model of the network, and its answer times compared with those of the node's GPU."""
 
     gpu: str
     vram: int | None
@@ -215,7 +215,7 @@ class CardSpeed(TypedDict):
 
 
 class ContractKickout(TypedDict):
-    """The kickout of a node as stored in the oracle contract."""
+    """The state of a node's kickout in the oracle contract."""
 
     state: str
     round: int
@@ -233,7 +233,7 @@ class ContractKickout(TypedDict):
 
 
 class DownloadView(TypedDict):
-    """A request to download a model; times in unix seconds."""
+    """A request that a node should download a model; times are in unix seconds."""
 
     model: str
     asked_at: int
@@ -242,7 +242,7 @@ class DownloadView(TypedDict):
 
 
 class DrawEntry(TypedDict):
-    """One draw of a task."""
+    """The draw of a node for a task."""
 
     task: str
     node: str
@@ -302,7 +302,7 @@ class DrawnAgain(TypedDict):
 
 
 class DrawnCard(TypedDict):
-    """The card group that was drawn before its nodes, under a legacy policy."""
+    """The group of nodes with the same GPU that a legacy policy draws before it draws nodes."""
 
     gpu: str
     vram: int
@@ -313,7 +313,7 @@ class DrawnCard(TypedDict):
 
 
 class DrawnNode(TypedDict):
-    """One draw; `x` is the digest modulo the sum of the weights."""
+    """The draw of one node; `x` is the digest modulo the sum of the weights."""
 
     node: str
     digest: str
@@ -334,7 +334,7 @@ class DueKickout(TypedDict):
 
 
 class EarningView(TypedDict):
-    """A node's earning from a task, in the token's smallest unit: all or part of the fee."""
+    """What a node earned from a task, in the token's smallest unit: all or part of the fee."""
 
     paid: str
     fee: str
@@ -346,7 +346,7 @@ class EarningView(TypedDict):
 
 
 class EvidenceBundle(TypedDict):
-    """A node's leaf in a round, and what its scores follow from."""
+    """A node's leaf in a round, and the data from which its scores are computed."""
 
     bundle_version: int
     node: str
@@ -369,7 +369,7 @@ class EvidenceBundle(TypedDict):
 
 
 class ExplanationAnswer(TypedDict):
-    """Every number behind a score, each with its log."""
+    """Every number that a score is computed from, with the log of each."""
 
     as_of: "AsOf"
     explanation: "NodeExplanation"
@@ -377,7 +377,7 @@ class ExplanationAnswer(TypedDict):
 
 
 class FeedEvent(TypedDict):
-    """One event; `kind` is its name in the stream."""
+    """An event of the stream; `kind` is its name there."""
 
     kind: str
     """timed_out, recovered, joined, paused, resumed, left, kickout_due, kickout_accused, kickout_executed, incident_began, incident_over, rules_announced, rules_cancelled, rules_set, report_accepted, reorg, halted, halt_cleared."""
@@ -406,7 +406,7 @@ class GroupAnswer(TypedDict):
 
 
 class GroupEntry(TypedDict):
-    """One task of a compared group."""
+    """A task of a group, with its rank and score."""
 
     task: str
     node: str | None
@@ -419,7 +419,7 @@ class GroupEntry(TypedDict):
 
 
 class GroupFellow(TypedDict):
-    """Another task of the same group."""
+    """Another task of the same group as the scored task."""
 
     task: str
     node: str | None
@@ -432,7 +432,7 @@ class GroupFellow(TypedDict):
 
 
 class HealthView(TypedDict):
-    """The health as one status, and the conditions that are active."""
+    """The oracle's health as a single status, and the conditions that are active."""
 
     status: Literal["well", "attention", "down"]
     """`down`: all work has stopped; `attention`: something else is wrong."""
@@ -510,7 +510,7 @@ JsonValue = Any
 
 
 class KickoutInterval(TypedDict):
-    """The period in which a kickout was due."""
+    """The span of blocks in which a kickout was due."""
 
     opened_at: "Origin"
     closed_at: "Origin | None"
@@ -518,7 +518,7 @@ class KickoutInterval(TypedDict):
 
 
 class KickoutOutlook(TypedDict):
-    """When a kickout becomes due, if the next scores are the mean of the last ones."""
+    """The forecast of a kickout, if the next scores equal the mean of the last scores."""
 
     scores: int
     """Scored tasks until the kickout is due; 0: due now."""
@@ -533,7 +533,7 @@ class KickoutOutlook(TypedDict):
 
 
 class KickoutPage(TypedDict):
-    """Kickouts that are due now, and the last fifty kickouts in the contract, newest first."""
+    """The kickouts that are due now, and the last fifty kickouts in the contract, newest first."""
 
     as_of: "AsOf"
     due: list["DueKickout"]
@@ -607,7 +607,7 @@ class LastRound(TypedDict):
 
 
 class LeafPieceEntry(TypedDict):
-    """The hashes of one piece of a round."""
+    """The hashes of one piece of the leaves of a round."""
 
     index: int
     """The piece has the leaves of the seats from 8,192 * index on."""
@@ -625,7 +625,7 @@ class LeafPieceEntry(TypedDict):
 
 
 class LeafPieces(TypedDict):
-    """The pieces of a root."""
+    """The pieces into which the leaves of a root are divided."""
 
     root: str
     as_of_hash: str
@@ -635,14 +635,14 @@ class LeafPieces(TypedDict):
 
 
 class LeavesAnswer(TypedDict):
-    """The pieces of a round or report, to check them with."""
+    """The hashes of the pieces of a round or report, by which the pieces can be verified."""
 
     as_of: "AsOf"
     leaves: "LeafPieces"
 
 
 class LegacyRounds(TypedDict):
-    """Both rounds of a legacy task."""
+    """The ranks and scores of all nodes in both rounds of a legacy task."""
 
     task: str
     nodes: list["RoundPart"]
@@ -675,7 +675,7 @@ class LegacyScore(TypedDict):
 
 
 class LogPlace(TypedDict):
-    """The source of an event: a log, a call (`log` is -1), or a feed row without transaction."""
+    """The source of an event: a log, a call (`log` is -1), or a feed row without a transaction."""
 
     block: int
     tx: int | None
@@ -687,7 +687,7 @@ class LogPlace(TypedDict):
 
 
 class MissedDraws(TypedDict):
-    """The draws for which a node was not eligible for one reason."""
+    """The number of draws for which a node was not eligible for the same reason."""
 
     reason: "IneligibilityReason"
     """models_not_on_disk: the node that was drawn has models that this node lacks."""
@@ -720,7 +720,7 @@ class NetworkAnswer(TypedDict):
 
 
 class NodeAdvice(TypedDict):
-    """What is coming for a node, what would change it, and the assumptions behind each number."""
+    """The forecasts for a node, the effects of possible changes, and their assumptions."""
 
     as_of: "AsOf"
     node: str
@@ -792,7 +792,7 @@ class NodeEntry(TypedDict):
 
 
 class NodeExplanation(TypedDict):
-    """All numbers that a node's score is computed from, each with its log."""
+    """All numbers from which a node's score is computed, with the log of each."""
 
     row: "NodeEntry"
     """The node's row in the list of nodes, as of the block."""
@@ -868,7 +868,7 @@ class NodeLift(TypedDict):
 
 
 class NodeMoney(TypedDict):
-    """The stake and the fees of a node; amounts in the token's smallest unit."""
+    """The stake and the fees of a node; amounts are in the token's smallest unit."""
 
     stake: str | None
     earned: str
@@ -901,7 +901,7 @@ class NodeObjections(TypedDict):
 
 
 class NodePage(TypedDict):
-    """A page of nodes."""
+    """A page of the list of nodes."""
 
     as_of: "AsOf"
     total: int
@@ -929,7 +929,7 @@ class NodePast(TypedDict):
 
 
 class NodePreviewView(TypedDict):
-    """One node under the rules in force, and under others."""
+    """A node under the rules in force, and under one of the other rule sets."""
 
     rules: str
     """Hash of announced rules, or name of a shadow set."""
@@ -943,7 +943,7 @@ class NodePreviewView(TypedDict):
 
 
 class NodePreviews(TypedDict):
-    """One node under each of the other rules."""
+    """A node under each of the other rule sets."""
 
     as_of: "AsOf"
     node: str
@@ -967,7 +967,7 @@ class NodeProofDetail(TypedDict):
 
 
 class NodeUnderRules(TypedDict):
-    """A node under the rules in force, and under others."""
+    """The rank and the QoS of a node under the rules in force, and under other rules."""
 
     node: str
     rank_now: int | None
@@ -985,7 +985,7 @@ class NodeUnderRules(TypedDict):
 
 
 class NodeView(TypedDict):
-    """One node; `row` is its row in the list of nodes."""
+    """The answer about a single node; `row` is the node's row in the list of nodes."""
 
     as_of: "AsOf"
     row: "NodeEntry"
@@ -1025,7 +1025,7 @@ class ObjectionAccepted(TypedDict):
 
 
 class ObjectionDelayEntry(TypedDict):
-    """Why this reporter does not accuse a node yet: an objection, or the time to object."""
+    """An objection, or time left to object, for which this reporter delays an accusation."""
 
     reason: str
     until: int | None
@@ -1037,7 +1037,7 @@ class ObjectionDelayEntry(TypedDict):
 
 
 class ObjectionEntry(TypedDict):
-    """An objection of a node to its kickout, its automatic check and this reporter's answer."""
+    """An objection of a node to its kickout, its automatic check, and this reporter's answer."""
 
     node: str
     seq: int
@@ -1068,7 +1068,7 @@ class ObjectionEntry(TypedDict):
 
 
 class ObjectionPage(TypedDict):
-    """Objections, newest first; they change no score and no report."""
+    """Objections, newest first; an objection changes no score and no report."""
 
     as_of: "AsOf"
     objections: list["ObjectionEntry"]
@@ -1154,7 +1154,7 @@ class PastEvent(TypedDict):
 
 
 class PostedEntry(TypedDict):
-    """An objection that was posted to this reporter, and its outcome."""
+    """An objection that was posted to this reporter, and its state."""
 
     seq: int
     due_since: int
@@ -1194,7 +1194,7 @@ class ProofAnswer(TypedDict):
 
 
 class ProofLeaf(TypedDict):
-    """The values of a node in a round, as its leaf holds them."""
+    """The values of a node in a round, as encoded in the node's leaf."""
 
     node: str
     next_node: str
@@ -1270,7 +1270,7 @@ class PublicStatus(TypedDict):
 class QosIntervalView(TypedDict):
     """The 90 % interval of a QoS, given the number of scores in its mean.
 
-    Its computation takes half a millisecond, so rows of lists do not have it.
+    The interval takes half a millisecond to compute, so rows of lists do not have it.
     """
 
     low: str
@@ -1278,7 +1278,7 @@ class QosIntervalView(TypedDict):
 
 
 class RankLoss(TypedDict):
-    """What a rank cost a node in all groups in which it had this rank."""
+    """What a rank cost a node, summed over all groups in which the node had this rank."""
 
     rank: int | None
     """null if there is no right answer."""
@@ -1309,7 +1309,7 @@ class ReliabilityChangeView(TypedDict):
 
 
 class ReliabilityView(TypedDict):
-    """The reliability H: `base` at the time `since`, from which it recovers."""
+    """The reliability H, which is `base` at the time `since` and recovers from then on."""
 
     base: str
     since: int
@@ -1344,7 +1344,7 @@ class ReportedChange(TypedDict):
 
 
 class RoundAnswer(TypedDict):
-    """One round; `qos-oracle report verify` recomputes it."""
+    """One accepted round; `qos-oracle report verify` recomputes it."""
 
     as_of: "AsOf"
     entry: "RoundEntry"
@@ -1355,7 +1355,7 @@ class RoundAnswer(TypedDict):
 
 
 class RoundEntry(TypedDict):
-    """One round that the contract accepted."""
+    """A round that the contract accepted."""
 
     round: int
     time: int
@@ -1371,7 +1371,7 @@ class RoundEntry(TypedDict):
 
 
 class RoundPage(TypedDict):
-    """Rounds, newest first."""
+    """A page of accepted rounds, newest first."""
 
     as_of: "AsOf"
     rounds: list["RoundEntry"]
@@ -1380,7 +1380,7 @@ class RoundPage(TypedDict):
 
 
 class RoundPart(TypedDict):
-    """One node in both rounds of a legacy task."""
+    """The ranks and scores of one node in both rounds of a legacy task."""
 
     node: str
     round: int
@@ -1390,14 +1390,14 @@ class RoundPart(TypedDict):
 
 
 class RoundRank(TypedDict):
-    """The rank in one of the two rounds of a legacy task."""
+    """A node's rank and score in one of the two rounds of a legacy task."""
 
     rank: int | None
     score: int | None
 
 
 class RuleDifference(TypedDict):
-    """A value that a change of the rules changes."""
+    """A rule that a change of the contract's rules sets to another value."""
 
     name: str
     before: str | None
@@ -1407,7 +1407,7 @@ class RuleDifference(TypedDict):
 
 
 class RuleEntry(TypedDict):
-    """One value of the rules."""
+    """One rule, with its value in force and its published value."""
 
     name: str
     value: str | None
@@ -1418,7 +1418,7 @@ class RuleEntry(TypedDict):
 
 
 class RuleSetView(TypedDict):
-    """A rule set by name and version; the hash of its canonical JSON identifies it."""
+    """The name and the version of a rule set, and the SHA-256 of its canonical JSON."""
 
     name: str
     version: int | None
@@ -1426,7 +1426,7 @@ class RuleSetView(TypedDict):
 
 
 class RulesAnswer(TypedDict):
-    """The rule set that scored everything in the index."""
+    """The rule set by which all scores in the index were computed."""
 
     as_of: "AsOf"
     name: str
@@ -1439,7 +1439,7 @@ class RulesAnswer(TypedDict):
 
 
 class RulesChangeView(TypedDict):
-    """A change of the contract's rules; times in unix seconds."""
+    """A change of the contract's rules; times are in unix seconds."""
 
     rules_hash: str
     state: Literal["scheduled", "ready", "cancelled", "set"]
@@ -1467,7 +1467,7 @@ class RulesChangeView(TypedDict):
 
 
 class RulesHistory(TypedDict):
-    """Changes of the contract's rules, newest first."""
+    """The changes of the contract's rules, newest first."""
 
     as_of: "AsOf"
     in_force: str | None
@@ -1476,7 +1476,7 @@ class RulesHistory(TypedDict):
 
 
 class RulesPreviewView(TypedDict):
-    """What other rules would change in the network."""
+    """The effect of other rules on the network."""
 
     rules: str
     """Hash of announced rules, or name of a shadow set."""
@@ -1504,14 +1504,14 @@ class RulesPreviewView(TypedDict):
 
 
 class RulesPreviews(TypedDict):
-    """What announced rules and shadow sets would change."""
+    """The effects of announced rules and shadow sets on the network."""
 
     as_of: "AsOf"
     previews: list["RulesPreviewView"]
 
 
 class ScarceModel(TypedDict):
-    """A model that few available nodes have, and the nodes that would get a download request."""
+    """A model that few available nodes have, and the nodes that would be asked to download it."""
 
     model: str
     holders: int
@@ -1533,7 +1533,7 @@ class ScorePoolView(TypedDict):
 
 
 class ScoreView(TypedDict):
-    """A task score in the pool."""
+    """The score of a task in the score pool."""
 
     block: int
     log: int | None
@@ -1563,7 +1563,7 @@ class ScoreView(TypedDict):
 
 
 class SelectionAnswer(TypedDict):
-    """The verdict on every member for a task, as of the cursor; no node is drawn."""
+    """Whether each member is a candidate for a task, as of the cursor; no node is drawn."""
 
     as_of: "AsOf"
     policy: str
@@ -1628,7 +1628,7 @@ class SignedObjection(TypedDict):
 
 
 class SignedRound(TypedDict):
-    """What a signer signed for an accepted round."""
+    """Whether and what a signer signed for an accepted round."""
 
     round: int
     state: "SignatureState"
@@ -1636,7 +1636,7 @@ class SignedRound(TypedDict):
 
 
 class SignerEntry(TypedDict):
-    """A signer of the contract and its newest rounds."""
+    """A signer of the contract, and what it signed for the newest rounds."""
 
     signer: str
     rounds: list["SignedRound"]
@@ -1644,7 +1644,7 @@ class SignerEntry(TypedDict):
 
 
 class SignersAnswer(TypedDict):
-    """The contract's current signers, in contract order."""
+    """The current signers of the contract, in the order of the contract."""
 
     as_of: "AsOf"
     quorum: int | None
@@ -1753,7 +1753,7 @@ class TaskMoment(TypedDict):
 
 
 class TaskRequirements(TypedDict):
-    """A task and its requirements; null if its creator did not specify them."""
+    """A task and its requirements; a requirement is null if the creator did not specify it."""
 
     task: str
     creator: str | None
@@ -1813,7 +1813,7 @@ class WeightedCandidate(TypedDict):
 
 
 class WhatIf(TypedDict):
-    """The standing of a node as it is, and after single changes."""
+    """The QoS, fees and rank of a node as it is, and after single changes."""
 
     groups: int
     """Groups that were ranked again."""
@@ -1828,7 +1828,7 @@ class WhatIf(TypedDict):
 
 
 class WhatIfRow(TypedDict):
-    """The standing of a node after one change."""
+    """The QoS, fees and rank of a node after one change."""
 
     change: Literal["as_it_is", "one_timeout_fewer", "faster", "another_card"]
     """faster: each of its answers takes four fifths of the time; another_card: each takes the time multiplied by `card.time_ratio`."""
@@ -1847,7 +1847,7 @@ class WhatIfRow(TypedDict):
 
 
 class WorkShare(TypedDict):
-    """The share of a node in the last draws of the network."""
+    """A node's expected and actual share of the network's last draws."""
 
     draws: int
     """Draws that were examined: the newest ones, at most 500."""

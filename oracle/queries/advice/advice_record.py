@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from oracle.queries.api.source import ApiSnapshot
 
 
-# Maximum number of changes of reliability; the effect of older ones has healed.
+# A node's older changes of reliability are not read, because their effect has healed by now.
 _MAX_CHANGES = 100
 
 
@@ -38,13 +38,14 @@ class ScoredTask:
 
 @dataclass(frozen=True, slots=True)
 class AdviceRecord:
-    """The newest rows of a node as of block time `time` in seconds, each list oldest first.
+    """The newest rows of a node as of the block time `time` in seconds; each list is oldest first.
 
-    `entries` are the scores that count. `scored_tasks` are those whose group is stored.
-    `task_by_key` has the tasks of all members of these groups, with the fields that rank and pay
-    answers. `history` begins with a full pool before the first of the network's recent draws. Its
-    changes are complete from the block time `known_since` on, which is that of the node's first
-    event, or of the first change that was loaded.
+    `entries` are the scores that count for the node's QoS. `scored_tasks` are those of them whose
+    group is stored. `task_by_key` has the tasks of all members of these groups, including the
+    fields by which the answers are ranked and paid. `history` has the node's rows since the first
+    recent draw of the network, and a full pool of scores before that draw. Its changes are
+    complete from the block time `known_since` on, which is the time of the node's first event, or
+    of the oldest change that was loaded.
     """
 
     node: Node
@@ -96,7 +97,7 @@ def match_scored_tasks(
     groups: Sequence[GroupResult],
     task_by_key: Mapping[TaskKey, Task],
 ) -> list[ScoredTask]:
-    """Return the scores whose group is among `groups`, in the order of the scores."""
+    """Return the scores whose group is among `groups`, in the order of `entries`."""
     group_by_score = {
         (group.closed_at, member.task): (group, member)
         for group in groups

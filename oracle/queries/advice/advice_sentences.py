@@ -1,6 +1,6 @@
-"""The sentences and table rows of an advice, on the node's page and in `advice`.
+"""Sentences and table cells of an advice, for the node's page and for the command `advice`.
 
-Pure functions of the answer, so that both show the same text
+They are pure functions of the answer, so the page and the command show the same text
 (docs/explanation/pages.md#sentences).
 """
 
@@ -74,7 +74,7 @@ def describe_kickout_outlook(advice: NodeAdvice) -> str:
 
 
 def summarize_what_if(what_if: WhatIf) -> str:
-    """Return the QoS that the best change would bring, in one sentence."""
+    """Return one sentence on the change that would raise the node's QoS most."""
     unchanged_row, *changed_rows = what_if.rows
     best_row = max(changed_rows, key=lambda row: row.qos)
     if best_row.qos <= unchanged_row.qos:
@@ -94,7 +94,7 @@ def summarize_what_if(what_if: WhatIf) -> str:
 
 
 def list_what_if_cells(what_if: WhatIf, token: Token) -> list[tuple[str, ...]]:
-    """Return the cells of each change other than the card, in the order of `WHAT_IF_TITLES`."""
+    """Return the table cells of each change except a new GPU, in the order of `WHAT_IF_TITLES`."""
     return [
         (
             _format_change_name(row),
@@ -107,10 +107,10 @@ def list_what_if_cells(what_if: WhatIf, token: Token) -> list[tuple[str, ...]]:
 
 
 def list_card_cells(what_if: WhatIf, token: Token) -> list[tuple[str, ...]]:
-    """Return the cells of each card of the network, in the order of `CARD_TITLES`.
+    """Return the table cells of each GPU of the network, in the order of `CARD_TITLES`.
 
-    The card with the best QoS comes first. A card without a forecast has the reason in the column
-    of its time, and empty cells after it.
+    The GPU with the best QoS comes first. A GPU without a forecast has the reason in the column of
+    its time, and empty cells after it.
     """
     row_by_card = {
         _format_card_name(row.card): row for row in what_if.rows if row.card is not None
@@ -158,7 +158,7 @@ def _format_standing_cells(row: WhatIfRow, token: Token) -> tuple[str, ...]:
 
 
 def explain_what_if(what_if: WhatIf) -> str:
-    """Return the assumptions behind the rows, and how many groups they are computed from."""
+    """Return the assumptions behind the what-if rows, and the number of groups behind them."""
     groups_text = capitalize_first(format_count(what_if.groups, "group"))
     return (
         f"{what_if.assumption} That mean is {format_two_decimals(what_if.reliability)}; now "
@@ -168,7 +168,7 @@ def explain_what_if(what_if: WhatIf) -> str:
 
 
 def explain_card_comparison(what_if: WhatIf) -> str:
-    """Return how cards are compared, or why they cannot be compared."""
+    """Return how the GPUs were compared, or why they cannot be compared."""
     if not any(card.is_own for card in what_if.cards):
         return "The GPU of this node is not known, so no other one can be compared with it."
     return (
@@ -179,7 +179,7 @@ def explain_card_comparison(what_if: WhatIf) -> str:
 
 
 def explain_missing_what_if(advice: NodeAdvice) -> str | None:
-    """Return why a member has no what-if, or None if the node is not a member."""
+    """Return why the what-if of a member is missing, or None if the node is not a member."""
     if advice.kickout_state == "no_member":
         return None
     if advice.kickout_state == "no_forecast":
@@ -199,7 +199,7 @@ def summarize_work_share(work: WorkShare) -> str:
 
 
 def list_work_share_cells(work: WorkShare) -> list[tuple[str, ...]]:
-    """Return the cells of each reason, in the order of `WORK_TITLES`."""
+    """Return the table cells of each reason for a missed draw, in the order of `WORK_TITLES`."""
     return [
         ("it was a candidate", str(work.eligible)),
         *((_format_missed_draws(missed), str(missed.draws)) for missed in work.missed),
@@ -212,7 +212,7 @@ def _format_missed_draws(missed: MissedDraws) -> str:
 
 
 def explain_work_share(work: WorkShare) -> str:
-    """Return the node's share of the fees, the parts of its weight, and the assumptions."""
+    """Return the node's share of the fees, the factors of its weight, and the assumptions."""
     sentences = []
     if work.fees:
         expected, received = (
@@ -239,7 +239,7 @@ def explain_work_share(work: WorkShare) -> str:
 
 
 def summarize_earnings(money: NodeMoney, token: Token) -> str:
-    """Return what the node earns, in one sentence."""
+    """Return one sentence on what the node earns."""
     if not money.tasks:
         if money.without_fee:
             return "The fees of its scored tasks are not known."
@@ -255,10 +255,10 @@ def summarize_earnings(money: NodeMoney, token: Token) -> str:
 
 
 def summarize_todays_losses(money: NodeMoney, token: Token) -> str | None:
-    """Return one sentence on the fees lost since 00:00 UTC, or None without a task today."""
+    """Return one sentence on the fees lost since 00:00 UTC, or None if no task is of today."""
     if not money.tasks_today:
         return None
-    # If all tasks that count are of today, earlier ones of today may no longer count.
+    # If all tasks that count ended today, earlier tasks of today may no longer count.
     at_least = "at least " if money.tasks_today == money.tasks else ""
     is_or_are = "is" if money.tasks_today == 1 else "are"
     return (
@@ -269,7 +269,7 @@ def summarize_todays_losses(money: NodeMoney, token: Token) -> str | None:
 
 
 def list_loss_cells(money: NodeMoney, token: Token) -> list[tuple[str, ...]]:
-    """Return the table cells of each rank that costs fees, in the order of `LOSS_TITLES`."""
+    """Return the table cells of each rank that cost fees, in the order of `LOSS_TITLES`."""
     return [
         (_format_loss_rank(loss), str(loss.tasks), _format_amount(loss.amount, token))
         for loss in money.losses

@@ -1,18 +1,18 @@
-"""How fast other cards answer, compared with a node's card in the groups that both shared."""
+"""Compares a node's GPU with other GPUs by the answer times in groups that both shared."""
 
 from pydantic import Field
 
 from oracle.queries.answers import ApiModel, FixedPoint
 from oracle.queries.api.card_table import Card, CardTable
 
-# Minimum number of shared groups for a ratio.
+# Two GPUs are compared only if they shared at least this many groups.
 MIN_SHARED_GROUPS = 30
-# Maximum number of cards in an answer; the cards that most members have are listed.
+# An answer lists at most this many GPUs, namely those that most members have.
 MAX_CARDS = 50
 
 
 class CardSpeed(ApiModel):
-    """A card of the network, and its times compared with the times of the node's card."""
+    """A GPU model of the network, and its answer times compared with those of the node's GPU."""
 
     gpu: str
     vram: int | None = Field(description="In GB; null if not known.")
@@ -31,7 +31,7 @@ class CardSpeed(ApiModel):
 
 
 def list_card_speeds(own_card: Card | None, table: CardTable) -> list[CardSpeed]:
-    """Return the cards of the members, sorted by descending number of members."""
+    """Return the GPUs of the members, the most frequent one first."""
     cards = sorted(
         table.nodes_by_card.items(), key=lambda item: (-item[1], item[0].gpu, item[0].vram or 0)
     )

@@ -1,4 +1,4 @@
-"""The outlook on a node's kickout: already due, or when it becomes due at the present rate."""
+"""Forecasts when a node's kickout becomes due if its scores stay as they are."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -19,7 +19,7 @@ KickoutState = Literal["due", "expected", "not_expected", "no_score", "no_foreca
 
 
 class KickoutOutlook(ApiModel):
-    """When a kickout becomes due, if the next scores are the mean of the last ones."""
+    """The forecast of a kickout, if the next scores equal the mean of the last scores."""
 
     scores: int = Field(description="Scored tasks until the kickout is due; 0: due now.")
     seconds: int | None = Field(
@@ -44,14 +44,14 @@ class KickoutOutlook(ApiModel):
 
     @property
     def is_near(self) -> bool:
-        """Whether the kickout is not due yet, but will be within few scores."""
+        """Whether the kickout is not due yet, but will be after `NEAR_SCORES` more scores."""
         return 0 < self.scores <= NEAR_SCORES
 
 
 def build_kickout_outlook(
     node: Node, time: int, rules: Rules, entries: Sequence[ScoreEntry]
 ) -> KickoutOutlook | None:
-    """Return the outlook of a member at a block time, or None if no kickout would become due.
+    """Return the forecast for a member at a block time, or None if no kickout would become due.
 
     `entries` are the node's scores, oldest first.
     """
@@ -69,7 +69,7 @@ def build_kickout_outlook(
 
 
 def format_kickout_outlook(outlook: KickoutOutlook) -> str:
-    """Return when a kickout becomes due at the node's present rate, as text."""
+    """Return one sentence on when a kickout becomes due at the node's present rate."""
     delay = f", in about {format_duration(outlook.seconds)}" if outlook.seconds else ""
     return (
         f"At this rate a kickout is due in {format_count(outlook.scores, 'scored task')}{delay}."
@@ -79,7 +79,7 @@ def format_kickout_outlook(outlook: KickoutOutlook) -> str:
 def classify_kickout_state(
     node: Node, time: int, rules: Rules, outlook: KickoutOutlook | None
 ) -> KickoutState:
-    """Return whether a kickout is due or expected at a block time, or why it is not forecast."""
+    """Return whether a kickout is due or expected at a block time, or why there is no forecast."""
     if is_kickout_due(node, rules, time):
         return "due"
     if node.membership is not Membership.MEMBER:
@@ -92,7 +92,7 @@ def classify_kickout_state(
 
 
 def compute_median_gap(entries: Sequence[ScoreEntry]) -> int | None:
-    """Return the median number of seconds between the last scores, or None if too few."""
+    """Return the median number of seconds between the last scores, or None with fewer than two."""
     times = [entry.time for entry in entries[-RECENT_SCORES - 1 :]]
     gaps = [later - earlier for earlier, later in pairwise(times)]
     return median_low(gaps) if gaps else None

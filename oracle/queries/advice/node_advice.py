@@ -25,7 +25,7 @@ from oracle.queries.api.source import ApiSnapshot
 
 
 class NodeAdvice(Answer):
-    """What is coming for a node, what would change it, and the assumptions behind each number."""
+    """The forecasts for a node, the effects of possible changes, and their assumptions."""
 
     node: AddressText
     kickout_state: KickoutState = Field(
@@ -48,7 +48,7 @@ class NodeAdvice(Answer):
 
 
 def build_node_advice(snapshot: ApiSnapshot, record: AdviceRecord) -> NodeAdvice:
-    """Return the advice for the node of a record as of the cursor."""
+    """Return the advice for the node of `record` as of the cursor."""
     node, time, rules = record.node, record.time, record.rules
     is_member = node.membership is Membership.MEMBER
     outlook = build_kickout_outlook(node, time, rules, record.entries)
@@ -76,7 +76,10 @@ def _build_what_if(snapshot: ApiSnapshot, record: AdviceRecord, money: NodeMoney
 
 
 def _find_hold_reason(snapshot: ApiSnapshot, node: Node) -> str | None:
-    """Return why only an operator may allow a kickout that is due, or None."""
+    """Return why an operator must approve the node's due kickout, or None.
+
+    None means that no kickout is due, or that a due kickout needs no approval.
+    """
     if node.kickout_due_since is None:
         return None
     policy = snapshot.source.archive.kickout_policy
@@ -84,7 +87,7 @@ def _find_hold_reason(snapshot: ApiSnapshot, node: Node) -> str | None:
 
 
 def _build_standing_source(snapshot: ApiSnapshot, node: Node) -> StandingSource:
-    """Return a source of the rank that the node would have with another QoS."""
+    """Return an object that computes the node's rank and chance of a task for any other QoS."""
     ranking = snapshot.get_ranking()
     rules = snapshot.source.archive.rules
     time = snapshot.cursor.time
@@ -94,7 +97,8 @@ def _build_standing_source(snapshot: ApiSnapshot, node: Node) -> StandingSource:
 
     def find_rank(qos: int) -> int | None:
         rank = ranking.find_rank_by_qos(node.address, qos)
-        # The node itself is in the ranking, and is not one of the others.
+        # With a lower QoS, the node's own entry in the ranking precedes the new place and is not
+        # counted.
         is_lower = own_qos is not None and own_qos > qos
         return None if rank is None else rank - is_lower
 

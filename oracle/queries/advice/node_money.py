@@ -1,7 +1,7 @@
-"""What a node earns, and what each timeout and each lower place cost it.
+"""Computes what a node earns, and what each timeout and each lower rank costs it.
 
-All amounts are in the smallest unit of the network's token, by the split of the rules; the network
-may have paid others (docs/explanation/legacy.md#money).
+All amounts are in the smallest unit of the network's token. They follow the split of the rules,
+while the network may have paid other amounts (docs/explanation/legacy.md#money).
 """
 
 from collections import defaultdict
@@ -18,7 +18,7 @@ from oracle.queries.advice.what_if import compute_last_place_score
 from oracle.queries.answers import ApiModel, Integer
 
 _DAY_SECONDS = 86_400
-# Fees per day are not estimated from less time.
+# Fees per day are not extrapolated from a shorter time.
 _MIN_SECONDS = 3_600
 _ASSUMPTION = (
     "The fee of each task as the rules share it; a lower place is compared with the next better "
@@ -27,7 +27,7 @@ _ASSUMPTION = (
 
 
 class RankLoss(ApiModel):
-    """What a rank cost a node in all groups in which it had this rank."""
+    """What a rank cost a node, summed over all groups in which the node had this rank."""
 
     rank: int | None = Field(description="null if there is no right answer.")
     tasks: int
@@ -35,7 +35,7 @@ class RankLoss(ApiModel):
 
 
 class NodeMoney(ApiModel):
-    """The stake and the fees of a node; amounts in the token's smallest unit."""
+    """The stake and the fees of a node; amounts are in the token's smallest unit."""
 
     stake: Integer | None
     earned: Integer = Field(
@@ -59,7 +59,7 @@ class NodeMoney(ApiModel):
 
 
 def build_node_money(record: AdviceRecord) -> NodeMoney:
-    """Return the node's earnings from counted tasks, and the cost of its lower ranks."""
+    """Return the earnings from the tasks that count, and the cost of the node's lower ranks."""
     paid_tasks = [
         scored_task for scored_task in record.scored_tasks if scored_task.fee_share is not None
     ]
@@ -102,9 +102,9 @@ def _sum_losses_by_rank(losses: Iterable[tuple[ScoreEntry, int]]) -> list[RankLo
 
 
 def compute_rank_loss(scored_task: ScoredTask, rules: Rules) -> int | None:
-    """Return the fee lost by a task's rank compared with the next better rank in its group.
+    """Return the fee that a node lost because it was not one rank better in its group.
 
-    The result is None for a first place, or if the fee is not known. The loss is computed as if
+    The result is None for the first rank, or if the fee is not known. The loss is computed as if
     the node had the score of the member one rank better, and that member had the node's score. A
     node without an answer is compared with the last rank.
     """

@@ -1,4 +1,4 @@
-"""What a node's scores would be with other times, computed by ranking its last groups again."""
+"""Computes a node's scores for other answer times by ranking its last groups again."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ from oracle.queries.answers import ApiModel, FixedPoint, Integer
 # A node that is 20 % faster needs four fifths of the time.
 _FASTER_RATIO = 4 * UNIT // 5
 _DAY_SECONDS = 86_400
-# The mean hardly changes within minutes, unlike H itself, so forecasts use it.
+# Forecasts use the mean of H over a day, because H itself changes within minutes.
 MEAN_SECONDS = 86_400
 _ASSUMPTION = (
     "Its last groups, ranked again by the rules in force; the other nodes and its number of tasks "
@@ -45,7 +45,7 @@ Change = Literal["as_it_is", "one_timeout_fewer", "faster", "another_card"]
 
 
 class WhatIfRow(ApiModel):
-    """The standing of a node after one change."""
+    """The QoS, fees and rank of a node after one change."""
 
     change: Change = Field(
         description=(
@@ -77,7 +77,7 @@ class WhatIfRow(ApiModel):
 
 
 class WhatIf(ApiModel):
-    """The standing of a node as it is, and after single changes."""
+    """The QoS, fees and rank of a node as it is, and after single changes."""
 
     groups: int = Field(description="Groups that were ranked again.")
     reliability: FixedPoint = Field(
@@ -96,7 +96,7 @@ class WhatIf(ApiModel):
 
 @dataclass(frozen=True, slots=True)
 class StandingSource:
-    """Where a QoS would stand among the other nodes: its rank, and its chance of a task."""
+    """The functions that compute a node's rank and its chance of a task for any QoS."""
 
     find_rank: Callable[[int], int | None]
     compute_chance: Callable[[int], int | None]
@@ -111,8 +111,9 @@ def build_what_if(
     """Return the what-if of a node, or None if none of its groups can be ranked again.
 
     `cards` are the cards of the network. `seconds` is the time in which the node earned the fees
-    of its scored tasks, or None if the fees per day are not known. Under rules that replace pools
-    (relay), the result is None while the pool is not made of the stored scores.
+    of its scored tasks, or None if that time is too short to compute fees per day. The result is
+    also None if the node's pool differs from its stored scores, which happens under rules that
+    replace pools (rule set `relay`).
     """
     pool = bytes(entry.score for entry in record.entries)
     if not pool or pool != record.node.pool or record.rules.legacy is not None:
@@ -166,8 +167,8 @@ def _replay_groups(
     """Return scores and fees as if the node's times were multiplied by each ratio.
 
     Ratios are in units of 10^-18. The first value is the number of groups that could be ranked
-    again; scores and fees of the other groups stay as they are. The result is None if there is no
-    such group.
+    again, the second one has the scores and the sum of the fees for each ratio. Groups that cannot
+    be ranked again keep their scores and fees. The result is None if no group can be ranked again.
     """
     group_count = 0
     scores_by_ratio = [bytearray(entry.score for entry in record.entries) for _ in ratios]
@@ -195,10 +196,10 @@ def _replay_groups(
 def _build_cached_replay(
     record: AdviceRecord, scored_task: ScoredTask, ranked_tasks: Mapping[TaskKey, Task]
 ) -> Callable[[int], tuple[int, int]]:
-    """Return a function that maps the node's time in seconds to its score and fee.
+    """Return a function that maps the node's time in seconds to its score and its fee.
 
-    Ranks depend only on the order of the times, so times in the same order are ranked once. The
-    order of the times that were measured gave the stored score and fee.
+    Ranks depend only on the order of the times, so the function ranks the group once for each
+    possible order. The measured order is not ranked, because its score and fee are stored.
     """
     key, group = scored_task.entry.task, scored_task.group
     other_times = sorted(
@@ -253,7 +254,7 @@ def _find_last_timeout_index(changes: Sequence[ReliabilityChange]) -> int | None
 
 
 def _replay_without_timeout(record: AdviceRecord, timeout: ReliabilityChange) -> tuple[bytes, int]:
-    """Return scores and fees as if the timed-out task had been answered last in its group."""
+    """Return scores and fees as if the node had answered the timed-out task last in its group."""
     scores = [entry.score for entry in record.entries]
     earned = _sum_fee_shares(record)
     index_by_seq = {entry.seq: index for index, entry in enumerate(record.entries)}
@@ -271,13 +272,13 @@ def _replay_without_timeout(record: AdviceRecord, timeout: ReliabilityChange) ->
 
 
 def compute_last_place_score(scored_task: ScoredTask, rules: Rules) -> int:
-    """Return the score of a node without an answer as if it had answered last."""
+    """Return the score that a node without an answer would have had if it had answered last."""
     ranked_count = sum(member.rank is not None for member in scored_task.group.members)
     return get_points_for_rank(ranked_count + 1, rules)
 
 
 def compute_mean_reliability(record: AdviceRecord, omitted_index: int | None = None) -> int:
-    """Return the mean of H in the last `MEAN_SECONDS`, or over the time since it is known.
+    """Return the mean of H over the last `MEAN_SECONDS`, or since `known_since` if that is later.
 
     The change with the index `omitted_index` counts as if it had not happened.
     """
@@ -291,7 +292,8 @@ def compute_mean_reliability(record: AdviceRecord, omitted_index: int | None = N
         start = max(time, first)
         if next_time > start:
             gap = UNIT - heal_reliability(base, time, start, record.rules)
-            # The integral of gap * exp(-s/tau) over these seconds.
+            # The gap of H to 1 decays as gap * exp(-s/tau); this is its integral up to
+            # `next_time`.
             missing += gap * tau_seconds * (ONE - compute_decay(next_time - start, tau_seconds))
     return UNIT - missing // (ONE * (record.time - first))
 
@@ -299,10 +301,10 @@ def compute_mean_reliability(record: AdviceRecord, omitted_index: int | None = N
 def list_reliability_steps(
     record: AdviceRecord, omitted_index: int | None = None
 ) -> list[tuple[int, int]]:
-    """Return the time and the new value of each change of H since `known_since`.
+    """Return the block time and the new value of each change of H since `known_since`.
 
-    The changes after an omitted one are applied again. A success that found H = 1 is not stored,
-    and would have found H = 1 again.
+    If a change is omitted, all later changes are applied again. A success at H = 1 has no stored
+    change; H would also be 1 at this success if a change is omitted, so nothing is missing.
     """
     rules, changes = record.rules, record.changes
     steps = [(record.known_since, changes[0].before if changes else UNIT)]
@@ -325,8 +327,8 @@ def restore_ranked_tasks(
 ) -> dict[TaskKey, Task] | None:
     """Return the ranked tasks of a group as they were when it closed.
 
-    The result is None under legacy rules, if a task is not stored, or if the network ranked the
-    members by something other than the times that it reported.
+    The result is None under legacy rules, if a task is not stored, or if the ranks do not follow
+    from the times that the network reported.
     """
     if rules.legacy is not None:
         return None
@@ -349,7 +351,7 @@ def rank_with_changed_times(
     rules: Rules,
     elapsed_by_task: Mapping[TaskKey, int],
 ) -> dict[TaskKey, GroupMember]:
-    """Return the members of a group as if restored tasks had taken other times, in seconds."""
+    """Return the members of a group as if some tasks had taken other times, given in seconds."""
     if not elapsed_by_task:
         return {member.task: member for member in group.members}
     tasks = dict(ranked_tasks)
@@ -361,7 +363,7 @@ def rank_with_changed_times(
             member.task,
             member.node if member.score is not None else None,
             elapsed_by_task.get(member.task, member.elapsed),
-            # A member with a score had a credible limit.
+            # The limit on credible times is skipped, because a member with a score has passed it.
             None,
         )
         for member in group.members
@@ -373,9 +375,9 @@ def rank_with_changed_times(
 
 
 def _remove_task_ending(task: Task) -> Task:
-    """Return a task in its state when its group closed, with an answer and no ending.
+    """Return a task as it was when its group closed, with an answer but without an ending.
 
-    A task without an ending is returned itself.
+    A task that has no ending is returned unchanged, all others are copied.
     """
     if task.ending is None and task.abort_reason is None:
         return task

@@ -1,4 +1,4 @@
-"""Why a node gets its share of the work: its chance in the last draws, and what excluded it."""
+"""Explains a node's share of the work: its chance in the last draws, and why it missed draws."""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -47,7 +47,7 @@ _REASON_AFTER: Mapping[MembershipTransition, IneligibilityReason | None] = {
 
 
 class MissedDraws(ApiModel):
-    """The draws for which a node was not eligible for one reason."""
+    """The number of draws for which a node was not eligible for the same reason."""
 
     reason: IneligibilityReason = Field(
         description="models_not_on_disk: the node that was drawn has models that this node lacks."
@@ -56,7 +56,7 @@ class MissedDraws(ApiModel):
 
 
 class WorkShare(ApiModel):
-    """The share of a node in the last draws of the network."""
+    """A node's expected and actual share of the network's last draws."""
 
     draws: int = Field(description="Draws that were examined: the newest ones, at most 500.")
     since: int = Field(description="Block time of the first of these draws, unix seconds.")
@@ -83,7 +83,7 @@ class WorkShare(ApiModel):
 
 
 def build_work_share(snapshot: ApiSnapshot, record: AdviceRecord) -> WorkShare | None:
-    """Return a node's share in the last draws, or None if there were no weighted draws."""
+    """Return a node's share of the last draws, or None if the network has no weighted draws."""
     weighting = find_draw_weighting(record.rules, snapshot.source.dispatch)
     recent_draws = snapshot.get_recent_draws()
     if weighting is None or not recent_draws:
@@ -119,9 +119,9 @@ def build_work_share(snapshot: ApiSnapshot, record: AdviceRecord) -> WorkShare |
 def iter_draw_chances(
     snapshot: ApiSnapshot, record: AdviceRecord, weighting: Weighting, stake_score: int
 ) -> Iterator[tuple[IneligibilityReason | None, int]]:
-    """Yield for each recent draw why the node was not a candidate, or else its chance.
+    """Yield for each recent draw why the node was no candidate (or None), and its chance.
 
-    Chances are in units of 10^-18.
+    Chances are in units of 10^-18, and 0 if the node was not a candidate.
     """
     node = record.node
     recent_draws = snapshot.get_recent_draws()
@@ -134,7 +134,7 @@ def iter_draw_chances(
         counted_models = weighting.select_counted_models(models)
         return compute_locality_boost(replace(node, in_use=in_use), counted_models, weighting)
 
-    # Draws of the same block have the same QoS and the same models in use.
+    # Draws of the same block share the QoS and the models in use, so the cache rarely misses.
     @lru_cache(maxsize=16)
     def compute_draw_weight(models: tuple[str, ...], in_use: tuple[str, ...], qos: int) -> int:
         return compute_weight(compute_model_boost(models, in_use), stake_score, qos, weighting)
@@ -151,7 +151,7 @@ def iter_draw_chances(
 
 
 def _compute_chance(draw: StoredDraw, weight: int) -> int:
-    """Return the chance of a candidate with this weight, in units of 10^-18."""
+    """Return the chance of a candidate with the weight `weight`, in units of 10^-18."""
     if draw.total_weight == draw.candidate_count:
         # If all weights were 0, each candidate counted as 1.
         return UNIT // draw.candidate_count
@@ -159,7 +159,7 @@ def _compute_chance(draw: StoredDraw, weight: int) -> int:
 
 
 class _PastNode:
-    """The state of a node at past draws, from its stored membership, draws and tasks."""
+    """The state of a node at past draws, restored from its stored membership, draws and tasks."""
 
     def __init__(self, snapshot: ApiSnapshot, record: AdviceRecord, weighting: Weighting) -> None:
         self._node = record.node
@@ -171,8 +171,8 @@ class _PastNode:
             for change in record.history.membership_changes
             if change.transition in _REASON_AFTER
         ]
-        # Block ranges in which the node was reserved for a task, and time ranges in which it ran a
-        # task.
+        # Block ranges in which the node was reserved for a task, and time ranges in which it ran
+        # one.
         self._reserved_spans: list[tuple[int, int]] = []
         self._busy_spans: list[tuple[int, int]] = []
         self._start_by_group: dict[GroupKey | None, int] = {}
@@ -185,17 +185,17 @@ class _PastNode:
         self._load_node_draws(snapshot)
 
     def get_models_in_use(self, time: int) -> tuple[str, ...]:
-        """Return the models in the memory of the node's card at a block time."""
+        """Return the models that were in the node's GPU memory at a block time."""
         return self._models_after_starts[bisect_right(self._start_times, time)]
 
     def list_ineligibility_reasons(
         self, points: Sequence[HistoryPoint]
     ) -> list[IneligibilityReason | None]:
-        """Return for each draw why the node was not a candidate, or None if it was.
+        """Return for each draw why the node was not a candidate, or None if it was a candidate.
 
         `points` are the node's scores at the draws. Draws are in the order of their blocks, so the
-        time between two events of the node is a range of draws. Of several reasons, the one that
-        is set last is the first in `IneligibilityReason`.
+        time between two events of the node is a range of draws. If several reasons apply, the one
+        that is set last wins; it is the first one in `IneligibilityReason`.
         """
         blocks = [row.draw.seed_block for row in self._draws]
         times = [row.draw.seed_time for row in self._draws]
@@ -204,7 +204,7 @@ class _PastNode:
         ]
         reasons = list(map(self._find_misfit_reason, self._draws))
         for index in own_indexes:
-            # A drawn node is no candidate of later draws of the block.
+            # A node that was drawn is no candidate for the later draws of the same block.
             later = slice(index + 1, bisect_right(blocks, blocks[index]))
             _fill(reasons, later, IneligibilityReason.TAKEN)
         for span in _iter_span_slices(blocks, self._reserved_spans):
@@ -236,7 +236,7 @@ class _PastNode:
                 _fill(reasons, slice(start, end), reason)
 
     def _load_node_draws(self, snapshot: ApiSnapshot) -> None:
-        """Load the times at which the node was reserved or busy from its own draws."""
+        """Load the ranges in which the node was reserved or busy, from its own draws."""
         address = self._node.address
         # Load one more draw, because an earlier task may still have run during the recent draws.
         limit = 1 + sum(row.draw.node == address for row in self._draws)
@@ -255,7 +255,7 @@ class _PastNode:
                 self._start_by_group.setdefault(task.group, task.started_time)
 
     def _find_misfit_reason(self, row: RecentDraw) -> IneligibilityReason | None:
-        """Return why the node does not fit a task that another node got, or None if it fits."""
+        """Return why the node does not fit the task of another node's draw, or None if it fits."""
         reason, lacked_models = self._evaluate_requirement(row.task.requirement)
         if reason is not None or not lacked_models:
             return reason
@@ -268,7 +268,7 @@ class _PastNode:
     def _evaluate_requirement(
         self, requirement: Requirement
     ) -> tuple[IneligibilityReason | None, frozenset[str]]:
-        """Return why the node does not fit, and the counted models if it lacks any of them."""
+        """Return why the node does not fit, and the models that count if it lacks any of them."""
         result = self._result_by_requirement.get(requirement)
         if result is None:
             models = self._weighting.select_counted_models(requirement.models)
@@ -280,9 +280,10 @@ class _PastNode:
 
 
 def _iter_span_slices(numbers: Sequence[int], spans: Sequence[tuple[int, int]]) -> Iterator[slice]:
-    """Yield, for each half-open span, the slice of the ascending numbers within it.
+    """Yield the slice of `numbers` that lies in each half-open span.
 
-    Spans are ascending, and each ends where the next one begins, if not before.
+    `numbers` and `spans` are ascending. A span that reaches into the next one ends where the next
+    one begins.
     """
     for (start, end), (next_start, _) in pairwise([*spans, (_FOREVER, _FOREVER)]):
         yield slice(bisect_left(numbers, start), bisect_left(numbers, min(end, next_start)))

@@ -1,1 +1,1 @@
-"""Public answers about the network: one function for each page and each `/v1` path."""
+"""Public answers about the network, with one function for each page and each path of `/v1`."""

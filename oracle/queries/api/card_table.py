@@ -1,4 +1,4 @@
-"""The GPUs of the members, and how fast each answered in the newest groups, cached for a block."""
+"""Caches for a block which GPUs the members have, and how fast each GPU answered recently."""
 
 import threading
 from collections import Counter, defaultdict
@@ -13,22 +13,22 @@ from oracle.domain.state import Membership, Node
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
-# Number of the newest groups from which cards are compared.
+# GPUs are compared in this many of the newest groups.
 MAX_GROUPS = 1_000
 
 
 class Card(NamedTuple):
-    """A GPU, with its video memory in GB if that is known."""
+    """A GPU model, and its video memory in GB if that is known."""
 
     gpu: str
     vram: int | None
 
 
 class CardComparison(NamedTuple):
-    """The times of a card compared with those of another, in the groups that both answered.
+    """A comparison of the answer times of two GPUs, in the groups that both answered.
 
-    `time_ratio` is the median of its time divided by the other's, over all pairs of answers in
-    these groups, in units of 10^-18.
+    `time_ratio` is in units of 10^-18. It is the median over all pairs of answers in these groups,
+    each pair giving the GPU's time divided by the other GPU's time.
     """
 
     shared_groups: int
@@ -36,7 +36,7 @@ class CardComparison(NamedTuple):
 
 
 class CardTable(NamedTuple):
-    """The members with each card, and comparisons of cards, by `(other, card)`."""
+    """The number of members by GPU, and the comparisons of GPUs by `(other, card)`."""
 
     nodes_by_card: Mapping[Card, int]
     comparisons: Mapping[tuple[Card, Card], CardComparison]
@@ -47,7 +47,7 @@ def get_node_card(node: Node) -> Card | None:
 
 
 class CardTableCache:
-    """A thread-safe cache of the newest table of cards."""
+    """A thread-safe cache of the newest `CardTable`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -61,7 +61,7 @@ class CardTableCache:
         nodes: Mapping[Address, Node],
         nodes_by_card: Mapping[Card, int],
     ) -> CardTable:
-        """Return the card table as of the cursor of this snapshot.
+        """Return the GPU table as of the cursor of this snapshot.
 
         `nodes` are all nodes as of the cursor.
         """
@@ -74,7 +74,7 @@ class CardTableCache:
 
 
 def count_members_by_card(nodes: Iterable[Node]) -> Counter[Card]:
-    """Count the members with each card; members whose card is unknown are left out."""
+    """Count the members with each GPU; members whose GPU is unknown are left out."""
     return Counter(
         Card(node.gpu_name, node.gpu_vram)
         for node in nodes
@@ -85,9 +85,10 @@ def count_members_by_card(nodes: Iterable[Node]) -> Counter[Card]:
 def compare_cards(
     groups: Sequence[Sequence[tuple[Address, int]]], nodes: Mapping[Address, Node]
 ) -> dict[tuple[Card, Card], CardComparison]:
-    """Compare cards in groups, each given as the node and seconds of every ranked answer.
+    """Compare the times of GPUs in groups.
 
-    Cards are those that the nodes have now.
+    Each group is a list of its ranked answers, and each answer is a pair of a node and its time in
+    seconds. A node counts with the GPU that it has now.
     """
     ratios_by_pair: dict[tuple[Card, Card], list[list[int]]] = defaultdict(list)
     for answers in groups:

@@ -1,4 +1,4 @@
-"""The weights by which all available nodes of a network share the next tasks."""
+"""The weights by which the available nodes of a network are drawn for the next tasks."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -21,10 +21,11 @@ from oracle.systems.registry import get_systems
 
 
 class DrawWeights(NamedTuple):
-    """The sum of the weights of all available members, and their number.
+    """The sum of the weights of all available members, and the number of these members.
 
     A member is available if it is neither paused nor excluded. A busy node is available, because
-    it takes part in the next draws. Models do not count, because they differ from task to task.
+    it takes part in the next draws. The models of a task are ignored, because they differ from
+    task to task.
     """
 
     total: int
@@ -33,10 +34,10 @@ class DrawWeights(NamedTuple):
     weighting: Weighting
 
     def compute_chance(self, stake: int | None, qos: int, counted_qos: int | None) -> int | None:
-        """Return the share of a member's weight if its QoS were `qos`, in units of 10^-18.
+        """Return a member's share of all weights if its QoS were `qos`, in units of 10^-18.
 
-        `counted_qos` is the QoS with which the member is included in the sum. It is None if the
-        member is not available; its weight is then added to the sum. The result is None if all
+        `counted_qos` is the QoS with which the member is included in `total`. It is None if the
+        member is not available; its weight is then added to the total. The result is None if all
         weights are 0.
         """
         weight = self._compute_weight(stake, qos)
@@ -51,9 +52,9 @@ class DrawWeights(NamedTuple):
 
 
 def find_draw_weighting(rules: Rules, dispatch: DispatchSettings | None) -> Weighting | None:
-    """Return the weighting of the draws, or of the rules' system if nodes are not drawn.
+    """Return the weighting that the dispatcher draws with, or None if draws have no such weights.
 
-    The result is None if the policy has no such weights.
+    Without a dispatcher, the weighting of the rules' scoring system is returned.
     """
     if dispatch is not None:
         has_weights = dispatch.pocket_policy is None and dispatch.legacy_policy is None
@@ -69,15 +70,15 @@ def is_available(node: Node, time: int, rules: Rules) -> bool:
 
 
 class DrawWeightTable:
-    """The stake and the QoS of every member, and the sum of their weights, kept up to date.
+    """The stake and the QoS of every member, and the sum of their weights, updated at each block.
 
-    At a new block only the members that changed are weighted again, unless the largest stake
-    changed.
+    A block changes only the weights of the members that it changed, unless the largest stake
+    changed, because all weights depend on the largest stake.
     """
 
     def __init__(self, weighting: Weighting) -> None:
         self._weighting = weighting
-        # By address: the stake, and the QoS, or None for a member that is not available.
+        # Each member's stake and QoS by address; the QoS is None if the member is not available.
         self._members: dict[Address, tuple[int, int | None]] = {}
         self._count_by_stake: Counter[int] = Counter()
         self._weights = DrawWeights(0, 0, 0, weighting)
@@ -85,9 +86,9 @@ class DrawWeightTable:
     def update_members(
         self, rows: Iterable[tuple[Address, tuple[int, int | None] | None]]
     ) -> DrawWeights:
-        """Store the rows of members that changed, or None for a node that is no member now.
+        """Store the rows of members that changed, and return the weights of all available members.
 
-        Return the weights of all available members.
+        A row is the stake and the QoS of a member, or None for a node that is no longer a member.
         """
         old_rows, new_rows = [], []
         for address, row in rows:
@@ -115,7 +116,8 @@ class DrawWeightTable:
         self, rows: Iterable[tuple[int, int | None]], largest_stake: int
     ) -> tuple[int, int]:
         """Return the sum of the weights of the available members in `rows`, and their number."""
-        # Many nodes have the same stake, and a square root takes most of the time.
+        # The cache pays off because many nodes have the same stake, and most of the time is spent
+        # in the square root.
         get_stake_score = cache(lambda stake: compute_stake_score(stake, largest_stake))
         weights = [
             compute_weight(UNIT, get_stake_score(stake), qos, self._weighting)

@@ -35,15 +35,16 @@ from oracle.domain.state import Node
 from oracle.store.activity_repository import NodeTrendPoint
 from oracle.store.database import UnitOfWork
 
-# Points added to a span in which H recovers without events, so that its curve is drawn smoothly.
+# This many points are added to a span in which H recovers without events, so that its curve is
+# smooth.
 _HEALING_POINTS = 24
 _MIN_RISE = UNIT // 100
-# The first and last point, and the minimum and maximum of QoS and of H.
+# A bucket keeps its first and last point, and the minimum and maximum of QoS and of H.
 _POINTS_PER_BUCKET = 6
 
 
 class HistoryPoint(NamedTuple):
-    """A node's scores at a block time; scores are in units of 10^-18."""
+    """The scores of a node at a block time, in units of 10^-18."""
 
     time: int
     qos: int
@@ -54,7 +55,7 @@ class HistoryPoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """The stored history of a node, each list in order; `earlier_scores` precede the span."""
+    """A node's stored history; each list is in order, and `earlier_scores` precede the span."""
 
     earlier_scores: list[ScoreEntry]
     scores: list[ScoreEntry]
@@ -66,7 +67,7 @@ class NodeRecord:
 def compute_history_points(
     record: NodeRecord, span: tuple[int, int], rules: Rules
 ) -> Iterator[HistoryPoint]:
-    """Yield the points of a span in order of time, one before and one after each event."""
+    """Yield the points of a span in order of time, with one before and one after each event."""
     span_start, span_end = span
     replay = _ScoreReplay(record, span_start, rules)
     yield replay.compute_point(span_start)
@@ -84,7 +85,7 @@ def compute_history_points(
 def compute_points_at_times(
     record: NodeRecord, times: Sequence[int], rules: Rules
 ) -> Iterator[HistoryPoint]:
-    """Yield the point at each of the ascending block times, after all events up to this time."""
+    """Yield a point for each of the ascending block times, after all events up to that time."""
     if not times:
         return
     replay = _ScoreReplay(record, times[0], rules)
@@ -98,10 +99,10 @@ def compute_points_at_times(
 
 
 class _ScoreReplay:
-    """The pool and the reliability of a node, which the events of its record change one by one."""
+    """The score pool and the reliability of a node while the events of its record are applied."""
 
     def __init__(self, record: NodeRecord, start_time: int, rules: Rules) -> None:
-        """Begin with the state just before `start_time`, a block time in seconds."""
+        """Restore the state just before `start_time`, a block time in seconds."""
         self._rules = rules
         resets = list(_iter_reset_joins(record)) if rules.kickout_starts_anew else []
         self._reset_positions = {change.at for change in resets}
@@ -171,7 +172,7 @@ def find_inexactness_reason(rules: Rules) -> str | None:
 
 
 def find_exclusion_end_time(base_reliability: int, since: int, rules: Rules) -> int | None:
-    """Return when recovery alone ends an exclusion, or None if the node is not excluded."""
+    """Return the time at which recovery alone ends an exclusion, or None if none is in force."""
     if base_reliability >= rules.exclude_enter:
         return None
     return compute_exclusion_end_time(base_reliability, since, rules)
@@ -199,9 +200,9 @@ def _compute_pool_before(
 
 
 def _find_reliability_before(changes: list[ReliabilityChange], time: int) -> tuple[int, int]:
-    """Return the base of H just before a time, and the time from which it applies.
+    """Return the base of H just before a time, and the time from which this base applies.
 
-    If no change is earlier, 1 and `time` are returned.
+    The result is 1 and `time` if no change is earlier than `time`.
     """
     earlier_changes = [change for change in changes if change.time < time]
     if earlier_changes:
@@ -228,7 +229,7 @@ def _iter_reset_joins(record: NodeRecord) -> Iterator[MembershipChange]:
 def _sample_recovery_points(
     point_at: Callable[[int], HistoryPoint], start_time: int, end_time: int
 ) -> Iterator[HistoryPoint]:
-    """Yield points at equal steps of H inside a span in which H recovers without events."""
+    """Yield points at equal steps of H within a span in which H recovers without events."""
     start_reliability = point_at(start_time).reliability
     end_reliability = point_at(end_time).reliability
     if end_reliability - start_reliability < _MIN_RISE:
@@ -244,13 +245,13 @@ def _sample_recovery_points(
             yield point_at(time)
 
 
-# The maximum length of a trend, with one value for each block that changed the node.
+# A trend has at most this many values, one for each block that changed the node.
 MAX_TREND_POINTS = 30
 _MAX_CACHED = 20_000
 
 
 class TrendCache:
-    """A thread-safe cache of trends by node, each valid while the node's row is unchanged."""
+    """A thread-safe cache of trends by node, which are valid while the node's row is unchanged."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -264,8 +265,8 @@ class TrendCache:
 
         Values are in units of 10^-18. A node is left out if its stored history does not lead to
         the values of its row; all nodes are left out under rules that compare nodes or restart
-        pools. `generation` identifies one fold: after a rewind, a changed row may have the same
-        key fields.
+        pools. `generation` is part of the cache key, because a row may have the same key fields as
+        before a rewind but other values.
         """
         if find_inexactness_reason(self._rules) is not None:
             return {}

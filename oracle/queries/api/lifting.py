@@ -1,4 +1,7 @@
-"""What-if results for a node, simulated with the fold's own functions instead of a formula."""
+"""Counts how many events of one kind would change a node's standing, by simulating the events.
+
+The simulation calls the functions of the fold, so it cannot differ from the fold.
+"""
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -23,7 +26,7 @@ from oracle.queries.api.node_order import NodeRanking, SortKey
 
 T = TypeVar("T")
 
-# The longest sequence of events that is simulated.
+# No longer sequence of events is simulated.
 MAX_STEPS = 200
 
 
@@ -106,7 +109,7 @@ def compute_what_if_counts(
 def _count_first_ranks_to_advance(
     node: Node, ranking: NodeRanking, rules: Rules
 ) -> tuple[int, int] | None:
-    """Return how many first ranks a node needs to pass the next better node, and its new place.
+    """Return how many first ranks bring a node past the next better node, and its new rank.
 
     The result is None if more than `MAX_STEPS` first ranks are needed.
     """
@@ -129,7 +132,7 @@ def _count_first_ranks_to_advance(
 def _count_steps(
     state: T, advance: Callable[[T], T], is_reached: Callable[[T], bool]
 ) -> int | None:
-    """Return the number of steps until `is_reached` is true, or None if above `MAX_STEPS`."""
+    """Return the number of steps until `is_reached` is true, or None after `MAX_STEPS` steps."""
     for step_count in range(MAX_STEPS + 1):
         if is_reached(state):
             return step_count

@@ -1,8 +1,8 @@
-"""The nodes of the network over its newest rounds: who rose, fell, left and joined.
+"""Shows which nodes rose, fell, left and joined over the network's newest rounds.
 
-The leaves of the rounds are the stored points, so a round is never folded again. Reading the lanes
-of a round takes 128 bytes of leaves for each node, and happens once for each root. The number of
-rounds falls with the number of nodes, so that a starting server reads at most `_MAX_LANES` lanes.
+The points are read from the stored leaves of the rounds, so no round is folded again. Reading a
+round takes 128 bytes of leaves for each node, and happens once for each root. A larger network has
+fewer rounds in its timeline, so that a starting server reads at most `_MAX_LANES` lanes.
 """
 
 import threading
@@ -21,14 +21,15 @@ from oracle.indexer.round_leaves import LeafCache, load_round_lanes
 from oracle.store.database import UnitOfWork
 
 _MAX_ROUNDS, _MIN_ROUNDS, _MAX_LANES = 24, 2, 600_000
-# Numbers of nodes in the timeline: the best of the last round, and the top movers of each kind.
+# The timeline shows this many of the best nodes of the last round, and of the nodes that moved
+# most in each way.
 _BEST_NODES, _MOVERS = 8, 3
 
 Movement = Literal["rose", "fell", "left", "joined", "stayed"]
 
 
 class NodeTrack(NamedTuple):
-    """A node in each round of a timeline: its lane, and its rank among the nodes with a score.
+    """A node's lane, and its rank among the nodes with a score, in each round of a timeline.
 
     The rank is 0 in a round in which the node could not be selected.
     """
@@ -40,9 +41,9 @@ class NodeTrack(NamedTuple):
 
 
 class NetworkTimeline(NamedTuple):
-    """The newest rounds, oldest first, the number of nodes by movement, and tracks of some nodes.
+    """The newest rounds (oldest first), the number of nodes by movement, and some nodes' tracks.
 
-    A movement compares the first round with the last one. The tracks are in the order of the last
+    A movement compares the first round with the last one. The tracks are sorted as in the last
     round.
     """
 
@@ -58,8 +59,9 @@ class TimelineCache:
         self._lock = threading.Lock()
         self._roots: list[Hash] = []
         self._timeline: NetworkTimeline | None = None
-        # Lanes by seat, and number of better nodes by lane, of the timeline's rounds, by root. The
-        # leaf cache holds fewer rounds, and the hot set needs those.
+        # For each root of the timeline: the lane of each seat, and the number of better nodes for
+        # each lane. They are kept here because the leaf cache holds fewer rounds, which the hot
+        # set needs.
         self._lanes: dict[Hash, Lanes] = {}
         self._better: dict[Hash, Sequence[int]] = {}
 
@@ -120,19 +122,19 @@ class TimelineCache:
 
 
 class RoundComparison:
-    """The changes of all lanes between two rounds, computed without a loop over the nodes.
+    """The change of every lane between two rounds, computed without a Python loop over the nodes.
 
-    100,000 nodes take about 50 ms of processor time.
+    The computation takes about 50 ms of processor time for 100,000 nodes.
     """
 
     def __init__(self, first: Lanes, last: Lanes) -> None:
-        """Compare two rounds; a node without a leaf in the first one could not be selected."""
+        """Compare two rounds; a node without a leaf in the first one counts as not selectable."""
         padded = array("H", first)
         padded.extend(array("H", bytes(2 * max(0, len(last) - len(first)))))
         self._last = last
         was_ranked = _build_ranked_flags(padded)
         is_ranked = _build_ranked_flags(last)
-        # The change of each node that is ranked in both rounds; 0 for the others.
+        # The change of each node's lane if the node is ranked in both rounds, else 0.
         self._changes = list(map(mul, map(sub, last, padded), map(and_, was_ranked, is_ranked)))
         self._left_from = array("H", map(mul, padded, map(gt, was_ranked, is_ranked)))
         counts: dict[Movement, int] = {
@@ -144,7 +146,7 @@ class RoundComparison:
         self.counts = Counter(counts)
 
     def select_shown_seats(self) -> list[int]:
-        """Return the best seats of the last round, and those that moved most in each direction."""
+        """Return the best seats of the last round, and the seats that moved most each way."""
         seats = range(len(self._last))
         last = self._last
         changes = self._changes
@@ -158,7 +160,7 @@ class RoundComparison:
 
 
 def _build_ranked_flags(lanes: Lanes) -> bytes:
-    """Return a byte for each seat: 1 if its lane has a QoS, else 0."""
+    """Return one byte for each seat, which is 1 if its lane encodes a QoS, else 0."""
     return bytes(map((LOWEST_SCORE - 1).__lt__, lanes))
 
 
@@ -167,7 +169,7 @@ def _get_seat_lane(lanes: Lanes, seat: int) -> int:
 
 
 def classify_movement(then: int, now: int) -> Movement:
-    """Return how a node's lane changed from the first round (`then`) to the last round (`now`)."""
+    """Return how a node moved between its lane in the first round and its lane in the last."""
     if now < LOWEST_SCORE:
         return "left" if then >= LOWEST_SCORE else "stayed"
     if then < LOWEST_SCORE:
@@ -178,7 +180,7 @@ def classify_movement(then: int, now: int) -> Movement:
 
 
 def count_better_nodes(lanes: Lanes) -> Sequence[int]:
-    """Return, for each lane, how many nodes have a higher lane."""
+    """Return, indexed by lane, the number of nodes that have a higher lane."""
     count_by_lane = Counter(lanes)
     better = 0
     counts = array("I", bytes(4 * (HIGHEST_SCORE + 1)))

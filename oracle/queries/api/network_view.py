@@ -1,4 +1,4 @@
-"""The network overview (nodes, score distribution, activity, actions), and the public status."""
+"""Builds the network overview (nodes, score distribution, activity), and the public status."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _BUCKET_COUNT_BY_SPAN = {"1h": 12, "24h": 24, "7d": 28}
 
 
 class ActivityBucket(ApiModel):
-    """The number of scores and of timeouts in one part of the span."""
+    """The number of scores and of timeouts in one part of the time span."""
 
     since: int = Field(description="Start of the part, unix seconds.")
     scores: int
@@ -110,18 +110,18 @@ def build_network_overview(snapshot: ApiSnapshot, span: str = "24h") -> NetworkA
 
 
 def _compute_score_histogram(members: Sequence[SortKey]) -> list[int]:
-    """Count the members in bins of equal width; the last bin includes a QoS of 1."""
+    """Count the members in bins of equal QoS width; the last bin includes a QoS of 1."""
     bounds = [
         SortKey(0, -UNIT * number // _HISTOGRAM_BINS, Address("g"))
         for number in range(_HISTOGRAM_BINS)
     ]
-    # Number of members whose QoS is at least the lower bound of each bin.
+    # The number of members whose QoS is at least the lower bound of each bin.
     counts = [bisect_right(members, bound) for bound in bounds]
     return [count - higher_count for count, higher_count in pairwise([*counts, 0])]
 
 
 def _compute_score_quartiles(members: Sequence[SortKey]) -> list[str]:
-    """Return the quartiles by nearest rank, so that each is the QoS of an actual node."""
+    """Return the quartiles of QoS by nearest rank, so that each is the QoS of an actual node."""
     if not members:
         return []
     last_index = len(members) - 1

@@ -1,7 +1,7 @@
-"""The reasons for a node's score at a block, with the schema of `explain --json`.
+"""Explains a node's score at a block, with the schema of `explain --json`.
 
-For the cursor's block, the stored state is read. For an earlier block, the state is folded again
-from the raw logs. As this takes seconds, callers run one such request at a time.
+At the cursor's block, the stored state is read. For an earlier block, the state is folded again
+from the raw logs, which takes seconds, so callers run one such request at a time.
 """
 
 from pydantic import Field
@@ -24,7 +24,7 @@ from oracle.queries.explanation_view import build_explanation_view
 
 
 class ExplanationAnswer(Answer):
-    """Every number behind a score, each with its log."""
+    """Every number that a score is computed from, with the log of each."""
 
     explanation: NodeExplanation = Field(
         description="As `qos-oracle explain --json` prints it "

@@ -100,7 +100,7 @@ class HistoryQuery(ApiModel):
 def build_node_history(
     snapshot: ApiSnapshot, address: Address, query: HistoryQuery
 ) -> NodeHistory:
-    """Return the history of an existing node.
+    """Return the history of a node that exists.
 
     Raises:
         RequestError: the span is empty, or longer than 400 days.
@@ -112,7 +112,7 @@ def build_node_history(
 def build_history_with_points(
     snapshot: ApiSnapshot, address: Address, query: HistoryQuery
 ) -> tuple[NodeHistory, list[HistoryPoint]]:
-    """Return the history of an existing node, and all of its points without omissions.
+    """Return the history of a node that exists, and all of its points before they are thinned out.
 
     Raises:
         RequestError: the span is empty, or longer than 400 days.
@@ -128,7 +128,7 @@ def build_history_with_points(
     )
     if not 0 <= end_time - start_time <= MAX_SPAN_SECONDS:
         raise RequestError("from, to: expected `from` before `to`, at most 400 days apart")
-    # Nothing is stored about the time before the node was first seen.
+    # The history starts at the node's first event, because nothing is stored about earlier times.
     start_time = max(start_time, known_since)
     record = load_node_record(
         snapshot.uow, address, changes, (start_time, end_time, rules.pool_size)
@@ -198,10 +198,9 @@ def load_node_record(
     changes: list[ReliabilityChange],
     span: tuple[int, int, int],
 ) -> NodeRecord:
-    """Load the rows of a node within a span of times and a pool of scores before it.
+    """Load the rows of a node within a span of time, and the last scores before this span.
 
-    `span` is the first and the last time, and the size of a pool. The list of the scores before
-    the span has at most the size of a pool.
+    `span` is the first and the last block time, and the maximum number of scores before the span.
     """
     start_time, end_time, pool_size = span
     earlier_scores, scores = uow.scores.list_for_node_between(

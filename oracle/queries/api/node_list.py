@@ -1,4 +1,4 @@
-"""Sorted and filtered pages of nodes; each continues after the last key of the previous page."""
+"""Sorted and filtered pages of nodes; each page starts after the last key of the previous page."""
 
 import base64
 import binascii
@@ -28,7 +28,7 @@ from oracle.queries.population import (
 
 MAX_ROWS = 200
 _MAX_CANDIDATES = 10
-# Sorting a node costs as much as skipping this many nodes of the order.
+# Sorting one candidate costs as much as skipping this many nodes of the complete order.
 _MIN_NODES_PER_CANDIDATE = 16
 
 
@@ -36,8 +36,8 @@ _MIN_NODES_PER_CANDIDATE = 16
 class NodeListQuery:
     """The sort order, filters and position of a page.
 
-    `of` selects these nodes, or all nodes if it is empty. `gpu` selects the nodes whose card name
-    contains this text, case-insensitively.
+    `of` has the addresses of the selected nodes; all nodes are selected if it is empty. `gpu`
+    selects the nodes whose GPU name contains this text, case-insensitively.
     """
 
     sort: NodeSort = "qos"
@@ -49,7 +49,7 @@ class NodeListQuery:
     limit: int = 100
 
     def list_candidates(self, ranking: NodeRanking) -> Collection[Address] | None:
-        """Return the nodes to which the filters must be applied, or None if there may be many."""
+        """Return the only nodes that can pass the filters, or None if they may be too many."""
         max_candidates = len(ranking.nodes) // _MIN_NODES_PER_CANDIDATE
         return next(
             (
@@ -63,7 +63,7 @@ class NodeListQuery:
     def _iterate_candidate_sets(
         self, ranking: NodeRanking, max_candidates: int
     ) -> Iterator[Collection[Address]]:
-        """Yield the nodes that match each single filter, the fastest filter first."""
+        """Yield the nodes that match each single filter, starting with the fastest filter."""
         if self.of:
             yield [Address(text) for text in self.of if Address(text) in ranking.nodes]
         if self.gpu is not None:
@@ -93,7 +93,11 @@ class NodeListQuery:
 
 
 def list_nodes(snapshot: ApiSnapshot, query: NodeListQuery) -> NodePage:
-    """Return one page; raise RequestError if this API did not issue the cursor."""
+    """Return one page of nodes.
+
+    Raises:
+        RequestError: the query's cursor was not issued by this API.
+    """
     ranking = snapshot.get_ranking()
     epoch, start_key = (None, None) if query.cursor is None else _decode_cursor(query)
     candidates = query.list_candidates(ranking)
@@ -116,7 +120,7 @@ def list_nodes(snapshot: ApiSnapshot, query: NodeListQuery) -> NodePage:
 
 
 def load_current_population(snapshot: ApiSnapshot) -> Population:
-    """Return the network data from which scores are computed, as of the cursor."""
+    """Return the data of the whole network that scores depend on, as of the cursor."""
     ranking = snapshot.get_ranking()
     on_chain = load_on_chain_scores(
         snapshot.uow, snapshot.uow.rounds.find_last_provable_round(), snapshot.source.leaves

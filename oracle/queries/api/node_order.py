@@ -1,7 +1,7 @@
 """The order of nodes as of a block, kept in memory and updated for the nodes that changed.
 
-SQL never sorts by QoS: reliability recovers without an event, so the order at a block is a
-function of the block's time (docs/reference/read-api.md#order-of-nodes).
+SQL never sorts by QoS, because reliability recovers without an event, so the order depends on the
+block's time (docs/reference/read-api.md#order-of-nodes).
 """
 
 import threading
@@ -44,7 +44,7 @@ from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 from oracle.systems.crynux.crynux_policy import Weighting
 
-# A minus sorts ascending; nodes without QoS come last either way.
+# A minus means ascending order; nodes without a QoS come last in both orders.
 NodeSort = Literal[
     "qos", "-qos", "long_term", "-long_term", "reliability", "-reliability",
     "scored", "-scored", "changed_at", "-changed_at", "address",
@@ -52,7 +52,7 @@ NodeSort = Literal[
 
 
 class SortKey(NamedTuple):
-    """The sort key of a node; unique, because it ends with the address."""
+    """The sort key of a node; it is unique, because it ends with the address."""
 
     group: int
     value: int
@@ -66,13 +66,13 @@ class _Order(NamedTuple):
     key_by_address: dict[Address, SortKey]
 
 
-# An order is sorted again if at least one in eight nodes, and at least a thousand, may have moved
-# since it was last requested.
+# An order is sorted from scratch if at least one in eight nodes, and at least a thousand, may have
+# moved since it was last requested.
 _MAX_STALE_SHARE, _MIN_STALE_NODES = 8, 1000
 
 
 class NodeRanking:
-    """All nodes as of one block; each sort order is brought up to date when it is requested."""
+    """All nodes as of one block; a sort order is updated when it is requested."""
 
     def __init__(self, cursor: Cursor, nodes: Mapping[Address, Node], rules: Rules) -> None:
         self.cursor = cursor
@@ -87,14 +87,14 @@ class NodeRanking:
         self._shares: Mapping[Address, int] | None = None
         self._draw_weights: DrawWeights | None = None
         self._weight_table: DrawWeightTable | None = None
-        # Nodes whose row in the table is older than this ranking.
+        # Nodes whose row in `_weight_table` is older than this ranking.
         self._unweighted_addresses: Collection[Address] = ()
         self._lock = threading.Lock()
-        # The reliability of the nodes in which it changes without an event; that of others is 1.
+        # The reliability of each node that is recovering; that of every other node is 1.
         self._recovering: Mapping[Address, int] = {}
         self.counts: Counter[NodeState] = Counter()
         self.state_by_address: dict[Address, NodeState] = {}
-        # Shared with later rankings, so a set is never changed.
+        # The sets are shared with later rankings, so they are never changed in place.
         self._addresses_by_card: Mapping[str, frozenset[Address]] = {}
         self.members_by_card: Counter[Card] = count_members_by_card(nodes.values())
         if nodes:
@@ -107,8 +107,8 @@ class NodeRanking:
         """Return the ranking of a later block, in which only `changed_addresses` have changed.
 
         Only nodes that changed or are recovering get a new position, so the cost of a block
-        depends mainly on its events. All nodes are ranked again under rules whose scores depend on
-        time or other nodes.
+        depends mainly on the number of its events. All nodes are ranked again under rules whose
+        scores depend on time or other nodes.
         """
         is_later = cursor.time >= self.cursor.time
         if self._rules.legacy is not None or self._rules.restarts or not is_later:
@@ -135,7 +135,7 @@ class NodeRanking:
             )
         )
         with self._lock:
-            # Only one ranking may update the table.
+            # The table is handed over, because only one ranking may update it.
             successor._weight_table, self._weight_table = self._weight_table, None
         if successor._weight_table is not None:
             successor._unweighted_addresses = moved_addresses.union(self._unweighted_addresses)
@@ -145,7 +145,7 @@ class NodeRanking:
     def _list_stale_orders(
         self, moved_addresses: AbstractSet[Address]
     ) -> Iterator[tuple[NodeSort, tuple[_Order, AbstractSet[Address]]]]:
-        """Yield this ranking's orders in the form that its successor can update."""
+        """Yield the orders for the next ranking, each with the nodes that may have moved."""
         nothing = frozenset[Address]()
         with self._lock:
             stale_orders = self._stale_orders | {
@@ -158,7 +158,7 @@ class NodeRanking:
                 yield sort, (order, moved)
 
     def _classify_nodes(self, addresses: Iterable[Address]) -> None:
-        """Count the states of these nodes, and record those whose reliability is recovering."""
+        """Count these nodes by state, and store the reliability of those that are recovering."""
         time, rules = self.cursor.time, self._rules
         recovering = {}
         for address in addresses:
@@ -175,14 +175,14 @@ class NodeRanking:
         return compute_node_qos(node, self.cursor.time, self._rules, self.peers)
 
     def _compute_ranked_qos(self, node: Node) -> int | None:
-        """Return the QoS of a node of this ranking, whose reliability is known."""
+        """Return the QoS of a node of this ranking, from its stored reliability."""
         reliability = self._recovering.get(node.address, UNIT)
         return compute_qos_with_reliability(
             node, reliability, self.cursor.time, self._rules, self.peers
         )
 
     def get_sorted_keys(self, sort: NodeSort) -> list[SortKey]:
-        """Return the keys of all nodes, sorted."""
+        """Return the keys of all nodes, sorted by `sort`."""
         with self._lock:
             order = self._orders.get(sort)
             if order is None:
@@ -212,9 +212,9 @@ class NodeRanking:
     def iterate_sorted_keys(
         self, sort: NodeSort, key: SortKey | None, candidates: Collection[Address] | None
     ) -> Iterator[SortKey]:
-        """Yield the sorted keys after a key, or all keys if the key is None.
+        """Yield the sorted keys that follow `key`, or all keys if `key` is None.
 
-        If there are few `candidates`, only their keys are yielded, and no other key is read.
+        If `candidates` are given, only these nodes are sorted and yielded.
         """
         order = (
             self.get_sorted_keys(sort)
@@ -232,12 +232,12 @@ class NodeRanking:
         order = self.get_sorted_keys("address")
         get_address = attrgetter("address")
         first = bisect_left(order, prefix, key=get_address)
-        # "g" follows every hexadecimal digit.
+        # "g" sorts after every hexadecimal digit.
         last = bisect_left(order, prefix + "g", first, key=get_address)
         return [key.address for key in order[first:last]]
 
     def find_nodes_by_card(self, text: str) -> frozenset[Address]:
-        """Return the nodes whose card name contains this text, case-insensitively."""
+        """Return the nodes whose GPU name contains this text, case-insensitively."""
         folded_text = text.casefold()
         matches = [
             addresses
@@ -250,12 +250,12 @@ class NodeRanking:
         return self._build_key_function(sort)(node)
 
     def find_rank(self, address: Address) -> int | None:
-        """Return the rank of a member by QoS, from 1, or None if the node is not a member."""
+        """Return a member's rank by QoS, counted from 1, or None if the node is no member."""
         node = self.nodes.get(address)
         return None if node is None else self.find_rank_by_qos(address, self.compute_qos(node))
 
     def find_rank_by_qos(self, address: Address, qos: int | None) -> int | None:
-        """Return the rank of a node with this QoS, counted from 1, or None without a QoS."""
+        """Return the rank of a node if it had this QoS, counted from 1, or None without a QoS."""
         if qos is None:
             return None
         return bisect_left(self.get_sorted_keys("qos"), SortKey(0, -qos, address)) + 1
@@ -284,7 +284,7 @@ class NodeRanking:
             return self._draw_weights
 
     def _build_weight_row(self, address: Address) -> tuple[int, int | None] | None:
-        """Return a member's stake, and its QoS if it is available; None for other nodes."""
+        """Return a member's stake, and its QoS if it is available; or None for a non-member."""
         node = self.nodes[address]
         qos = self._compute_ranked_qos(node)
         if qos is None:
@@ -293,7 +293,7 @@ class NodeRanking:
         return node.stake or 0, qos if is_available else None
 
     def list_member_keys(self) -> list[SortKey]:
-        """Return the keys of the members by QoS, the best first; `value` is the negative QoS."""
+        """Return the keys of the members, best QoS first; `value` is the negated QoS."""
         return self.get_sorted_keys("qos")[: self.member_count]
 
     @property
@@ -331,7 +331,7 @@ def _update_addresses_by_card(
     nodes: Mapping[Address, Node],
     changed_addresses: Iterable[Address],
 ) -> Mapping[str, frozenset[Address]]:
-    """Return the addresses by card name; an unknown card has an empty name."""
+    """Return the addresses by GPU name; an unknown GPU has an empty name."""
     removed = defaultdict[str, set[Address]](set)
     added = defaultdict[str, set[Address]](set)
     for address in changed_addresses:
@@ -380,10 +380,10 @@ class NodeRankingCache:
         self._rules = rules
         self._lock = threading.Lock()
         self._ranking: NodeRanking | None = None
-        # How often the index had been rebuilt when the ranking was computed.
+        # The number of rewrites of the index at the time when the ranking was computed.
         self._rewrite_count = 0
         self._trends = TrendCache(rules)
-        # Incremented when all nodes are read again, because older results belong to another fold.
+        # Incremented when all nodes are read again, because older trends belong to another fold.
         self._generation = 0
 
     def load_trends(
@@ -417,14 +417,14 @@ class NodeRankingCache:
         changed = {
             node.address: node for node in uow.nodes.iterate_changed_since(ranking.cursor.number)
         }
-        # The mapping is copied, because another thread may still read the old ranking.
+        # The mapping is copied, because another thread may still read the old ranking's mapping.
         return ranking.with_changed_nodes(cursor, {**ranking.nodes, **changed}, changed)
 
 
 def _has_only_grown(uow: UnitOfWork, earlier: Cursor, cursor: Cursor) -> bool:
-    """Return whether the index only grew since an earlier cursor, without a rewind."""
+    """Return whether the index has only grown since an earlier cursor, without a rewind."""
     if cursor.number < earlier.number:
         return False
-    # Historical headers are not kept; a header that is kept must match.
+    # Headers of old blocks are deleted; if the header is still stored, its hash must match.
     block = uow.blocks.find_canonical(earlier.number)
     return block is None or block.hash == earlier.hash

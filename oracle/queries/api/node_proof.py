@@ -1,4 +1,4 @@
-"""The answers of `/v1/nodes/{node}/proof` and `…/bundle`, and a node's leaf at the cursor."""
+"""Answers `/v1/nodes/{node}/proof` and `…/bundle`, and builds a node's leaf at the cursor."""
 
 from oracle.chain.hex_names import ADDRESS_DIGITS
 from oracle.chain.proofs.keccak import keccak
@@ -22,7 +22,7 @@ class ProofAnswer(Answer):
 
 
 class BundleAnswer(Answer):
-    """A node's leaf in a round, and everything that is needed to check it."""
+    """A node's leaf in a round, and all data that is needed to verify the leaf."""
 
     bundle: EvidenceBundle
 
@@ -71,7 +71,7 @@ def is_whole_address(prefix: str) -> bool:
 def build_leaf_at_cursor(snapshot: ApiSnapshot, node: Node) -> ProofLeaf:
     """Return the leaf that a round as of the cursor would have for a node.
 
-    No tree is built, so the leaf names the node itself as the next one.
+    No tree is built, so the leaf's link to the next address holds the node's own address.
     """
     policy = snapshot.source.archive.kickout_policy
     context = ScoringContext(
@@ -85,6 +85,6 @@ def build_leaf_at_cursor(snapshot: ApiSnapshot, node: Node) -> ProofLeaf:
 
 
 def is_refold_required(source: ApiSource, round_number: int | None) -> bool:
-    """Return whether a proof in a round requires folding the stored logs again."""
+    """Return whether a proof in a round requires that the stored logs are folded again."""
     with source.archive.store.read_transaction() as uow:
         return not has_stored_leaves(uow, source.leaves, round_number)

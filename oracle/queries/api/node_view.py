@@ -1,4 +1,4 @@
-"""One node: its computed and on-chain score, its rank, and margins to exclusion and kickout."""
+"""A node's computed and on-chain score, its rank, and its margins to exclusion and kickout."""
 
 from pydantic import Field
 
@@ -67,7 +67,7 @@ class KickoutProgress(ApiModel):
 
 
 class NodeView(Answer):
-    """One node; `row` is its row in the list of nodes."""
+    """The answer about a single node; `row` is the node's row in the list of nodes."""
 
     row: NodeEntry
     interval: QosIntervalView | None = Field(description="null if its QoS is no mean of scores.")
@@ -153,7 +153,7 @@ def _build_kickout_progress(
 
 
 def _find_kickout_obstacle(snapshot: ApiSnapshot, node: Node, kick: NodeKick | None) -> str | None:
-    """Return why the contract rejects every accusation of a due kickout, or None."""
+    """Return why the contract would reject a proposal of the node's due kickout, or None."""
     due_since = node.kickout_due_time
     if kick is not None and due_since is not None and kick.is_spared(due_since):
         return "the vetoer cancelled this kickout, or the node was readmitted since"

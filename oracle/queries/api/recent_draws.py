@@ -1,4 +1,4 @@
-"""The newest draws of all tasks with the tasks' requirements, cached for one block."""
+"""Caches the network's newest draws with the requirements of their tasks, for one block."""
 
 import threading
 from typing import NamedTuple
@@ -36,7 +36,8 @@ class RecentDrawCache:
         self._epoch: int | None = None
         self._rewrite_count = 0
         self._recent_draws: list[RecentDraw] = []
-        # Keyed by task and hash of the seed block; the task was created before that block.
+        # Keyed by the task and the hash of the seed block. The task was created before that block,
+        # so an equal hash implies an equal task.
         self._drawn_tasks: dict[tuple[TaskKey, Hash], DrawnTask] = {}
 
     def load_draws(self, uow: UnitOfWork, cursor: Cursor) -> list[RecentDraw]:

@@ -1,4 +1,4 @@
-"""The rules of scoring: every value, its meaning, and its source."""
+"""The rules by which nodes are scored, with the value, the meaning and the source of each."""
 
 from pydantic import Field
 
@@ -10,7 +10,7 @@ from oracle.systems.registry import compute_rule_changes, get_published_rules, g
 
 
 class RuleEntry(ApiModel):
-    """One value of the rules."""
+    """One rule, with its value in force and its published value."""
 
     name: str = Field(examples=["tau_seconds"])
     value: str | None = Field(examples=["1800"], description="null if not set.")
@@ -19,7 +19,7 @@ class RuleEntry(ApiModel):
 
 
 class RulesAnswer(Answer):
-    """The rule set that scored everything in the index."""
+    """The rule set by which all scores in the index were computed."""
 
     name: str
     version: int
@@ -54,5 +54,5 @@ def build_rules_answer(snapshot: ApiSnapshot) -> RulesAnswer:
 
 
 def find_changed_rules(snapshot: ApiSnapshot) -> dict[str, str]:
-    """Return the rules whose values differ from the published rule set."""
+    """Return the values in force that differ from the published rule set, by rule name."""
     return compute_rule_changes(snapshot.source.archive.rules)

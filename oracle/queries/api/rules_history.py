@@ -17,7 +17,7 @@ from oracle.telemetry.safe_text import escape_unprintable
 
 
 class RuleDifference(ApiModel):
-    """A value that a change of the rules changes."""
+    """A rule that a change of the contract's rules sets to another value."""
 
     name: str = Field(examples=["tau_seconds"])
     before: str | None = Field(description="null if not set.")
@@ -25,7 +25,7 @@ class RuleDifference(ApiModel):
 
 
 class RulesChangeView(ApiModel):
-    """A change of the contract's rules; times in unix seconds."""
+    """A change of the contract's rules; times are in unix seconds."""
 
     rules_hash: HashText
     state: Literal["scheduled", "ready", "cancelled", "set"] = Field(
@@ -53,7 +53,7 @@ class RulesChangeView(ApiModel):
 
 
 class RulesHistory(Answer):
-    """Changes of the contract's rules, newest first."""
+    """The changes of the contract's rules, newest first."""
 
     in_force: HashText | None = Field(
         description="null if there is no contract, or it is not indexed."
@@ -62,7 +62,7 @@ class RulesHistory(Answer):
 
 
 class AnnouncedRules(Answer):
-    """The text of rules."""
+    """The complete text of some rules."""
 
     rules_hash: HashText
     rules_id: str = Field(description="Text whose SHA-256 is `rules_hash`.")
@@ -80,10 +80,10 @@ def build_rules_history(snapshot: ApiSnapshot) -> RulesHistory:
 
 
 def build_announced_rules(snapshot: ApiSnapshot, rules_hash: Hash) -> AnnouncedRules:
-    """Return the rules with this hash.
+    """Return the text of the rules with this hash.
 
     Raises:
-        NotFoundError: this host does not have them.
+        NotFoundError: this host does not have the text.
     """
     text = _find_rules_text(snapshot, rules_hash)
     if text is None:
@@ -125,7 +125,7 @@ def _find_change_reason(snapshot: ApiSnapshot, salt: Hash) -> str | None:
 
 
 def _find_replaced_change(changes: RulesChanges, change: RulesChange) -> RulesChange | None:
-    """Return the change whose rules `change` replaces, or would replace."""
+    """Return the change whose rules `change` replaced, or would replace if it is pending."""
     effective = list_changes_in_force(changes)
     if change.is_pending:
         return effective[-1] if effective else None

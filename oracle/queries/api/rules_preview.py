@@ -1,4 +1,4 @@
-"""Ranks, QoS and kickouts of all nodes under the rules in force and under others, at one block.
+"""Compares all nodes under the rules in force with the same nodes under other rules, at one block.
 
 The figures are computed by a worker (`daemon.rules_previews`) and kept in files. A file is shown
 only while its rules are still announced, or configured as a shadow set.
@@ -25,17 +25,18 @@ from oracle.store.state.cursor_repository import Cursor
 from oracle.store.state.rule_set_repository import identify_rules
 from oracle.systems.crynux.crynux_policy import Weighting
 
-# The folder of previews and their worker, below the folder of announced rules.
+# The folder of the previews and of their worker, within the folder of announced rules.
 PREVIEW_FOLDER = "previews"
-# The newest announcements of which previews are made.
+# Previews are computed for this many of the newest announcements.
 _MAX_ANNOUNCED = 4
 
 
 class NodePreview(msgspec.Struct, frozen=True, array_like=True):
-    """One node now, and under the other rules; QoS and chances in units of 10^-18, ranks from 1.
+    """A node under the rules in force, and under other rules.
 
-    QoS, rank and chance are None for a node that is not a member. The chance of the next task is
-    0 while a member is not available, and None if the draws have no weights.
+    QoS and chances are in units of 10^-18, and ranks are counted from 1. QoS, rank and chance are
+    None for a node that is not a member. The chance of the next task is 0 while a member is not
+    available, and None if the draws have no weights.
     """
 
     node: Address
@@ -52,14 +53,14 @@ class NodePreview(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def places_lost(self) -> int:
-        """The number of places that the node loses, which is negative if the node rises."""
+        """The number of ranks that the node loses, which is negative if the node rises."""
         if self.rank_now is None or self.rank_then is None:
             return 0
         return self.rank_then - self.rank_now
 
 
 class RulesPreview(msgspec.Struct, frozen=True):
-    """All nodes at a final block, by address; rule sets are named by their sha256."""
+    """All nodes at a final block, by address; rule sets are identified by their SHA-256."""
 
     rules_now: str
     rules_then: str
@@ -68,7 +69,7 @@ class RulesPreview(msgspec.Struct, frozen=True):
     nodes: tuple[NodePreview, ...]
 
     def find_node(self, address: Address) -> NodePreview | None:
-        """Return the figures of a node, or None if no event up to the block refers to it."""
+        """Return the figures of a node, or None if no event up to the block refers to the node."""
         return next((entry for entry in self.nodes if entry.node == address), None)
 
 
@@ -76,9 +77,10 @@ _DECODER = msgspec.json.Decoder(RulesPreview)
 
 
 class OtherRules(NamedTuple):
-    """Rules announced to take effect at `ready_at` or later, or a shadow set if it is None.
+    """Rules that were announced, or a shadow set, which is scored beside the rules in force.
 
-    `name` is the hash of announced rules, or the name of the shadow set.
+    Announced rules take effect at the unix time `ready_at` or later; `ready_at` is None for a
+    shadow set. `name` is the hash of announced rules, or the name of the shadow set.
     """
 
     name: str
@@ -92,7 +94,7 @@ def list_other_rules(
     folder: Path,
     shadow_rules: Mapping[str, Rules],
 ) -> list[OtherRules]:
-    """Return the announced rules that this host has, and the shadow sets.
+    """Return the announced rules whose text this host has, and the shadow sets.
 
     Announced rules that this program cannot read, or that belong to another `profile`, are left
     out.
@@ -117,7 +119,7 @@ def _parse_rules(text: str, profile: str) -> Rules | None:
 
 
 class FoldedNodes(NamedTuple):
-    """The nodes after a block under some rules."""
+    """All nodes as of a block, folded under some rules."""
 
     rules: Rules
     nodes: Mapping[Address, Node]
@@ -132,7 +134,7 @@ def compute_rules_preview(
 ) -> RulesPreview:
     """Compare all nodes after the same block under two rule sets.
 
-    `dispatch` are the settings of this host's draws, if it draws nodes.
+    `dispatch` are the settings by which this host draws nodes, or None if it draws none.
     """
     cursor = Cursor(block, ZERO_HASH, time, None, None, 0)
     ranking_now, ranking_then = (
@@ -174,7 +176,11 @@ def compute_rules_preview(
 def _compute_chance(
     ranking: NodeRanking, rules: Rules, node: Node, weighting: Weighting | None
 ) -> int | None:
-    """Return a member's share of the weights of all available members."""
+    """Return a member's share of the weights of all available members.
+
+    The result is in units of 10^-18, 0 for a member that is not available, and None for a
+    non-member or without weights.
+    """
     qos = ranking.compute_qos(node)
     if qos is None or weighting is None:
         return None
@@ -184,7 +190,7 @@ def _compute_chance(
 
 
 def build_preview_path(folder: Path, rules: Rules) -> Path:
-    """Return the path of the preview of these rules."""
+    """Return the path of the file with the preview of these rules."""
     return folder / f"{identify_rules(rules).sha256}.json"
 
 
@@ -195,7 +201,7 @@ def encode_preview(preview: RulesPreview) -> bytes:
 def iterate_previews(
     folder: Path, rules_now: Rules, other_rules: list[OtherRules]
 ) -> Iterator[tuple[OtherRules, RulesPreview]]:
-    """Yield each other rule set that has a preview under today's rules, with the preview."""
+    """Yield the rule sets that were compared with the rules in force, with their previews."""
     sha256_now = identify_rules(rules_now).sha256
     for other_set in other_rules:
         path = build_preview_path(folder, other_set.rules)

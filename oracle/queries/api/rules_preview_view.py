@@ -1,4 +1,4 @@
-"""What other rules would change, for the network and for one node, as the read API returns it."""
+"""The read API's answers about what other rules would change, for the network and one node."""
 
 from collections.abc import Iterable, Iterator
 
@@ -21,7 +21,7 @@ _LISTED_NODES = 10
 
 
 class PreviewOrigin(ApiModel):
-    """The other rules, and the block at which both were compared."""
+    """The other rules, and the block at which both rule sets were compared."""
 
     rules: str = Field(description="Hash of announced rules, or name of a shadow set.")
     ready_at: int | None = Field(
@@ -33,7 +33,7 @@ class PreviewOrigin(ApiModel):
 
 
 class NodeUnderRules(ApiModel):
-    """A node under the rules in force, and under others."""
+    """The rank and the QoS of a node under the rules in force, and under other rules."""
 
     node: AddressText
     rank_now: int | None = Field(description="null if not a member.")
@@ -55,20 +55,20 @@ class NodeUnderRules(ApiModel):
 
 
 class NodePreviewView(PreviewOrigin):
-    """One node under the rules in force, and under others."""
+    """A node under the rules in force, and under one of the other rule sets."""
 
     figures: NodeUnderRules
 
 
 class NodePreviews(Answer):
-    """One node under each of the other rules."""
+    """A node under each of the other rule sets."""
 
     node: AddressText
     previews: list[NodePreviewView]
 
 
 class RulesPreviewView(PreviewOrigin):
-    """What other rules would change in the network."""
+    """The effect of other rules on the network."""
 
     members: int
     rising: int = Field(description="Members that gain at least one place.")
@@ -88,13 +88,13 @@ class RulesPreviewView(PreviewOrigin):
 
 
 class RulesPreviews(Answer):
-    """What announced rules and shadow sets would change."""
+    """The effects of announced rules and shadow sets on the network."""
 
     previews: list[RulesPreviewView]
 
 
 def build_rules_previews(snapshot: ApiSnapshot) -> RulesPreviews:
-    """Return the effect of each other rule set on the network."""
+    """Return the effect of each of the other rule sets on the network."""
     return RulesPreviews(
         as_of=snapshot.as_of,
         previews=[
@@ -105,7 +105,7 @@ def build_rules_previews(snapshot: ApiSnapshot) -> RulesPreviews:
 
 
 def build_node_previews(snapshot: ApiSnapshot, address: Address) -> NodePreviews:
-    """Return the values of a node under each other rule set."""
+    """Return the rank and the QoS of a node under each of the other rule sets."""
     return NodePreviews(
         as_of=snapshot.as_of,
         node=address,
@@ -121,7 +121,7 @@ def build_node_previews(snapshot: ApiSnapshot, address: Address) -> NodePreviews
 
 
 def build_preview_view(other_set: OtherRules, preview: RulesPreview) -> RulesPreviewView:
-    """Return the totals of a preview, and the nodes whose rank changes most."""
+    """Return the totals of a preview, and the nodes whose ranks change most."""
     nodes = preview.nodes
     moves = sorted(
         (entry for entry in nodes if entry.places_lost), key=lambda entry: entry.places_lost

@@ -1,4 +1,4 @@
-"""The candidates of a task with their weights and chances: `select` over HTTP."""
+"""The read API's form of `select`: a task's candidates with their weights and chances."""
 
 from oracle.domain.events.network_events import TaskCreated
 from oracle.queries.answers import Answer
@@ -10,11 +10,11 @@ from oracle.systems.registry import get_policy
 
 
 class SelectionAnswer(SelectionFigures, Answer):
-    """The verdict on every member for a task, as of the cursor; no node is drawn."""
+    """Whether each member is a candidate for a task, as of the cursor; no node is drawn."""
 
 
 def build_selection_answer(source: ApiSource, event: TaskCreated) -> SelectionAnswer:
-    """Return the verdict on each member for the hypothetical task of a creation event."""
+    """Return whether each member is a candidate for the hypothetical task of a creation event."""
     rules = source.archive.rules
     query = SnapshotQuery(rules, group=event.group)
     with open_snapshot(source) as api_snapshot:

@@ -32,7 +32,7 @@ class RequestError(InputError):
 
 
 class NotFoundError(RequestError):
-    """The object was never seen up to the block of the answer."""
+    """The requested object was never seen up to the block of the answer."""
 
 
 class AmbiguousPrefixError(RequestError):
@@ -47,15 +47,15 @@ class AmbiguousPrefixError(RequestError):
 class ApiSource:
     """The data source of every answer.
 
-    `get_head` returns the newest block of the chain, or None if only the daemon has it; `clock`
-    returns unix seconds; `find_leader` returns the process that holds the lease. `rankings`,
-    `leaves`, `draws` and `timelines` are kept between answers. `dispatch` has the settings by
-    which nodes are drawn, or is None if no node is drawn. `token` is the unit of amounts on pages.
-    `labels` are the operator's names for addresses, `explorer` is the URL of a block explorer, and
-    `contact` is the URL by which owners reach the operator.
-    `rules_id` is the text whose sha256 is the contract's `rulesHash`, and `announced_folder` has
-    such texts of other rules. `shadow_rules` are the shadow sets by their names.
-    `objection_intake` is None if `POST /v1/objections` accepts none.
+    `get_head` returns the newest block of the chain, or None if only the daemon knows it. `clock`
+    returns unix seconds. `find_leader` returns the process that holds the lease. `rankings`,
+    `leaves`, `draws`, `cards` and `timelines` are caches that outlive an answer. `dispatch` has
+    the settings by which nodes are drawn, or is None if no node is drawn. `token` is the unit of
+    amounts on pages. `labels` are the operator's names for addresses, `explorer` is the URL of a
+    block explorer, and `contact` is the URL by which owners reach the operator.
+    `rules_id` is the text whose SHA-256 is the contract's `rulesHash`, and `announced_folder` has
+    such texts of other rules. `shadow_rules` are the shadow sets by name.
+    `objection_intake` is None if `POST /v1/objections` accepts no objections.
     `subscriptions` is None if owners cannot subscribe to notices.
     """
 
@@ -94,7 +94,7 @@ class ApiSource:
 
 @dataclass(frozen=True, slots=True)
 class ApiSnapshot:
-    """One snapshot of the database; each answer is computed within one."""
+    """A snapshot of the database, in which one answer is computed."""
 
     source: ApiSource
     uow: UnitOfWork
@@ -114,14 +114,14 @@ class ApiSnapshot:
         return self.source.draws.load_draws(self.uow, self.cursor)
 
     def get_card_table(self) -> CardTable:
-        """Return the cards of the members and their times in the newest groups."""
+        """Return the GPUs of the members, and their answer times in the newest groups."""
         ranking = self.get_ranking()
         return self.source.cards.load_card_table(
             self.uow, self.cursor, ranking.nodes, ranking.members_by_card
         )
 
     def find_block_time(self, position: Position) -> int | None:
-        """Return the block time of an event, or None if neither header nor logs are stored."""
+        """Return the block time of an event, or None without a stored header or log."""
         block = self.uow.blocks.find_canonical(position.block)
         if block is not None:
             return block.time
@@ -139,7 +139,7 @@ class ApiSnapshot:
 def open_snapshot(source: ApiSource) -> Iterator[ApiSnapshot]:
     """Open a snapshot of the database for a short time.
 
-    An open reader delays SQLite's checkpoints.
+    The time must be short, because an open reader delays SQLite's checkpoints.
 
     Raises:
         TransientError: nothing is indexed yet, or the database does not respond.

@@ -1,1 +1,1 @@
-"""The history as Parquet files: the tables, the export, and reading an export."""
+"""The history as Parquet files: the tables, the export, and a reader of exports."""

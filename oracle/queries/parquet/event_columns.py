@@ -1,7 +1,7 @@
 """Converts events to rows of the table `events` and back without loss.
 
-See docs/reference/parquet.md#events. A file may come from an untrusted source, so rows that are
-not a valid event are rejected.
+A file may come from an untrusted source, so rows that are not a valid event are rejected. See
+docs/reference/parquet.md#events.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ _HEX_DIGITS_BY_COLUMN = {
 }
 
 
-# The columns of each event type; those of its required fields come first.
+# The columns of each event type, beginning with the columns of its required fields.
 _COLUMNS_BY_TYPE = {
     name: tuple(COLUMN_BY_FIELD.get(field, field) for field in get_field_kinds(event_type))
     for name, event_type in TYPE_BY_NAME.items()
@@ -53,7 +53,7 @@ def build_event_batch(events: Sequence[DomainEvent]) -> pa.RecordBatch:
     values_by_column: dict[str, list[Any]] = {
         name: [None] * len(events) for name in _FIELD_COLUMNS
     }
-    # Filled event by event, because each type uses only a few of the columns.
+    # The columns are filled event by event, because each type uses only a few of them.
     for row, event in enumerate(events):
         for column in _COLUMNS_BY_TYPE[NAME_BY_TYPE[type(event)]]:
             value = getattr(event, _FIELD_BY_COLUMN.get(column, column))
@@ -78,8 +78,8 @@ def decode_event_batch(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
     """Yield the events that the rows of a batch encode.
 
     Raises:
-        InputError: a row is not a valid event: its type is unknown, a required field is null, or
-            a value is invalid.
+        InputError: a row is not a valid event, because its type is unknown, a required field is
+            null, or a value is invalid.
     """
     for name, digits in _HEX_DIGITS_BY_COLUMN.items():
         _check_hex_column(batch.column(name), name, digits)
@@ -102,7 +102,7 @@ def _decode_rows(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
 
 
 def _decode_events_of_type(batch: pa.RecordBatch, types: pa.Array, name: str) -> list[DomainEvent]:
-    """Return the events of one type, in order."""
+    """Return the events of one type, in the order of their rows."""
     event_type = TYPE_BY_NAME[name]
     type_columns = _COLUMNS_BY_TYPE[name]
     rows = batch.select([*_POSITION_COLUMNS[:-1], *type_columns]).filter(pc.equal(types, name))
@@ -126,7 +126,7 @@ def _check_milliseconds(seconds: list[int], milliseconds: list[int | None]) -> N
 
 
 def _decode_column(column: pa.Array, name: str) -> list[Any]:
-    """Return a column as a list of event values; only values that are not null are converted."""
+    """Return a column as a list of event values, in which nulls stay None."""
     present_values: list[Any] = column.drop_null().to_pylist()
     kind = _KIND_BY_COLUMN.get(name)
     if kind is not None and kind.from_column is not None:
@@ -142,7 +142,7 @@ def _decode_column(column: pa.Array, name: str) -> list[Any]:
 
 
 def _check_hex_column(column: pa.Array, name: str, digits: int) -> None:
-    """Raise InputError if a column contains an invalid hexadecimal value."""
+    """Raise InputError if a column contains a value that is not 0x and this many hex digits."""
     is_valid = pc.match_substring_regex(column, f"^0x[0-9a-f]{{{digits}}}$")
     if pc.all(is_valid).as_py() is False:
         raise InputError(f"invalid event row: {name} must be 0x and {digits} hex digits")

@@ -1,8 +1,8 @@
-"""`export --parquet`: adds the blocks that became final since the last run to a folder.
+"""Implements `export --parquet`, which adds the blocks that became final since the last run.
 
-Each range of blocks is read in its own snapshot, so that the daemon's database can clean up
-between ranges. Final rows change only if everything is folded again, which is detected. See
-docs/reference/parquet.md#runs.
+Each range of blocks is read in its own snapshot, because a long snapshot would keep the database
+from removing old row versions. Final rows change only if everything is folded again, which a run
+detects. See docs/reference/parquet.md#runs.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,15 +25,15 @@ from oracle.store.bulk import Row
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.encoding import format_version
 
-# Called with the last written block and the last block to write.
+# A function that is called with the last written block and the last block to write.
 ProgressCallback = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """The result of a run: the new blocks, if any, and the number of rows by table.
+    """The result of a run: the blocks that were written, if any, and the number of rows by table.
 
-    `final_block` is the last block that will not be written again.
+    `final_block` is the last final block, whose rows are not written again.
     """
 
     blocks: BlockRange | None
@@ -42,7 +42,7 @@ class ExportResult:
 
 
 def load_export_source(uow: UnitOfWork, reader: EventReader) -> ExportSource:
-    """Return the identity of the history in a database.
+    """Return the identity of the history in a database, which an export stores.
 
     Raises:
         InputError: nothing is indexed yet, or the stored logs have to be folded again first.
@@ -72,14 +72,15 @@ def export_blocks(
     *,
     include_recent: bool = False,
 ) -> ExportResult:
-    """Write the blocks that became final since the last run, saving after each range.
+    """Write the blocks that became final since the last run, saving the progress per range.
 
     Args:
-        folder: opened with the `load_export_source` of this database.
-        store: read in one snapshot per range.
+        folder: the export, opened for the history of this database (`load_export_source`).
+        store: the database, which is read in one snapshot per range.
         reader: decodes logs to events.
-        on_progress: called after each range.
-        include_recent: also write blocks that are not final; the next run replaces them.
+        on_progress: a function that is called after each range.
+        include_recent: whether to write also blocks that are not final, which the next run
+            replaces.
 
     Raises:
         InputError: the folder has another history, or the database was rebuilt meanwhile.
@@ -98,7 +99,7 @@ def export_blocks(
 
 
 def plan_export(folder: ParquetFolder, store: Store, *, include_recent: bool) -> ExportResult:
-    """Return the blocks that a run would write, without writing them."""
+    """Return the blocks that a run of `export_blocks` would write, without writing them."""
     with store.read_transaction() as uow:
         _check_export_continuity(uow, folder)
         newest_block, final_block = _load_last_blocks(uow)
@@ -109,7 +110,7 @@ def plan_export(folder: ParquetFolder, store: Store, *, include_recent: bool) ->
 
 
 def _load_last_blocks(uow: UnitOfWork) -> tuple[int, int]:
-    """Return the last folded block, and the last final block or -1 if no block is final."""
+    """Return the last folded block, and the last final block (-1 if no block is final)."""
     cursor = uow.cursor.get()
     if cursor is None:
         raise InputError("nothing is indexed yet; there is nothing to export")
@@ -118,7 +119,7 @@ def _load_last_blocks(uow: UnitOfWork) -> tuple[int, int]:
 
 
 def _check_export_continuity(uow: UnitOfWork, folder: ParquetFolder) -> None:
-    """Raise InputError if the last exported block with a log is not in the database."""
+    """Raise InputError if the last exported log's block is not in the database."""
     manifest = folder.manifest
     if manifest.last_log != uow.logs.find_highest_block_up_to(manifest.next - 1):
         raise InputError(
@@ -136,7 +137,7 @@ class _ExportRun:
     row_count_by_table: dict[ExportTable, int]
 
     def append_final_blocks(self, on_progress: ProgressCallback) -> bool:
-        """Write one range of final blocks and save it; return whether more blocks are final."""
+        """Write one range of final blocks, save it, and return whether more blocks are final."""
         manifest = self.folder.manifest
         with self.store.read_transaction() as uow:
             self._check_source(uow)

@@ -1,7 +1,8 @@
-"""A folder of Parquet files to which files are added, each written atomically.
+"""A folder with an export, to which Parquet files are added atomically.
 
-`export.json` records the progress of the export. Files of later blocks belong to an unfinished run
-or to blocks that were not final, and are replaced. See docs/reference/parquet.md#the-folder.
+`export.json` records the progress of the export. Files with blocks above this progress belong to
+an unfinished run or to blocks that were not final, and are replaced. See
+docs/reference/parquet.md#the-folder.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,7 +21,8 @@ from oracle.queries.parquet.parquet_tables import SCHEMAS, ExportTable
 
 MANIFEST = "export.json"
 FORMAT = 1
-# Rows per row group: a reader skips or reads them together, and a writer holds them in memory.
+# Rows per row group. A reader reads or skips the rows of a group together, and a writer holds them
+# in memory.
 ROWS_PER_GROUP = 65_536
 _BLOCK_DIGITS = 12
 _SUFFIX = ".parquet"
@@ -33,16 +35,16 @@ class ExportSource(msgspec.Struct, frozen=True):
     genesis_hash: str
     start_block: int
     profile: str  # how logs were decoded
-    rules_sha256: str  # of the rules that folded the scores
-    rebuilds: int  # how often everything was folded again
+    rules_sha256: str  # the rules by which scores were folded
+    rebuilds: int  # how often everything had been folded again
 
 
 class ExportManifest(msgspec.Struct):
-    """The progress of an export: `next` is the first block without permanent rows.
+    """The progress of an export.
 
-    `last_log` is the newest block below `next` that has an indexed log, with its hash, so that the
-    next run detects a different chain. `nodes_next` is the first block whose nodes are not in the
-    export.
+    `next` is the first block without permanent rows. `last_log` is the newest block below `next`
+    that has an indexed log, with its hash, so that the next run detects a different chain.
+    `nodes_next` is the first block whose nodes are not in the export.
     """
 
     format: int
@@ -55,7 +57,7 @@ class ExportManifest(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class ParquetFolder:
-    """An export on disk; `open_for_append` opens it for writing, `open_existing` for reading."""
+    """An export on disk, opened for writing (`open_for_append`) or reading (`open_existing`)."""
 
     path: Path
     manifest: ExportManifest
@@ -102,7 +104,7 @@ class ParquetFolder:
         return cls(path, manifest)
 
     def list_files(self, table: ExportTable, *, only_final: bool = True) -> list[Path]:
-        """Return the files of a table in block order, with only final files if requested."""
+        """Return the files of a table in block order, by default only those of final blocks."""
         paths = sorted((self.path / table).glob(f"*/*{_SUFFIX}"))
         return [
             path
@@ -111,7 +113,7 @@ class ParquetFolder:
         ]
 
     def prepare_export_run(self) -> None:
-        """Claim the folder, and delete files of an unfinished run or of non-final blocks.
+        """Claim the folder, and delete the files of an unfinished run or of non-final blocks.
 
         Raises:
             OSError: a file cannot be written or deleted.
@@ -163,7 +165,7 @@ class ParquetFolder:
         return row_count
 
     def save_manifest(self) -> None:
-        """Write the manifest, which makes the files written before it valid."""
+        """Write the manifest, by which the files written before become part of the export."""
         self.path.mkdir(parents=True, exist_ok=True)
         with replace_file(self.path / MANIFEST) as temporary_path:
             temporary_path.write_bytes(
@@ -176,8 +178,8 @@ class ParquetFolder:
         return self.path / table / f"from_block={partition_start:0{_BLOCK_DIGITS}}" / name
 
 
-# Hashes are all different, so a dictionary of them is useless; with its default limit, the writer
-# would notice late.
+# The limit for dictionaries is small, because hashes are all different. With its default limit,
+# the writer would notice late that a dictionary of hashes is useless.
 _WRITER_OPTIONS = {
     "compression": "zstd",
     "compression_level": 3,
@@ -186,7 +188,7 @@ _WRITER_OPTIONS = {
 
 
 def _parse_first_block(path: Path) -> int:
-    """Return the first block of a file, from its name."""
+    """Return the number of the first block in a file, from the name of the file."""
     digits = path.name.partition("-")[0]
     if not digits.isdecimal():
         raise InputError(f"{path}: this file is not part of an export; move it elsewhere")

@@ -1,6 +1,6 @@
 """The tables of an export, column by column (docs/reference/parquet.md#tables).
 
-pyarrow is installed with the extra `parquet`; no module outside of this package imports it.
+pyarrow is installed with the extra `parquet`, so no module outside of this package imports it.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from oracle.domain.events.network_events import FIELD_KINDS
 
 
 class ExportTable(StrEnum):
-    """The tables of an export; each value is the name of a folder and of its table."""
+    """The tables of an export; each value is the name of the table and of its folder."""
 
     EVENTS = "events"
     SCORES = "scores"
@@ -28,7 +28,7 @@ _INTEGER = pa.int64()
 _TEXT = pa.string()
 _BOOLEAN = pa.bool_()
 _TEXTS = pa.list_(pa.string())
-# Amounts reach 2^256, so they are decimal text, as in JSON lines.
+# Amounts may be as large as 2^256, so they are decimal text, as in JSON lines.
 _WEI = pa.string()
 
 
@@ -41,9 +41,9 @@ def _build_schema(*columns: tuple[str, pa.DataType], nullable_names: str = "") -
 _POSITION_COLUMNS = (("block", _INTEGER), ("tx", _INTEGER), ("log", _INTEGER), ("sub", _INTEGER))
 _TIMED_COLUMNS = (*_POSITION_COLUMNS, ("time", _INTEGER))
 
-# GROUP is a reserved word of SQL.
+# The column has another name than the field, because GROUP is a reserved word of SQL.
 COLUMN_BY_FIELD: Mapping[str, str] = MappingProxyType({"group": "task_group"})
-# The published order of the columns of `events`; columns of later fields come after them.
+# The columns of `events` in their published order; columns of later fields follow them.
 _PUBLISHED_FIELDS = (
     *("node", "creator", "task", "group", "tasks", "stake", "fee", "gpu_name", "gpu_vram"),
     *("required_gpu", "required_gpu_vram", "min_vram", "model", "models", "version", "timeout"),

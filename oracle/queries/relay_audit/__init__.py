@@ -1,1 +1,1 @@
-"""The audit of a relay: its live scores compared with scores derived from its published rows."""
+"""Audits a relay by comparing its live scores with scores derived from its published rows."""

@@ -1,7 +1,6 @@
 """Compares a relay's rows with each other and with the chain, and lists the contradictions.
 
-The stakes on chain, and the times at which rows were observed, are in a daemon's database.
-
+The stakes on chain, and the times at which rows were observed, are read from a daemon's database.
 See docs/reference/crynux-relay.md#contradictions.
 """
 
@@ -21,9 +20,10 @@ from oracle.errors import InputError
 from oracle.indexer.stored_events import iterate_stored_events
 from oracle.store.database import UnitOfWork
 
-# How long the relay may lag behind the chain, or the chain behind the relay.
+# The maximum number of seconds by which the relay may lag behind the chain, or the chain behind
+# the relay.
 MAX_LAG_SECONDS = 3600
-# The tolerated difference between the relay's clock and the block times.
+# The tolerated difference in seconds between the relay's clock and the block times.
 _CLOCK_TOLERANCE_SECONDS = 60
 _STAKED, _KICKED = "NodeStaking", "NodeKickedOut"
 _RUNNER_KINDS = frozenset(
@@ -41,7 +41,7 @@ _RUNNER_KINDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RowContradiction:
-    """A confirmed contradiction: `row` is the id of the later row, `why` is a sentence."""
+    """A confirmed contradiction; `row` is the id of the later row, and `why` is a sentence."""
 
     kind: str
     row: int
@@ -51,11 +51,11 @@ class RowContradiction:
 
 @dataclass(frozen=True, slots=True)
 class ChainStakes:
-    """The stakes on chain; times are block times in seconds.
+    """The stakes of nodes on chain; times are block times in seconds.
 
-    `changes` has pairs of a time and the stake in wei from then on, in order of time, for each
-    node. `read_until` is the time of the last block that was read. `network` is the relay's name
-    of this chain, or None if the relay serves a single chain.
+    `changes` has a list for each node, with pairs of a time and the stake in wei from then on, in
+    order of time. `read_until` is the time of the last block that was read. `network` is the
+    relay's name for this chain, or None if the relay serves a single chain.
     """
 
     read_until: int
@@ -65,7 +65,7 @@ class ChainStakes:
 
 @dataclass(slots=True)
 class RowContradictions:
-    """The contradictions in order of rows; `unjudged` counts rows that cannot be checked yet."""
+    """The contradictions in order of rows, and the number of rows that cannot be judged yet."""
 
     found: list[RowContradiction] = field(default_factory=list)
     unjudged: int = 0
@@ -74,7 +74,7 @@ class RowContradictions:
 def find_contradictions(
     rows: Sequence[FeedRow], chain: ChainStakes | None, max_lag_seconds: int
 ) -> RowContradictions:
-    """Return the contradictions among rows, and between rows and the chain if it is given.
+    """Return the contradictions among rows, and between rows and the chain if `chain` is given.
 
     A stake in a row must equal the chain's stake at that time or up to `max_lag_seconds` before. A
     node that was kicked out must have no stake `max_lag_seconds` later. Rows whose time was not
@@ -136,7 +136,7 @@ def _compare_row_with_chain(
         results.unjudged += 1
         return
     min_time = row.seen_from - _CLOCK_TOLERANCE_SECONDS - (0 if is_kick else max_lag_seconds)
-    # Rows that existed before the observation began may have any earlier time.
+    # A row that existed before the observation began may have any earlier time.
     min_time = min_time if row.seen_from < row.seen_to else 0
     node = Address(row.node.lower())
     stakes = _collect_stakes(chain.changes.get(node, ()), min_time, max_time)
@@ -152,7 +152,7 @@ def _compare_row_with_chain(
 
 
 def _collect_stakes(changes: Sequence[tuple[int, int]], min_time: int, max_time: int) -> set[int]:
-    """Return every stake of a node between two times, except the 0 before its first stake."""
+    """Return every stake of a node between two times, without the 0 before its first stake."""
     first_index = bisect_right(changes, min_time, key=lambda change: change[0])
     end_index = bisect_right(changes, max_time, key=lambda change: change[0])
     return {stake for _, stake in changes[max(0, first_index - 1) : end_index]} or {0}
@@ -163,7 +163,7 @@ def load_observed_rows(
 ) -> tuple[dict[int, FeedRow], ChainStakes]:
     """Read the feed rows that a daemon observed, by id, and the stakes on chain.
 
-    `network` is the relay's name of the chain.
+    `network` is the relay's name for the chain.
 
     Raises:
         InputError: the daemon has read no block, or no feed.

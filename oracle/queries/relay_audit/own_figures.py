@@ -38,19 +38,20 @@ from oracle.domain.scoring.node_scores import (
 from oracle.domain.state import Membership, Node
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 
-# All rows are put in one block, because only their order matters here.
+# All rows get the same block number, because only their order matters here.
 _BLOCK = 1
 
 
 @dataclass(slots=True)
 class DerivedNode:
-    """Data derived for one node. Every integer except `derived_count` is the id of a feed row.
+    """The values derived for a node; every integer except `derived_count` is a feed row's id.
 
-    `derived_count` is the number of zeros derived because the node was silent.
+    `derived_count` is the number of zero scores that were derived because the node was silent.
     `possible_zero_rows` are the rows of groups that may have given the node a 0. `unplaced_rows`
-    are the node's rows that fit two groups, and so may have given it any score. `unknown_until` is
-    the node's last row without a known time. `ambiguous_at` is the last row near which two groups
-    could not be distinguished. The last two are 0 if there is no such row.
+    are the node's rows that fit two groups, so they may have given it any score. `unknown_until`
+    is the node's last row without a known time. `ambiguous_at` is the last row near which two
+    groups could not be distinguished. `unknown_until` and `ambiguous_at` are 0 if there is no such
+    row.
     """
 
     address: Address
@@ -82,7 +83,7 @@ class DerivedNode:
         return compute_long_term_score(self.state, RELAY, 0) / UNIT
 
     def compute_long_term_score_bounds(self) -> tuple[float, float]:
-        """Return the bounds of Q_long / 10 over all scores consistent with the rows."""
+        """Return the bounds of Q_long / 10 over all scores that are consistent with the rows."""
         zeros = [(row, RELAY.absent_score) for row in self.possible_zero_rows]
         min_score = min(RELAY.rank_scores)
         max_score = max(RELAY.rank_scores)
@@ -97,7 +98,7 @@ class DerivedNode:
         return min(variants), max(variants)
 
     def _compute_score_with_extras(self, extra_scores: Sequence[tuple[int, int]]) -> float:
-        """Return Q_long / 10 including extra scores, each given with its row id."""
+        """Return Q_long / 10 with additional scores, given as pairs of a row id and a score."""
         if not extra_scores:
             return self.compute_long_term_score()
         dated_scores = sorted(
@@ -121,7 +122,10 @@ class DerivedNode:
 
 @dataclass(frozen=True, slots=True)
 class DerivedFigures:
-    """The nodes derived from a stream; `headless_count` tasks started before its first row."""
+    """The nodes derived from a stream, and the rows that they were derived from.
+
+    `headless_count` is the number of tasks that had started before the first row.
+    """
 
     nodes: Mapping[Address, DerivedNode]
     row_count: int
@@ -133,7 +137,7 @@ class DerivedFigures:
 def derive_figures_from_rows(
     rows: Sequence[FeedRow], time_by_row: Mapping[int, int]
 ) -> DerivedFigures:
-    """Derive the nodes of a feed by folding its rows in id order, as the daemon does.
+    """Derive the nodes of a feed by folding its rows in the order of ids, as the daemon does.
 
     `time_by_row` has the known times of rows, in seconds of the relay's clock.
     """
@@ -174,7 +178,7 @@ def derive_figures_from_rows(
 def _assign_row_times(
     rows: Sequence[FeedRow], time_by_row: Mapping[int, int]
 ) -> Iterator[FeedRow]:
-    """Yield every row with a block and a time, with times that never decrease."""
+    """Yield every row with a block number and a time, so that the times never decrease."""
     latest = 0
     for row in rows:
         latest = max(latest, time_by_row.get(row.id, latest))
@@ -182,10 +186,11 @@ def _assign_row_times(
 
 
 def _decode_rows(rows: Sequence[FeedRow]) -> tuple[list[DomainEvent], set[int]]:
-    """Return the events of rows, and the ids of rows that fit two groups."""
+    """Return the events of rows, and the ids of the rows that fit two groups."""
     scores = collect_submitted_results(rows)
     starts = collect_start_row_ids(rows)
-    # All rows at once: how a row is decoded depends on the rows around it, but not on the span.
+    # All rows are decoded as one span. The result does not depend on the span, because a row is
+    # decoded by the rows around it.
     span = FeedSpan(rows, rows, scores, starts)
     events = RelayReader().decode_span(span) if rows else []
     readable = [row for row in rows if find_unreadable_reason(row) is None]
@@ -226,7 +231,7 @@ def _mark_ambiguous_nodes(
 ) -> None:
     """Mark the nodes that have rows within `MAX_ID_GAP` ids of an ambiguous row.
 
-    A group was left out near such a row.
+    Near an ambiguous row, a group may have been left out.
     """
     for node in nodes.values():
         for row_id in ambiguous_ids:
@@ -242,8 +247,8 @@ def _record_ambiguous_scores(
 ) -> None:
     """Record the scores that may be missing because two groups could not be distinguished.
 
-    `unplaced` are the rows that fit two groups. `timeouts` are the timeouts that gave the node no
-    derived zero.
+    `unplaced` are the rows that fit two groups. `timeouts` are the timeouts for which no zero
+    score was derived.
     """
     for row in unplaced:
         if (runner := node_by_task.get(TaskKey(row.task.lower()))) is not None:
@@ -255,7 +260,7 @@ def _record_ambiguous_scores(
 
 
 def group_scores(nodes: Mapping[Address, DerivedNode]) -> dict[int, list[ScoreEntry]]:
-    """Return the scores of each group, keyed by the id of the group's first row."""
+    """Return the scores of each group, keyed by the id of the first row of the group."""
     scores_by_group: dict[int, list[ScoreEntry]] = defaultdict(list)
     for node in nodes.values():
         for score in node.scores:

@@ -1,8 +1,8 @@
 """Finds the first row at which the relay's score of a node diverges from the derived score.
 
-Two scores do not show which row caused their difference, so hypotheses are tested. Each is a
-single change of the relay's records that yields exactly the relay's score. The kinds and their
-evidence are in docs/reference/crynux-relay.md#kinds-of-differences.
+Two scores do not show which row caused their difference, so hypotheses are tested. Each hypothesis
+is a single change of the relay's records that yields exactly the relay's score. The kinds of
+changes and the evidence for them are in docs/reference/crynux-relay.md#kinds-of-differences.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ _PENALTIES = (ReliabilityCause.TIMED_OUT, ReliabilityCause.TIMEOUT_VOID)
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """The row at which two scores diverge, or row 0 if unknown; `why` explains the divergence."""
+    """The row at which two scores diverge (0 if unknown), and a sentence that explains why."""
 
     kind: str
     row: int
@@ -35,28 +35,28 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True)
 class RelayClaim:
-    """The relay's Q_long / 10 of a node, with its tolerance, at a row after `after_row`."""
+    """A node's Q_long / 10 as the relay reports it, with its tolerance, after `after_row`."""
 
     long_term: float
     slack: float
     after_row: int = 0
 
     def matches_scores(self, scores: Sequence[int]) -> bool:
-        """Return whether a pool of these scores, the oldest first, has the claimed mean."""
+        """Return whether a pool of these scores (oldest first) has the relay's mean."""
         pool = bytes(scores[-RELAY.pool_size :])
         return abs(compute_pool_mean(pool, None, RELAY) / UNIT - self.long_term) <= self.slack
 
 
 def find_kickout_divergence(node: DerivedNode) -> Divergence | None:
-    """Return the first unjustified or missed kickout, or None if there is none."""
+    """Return the first kickout without a cause, or missing kickout, or None."""
     divergences = [*_find_unjustified_kickouts(node), *_find_missed_kickouts(node)]
     return min(divergences, key=lambda divergence: divergence.row, default=None)
 
 
 def _find_unjustified_kickouts(node: DerivedNode) -> Iterator[Divergence]:
     for row in node.kicked_at:
-        # A group's scores have the position of the group's first row, which may come after the
-        # kickout.
+        # The scores of a group have the position of the group's first row, which may come after
+        # the kickout.
         scores = [entry.score for entry in node.scores if entry.at.log <= row + MAX_ID_GAP]
         pool = scores[-RELAY.pool_size :]
         if len(pool) < RELAY.pool_size or not is_below_kickout_threshold(sum(pool), RELAY):
@@ -79,7 +79,7 @@ def _find_missed_kickouts(node: DerivedNode) -> Iterator[Divergence]:
 def find_score_divergence(
     node: DerivedNode, claim: RelayClaim, scores_by_group: Mapping[int, Sequence[ScoreEntry]]
 ) -> Divergence:
-    """Return the earliest score change, of the likeliest kind, that yields the relay's score."""
+    """Return the earliest change of the likeliest kind that yields the relay's score."""
     for find_divergences in (
         _find_missing_zeros,
         find_swapped_scores,
@@ -125,7 +125,7 @@ def find_swapped_scores(
 def _find_missing_zeros(
     node: DerivedNode, claim: RelayClaim, scores_by_group: _ScoresByGroup
 ) -> Iterator[Divergence]:
-    """Yield the groups in which a member that timed out may not have got its 0."""
+    """Yield the groups in which a member may not have got the 0 for its timeout."""
     del scores_by_group
     scores = [score_entry.score for score_entry in node.scores]
     for index, entry in enumerate(node.scores):
@@ -148,7 +148,7 @@ def _find_changed_scores(
 def _find_unseen_scores(
     node: DerivedNode, claim: RelayClaim, scores_by_group: _ScoresByGroup
 ) -> Iterator[Divergence]:
-    """Yield the scores that no row contains, usually a 0 of a missing group."""
+    """Yield the scores that no row contains, which are usually the 0 of a missing group."""
     del scores_by_group
     scores = [entry.score for entry in node.scores]
     for score in (RELAY.absent_score, *RELAY.rank_scores):
@@ -185,7 +185,7 @@ def find_common_restart(spans: Sequence[Sequence[tuple[int, int]]]) -> Divergenc
 def find_reliability_divergence(
     node: DerivedNode, health: float, slack: float, time: int
 ) -> Divergence:
-    """Return the earliest change of H without which the derived H matches the relay's H."""
+    """Return the earliest change of H without which the derived H equals the relay's H."""
     candidates = [
         stored_change for stored_change in node.changes if stored_change.at.log >= node.joined_at
     ]
@@ -207,7 +207,7 @@ def _replay_reliability(changes: Sequence[ReliabilityChange], time: int) -> int:
         base = heal_reliability(base, since, change.time, RELAY)
         since = change.time
         if change.task is not None:
-            # The relay penalizes every timeout.
+            # The relay lowers H at every timeout.
             is_void = change.cause is ReliabilityCause.TIMEOUT_VOID
             cause = ReliabilityCause.TIMED_OUT if is_void else change.cause
             base = change_reliability(cause, base, RELAY)

@@ -34,10 +34,10 @@ from oracle.queries.relay_audit.relay_watch import (
 )
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 
-# A timeout may be one poll older than its row, and the relay counts fractions of seconds.
+# A timeout may be older than its row by one poll, and the relay counts fractions of seconds.
 _MAX_OBSERVATION_DELAY_SECONDS = 4.0
 _HEALTH_SLACK = 0.002
-# The relay's exclusions are not checked this close to a threshold of H.
+# The relay's exclusions are not checked if H is this close to a threshold.
 _THRESHOLD_MARGIN = 0.01
 _EXCLUSION_THRESHOLDS = (0.2, 0.8)
 
@@ -45,7 +45,7 @@ _EXCLUSION_THRESHOLDS = (0.2, 0.8)
 def compute_reliability_tolerance(health: float) -> float:
     """Return the tolerated difference between two values of H.
 
-    A difference arises because rows are observed with a delay.
+    The values differ because rows are observed with a delay.
     """
     return _HEALTH_SLACK + (1 - health) * _MAX_OBSERVATION_DELAY_SECONDS / RELAY.tau_seconds
 
@@ -53,7 +53,7 @@ def compute_reliability_tolerance(health: float) -> float:
 def find_health_divergence(
     node: DerivedNode, factors: QualityFactors, health: float, poll: Poll
 ) -> Divergence | None:
-    """Return where H or the exclusion diverges from the relay, or None.
+    """Return where H or the exclusion of a node diverges from the relay, or None.
 
     `health` is the derived H at the poll.
     """
@@ -67,17 +67,18 @@ def find_health_divergence(
         return None
     if node.is_member and figure.is_excluded != node.is_excluded_at(relay_now):
         state_text = "excluded" if figure.is_excluded else "not excluded"
-        # Without a change of reliability, there is no row at which the node diverges.
+        # If reliability never changed, there is no row at which the node diverges.
         row = node.changes[-1].at.log if node.changes else 0
         return Divergence("exclusion", row, f"the relay reports it as {state_text}")
     return None
 
 
 def _is_exclusion_uncertain(node: DerivedNode, health: float) -> bool:
-    """Return whether the node is too close to an exclusion threshold for a verdict.
+    """Return whether the node's H was too close to an exclusion threshold for a verdict.
 
-    Between the two thresholds the state does not change. The last H outside of the thresholds
-    decides, and any later H close to a threshold may have crossed it at the relay.
+    Between the two thresholds, the state stays as it was, so it is decided by the last H outside
+    of the thresholds. Any later H close to a threshold may have crossed the threshold at the
+    relay.
     """
     health_values = [health]
     for change in reversed(node.changes):
@@ -96,7 +97,7 @@ _KICKOUT_KINDS = ("kick_without_cause", "no_kick_with_cause")
 
 
 class Verdict(StrEnum):
-    """The verdict on one node."""
+    """The verdict on a node: whether the relay's scores agree with the derived scores."""
 
     AGREES = "agrees"
     DIFFERS = "differs"
@@ -105,13 +106,13 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeAudit:
-    """The audit of one node: its Q_long / 10 and H, both derived and as the relay reports them.
+    """The audit of a node, with the derived Q_long / 10 and H, and those that the relay reports.
 
     `ours` and `our_health` are derived; `theirs` and `their_health` are the relay's. A value is
-    None if it is unknown. `groups` is the number of scores that the rows give the node. `zeros` is
-    the number of these scores that are derived because the node was silent. `lowest` and `highest`
-    bound `ours` over all scores consistent with the rows. `why` states what is missing if nothing
-    is proven.
+    None if it is unknown. `groups` is the number of the node's scores that follow from the rows.
+    `zeros` is the number of these scores that were derived because the node was silent. `lowest`
+    and `highest` bound `ours` over all scores consistent with the rows. `why` states what is
+    missing if nothing is proven.
     """
 
     node: Address
@@ -133,7 +134,7 @@ class NodeAudit:
 
 @dataclass(frozen=True, slots=True)
 class RelayAudit:
-    """The audit of a relay, with its nodes in order of address.
+    """The audit of a relay, with the nodes in the order of their addresses.
 
     `headless` is the number of tasks that started before the first row. `contradictions` are the
     rows that contradict other rows, or the chain.
@@ -150,20 +151,20 @@ class RelayAudit:
     contradictions: RowContradictions
 
     def count_verdicts(self, verdict: Verdict) -> int:
-        """Return the number of nodes with a verdict."""
+        """Return the number of nodes that have this verdict."""
         return sum(node_audit.verdict is verdict for node_audit in self.nodes)
 
 
 @dataclass(frozen=True, slots=True)
 class _PollComparison:
-    """A poll, the previous poll, and the nodes derived from the rows up to the poll."""
+    """A poll, the poll before it, and the nodes derived from the rows up to the poll."""
 
     previous_poll: Poll | None
     poll: Poll
     derived: DerivedFigures
 
     def derive_factors_from_two_polls(self, node: DerivedNode) -> QualityFactors | None:
-        """Return a node's factors from two polls, or None if a row came between the polls."""
+        """Return a node's factors from two polls, or None if it had a row between the polls."""
         previous_figure = (
             None if self.previous_poll is None else self.previous_poll.figures.get(node.address)
         )
@@ -192,7 +193,7 @@ class _PollComparison:
 
 
 def audit_relay(watch: RelayWatch, contradictions: RowContradictions) -> RelayAudit:
-    """Judge the nodes of a watched relay, from at least two polls."""
+    """Judge every node of a relay that was polled at least twice."""
     rows = [watch.rows[row_id] for row_id in sorted(watch.rows)]
     comparisons = []
     for previous_poll, poll in zip([None, *watch.polls], watch.polls, strict=False):
@@ -221,7 +222,7 @@ def audit_relay(watch: RelayWatch, contradictions: RowContradictions) -> RelayAu
     )
 
 
-# The audit of a node, and the node as derived at the deciding poll.
+# The audit of a node, and the node as derived at the poll that decided the verdict.
 _JudgedNode = tuple[NodeAudit, DerivedNode]
 
 
@@ -239,7 +240,7 @@ def _judge_by_polls(
     node: DerivedNode,
     comparisons: Sequence[_PollComparison],
 ) -> _JudgedNode | None:
-    """Judge a node by the polls in order, up to the first difference."""
+    """Judge a node by the polls in order, until the first difference."""
     agreed_row, judged_node = 0, None
     for comparison in comparisons:
         derived_node = comparison.derived.nodes.get(node.address)
@@ -315,12 +316,12 @@ def _compare_node(
 
 
 def _is_pool_complete(node: DerivedNode, derived: DerivedFigures) -> bool:
-    """Return whether the rows have every score of the pool."""
+    """Return whether the rows contain every score of the node's pool."""
     return derived.first_id == 1 or len(node.scores) >= RELAY.pool_size
 
 
 def _is_pool_ambiguous(node: DerivedNode) -> bool:
-    """Return whether a counted score may belong to an omitted group."""
+    """Return whether a score that counts may belong to a group that was left out."""
     counted_scores = node.scores[-RELAY.pool_size :]
     oldest_row = counted_scores[0].at.log if len(node.scores) >= RELAY.pool_size else 0
     return node.ambiguous_at > oldest_row
@@ -347,7 +348,7 @@ def _apply_kickout_divergence(
 def _merge_shared_causes(
     judged_nodes: Sequence[_JudgedNode], derived: DerivedFigures
 ) -> list[NodeAudit]:
-    """Replace the divergences of several nodes by a single cause that explains them all."""
+    """Replace the divergences of several nodes by a single cause that explains all of them."""
     audits = [audit for audit, _ in judged_nodes]
     claims = [
         (node, RelayClaim(audit.theirs, audit.slack))
@@ -374,7 +375,7 @@ def _merge_shared_causes(
 
 
 def _is_caused_by_restart(audit: NodeAudit, restart: Divergence) -> bool:
-    """Return whether a kickout followed from a pool that a restart had filled."""
+    """Return whether a kickout followed from the scores with which a restart filled the pool."""
     return (
         audit.parting is not None
         and audit.parting.kind in _KICKOUT_KINDS
@@ -385,7 +386,7 @@ def _is_caused_by_restart(audit: NodeAudit, restart: Divergence) -> bool:
 def _find_shared_score_swap(
     claims: Sequence[tuple[DerivedNode, RelayClaim]], derived: DerivedFigures
 ) -> dict[Address, Divergence]:
-    """Return the divergences in the first group whose nodes may have swapped scores, by node."""
+    """Return, by node, the divergences in the first group whose nodes may have swapped scores."""
     scores_by_group = group_scores(derived.nodes)
     divergences_by_row = dict[int, dict[Address, Divergence]]()
     for node, claim in claims:

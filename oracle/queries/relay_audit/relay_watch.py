@@ -1,7 +1,8 @@
 """Reads a relay's stream, polls its scores, and separates each score into Q_long and H.
 
-Two polls of (Q_long / 10) * H give both factors (docs/reference/crynux-relay.md#two-polls). The
-verdict is computed in `relay_audit`. No request changes anything at the relay.
+The relay publishes the product (Q_long / 10) * H, and two polls of it give both factors
+(docs/reference/crynux-relay.md#two-polls). The verdict is computed in `relay_audit`. No request
+changes anything at the relay.
 """
 
 import math
@@ -14,13 +15,13 @@ from oracle.domain.feed_rows import FeedRow
 from oracle.domain.ids import Address, Hash
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 
-# The tolerated rounding difference of two machines over the complete computation.
+# The tolerated difference due to rounding when two machines do the complete computation.
 _ROUNDING_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class QualityFactors:
-    """The relay's Q_long / 10 and H of a node, at time `at`.
+    """The relay's Q_long / 10 and H of a node, at the time `at` in seconds.
 
     `slack` is the maximum error of `long_term`.
     """
@@ -40,9 +41,9 @@ def derive_quality_factors(
 ) -> QualityFactors | None:
     """Return a node's factors from two of its scores, if no event occurred between them.
 
-    The gap of H to 1 shrinks by exp(-t/tau) and Q_long is constant, so all growth comes from H.
-    The result is None if the score fell, because an event must have occurred, or if too little
-    time passed.
+    Without an event, Q_long is constant and the gap of H to 1 shrinks by exp(-t/tau), so all
+    growth of the score comes from H. The result is None if the score fell, because an event must
+    have occurred, or if too little time passed.
     """
     elapsed_seconds = second_figure.measured_at - first_figure.measured_at
     quality_gain = second_figure.quality - first_figure.quality
@@ -80,10 +81,10 @@ class WatchClock:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """One reading of all scores at `relay_now`, in seconds of the relay's clock.
+    """A reading of all scores at the time `relay_now`, in seconds of the relay's clock.
 
-    Rows up to id `last_id_before` were committed before the reading, rows above `last_id_after`
-    after it.
+    Rows up to the id `last_id_before` were committed before the reading, and rows above
+    `last_id_after` after the reading.
     """
 
     figures: Mapping[Address, RelayFigures]
@@ -94,14 +95,15 @@ class Poll:
 
 @dataclass(slots=True)
 class RelayWatch:
-    """The data read from a relay: rows by id, their observation times, and the polls."""
+    """The data that were read from a relay: rows by id, their observation times, and the polls."""
 
     feed_client: FeedClient
     figures_client: FiguresClient
     clock: WatchClock
     page_rows: int = 1000
     rows: dict[int, FeedRow] = field(default_factory=dict)
-    # Times, by the relay's clock, of rows that arrived during the watch or were witnessed.
+    # The times, by the relay's clock, of rows that arrived during the watch or that a witness
+    # observed.
     time_by_row: dict[int, int] = field(default_factory=dict)
     changed_rows: list[int] = field(default_factory=list)
     polls: list[Poll] = field(default_factory=list)
@@ -110,7 +112,7 @@ class RelayWatch:
     def create_for_url(
         cls, url: str, timeout_seconds: float, page_rows: int, clock: WatchClock
     ) -> "RelayWatch":
-        """Return a watch of the relay at a URL without sending a request.
+        """Return a watch of the relay at `url`, without sending a request.
 
         Raises:
             InputError: the URL is invalid.
@@ -146,13 +148,13 @@ class RelayWatch:
             self.polls.append(Poll(figures, last_id_before, self.last_id, relay_now))
 
     def adopt_witness_times(self, witnessed_rows: Iterable[tuple[int, Hash, int]]) -> None:
-        """Adopt a witness's times for the rows with the same id and hash."""
+        """Adopt the times that a witness observed, for the rows with the same id and hash."""
         for row_id, row_hash, row_time in witnessed_rows:
             if row_id in self.rows and self.rows[row_id].hash == row_hash:
                 self.time_by_row[row_id] = row_time
 
     def adopt_daemon_times(self, daemon_rows: Mapping[int, FeedRow]) -> None:
-        """Adopt a daemon's observation times for the rows with the same hash."""
+        """Adopt the times that a daemon observed, for the rows with the same id and hash."""
         for row_id, daemon_row in daemon_rows.items():
             row = self.rows.get(row_id)
             if row is None or row.hash != daemon_row.hash:

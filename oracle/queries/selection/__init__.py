@@ -1,1 +1,1 @@
-"""Candidates, weights and draws, for readers."""
+"""Candidates, weights and draws of tasks, for read-only commands and the read API."""

@@ -1,6 +1,6 @@
-"""Recomputes the draw of a task from the chain, and compares it with the actual start.
+"""Recomputes the draw of a task from the chain, and compares it with the actual start of the task.
 
-The answers are printed by `select --verify --json`.
+`select --verify --json` prints the answers.
 
 See docs/explanation/dispatch.md#the-draw.
 """
@@ -26,7 +26,7 @@ from oracle.systems.assignment import TaskDraw
 
 
 class DrawVerdict(StrEnum):
-    """The result of comparing the draw of a task with its start."""
+    """The result of comparing the draw of a task with the start of the task."""
 
     # The drawn node started the task.
     AGREES = "agrees"
@@ -39,14 +39,14 @@ class DrawVerdict(StrEnum):
 
 
 class CandidateWeight(ApiModel):
-    """A candidate of a draw."""
+    """A candidate of a draw, and its weight."""
 
     node: AddressText
     weight: Integer
 
 
 class DrawMadeAgain(DrawnNode):
-    """A recomputed draw that the rules require."""
+    """A draw that the rules require, recomputed."""
 
     seed_block: int
     seed_hash: HashText
@@ -67,7 +67,7 @@ class RecordedDrawEntry(ApiModel):
 class DrawCheckAnswer(ApiModel):
     """The recomputed draws of one task, and its start.
 
-    The last draw counts if it was `active` just before the task started, or is active now.
+    `active` is whether the last draw was active just before the task started, or is active now.
     """
 
     task: HashText
@@ -82,7 +82,7 @@ class DrawCheckAnswer(ApiModel):
 
 
 class DifferingStart(ApiModel):
-    """A task that was started by another node than the drawn one."""
+    """A task that was started by another node than the node that was drawn."""
 
     task: HashText
     started_by: AddressText | None
@@ -91,7 +91,7 @@ class DifferingStart(ApiModel):
 
 
 class AllDrawsAnswer(ApiModel):
-    """The draws of all tasks."""
+    """The result of comparing the draws of all tasks with their starts."""
 
     verdict: DrawVerdict
     start_block: int
@@ -108,7 +108,7 @@ def verify_draw(
     settings: DispatchSettings,
     task: TaskKey,
 ) -> DrawCheckAnswer:
-    """Recompute a task's draws from stored events, and compare them with its start.
+    """Recompute a task's draws from stored events, and compare them with the task's start.
 
     Events are folded from the start block of the index on, and draws are made from
     `settings.start_block` on. Block hashes and times are fetched from the chain in batches.

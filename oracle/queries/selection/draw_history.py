@@ -1,4 +1,4 @@
-"""The recorded draws: the active draws, and how the last voided draws ended."""
+"""Lists the recorded draws: all active draws, and the last voided draws with their outcomes."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -18,13 +18,13 @@ class DrawOutcome(StrEnum):
     STARTED = "started"
     STARTED_ELSEWHERE = "started_elsewhere"
     TASK_ENDED = "task_ended"
-    # The node could no longer run the task, or `dispatch.start_block` changed; the task was drawn
-    # again.
+    # The draw was voided and the task was drawn again, because the node could no longer run the
+    # task, or because `dispatch.start_block` changed.
     UNDONE = "undone"
 
 
 class DrawEntry(ApiModel):
-    """One draw of a task."""
+    """The draw of a node for a task."""
 
     task: HashText
     node: AddressText
@@ -50,7 +50,7 @@ class RecentDraws(DrawHistory, SnapshotAnswer):
 
 
 def load_recent_draws(store: Store, limit: int) -> RecentDraws:
-    """Return all active draws and up to `limit` voided draws, with the block of the answer."""
+    """Return all active draws and up to `limit` voided draws, as of the cursor."""
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()
         history = load_draw_history(uow, limit)
@@ -67,7 +67,7 @@ def load_draw_history(uow: UnitOfWork, limit: int) -> DrawHistory:
 
 
 def build_draw_entries(uow: UnitOfWork, draws: Sequence[StoredDraw]) -> list[DrawEntry]:
-    """Return stored draws with their outcomes."""
+    """Return the entries of stored draws with their outcomes."""
     task_by_key = uow.tasks.get_many(
         {draw.task for draw in draws if draw.voided_block is not None}
     )

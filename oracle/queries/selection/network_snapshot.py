@@ -1,4 +1,4 @@
-"""The network at a time: its nodes, its waiting tasks, and the planned downloads.
+"""The state of the network at a time: its nodes, its waiting tasks, and the planned downloads.
 
 A snapshot is made from a file of events, or from the database. From the database, the stored state
 is read if that is sufficient; otherwise, the stored events are folded again in memory.
@@ -23,20 +23,20 @@ from oracle.store.state.draw_repository import PlannedDownload
 from oracle.systems.policy import Follower
 from oracle.systems.task_queue import is_waiting
 
-# Events per folded batch, so that memory use stays flat.
+# Events are folded in batches of this size, so that memory use stays constant.
 _EVENTS_PER_BATCH = 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkSnapshot:
-    """The network after `block`, at `time` in seconds; `block` is None before any event.
+    """The network after `block`, at the block time `time` in seconds.
 
-    `nodes` are all nodes ever seen. `waiting` are the tasks that wait for a node, in order of
-    creation. `group_tasks` are all unscored tasks of the groups of those tasks. `nodes_by_group`
-    are the nodes that had a task of these groups, or of the requested group. `drawn_node_by_task`
-    has the node of each active draw. `planned_downloads` are the daemon's planned download
-    requests. A snapshot from a file, or of an earlier time, has neither draws nor planned
-    downloads.
+    `block` is None before the first event. `nodes` are all nodes ever seen. `waiting` are the
+    tasks that wait for a node, in order of creation. `group_tasks` are all unscored tasks of the
+    groups of those tasks. `nodes_by_group` are the nodes that had a task of these groups, or of
+    the requested group. `drawn_node_by_task` has the node of each active draw. `planned_downloads`
+    are the daemon's planned download requests. A snapshot from a file, or of an earlier time, has
+    neither draws nor planned downloads.
     """
 
     rules: Rules
@@ -50,7 +50,7 @@ class NetworkSnapshot:
     group_tasks: Sequence[Task] = ()
 
     def get_group_nodes(self, group: GroupKey | None) -> frozenset[Address]:
-        """Return the nodes that had a task of the group, and so get no other task of the group."""
+        """Return the nodes that had a task of the group, so they get no other task of it."""
         return frozenset() if group is None else self.nodes_by_group.get(group, frozenset())
 
     def find_unavailable_nodes(self, task: Task) -> frozenset[Address]:
@@ -66,11 +66,11 @@ class NetworkSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotQuery:
-    """The parameters of a snapshot.
+    """The options with which a snapshot is built.
 
-    `max_time` is the time of the snapshot in seconds, after which events are left out; None stands
-    for the time of the last event, or of the cursor. `follower` receives every event that is
-    folded. `group` is a group whose nodes are included, in addition to those of the waiting tasks.
+    `max_time` is the time of the snapshot in seconds, after which events are left out; None means
+    the time of the last event, or of the cursor. `follower` receives every event that is folded.
+    `group` is a group whose nodes are included, in addition to those of the waiting tasks.
     """
 
     rules: Rules
@@ -94,7 +94,7 @@ def build_snapshot_from_events(
 
 
 def load_snapshot(archive: EventArchive, query: SnapshotQuery) -> NetworkSnapshot:
-    """Read the network at the database's cursor, or fold the stored events up to a time.
+    """Return the network at the database's cursor, or fold the stored events up to a time.
 
     Events are folded again if the query has a follower, an earlier time, or other rules than the
     database.
@@ -146,7 +146,7 @@ def _fold_snapshot(
     fold = Fold(query.rules)
     for batch in _split_into_batches(event for event in events if event.time <= time):
         fold.fold_events(batch, is_complete=False)
-        # The changes are discarded, because nothing is stored here.
+        # The changes of rows are discarded, because a snapshot is not stored.
         fold.drain_changes()
         if query.follower is not None:
             for event in batch:
@@ -155,7 +155,7 @@ def _fold_snapshot(
     tasks = fold.ledger.tasks.values()
     waiting = sorted(filter(is_waiting, tasks), key=_get_age_sort_key)
     groups = _collect_relevant_groups(waiting, query)
-    # A scored group accepts no more tasks.
+    # Only groups without scores are relevant, because a scored group accepts no more tasks.
     group_tasks = [task for task in tasks if task.group in groups and not task.scored_in]
     return NetworkSnapshot(
         rules=query.rules,
@@ -178,7 +178,7 @@ def _collect_relevant_groups(waiting: Iterable[Task], query: SnapshotQuery) -> s
 
 
 def _collect_group_nodes(tasks: Iterable[Task]) -> dict[GroupKey, frozenset[Address]]:
-    """Return the nodes that had a task of each group."""
+    """Return, for each group, the nodes that had a task of the group."""
     nodes_by_group: dict[GroupKey, set[Address]] = {}
     for task in tasks:
         if task.group is not None:

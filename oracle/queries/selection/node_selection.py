@@ -1,4 +1,4 @@
-"""The selection of a node for a task: candidates, chances and the drawn nodes, with reasons."""
+"""Selects nodes for a task, with the chances of all candidates and the reasons against others."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,15 +23,15 @@ from oracle.systems.weighted_draw import NodeDraw, draw_nodes
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The verdict of a policy on a task; `chances` has one entry per member, ascending by address.
+    """The selection of nodes for a task by a policy; `chances` has one entry for each member.
 
-    An entry is the verdict on the member, and the probability that the member is drawn first. The
-    probability is in units of 10^-18, rounded down, or None if the member is no candidate.
-    `total_weight` is the sum of weights as the first draw counts them. If no node was drawn,
-    `seed` is None and `drawn` is empty. `trio` is the choice of three nodes by a legacy system, or
-    None; if the task needs a single card type, a card group was drawn first. `predownloads` are
-    the downloads that the start of the task would cause while the drawn nodes are busy, or None if
-    the policy has no predownloads.
+    Entries are in the order of addresses. An entry is a pair of the verdict on the member and the
+    probability that the member is drawn first. The probability is in units of 10^-18, rounded
+    down, or None if the member is not a candidate. `total_weight` is the sum of the weights in the
+    first draw. If no node was drawn, `seed` is None and `drawn` is empty. `trio` is the choice of
+    three nodes by a legacy system, or None; if all three need the same GPU, the group of nodes
+    with this GPU was drawn first. `predownloads` are the downloads that the start of the task
+    would cause while the drawn nodes are busy, or None if the policy has no predownloads.
     """
 
     policy: str
@@ -63,10 +63,10 @@ def run_selection(
 ) -> Selection:
     """Judge every member for the task, and draw nodes if a seed is given.
 
-    If `draw_count` is None, three nodes are drawn in `legacy` and one in other systems. `follower`
-    belongs to the policy. If the policy has a memory, the follower must have received the events
-    of the snapshot. Nodes that had another task of the same group, or are drawn for another task,
-    are no candidates.
+    If `draw_count` is None, the system `legacy` draws three nodes, and other systems draw one.
+    `follower` belongs to the policy; if the policy has a memory, the follower must have received
+    all events of the snapshot. Nodes that had another task of the same group, or that are drawn
+    for another task, are not candidates.
 
     Raises:
         InputError: the system cannot draw this number of nodes.
@@ -97,7 +97,7 @@ def run_selection(
 
 
 def build_task(event: TaskCreated, rules: Rules) -> Task:
-    """Return the task that an event creates, as the fold builds it."""
+    """Return the task that a creation event creates, built by the fold itself."""
     fold = Fold(rules)
     fold.fold_events([event])
     return fold.ledger.tasks[event.task]
@@ -124,9 +124,9 @@ def _draw_nodes(
 def _compute_draw_probability(
     verdict: CandidateVerdict, total_weight: int, candidate_count: int
 ) -> int | None:
-    """Return the probability that a candidate is drawn first.
+    """Return the probability that a candidate is drawn first, in units of 10^-18.
 
-    It is equal for all candidates if all weights are 0. See
+    All candidates have the same probability if all weights are 0. See
     docs/reference/scoring-rules.md#selection-weight.
     """
     if verdict.weight is None:

@@ -1,4 +1,4 @@
-"""The daemon's queue, as `queue --json` prints it: its order, the offer to a node, the drops."""
+"""The daemon's queue, for `queue --json`: the order of tasks, the offer to a node, the drops."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -60,7 +60,7 @@ from oracle.systems.task_queue import (
 
 
 class QueueGroupName(ApiModel):
-    """A group of the queue, by the requirements of its tasks."""
+    """A group of tasks in the queue that have the same requirements."""
 
     vram: int = Field(description="In GB.")
     gpu: str | None = Field(description="Required card; null if any.")
@@ -77,7 +77,7 @@ class QueuePosition(ApiModel):
 
 
 class QueueEntry(TaskRequirements):
-    """A waiting task, or a legacy group of three, listed under its first task."""
+    """A waiting task, or a legacy group of three tasks, which is listed under its first task."""
 
     queue_group: QueueGroupName
     tasks: list[HashText] = Field(description="Tasks that start together, oldest first.")
@@ -91,7 +91,7 @@ class QueueEntry(TaskRequirements):
 
 
 class QueueDownload(ApiModel):
-    """A request to download a model that has not been answered."""
+    """A request to download a model that the node has not answered yet."""
 
     node: AddressText
     model: str
@@ -100,7 +100,7 @@ class QueueDownload(ApiModel):
 
 
 class QueueCapacity(ApiModel):
-    """The maximum number of waiting entries, and the entries that a better one would displace."""
+    """The maximum number of waiting entries, and the entries that would be dropped next."""
 
     members: int
     max_tasks: int = Field(description="floor(alpha * members), at least 1.")
@@ -110,7 +110,10 @@ class QueueCapacity(ApiModel):
 
 
 class QueueHead(ApiModel):
-    """The best entry of a queue group that a node can run, or else the group's first entry."""
+    """The entry of a queue group that comes first for a node.
+
+    This is the best entry that the node can run, or else the first entry of the group.
+    """
 
     queue_group: QueueGroupName
     task: HashText
@@ -125,7 +128,7 @@ class QueueHead(ApiModel):
 
 
 class QueueOffer(ApiModel):
-    """The entry that a node would take if it were free now."""
+    """The queue entry that a node would take if the node were free now."""
 
     node: AddressText
     why_not: str | None = Field(description="Why it gets no task at all.", examples=["paused"])
@@ -151,7 +154,7 @@ PLANNED = "planned"
 
 
 def list_pending_downloads(snapshot: NetworkSnapshot) -> list[QueueDownload]:
-    """Return the planned, then the open download requests, each sorted by node and model.
+    """Return the planned and then the open download requests, each sorted by node and model.
 
     See docs/explanation/dispatch.md#pre-download.
     """
@@ -174,7 +177,7 @@ def list_pending_downloads(snapshot: NetworkSnapshot) -> list[QueueDownload]:
     ]
 
 
-# Reasons why a node with a suitable card does not take an entry.
+# The reasons why a node with a suitable GPU does not take a queue entry.
 LESS_VALUABLE = "less_valuable"
 HAD_ONE_OF_ITS_GROUP = "had_one_of_its_group"
 DRAWN_FOR_ANOTHER = "drawn_for_another"
@@ -190,7 +193,7 @@ def build_queue_answer(
     """Return the answer about the queue from which the daemon draws.
 
     `alpha` is the number of waiting entries allowed per member, or None to leave out the capacity.
-    `node` is the node whose offer is requested, if any.
+    `node` is the node for which an offer is requested, or None.
 
     Raises:
         InputError: no event refers to the node.
@@ -244,7 +247,7 @@ def _build_group_name(entry: QueueItem, policy: SelectionPolicy) -> QueueGroupNa
 def _build_queue_capacity(
     queue_entries: Sequence[QueueItem], snapshot: NetworkSnapshot, alpha: Fraction
 ) -> QueueCapacity:
-    """Return the capacity, and the entries that the next new entry would displace.
+    """Return the queue's capacity, and the entries that the next new entry would displace.
 
     See docs/reference/scoring-rules.md#queue. An entry with an active draw does not count.
     """
@@ -272,7 +275,7 @@ def _build_queue_capacity(
 class _Fit(NamedTuple):
     """Whether a freed node fits a queue entry; `reason` is None if the node fits.
 
-    In a group of three, two of `partners` would run the tasks with the node.
+    If the entry is a group of three tasks, two of `partners` would run the other tasks.
     """
 
     reason: str | None
@@ -280,7 +283,8 @@ class _Fit(NamedTuple):
     gpu: str | None = None
 
 
-# Returns whether the freed node is a candidate for an entry, given the nodes that are taken.
+# A function that returns whether the freed node is a candidate for an entry, given the nodes that
+# are taken.
 _FitCheck = Callable[[QueueItem, frozenset[Address]], _Fit]
 
 
@@ -290,7 +294,7 @@ def _build_queue_offer(
     policy: SelectionPolicy,
     address: Address,
 ) -> QueueOffer:
-    """Return the first entry that a node would take if it were free, and each group's head."""
+    """Return the entry that a node would take if it were free, and the head of each group."""
     stored_node = snapshot.nodes.get(address)
     if stored_node is None:
         raise InputError(
@@ -333,7 +337,7 @@ def _find_pocket_unfit_reason(node: Node) -> IneligibilityReason | None:
 def _build_queue_heads(
     fits: Iterable[tuple[QueueItem, _Fit]], policy: SelectionPolicy
 ) -> list[QueueHead]:
-    """Return one head for each queue group, marking the first entry that fits as taken."""
+    """Return one head for each queue group, and mark the first entry that fits as taken."""
     head_by_group: dict[QueueGroupName, tuple[QueueItem, _Fit]] = {}
     taken_task: TaskKey | None = None
     for entry, fit in fits:
@@ -362,7 +366,7 @@ def _evaluate_entry_fit(
     drawn_node_by_task: Mapping[TaskKey, Address],
     check_fit: _FitCheck,
 ) -> _Fit:
-    """Return whether the entry fits the node in the view of the next block's planner."""
+    """Return whether the node fits the entry, as the planner would decide at the next block."""
     drawn_nodes = frozenset(
         drawn_node_by_task[task.key] for task in entry.tasks if task.key in drawn_node_by_task
     )
@@ -376,7 +380,7 @@ def _evaluate_entry_fit(
 
 
 def _make_crynux_fit_check(node: Node, network: PolicyInput, weighting: Weighting) -> _FitCheck:
-    """Return a function that checks whether a queue entry fits the freed node (Crynux)."""
+    """Return a function that checks whether the freed node fits a queue entry (Crynux)."""
     free_nodes = FreeNodes(network.rules, weighting)
     free_nodes.advance_to(network.time)
     free_nodes.update_node(node)
@@ -396,7 +400,7 @@ def _make_crynux_fit_check(node: Node, network: PolicyInput, weighting: Weightin
 def _make_pocket_fit_check(
     follower: PocketFollower, node: Node, network: PolicyInput
 ) -> _FitCheck:
-    """Return a function that checks whether a queue entry fits the freed node (Pocket)."""
+    """Return a function that checks whether the freed node fits a queue entry (Pocket)."""
 
     def check(entry: QueueItem, taken_nodes: frozenset[Address]) -> _Fit:
         pool = PocketPool(follower, network, [node], explains=False)
@@ -409,9 +413,8 @@ def _make_pocket_fit_check(
 
 
 def _make_trio_fit_check(freed_node: Node, network: PolicyInput) -> _FitCheck:
-    """Return a check of entries against all free nodes, for groups of three nodes."""
-    # Candidates are cached by their inputs, because many waiting groups have the same
-    # requirements.
+    """Return a function that checks whether all free nodes can run an entry of three tasks."""
+    # Many waiting groups have the same requirements, so results are cached by their inputs.
     candidacy_by_query: dict[tuple[Requirement, bool, frozenset[Address]], CandidateGroups] = {}
 
     def check(entry: QueueItem, taken_nodes: frozenset[Address]) -> _Fit:

@@ -1,4 +1,4 @@
-"""A task's requirements, candidates and drawn nodes, as `queue`, `select`, HTTP show them."""
+"""The models of a task's requirements, candidates and drawn nodes, for `queue` and `select`."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ from oracle.systems.weighted_draw import NodeDraw
 
 
 class SnapshotTime(ApiModel):
-    """The block and the time that an answer describes."""
+    """The block and the time of the snapshot that an answer describes."""
 
     block: int | None = Field(description="null if no event is known yet.", examples=[293])
     time: int = Field(description="Unix seconds.", examples=[1_800_003_580])
@@ -33,7 +33,7 @@ class SnapshotAnswer(ApiModel):
 
 
 class TaskRequirements(ApiModel):
-    """A task and its requirements; null if its creator did not specify them."""
+    """A task and its requirements; a requirement is null if the creator did not specify it."""
 
     task: HashText
     creator: AddressText | None
@@ -74,7 +74,7 @@ class CandidateEntry(ApiModel):
 
 
 class DrawnNode(ApiModel):
-    """One draw; `x` is the digest modulo the sum of the weights."""
+    """The draw of one node; `x` is the digest modulo the sum of the weights."""
 
     node: AddressText
     digest: HashText
@@ -83,7 +83,7 @@ class DrawnNode(ApiModel):
 
 
 class DrawnCard(ApiModel):
-    """The card group that was drawn before its nodes, under a legacy policy."""
+    """The group of nodes with the same GPU that a legacy policy draws before it draws nodes."""
 
     gpu: str
     vram: int = Field(description="In GB.")
@@ -93,7 +93,7 @@ class DrawnCard(ApiModel):
 
 
 class ScarceModel(ApiModel):
-    """A model that few available nodes have, and the nodes that would get a download request."""
+    """A model that few available nodes have, and the nodes that would be asked to download it."""
 
     model: str
     holders: int
@@ -104,7 +104,7 @@ class ScarceModel(ApiModel):
 
 
 class SelectionFigures(ApiModel):
-    """The verdict on every member for a task, and the drawn nodes."""
+    """Whether each member is a candidate for a task, and the drawn nodes."""
 
     policy: str
     version: int
@@ -134,7 +134,7 @@ class SelectionResult(SelectionFigures, SnapshotAnswer):
 def build_selection_summary(
     selection: Selection, rules_name: str, changed: Mapping[str, str]
 ) -> SelectionFigures:
-    """Return the answer for a selection.
+    """Return the answer about a selection.
 
     `changed` has the values of rules and policy that differ from the published values.
     """
@@ -171,7 +171,7 @@ def build_selection_summary(
 
 
 def build_drawn_node(node_draw: NodeDraw) -> DrawnNode:
-    """Return the answer for one draw, with its node, digest, number x and modulus."""
+    """Return the answer about the draw of one node."""
     return DrawnNode(
         node=node_draw.node, digest=node_draw.digest, x=node_draw.x, sum=node_draw.total
     )

@@ -5,7 +5,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.queries.text.text_tables import format_utc
 
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
-# Limits of the smaller units (docs/how-to/explain-a-score.md#number-formats).
+# Up to these durations, the smaller unit is used (docs/how-to/explain-a-score.md#number-formats).
 _MAX_AS_SECONDS = 90
 _MAX_AS_MINUTES = 90 * _MINUTE
 _MAX_AS_HOURS = 36 * _HOUR
@@ -17,7 +17,7 @@ _NUMBER_WORDS = (
 )
 _ORDINAL_WORDS = ("", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 _TEENS = range(11, 14)
-# Maximum number of decimal places of an amount.
+# An amount is shown with at most this many decimal places.
 _AMOUNT_DECIMALS = 6
 
 
@@ -59,12 +59,12 @@ def format_count(number: int, noun: str, plural: str | None = None) -> str:
 
 
 def format_lag(lag_blocks: int, head_number: int) -> str:
-    """Return how far the index is behind the newest block, as text."""
+    """Return the number of blocks by which the index is behind the newest block, as text."""
     return f"{format_block_count(lag_blocks)} behind the newest, {head_number}"
 
 
 def format_number_in_words(number: int) -> str:
-    """Return a number up to twelve in words, others in digits."""
+    """Return a number up to twelve in words, and a larger number in digits."""
     return _NUMBER_WORDS[number] if number < len(_NUMBER_WORDS) else f"{number:,}"
 
 
@@ -82,13 +82,13 @@ def format_ordinal(rank: int) -> str:
 
 
 def format_two_decimals(units: int) -> str:
-    """Format an amount in units of 10^-18 with two decimals, rounded down."""
+    """Format a value in units of 10^-18 with two decimals, rounded down."""
     hundredths = units * 100 // UNIT
     return f"{hundredths // 100}.{hundredths % 100:02d}"
 
 
 def format_percent(units: int) -> str:
-    """Return units of 10^-18 as a percentage with one decimal, rounded down: `0.6 %`."""
+    """Return a value in units of 10^-18 as a percentage, rounded down: `0.6 %`."""
     tenths = units * 1_000 // UNIT
     return f"{tenths // 10}.{tenths % 10} %"
 

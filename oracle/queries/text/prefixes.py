@@ -19,9 +19,9 @@ OUTBOX_HINT = "`qos-oracle outbox list` shows them"
 
 T = TypeVar("T", bound=str)
 
-# Maximum number of matches that an error lists.
+# An error lists at most this many matches.
 _MAX_LISTED = 5
-# This many digits always fit the 64-bit row ids of databases.
+# A number of up to 18 digits always fits the 64-bit row ids of databases.
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
@@ -43,7 +43,13 @@ def find_node(uow: UnitOfWork, text: str) -> Address:
 
 
 def find_task(uow: UnitOfWork, text: str) -> TaskKey:
-    """Return the only task whose key is or begins with `text`; raise InputError if none is."""
+    """Return the only task whose key is `text` or begins with it.
+
+    A complete key is returned as it is; the caller checks whether the task exists.
+
+    Raises:
+        InputError: `text` is not the beginning of a key, or not exactly one task has such a key.
+    """
     digits = _parse_hex_digits(text, "task", HASH_DIGITS)
     if len(digits) == HASH_DIGITS:
         return TaskKey(f"0x{digits}")
@@ -51,9 +57,10 @@ def find_task(uow: UnitOfWork, text: str) -> TaskKey:
 
 
 def find_call(uow: UnitOfWork, text: str) -> Intent:
-    """Return the outbox call with this number, or with a transaction hash that begins with `text`.
+    """Return the outbox call with this number, or with a transaction hash that begins so.
 
-    If several calls share a nonce, the result is the call that the transaction was signed for.
+    `text` is a number, or a complete or shortened hash. If several calls share a nonce, the result
+    is the call for which the transaction was signed.
 
     Raises:
         InputError: there is no such call, or several transactions begin with `text`.
@@ -78,9 +85,10 @@ def find_call(uow: UnitOfWork, text: str) -> Intent:
 
 
 def find_address(candidates: Sequence[Address], kind: str, text: str) -> Address:
-    """Return the only candidate that is or begins with `text`.
+    """Return the only candidate whose address is or begins with `text`.
 
-    `kind` is the name of the candidates in errors. Raises InputError as `find_node` does.
+    A complete address is returned as it is. `kind` names the candidates in errors. The errors are
+    those of `find_node`.
     """
     digits = _parse_address_digits(text, kind)
     if len(digits) == ADDRESS_DIGITS:
@@ -91,7 +99,7 @@ def find_address(candidates: Sequence[Address], kind: str, text: str) -> Address
 
 
 def _parse_address_digits(text: str, kind: str) -> str:
-    """Return an address's digits in lower case; raise InputError if they are invalid."""
+    """Return an address's digits in lower case; raise InputError if the text is invalid."""
     digits = _parse_hex_digits(text, kind, ADDRESS_DIGITS)
     if len(digits) == ADDRESS_DIGITS:
         try:
@@ -102,7 +110,7 @@ def _parse_address_digits(text: str, kind: str) -> str:
 
 
 def _parse_hex_digits(text: str, kind: str, max_digits: int) -> str:
-    """Return hex digits in lower case; shortened text may end in `…` or `...`."""
+    """Return hex digits in lower case; a shortened text may end in `…` or `...`."""
     match = re.fullmatch(r"0[xX]([0-9a-fA-F]+)(?:…|\.\.\.)?", text)
     if match is None or len(match[1]) > max_digits:
         raise InputError(

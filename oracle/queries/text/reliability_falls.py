@@ -1,4 +1,4 @@
-"""The events that lowered a node's reliability, as nouns from their declared causes."""
+"""Names the events that lowered a node's reliability, by the nouns declared for their causes."""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""`status` as text: progress of index, reports and senders, pending actions, and proofs."""
+"""Formats `status` as text: progress of index, reports and senders, pending actions, proofs."""
 
 from collections.abc import Iterator
 
@@ -28,7 +28,7 @@ Lines = Iterator[Line]
 def format_progress_lines(
     status: OperatorStatus, heartbeat_seconds: int | None, now: int
 ) -> Lines:
-    """Yield one line each on the progress of index, reports, senders and kickouts.
+    """Yield one line for each of the index, the reports, the senders and the kickouts.
 
     `heartbeat_seconds` is None without an oracle contract. `now` is the time of this machine in
     unix seconds.
@@ -52,7 +52,7 @@ def format_progress_lines(
 
 
 def format_endpoint_lines(status: OperatorStatus) -> Lines:
-    """Yield lines on the endpoints in use and the verification levels of their blocks."""
+    """Yield lines about the endpoints in use, and the verification levels of the blocks."""
     for endpoint in status.endpoints:
         yield "endpoint", _format_endpoint(endpoint)
     levels = [f"{count} {level}" for level, count in status.levels.items()]
@@ -68,7 +68,7 @@ def format_endpoint_lines(status: OperatorStatus) -> Lines:
 
 
 def format_index_lines(status: OperatorStatus, *, has_dispatch: bool) -> Lines:
-    """Yield lines on the content of the index and, with `has_dispatch`, of the dispatcher."""
+    """Yield lines about the content of the index and, with `has_dispatch`, the dispatcher."""
     if status.chain_id is None:
         yield "chain", "not known yet; run `qos-oracle run --once` first"
         return
@@ -89,7 +89,7 @@ def format_index_lines(status: OperatorStatus, *, has_dispatch: bool) -> Lines:
 
 
 def format_catch_up_progress(progress: CatchingUp, now: int) -> str:
-    """Return the number of blocks left, and the estimated local end time."""
+    """Return the number of blocks left, and the estimated end time in UTC."""
     left_text = f"{format_block_count(progress.blocks_left)} left"
     if progress.until is None:
         return f"{left_text}, none folded within {progress.watched_seconds:.0f} s"
@@ -115,7 +115,7 @@ def _format_index_progress(status: OperatorStatus, now: int) -> str:
 
 
 def _format_last_report(status: OperatorStatus, heartbeat_seconds: int, now: int) -> str:
-    """Return the last report from the contract, or from the index if the read failed."""
+    """Return the last report from the contract, or from the index if the contract is unknown."""
     contract, newest_time = status.contract, status.head_time
     round_number, age_seconds, source_text = status.round, status.round_age_seconds, "as folded"
     if newest_time is None:
@@ -188,7 +188,7 @@ def _format_kickouts(status: OperatorStatus) -> str:
 
 def _format_endpoint(endpoint: EndpointView) -> str:
     head_text = "" if endpoint.head is None else f", at block {endpoint.head}"
-    # An idle endpoint is rarely queried, so whether it lags now is not known.
+    # An idle endpoint is rarely queried, so it is not known whether the endpoint lags now.
     lag_text = (
         f" at the last request, {endpoint.lag_blocks} behind the newest"
         if endpoint.lag_blocks
@@ -198,7 +198,7 @@ def _format_endpoint(endpoint: EndpointView) -> str:
 
 
 def _format_task_lines(status: OperatorStatus, *, has_dispatch: bool) -> Lines:
-    """Yield lines on the tasks that wait for dispatch and on the dispatcher's account."""
+    """Yield lines about the tasks that wait for dispatch, and the dispatcher's account."""
     yield "tasks", f"{status.tasks_waiting} waiting"
     if has_dispatch or status.draws_standing:
         oldest_block = status.oldest_draw_block
@@ -221,7 +221,7 @@ def load_proof_status(
 
 
 def _format_provider_warning(source: ChainSource) -> list[Line]:
-    """Return a warning if a single provider could forge the chain unnoticed."""
+    """Return a warning line if a single provider could forge the chain unnoticed."""
     if count_providers(source) > 1:
         return []
     count = len(source.get_providers())

@@ -1,4 +1,4 @@
-"""Jinja2 templates for HTML, with every inserted value escaped."""
+"""Creates the Jinja2 environment for HTML, which escapes every inserted value."""
 
 from pathlib import Path
 

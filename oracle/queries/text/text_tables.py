@@ -18,21 +18,22 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 TABLE_WIDTH = 100
-# Width for rows that are read one at a time or parsed by other programs, and so must not wrap.
+# Rows that are read one at a time, or that other programs parse, must not wrap below this width.
 WIDE_TABLE_WIDTH = 160
 _MAX_TEXT_LENGTH = 40
-# `0x` and twelve digits: rarely ambiguous among a million tasks, and ambiguity is an error.
+# A hash is shortened to `0x` and twelve digits, which are rarely ambiguous among a million tasks.
+# A command rejects an ambiguous hash.
 _SHORT_HASH_LENGTH = 14
-# Columns whose cells are copied elsewhere, and so are never wrapped.
+# The cells of these columns are copied elsewhere, so they are never wrapped.
 _NO_WRAP_COLUMNS = ("node", "task", "address")
 _GAP = "  "
-# The classes of Unicode's East_Asian_Width that take two columns of a terminal.
+# Characters of these Unicode East_Asian_Width classes take two columns of a terminal.
 _WIDE_CLASSES = ("F", "W")
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Marks a model field that text tables show, with the title of its column."""
+    """Marks a model field as a column of text tables, and gives the column's title."""
 
     title: str
 
@@ -56,7 +57,7 @@ def format_utc(unix_time: int, time_format: str) -> str:
 
 
 def format_block_time(unix_time: int) -> str:
-    """Return a block time as text in UTC, to the second."""
+    """Return a block time as text in UTC, with seconds."""
     return format_utc(unix_time, "%Y-%m-%d %H:%M:%S UTC")
 
 
@@ -65,10 +66,10 @@ def build_table(
     rows: "Iterable[BaseModel]",
     format_by_field: Mapping[str, Callable[[Any], str]],
 ) -> tuple[list[str], Iterator[list[str]]]:
-    """Return titles and cells of rows, for the fields of the model that have a `Column`.
+    """Return the titles and the cells of rows, for the fields of the model that have a `Column`.
 
-    `format_by_field` maps the name of a field to the function that formats it from the complete
-    row; other values are converted by `str`, None to a dash.
+    `format_by_field` maps the name of a field to a function that formats the complete row for this
+    field. Other values are converted by `str`, and None to a dash.
     """
     columns = {
         name: column.title
@@ -94,7 +95,7 @@ def print_table(
     *,
     to_stderr: bool = False,
 ) -> None:
-    """Print rows under their column names, as `format_table` lays them out."""
+    """Print rows under their column names, in the layout of `format_table`."""
     for line in format_table(columns, rows, left_columns, width):
         typer.echo(line, err=to_stderr)
 
@@ -107,7 +108,7 @@ def format_table(
 ) -> list[str]:
     """Return a table as lines, right-aligned except for name columns and `left_columns`.
 
-    No cell is cut: addresses and keys are not wrapped, other cells wrap at `width` columns.
+    No cell is cut. Addresses and keys are not wrapped, other cells wrap at `width` columns.
     """
     table = [columns, *rows]
     widths = [max(map(_count_terminal_columns, column)) for column in zip(*table, strict=True)]
@@ -127,7 +128,7 @@ def format_table(
 
 
 def _count_terminal_columns(text: str) -> int:
-    """Return the width of a text in terminal columns, counting wide characters as two."""
+    """Return the width of a text in terminal columns; wide characters count as two."""
     if text.isascii():
         return len(text)
     return sum(
@@ -147,7 +148,7 @@ def _align_cell(cell: str, width: int, is_left: bool) -> str:  # noqa: FBT001  m
 
 
 def print_omitted_count(row_count: int, max_rows: int) -> None:
-    """Print how many of `row_count` rows are omitted, if any are."""
+    """Print how many of `row_count` rows are omitted, if any."""
     if row_count > max_rows:
         typer.echo(f"… and {row_count - max_rows} more; --json lists all")
 
@@ -177,5 +178,5 @@ def format_fact(name: str, value: str, name_width: int, width: int | None) -> li
 
 
 def shorten_hash(name: str) -> str:
-    """Return the beginning of a task's key or a hash, for tables; every command accepts it."""
+    """Return the beginning of a task key or a hash, for tables; every command accepts it."""
     return f"{name[:_SHORT_HASH_LENGTH]}…"

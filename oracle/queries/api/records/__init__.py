@@ -1,1 +1,1 @@
-"""Individual records: tasks, groups, rounds, kickouts and draws, and all of them as events."""
+"""Answers about single tasks, groups, rounds, kickouts and draws, and about all stored events."""

@@ -1,8 +1,8 @@
-"""Recorded draws, and a draw that is recomputed from the stored logs with its candidates.
+"""Lists recorded draws, and recomputes a draw with all candidates from the stored logs.
 
 The answer for a recomputed draw has every input of the computation, so that anybody can verify the
-draw (docs/reference/scoring-rules.md#the-draw). The history is folded up to the seed block. As
-this takes seconds, callers run one such request at a time.
+draw (docs/reference/scoring-rules.md#the-draw). The history is folded up to the seed block. This
+takes seconds, so callers run one such request at a time.
 """
 
 from collections.abc import Sequence
@@ -91,10 +91,10 @@ class DrawnAgain(Answer):
 
 
 def recompute_task_draw(source: ApiSource, task: TaskKey, seed_block: int | None) -> DrawnAgain:
-    """Recompute a task's draw with this seed block, or its newest draw by default.
+    """Recompute the draw of a task with this seed block, or the task's newest draw by default.
 
     Raises:
-        NotFoundError: there is no such draw, or it cannot be recomputed here.
+        NotFoundError: the task has no such draw, or this host cannot recompute it.
     """
     settings = source.dispatch
     if settings is None:
@@ -155,7 +155,7 @@ def _find_stored_draw(
 
 
 def _load_plan_before_block(snapshot: ApiSnapshot, block_number: int) -> AssignmentPlan:
-    """Return the assignment plan as it was before the draws of a block."""
+    """Return the assignment plan as it was before the first draw of a block."""
     earlier_draws, block_tasks = snapshot.uow.draws.load_draws_before(block_number)
     return AssignmentPlan(
         {earlier_draw.task: earlier_draw.node for earlier_draw in earlier_draws},
@@ -175,7 +175,7 @@ def _recompute_block_draws(
     plan_before: AssignmentPlan,
     events: Sequence[DomainEvent],
 ) -> Sequence[TaskDraw]:
-    """Repeat all draws with the seed block of `stored_draw`, from the state after `events`."""
+    """Repeat all draws of the seed block of `stored_draw`, from the state after `events`."""
     view = WorkingSetView(settings)
     drawer = BlockDrawer(settings, explains=True)
     for block_number, block_events in groupby(events, key=lambda event: event.at.block):

@@ -1,8 +1,8 @@
-"""The event stream for subscribers, in a resumable order; derived from records, never stored.
+"""The stream of events for subscribers; it is computed from stored records and can be resumed.
 
-An event's id consists of the number of reorgs, the number of starts and ends of halts, the block
-time, and the number of events delivered with that time. A reorg is an event itself; the events of
-the new blocks follow it (docs/reference/read-api.md#event-stream).
+The id of an event consists of the number of reorgs, the number of starts and ends of halts, the
+block time, and the number of events delivered with that time. A reorg is an event itself; the
+events of the new blocks follow it (docs/reference/read-api.md#event-stream).
 """
 
 import re
@@ -28,14 +28,15 @@ from oracle.queries.api.history_points import find_exclusion_end_time
 from oracle.queries.api.source import ApiSnapshot, RequestError
 from oracle.queries.incident_models import describe_incident
 
-# Names of events in the stream.
+# The names that events have in the stream.
 EVENT_KINDS = (
     *(cause.value for cause in FALL_CAUSES), "recovered", "joined", "paused", "resumed", "left",
     "kickout_due", "kickout_accused", "kickout_executed",
     "incident_began", "incident_over", "rules_announced", "rules_cancelled", "rules_set",
     "report_accepted", "reorg", "halted", "halt_cleared",
 )  # fmt: skip
-# Event name and text of each membership transition; requests to pause or quit are not events.
+# The event name and the text of each membership transition; a request to pause or quit is not in
+# the stream.
 _EVENT_BY_TRANSITION = {
     MembershipTransition.JOINED: ("joined", "joined"),
     MembershipTransition.PAUSED: ("paused", "paused"),
@@ -45,13 +46,13 @@ _EVENT_BY_TRANSITION = {
     MembershipTransition.KICKED_OUT: ("left", "was kicked out"),
 }
 ID_PATTERN = "^[0-9]{1,9}-[0-9]{1,9}-[0-9]{1,15}-[0-9]{1,9}$"
-# Maximum rows per query; the limits are raised only for a second with more rows.
+# A query reads at most this many rows. The limits are raised only if one second has more rows.
 _MAX_CHANGES = 5_000
 _MAX_ROUNDS = 500
 
 
 class FeedEvent(ApiModel):
-    """One event; `kind` is its name in the stream."""
+    """An event of the stream; `kind` is its name there."""
 
     kind: str = Field(
         examples=["timed_out"],
@@ -69,7 +70,7 @@ class FeedEvent(ApiModel):
 
 
 class EventCursor(NamedTuple):
-    """The position of a subscriber; `halts` counts the starts and ends of halts."""
+    """The events that a subscriber has received; `halts` counts starts and ends of halts."""
 
     reorgs: int
     halts: int
@@ -78,26 +79,30 @@ class EventCursor(NamedTuple):
 
     @override
     def __str__(self) -> str:
-        """Return the cursor as an event's id."""
+        """Return the cursor in the form of an event id."""
         return "-".join(map(str, self))
 
     @classmethod
     def parse(cls, text: str) -> "EventCursor":
-        """Parse an event's id; raise RequestError if it is malformed."""
+        """Parse an event id.
+
+        Raises:
+            RequestError: the id is malformed.
+        """
         if re.fullmatch(ID_PATTERN, text) is None:
             raise RequestError("Last-Event-ID: not an event id of this API")
         return cls(*map(int, text.split("-")))
 
 
 class NumberedEvent(NamedTuple):
-    """An event, and the position of a subscriber that has received it."""
+    """An event, and the cursor of a subscriber that has received it."""
 
     cursor_after: EventCursor
     event: FeedEvent
 
 
 def get_newest_event_cursor(snapshot: ApiSnapshot) -> EventCursor:
-    """Return the position after the newest event up to the snapshot's cursor."""
+    """Return the cursor of a subscriber that has all events up to the snapshot's cursor."""
     cursor_time = snapshot.cursor.time
     events, _ = _read_event_page(snapshot, cursor_time)
     delivered = sum(event.time == cursor_time for event in events)
@@ -112,7 +117,7 @@ def get_newest_event_cursor(snapshot: ApiSnapshot) -> EventCursor:
 def load_events_since(
     snapshot: ApiSnapshot, cursor: EventCursor, limit: int
 ) -> list[NumberedEvent]:
-    """Return up to `limit` events after a position."""
+    """Return up to `limit` events after the subscriber's cursor."""
     numbered_events: list[NumberedEvent] = []
     reorg_count = snapshot.uow.reorgs.count()
     halt_count = snapshot.uow.halts.count_halt_changes()
@@ -133,10 +138,10 @@ def load_events_since(
 def _list_chain_events(
     snapshot: ApiSnapshot, cursor: EventCursor, limit: int
 ) -> list[NumberedEvent]:
-    """Return the events of blocks after a position, at least `limit` if there are as many."""
+    """Return events after the subscriber's cursor, at least `limit` if there are so many."""
     numbered_events: list[NumberedEvent] = []
     page_time, passed_count = cursor.time, 0
-    # A page may have rows but no events.
+    # The loop goes on without events, because a page may have rows that give no event.
     while len(numbered_events) < limit and page_time <= snapshot.cursor.time:
         events, last_time = _read_event_page(snapshot, page_time)
         for event in events:
@@ -194,7 +199,7 @@ def _list_halt_events(snapshot: ApiSnapshot, delivered: int, max_halts: int) -> 
 def _read_event_page(snapshot: ApiSnapshot, time: int) -> tuple[list[FeedEvent], int]:
     """Return the events from `time` on, and the time up to which they are complete.
 
-    The events cover at least one second.
+    The limits are raised until the events cover at least one second.
     """
     factor = 1
     events, last_time = _read_limited_event_page(snapshot, time, factor)
@@ -210,7 +215,8 @@ def _read_limited_event_page(
     rules = snapshot.source.archive.rules
     max_changes = factor * _MAX_CHANGES
     max_rounds = factor * _MAX_ROUNDS
-    # The longest possible exclusion: an H that recovers now may have been lowered that long ago.
+    # Recovery takes at most as long as the longest exclusion, so a node that recovers now was
+    # excluded after this time.
     earliest_time = time - (find_exclusion_end_time(0, 0, rules) or 0)
     activity = snapshot.uow.activity
     first_block = activity.find_first_block_since(earliest_time, snapshot.cursor.number)
@@ -247,7 +253,7 @@ def _find_last_complete_time(
     max_rows: int,
     cursor_time: int,
 ) -> int:
-    """Return the time up to which all rows were read."""
+    """Return the block time up to which all rows were read."""
     return rows[-1].time - 1 if len(rows) == max_rows else cursor_time
 
 
@@ -280,7 +286,7 @@ def _build_reliability_events(
                 _build_reliability_event(change.cause.value, change, text, exclusion_end),
             )
         elif change.cause is ReliabilityCause.JOINED:
-            continue  # The membership event covers it.
+            continue  # A membership event reports the same change.
         elif change.before < rules.exclude_enter and change.after >= rules.exclude_exit:
             yield (
                 change.at,
@@ -316,7 +322,7 @@ def _build_recovery_events(
             continue
         text = "recovered: the node can be given tasks again"
         yield (
-            # An event without a log is sorted before the other events of its second.
+            # A recovery has no log, so it is sorted before the other events of its second.
             BEFORE_EVERYTHING,
             FeedEvent(
                 kind="recovered", time=exclusion_end, block=None, node=change.node, text=text

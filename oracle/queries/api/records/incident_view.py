@@ -1,4 +1,4 @@
-"""The incidents of the network, newest first."""
+"""Lists the incidents of the network, newest first."""
 
 from pydantic import Field
 
@@ -15,7 +15,7 @@ class IncidentPage(Answer):
 
 
 def list_incidents(snapshot: ApiSnapshot, before: int | None, limit: int) -> IncidentPage:
-    """Return up to `limit` incidents before the incident `before`, or the newest if None."""
+    """Return up to `limit` incidents with numbers below `before`, or the newest if it is None."""
     incidents = snapshot.uow.incidents.list_newest(limit + 1, below=before)
     page = incidents[:limit]
     return IncidentPage(

@@ -1,4 +1,4 @@
-"""Kickouts: since when they are due, the accusations, their outcomes, and the evidence."""
+"""Shows which kickouts are due, the accusations of nodes, their outcomes, and the evidence."""
 
 from collections.abc import Callable, Sequence
 
@@ -27,14 +27,14 @@ class DueKickout(KickoutEntry):
 
 
 class KickoutPage(Answer):
-    """Kickouts that are due now, and the last fifty kickouts in the contract, newest first."""
+    """The kickouts that are due now, and the last fifty kickouts in the contract, newest first."""
 
     due: list[DueKickout]
     on_chain: list[KickoutRecord]
 
 
 def list_kickouts(snapshot: ApiSnapshot) -> KickoutPage:
-    """Return the kickouts that are due, and the newest ones in the contract."""
+    """Return the kickouts that are due, and the newest kickouts in the contract."""
     due_intervals = snapshot.uow.kickouts.list_open()
     kicks = snapshot.uow.rounds.list_newest_kicks()
     log_place_by_position = snapshot.load_log_places(
@@ -79,9 +79,9 @@ def list_kickouts(snapshot: ApiSnapshot) -> KickoutPage:
 def load_accusation_delays(
     snapshot: ApiSnapshot, due_intervals: Sequence[KickoutDue]
 ) -> dict[Address, ObjectionDelayEntry]:
-    """Return why this reporter delays the accusation of some of these nodes.
+    """Return, by node, the objection that delays the accusation of the node by this reporter.
 
-    A node that is accused already is left out, because nothing delays it.
+    Nodes that are accused already are left out, because nothing delays their accusation.
     """
     nodes = snapshot.uow.nodes.get_many([interval.node for interval in due_intervals])
     kicks = snapshot.uow.rounds.get_kick_by_node(nodes)
@@ -99,7 +99,8 @@ def get_accusation_evidence(
 ) -> tuple[int, str]:
     """Return the start of the due interval of a node's newest accusation, and its evidence.
 
-    `read_file` returns the content of the published file of a node and an interval, or None.
+    `read_file` returns the content of the evidence file that was published for a node and the
+    start of its due interval, or None.
 
     Raises:
         NotFoundError: the node was never accused, or the file is not on this host.

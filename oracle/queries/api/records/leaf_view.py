@@ -1,4 +1,4 @@
-"""The leaves of accepted rounds and of cut reports, in pieces that anybody can check alone."""
+"""Serves the leaves of rounds and reports in pieces that can be verified one by one."""
 
 from base64 import b32encode
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from oracle.queries.api.source import ApiSnapshot, NotFoundError
 from oracle.queries.leaf_models import LeavesAnswer, build_piece_digests
 from oracle.queries.node_proof import load_accepted_round
 
-# CIDv1, raw bytes, SHA-256 with 32 bytes; in base32, which has the prefix b.
+# CIDv1, raw bytes, SHA-256 with 32 bytes. In base32 the identifier has the prefix b.
 _CID_PREFIX = bytes((0x01, 0x55, 0x12, 0x20))
 
 
 class LeafPieceContent(NamedTuple):
-    """The bytes of a piece; `is_final` means that they will never change."""
+    """The bytes of a piece of leaves; `is_final` means that they will never change."""
 
     leaves: bytes
     is_final: bool
@@ -34,7 +34,7 @@ class LeafPieceContent(NamedTuple):
 class StoredLeaves(NamedTuple):
     """The leaves of a root; `is_final` means that no reorg can change them.
 
-    `pieced_round` is None if they are no longer stored.
+    `pieced_round` is None if the leaves are no longer stored.
     """
 
     root: Hash
@@ -44,12 +44,16 @@ class StoredLeaves(NamedTuple):
     is_final: bool
 
 
-# Finds the leaves of a round or of a period's report, by number.
+# A function that finds leaves by the number of a round, or by the period of a report.
 FindLeaves = Callable[[ApiSnapshot, int], StoredLeaves]
 
 
 def get_round_leaves(snapshot: ApiSnapshot, round_number: int) -> StoredLeaves:
-    """Return the leaves of an accepted round; raise NotFoundError if it was not accepted."""
+    """Return the leaves of an accepted round.
+
+    Raises:
+        NotFoundError: the round was not accepted.
+    """
     try:
         accepted = load_accepted_round(snapshot.uow, round_number)
     except InputError as error:
@@ -64,7 +68,11 @@ def get_round_leaves(snapshot: ApiSnapshot, round_number: int) -> StoredLeaves:
 
 
 def get_period_leaves(snapshot: ApiSnapshot, period: int) -> StoredLeaves:
-    """Return the leaves of a period's report, accepted or not; raise NotFoundError if none."""
+    """Return the leaves of a period's report, whether or not the contract accepted it.
+
+    Raises:
+        NotFoundError: the period has no report.
+    """
     stored = snapshot.uow.reports.get(period)
     if stored is None:
         raise NotFoundError(f"no report of period {period} was cut")
@@ -79,7 +87,11 @@ def get_period_leaves(snapshot: ApiSnapshot, period: int) -> StoredLeaves:
 
 
 def build_leaf_pieces(snapshot: ApiSnapshot, leaves: StoredLeaves) -> LeavesAnswer:
-    """Return the pieces of a root; raise NotFoundError if they are no longer stored."""
+    """Return the digests of all pieces of the leaves of a root.
+
+    Raises:
+        NotFoundError: the leaves are no longer stored.
+    """
     pieced_round = _get_pieced_round(leaves)
     pieces = build_piece_digests(leaves.root, leaves.as_of_hash, pieced_round)
     return LeavesAnswer(as_of=snapshot.as_of, leaves=pieces)
@@ -88,7 +100,11 @@ def build_leaf_pieces(snapshot: ApiSnapshot, leaves: StoredLeaves) -> LeavesAnsw
 def load_leaf_piece(
     snapshot: ApiSnapshot, find_leaves: FindLeaves, number: int, piece: int
 ) -> LeafPieceContent:
-    """Return the bytes of a piece; raise NotFoundError if there is no such piece."""
+    """Return the bytes of the piece with the index `piece`.
+
+    Raises:
+        NotFoundError: there is no such round, report or piece, or its leaves are no longer stored.
+    """
     leaves = find_leaves(snapshot, number)
     pieced_round = _get_pieced_round(leaves)
     if piece >= len(pieced_round.digests):

@@ -63,7 +63,7 @@ class _MembershipEvent(NamedTuple):
 
 
 def build_node_past(snapshot: ApiSnapshot, address: Address) -> NodePast:
-    """Return the stored membership, rounds and draws of an existing node."""
+    """Return the stored membership events, rounds and draws of a node that exists."""
     events = sorted(_iter_membership_events(snapshot, address), reverse=True)[:_MAX_EVENTS]
     log_place_by_position = snapshot.load_log_places(event.position for event in events)
     return NodePast(
@@ -91,10 +91,10 @@ def build_node_past(snapshot: ApiSnapshot, address: Address) -> NodePast:
 def _find_kickout_event_time(
     snapshot: ApiSnapshot, address: Address, position: Position
 ) -> int | None:
-    """Return the block time of a kickout's event, or None if it is not stored.
+    """Return the block time at which a kickout interval opened or closed, or None if unknown.
 
-    A score or a change of membership opens and closes an interval, and both keep their time even
-    if logs and headers of the block are not stored.
+    An interval opens or closes with a score or a change of membership. The rows of both have a
+    time, even if the logs and the header of the block are no longer stored.
     """
     uow, block = snapshot.uow, position.block
     stored_events: list[ScoreEntry | MembershipChange] = [
@@ -110,7 +110,8 @@ def _iter_membership_events(snapshot: ApiSnapshot, address: Address) -> Iterator
     expulsion_positions = {kick.expulsion.at for kick in kicks if kick.expulsion is not None}
     expulsion_transactions = {(position.block, position.tx) for position in expulsion_positions}
     for change in snapshot.uow.memberships.list_for_node(address, _MAX_EVENTS):
-        # If the oracle executed a kickout, the network's own event reports the same kickout.
+        # A kickout by the oracle contract also emits an event of the network contract, which is
+        # left out here so that the kickout is listed once.
         if (
             change.transition is MembershipTransition.KICKED_OUT
             and change.at[:2] in expulsion_transactions
@@ -136,7 +137,7 @@ def _iter_membership_events(snapshot: ApiSnapshot, address: Address) -> Iterator
 def _iter_reported_lane_changes(
     snapshot: ApiSnapshot, address: Address
 ) -> Iterator[ReportedChange]:
-    """Yield the changes of a node's lane from round to round, newest first."""
+    """Yield each round that changed the node's lane, newest first."""
     node = snapshot.uow.nodes.get_many([address])[address]
     newest_rounds = snapshot.uow.rounds.list_accepted_below(None, _MAX_ROUNDS)
     lane_by_as_of = snapshot.uow.leaf_pieces.load_lanes_of_seat(
@@ -149,9 +150,9 @@ def _iter_reported_lane_changes(
     ]
     old_lanes = [lane for _, lane in lanes[1:]]
     if lanes and lanes[-1][0].round == 1:
-        # No node was reported before the first round.
+        # Nothing was reported about any node before the first round.
         old_lanes.append(NEVER_REPORTED)
-    # The round before the oldest stored one is unknown, so that the lists may differ by one.
+    # The lane before the oldest stored round is unknown, so `old_lanes` may be shorter by one.
     for (accepted, new_lane), old_lane in zip(lanes, old_lanes, strict=False):
         if old_lane != new_lane:
             yield ReportedChange(

@@ -1,4 +1,4 @@
-"""The objections of nodes to their kickouts, newest first, and those that were posted here."""
+"""Lists the objections of nodes to their kickouts, and the objections posted to this reporter."""
 
 from enum import StrEnum
 
@@ -22,13 +22,13 @@ from oracle.store.objection_inbox import PostedObjection
 
 
 class ObjectionPage(Answer):
-    """Objections, newest first; they change no score and no report."""
+    """Objections, newest first; an objection changes no score and no report."""
 
     objections: list[ObjectionEntry]
 
 
 class PostedState(StrEnum):
-    """The outcome of an objection that was posted to this reporter."""
+    """The state of an objection that was posted to this reporter."""
 
     WAITING = "waiting"
     SENT = "sent"
@@ -37,7 +37,7 @@ class PostedState(StrEnum):
 
 
 class PostedEntry(ApiModel):
-    """An objection that was posted to this reporter, and its outcome."""
+    """An objection that was posted to this reporter, and its state."""
 
     seq: int
     due_since: int = Field(description="Time since which the kickout is due, unix seconds.")
@@ -82,7 +82,12 @@ def list_objections(snapshot: ApiSnapshot, limit: int) -> ObjectionPage:
 
 
 def list_node_objections(snapshot: ApiSnapshot, prefix: str) -> NodeObjections:
-    """Return the newest objections of a node; raise NotFoundError if there is no such node."""
+    """Return the newest objections of a node.
+
+    Raises:
+        NotFoundError: no node's address starts with `prefix`.
+        AmbiguousPrefixError: several addresses start with `prefix`.
+    """
     node = find_node_by_prefix(snapshot, prefix)
     objections = snapshot.uow.objections.list_for_node(node.address)
     entries = build_objection_entries(
@@ -96,7 +101,7 @@ def list_node_objections(snapshot: ApiSnapshot, prefix: str) -> NodeObjections:
 
 
 def build_posted_entry(posted: PostedObjection) -> PostedEntry:
-    """Return the entry of an objection that was posted to this reporter."""
+    """Return the API's entry of an objection that was posted to this reporter."""
     if posted.ended_at is not None:
         state = PostedState.ON_CHAIN if posted.ended_reason is None else PostedState.ENDED
     else:
@@ -134,7 +139,12 @@ def accept_objection(
 
 
 def build_objection_answer(snapshot: ApiSnapshot, prefix: str, seq: int) -> OneObjection:
-    """Return one objection; raise NotFoundError if there is none with this number."""
+    """Return the objection of a node that has the number `seq`.
+
+    Raises:
+        NotFoundError: there is no such node, or it has made no such objection.
+        AmbiguousPrefixError: several addresses start with `prefix`.
+    """
     node = find_node_by_prefix(snapshot, prefix)
     objection = snapshot.uow.objections.get(node.address, seq)
     if objection is None:

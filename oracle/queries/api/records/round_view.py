@@ -1,4 +1,4 @@
-"""Rounds that the oracle contract accepted, and the transaction of each."""
+"""The rounds that the oracle contract accepted, each with its transaction."""
 
 from pydantic import Field
 
@@ -8,14 +8,14 @@ from oracle.queries.report_models import RoundEntry, build_round_entry
 
 
 class RoundPage(Answer):
-    """Rounds, newest first."""
+    """A page of accepted rounds, newest first."""
 
     rounds: list[RoundEntry]
     next: int | None = Field(description="`before` of the next page; null if this is the last.")
 
 
 class RoundAnswer(Answer):
-    """One round; `qos-oracle report verify` recomputes it."""
+    """One accepted round; `qos-oracle report verify` recomputes it."""
 
     entry: RoundEntry
     config: HashText = Field(
@@ -25,7 +25,7 @@ class RoundAnswer(Answer):
 
 
 def list_rounds(snapshot: ApiSnapshot, before_round: int | None, limit: int) -> RoundPage:
-    """Return up to `limit` rounds before round `before_round`, or the newest rounds if None."""
+    """Return up to `limit` rounds below `before_round`, or the newest rounds if it is None."""
     accepted_rounds = snapshot.uow.rounds.list_accepted_below(before_round, limit + 1)
     page_rounds = accepted_rounds[:limit]
     log_place_by_position = snapshot.load_log_places(accepted.at for accepted in page_rounds)
@@ -44,7 +44,11 @@ def list_rounds(snapshot: ApiSnapshot, before_round: int | None, limit: int) -> 
 
 
 def build_round_answer(snapshot: ApiSnapshot, round_number: int) -> RoundAnswer:
-    """Return one round; raise NotFoundError if it was not accepted."""
+    """Return one accepted round.
+
+    Raises:
+        NotFoundError: the round was not accepted.
+    """
     accepted = snapshot.uow.rounds.find_accepted_round(round_number)
     if accepted is None:
         raise NotFoundError(f"round {round_number} was not accepted in the indexed blocks")

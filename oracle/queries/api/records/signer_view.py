@@ -1,7 +1,7 @@
-"""The signers of the contract: which of the newest rounds each of them signed.
+"""Shows which of the newest rounds each signer of the contract signed.
 
 A push carries no more signatures than the quorum needs, so a signer that is missing on chain may
-still have signed. Statements that this reporter received count as well.
+still have signed. Signed statements that this reporter received therefore count as well.
 """
 
 from pydantic import Field
@@ -19,7 +19,7 @@ MAX_ROUNDS = 20
 
 
 class SignedRound(ApiModel):
-    """What a signer signed for an accepted round."""
+    """Whether and what a signer signed for an accepted round."""
 
     round: int
     state: SignatureState = Field(
@@ -29,7 +29,7 @@ class SignedRound(ApiModel):
 
 
 class SignerEntry(ApiModel):
-    """A signer of the contract and its newest rounds."""
+    """A signer of the contract, and what it signed for the newest rounds."""
 
     signer: AddressText
     rounds: list[SignedRound] = Field(
@@ -38,12 +38,12 @@ class SignerEntry(ApiModel):
     )
 
     def list_rounds_in_state(self, state: SignatureState) -> list[int]:
-        """Return the numbers of the rounds with this state, newest first."""
+        """Return the numbers of the rounds whose signature has this state, newest first."""
         return [entry.round for entry in self.rounds if entry.state == state]
 
 
 class SignersAnswer(Answer):
-    """The contract's current signers, in contract order."""
+    """The current signers of the contract, in the order of the contract."""
 
     quorum: int | None = Field(
         description="Signatures that a round needs; null if no indexed block set it."
@@ -99,7 +99,8 @@ def _classify_signature(
     accepted: RoundAccepted,
     statements: list[SignedStatement],
 ) -> SignatureState:
-    # A statement about another block is an earlier or later attempt, and no contradiction.
+    # A statement about another block belongs to an earlier or later attempt, and contradicts
+    # nothing.
     signed_roots = {
         statement.root
         for statement in statements

@@ -1,4 +1,4 @@
-"""The life of a task, and the ranking and scores of a group of tasks."""
+"""The steps of a task's life, and the ranks and scores of a group of tasks."""
 
 from pydantic import Field
 
@@ -27,7 +27,7 @@ class TaskMoment(ApiModel):
 
 
 class GroupEntry(ApiModel):
-    """One task of a compared group."""
+    """A task of a group, with its rank and score."""
 
     task: HashText
     node: AddressText | None
@@ -62,7 +62,11 @@ class TaskAnswer(TaskRequirements, Answer):
 
 
 def build_task_answer(snapshot: ApiSnapshot, task_key: TaskKey) -> TaskAnswer:
-    """Return a task; raise NotFoundError if it was never seen."""
+    """Return a task.
+
+    Raises:
+        NotFoundError: the task was never seen.
+    """
     task = snapshot.uow.tasks.get_many([task_key]).get(task_key)
     if task is None:
         raise NotFoundError(f"task {task_key} was not found in the indexed blocks")
@@ -82,7 +86,11 @@ def build_task_answer(snapshot: ApiSnapshot, task_key: TaskKey) -> TaskAnswer:
 
 
 def build_group_answer(snapshot: ApiSnapshot, group: GroupKey) -> GroupAnswer:
-    """Return a group, closed or open; raise NotFoundError if no task belongs to it."""
+    """Return a group, which may be closed or open.
+
+    Raises:
+        NotFoundError: no task belongs to the group.
+    """
     results = snapshot.uow.results.list_for_group(group)
     if results:
         newest_result = results[-1]
