@@ -7,7 +7,9 @@ type to the name of an argument.
 """
 
 import gc
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -187,7 +189,7 @@ class _LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
 def load_module_commands(module_name: str) -> dict[str, TyperCommand | TyperGroup]:
     """Import a module and return its commands, with readable metavars of their options."""
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
-    with _pause_gc():
+    with _pause_gc(), _end_process_on_interrupt():
         import_module(module_name).register(app)
     group = get_group(app)
     _adapt_help(group)
@@ -209,6 +211,27 @@ def _pause_gc() -> Iterator[None]:
         _freeze_imported_objects()
         if was_enabled:
             gc.enable()
+
+
+@contextmanager
+def _end_process_on_interrupt() -> Iterator[None]:
+    """Let Ctrl-C end the process during imports, as it ends a program that has no handler.
+
+    A KeyboardInterrupt in an import prints a traceback, or is replaced or swallowed by the code
+    that imports: then the command would continue. Nothing has been opened or changed yet.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    is_replaceable = (
+        handler is signal.default_int_handler
+        and threading.current_thread() is threading.main_thread()
+    )
+    if is_replaceable:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        if is_replaceable:
+            signal.signal(signal.SIGINT, handler)
 
 
 # Cached, because a second freeze has little effect, and counting the frozen objects takes as long

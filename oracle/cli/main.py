@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -66,6 +67,8 @@ def _print_thread_traceback(hook_args: threading.ExceptHookArgs) -> None:
 
 
 _MAX_STACK_FRAMES = 1_000
+# How each standard file is opened if it was closed, in the order of their numbers.
+_STANDARD_FILES = {"stdin": os.O_RDONLY, "stdout": os.O_RDONLY, "stderr": os.O_WRONLY}
 # 128 plus the number of SIGPIPE, which not every platform defines.
 BROKEN_PIPE_EXIT_CODE = 141
 _MESSAGE_REPLACEMENTS = {
@@ -116,6 +119,7 @@ def main() -> None:
     # Pydantic would search all installed packages for plugins, which is slow, and run them.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     disable_core_dumps_and_redact_tracebacks()
+    _open_closed_standard_files()
     _replace_stdout()
     sys.exit(run(sys.argv[1:]))
 
@@ -157,6 +161,8 @@ def _handle_os_error(error: OSError) -> int:
 
     Return the exit code. An error that concerns neither a file nor stdout is raised again.
     """
+    if error.filename is None and _is_working_directory_removed():
+        return _print_failure("the working directory was removed; change to another one", 2)
     if error.strerror is None or (error.filename is None and not _is_stdout_error(error)):
         # An error of a socket or a library, which its caller should have translated: a bug.
         raise error
@@ -167,6 +173,14 @@ def _handle_os_error(error: OSError) -> int:
     if isinstance(error, BrokenPipeError):
         return BROKEN_PIPE_EXIT_CODE
     return _print_failure(f"{error.filename or 'output'}: {error.strerror}", 1)
+
+
+def _is_working_directory_removed() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 class OutputFile(io.FileIO):
@@ -183,11 +197,25 @@ class OutputFile(io.FileIO):
             raise
 
 
+def _open_closed_standard_files() -> None:
+    """Open `/dev/null` as each standard file that was closed before the process started.
+
+    Otherwise the next file that the process opens would get its number, for example the database,
+    and Python would print errors to stdout. Writes to a closed stdout fail, because `/dev/null` is
+    opened only for reading, so lost output is reported.
+    """
+    for name, flags in _STANDARD_FILES.items():
+        if getattr(sys, name) is None:
+            # The system assigns the lowest free number, which is the number of the closed file.
+            descriptor = os.open(os.devnull, flags)
+            os.set_inheritable(descriptor, True)
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8", closefd=False))
+
+
 def _replace_stdout() -> None:
     """Replace `sys.stdout` with a stream that records its own write errors."""
     output = sys.stdout
-    if output is None:  # pragma: no cover - closed before the process started
-        return
     output.flush()
     raw = OutputFile(output.fileno(), "wb", closefd=False)
     sys.stdout = io.TextIOWrapper(

@@ -4,6 +4,7 @@ import errno
 import io
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -209,6 +210,81 @@ def test_closed_output_pipe_prints_nothing(arguments):
     ended = subprocess.run(command, stdout=written, stderr=subprocess.PIPE, check=False)
     os.close(written)
     assert (ended.returncode, ended.stderr) == (main.BROKEN_PIPE_EXIT_CODE, b"")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("closed", "returncode", "stdout", "stderr"),
+    [
+        (0, 2, "", "qos-oracle: stdin: the file contains no events\n"),
+        (1, 2, "", "qos-oracle: stdin: the file contains no events\n"),
+        (2, 2, "", ""),
+    ],
+)
+def test_closed_standard_file_prints_no_traceback(closed, returncode, stdout, stderr):
+    ended = _run_with_closed_file("replay -", closed)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (returncode, stdout, stderr)
+
+
+@pytest.mark.slow
+def test_closed_stdout_is_reported_as_lost_output():
+    ended = _run_with_closed_file("--version", 1)
+    assert ended.returncode == 1
+    assert ended.stderr == "qos-oracle: output: Bad file descriptor\n"
+
+
+def _run_with_closed_file(arguments: str, closed: int) -> subprocess.CompletedProcess[str]:
+    """Run a command with an empty stdin and one closed standard file."""
+    program = (
+        "import os, sys; os.close(int(sys.argv[1])); "
+        "os.execv(sys.executable, [sys.executable, '-m', 'oracle', *sys.argv[2:]])"
+    )
+    command = [sys.executable, "-c", program, str(closed), *arguments.split()]
+    return subprocess.run(command, input="", capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+def test_removed_working_directory_prints_one_line(tmp_path):
+    program = (
+        "import os, sys; os.rmdir(os.getcwd()); "
+        "os.execv(sys.executable, [sys.executable, '-P', '-m', 'oracle', *sys.argv[1:]])"
+    )
+    command = [sys.executable, "-c", program, "devnet", "--folder", "relative"]
+    paths = os.pathsep.join(filter(None, map(os.path.abspath, sys.path)))
+    ended = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert ended.stderr == (
+        "qos-oracle: the working directory was removed; change to another one\n"
+    )
+
+
+def test_interrupt_during_import_of_a_command_ends_the_process(tmp_path):
+    """The module swallows a KeyboardInterrupt, as code that is called from C may do."""
+    (tmp_path / "interrupted.py").write_text(
+        "import os, signal, sys\n"
+        "try:\n    os.kill(os.getpid(), signal.SIGINT)\n"
+        "except KeyboardInterrupt:\n    pass\n"
+        "def register(app):\n    print('continued')\n"
+    )
+    program = (
+        "from oracle.cli.command_index import load_module_commands as load; load('interrupted')"
+    )
+    paths = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")
 
 
 @pytest.mark.slow
