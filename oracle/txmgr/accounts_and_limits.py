@@ -18,8 +18,9 @@ from oracle.txmgr.client.send_raw import init_broadcast_metrics
 class ReporterKeys:
     """The two keys of a reporter.
 
-    The signer signs statements and holds no ether. The transmitter pays for transactions and has
-    no rights. Either may be None, in a process that only signs or only sends.
+    The signer signs statements, and its account holds no ether. The transmitter pays for
+    transactions and has no rights in the contract. One of the two keys is None in a process that
+    only signs or only sends.
 
     Raises:
         InputError: the signer and the transmitter are the same key.
@@ -36,10 +37,10 @@ class ReporterKeys:
     def check_key_is_distinct(self, other_key: Signer) -> None:
         """Check that another key is neither the signer nor the transmitter.
 
-        Each account counts its own nonces, so two senders must not share a key.
+        Two senders must not share a key, because each of them assigns the nonces of its account.
 
         Raises:
-            InputError: the key is one of the two.
+            InputError: the other key is the signer or the transmitter.
         """
         reporter_addresses = {
             key.address for key in (self.signer, self.transmitter) if key is not None
@@ -72,14 +73,15 @@ class SenderAccount:
     ) -> None:
         """Create the account.
 
-        A single `Signer` as `keys` sends and pays; no statements can be signed.
+        If `keys` is a single `Signer`, this key pays for transactions, and statements cannot be
+        signed.
         """
         self.pool = pool
         self.pool_view = pool.create_view()
         init_broadcast_metrics(pool)
         self.domain = domain
         self.caps = caps
-        # The wait before a key that refused or returned a wrong signature is used again.
+        # After a key has refused or returned a wrong signature, it is not used for a while.
         self.signer_backoff = Backoff(time.monotonic)
         self.payer_backoff = Backoff(time.monotonic)
         self._keys = keys if isinstance(keys, ReporterKeys) else None
@@ -151,7 +153,7 @@ class SenderAccount:
         return compute_fees(fetch_fee_market(self.pool_view, self.caps), self.caps.fee_per_gas)
 
     def to_read_only(self) -> "SenderAccount":
-        """Return a copy of this account that cannot sign; both share one pool view."""
+        """Return a copy of this account that cannot sign, but uses the same endpoints."""
         return _ReadOnlyAccount(self)
 
 

@@ -1,4 +1,4 @@
-"""Admits planned calls: simulates and prices them and checks the caps (planned -> ready)."""
+"""Admits planned calls: a call becomes ready if it works in a simulation and can be paid for."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,12 +47,14 @@ def find_head_start_reason(
 ) -> tuple[str, str] | None:
     """Return why a call is left to lower-ranked transmitters, as (class, text), or None.
 
-    Every transmitter of a quorum plans the same calls, and if two of them land, one reverts. The
-    wait is in blocks and in seconds of chain time, because a few blocks of a fast chain take too
+    Every transmitter of a quorum plans the same calls. If two of these calls are mined, one of
+    them reverts and wastes its gas, so transmitters of a lower rank have a head start. It is
+    measured in blocks and in seconds of chain time, because on a fast chain a few blocks take too
     little time.
 
-    Calls that an operator sends by hand do not wait. The seconds are part of the request
-    (`not_before`), because a push belongs to one round, and rounds may be shorter than the wait.
+    This function checks only the blocks. The planner adds the seconds to the request
+    (`not_before`), because a push belongs to one round, and rounds may be shorter than the head
+    start. Calls that an operator sends by hand do not wait.
     """
     has_priority = context.actor is not None or not context.rank.head_start_blocks
     if has_priority or not context.registry.get_kind(intent).is_shared:
@@ -71,9 +73,9 @@ def find_wait_for_pending_duplicate(
 ) -> tuple[int, tuple[str, str]] | None:
     """Return until when a call waits for another transmitter's pending call, or None.
 
-    The result is the chain time at which the wait ends, and the reason as (class, text). A call
-    waits only once. Otherwise an endpoint that always reports a pending call, or a call that no
-    block includes, could stop it for ever.
+    The result is the chain time at which the wait ends, and the reason as (class, text). Each call
+    waits at most once. Otherwise, an endpoint that always reports a pending call could delay this
+    call for ever, and so could a pending call that no block includes.
     """
     request = intent.request
     is_alone = not context.rank.has_others or not context.registry.get_kind(intent).is_shared
@@ -95,7 +97,7 @@ def find_wait_for_pending_duplicate(
 
 @dataclass(frozen=True, slots=True)
 class AdmissionCheck:
-    """The result of checking a call: a `decision` to wait or end, or a simulation `result`."""
+    """The result of checking a call: the `result` of its simulation, or a decision without one."""
 
     intent: Intent
     decision: Decision | None
@@ -123,7 +125,7 @@ class _PricedCall:
 
 
 def admit_calls(context: AccountContext, heads: Heads) -> StepResult | None:
-    """Make the most urgent planned calls ready; return None if nothing changed."""
+    """Check the most urgent planned calls and make them ready; return None if nothing changed."""
     with context.store.read_transaction() as uow:
         planned = uow.outbox.intents.list_in_states(context.account, [IntentState.PLANNED])
         for intent in planned:
@@ -143,9 +145,9 @@ def preflight_calls(
 ) -> list[AdmissionCheck]:
     """Check whether each call is still wanted, and simulate it on the newest block.
 
-    If another transmitter's transaction for the same purpose is in the pool, the call waits for
-    that transaction. The check is repeated before the signature, because the call is sent in the
-    same step.
+    If the transaction pool contains another transmitter's transaction for the same purpose, the
+    call waits for that transaction. The check is repeated right before the call is signed and
+    sent, because its result may have changed since the admission.
     """
     decision_by_intent = _decide_calls_before_preflight(context, intents, heads, stage)
     accepted_intents = [intent for intent in intents if decision_by_intent[intent.id].is_accepted]
@@ -181,9 +183,8 @@ def defer_or_end_call(
 ) -> StepResult | None:
     """End or defer a call that cannot be sent now.
 
-    Return None if the call already waits for the same reason.
-
-    If the call has a nonce, the nonce is released, so that an unsigned call blocks no other.
+    Return None if the call already waits for the same reason. If the call has a nonce, the nonce
+    is released, because an unsigned call would otherwise block all calls with higher nonces.
     """
     if check.decision is not None:
         return apply_decision(context, check.intent, check.decision)
@@ -194,10 +195,10 @@ def defer_or_end_call(
 def _select_due_intents(
     uow: UnitOfWork, context: AccountContext, planned: Sequence[Intent], heads: Heads
 ) -> list[Intent]:
-    """Return the calls whose `not_before` has passed, and those that must end before that time.
+    """Return the calls whose `not_before` has passed, and those that must be ended earlier.
 
-    Without the early end, a transmitter that gave others a head start would be late for the next
-    round too. A pause may also be lifted early.
+    A call that is over must not wait for its `not_before`, because it would delay the call of the
+    next round. The same applies if a pause of the contract has ended before the expected time.
     """
     now = heads.latest.time
     early_intents = [intent for intent in planned if (intent.request.not_before or 0) > now]
@@ -260,7 +261,7 @@ def _decide_on_pending_duplicate(
 def _admit_call_batch(
     context: AccountContext, intents: Sequence[Intent], heads: Heads
 ) -> Iterator[StepResult]:
-    """Yield the results of a batch; calls that can be sent are made ready together."""
+    """Yield the results of a batch of calls; those that can be sent become ready in one commit."""
     checks = preflight_calls(context, intents, heads, CallStage.ADMIT)
     steps = [
         defer_or_end_call(context, check, heads)
@@ -362,9 +363,9 @@ def _find_exclusive_call_obstacle(
 ) -> Reason | None:
     """Return why a call waits for another call with the same `exclusive_key`, or None.
 
-    `prepared_ids` has the intents that are ready, or that have a nonce but no signed bytes. The
-    planner plans one call per key. If an operator releases a held call, it is planned in addition
-    to its successor.
+    `prepared_ids` contains the ids of intents that are ready, or that have a nonce but no signed
+    bytes. The planner plans one call per key. However, when an operator releases a held call, the
+    call that was planned in its place may be waiting as well.
     """
     contract, exclusive_key = _get_exclusive_key(intent)
     prepared_id = prepared_ids.get((contract, exclusive_key))
@@ -381,7 +382,8 @@ def _find_payment_obstacle(
 ) -> Reason | None:
     """Return why a call cannot be paid for now (a budget or the balance), or None.
 
-    A call that will take the nonce of a stuck call needs only the higher of the two costs.
+    A call that will take over the nonce of a stuck call needs only the higher of the two costs,
+    because at most one of the two is mined.
     """
     context = budget.context
     stuck = find_takeover_target(uow, context, call.intent)

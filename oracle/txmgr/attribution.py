@@ -1,8 +1,9 @@
-"""Finds the transaction that used a nonce of the account for which no endpoint shows a receipt.
+"""Finds the transaction that used a nonce of the account, if no endpoint returns its receipt.
 
-A transaction count alone decides nothing. A transaction is the daemon's own if an indexed log or a
-stored hash proves it. It is foreign only if every endpoint that answers shows this very
-transaction. Otherwise the nonce waits, with a visible reason.
+A transaction count does not show which transaction used the nonce. The transaction is attributed
+to the daemon if an indexed log or a stored hash proves this, and to a foreign sender only if every
+endpoint that answers returns this very transaction. Otherwise the nonce waits, and the reason is
+shown to the operator.
 """
 
 from collections.abc import Collection, Sequence
@@ -23,9 +24,10 @@ from oracle.txmgr.client.receipts import ReceiptQuorum
 from oracle.txmgr.context import AccountContext, StepResult
 from oracle.txmgr.finalizer import record_foreign_use
 
-# The error class of a call whose nonce is used although no endpoint shows a receipt.
+# The error class of a call whose nonce is used although no endpoint returns a receipt.
 NO_RECEIPT = "no_receipt"
-# A reorg may include a transaction below the head at which its nonce was assigned.
+# Blocks below the head at which the nonce was assigned are searched as well, because after a reorg
+# the transaction may be included at a lower height.
 _REORG_MARGIN_BLOCKS = 64
 
 
@@ -51,8 +53,8 @@ def attribute_used_nonce(
     use = evidence.use
     if use is not None and evidence.is_agreed and use.hash not in own_hashes:
         hashes = [attempt.signed.tx_hash for attempt in attempts]
-        # An endpoint that shows a receipt of one of the daemon's transactions contradicts a
-        # foreign use.
+        # If one of the endpoints returns a receipt of the daemon's own transaction, the evidence
+        # is contradictory, and no foreign use is recorded.
         if not hashes or evidence.endpoints.isdisjoint(
             receipt_quorum.endpoints - receipt_quorum.list_endpoints_without_receipt(hashes)
         ):
@@ -62,7 +64,7 @@ def attribute_used_nonce(
 
 
 def record_missing_receipt(context: AccountContext, slot: NonceSlot) -> StepResult | None:
-    """Store that the receipt of a mined nonce is gone; return None if this is already stored."""
+    """Store that a mined nonce has no receipt any more; return None if this is already stored."""
     return _record_nonce_wait_reason(
         context, slot, f"by an own transaction, mined in block {slot.block_number}"
     )
@@ -85,7 +87,10 @@ def find_intents_without_receipt(uow: UnitOfWork, account: Account) -> list[Inte
 def _load_own_transaction_hashes(
     uow: UnitOfWork, slot: NonceSlot, attempts: Sequence[Attempt]
 ) -> set[Hash]:
-    """Return every stored transaction hash of the nonce, signed or rebuilt."""
+    """Return the hashes of the daemon's transactions with this nonce.
+
+    Transactions that a rebuild read from the chain are included.
+    """
     rebuilt_hashes = [
         intent.error_text.split()[0]
         for intent in uow.outbox.intents.list_for_nonce(slot.account, slot.nonce)

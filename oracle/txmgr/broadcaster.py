@@ -23,7 +23,7 @@ _PAUSE_KIND_BY_OUTCOME = {
 
 
 def broadcast_unsent_attempts(context: AccountContext, heads: Heads) -> StepResult | None:
-    """Send new stored transactions and record the results; return None if there are none."""
+    """Send the stored transactions that were never sent; return None if there are none."""
     with context.store.read_transaction() as uow:
         unsent_attempts = [
             (slot, attempt)
@@ -43,8 +43,8 @@ def send_attempts(
 ) -> StepResult:
     """Send stored transactions once to each endpoint and record the results.
 
-    After a crash before the results are recorded, the same bytes are sent again, with the same
-    nonces and hashes.
+    If the process crashes before the results are recorded, the next process sends the same bytes
+    again, which is harmless because nonces and hashes stay the same.
 
     Raises:
         FatalError: the endpoints do not serve the chain of the transactions.
@@ -60,9 +60,9 @@ def rebroadcast_attempt(
 ) -> tuple[SendOutcome, StepResult | None]:
     """Send an unmined transaction again, and double its wait if the result is unchanged.
 
-    A transaction may wait for hours, for example because its fees are below the market. Only a
-    changed result is a step, so that the log has a line for each change and not for each
-    broadcast. The step is None if the result equals the previous one.
+    The second value is the step to log, or None if the result equals the previous one. A
+    transaction may be sent again for hours, for example while its fees are below the market, and
+    the log should contain a line for each change instead of each broadcast.
 
     Raises:
         FatalError: the endpoints do not serve the chain of the transaction.
@@ -70,7 +70,8 @@ def rebroadcast_attempt(
     (result,) = _send_and_record_attempts(context, [(slot, attempt)], heads)
     error_class = None if result.is_accepted else result.outcome.value
     if error_class == attempt.last_error_class:
-        # Ether may arrive at any block, and the same bytes must be sent before a fee bump is due.
+        # After an error for lack of funds the wait is not doubled, because ether may arrive with
+        # any block, and these bytes must be sent again before a fee bump is due.
         if result.outcome is not SendOutcome.FUNDS:
             context.rebroadcast_backoff.double_wait(attempt.id)
         return result.outcome, None
@@ -98,7 +99,7 @@ def _send_and_record_attempts(
 
 
 def build_trace_attributes(attempts: Sequence[Attempt]) -> dict[str, object]:
-    """Return the trace attributes of attempts, without the signed bytes."""
+    """Return the attributes of attempts for a trace; the signed bytes are left out."""
     return {
         "intents": " ".join(str(attempt.intent_id) for attempt in attempts),
         "nonces": " ".join(str(attempt.nonce) for attempt in attempts),
@@ -130,7 +131,7 @@ def _record_result(
     uow.outbox.slots.record_send(slot, attempt, heads.latest.number, error, context.stamp)
     kind = _PAUSE_KIND_BY_OUTCOME.get(result.outcome)
     accounts = uow.outbox.accounts
-    # The first reason is kept, because an operator has to review it.
+    # An earlier pause is kept, because an operator has to review its reason.
     if kind is not None and accounts.find_pause(context.account) is None:
         accounts.pause(context.account, kind, f"{result.outcome}: {result.text}", context.stamp)
 

@@ -1,6 +1,6 @@
 """Spending limits: per transaction, per hour and per day, and the account's balance.
 
-The limits are checked again in the commit that reserves the cost, fee bumps and no-ops included.
+The limits are checked again in the commit that reserves the cost of a call, a fee bump or a no-op.
 Amounts are in wei. See docs/explanation/transactions.md#fees.
 """
 
@@ -26,7 +26,7 @@ from oracle.txmgr.context import AccountContext, StepResult
 HOUR_SECONDS = 3_600
 DAY_SECONDS = 86_400
 
-# An error class and a text, as an intent stores them.
+# An error class and a text, which are stored with an intent.
 Reason = tuple[str, str]
 
 
@@ -34,8 +34,9 @@ Reason = tuple[str, str]
 class Budget:
     """The amount that new transactions may cost in one step; each accepted call reduces it.
 
-    `balance` is the account's balance; `reserved` is the maximum cost of its open transactions.
-    `windows` holds the name, the limit and the amount spent or reserved, for the hour and the day.
+    `balance` is the account's balance, and `reserved` the maximum cost of its open transactions.
+    `windows` contains, for the hour and for the day, the name, the limit, and the amount that is
+    spent or reserved. All amounts are in wei.
     """
 
     context: AccountContext
@@ -45,7 +46,7 @@ class Budget:
 
     @classmethod
     def from_outbox(cls, uow: UnitOfWork, context: AccountContext, balance: int) -> "Budget":
-        """Load how much of each limit is used."""
+        """Load from the outbox how much of each limit is used."""
         windows = [
             (_format_window_name(seconds), limit, spent)
             for seconds, limit, spent in _load_spending_windows(uow, context)
@@ -93,20 +94,23 @@ class Budget:
 
 
 def compute_nonce_budget(uow: UnitOfWork, context: AccountContext, slot: NonceSlot) -> int:
-    """Return the maximum cost of a nonce without a receipt, including its current reservation."""
+    """Return the maximum that a nonce without a receipt may cost, in wei.
+
+    The amount that is already reserved for the nonce is included.
+    """
     return find_tightest_limit(uow, context, slot)[0]
 
 
 def find_tightest_limit(
     uow: UnitOfWork, context: AccountContext, slot: NonceSlot
 ) -> tuple[int, str]:
-    """Return the maximum cost of a nonce without a receipt, and the setting that limits it."""
+    """Return the maximum cost of a nonce without a receipt in wei, and the limiting setting."""
     slot_cost = uow.outbox.slots.compute_cost_wei(slot)
     bounds = [
         (context.sender_account.caps.cost_per_transaction, "limits.max_cost_per_transaction_wei")
     ]
     for seconds, limit, spent in _load_spending_windows(uow, context):
-        # The spent amount includes open transactions, however old they are.
+        # The spent amount includes the reserved cost of open transactions of any age.
         bounds.append(
             (limit - spent + slot_cost, f"limits.max_cost_per_{_format_window_name(seconds)}_wei")
         )
@@ -122,8 +126,8 @@ def find_balance_obstacle(
 ) -> Reason | None:
     """Return why the balance does not suffice, or None if it does.
 
-    The reserved cost of every open transaction counts in full. If the call already has a nonce,
-    `own_slot` is the slot of this nonce.
+    The cost reserved for every open transaction is subtracted from the balance. `own_slot` is the
+    nonce slot of the call if the call already has a nonce; its reservation is not subtracted.
     """
     slots = uow.outbox.slots
     reserved = slots.sum_reserved_wei(context.account)
@@ -144,12 +148,12 @@ def _build_insufficient_funds_reason(context: AccountContext, balance: int, need
 def compute_paid_cost(
     context: AccountContext, slot: NonceSlot, mined_attempt: Attempt, receipt: Receipt
 ) -> CallCost:
-    """Return the cost that is booked for a mined call.
+    """Return the cost that is recorded for a mined call.
 
-    The gas price is at most the signed one, because no block charges more. The total is at most
-    the amount reserved for the nonce unless enough endpoints report the same prices, so that one
-    endpoint that reports a huge data fee cannot use up a budget. Do not call this function inside
-    a database transaction.
+    The gas price is limited to the signed maximum, because no block charges more. Unless enough
+    endpoints report the same prices, the total is limited to the amount reserved for the nonce.
+    Otherwise one endpoint that reports a huge data fee could use up a budget. Do not call this
+    function inside a database transaction.
 
     Raises:
         TransientError: no endpoint returns the operator fee of a rollup.
@@ -190,9 +194,9 @@ def _format_window_name(seconds: int) -> str:
 def _load_spending_windows(uow: UnitOfWork, context: AccountContext) -> list[tuple[int, int, int]]:
     """Return (seconds, limit, amount spent or reserved) for every window that has a limit.
 
-    Entries more than a day in the future come from a wrong clock and are ignored, because they
-    would count for ever. Entries less far in the future count, because they were paid recently,
-    whatever the clock showed.
+    Entries dated more than a day in the future come from a wrong clock. They are ignored, because
+    they would count for years. Entries dated less than a day in the future do count, because they
+    were paid recently even if the clock was wrong.
     """
     caps, now, slots = context.sender_account.caps, context.stamp.at, uow.outbox.slots
     windows = ((HOUR_SECONDS, caps.cost_per_hour), (DAY_SECONDS, caps.cost_per_day))
@@ -228,7 +232,7 @@ def resume_account_if_funded(context: AccountContext) -> StepResult | None:
 
 
 def compute_gas_limit(gas: int, calldata: str, block_gas_limit: int) -> int | None:
-    """Return the gas limit for a gas estimate, or None if no block has that much gas."""
+    """Return the gas limit for a gas estimate, or None if it exceeds the gas limit of a block."""
     min_gas = max(gas, compute_floor_gas(calldata))
     if min_gas <= block_gas_limit:
         return min(max(add_gas_margin(gas), min_gas), block_gas_limit)
@@ -236,10 +240,10 @@ def compute_gas_limit(gas: int, calldata: str, block_gas_limit: int) -> int | No
 
 
 def fetch_block_gas_limit(context: AccountContext) -> int:
-    """Return the gas limit of the newest block, the highest that any endpoint reports.
+    """Return the gas limit of the newest block, as the highest that any endpoint reports.
 
-    The highest limit is used, so that one endpoint with too low a limit cannot delay calls. If the
-    limit is too high, a pool rejects the call.
+    The highest limit is used, so that no endpoint can delay calls by reporting a limit that is too
+    low. A limit that is too high does no harm, because a pool then rejects the call.
 
     Raises:
         TransientError: no endpoint answers.

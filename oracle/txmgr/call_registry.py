@@ -17,8 +17,8 @@ from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.client.receipts import Receipt
 from oracle.txmgr.client.refusal import Refusal, RefusalAction, RefusalDecoder
 
-# A refused call is simulated again after an hour at the latest, because the time of the refusal is
-# an endpoint's.
+# A refused call is simulated again after an hour at the latest, because the time until which the
+# contract refuses it was returned by an endpoint, which may be wrong.
 MAX_REFUSAL_WAIT_SECONDS = 3600
 _STATE_BY_ACTION: Mapping[RefusalAction, IntentState] = {
     RefusalAction.RENEW: IntentState.EXPIRED,
@@ -30,21 +30,21 @@ _STATE_BY_ACTION: Mapping[RefusalAction, IntentState] = {
 class CallStage(StrEnum):
     """The stage at which a call is reviewed."""
 
-    # Before its time (`not_before`), only whether the call is already over.
+    # Before the call's `not_before`. The review only checks whether the call is already over.
     WAIT = "wait"
     # Before the call is simulated and priced.
     ADMIT = "admit"
     # In the commit that assigns the nonce.
     ASSIGN = "assign"
-    # The call has a nonce and is about to be signed.
+    # Before a call that has a nonce is signed.
     SIGN = "sign"
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The outcome of a review; made by `proceed`, `wait_until`, `end` or `replace`.
+    """The outcome of a review; create it with `proceed`, `wait_until`, `end` or `replace`.
 
-    `reason` is (class, text), for operators; `not_before` is in chain time.
+    `reason` is (class, text) and shown to operators. `not_before` is a block time in unix seconds.
     """
 
     not_before: int | None = None
@@ -59,7 +59,10 @@ class Decision:
 
     @classmethod
     def wait_until(cls, not_before: int, reason: tuple[str, str]) -> "Decision":
-        """Return the decision to review the call again from a chain time on, without its nonce."""
+        """Return the decision to release the nonce and to review the call again at a block time.
+
+        `not_before` is in unix seconds.
+        """
         return cls(not_before=not_before, reason=reason)
 
     @classmethod
@@ -71,8 +74,8 @@ class Decision:
     def end(cls, state: IntentState, reason: str, error_class: str = "") -> "Decision":
         """Return the decision to end a call that was never sent.
 
-        A reason with changing details needs an `error_class`, or the form `class(details)`,
-        because the class becomes the label of a metric.
+        If the reason contains details that vary, pass an `error_class` or write the reason as
+        `class(details)`, because the class becomes the label of a metric.
         """
         return cls(state=state, reason=(error_class, reason))
 
@@ -93,12 +96,12 @@ _PROCEED = Decision()
 class CallKind(Protocol):
     """The policy of one kind of calls; the methods defined here are the defaults.
 
-    `max_in_flight` is how many calls may have a nonce and no receipt at a time, or None without a
-    limit. `reserve_share` is the percentage of the smallest budget that is reserved for other
-    kinds. `is_shared` means that other transmitters plan the same call. `takes_over` means that a
-    ready call may take the nonce of a stuck call (`can_take_over`). After a revert that gives no
-    time, the call is simulated again after `retry_seconds`. While the contract is paused, it is
-    simulated every `pause_seconds`.
+    `max_in_flight` is the maximum number of calls that have a nonce but no receipt at a time, or
+    None without a limit. `reserve_share` is the percentage of the smallest budget that is reserved
+    for other kinds. `is_shared` is whether other transmitters plan the same call. `takes_over` is
+    whether a ready call may take the nonce of a stuck call (`can_take_over`). If a revert does not
+    contain the time from which the call may succeed, the call is simulated again after
+    `retry_seconds`. While the contract is paused, the call is simulated every `pause_seconds`.
     """
 
     name: str
@@ -149,14 +152,15 @@ class CallKind(Protocol):
         not_before = refusal.not_before or now + self.retry_seconds
         not_before = min(not_before, now + MAX_REFUSAL_WAIT_SECONDS)
         if refusal.is_pause:
-            # A pause of days may end within a minute, and the calls it delays have deadlines.
+            # The pauser may end even a long pause at any time, and the delayed calls have
+            # deadlines, so they are simulated again soon.
             not_before = min(not_before, now + self.pause_seconds)
         return Decision.wait_until(not_before, (refusal.name, result.reason))
 
     def can_take_over(self, stuck_call: Intent, ready_call: Intent) -> bool:
         """Return whether a ready call may take the nonce of a stuck call of the same kind.
 
-        Both calls may still land, so return True only if that does no harm.
+        Either of the two calls may be mined, so return True only if both outcomes are acceptable.
 
         Raises:
             TransientError: no endpoint answers.
@@ -165,16 +169,16 @@ class CallKind(Protocol):
         return False
 
     def build_retry(self, failed_call: Intent, heads: Heads) -> CallRequest | None:
-        """Return the call to plan in place of a reverted one, or None."""
+        """Return the call to plan in place of a reverted call, or None to plan no other."""
         del failed_call, heads
         return None
 
     def on_retried(self, uow: UnitOfWork, retry_request: CallRequest) -> None:
-        """Store the consequences of a retry, in the commit that plans the retry."""
+        """Store the effect of a retry on its subject, in the commit that plans the retry."""
         del uow, retry_request
 
     def is_urgent(self, uow: UnitOfWork, call: Intent) -> bool:
-        """Return whether other calls wait for this unmined call, so that it is bumped sooner."""
+        """Return whether an unmined call is bumped sooner, because other calls wait for it."""
         del uow, call
         return False
 
@@ -193,14 +197,14 @@ class CallKind(Protocol):
     ) -> None:
         """Store the effect of a call's end on its subject, in the commit that closes the call.
 
-        `reason` is None if the call succeeded. `replaced_by` is the call that took its nonce;
-        either of the two may still land.
+        `reason` is None if the call succeeded. `replaced_by` is the call that took over its nonce,
+        if any. Either of the two may still be mined.
         """
         del uow, call, reason, replaced_by
 
 
 class SimpleCallKind(CallKind):
-    """A kind that is always wanted and has no expected effect, for example a no-op."""
+    """A kind whose calls never become obsolete and emit no expected event, such as a no-op."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -218,8 +222,8 @@ class CallRegistry:
     def register(self, kind: CallKind) -> None:
         """Register a kind, so that its calls can be sent.
 
-        Kinds that are no longer planned must be registered too, because a stored call of an
-        unknown kind stops the process.
+        A kind must be registered even if its calls are no longer planned, because a stored call of
+        an unknown kind stops the process.
 
         Raises:
             FatalError: a kind of this name is registered already.
@@ -230,7 +234,7 @@ class CallRegistry:
 
     @property
     def planned_kinds(self) -> frozenset[str]:
-        """The names of the kinds that features plan; no-ops belong to a nonce."""
+        """The names of the kinds that features plan; the kind of no-ops is left out."""
         return frozenset(self._kinds.keys() - {NOOP, REBUILT})
 
     def get_kind(self, call: Intent) -> CallKind:

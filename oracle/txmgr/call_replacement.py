@@ -1,7 +1,7 @@
-"""Replaces a stuck call at its nonce by another call: at most one of the two lands.
+"""Gives the nonce of a stuck call to another call; at most one of the two is mined.
 
-If the kind of a stuck call gives it up, the next call of the same kind replaces it. If an operator
-cancels a call, a no-op replaces it.
+If the call's kind permits it, the next ready call of the same kind replaces a stuck call. If an
+operator cancels a call, a no-op replaces it.
 """
 
 from dataclasses import replace
@@ -39,9 +39,9 @@ from oracle.txmgr.unconfirmed import (
 
 
 def replace_stuck_call(context: AccountContext, heads: Heads) -> StepResult | None:
-    """Give a ready call the nonce of a stuck call that its kind gives up.
+    """Give the nonce of a stuck call to a ready call, if the kind of the calls permits it.
 
-    Return None if no call was replaced and no decision was made.
+    Return None if no call was replaced and the ready call was neither ended nor deferred.
     """
     with context.store.read_transaction() as uow:
         if uow.outbox.accounts.find_pause(context.account) is not None:
@@ -94,7 +94,7 @@ def prepare_noop_replacement(context: AccountContext, intent_id: int) -> Replace
     preflight_result = preflight(
         context.sender_account.pool_view, self_call, context.registry.decode_refusal
     )
-    # Some rollups charge for transaction data in gas.
+    # On some rollups a plain transfer needs more than 21,000 gas, because data is charged in gas.
     limit = (
         PLAIN_GAS if preflight_result.gas <= PLAIN_GAS else add_gas_margin(preflight_result.gas)
     )
@@ -127,7 +127,8 @@ def _replace_call(
         return None
     signed = sign_call(context, ready_intent, slot.nonce, replacement.fees, replacement.gas_limit)
     with context.write_transaction() as uow:
-        # This is checked again in the commit that reserves the cost and assigns the nonce.
+        # All conditions are checked again in the commit that reserves the cost and assigns the
+        # nonce, because the database may have changed during the requests.
         is_same = _find_call_ready_to_take_over(uow, context) == ready_intent
         is_same = is_same and find_takeover_target(uow, context, ready_intent) == unconfirmed
         if not is_same or replacement.max_cost > compute_nonce_budget(uow, context, slot):
@@ -144,7 +145,7 @@ def _replace_call(
 def replace_with_noop(
     context: AccountContext, noop_replacement: Replacement, heads: Heads
 ) -> StepResult:
-    """Sign and send a prepared no-op; either the call or the no-op lands.
+    """Sign and send a prepared no-op; either the call or the no-op is mined.
 
     Raises:
         InputError: the budgets were used up in the meantime.
@@ -197,14 +198,14 @@ def _reassign_nonce(
     slots.store_attempt(
         replace(unconfirmed.slot, intent_id=intent.id), signed, reason, context.stamp
     )
-    # If the replaced call is mined after all, the indexer will find it.
+    # The replaced call counts as ended. If it is mined after all, the indexer finds its events.
     context.registry.get_kind(unconfirmed.intent).on_closed(
         uow, unconfirmed.intent, f"{reason} of nonce {unconfirmed.slot.nonce}", replaced_by=intent
     )
 
 
 def _find_call_ready_to_take_over(uow: UnitOfWork, context: AccountContext) -> Intent | None:
-    """Return the most urgent ready call that may take another's nonce, or None."""
+    """Return the most urgent ready call that may take over a nonce, or None."""
     ready_intents = uow.outbox.intents.list_in_states(context.account, [IntentState.READY])
     return next(
         (intent for intent in ready_intents if context.registry.get_kind(intent).takes_over), None
@@ -212,7 +213,7 @@ def _find_call_ready_to_take_over(uow: UnitOfWork, context: AccountContext) -> I
 
 
 def _build_planned_intent(request: CallRequest) -> Intent:
-    """Return the intent that a request will become, so that it can be signed before the commit."""
+    """Return the intent of a request before it is stored, so that its call can be signed first."""
     return Intent(
         id=0,
         request=request,

@@ -1,8 +1,8 @@
-"""Watches every transaction hash of every open nonce until it is final.
+"""Watches every transaction of every open nonce until the nonce is final.
 
-State follows from receipts alone: a timeout, an error or a restart changes nothing. Irreversible
-changes need two witnesses that agree (docs/explanation/transactions.md#i7). See
-docs/explanation/transactions.md#states.
+The state of a nonce changes only because of receipts, and never because of a timeout, an error or
+a restart. Irreversible changes need two witnesses that agree
+(docs/explanation/transactions.md#i7). See docs/explanation/transactions.md#states.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ from oracle.txmgr.context import AccountContext, StepResult, merge_results
 from oracle.txmgr.finalizer import finalize_nonce, record_mined_receipt, record_reorged_receipt
 from oracle.txmgr.unconfirmed import find_canonical_receipt
 
-# Send errors after which the earlier attempt is still the one in the pool.
+# After these send errors, the pool still contains the earlier attempt of the nonce.
 _REFUSED = frozenset(
     answer.value
     for answer in (
@@ -42,19 +42,19 @@ _REFUSED = frozenset(
     )
 )
 
-# The maximum number of final nonces that are checked in one pass: while a second witness is down,
-# more and more of them wait.
+# The maximum number of final nonces that are checked in one pass. The number of waiting nonces
+# grows while no second witness is available.
 MAX_DECISIONS_PER_PASS = 64
 
 _WatchedSlot = tuple[NonceSlot, list[Attempt]]
 
 
 def confirm_transactions(context: AccountContext, heads: Heads) -> StepResult | None:
-    """Record everything that happened to open nonces; return None if nothing happened.
+    """Record the changes of all open nonces; return None if nothing has changed.
 
-    Lower nonces come first, so that transactions dropped from a pool are sent again in order. A
-    known receipt that is not final is not requested again while its block is canonical. Nonces
-    that too few witnesses confirm are checked in turn.
+    The lowest nonces are processed first, so that transactions that a pool has dropped are sent
+    again in order. A known receipt that is not final is not requested again while its block is
+    canonical. Nonces that too few witnesses confirm take turns to be checked.
 
     Raises:
         TransientError: no endpoint answers.
@@ -89,14 +89,14 @@ def confirm_transactions(context: AccountContext, heads: Heads) -> StepResult | 
 
 @dataclass
 class _ConfirmationPass:
-    """One pass over the open nonces of a context, with the receipts that the endpoints show."""
+    """One pass over the open nonces of an account, with the receipts from all endpoints."""
 
     context: AccountContext
     heads: Heads
     watched: Sequence[_WatchedSlot]
-    # Nonces that would be decided if enough endpoints agreed.
+    # The number of nonces that could be closed if enough endpoints agreed.
     undecided_count: int = field(default=0, init=False)
-    # The undecided nonces that are used although no endpoint shows a receipt.
+    # The number of these nonces that are used although no endpoint returns a receipt.
     missing_receipt_count: int = field(default=0, init=False)
 
     @cached_property
@@ -118,12 +118,12 @@ class _ConfirmationPass:
         )
 
     def update_metrics(self, deferred_count: int = 0) -> None:
-        """Set the metrics of undecided nonces, of which `deferred_count` were not checked."""
+        """Set the metrics of undecided nonces; `deferred_count` is how many were not checked."""
         UNDECIDED.labels(self.context.role).set(self.undecided_count + deferred_count)
         WITHOUT_RECEIPT.labels(self.context.role).set(self.missing_receipt_count)
 
     def can_skip_slot(self, slot: NonceSlot, attempts: Sequence[Attempt]) -> bool:
-        """Return whether a call has no receipt, and no rebroadcast of it is due."""
+        """Return whether a nonce has no receipt and its attempts need no rebroadcast yet."""
         if (
             slot.state is NonceState.MINED
             or self.receipt_quorum.find_receipt(_get_transaction_hashes(attempts)) is not None
@@ -134,7 +134,7 @@ class _ConfirmationPass:
         )
 
     def process_slot(self, slot: NonceSlot, attempts: list[Attempt]) -> StepResult | None:
-        """Record what happened to a nonce, or rebroadcast it; return None if nothing was done."""
+        """Record a change of a nonce, or rebroadcast its attempts; return None without either."""
         receipt = find_canonical_receipt(
             self.context, self.receipt_quorum, _get_transaction_hashes(attempts), slot.block_hash
         )
@@ -171,7 +171,7 @@ class _ConfirmationPass:
         return self._rebroadcast_due_attempts(slot, attempts)
 
     def _process_lost_receipt(self, slot: NonceSlot, attempts: list[Attempt]) -> StepResult | None:
-        """Handle a lost receipt: a reorg removed it, or the endpoints do not show it."""
+        """Handle a receipt that disappeared, because of a reorg or because endpoints lack it."""
         if self._is_receipt_reorged(slot, attempts):
             for attempt in attempts:
                 self.context.rebroadcast_backoff.reset_wait(attempt.id)
@@ -185,9 +185,9 @@ class _ConfirmationPass:
     def _rebroadcast_due_attempts(
         self, slot: NonceSlot, attempts: Sequence[Attempt]
     ) -> StepResult | None:
-        """Rebroadcast the newest attempt if it is due, and older ones if the newer were refused.
+        """Rebroadcast the newest attempt if it is due, and older ones if newer ones were refused.
 
-        The result is None if nothing was due, or if the results equal the previous ones.
+        The result is None if no rebroadcast was due, or if the results equal the previous ones.
         """
         steps: list[StepResult] = []
         for attempt in _iter_pool_attempts(attempts):
@@ -202,7 +202,7 @@ class _ConfirmationPass:
     def _is_rebroadcast_due(self, attempt: Attempt) -> bool:
         """Return whether an attempt is due for a rebroadcast.
 
-        A reorg may have lowered the head since the last broadcast.
+        If a reorg has lowered the head since the last broadcast, the attempt is due at once.
         """
         sent_block = attempt.last_sent_block
         wait_blocks = self.context.rebroadcast_backoff.get_wait_blocks(attempt.id)
@@ -211,8 +211,8 @@ class _ConfirmationPass:
     def _is_receipt_reorged(self, slot: NonceSlot, attempts: Sequence[Attempt]) -> bool:
         """Return whether a reorg removed the receipt.
 
-        A missing answer or a lagging node does not count. The receipt also stays while an endpoint
-        shows the block with the transaction in it.
+        An endpoint that does not answer or that lags behind is no evidence of a reorg. The receipt
+        also stays valid while any endpoint returns its block with the transaction in it.
         """
         block_number, block_hash = slot.block_number, slot.block_hash
         if block_number is None or block_hash is None:
@@ -242,10 +242,10 @@ def _get_transaction_hashes(attempts: Sequence[Attempt]) -> list[Hash]:
 def _select_slots_to_check(
     context: AccountContext, slots: Sequence[NonceSlot], heads: Heads
 ) -> tuple[list[NonceSlot], int]:
-    """Return the slots whose receipts to request in this pass, by nonce, and how many wait.
+    """Return the slots whose receipts are requested in this pass, and how many slots must wait.
 
-    All slots that are not final are selected. Of the final ones, the lowest are selected, and some
-    others in turn, so that a nonce that cannot be decided does not block the rest.
+    All slots that are not final are selected. Of the final slots, the lowest are selected, and
+    some of the others in turn, so that a nonce that cannot be closed does not block later ones.
     """
     final_slots = [
         slot
@@ -284,9 +284,10 @@ def _find_slots_awaiting_finality(
 
 
 def _iter_pool_attempts(attempts: Sequence[Attempt]) -> Iterator[Attempt]:
-    """Yield the newest attempt, and each older one if all newer ones were refused.
+    """Yield the newest attempt, and each older attempt if the pools refused all newer ones.
 
-    A pool that lost the earlier attempt may refuse the more expensive one for ever.
+    If a pool has lost an earlier attempt and keeps refusing the more expensive one, the earlier
+    attempt must be sent again.
     """
     for attempt in reversed(attempts):
         yield attempt

@@ -1,7 +1,7 @@
 """The context of the transaction manager: the outbox, an account, its limits and a clock.
 
-A dry run has a context of its own, in which the production code runs. It therefore reports what
-the real run would do: every check runs as usual, and nothing is signed, written or sent.
+A dry run executes the production code with a context of its own, which prevents it from signing,
+writing and sending. All checks run as usual, so that a dry run reports what a real run would do.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,23 +27,23 @@ from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult, pre
 from oracle.txmgr.client.receipts import SimulatedCall, fetch_balance
 
 _MAX_ENTRIES = 10_000
-# The first and the longest wait before a rebroadcast, in blocks.
+# The first wait before a rebroadcast, and the maximum to which it is doubled, in blocks.
 _FIRST_REBROADCAST_BLOCKS = 2
 _MAX_REBROADCAST_BLOCKS = 8
-# The longest wait, in final blocks, before the transaction of a nonce is searched for again.
+# The maximum wait, in final blocks, before the transaction of a nonce is searched for again.
 _MAX_SEARCH_WAIT_BLOCKS = 64
 
 
 @dataclass(slots=True)
 class FirstSeenBlocks:
-    """The block at which each planned call was first seen; head starts count from that block."""
+    """The block at which each planned call was first seen; its head start begins there."""
 
     _first_block_by_intent: dict[int, int] = field(default_factory=dict)
 
     def record_first_block(self, intent_id: int, block_number: int) -> int:
         """Record the head at which a call is seen; return the lowest head recorded for the call.
 
-        A reorg may lower the head.
+        The lowest head is not always the first, because a reorg may lower the head.
         """
         if len(self._first_block_by_intent) > _MAX_ENTRIES:
             self._first_block_by_intent.clear()
@@ -57,13 +57,14 @@ class FirstSeenBlocks:
 class SearchBackoff:
     """When to search again for the transaction of a used nonce, after a search found nothing.
 
-    Each value is the final block of the next search and the wait after it, in final blocks.
+    By nonce, a value contains the final block at which the next search is due, and the wait after
+    this search, in final blocks.
     """
 
     _next_search_by_nonce: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def is_due(self, nonce: int, final_block: int) -> bool:
-        """Return whether to search now: at first immediately, then after 1, 2, 4 … blocks."""
+        """Return whether a search is due: the first one at once, then after 1, 2, 4 … blocks."""
         return final_block >= self._next_search_by_nonce.get(nonce, (0, 1))[0]
 
     def record_failure(self, nonce: int, final_block: int) -> None:
@@ -77,12 +78,12 @@ class SearchBackoff:
 
 @dataclass(slots=True)
 class RebroadcastBackoff:
-    """The blocks to wait before an attempt is sent again, by attempt id."""
+    """The number of blocks to wait before an attempt is sent again, by attempt id."""
 
     _wait_blocks_by_attempt: dict[int, int] = field(default_factory=dict)
 
     def get_wait_blocks(self, attempt_id: int) -> int:
-        """Return the blocks between the last broadcast of an attempt and the next."""
+        """Return the number of blocks between the last broadcast of an attempt and the next."""
         return self._wait_blocks_by_attempt.get(attempt_id, _FIRST_REBROADCAST_BLOCKS)
 
     def double_wait(self, attempt_id: int) -> None:
@@ -97,9 +98,9 @@ class RebroadcastBackoff:
         self._wait_blocks_by_attempt.pop(attempt_id, None)
 
 
-# For how long simulations may stay without a result before the operator is notified, in seconds.
+# The operator is notified if simulations have had no result for this many seconds.
 MAX_BLOCKED_SECONDS = 120
-# A span of simulations without a result ends if no simulation follows for this many seconds.
+# If no simulation follows for this many seconds, earlier ones without a result are disregarded.
 _BLOCKED_SPAN_SECONDS = 900
 
 
@@ -107,8 +108,9 @@ _BLOCKED_SPAN_SECONDS = 900
 class BlockedSimulations:
     """Since when the simulations of calls have had no result, by contract and selector.
 
-    The calls are not counted singly, because the next report replaces a call that waits. Each
-    value is the first and the last time in seconds, and the reason of the last time.
+    The time is not kept for each call, because each new report replaces the calls that wait. Each
+    value contains the times of the first and of the last simulation without a result (in seconds),
+    and the reason of the last one.
     """
 
     _span_by_function: dict[tuple[Address, str], tuple[float, float, str]] = field(
@@ -118,9 +120,10 @@ class BlockedSimulations:
     def record_results(
         self, calls: Sequence[SimulatedCall], results: Sequence[PreflightResult], now: float
     ) -> None:
-        """Record the results of simulations; clear results of all its calls end a function's span.
+        """Record the results of simulations.
 
-        A false revert of some calls is thus not hidden by the others.
+        A function counts as working again only if all of its calls have a result. Otherwise calls
+        with a result would hide that endpoints contradict each other about other calls.
         """
         reason_by_function: dict[tuple[Address, str], str | None] = {}
         for call, result in zip(calls, results, strict=True):
@@ -149,11 +152,11 @@ class BlockedSimulations:
 class SendSettings:
     """The settings of `[limits]` that are not amounts (docs/explanation/transactions.md#fees).
 
-    A transaction is bumped when `bump_blocks` blocks and `bump_seconds` seconds of chain time have
-    passed; at most `max_attempts` are signed for a nonce. `max_in_flight` limits the nonces of the
-    account that are not final; if it is None, the planner sets the limit. `l1_fee` is how the
-    rollup charges for data. A call whose deadline is too near is not signed; this margin is at
-    most `max_margin_seconds`.
+    The fee of a transaction is bumped when `bump_blocks` blocks and `bump_seconds` seconds of
+    chain time have passed. At most `max_attempts` transactions are signed for a nonce.
+    `max_in_flight` limits the number of the account's nonces that are not final; if it is None,
+    the planner sets the limit. `l1_fee` is the fee model of the rollup. A call is not signed if
+    its deadline is nearer than a margin, which is at most `max_margin_seconds`.
     """
 
     bump_blocks: int = 3
@@ -168,8 +171,9 @@ class SendSettings:
 class TransmitterRank:
     """The position of this transmitter among several that send the same calls.
 
-    If there are others, a call is left to lower ranks for `head_start_blocks` blocks (and by the
-    planner for `head_start_seconds` of chain time). The pool is then checked for their calls.
+    If there are other transmitters, those of a lower rank have a head start for each call:
+    `head_start_blocks` blocks, and `head_start_seconds` of chain time, which the planner applies.
+    After the head start, the transaction pool is checked for their calls.
     """
 
     has_others: bool = False
@@ -177,16 +181,16 @@ class TransmitterRank:
     head_start_blocks: int = 0
 
 
-# State is used up to this many blocks under the head, because a call simulated on the newest block
-# runs in that block and cannot read its hash.
+# State is used only up to this many blocks below the head. A call that is simulated on the newest
+# block runs in this block, and a contract cannot read the hash of the current block.
 BLOCKS_UNDER_HEAD = 2
 
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The result of one step, for one log line.
+    """The result of one step, which is logged as one line.
 
-    `intent_id` is the id of the intent in the outbox.
+    `intent_id` is the id of the intent in the outbox, or None if the step concerns no intent.
     """
 
     action: str
@@ -195,7 +199,7 @@ class StepResult:
 
 
 def merge_results(action: str, results: Sequence[StepResult]) -> StepResult | None:
-    """Merge several results into one that counts them; return a single result unchanged."""
+    """Merge several results into one result with their counts; return a single one unchanged."""
     if len(results) < 2:  # noqa: PLR2004
         return results[0] if results else None
     return StepResult(
@@ -212,12 +216,13 @@ def format_name_counts(names: Sequence[str]) -> str:
 class AccountContext:
     """The context of one sending account; it exists only where sending is configured.
 
-    `registry` holds the kinds of calls that are sent. `epoch` is the epoch of the lease, which
-    fences every write. `clock` returns unix seconds, for the journal and the daily budget;
-    deadlines are in chain time. `confirmations` is the number of blocks on top of a receipt's
-    block, in addition to finality; a final block has at least `finality_depth` blocks on top.
-    `batch_size` is how many calls one step handles, and `role` the account's label in metrics.
-    `actor` is the OS user of a command, or None for the daemon.
+    `registry` contains the kinds of calls that are sent. `epoch` is the epoch of the lease; every
+    write checks it, so that a process without the lease cannot write. `clock` returns unix seconds
+    for the journal and the daily budget, whereas deadlines are in chain time. `confirmations` is
+    the number of blocks required on top of a receipt's block, in addition to finality; a final
+    block has at least `finality_depth` blocks on top. `batch_size` is the maximum number of calls
+    in one step, and `role` the account's label in metrics. `actor` is the OS user of a command, or
+    None for the daemon.
     """
 
     store: Store
@@ -232,7 +237,7 @@ class AccountContext:
     send_settings: SendSettings = field(default_factory=SendSettings)
     rank: TransmitterRank = field(default_factory=TransmitterRank)
     actor: str | None = None
-    # The block since which each planned call waits for its head start.
+    # Since which block each planned call has been waiting until the head start ends.
     first_seen: FirstSeenBlocks = field(default_factory=FirstSeenBlocks)
     # When to search again for the transactions of used nonces.
     search_backoff: SearchBackoff = field(default_factory=SearchBackoff)
@@ -248,12 +253,12 @@ class AccountContext:
 
     @property
     def stamp(self) -> Stamp:
-        """The time, lease epoch and actor of the next write."""
+        """The time, lease epoch and actor that are stored with the next write."""
         return Stamp(int(self.clock()), self.epoch, self.actor)
 
     @contextmanager
     def write_transaction(self) -> Iterator[UnitOfWork]:
-        """Open a write transaction that is fenced by the lease.
+        """Open a write transaction, which fails if this process has lost the lease.
 
         Raises:
             FatalError: another process has taken over the lease.
@@ -265,8 +270,8 @@ class AccountContext:
     def check_can_send(self) -> None:
         """Check that transactions may be sent now: the lease is held and the database is writable.
 
-        If the result of a send could not be stored, the same transactions would be sent again and
-        again.
+        If the database were not writable, the result of a broadcast could not be stored, and the
+        same transactions would be sent again and again.
 
         Raises:
             FatalError: another process has taken over the lease.
@@ -276,7 +281,7 @@ class AccountContext:
             uow.lease.verify_lease_by_write(self.epoch)
 
     def get_synced_pool_view(self) -> PoolView:
-        """Return a view of the endpoints that reached the indexed block, or of all if none did."""
+        """Return a view of the endpoints that have the indexed block, or of all if none has it."""
         with self.store.read_transaction() as uow:
             cursor = uow.cursor.get()
         folded_block = 0 if cursor is None else cursor.number
@@ -300,7 +305,7 @@ class AccountContext:
         return results
 
     def fetch_fee_market(self) -> FeeMarket:
-        """Fetch the fee market from the synced endpoints, because a stalled one has stale fees.
+        """Fetch the fee market from the synced endpoints, because other endpoints have stale fees.
 
         Raises:
             TransientError: no endpoint answers.
@@ -317,7 +322,7 @@ class AccountContext:
         return compute_fees(self.fetch_fee_market(), max_fee if cap is None else min(max_fee, cap))
 
     def fetch_balance(self) -> int:
-        """Return the balance in wei from the synced endpoints; others may miss a recent top-up.
+        """Return the balance in wei, from the synced endpoints, so that it is up to date.
 
         Raises:
             TransientError: no endpoint answers.
@@ -336,7 +341,8 @@ class AccountContext:
 
     def is_final(self, block_number: int, heads: Heads) -> bool:
         """Return whether a block is final and has enough confirmations."""
-        # The newest block is one endpoint's, so confirmations are counted below the final block.
+        # Confirmations are counted from the final block, because the newest block may have been
+        # invented by one endpoint.
         below_final = max(0, self.confirmations - self.finality_depth)
         return block_number <= heads.final.number - below_final
 
@@ -347,7 +353,7 @@ class WriteAttemptedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DryRunContext(AccountContext):
-    """A context that raises on every write or send; its keys raise on every signature."""
+    """A context that raises an error on every write, send and signature."""
 
     @override
     def write_transaction(self) -> NoReturn:
@@ -367,9 +373,9 @@ def build_dry_run_context(context: AccountContext) -> DryRunContext:
 
 
 def describe_dry_run(action: Callable[[], StepResult | None], fallback_text: str) -> str | None:
-    """Return as text what an action would do, or None if it would do nothing.
+    """Run an action in a dry run, and describe what it would do, or return None for nothing.
 
-    If the action would write or send without a new signature, return `fallback_text`.
+    The result is `fallback_text` if the action would write or send without a new signature.
 
     Raises:
         OracleError: the action failed.

@@ -1,7 +1,7 @@
-"""Defers a call that cannot be sent now, with a visible reason, or ends it.
+"""Defers a call that cannot be sent now, with a reason shown to operators, or ends the call.
 
-A call that would land after its deadline is ended and not signed, because it reverts and costs its
-gas. How long landing takes is estimated from the last landed transactions.
+A call that would be mined after its deadline is ended instead of signed, because it would revert
+and cost its gas. The time until a call is mined is estimated from the last mined transactions.
 """
 
 from collections.abc import Sequence
@@ -16,16 +16,16 @@ from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.context import AccountContext, StepResult
 
-# How many of the last mined transactions and of the newest blocks are measured.
+# The estimate uses this number of the last mined transactions, and of the newest blocks.
 _LANDED_SAMPLE, _BLOCK_SAMPLE = 20, 64
-# No transaction is expected in the very next block.
+# The minimum of the estimate, because a transaction is rarely mined in the very next block.
 _MIN_BLOCKS = 2
 
 
 def find_deadline_obstacle(
     context: AccountContext, uow: UnitOfWork, deadline: int | None, now: int
 ) -> str | None:
-    """Return why a call can no longer land by its deadline (chain time), or None if it may."""
+    """Return why a call cannot be mined by its deadline (chain time), or None if it can."""
     if deadline is None:
         return None
     if now > deadline:
@@ -37,12 +37,12 @@ def find_deadline_obstacle(
 
 
 def compute_deadline_margin_seconds(context: AccountContext, uow: UnitOfWork) -> int:
-    """Return for how many seconds of chain time before its deadline a call is no longer signed.
+    """Return how many seconds of chain time before its deadline a call is no longer signed.
 
-    The margin is the time of as many blocks as a slow transaction takes from its first broadcast
-    to inclusion, but at least two: the 95th percentile of the last landed transactions is used.
+    The margin is the time of as many blocks (at least two) as slow transactions needed from the
+    first broadcast to inclusion. Slow means the 95th percentile of the last mined transactions.
     The margin is at most `max_margin_seconds`. Otherwise, after a week of high fees, every call
-    with a deadline would end, and nothing would be measured.
+    with a deadline would be ended, and no faster transaction could ever be measured.
     """
     inclusion_blocks = sorted(
         uow.outbox.slots.list_inclusion_delays(context.account, _LANDED_SAMPLE)
@@ -55,7 +55,7 @@ def compute_deadline_margin_seconds(context: AccountContext, uow: UnitOfWork) ->
 
 
 def _estimate_seconds_for_blocks(uow: UnitOfWork, blocks: int) -> int:
-    """Return how many seconds `blocks` blocks take, at the 75th percentile of recent times."""
+    """Return the seconds that a number of blocks take, by the 75th percentile of block times."""
     newest = uow.blocks.find_newest()
     recent_blocks = (
         []
@@ -67,7 +67,7 @@ def _estimate_seconds_for_blocks(uow: UnitOfWork, blocks: int) -> int:
         for old, new in pairwise(recent_blocks)
     )
     slow_gap = gaps[(len(gaps) - 1) * 3 // 4] if gaps else 1
-    # Block times are in whole seconds, even if blocks come more often.
+    # Timestamps are in whole seconds, so the difference is 0 on chains with faster blocks.
     return blocks * max(1, slow_gap)
 
 
@@ -75,8 +75,8 @@ def _estimate_seconds_for_blocks(uow: UnitOfWork, blocks: int) -> int:
 WITHOUT_EFFECT_CLASS = "missing_effect"
 # The error class of a call that could not land by its deadline.
 _DEADLINE_CLASS = "deadline"
-# The error classes of held calls that stop new calls for the same subject: an operator stopped the
-# call, or another call would only cost gas again.
+# While a call is held with one of these error classes, no new call for the same subject is
+# planned: an operator has stopped the call, or another call would again cost gas without effect.
 _HOLDING_CLASSES = frozenset({PauseKind.OPERATOR.value, WITHOUT_EFFECT_CLASS})
 
 
@@ -104,7 +104,7 @@ def decide_calls(
 def decide_on_deadline(
     context: AccountContext, uow: UnitOfWork, intent: Intent, heads: Heads
 ) -> Decision | None:
-    """Return the decision to end a call that cannot meet its deadline, or None if it may."""
+    """Return the decision to end a call that cannot meet its deadline, or None if it can."""
     reason = find_deadline_obstacle(context, uow, intent.request.deadline, heads.latest.time)
     return None if reason is None else Decision.end(IntentState.EXPIRED, reason, _DEADLINE_CLASS)
 
@@ -112,7 +112,7 @@ def decide_on_deadline(
 def handle_refused_call(
     context: AccountContext, intent: Intent, result: PreflightResult, heads: Heads
 ) -> StepResult | None:
-    """Let the kind decide about a call whose simulation failed, and apply the decision.
+    """Apply the decision of a call's kind about the call, whose simulation failed.
 
     The result is None if the call already waits for the same reason.
 
@@ -130,7 +130,7 @@ def handle_refused_call(
 def apply_decision(
     context: AccountContext, intent: Intent, decision: Decision
 ) -> StepResult | None:
-    """Apply a decision to a call; return None if it already waits for the same reason."""
+    """Apply a decision to a call; return None if the call already waits for the same reason."""
     with context.write_transaction() as uow:
         return store_decision(context, uow, intent, decision)
 
@@ -138,7 +138,7 @@ def apply_decision(
 def store_decision(
     context: AccountContext, uow: UnitOfWork, intent: Intent, decision: Decision
 ) -> StepResult | None:
-    """Apply a decision as part of an open write transaction."""
+    """Apply a decision to a call within an open write transaction; see `apply_decision`."""
     error_class, text = decision.reason
     intents, kind = uow.outbox.intents, intent.request.kind
     if decision.replacement is not None:
@@ -172,7 +172,7 @@ def end_call(
 
 
 def find_held_subjects(uow: UnitOfWork, account: Account) -> set[tuple[str, str]]:
-    """Return the (kind, subject) pairs that are not planned until an operator releases them."""
+    """Return (kind, subject) of the held calls; they are not planned again before a release."""
     held_intents = uow.outbox.intents.list_in_states(account, [IntentState.HELD])
     return {
         (intent.request.kind, intent.request.subject)

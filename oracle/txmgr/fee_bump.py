@@ -1,7 +1,8 @@
-"""Bumps the fee of the transaction that blocks the others.
+"""Bumps the fee of the transaction that blocks all later ones.
 
-The lowest nonce without a receipt gets a fee bump: the same nonce and call with higher fees.
-Earlier attempts are still watched; one of them lands. See docs/explanation/transactions.md#fees.
+A fee bump is another transaction for the lowest nonce without a receipt, with the same call and
+higher fees. Earlier attempts are still watched, because any one of them may be mined. See
+docs/explanation/transactions.md#fees.
 """
 
 from typing import NamedTuple
@@ -33,14 +34,15 @@ from oracle.txmgr.unconfirmed import (
 _URGENT_BLOCKS = 2
 # Gas is estimated again after this many blocks, because the state has changed.
 _REESTIMATE_BLOCKS = 10
-# A pool refused the newest attempt for its fee or its gas, so waiting is useless.
+# After these errors the pools have refused the newest attempt for its fee or its gas limit, so it
+# is useless to wait any longer.
 _REFUSED = UNDERPRICED | {SendOutcome.INTRINSIC.value}
 
 
 class _BumpGas(NamedTuple):
     """The gas limit of a fee bump, or None with a `reason` if the call would fail.
 
-    `is_malformed` means that the call can never land as it is.
+    `is_malformed` is whether no block can include the call, whatever its fee.
     """
 
     limit: int | None
@@ -67,8 +69,8 @@ def bump_lowest_nonce(context: AccountContext, heads: Heads) -> StepResult | Non
     deadline = unconfirmed.intent.request.deadline
     with context.store.read_transaction() as uow:
         late_reason = find_deadline_obstacle(context, uow, deadline, heads.latest.time)
-    # A more expensive attempt would be too late as well, but later nonces can land only after this
-    # one is used.
+    # A call past its deadline is bumped only if later nonces wait for it, because they can be
+    # mined only after this nonce is used.
     if late_reason is not None and not _is_blocking_later_nonces(context, unconfirmed):
         return None
     gas = _compute_bump_gas(context, unconfirmed, heads)
@@ -93,7 +95,7 @@ def send_fee_bump(context: AccountContext, replacement: Replacement, heads: Head
 
 
 def prepare_fee_bump(context: AccountContext, heads: Heads, intent_id: int) -> Replacement:
-    """Return the fee bump of a call, gas and fees included, without writing anything.
+    """Return the fee bump of a call with its gas limit and fees, without writing anything.
 
     Raises:
         InputError: there is no such intent, its call is not pending, waits for a lower nonce, is
@@ -126,7 +128,7 @@ def prepare_fee_bump(context: AccountContext, heads: Heads, intent_id: int) -> R
 
 
 def find_lowest_unconfirmed(uow: UnitOfWork, context: AccountContext) -> UnconfirmedNonce | None:
-    """Return the lowest nonce without a receipt if its newest attempt was sent, else None."""
+    """Return the lowest nonce without a receipt, or None if its newest attempt is unsent."""
     for slot in uow.outbox.slots.list_unfinished(context.account):
         if slot.state is NonceState.MINED:
             continue
@@ -158,7 +160,7 @@ def _is_bump_urgent(
 def _has_attempts_left(context: AccountContext, unconfirmed: UnconfirmedNonce) -> bool:
     """Return whether another attempt for the nonce may be signed.
 
-    If not, the signed attempts are sent again and again.
+    After the maximum number of attempts, the signed ones are still sent again.
     """
     has_left = len(unconfirmed.attempts) < context.send_settings.max_attempts
     ATTEMPTS_EXHAUSTED.labels(context.role).set(int(not has_left))
@@ -171,7 +173,7 @@ def _is_bump_due(
     waited_blocks = heads.latest.number - unconfirmed.sent_block
     error_class = unconfirmed.newest_attempt.last_error_class
     if error_class == SendOutcome.NONCE_TOO_LOW.value:
-        # An own or a foreign transaction has been mined; the confirmer will record it.
+        # A transaction with this nonce was mined. The confirmer will find and record it.
         return False
     if error_class in _REFUSED:
         return waited_blocks >= 1
@@ -210,8 +212,8 @@ def _compute_bump_gas(
     if preflight_result.outcome is PreflightOutcome.REFUSED and not _is_blocking_later_nonces(
         context, unconfirmed
     ):
-        # The call fails in the present state, and a higher fee makes it fail sooner. Another call
-        # or `outbox cancel` takes its nonce; a reorg may make the call valid again.
+        # The call would revert now, and a higher fee would only make it revert sooner. Its nonce
+        # can be used by another call or by `outbox cancel`. A reorg may make the call valid again.
         fail_reason = f"the call would fail ({preflight_result.reason})"
         return _BumpGas(None, f"{fail_reason}; `outbox cancel` frees its nonce")
     if not is_refused and heads.latest.number - first_sent_block < _REESTIMATE_BLOCKS:
@@ -232,7 +234,8 @@ def _compute_raised_gas_limit(
     """Return a new gas limit for a call that a pool refused for its gas limit."""
     current_limit = unconfirmed.newest_attempt.signed.gas_limit
     if new_limit is not None and new_limit <= current_limit <= block_gas_limit:
-        # The estimates of the endpoints are too low for their own pools.
+        # The pools require more gas than their endpoints estimate, so the limit is raised by a
+        # quarter.
         new_limit = min(current_limit + current_limit // 4, block_gas_limit)
     if new_limit is not None and new_limit != current_limit:
         return _BumpGas(new_limit)
@@ -256,7 +259,7 @@ def _is_blocking_later_nonces(context: AccountContext, unconfirmed: UnconfirmedN
 def _bump_fee_within_limits(
     context: AccountContext, unconfirmed: UnconfirmedNonce, gas_limit: int
 ) -> StepResult | None:
-    """Sign the fee bump within every limit; return None if no limit allows the minimum raise."""
+    """Sign a fee bump within all limits; return None if a limit forbids the minimum raise."""
     replacement, _ = price_replacement(
         context, unconfirmed, gas_limit, unconfirmed.intent.request.calldata
     )
@@ -273,7 +276,7 @@ def _sign_and_store_bump(context: AccountContext, replacement: Replacement) -> S
     fees = replacement.fees
     signed = sign_call(context, intent, slot.nonce, fees, gas_limit)
     with context.write_transaction() as uow:
-        # Checked again in the commit that reserves the cost.
+        # The budget is checked again in the commit that reserves the cost.
         if replacement.max_cost > compute_nonce_budget(uow, context, slot):
             return None
         uow.outbox.intents.raise_reserved_cost(intent, replacement.max_cost)

@@ -20,7 +20,7 @@ from oracle.txmgr.client.receipts import Receipt, SimulatedCall, fetch_revert_re
 from oracle.txmgr.context import AccountContext, StepResult
 from oracle.txmgr.deferral import WITHOUT_EFFECT_CLASS
 
-# The options of an operator when the key signed a transaction that the database lacks.
+# What an operator can do if the key has signed a transaction that the database does not contain.
 RECOVERY_OPTIONS = (
     "if it is yours (an old copy of the database, another program), stop the daemon and run "
     "`qos-oracle outbox rebuild --from-chain --yes`; if it is not, rotate the key"
@@ -63,9 +63,9 @@ def record_reorged_receipt(context: AccountContext, slot: NonceSlot) -> StepResu
 def finalize_nonce(
     context: AccountContext, slot: NonceSlot, mined_attempt: Attempt, receipt: Receipt
 ) -> StepResult:
-    """Close a nonce whose receipt is in a final block and is agreed on by the endpoints.
+    """Close a nonce whose receipt is in a final block and on which enough endpoints agree.
 
-    If a call succeeded without its expected event, it is held.
+    A call that succeeded but did not emit its expected event is held for an operator.
     """
     with context.store.read_transaction() as uow:
         intent = _load_intent_of_slot(uow, slot)

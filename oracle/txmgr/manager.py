@@ -1,7 +1,7 @@
-"""Sends the calls of one account: admits them, assigns nonces, signs, broadcasts and retries.
+"""Sends the calls of one account: admits calls, assigns nonces, signs, broadcasts and retries.
 
-Each step is committed to the database before its side effect. After a crash between two steps the
-next process continues with the same nonces and the same bytes.
+The result of each step is committed before its side effect is caused. After a crash, the next
+process therefore continues with the same nonces and the same signed bytes.
 """
 
 from collections import Counter
@@ -30,10 +30,10 @@ _MAX_RETRY_CANDIDATES = 50
 
 
 def take_over_unsent_calls(context: AccountContext) -> None:
-    """Take over the calls that an account planned but never sent before its key was replaced.
+    """Move the unsent calls of an earlier sender to this one, after the key was replaced.
 
-    Nothing else would send them, and some are planned only once: an objection that was posted to
-    this reporter, or the settlement of a contest.
+    Otherwise these calls would never be sent. Some of them are planned only once, such as an
+    objection that was posted to this reporter, or the settlement of a contest.
     """
     with context.write_transaction() as uow:
         count = uow.outbox.intents.take_over_unsent(
@@ -48,7 +48,7 @@ def take_over_unsent_calls(context: AccountContext) -> None:
 def plan_retry(context: AccountContext, heads: Heads) -> StepResult | None:
     """Plan a new call in place of a reverted one; return None if there is nothing to plan.
 
-    The admission checks whether the new call is still wanted and works.
+    The admission then checks whether the new call is still needed and succeeds in a simulation.
     """
     with context.store.read_transaction() as uow:
         failed = uow.outbox.intents.list_newest(_MAX_RETRY_CANDIDATES, IntentState.REVERTED)
@@ -80,7 +80,7 @@ def assign_nonces(context: AccountContext, heads: Heads) -> StepResult | None:
     assignments: list[tuple[Intent, int]] = []
     deferrals: list[StepResult] = []
     with context.write_transaction() as uow:
-        # Checked again in the commit that assigns the nonces.
+        # All conditions are checked again in the commit that assigns the nonces.
         ready = _select_assignable_calls(uow, context)
         budget = Budget.from_outbox(uow, context, balance)
         kind_decisions = decide_calls(uow, context, ready, heads, CallStage.ASSIGN)
@@ -139,7 +139,7 @@ def _select_assignable_calls(uow: UnitOfWork, context: AccountContext) -> list[I
 def _iter_calls_within_kind_limits(
     uow: UnitOfWork, context: AccountContext, ready_calls: Sequence[Intent]
 ) -> Iterator[Intent]:
-    """Yield the ready calls that stay within the `max_in_flight` of their kind."""
+    """Yield the ready calls that do not exceed the `max_in_flight` of their kind."""
     limit_by_kind = {
         intent.request.kind: context.registry.get_kind(intent).max_in_flight
         for intent in ready_calls
@@ -158,7 +158,7 @@ def _iter_calls_within_kind_limits(
 
 
 _STAGES = (
-    # Calls with a nonce go first, so that no higher nonce waits for a lower one.
+    # Stages of calls that have a nonce come first, because every higher nonce waits for them.
     broadcast_unsent_attempts,
     sign_assigned_calls,
     replace_stuck_call,

@@ -1,9 +1,10 @@
 """Reconciles the outbox with the nonces on the chain before anything is sent.
 
-If the chain is ahead of the database, another program uses the key, or the database is an old
-copy. In this case the daemon refuses to start, because an operator is present. A running daemon
-pauses the sender until an operator releases it. See docs/explanation/transactions.md#states and
-docs/explanation/transactions.md#crash-points; decision 0110.
+If the chain has more nonces than the database, another program uses the key, or the database is an
+old copy. In this case a starting daemon exits with an error, because an operator is present,
+whereas a running daemon pauses the sender until an operator releases it. See
+docs/explanation/transactions.md#states, docs/explanation/transactions.md#crash-points and decision
+0110.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -24,10 +25,10 @@ from oracle.txmgr.context import AccountContext, StepResult
 from oracle.txmgr.finalizer import RECOVERY_OPTIONS, describe_transaction
 
 _REBUILD_ADVICE = "stop the daemon and run `qos-oracle outbox rebuild --from-chain`"
-# How many missing nonces an error names; the others are counted.
+# An error message lists up to this many missing nonces, and counts the others.
 _MAX_NAMED = 5
-# Markers in pause reasons: the text that identifies a nonce conflict, and the separator before the
-# reason of the pause that the conflict replaced.
+# Texts in the stored reason of a pause. The first one identifies a nonce conflict. The second one
+# precedes the reason of the pause that the conflict replaced.
 _CONFLICT_MARKER = "this database gave out only those below"
 _EARLIER_MARKER = "; it rested before, "
 
@@ -49,12 +50,12 @@ class NonceAheadError(InputError):
 
 
 def reconcile_nonces(context: AccountContext) -> StepResult | None:
-    """Enroll the transmitter at its first start; later check that no nonce is missing.
+    """Store the transmitter at its first start; at later starts check that no nonce is missing.
 
-    Everything else recovers by itself: a nonce without signed bytes is signed, stored bytes are
-    sent, and sent transactions are watched. A state that cannot recover raises an error, and
-    nothing is repaired silently. A count is accepted if two witnesses report it, or if the only
-    witness reports it.
+    No other reconciliation is needed, because the stages continue by themselves: they sign nonces
+    without signed bytes, send stored bytes, and watch sent transactions. A state from which they
+    could not continue raises an error, and is never repaired silently. A transaction count is
+    accepted if two witnesses report it, or if there is only one witness.
 
     Raises:
         NonceAheadError: the chain has nonces that this database never assigned.
@@ -84,10 +85,10 @@ def reconcile_nonces(context: AccountContext) -> StepResult | None:
 
 
 def find_start_refusal_reason(store: Store, pool_view: PoolView, account: Account) -> str | None:
-    """Return why a start with a known sender would be refused, or None if it would be accepted.
+    """Return why the daemon would refuse to start with a known sender, or None if it would start.
 
-    The result is also None if too few witnesses count more nonces than the database. Nothing is
-    written.
+    The result is also None if too few witnesses report more nonces than the database contains.
+    Nothing is written.
     """
     with store.read_transaction() as uow:
         next_nonce = uow.outbox.accounts.find_next_nonce(account) or 0
@@ -110,7 +111,7 @@ def _check_chain_not_ahead(
     context: AccountContext, counts: Sequence[NonceCounts], next_nonce: int | None
 ) -> None:
     """Raise an error if the chain has more nonces of the account than this database assigned."""
-    # Pending transactions matter only to a database that does not contain the account.
+    # Pending transactions are counted only if the database does not contain the account yet.
     count_by_endpoint = {
         count.endpoint: count.pending if next_nonce is None else count.mined for count in counts
     }
@@ -143,7 +144,7 @@ def _check_chain_not_ahead(
 def _check_nonce_gaps(context: AccountContext, counts: Sequence[NonceCounts]) -> None:
     """Raise TransientError if a nonce that was rebuilt while pending is no longer in any pool.
 
-    In this case no later nonce can land.
+    No later nonce can be mined then.
     """
     with context.store.read_transaction() as uow:
         gaps = uow.outbox.gaps.list_gaps(context.account, max(count.pending for count in counts))
@@ -186,9 +187,9 @@ def sync_nonces_at_start(
 ) -> StepResult | None:
     """Reconcile nonces at the start of a daemon.
 
-    If the chain is ahead, but the sender is already paused for a foreign transaction, it may
-    start. `on_known_conflict` is called in this case, because an old copy of the database may
-    contain the pause as well.
+    If the chain has more nonces than the database, but the sender is already paused for a foreign
+    transaction, the daemon may start. `on_known_conflict` is called in this case, because an old
+    copy of the database may contain this pause as well.
 
     Raises:
         NonceAheadError: the chain is ahead of the sender, and no pause is stored for it.
@@ -202,7 +203,7 @@ def sync_nonces_at_start(
             raise
         if on_known_conflict is not None:
             on_known_conflict()
-        # The conflict is recorded already; further nonces on the chain need no other proof.
+        # The conflict is stored already, so further unknown nonces on the chain change nothing.
         return None
 
 
@@ -232,7 +233,7 @@ def sync_nonces_while_running(context: AccountContext) -> StepResult | None:
 def _find_first_foreign_use(context: AccountContext, error: NonceAheadError) -> NonceUse | None:
     """Return the transaction that used the first unknown nonce, or None if endpoints disagree.
 
-    A transaction count is no proof: an endpoint that reports it must show the transaction.
+    A transaction count is no proof, so an endpoint that reports it must return the transaction.
     """
     pool_view, account = context.sender_account.pool_view, context.account
     query = NonceQuery(account.chain_id, account.address, error.next_nonce)
@@ -249,7 +250,7 @@ def _format_nonce_conflict(context: AccountContext, error: NonceAheadError) -> s
 
 
 def _pause_sender(context: AccountContext, error: NonceAheadError, use: NonceUse) -> StepResult:
-    """Pause the sender, and log the transaction that used its nonce."""
+    """Pause the sender, and log the foreign transaction that used one of its nonces."""
     address = context.account.address
     conflict_text = _format_nonce_conflict(context, error)
     reason = (
@@ -259,7 +260,7 @@ def _pause_sender(context: AccountContext, error: NonceAheadError, use: NonceUse
     earlier_pause = _load_account_pause(context)
     was_reported = earlier_pause is not None and _CONFLICT_MARKER in earlier_pause.reason
     with context.write_transaction() as uow:
-        # It replaces every other pause, because some of them end automatically.
+        # This pause replaces an earlier one, because some kinds of pauses end automatically.
         uow.outbox.accounts.pause(
             context.account,
             PauseKind.FOREIGN,
@@ -281,9 +282,9 @@ def _pause_sender(context: AccountContext, error: NonceAheadError, use: NonceUse
 
 
 def _format_earlier_pause(earlier_pause: Pause | None) -> str:
-    """Return the reason of the pause that was replaced, as text.
+    """Return the reason of the replaced pause, to be appended to the reason of the new pause.
 
-    A release of the new pause ends both.
+    The operator must see it, because a release of the new pause ends the replaced one as well.
     """
     if earlier_pause is None:
         return ""

@@ -1,7 +1,7 @@
 """Rebuilds the outbox of an account from the chain after the database was lost or restored.
 
-The transactions that the lost database sent are read from the blocks, by nonce. No nonce is ever
-assigned again. See docs/explanation/transactions.md#crash-points.
+The transactions that were sent with the lost database are searched for in the blocks, by nonce. No
+nonce is ever assigned a second time. See docs/explanation/transactions.md#crash-points.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,12 +22,13 @@ from oracle.txmgr.context import AccountContext
 
 @dataclass(frozen=True, slots=True)
 class RebuildPlan:
-    """The changes that a rebuild would write; `next_nonce` is None if the account is not stored.
+    """The changes that a rebuild would write.
 
-    Each of the `nonces` gets a slot. `transaction_by_nonce` holds the transactions that used the
-    nonces, as far as they were found in the blocks. `nonces_ahead` are nonces of this database
-    that the lost database or another program used for other transactions. `dropped` nonces were
-    rebuilt while pending, and are no longer in any pool.
+    `next_nonce` is the next nonce of the stored account, or None if the account is not stored.
+    Each of the `nonces` gets a slot. `transaction_by_nonce` contains the transactions that used
+    these nonces, if they were found in the blocks. `nonces_ahead` are nonces of this database that
+    were used on chain for other transactions, by the lost database or another program. `dropped`
+    are nonces that were rebuilt while pending, and whose transactions are no longer in any pool.
     """
 
     account: Account
@@ -74,7 +75,7 @@ def plan_outbox_rebuild(context: AccountContext, max_blocks: int) -> RebuildPlan
     spent = fetch_transactions_by_nonce(
         pool_view, account.address, range(lowest_nonce, count.mined), max_blocks
     )
-    # If the whole database was lost, transactions below the searched blocks are not written.
+    # If the account is not stored, the rebuild starts at the oldest transaction that was found.
     first_nonce = min(spent, default=count.mined) if next_nonce is None else next_nonce
     nonces = range(first_nonce, max(first_nonce, count.pending))
     nonces_ahead = [
@@ -101,10 +102,10 @@ def rebuild_outbox(
     actor: str,
     write_extra: Callable[[UnitOfWork, Stamp], None] = lambda *_: None,
 ) -> None:
-    """Write the findings in one commit: final slots, the next nonce, and what `write_extra` adds.
+    """Write the final slots, the next nonce and the rows of `write_extra` in one commit.
 
-    A nonce that is no longer in any pool is given to a no-op, which the daemon sends. Otherwise no
-    later nonce could land.
+    A dropped nonce is assigned to a no-op, which the daemon sends. Otherwise no later nonce could
+    be mined.
 
     Raises:
         TransientError: the database has changed since `plan_outbox_rebuild`.
@@ -149,7 +150,7 @@ def _fetch_agreed_counts(context: AccountContext) -> NonceCounts:
 
 
 def _build_noop_request(account: Account, nonce: int) -> CallRequest:
-    """Return a no-op call to the account itself, to fill a nonce."""
+    """Return a transfer of zero wei to the account itself, which only uses up a nonce."""
     return CallRequest(
         account=account,
         contract=account.address,

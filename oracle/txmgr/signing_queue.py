@@ -1,6 +1,6 @@
-"""Checks and prices calls with a nonce again, signs them and stores the signed bytes.
+"""Checks and prices the calls that have a nonce once more, signs them, and stores the bytes.
 
-A nonce is signed only after all lower ones.
+Calls are signed in the order of their nonces.
 """
 
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ def sign_transaction_as_payer(
         is_wrong = isinstance(error, WrongSignatureError)
         reason = f"{WRONG_SIGNATURE_PREFIX if is_wrong else _SIGNER_REFUSED}: {error}"
         with context.write_transaction() as uow:
-            # The first reason is kept, because an operator has to review it.
+            # An earlier pause is kept, because an operator has to review its reason.
             if uow.outbox.accounts.find_pause(context.account) is None:
                 uow.outbox.accounts.pause(context.account, PauseKind.SIGNER, reason, context.stamp)
         raise TransientError(f"{context.account.address} is paused: {reason}") from error
@@ -65,8 +65,8 @@ def sign_transaction_as_payer(
 def can_use_account_key(context: AccountContext) -> bool:
     """Return whether the account's key may be used.
 
-    It may not be used during its backoff, or while the account is paused because of the key or of
-    a foreign transaction.
+    The key may not be used during its backoff, or while the account is paused because of the key
+    or because of a foreign transaction.
     """
     if context.sender_account.payer_backoff.get_remaining_seconds() > 0:
         return False
@@ -76,9 +76,9 @@ def can_use_account_key(context: AccountContext) -> bool:
 
 
 def find_blocking_pause_reason(context: AccountContext) -> str | None:
-    """Return why an account is paused until an operator acts, or None if it is not.
+    """Return why an account is paused until an operator acts, or None if it is not paused.
 
-    Pauses that end automatically, and those that an operator requested, are left out.
+    Pauses that end automatically and pauses that an operator requested are disregarded.
     """
     with context.store.read_transaction() as uow:
         pause = uow.outbox.accounts.find_pause(context.account)
@@ -88,7 +88,7 @@ def find_blocking_pause_reason(context: AccountContext) -> str | None:
 
 
 def resume_account_after_refusal(context: AccountContext) -> StepResult | None:
-    """End the pause of a key that refused, once its backoff is over."""
+    """End the pause of an account whose key refused to sign, once the key's backoff is over."""
     with context.store.read_transaction() as uow:
         pause = uow.outbox.accounts.find_pause(context.account)
     if pause is None or pause.kind is not PauseKind.SIGNER or not pause.is_temporary:
@@ -101,7 +101,7 @@ def resume_account_after_refusal(context: AccountContext) -> StepResult | None:
 
 
 def sign_assigned_calls(context: AccountContext, heads: Heads) -> StepResult | None:
-    """Sign calls in the order of their nonces, up to the first that must not be signed."""
+    """Sign calls in the order of their nonces, up to the first call that must not be signed."""
     with context.store.read_transaction() as uow:
         assigned = _load_unsigned_calls(uow, context)
         vacant_slot = uow.outbox.slots.find_vacant_slot(context.account) if assigned else None
@@ -153,7 +153,7 @@ def _is_call_within_limits(call_and_check: tuple[_AssignedCall, AdmissionCheck])
 
 
 def _compute_max_fee_per_gas(context: AccountContext, intent: Intent) -> int:
-    """Return the reserved fee per gas, without the rollup's charge for data."""
+    """Return the reserved fee in wei per gas, without the rollup's data fee."""
     gas_limit = intent.gas_limit or 1
     return (
         (intent.max_cost_wei or 0) - fetch_l1_cost(context, intent.request.calldata, gas_limit)
@@ -177,7 +177,7 @@ def _load_unsigned_calls(uow: UnitOfWork, context: AccountContext) -> list[_Assi
 def _release_nonces(
     context: AccountContext, assigned: Sequence[_AssignedCall], heads: Heads
 ) -> StepResult:
-    """Release the nonces above a vacant one; their calls get the lowest nonces again."""
+    """Release all nonces above an unused one, so that their calls get the lowest nonces again."""
     reason = ("lower_nonce", "a lower nonce became free")
     stamp = context.stamp
     with context.write_transaction() as uow:
@@ -193,7 +193,7 @@ def _release_nonces(
 def sign_call(
     context: AccountContext, intent: Intent, nonce: int, fees: Fees, gas_limit: int = 0
 ) -> SignedCall:
-    """Sign the call of an intent at this nonce; the caller stores the bytes at once.
+    """Sign the call of an intent with this nonce; the caller must store the bytes at once.
 
     If `gas_limit` is 0, the intent's own limit is used. Do not call this function inside a
     database transaction.

@@ -1,7 +1,7 @@
-"""A nonce without a receipt: its call, its attempts, whether it is used, and its replacement.
+"""Loads a nonce without a receipt, checks whether it is used, and prices a replacement for it.
 
-A replacement is priced within every limit. If a limit forbids the replacement, the limit is named.
-See docs/explanation/transactions.md#fees.
+A replacement is priced within every limit. If a limit forbids it, the reason names the limit. See
+docs/explanation/transactions.md#fees.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ from oracle.txmgr.client.receipts import (
 from oracle.txmgr.client.send_raw import SendOutcome
 from oracle.txmgr.context import AccountContext
 
-# The pool refused the newest attempt for its fee.
+# After these errors, the pools have refused the newest attempt for its fee.
 UNDERPRICED = frozenset({SendOutcome.UNDERPRICED.value, SendOutcome.UNDERPRICED_REPLACEMENT.value})
 
 
@@ -49,7 +49,7 @@ class UnconfirmedNonce:
 
     @property
     def sent_block(self) -> int:
-        """The head when the newest attempt was first sent."""
+        """The height of the head when the newest attempt was first sent."""
         return self.newest_attempt.first_sent_block or 0
 
 
@@ -70,9 +70,9 @@ def load_requested_intent(uow: UnitOfWork, intent_id: int) -> Intent:
 def find_takeover_target(
     uow: UnitOfWork, context: AccountContext, ready_intent: Intent
 ) -> UnconfirmedNonce | None:
-    """Return the unconfirmed call of the same kind whose nonce may be taken over.
+    """Return the unconfirmed call of the same kind whose nonce a ready call may take over.
 
-    The result is None if there is no such call, or if the kind takes over no nonces.
+    The result is None if there is no such call, or if this kind never takes over nonces.
     """
     if not context.registry.get_kind(ready_intent).takes_over:
         return None
@@ -90,9 +90,9 @@ def find_takeover_target(
 def is_nonce_mined(context: AccountContext, unconfirmed: UnconfirmedNonce) -> bool:
     """Return whether a nonce is used by a mined transaction.
 
-    This is the case if an endpoint shows one of its attempts in a block, or if enough endpoints
-    count the nonce as used. The check precedes every further signature for the nonce, because
-    after an outage a nonce may look overdue although it was used long ago.
+    The nonce is used if an endpoint has one of its attempts in a block, or if the transaction
+    counts of enough endpoints include the nonce. Call this function before every further signature
+    for the nonce, because after an outage a nonce may seem stuck although it was used long ago.
 
     Raises:
         TransientError: no endpoint answers.
@@ -104,7 +104,7 @@ def is_nonce_mined(context: AccountContext, unconfirmed: UnconfirmedNonce) -> bo
         is not None
     ):
         return True
-    # The nonce may be used by any transaction: endpoints that show no receipt may hide one.
+    # Any transaction may have used the nonce, and endpoints may lack a receipt that exists.
     counts = fetch_nonce_counts(pool_view, context.account.address)
     return pool_view.quorum.is_reached_by(
         count.endpoint for count in counts if count.mined > unconfirmed.slot.nonce
@@ -117,12 +117,11 @@ def find_canonical_receipt(
     hashes: Sequence[Hash],
     known_block_hash: Hash | None = None,
 ) -> Receipt | None:
-    """Return the receipt that the endpoints report, or None.
+    """Return the receipt of one of these transactions that the endpoints report, or None.
 
-    If they report several, the receipt in block `known_block_hash` is preferred.
-
-    A receipt that too few witnesses show counts while its block is canonical at the endpoints that
-    have reached the indexed block. An endpoint stalled on a fork keeps showing blocks that left
+    If they report several receipts, the one in block `known_block_hash` is preferred. A receipt
+    from too few witnesses counts only while its block is canonical at the endpoints that have the
+    indexed block, because an endpoint that stalled on a fork keeps returning blocks that have left
     the chain.
     """
     reorged_hashes: set[Hash] = set()
@@ -154,10 +153,10 @@ def check_nonce_not_mined(context: AccountContext, unconfirmed: UnconfirmedNonce
 
 
 class Replacement(NamedTuple):
-    """A replacement that may be signed for a nonce; a dry run stops before the signature.
+    """A replacement that may be signed for a nonce.
 
-    The fees exceed those of every attempt signed for the nonce. `l1_cost_wei` is the rollup's
-    charge in addition to gas, a part of the reserved cost.
+    Its fees exceed the fees of every attempt that was signed for the nonce. `l1_cost_wei` is the
+    rollup's fee in addition to gas; it is part of the reserved cost.
     """
 
     unconfirmed: UnconfirmedNonce
@@ -172,7 +171,7 @@ class Replacement(NamedTuple):
 
     @property
     def fee_text(self) -> str:
-        """The fee as text for operators."""
+        """The maximum fee as text for operators."""
         return f"up to {self.fees.max_fee} wei per gas"
 
 
@@ -186,10 +185,10 @@ def price_replacement(
 ) -> tuple[Replacement | None, str]:
     """Price a replacement of `gas_limit` gas within every cap, every budget and the balance.
 
-    If the market is above these limits, the fees are only raised by the minimum, because offering
-    everything would leave no room for a later, sufficient raise. With `must_land`, there is no
-    replacement in that case. If there is no replacement, the second value is the reason, as text
-    for operators.
+    If the market is above these limits, the fees are raised only by the minimum, because offering
+    the maximum would make a later raise impossible. With `must_land`, no replacement is returned
+    in that case. If the first value is None, the second value is the reason, as text for
+    operators.
 
     Raises:
         TransientError: no endpoint returns the fee market or the balance.
@@ -227,7 +226,7 @@ def _compute_fee_cap(
 ) -> tuple[int, str]:
     """Return the maximum fee per gas, and the name of the limit that sets it.
 
-    `l1_cost_wei` is the rollup's charge in addition to gas, in wei.
+    `l1_cost_wei` is the rollup's fee in addition to gas, in wei.
     """
     balance = context.fetch_balance()
     with context.store.read_transaction() as uow:

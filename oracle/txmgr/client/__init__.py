@@ -1,1 +1,1 @@
-"""The chain queries of the transaction manager; this package uses no database."""
+"""The requests of the transaction manager to endpoints; this package uses no database."""

@@ -1,4 +1,4 @@
-"""Fetches an account's transaction counts, and its transactions from the blocks."""
+"""Fetches an account's transaction counts, and finds its transactions in blocks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,12 +11,12 @@ from oracle.rpc.endpoints.providers import WitnessQuorum
 from oracle.rpc.fanout import EndpointCaller, PoolView, expect_response_format, parse_quantity
 from oracle.txmgr.client.l1_fees import decode_l1_fee
 
-# How many full blocks one batch requests; they are large.
+# The number of blocks with full transactions in one batch request, because they are large.
 _BLOCKS_PER_BATCH = 20
 
 
 class NonceCounts(NamedTuple):
-    """The transaction counts that one endpoint reports: mined, and mined plus pending."""
+    """The account's transaction counts at one endpoint: mined only, and mined plus pending."""
 
     endpoint: str
     mined: int
@@ -25,15 +25,15 @@ class NonceCounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MinedTransaction:
-    """A mined transaction of the account, which used a nonce; `time` is the time of its block.
+    """A mined transaction of the account; `time` is the time of its block in unix seconds.
 
-    `gas_price` and `l1_fee` are in wei, as in `receipts.Receipt`.
+    `gas_price` (per gas) and `l1_fee` (in total) are in wei, as in `receipts.Receipt`.
     """
 
     nonce: int
     hash: Hash
     to: Address | None
-    # The function selector (four bytes); empty for a plain payment.
+    # The function selector (four bytes in hex), or an empty text for a plain payment.
     selector: str
     block_number: int
     block_hash: Hash
@@ -78,9 +78,9 @@ def find_agreed_nonce_counts(
 def fetch_transactions_by_nonce(
     pool_view: PoolView, account: Address, nonces: range, max_blocks: int
 ) -> Mapping[int, MinedTransaction]:
-    """Walk back from the head and return the transactions that used these nonces, if found.
+    """Search the blocks downwards from the head for the transactions that used these nonces.
 
-    Every endpoint is queried, and enough witnesses have to show the same transaction. The walk
+    Every endpoint is queried, and enough witnesses have to return the same transaction. The search
     ends when all transactions are found, or after `max_blocks` blocks.
 
     Raises:
@@ -113,9 +113,9 @@ def _find_agreed_transaction(
     nonce: int,
     quorum: WitnessQuorum,
 ) -> MinedTransaction | None:
-    """Return the transaction that enough witnesses show for a nonce, or None if none shows one.
+    """Return the transaction that enough witnesses return for a nonce, or None if none does.
 
-    Its prices are the lowest that these witnesses report.
+    The prices of the result are the lowest that these witnesses report.
     """
     shown_by_endpoint = {
         endpoint: spent_by_nonce[nonce]
@@ -156,7 +156,7 @@ def _describe_transaction(mined_transaction: MinedTransaction | None) -> str:
 def _fetch_mined_transactions(
     endpoint: EndpointCaller, account: Address, nonces: range, max_blocks: int
 ) -> Mapping[int, MinedTransaction]:
-    """Return the transactions that one endpoint shows, by nonce."""
+    """Return the transactions with these nonces that one endpoint has, by nonce."""
     sent_by_nonce: dict[int, tuple[Json, Json]] = {}
     with expect_response_format("blocks with their transactions, and receipts"):
         for block in _iter_blocks_from_head(endpoint, max_blocks):
@@ -185,7 +185,7 @@ def _iter_blocks_from_head(endpoint: EndpointCaller, max_blocks: int) -> Iterato
     for top in range(head, lowest, -_BLOCKS_PER_BATCH):
         numbers = range(top, max(lowest, top - _BLOCKS_PER_BATCH), -1)
         requests = [("eth_getBlockByNumber", (hex(number), True)) for number in numbers]
-        # A reorg may remove the highest block between two requests.
+        # A block may be missing, because a reorg can lower the head between two requests.
         yield from (block for block in endpoint.request_all(requests) if block is not None)
 
 

@@ -1,7 +1,7 @@
-"""Fee quotes: the fee market of every endpoint, absolute caps, and the steps of a fee bump.
+"""Computes the fees of transactions from the fee market, within caps, and raises them in a bump.
 
-No single endpoint decides the fees. Amounts are in wei; a fee is in wei per gas. See
-docs/explanation/transactions.md#fees.
+The fee market is requested from every endpoint, so that no single endpoint determines the fees.
+Amounts are in wei, and fees in wei per gas. See docs/explanation/transactions.md#fees.
 """
 
 import re
@@ -16,22 +16,24 @@ from oracle.rpc.rpc_errors import CallRefusedError
 from oracle.signing.signer import Fees
 from oracle.telemetry.txmgr_metrics import BASE_FEE, FEE_CAP, TIP
 
-# The margin on a gas estimate, because the state may change before inclusion: a fifth, and the
-# cost of a storage slot.
+# The margin on a gas estimate is 20 % plus 10,000 gas, because the state may change before the
+# transaction is included.
 _GAS_MARGIN_PERCENT = 120
 _GAS_MARGIN = 10_000
-# Pools accept a replacement that pays 10 % more on both fees; some used to require 12.5 %.
+# Transaction pools accept a replacement if both of its fees are at least 10 % higher. Some clients
+# used to require 12.5 %, which is why `raise_fee` adds an eighth.
 _RAISE_PERCENT = 10
-# The gas of a plain transfer, and the minimum per byte of calldata (EIP-2028, EIP-7623).
+# The gas of a plain transfer, and the minimum price of calldata (EIP-2028, EIP-7623): a nonzero
+# byte counts as four tokens.
 PLAIN_GAS = 21_000
 _FLOOR_PER_TOKEN = 10
 _TOKENS_PER_BYTE = 4
-# How clients report the required fees: go-ethereum's tip and base fee, Nethermind's tip.
+# Error messages in which go-ethereum and Nethermind report the required tip or base fee.
 _REQUIRED_TIP = re.compile(r"minimum needed:? (\d+)|too low \d+ < (\d+)", re.IGNORECASE)
 _REQUIRED_FEE = re.compile(r"base ?fee:? (\d+)|queued:? (\d+)", re.IGNORECASE)
 # The number of blocks of the fee history, and the percentile of their tips.
 _HISTORY_BLOCKS, _TIP_PERCENTILE = 10, 50
-# One ether per gas: no chain charges it, but broken endpoints report it.
+# A fee of one ether per gas is implausible, but broken endpoints report such fees.
 _MAX_PLAUSIBLE_FEE = 10**18
 _NO_FEES = Fees(0, 0)
 
@@ -40,8 +42,8 @@ _NO_FEES = Fees(0, 0)
 class SendLimits:
     """Absolute limits in wei that no transaction exceeds.
 
-    If `cost_per_hour` is None, only the daily limit applies. `min_tip` is the lowest tip that is
-    offered.
+    If `cost_per_hour` is None, there is only a daily limit. `min_tip` is the lowest tip that a
+    transaction offers.
     """
 
     fee_per_gas: int
@@ -71,8 +73,9 @@ def build_fee_market(base_fee: int, rewards: Sequence[int], min_tip: int = 0) ->
 def combine_fee_markets(markets: Sequence[FeeMarket], cap: int) -> FeeMarket | None:
     """Combine the fee markets of several endpoints, or return None if there are none.
 
-    The base fee that is paid is the block's own, so the highest within the cap is the safest. A
-    tip is paid in full, so the lowest counts, and no single endpoint can make the account overpay.
+    The highest base fee within the cap is used. This is the safest choice, because a transaction
+    pays the base fee of its block, even if it offers more. The lowest tip is used, because the
+    offered tip is paid in full, and no single endpoint must make the account overpay.
     """
     if not markets:
         return None
@@ -95,9 +98,9 @@ def raise_fee(fee: int) -> int:
 
 
 def raise_both_fees(last: Fees, cap: int) -> Fees | None:
-    """Return both fees raised by an eighth whatever the market, or None if the cap forbids it.
+    """Return both fees raised by an eighth regardless of the market, or None above the cap.
 
-    A smaller raise is not tried, so that room is left below the cap for a later, sufficient raise.
+    A smaller raise up to the cap is not tried, because it would make any later raise impossible.
     """
     fees = Fees(raise_fee(last.max_fee), raise_fee(last.tip))
     return fees if fees.tip <= fees.max_fee <= cap else None
@@ -108,14 +111,15 @@ def bump_fees(
 ) -> Fees | None:
     """Return fees that replace `last` in every pool, or None if the cap does not allow them.
 
-    The result is also None while the cap is below the market, because offering the whole cap would
-    leave no room for a later, sufficient raise. `pool_required` holds the fees that a pool
-    required in its error.
+    The result is also None while the cap is below the market. Offering the whole cap then would
+    make a later raise impossible, when the market has fallen below the cap. `pool_required`
+    contains the fees that a pool required in an error message, or zeros.
     """
     if fee_market.base_fee + fee_market.tip > cap:
         return None
     min_tip = max(raise_fee(last.tip), fee_market.tip, pool_required.tip)
-    # Twice the base fee, if that leaves room for another raise.
+    # The fee covers twice the base fee if this does not exceed the cap, because the base fee may
+    # rise before the transaction is included.
     required_fee = fee_market.base_fee + max(fee_market.tip, pool_required.tip)
     market_fee = (
         required_fee
@@ -139,7 +143,8 @@ def add_gas_margin(estimate: int) -> int:
 def compute_floor_gas(calldata: str) -> int:
     """Return the minimum gas of a call from its calldata, by both pricing rules.
 
-    Some endpoints ignore the floor of EIP-7623 in estimates, and some pools refuse less gas.
+    Some endpoints return estimates below the minimum of EIP-7623, and some pools refuse
+    transactions with less gas.
     """
     data = bytes.fromhex(calldata.removeprefix("0x"))
     zeros = data.count(0)
@@ -148,7 +153,7 @@ def compute_floor_gas(calldata: str) -> int:
 
 
 def parse_required_fees(text: str) -> Fees:
-    """Return the fees that a pool's error requires, or 0 for each fee it does not name."""
+    """Return the fees that a pool's error message requires, or 0 for a fee without a number."""
     return Fees(_parse_fee_amount(_REQUIRED_FEE, text), _parse_fee_amount(_REQUIRED_TIP, text))
 
 
@@ -187,7 +192,7 @@ def _fetch_fee_market(endpoint: EndpointCaller, min_tip: int) -> FeeMarket:
             "eth_feeHistory", hex(_HISTORY_BLOCKS), "latest", [_TIP_PERCENTILE]
         )
     except CallRefusedError:
-        # Endpoints without eth_feeHistory at least return the newest block with its base fee.
+        # An endpoint without eth_feeHistory still returns the newest block with its base fee.
         block = endpoint.request("eth_getBlockByNumber", "latest", False)
         history = {"baseFeePerGas": [_get_response_field(block, "baseFeePerGas")]}
     try:

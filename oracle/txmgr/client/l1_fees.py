@@ -1,7 +1,7 @@
-"""Fetches what a rollup charges in addition to gas: for data, and for its operator.
+"""Fetches the fees that a rollup charges in addition to gas: for L1 data, and for its operator.
 
-The chain's own contracts are queried at every endpoint, and the median counts, so that a single
-endpoint can neither block a call nor leave it underpaid. Amounts are in wei. See
+The rollup's own contracts are called at every endpoint, and the median of the results is used.
+Otherwise a single endpoint could block a call, or leave it underpaid. Amounts are in wei. See
 docs/explanation/transactions.md#fees.
 """
 
@@ -18,27 +18,27 @@ from oracle.rpc.rpc_errors import CallRefusedError, RevertError
 
 
 class L1Fee(StrEnum):
-    """The fee model of the chain."""
+    """The kind of rollup, which determines how the L1 fee is computed."""
 
     NONE = "none"
     OPTIMISM = "optimism"
     ARBITRUM = "arbitrum"
 
 
-# The predeployed contracts of these chains.
+# The predeployed contracts of OP stack chains and of Arbitrum.
 GAS_PRICE_ORACLE = "0x420000000000000000000000000000000000000f"
 ARB_GAS_INFO = "0x000000000000000000000000000000000000006c"
-# Placeholder for the signature and all fields of a transaction except its calldata. The bytes are
-# not zero, because nonzero bytes cost the most.
+# A placeholder for the signature and for all fields of a transaction except its calldata. Its
+# bytes are nonzero, because nonzero bytes cost the most.
 _ENVELOPE = b"\xff" * 180
 # No chain has more ether than this.
 _MAX_WEI = 10**28
-# The results of getPricesInWei in order; three prices of gas follow.
+# The first results of Arbitrum's getPricesInWei, in order. Three gas prices follow them.
 _PRICES = ("transaction", "byte", "storage")
 
 
 def _build_view_abi(name: str, *inputs: str) -> dict[str, object]:
-    """Return the JSON ABI of a view function, limited to its first results."""
+    """Return the JSON ABI of a view function with only the results that are used."""
     input_abis = [{"name": "", "type": kind} for kind in inputs]
     return {
         "type": "function",
@@ -59,9 +59,10 @@ _ABIS = (
 def fetch_l1_fee(pool_view: PoolView, kind: L1Fee, calldata: str, gas: int) -> int:
     """Return a rollup's extra fee for a call of `gas`, rounded up.
 
-    On Arbitrum the gas estimate includes the charge at the current price; counting the charge
-    again is a reserve for a price rise. On the OP stack the result is the data fee and, since
-    Isthmus, the operator fee, which is charged for the whole limit and refunded in part.
+    On Arbitrum the gas estimate already includes the data fee at the current price. The fee is
+    added once more as a reserve for a rising price. On the OP stack the result is the data fee
+    and, since the Isthmus fork, the operator fee. The operator fee is charged for the whole gas
+    limit, and refunded for unused gas.
 
     Raises:
         TransientError: no endpoint answers, or the chain has no such contract.
@@ -82,8 +83,8 @@ def fetch_l1_fee(pool_view: PoolView, kind: L1Fee, calldata: str, gas: int) -> i
 def fetch_operator_fee(pool_view: PoolView, kind: L1Fee, gas_used: int) -> int:
     """Return the operator fee for the gas used on an OP chain, or 0 on other chains.
 
-    The chain's own contract computes the fee, because the formula differs between forks (Isthmus,
-    Jovian), and receipts contain only the factors.
+    The fee is requested from the chain's own contract, because its formula differs between forks
+    (Isthmus, Jovian), and receipts contain only the factors of the formula.
 
     Raises:
         TransientError: no endpoint answers.
@@ -99,8 +100,8 @@ def fetch_operator_fee(pool_view: PoolView, kind: L1Fee, gas_used: int) -> int:
 def decode_l1_fee(receipt: Mapping[str, Any]) -> int:
     """Return the L1 data fee of a receipt in wei, or 0 if the receipt has none.
 
-    OP stack chains return `l1Fee` in addition to the gas. Arbitrum's `gasUsedForL1` is part of
-    `gasUsed` and is paid with the gas.
+    On OP stack chains, `l1Fee` is paid in addition to the gas. On Arbitrum, `gasUsedForL1` is part
+    of `gasUsed`, so there is no additional fee.
 
     Raises:
         ValueError: the field is not a valid amount.
@@ -158,7 +159,7 @@ def _build_operator_fee_request(gas: int) -> RpcRequest:
 
 
 def _build_call_request(to: str, view: str, *arguments: object) -> RpcRequest:
-    """Return the eth_call request; web3 only encodes it, so that requests can be batched."""
+    """Return an eth_call request, encoded by web3 but not sent, so that it fits into a batch."""
     calldata: str = _load_contract_class().encode_abi(view, args=arguments)
     return "eth_call", ({"to": to, "data": calldata}, "latest")
 

@@ -1,8 +1,7 @@
 """Searches blocks for the transaction that used a nonce, and verifies its signature.
 
-A transaction count shows that a nonce is used, but not by which transaction. An endpoint that
-reports a foreign transaction must show it: the hash is computed from its content, which the
-account signed.
+A transaction count shows that a nonce is used, but not by which transaction. An endpoint must
+return the complete transaction, so that its signer can be recovered and its hash computed.
 """
 
 from collections.abc import Sequence
@@ -21,9 +20,10 @@ from oracle.rpc.rpc_errors import CallRefusedError
 from oracle.signing.signature_checks import EcdsaSignature
 from oracle.txmgr.client.receipts import fetch_transaction_counts_at_block
 
-# How many full blocks one batch requests, and how many are read below the oldest available state.
+# The number of full blocks in one batch request. If an endpoint lacks old state, this maximum
+# number of blocks is read below its oldest available state.
 _BLOCKS_PER_BATCH, _MAX_BLOCKS = 20, 1_000
-# The v of a legacy signature: without a chain id, and with one (EIP-155).
+# The lowest v of a legacy signature without a chain id, and with a chain id (EIP-155).
 _LEGACY_V, _EIP155_V = 27, 35
 
 
@@ -51,10 +51,9 @@ class NonceUse(NamedTuple):
 class NonceUseEvidence(NamedTuple):
     """The evidence of the endpoints for the use of a nonce.
 
-    `use` is None if no endpoint shows a transaction with this nonce.
-    `endpoints` are the names of the endpoints that have the final block. `is_agreed` means that
-    those of them that answer all show this very transaction in the same block, and that they are
-    enough witnesses.
+    `use` is None if no endpoint returns a transaction with this nonce. `endpoints` are the names
+    of the endpoints that have the final block. `is_agreed` is whether all of these endpoints that
+    answer return this very transaction in the same block, and whether they are enough witnesses.
     """
 
     use: NonceUse | None
@@ -67,8 +66,8 @@ def find_nonce_use(
 ) -> NonceUseEvidence:
     """Search for the transaction that used a nonce by the end of a final block; never raises.
 
-    Only endpoints that have this block by its hash are queried, because others may lag. If one of
-    the queried endpoints counts too few transactions, the nonce is not proven to be used.
+    Only endpoints that have this block (by its hash) are queried, because others may lag. If one
+    of them counts too few transactions, it is not proven that the nonce is used.
     """
     counts = fetch_transaction_counts_at_block(pool_view, query.sender, final_block)
     names = frozenset(counts)
@@ -101,7 +100,7 @@ def _find_first_use(
 def _fetch_uses_by_endpoint(
     endpoints: Sequence[EndpointCaller], query: NonceQuery, block_number: int
 ) -> dict[str, NonceUse | None]:
-    """Return the use of the nonce in a block, or None, for each endpoint."""
+    """Return, by endpoint, the transaction in a block that used the nonce, or None."""
     uses: dict[str, NonceUse | None] = {}
     for endpoint in endpoints:
         try:
@@ -112,7 +111,9 @@ def _fetch_uses_by_endpoint(
 
 
 def _find_use(endpoint: EndpointCaller, query: NonceQuery, final_number: int) -> NonceUse | None:
-    """Search the block in which the count rose, and below it if older state is unavailable.
+    """Search the block in which the transaction count rose, and return the transaction.
+
+    If the endpoint lacks the older state that shows this block, the blocks below are read as well.
 
     Raises:
         TransientError: the endpoint does not answer.
@@ -130,10 +131,10 @@ def _find_use(endpoint: EndpointCaller, query: NonceQuery, final_number: int) ->
 def _find_first_block_with_use(
     endpoint: EndpointCaller, query: NonceQuery, final_number: int
 ) -> tuple[int, bool]:
-    """Return the lowest block at which the nonce is proven to be used.
+    """Return the lowest block at whose end the nonce is proven to be used.
 
-    The second value is whether the nonce is proven unused in the block below, because an endpoint
-    may lack old state. The search steps back by 1, 2, 4 … blocks, then bisects.
+    The second value is whether the nonce is proven to be unused one block earlier; it is False if
+    the endpoint lacks the old state. The search goes back by 1, 2, 4 … blocks, and then bisects.
     """
     used, low, step, before = final_number, final_number, 1, None
     while low > 0:
@@ -186,7 +187,7 @@ def _fetch_use(
 
 
 def _build_verified_use(tx: Any, query: NonceQuery, block: Any) -> NonceUse | None:  # noqa: ANN401  JSON
-    """Return a transaction as the use of a nonce, or None if the account did not sign it.
+    """Verify that the account signed a transaction with this nonce; return None if it did not.
 
     Raises:
         TypeError, ValueError: `tx` is not a transaction.
@@ -208,7 +209,7 @@ def _build_verified_use(tx: Any, query: NonceQuery, block: Any) -> NonceUse | No
 
 
 def _decode_and_recover_signer(leaf: bytes) -> tuple[int | None, int, Address | None]:
-    """Return the chain id (or None), the nonce and the signer of a transaction."""
+    """Return the chain id (or None), the nonce and the signer (or None) of a transaction."""
     import rlp  # noqa: PLC0415  only a nonce of another program is decoded
 
     is_legacy = leaf[0] >= 0xC0  # noqa: PLR2004  an RLP list; other types have their number there

@@ -1,7 +1,7 @@
-"""Simulates a call without sending it: its outcome and gas on the newest block.
+"""Simulates a call on the newest block to find its outcome and gas, without sending it.
 
-No single endpoint stops or releases a call if more witnesses contradict it
-(docs/explanation/transactions.md#simulations).
+If endpoints disagree, the majority of the witnesses decides, so that no single endpoint can stop
+or release a call (docs/explanation/transactions.md#simulations).
 """
 
 from collections import defaultdict
@@ -19,22 +19,24 @@ from oracle.txmgr.client.fee_quote import add_gas_margin, compute_floor_gas
 from oracle.txmgr.client.receipts import SimulatedCall
 from oracle.txmgr.client.refusal import Refusal, RefusalAction, RefusalDecoder
 
-# Estimates differ between nodes; one that is more than twice as high as another is checked.
+# Gas estimates differ between clients. If one is more than this many times as high as another, the
+# lower one is verified.
 _MAX_ESTIMATE_RATIO = 2
 
 
 class PreflightOutcome(StrEnum):
     OK = "ok"
     REFUSED = "refused"
-    # No endpoint answered, or they contradict each other.
+    # No endpoint answered, or the endpoints contradict each other.
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class PreflightResult:
-    """The combined result of the endpoints; `gas` is an estimate if the call works, else 0.
+    """The combined result of the endpoints; `gas` is the estimate if the call works, else 0.
 
-    `is_out_of_gas` means that the call needs more gas than a block has; the outcome is UNKNOWN.
+    `is_out_of_gas` is whether the call needs more gas than a block has; the outcome is then
+    UNKNOWN.
     """
 
     outcome: PreflightOutcome
@@ -49,10 +51,10 @@ def preflight(
 ) -> PreflightResult:
     """Simulate the call on every endpoint.
 
-    The call works if more witnesses report success than a revert, and is refused if more of them,
-    and enough of them, report the same revert. Without such a majority the outcome is UNKNOWN. The
-    highest gas estimate is used, unless it far exceeds another estimate that suffices on every
-    endpoint. An absurd estimate then cannot block a call.
+    The call works if more witnesses report success than a revert. It is refused if more witnesses
+    report a revert, and enough of them report the same revert. Otherwise the outcome is UNKNOWN.
+    The highest gas estimate is used, unless it far exceeds another estimate that suffices on every
+    endpoint, so that an absurd estimate of one endpoint cannot block a call.
     """
     result_by_endpoint = {
         endpoint: _simulate_call(endpoint, call, decode_refusal) for endpoint in pool_view.callers
@@ -67,7 +69,7 @@ def preflight_all(
 ) -> list[PreflightResult]:
     """Simulate several calls with one batch request for each endpoint.
 
-    Each call runs on the newest block as it is and does not see the effects of the others.
+    Each call is simulated on the newest block and does not see the effects of the other calls.
     """
     if len(calls) == 1:
         return [preflight(pool_view, calls[0], decode_refusal)]
@@ -96,8 +98,8 @@ def is_duplicate_pending(
 ) -> bool:
     """Return whether a pending call of another transmitter already does what this call would do.
 
-    The call is simulated on the pending block of each endpoint. Nothing is learned from an
-    endpoint that has no pending block, or whose pending block leaves out the pool.
+    The call is simulated on the pending block of each endpoint. An endpoint that has no pending
+    block, or whose pending block does not include its transaction pool, cannot show a duplicate.
     """
     for endpoint in pool_view.callers:
         try:
@@ -140,7 +142,7 @@ def _combine_endpoint_results(
 def _find_majority_result(
     quorum: WitnessQuorum, answered: Mapping[EndpointCaller, PreflightResult]
 ) -> PreflightResult:
-    """Return the result that more witnesses report; UNKNOWN if they are equally many."""
+    """Return the result of the majority of the witnesses, or UNKNOWN if there is no majority."""
     successes = [result for result in answered.values() if result.outcome is PreflightOutcome.OK]
     refusal_by_endpoint = {
         endpoint.name: result
@@ -171,8 +173,9 @@ def _find_majority_refusal(
 ) -> PreflightResult:
     """Return the revert that enough witnesses report, else UNKNOWN.
 
-    A revert may end a call for good, so a lone endpoint must not choose its reason. An endpoint
-    that omits the reason supports every reason. Of equal reverts, the shortest wait counts.
+    A revert may end a call for good, so a single endpoint must not determine its reason. An
+    endpoint that returns no reason counts for every reason. If endpoints return the same reason
+    with different times, the shortest wait is used.
     """
     reports = "; ".join(f"{name}: {result.reason}" for name, result in refusal_by_endpoint.items())
     if not quorum.is_reached_by(refusal_by_endpoint):
@@ -200,7 +203,7 @@ def _find_majority_refusal(
 def _record_votes(
     votes: Sequence[tuple[PreflightResult, Mapping[EndpointCaller, PreflightResult]]],
 ) -> None:
-    """Record for each endpoint, once for all calls, whether most witnesses contradict it."""
+    """Record, once for each endpoint, whether most witnesses contradict it about any call."""
     outvoted: dict[EndpointCaller, bool] = {}
     for common, result_by_endpoint in votes:
         for endpoint, result in result_by_endpoint.items():
@@ -231,7 +234,7 @@ def _simulate_call(
 ) -> PreflightResult:
     try:
         endpoint.request("eth_call", call.params, "latest")
-        # At the same block: some endpoints would assume the transactions in their pools.
+        # The block is given explicitly, because some endpoints estimate on the pending block.
         estimate = endpoint.request("eth_estimateGas", call.params, "latest")
         return PreflightResult(PreflightOutcome.OK, gas=int(estimate, 16))
     except CallRefusedError as error:
@@ -278,7 +281,8 @@ def _build_error_result(
     error: CallRefusedError, decode_refusal: RefusalDecoder
 ) -> PreflightResult:
     if not isinstance(error, RevertError) or error.is_out_of_gas:
-        # A rate limit, a disabled method or too little gas, not a revert of the contract.
+        # The endpoint has refused the request, for example because of a rate limit. The contract
+        # has not reverted.
         return PreflightResult(
             PreflightOutcome.UNKNOWN, reason=str(error), is_out_of_gas=error.is_out_of_gas
         )

@@ -1,8 +1,8 @@
-"""The outcome of transactions: receipts and counts that the endpoints show and agree on.
+"""Fetches the receipts of transactions and the transaction counts of an account.
 
-Receipts are requested by hash from every endpoint, and each is checked against the endpoint's own
-blocks. A receipt counts even if only one endpoint shows it. Irreversible changes need two
-witnesses that agree on the block hash (docs/explanation/transactions.md#i7).
+Receipts are requested by hash from every endpoint, and each receipt is checked against the
+endpoint's own blocks. A receipt counts even if only one endpoint returns it. Irreversible changes
+need two witnesses that agree on the block hash (docs/explanation/transactions.md#i7).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,7 +18,7 @@ from oracle.rpc.rpc_errors import RevertError
 from oracle.txmgr.client.l1_fees import decode_l1_fee
 from oracle.txmgr.client.refusal import Refusal, RefusalDecoder
 
-# No chain reaches these values, and no database column holds more.
+# Higher values are rejected: no chain reaches them, and the database columns cannot store them.
 _MAX_COUNT = 2**63 - 1
 _MAX_WEI = 10**28
 # The error class of a call whose gas limit was too low.
@@ -38,9 +38,10 @@ class ReceiptLog:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """A transaction in a canonical block; `gas_price` is the price paid, in wei.
+    """The receipt of a transaction in a canonical block.
 
-    `l1_fee` is what a rollup charged for the data, in wei (`l1_fees.decode_l1_fee`).
+    `gas_price` is the price that was paid, in wei per gas. `l1_fee` is the fee that a rollup
+    charged for the data, in wei (`l1_fees.decode_l1_fee`).
     """
 
     hash: Hash
@@ -49,7 +50,7 @@ class Receipt:
     succeeded: bool
     gas_used: int
     gas_price: int
-    # The contract that the transaction created, if any.
+    # The address of the contract that the transaction created, or None.
     contract: Address | None
     events: tuple[ReceiptLog, ...] = ()
     l1_fee: int = 0
@@ -68,7 +69,7 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class _EndpointReceipts:
-    """The receipts of one endpoint; `unsettled` are hashes in an orphaned block."""
+    """The receipts of one endpoint; `unsettled` are the hashes whose block has left the chain."""
 
     endpoint: str
     receipts: Mapping[Hash, Receipt]
@@ -88,11 +89,11 @@ class ReceiptQuorum:
     def find_receipt(
         self, hashes: Sequence[Hash], known_block_hash: Hash | None = None
     ) -> Receipt | None:
-        """Return the receipt of one of these hashes that the most witnesses show, or None.
+        """Return the receipt of one of these hashes that the most witnesses return, or None.
 
-        On a tie the receipt in the block `known_block_hash` is preferred, then the receipt of the
-        preferred endpoint. The returned prices are those that enough witnesses agree on, or else
-        the lowest.
+        On a tie, the receipt in the block `known_block_hash` is preferred, then the receipt of the
+        endpoint with the highest preference. The prices of the result are those that enough
+        witnesses agree on, or else the lowest prices.
         """
         shown_receipts = [
             view.receipts[tx_hash]
@@ -111,7 +112,7 @@ class ReceiptQuorum:
         return None if best is None else self._apply_agreed_prices(best)
 
     def has_agreement_on(self, receipt: Receipt) -> bool:
-        """Return whether enough witnesses show this very receipt."""
+        """Return whether enough witnesses return this very receipt."""
         return self.quorum.is_reached_by(self._find_equivalent_receipts(receipt))
 
     @property
@@ -120,7 +121,7 @@ class ReceiptQuorum:
         return frozenset(view.endpoint for view in self.views)
 
     def list_endpoints_without_receipt(self, hashes: Sequence[Hash]) -> frozenset[str]:
-        """Return the names of the endpoints that show no receipt of these hashes."""
+        """Return the names of the endpoints that return no receipt of these hashes."""
         return frozenset(view.endpoint for view in self.views if view.is_missing(hashes))
 
     def _count_witnesses(self, receipt: Receipt) -> int:
@@ -138,8 +139,8 @@ class ReceiptQuorum:
     def _apply_agreed_prices(self, receipt: Receipt) -> Receipt:
         """Return a receipt with the prices that enough of its witnesses agree on, or the lowest.
 
-        The block hash does not commit to a price, so one provider alone could use up a day's
-        budget with a false price.
+        The block hash does not commit to prices, so a single provider could otherwise use up a
+        day's budget by returning a false price.
         """
         endpoints_by_price: dict[tuple[int, int], list[str]] = {}
         for endpoint, same in self._find_equivalent_receipts(receipt).items():
@@ -158,8 +159,8 @@ class ReceiptQuorum:
 def fetch_receipt_quorum(pool_view: PoolView, hashes: Sequence[Hash]) -> ReceiptQuorum:
     """Request the receipts of these hashes from every endpoint.
 
-    A receipt in a block that differs from the endpoint's own block at that height is being
-    reorged: neither the receipt nor its absence counts.
+    If the receipt's block differs from the endpoint's own block at that height, the endpoint is in
+    the middle of a reorg. Then neither the receipt nor its absence counts.
 
     Raises:
         TransientError: no endpoint answers.
@@ -216,7 +217,8 @@ def _decode_receipt(answer: dict[str, Any]) -> Receipt:
 def _decode_number(answer: dict[str, Any], name: str, max_number: int) -> int:
     """Return a numeric field of a receipt.
 
-    Raises ValueError, KeyError or TypeError if it is not valid.
+    Raises:
+        ValueError, KeyError, TypeError: the field is missing or not a valid number.
     """
     number = parse_quantity(answer[name])
     if number > max_number:
@@ -225,7 +227,7 @@ def _decode_number(answer: dict[str, Any], name: str, max_number: int) -> int:
 
 
 class SimulatedCall(NamedTuple):
-    """A call to simulate, or one that was sent."""
+    """A call to simulate; the call may have been sent already."""
 
     sender: Address
     to: Address
@@ -316,7 +318,7 @@ def fetch_transaction_counts_at_block(
 
 
 def is_block_reorged(pool_view: PoolView, block_number: int, block_hash: Hash) -> bool:
-    """Return whether endpoints show another block at this height, but none shows this one."""
+    """Return whether the endpoints have another block at this height, and none has this block."""
     shown_hashes = set()
     for endpoint in pool_view.callers:
         try:
@@ -329,7 +331,7 @@ def is_block_reorged(pool_view: PoolView, block_number: int, block_hash: Hash) -
 
 
 def is_in_block(pool_view: PoolView, block: tuple[int, Hash], hashes: Sequence[Hash]) -> bool:
-    """Return whether an endpoint shows the block (number, hash) with one of these transactions."""
+    """Return whether an endpoint has the block (number, hash) with one of these transactions."""
     block_number, block_hash = block
     for endpoint in pool_view.callers:
         try:
@@ -371,13 +373,15 @@ def fetch_revert_reason(
 ) -> str:
     """Return why a mined call failed, from simulations on the block before and on its own block.
 
-    The result is `class(details)`. There are only few classes, because the class becomes the label
-    of a metric. The reason is a guess if the state has changed. `out_of_gas` means that all gas
-    was used (a call forwards 63/64 of its gas) and the call has no revert reason. Never raises.
+    The result is `class(details)`. There are only a few classes, because the class becomes the
+    label of a metric. If the state has changed between the two blocks, the reason may be wrong.
+    The class `out_of_gas` is returned if all gas was used (a contract forwards 63/64 of its gas to
+    another) and the simulation gives no revert reason. No exception is raised.
     """
     refusal, own_block = None, receipt.block_number
     try:
-        # The conflicting transaction may have come earlier in the same block.
+        # The call is also simulated on its own block, because the conflicting transaction may have
+        # come earlier in the same block.
         refusal = fetch_refusal(pool_view, call, own_block - 1, decode_refusal)
         refusal = refusal or fetch_refusal(pool_view, call, own_block, decode_refusal)
         reason = str(

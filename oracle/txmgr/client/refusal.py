@@ -1,6 +1,6 @@
 """Decoded reverts of contracts, and the action that follows for the call.
 
-Each contract has its own `RefusalDecoder`; this module has none.
+The package of each contract contains the contract's `RefusalDecoder`.
 """
 
 from collections.abc import Callable
@@ -16,11 +16,11 @@ class RefusalAction(StrEnum):
 
     # Try again later, from `Refusal.not_before` if the contract gives a time.
     WAIT = "wait"
-    # The statement expired or its block was reorged; the next period replaces it.
+    # The statement expired, or its block left the chain; the next period's report replaces it.
     RENEW = "renew"
-    # Another transmitter sent an equal call, or nothing is left to do.
+    # Another transmitter has sent an equal call, or nothing is left to do.
     DROP = "drop"
-    # A fault of this daemon or an unclear case; an operator has to review it.
+    # This daemon is at fault, or the case is unclear; an operator has to review the call.
     HOLD = "hold"
 
 
@@ -28,9 +28,9 @@ class RefusalAction(StrEnum):
 class Refusal:
     """A decoded revert of the contract; an empty name means that the error is unknown.
 
-    `not_before` is when the call may work, in unix seconds, if the contract gives a time.
-    `is_pause` means that an operator may end the wait sooner, and `is_taken` that another call has
-    already done the same.
+    `not_before` is the time from which the call may succeed, in unix seconds, or None if the
+    contract does not return a time. `is_pause` is whether the contract is paused, so that the wait
+    may end sooner. `is_taken` is whether another call has already had the same effect.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Refusal:
         return f"{self.name}({', '.join(_format_value(argument) for argument in self.arguments)})"
 
 
-# Decodes the output of a revert (`0x` hex, or None if there was none).
+# A function that decodes the output of a revert (`0x` hex, or None without output).
 RefusalDecoder = Callable[[str | None], Refusal]
 
 

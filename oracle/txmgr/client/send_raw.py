@@ -1,6 +1,6 @@
 """Sends signed bytes to every endpoint, and classifies the responses.
 
-The module has no key: only bytes that are in the outbox can be sent. See
+This module has no access to keys, so that only bytes from the outbox can be sent. See
 docs/reference/rpc-requirements.md#send-errors.
 """
 
@@ -15,7 +15,7 @@ from oracle.telemetry.txmgr_metrics import BROADCASTS
 
 
 class SendOutcome(StrEnum):
-    """The classified response of an endpoint; the transaction is watched after any outcome."""
+    """The classified response of an endpoint; the transaction is watched whatever the outcome."""
 
     SENT = "sent"
     ALREADY = "already"  # already in the pool; counts as sent
@@ -33,7 +33,7 @@ class SendOutcome(StrEnum):
     UNKNOWN = "unknown"
 
 
-# Patterns of client error messages, in lower case, the specific ones first.
+# Patterns of the clients' error messages in lower case; specific patterns come first.
 _MESSAGE_PATTERNS: tuple[tuple[SendOutcome, tuple[str, ...]], ...] = (
     (
         SendOutcome.ALREADY,
@@ -134,8 +134,8 @@ _MESSAGE_PATTERNS: tuple[tuple[SendOutcome, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        # Also returned by nodes that mine at once and report the outcome: the transaction was
-        # accepted.
+        # Development nodes that mine each transaction at once return its revert as an error,
+        # although they have accepted the transaction.
         SendOutcome.AMBIGUOUS,
         (
             r"time[d ]? ?out", r"too many requests", r"rate.?limit", r"deadline exceeded",
@@ -149,7 +149,7 @@ _PATTERNS = tuple(
 )
 # Ganache's message for a nonce that is too low or too high.
 _GANACHE_NONCES = re.compile(r"account has nonce of: (\d+) tx has nonce of: (\d+)", re.IGNORECASE)
-# Used if no pattern matches: codes that have only one meaning.
+# The outcome by JSON-RPC code, if no pattern matches. Codes with several meanings are left out.
 _OUTCOME_BY_CODE: Mapping[int, SendOutcome] = {
     429: SendOutcome.AMBIGUOUS,
     -32006: SendOutcome.NONCE_TOO_HIGH,
@@ -166,11 +166,11 @@ _OUTCOME_BY_CODE: Mapping[int, SendOutcome] = {
 
 
 def classify_send_response(message: str, code: int = 0) -> SendOutcome:
-    """Classify the error that a send returned, by its message first and its JSON-RPC code last.
+    """Classify the error of a send by its message, or by its JSON-RPC code if no message matches.
 
-    The texts come from the sources of Geth, Nethermind, Besu, Erigon, OpenEthereum, Reth, Nitro,
-    Anvil, Hardhat and Ganache. Texts change: an unrecognised one is UNKNOWN, and the transaction
-    is watched (docs/reference/rpc-requirements.md#send-errors).
+    The messages come from the sources of Geth, Nethermind, Besu, Erigon, OpenEthereum, Reth,
+    Nitro, Anvil, Hardhat and Ganache. Messages change, so an unrecognised one is UNKNOWN, and the
+    transaction is watched (docs/reference/rpc-requirements.md#send-errors).
     """
     nonces = _GANACHE_NONCES.search(message)
     if nonces is not None:
@@ -192,7 +192,7 @@ __all__ = [
 ]
 
 _ACCEPTED = frozenset({SendOutcome.SENT, SendOutcome.ALREADY})
-# The transaction may be in the pool, or accepted at the next try.
+# After these outcomes the transaction may be in the pool, or may be accepted at the next try.
 _OPEN = frozenset({SendOutcome.UNKNOWN, SendOutcome.AMBIGUOUS})
 # Errors that an operator has to fix, and errors of gateways that accept no transactions.
 _STOPPING = frozenset({SendOutcome.CAP, SendOutcome.CHAIN, SendOutcome.MALFORMED})
@@ -200,7 +200,7 @@ _STOPPING = frozenset({SendOutcome.CAP, SendOutcome.CHAIN, SendOutcome.MALFORMED
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """The best response of the endpoints; `text` is the message of an endpoint that refused."""
+    """The best response of all endpoints; `text` is the message of an endpoint that refused."""
 
     outcome: SendOutcome
     text: str = ""
@@ -232,7 +232,7 @@ def send_raw_transactions(
 
 
 def _classify_endpoint_response(endpoint: str, error: RpcError | None) -> SendResult:
-    """Return the send result of an endpoint, whose `error` is None on success."""
+    """Return the send result of an endpoint; `error` is None if it accepted the transaction."""
     if error is None:
         result = SendResult(SendOutcome.SENT)
     elif isinstance(error, CallRefusedError):
@@ -245,16 +245,16 @@ def _classify_endpoint_response(endpoint: str, error: RpcError | None) -> SendRe
 
 
 def init_broadcast_metrics(pool: EndpointPool) -> None:
-    """Create the counter of unrecognised responses at zero for each endpoint, for the alerts."""
+    """Start the counter of unrecognised responses at zero for each endpoint, for the alerts."""
     for endpoint in pool:
         BROADCASTS.labels(endpoint.name, SendOutcome.UNKNOWN.value)
 
 
 def _choose_best_result(results: Iterable[SendResult]) -> SendResult:
-    """Return the best result: accepted first, then the most specific error, then no response.
+    """Return the best result: an acceptance, else the most specific error, else a lost response.
 
-    An error that pauses the sender counts only if all endpoints return it, because a silent
-    endpoint may accept the bytes.
+    An error that would pause the sender counts only if all endpoints return it, because an
+    endpoint that did not respond may have accepted the transaction.
     """
     order = [*SendOutcome]
 
